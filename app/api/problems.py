@@ -1,0 +1,143 @@
+"""Errors as RFC 9457 problem documents: one place maps families to statuses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from sqlalchemy.exc import DBAPIError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from app.errors import AppError, Conflict, NotFound, Unanswerable
+
+MAX_ERRORS = 20
+STATUS: tuple[tuple[type[AppError], int], ...] = ((NotFound, 404), (Conflict, 422), (Unanswerable, 422))
+TITLES = {
+    400: "Malformed request", 404: "Not found", 405: "Method not allowed", 408: "Request timeout",
+    413: "Body too large", 415: "Unsupported media type", 422: "Invalid request", 500: "Internal error",
+    503: "Temporarily unavailable",
+}  # fmt: skip
+
+log = structlog.get_logger("headroom")
+
+
+class Malformed(Exception):
+    """A body that cannot be read at all, with the status that says why."""
+
+    def __init__(self, status: int, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.status, self.code, self.detail = status, code, detail
+
+
+class Invalid(Exception):
+    """A body that was read and breaks its schema."""
+
+    def __init__(self, error: ValidationError, document: Any) -> None:
+        super().__init__("invalid body")
+        self.error, self.document = error, document
+
+
+def problem(status: int, *, code: str, detail: str, title: str | None = None, headers: dict[str, str] | None = None, **facts: Any) -> Response:
+    """A problem document as a response."""
+    body = {"type": f"/problems/{code}", "title": title or TITLES.get(status, "Error"), "status": status, "detail": detail, **facts}
+    return Response(orjson.dumps(body), status_code=status, media_type="application/problem+json", headers=headers)
+
+
+def pointer(location: Sequence[int | str], document: Any) -> str:
+    """RFC 6901 pointer of a validation error: steps that are not in the document are the schema's own."""
+    node, parts = document, []
+    for i, step in enumerate(location):
+        last = i == len(location) - 1
+        if isinstance(node, dict) and step in node:
+            node = node[step]
+        elif isinstance(node, list) and isinstance(step, int) and 0 <= step < len(node):
+            node = node[step]
+        elif not (last and isinstance(node, dict)):
+            continue
+        text = str(step)[:80].replace("~", "~0").replace("/", "~1")
+        parts.append(text.encode("ascii", "replace").decode())
+    return "#/" + "/".join(parts) if parts else "#"
+
+
+def validation_errors(errors: Sequence[Any], document: Any) -> list[dict[str, str]]:
+    """At most twenty errors, each with a pointer and a sentence, none with what was sent."""
+    shown = []
+    for e in errors[:MAX_ERRORS]:
+        where = e["loc"]
+        if e["type"] == "missing" and not isinstance(document, dict):
+            where = ()
+
+        shown.append({"pointer": pointer(where, document), "detail": sentence(e)})
+    return shown
+
+
+def sentence(error: Any) -> str:
+    """A validation message without the value it rejects."""
+    context = error.get("ctx") or {}
+    kind = error["type"]
+    if kind == "union_tag_invalid":
+        return f"accepted for {context.get('discriminator', 'this field')}: {context.get('expected_tags')}"
+    if kind == "extra_forbidden":
+        return "no such field here; remove it or check its spelling"
+    return str(error["msg"]).removeprefix("Value error, ")
+
+
+def install(app: FastAPI) -> None:
+    """Register every handler."""
+
+    @app.exception_handler(AppError)
+    def app_error(_: Request, error: AppError) -> Response:
+        status = next((s for family, s in STATUS if isinstance(error, family)), 400)
+        return problem(status, code=error.code, detail=error.detail, title=error.title, **error.facts)
+
+    @app.exception_handler(Malformed)
+    def malformed(_: Request, error: Malformed) -> Response:
+        headers = {"Connection": "close"} if error.status in (408, 413) else None
+        return problem(error.status, code=error.code, detail=error.detail, headers=headers)
+
+    @app.exception_handler(Invalid)
+    def invalid(_: Request, error: Invalid) -> Response:
+        raw = error.error.errors(include_input=False, include_url=False)
+        return unprocessable(validation_errors(raw, error.document), error.error.error_count())
+
+    @app.exception_handler(RequestValidationError)
+    def invalid_parameters(_: Request, error: RequestValidationError) -> Response:
+        raw = error.errors()
+        shown = [
+            {"pointer": "/".join(str(p)[:80] for p in e["loc"]), "detail": sentence(e)} for e in raw[:MAX_ERRORS]
+        ]
+        return unprocessable(shown, len(raw))
+
+    @app.exception_handler(HTTPException)
+    def http_error(request: Request, error: HTTPException) -> Response:
+        detail = {
+            404: "There is nothing at this path; /docs lists what there is.",
+            405: f"This path does not take {request.method[:20]}.",
+        }.get(error.status_code, str(error.detail))
+        headers = dict(error.headers) if error.headers else None
+        code = TITLES.get(error.status_code, "error").lower().replace(" ", "-")
+        return problem(error.status_code, code=code, detail=detail, headers=headers)
+
+    @app.exception_handler(DBAPIError)
+    def database_error(_: Request, error: DBAPIError) -> Response:
+        log.error("database_unavailable", error=type(error.orig).__name__)
+        return problem(
+            503, code="database-unavailable", detail="The catalogue's database does not answer; try again shortly.",
+            headers={"Retry-After": "2"},
+        )  # fmt: skip
+
+    @app.exception_handler(Exception)
+    def unexpected(request: Request, error: Exception) -> Response:
+        log.error("unexpected_error", path=request.url.path, exc_info=error)
+        return problem(500, code="internal-error", detail="Something went wrong here; it has been logged.")
+
+
+def unprocessable(errors: list[dict[str, str]], count: int) -> Response:
+    more = f" ({count} in all; the first {len(errors)} are shown)" if count > len(errors) else ""
+    return problem(422, code="invalid-request", detail=f"The request breaks its schema{more}.", errors=errors)

@@ -1,0 +1,141 @@
+"""GET /catalog/...: what exists and what it costs, with filters, pages and ETag; POST /catalog/models/inspect."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+from sqlalchemy import ColumnElement, Select, select
+
+from app.api.body import parsed
+from app.api.deps import RawBody, Sessions, Snapshots, resolve_model
+from app.api.openapi import body_of, problems
+from app.api.problems import Malformed
+from app.api.schemas import catalog as wire
+from app.api.schemas.base import rounded
+from app.api.schemas.requests import InspectRequest
+from app.catalog.names import folded
+from app.catalog.queries import page
+from app.catalog.tables import AcceleratorRow, EngineSupportRow, ModelAliasRow, ModelRow, OfferRow, PriceRow, SystemRow
+from app.sizing.model import ModelArchitecture
+from app.sizing.precision import WEIGHT_FORMATS
+from app.sizing.units import GIB
+
+router = APIRouter(prefix="/catalog", tags=["catalogue"])
+LIST_PROBLEMS = problems(400, 422, 503)
+
+
+def _after(cursor: str | None, *, whole: bool) -> Any:
+    """The last key of the page before; Malformed for a cursor this service did not give."""
+    if cursor is None:
+        return None
+    try:
+        text = base64.urlsafe_b64decode(cursor.encode("ascii") + b"==").decode("utf-8")
+        return int(text) if whole else text
+    except (ValueError, UnicodeError, binascii.Error):
+        raise Malformed(400, "unknown-cursor", "The cursor is not one that a list answered; start without it.") from None
+
+
+def _listed(
+    request: Request, sessions: Sessions, snapshots: Snapshots, filters: wire.Page, statement: Select[Any], key: Any, convert: wire.RowJson,
+    *, whole: bool = False,
+) -> Response:  # fmt: skip
+    """One page as JSON, with the snapshot's ETag: the same page of the same snapshot is not sent twice."""
+    version = snapshots.market().version
+    tag = '"' + hashlib.sha256(f"{version}{request.url.path}?{request.url.query}".encode()).hexdigest()[:24] + '"'
+    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    asked = {t.strip().removeprefix("W/") for t in request.headers.get("if-none-match", "").split(",")}
+    if tag in asked or "*" in asked:
+        return Response(status_code=304, headers=headers)
+    with sessions() as session:
+        rows, following = page(session, statement, key, after=_after(filters.cursor, whole=whole), limit=filters.limit)
+        items = [convert(r) for r in rows]
+    cursor = None if following is None else base64.urlsafe_b64encode(following.encode()).decode().rstrip("=")
+    return Response(orjson.dumps({"items": items, "next_cursor": cursor}), media_type="application/json", headers=headers)
+
+
+def _equal(table: Any, filters: wire.Page, *names: str) -> list[ColumnElement[bool]]:
+    """Filters that ask for equality, those given."""
+    return [getattr(table, n) == getattr(filters, n) for n in names if getattr(filters, n) is not None]
+
+
+@router.get("/accelerators", operation_id="listAccelerators", response_model=wire.AcceleratorList, responses=LIST_PROBLEMS)
+def list_accelerators(request: Request, filters: Annotated[wire.AcceleratorFilter, Query()], sessions: Sessions, snapshots: Snapshots) -> Response:
+    """Accelerator types with dense rates, memory as reported, links, power and price range."""
+    where = _equal(AcceleratorRow, filters, "vendor", "kind", "family", "segment")
+    return _listed(request, sessions, snapshots, filters, select(AcceleratorRow).where(*where), AcceleratorRow.slug, wire.accelerator_json)
+
+
+@router.get("/systems", operation_id="listSystems", response_model=wire.SystemList, responses=LIST_PROBLEMS)
+def list_systems(request: Request, filters: Annotated[wire.SystemFilter, Query()], sessions: Sessions, snapshots: Snapshots) -> Response:
+    """Servers, workstations, instance types and pod slices that carry accelerators."""
+    where = _equal(SystemRow, filters, "accelerator", "provider", "kind")
+    return _listed(request, sessions, snapshots, filters, select(SystemRow).where(*where), SystemRow.slug, wire.system_json)
+
+
+@router.get("/offers", operation_id="listOffers", response_model=wire.OfferList, responses=LIST_PROBLEMS)
+def list_offers(request: Request, filters: Annotated[wire.OfferFilter, Query()], sessions: Sessions, snapshots: Snapshots) -> Response:
+    """Current prices by provider, region, instance type and pricing model."""
+    where = _equal(OfferRow, filters, "accelerator", "provider", "region", "pricing_model", "instance_type")
+    return _listed(request, sessions, snapshots, filters, select(OfferRow).where(*where), OfferRow.id, wire.offer_json, whole=True)
+
+
+@router.get("/prices", operation_id="listPrices", response_model=wire.PriceList, responses=LIST_PROBLEMS)
+def list_prices(request: Request, filters: Annotated[wire.PriceFilter, Query()], sessions: Sessions, snapshots: Snapshots) -> Response:
+    """Earlier prices as they were observed."""
+    where = _equal(PriceRow, filters, "accelerator", "provider", "region", "instance_type", "pricing_model")
+    return _listed(request, sessions, snapshots, filters, select(PriceRow).where(*where), PriceRow.id, wire.price_json, whole=True)
+
+
+@router.get("/models", operation_id="listModels", response_model=wire.ModelList, responses=LIST_PROBLEMS)
+def list_models(request: Request, filters: Annotated[wire.ModelFilter, Query()], sessions: Sessions, snapshots: Snapshots) -> Response:
+    """Models with their parameter counts and the aliases people type."""
+    where = _equal(ModelRow, filters, "modality", "family")
+    if filters.q is not None:
+        part = folded(filters.q)
+        named = select(ModelAliasRow.model).where(ModelAliasRow.alias.contains(part, autoescape=True))
+        where.append(ModelRow.id.in_(named))
+    return _listed(request, sessions, snapshots, filters, select(ModelRow).where(*where), ModelRow.id, wire.model_json)
+
+
+@router.get("/engines", operation_id="listEngines", response_model=wire.EngineList, responses=LIST_PROBLEMS)
+def list_engines(request: Request, filters: Annotated[wire.EngineFilter, Query()], sessions: Sessions, snapshots: Snapshots) -> Response:
+    """Engines and frameworks by accelerator family and phase, with the formats that run end to end."""
+    where = _equal(EngineSupportRow, filters, "engine", "accelerator_family", "phase")
+    return _listed(request, sessions, snapshots, filters, select(EngineSupportRow).where(*where), EngineSupportRow.id, wire.engine_json, whole=True)
+
+
+@router.post(
+    "/models/inspect", operation_id="inspectModel", response_model=wire.InspectResponse, openapi_extra=body_of(InspectRequest),
+    responses=problems(400, 404, 413, 415, 422, 503),
+)  # fmt: skip
+def inspect_model(raw: RawBody, snapshots: Snapshots) -> Response:
+    """All counts of a model: a name, a pasted configuration, or a size."""
+    request = parsed(raw, InspectRequest)
+    snapshots.market()
+    return Response(orjson.dumps(inspection(resolve_model(request.model, snapshots))), media_type="application/json")
+
+
+def inspection(model: ModelArchitecture) -> dict[str, Any]:
+    parts = {n: getattr(model.parts, n) for n in model.parts.__dataclass_fields__ if getattr(model.parts, n)}
+    shown: dict[str, Any] = {
+        "name": model.name,
+        "source": model.source,
+        "parameters": model.total_params,
+        "active_parameters": model.active_params,
+        "kv_cache_bytes_per_token": rounded(model.kv_cache_bytes_per_token(), 12),
+        "state_bytes_per_sequence": rounded(float(model.state_bytes_per_sequence), 12),
+        "weights_gib": {f.name: rounded(model.weights_bytes(f) / GIB) for f in WEIGHT_FORMATS.values()},
+        "parts": parts,
+        "assumed": list(model.assumed),
+    }
+    if model.sample is not None:
+        shown["flops_per_sample"] = rounded(model.sample.total_flops)
+    else:
+        shown["flops_per_token"] = rounded(2 * model.matmul_params, 12)
+    return shown

@@ -1,0 +1,62 @@
+"""Liveness, readiness, the documentation and the page: nothing here asks another host."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import structlog
+from fastapi import APIRouter, FastAPI
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.staticfiles import StaticFiles
+from sqlalchemy.exc import DBAPIError
+
+from app.api.deps import Snapshots, Sessions
+from app.api.openapi import problems
+from app.api.problems import problem
+from app.catalog.queries import newest_version
+from app.catalog.snapshot import EmptyCatalog
+
+router = APIRouter(tags=["operations"])
+log = structlog.get_logger("headroom")
+
+CONTENT_POLICY = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+
+@router.get("/livez", operation_id="livez", summary="The process answers")
+def livez() -> JSONResponse:
+    """No input or output: the process runs."""
+    return JSONResponse({"status": "ok"})
+
+
+@router.get("/readyz", operation_id="readyz", responses=problems(503), summary="A catalogue is loaded and the database answers")
+def readyz(sessions: Sessions, snapshots: Snapshots) -> Response:
+    """Ready to take traffic: the catalogue is in memory and its database answers."""
+    try:
+        with sessions() as session:
+            newest_version(session)
+        market = snapshots.market()
+    except (DBAPIError, EmptyCatalog) as error:
+        log.warning("not_ready", error=type(error).__name__)
+        return problem(503, code="not-ready", detail="The catalogue is not loaded or its database does not answer.", headers={"Retry-After": "2"})
+    return JSONResponse({"status": "ready", "snapshot": market.version, "prices_as_of": market.prices_as_of})
+
+
+def static_text(name: str) -> str:
+    return resources.files("app.api").joinpath("static", name).read_text(encoding="utf-8")
+
+
+def install(app: FastAPI) -> None:
+    """Serve /docs and the page from the package's own files."""
+    app.mount("/static", StaticFiles(packages=[("app.api", "static")]), name="static")
+    pages = {"/": static_text("index.html"), "/docs": static_text("docs.html")}
+
+    def page(text: str) -> HTMLResponse:
+        return HTMLResponse(text, headers={"Content-Security-Policy": CONTENT_POLICY, "X-Content-Type-Options": "nosniff"})
+
+    @app.get("/", include_in_schema=False)
+    def index() -> HTMLResponse:
+        return page(pages["/"])
+
+    @app.get("/docs", include_in_schema=False)
+    def docs() -> HTMLResponse:
+        return page(pages["/docs"])

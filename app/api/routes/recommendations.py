@@ -1,0 +1,157 @@
+"""POST /recommend, POST /estimate, GET /recommendations/{id}."""
+
+from __future__ import annotations
+
+import hashlib
+from email.utils import format_datetime
+from typing import Annotated, Any
+
+import orjson
+import structlog
+from fastapi import APIRouter, Path
+from fastapi.responses import Response
+from sqlalchemy.exc import DBAPIError
+
+from app.api.body import parsed
+from app.api.deps import RawBody, SearchSlots, Sessions, Snapshots, resolve_model
+from app.api.openapi import body_of, problems
+from app.api.schemas.answers import EstimateShown, RecommendResponse, answer_json, estimate_json
+from app.api.schemas.requests import EstimateRequest, RecommendRequest
+from app.catalog.recommendations import get_recommendation, store, stored_body
+from app.errors import UnknownAccelerator, UnknownSystem
+from app.catalog.names import nearest
+from app.sizing.assumptions import Assumptions
+from app.sizing.market import Market
+from app.sizing.recommend import Question, estimate, recommend
+from app.sizing.workload import Deployment, Objective
+
+router = APIRouter(tags=["sizing"])
+log = structlog.get_logger("headroom")
+
+# Part of every identity: a change of the arithmetic is a new answer.
+ENGINE_VERSION = "1"
+
+
+def json_bytes(document: dict[str, Any]) -> bytes:
+    return orjson.dumps(document)
+
+
+def identity_of(request: RecommendRequest, snapshot: str) -> tuple[str, bytes]:
+    """Digest of the request, the snapshot and the engine; the canonical request beside it."""
+    canonical = orjson.dumps(request.model_dump(mode="json"), option=orjson.OPT_SORT_KEYS)
+    digest = hashlib.sha256(b"|".join((ENGINE_VERSION.encode(), snapshot.encode(), canonical)))
+    return f"rec_{digest.hexdigest()[:28]}", canonical
+
+
+@router.post(
+    "/recommend", operation_id="recommend", response_model=RecommendResponse, openapi_extra=body_of(RecommendRequest),
+    responses=problems(400, 404, 413, 415, 422, 503), summary="Rank the hardware that can run a workload",
+)  # fmt: skip
+def post_recommend(raw: RawBody, sessions: Sessions, snapshots: Snapshots, slots: SearchSlots) -> Response:
+    """Which hardware, how much of it, laid out how, what it will do and cost, how sure that is, and
+    why the rest was turned down. The same request on the same catalogue snapshot is the same answer,
+    byte for byte, and is stored under its id.
+    """
+    request = parsed(raw, RecommendRequest)
+    market = snapshots.market()
+    identity, canonical = identity_of(request, market.version)
+    try:
+        with sessions() as session:
+            known = stored_body(session, identity)
+    except DBAPIError:
+        known = None
+    if known is not None:
+        return Response(known, media_type="application/json")
+    assumed = Assumptions().with_overrides(request.assumptions)
+    workload = request.workload.to_workload(resolve_model(request.workload.model, snapshots), assumed)
+    constraints = request.constraints.to_constraints()
+    check_names(constraints.accelerators + constraints.exclude_accelerators, market)
+    question = Question(
+        workload=workload,
+        constraints=constraints,
+        objective=Objective(request.objective),
+        economics=request.economics.to_economics(),
+        assumptions=assumed,
+        limit=request.limit,
+        rejected_limit=request.rejected_limit,
+        trace=request.trace,
+    )
+    with slots:
+        answer = recommend(question, market)
+    catalog = {"snapshot": market.version, "prices_as_of": market.prices_as_of}
+    body = json_bytes(
+        answer_json(answer, identity=identity, created_at=market.created_at, catalog=catalog, trace=request.trace)
+    )
+    headers = {}
+    try:
+        with sessions() as session:
+            body = store(session, identity=identity, snapshot=market.version, request=canonical, body=body)
+    except DBAPIError as error:
+        # The answer is right whether or not it can be kept; the header says that it was not.
+        log.warning("recommendation_not_stored", id=identity, error=type(error.orig).__name__)
+        headers["Headroom-Stored"] = "false"
+    return Response(body, media_type="application/json", headers=headers)
+
+
+@router.post(
+    "/estimate", operation_id="estimate", response_model=EstimateShown, openapi_extra=body_of(EstimateRequest),
+    responses=problems(400, 404, 413, 415, 422, 503), summary="What one deployment would do",
+)  # fmt: skip
+def post_estimate(raw: RawBody, snapshots: Snapshots, slots: SearchSlots) -> Response:
+    """Memory, speed, latency, energy and cost of a workload on one deployment. A deployment taken
+    from a recommendation gives back that recommendation's numbers; what is left out is chosen well
+    and echoed.
+    """
+    request = parsed(raw, EstimateRequest)
+    market = snapshots.market()
+    assumed = Assumptions().with_overrides(request.assumptions)
+    workload = request.workload.to_workload(resolve_model(request.workload.model, snapshots), assumed)
+    deployment = request.deployment.to_deployment()
+    check_names((deployment.accelerator,), market)
+    check_system(deployment, market)
+    question = Question(
+        workload=workload, economics=request.economics.to_economics(), assumptions=assumed, trace=request.trace
+    )
+    with slots:
+        result = estimate(question, deployment, market)
+    return Response(json_bytes(estimate_json(result, trace=request.trace)), media_type="application/json")
+
+
+@router.get(
+    "/recommendations/{id}", operation_id="getRecommendation", response_model=RecommendResponse,
+    responses=problems(404, 422, 503), summary="A stored answer, byte for byte",
+)  # fmt: skip
+def get_recommendation_by_id(
+    id: Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="As the answer gave it.")], sessions: Sessions
+) -> Response:
+    """The answer as it was given. Last-Modified says when it was first stored."""
+    with sessions() as session:
+        body, stored_at = get_recommendation(session, id)
+    headers = {"Last-Modified": format_datetime(stored_at, usegmt=True), "ETag": f'"{id}"', "Cache-Control": "immutable, max-age=31536000"}
+    return Response(body, media_type="application/json", headers=headers)
+
+
+def check_names(slugs: tuple[str, ...], market: Market) -> None:
+    """Refuse accelerators that do not exist, with the nearest names."""
+    for slug in slugs:
+        if slug not in market.accelerator_index:
+            close = nearest(slug, market.accelerator_index)
+            hint = f" Nearest: {', '.join(close)}." if close else ""
+            raise UnknownAccelerator(
+                f"An accelerator named in the request is not in the catalogue.{hint} GET /catalog/accelerators lists all.",
+                nearest=close,
+            )
+
+
+def check_system(deployment: Deployment, market: Market) -> None:
+    """Refuse a system that does not exist or does not carry the accelerator."""
+    if deployment.system is None:
+        return
+    system = market.systems.get(deployment.system)
+    if system is None or system.accelerator != deployment.accelerator:
+        carriers = [s.slug for s in market.systems.values() if s.accelerator == deployment.accelerator]
+        close = nearest(deployment.system, carriers)
+        raise UnknownSystem(
+            "The catalogue has no such system with this accelerator. GET /catalog/systems lists those that carry it.",
+            nearest=close or carriers[:5],
+        )

@@ -1,0 +1,50 @@
+"""What all wire models share: unknown fields refused, finite bounded numbers, plain strings."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+
+class Wire(BaseModel):
+    """A model of the wire: strict, frozen, no unknown fields."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Shown(BaseModel):
+    """A model of an answer: documentation for readers and a check for tests."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _plain(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be blank")
+    return text
+
+
+Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_plain)]
+Slug = Annotated[str, Field(min_length=1, max_length=120, pattern=r"^[A-Za-z0-9][A-Za-z0-9._+/-]*$")]
+Pattern = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[A-Za-z0-9*?._-]+$")]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+def rounded(value: Any, digits: int = 6) -> Any:
+    """Numbers to six significant digits, once, at the edge; everything else as it is."""
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, float):
+        if value == 0 or not math.isfinite(value):
+            return 0.0 if value == 0 else None
+        scale = digits - 1 - math.floor(math.log10(abs(value)))
+        short = round(value, scale)
+        return int(short) if short == int(short) and abs(short) < 1e15 else short
+    return value
+
+
+def present(**values: Any) -> dict[str, Any]:
+    """The values that are not None, rounded: fields of another phase are absent."""
+    return {k: rounded(v) for k, v in values.items() if v is not None}

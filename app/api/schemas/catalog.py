@@ -1,0 +1,271 @@
+"""The catalogue on the wire: query filters, and rows in friendly units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.api.schemas.base import Shown, rounded
+from app.catalog.tables import AcceleratorRow, EngineSupportRow, ModelRow, OfferRow, PriceRow, SystemRow
+from app.sizing.units import GB, GIB, TERA
+
+Text = Annotated[str, Field(min_length=1, max_length=120)]
+
+
+class Page(BaseModel):
+    """A page of a list; unknown parameters are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    limit: Annotated[int, Field(ge=1, le=1000)] = 100
+    cursor: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+
+
+class AcceleratorFilter(Page):
+    vendor: Text | None = None
+    kind: Text | None = None
+    family: Text | None = None
+    segment: Text | None = None
+
+
+class SystemFilter(Page):
+    accelerator: Text | None = None
+    provider: Text | None = None
+    kind: Text | None = None
+
+
+class OfferFilter(Page):
+    accelerator: Text | None = None
+    provider: Text | None = None
+    region: Text | None = None
+    pricing_model: Text | None = None
+    instance_type: Text | None = None
+
+
+class ModelFilter(Page):
+    q: Text | None = Field(None, description="Part of an id or alias.")
+    modality: Text | None = None
+    family: Text | None = None
+
+
+class EngineFilter(Page):
+    engine: Text | None = None
+    accelerator_family: Text | None = None
+    phase: Text | None = None
+
+
+class PriceFilter(Page):
+    accelerator: Text | None = None
+    provider: Text | None = None
+    region: Text | None = None
+    instance_type: Text | None = None
+    pricing_model: Text | None = None
+
+
+class Sourced(Shown):
+    source: str
+    as_of: str
+
+
+class AcceleratorShown(Sourced):
+    slug: str
+    name: str
+    vendor: str
+    kind: str
+    family: str
+    form_factor: str
+    architecture: str
+    segment: str
+    release_year: int
+    memory_gib: float | None
+    memory_is_reported: bool
+    memory_type: str
+    memory_gb_per_s: float | None
+    unified_memory: bool
+    tflops: dict[str, float] = Field(description="Dense matrix rates by format; a missing format does not run.")
+    power_w: float | None
+    scaleup_link: str
+    scaleup_gb_per_s: float | None = Field(description="Each way, per accelerator.")
+    scaleup_domain_size: int | None
+    typical_node_size: int
+    list_price_usd: list[float] | None = Field(description="Low and high end.")
+    training_class: bool
+    confidence: str
+    notes: str | None
+
+
+class SystemShown(Sourced):
+    slug: str
+    name: str
+    kind: str
+    provider: str
+    accelerator: str
+    accelerator_count: float
+    cpu_model: str | None
+    vcpus: int | None
+    ram_gib: float | None
+    topology: str
+    network_gbit_per_s: float | None
+    network_type: str | None
+    power_kw: float | None
+    list_price_usd: float | None
+    confidence: str
+    notes: str | None
+
+
+class OfferRowShown(Sourced):
+    provider: str
+    region: str
+    country: str | None
+    instance_type: str
+    system: str | None
+    accelerator: str
+    accelerator_count: float
+    pricing_model: str
+    usd_per_hour: float
+    date_estimated: bool
+    notes: str | None
+
+
+class ModelShown(Sourced):
+    id: str
+    family: str
+    developer: str
+    modality: str
+    licence: str | None
+    release_date: str | None
+    parameters: int
+    active_parameters: int
+    aliases: list[str]
+    confidence: str
+
+
+class EngineShown(Sourced):
+    engine: str
+    accelerator_family: str
+    phase: str
+    weight_formats: list[str]
+    kv_formats: list[str]
+    notes: str | None
+    confidence: str
+
+
+class PriceRowShown(Shown):
+    provider: str
+    region: str
+    instance_type: str
+    accelerator: str
+    accelerator_count: float
+    pricing_model: str
+    usd_per_hour: float
+    observed_on: str
+    source: str
+
+
+class AcceleratorList(Shown):
+    items: list[AcceleratorShown]
+    next_cursor: str | None
+
+
+class SystemList(Shown):
+    items: list[SystemShown]
+    next_cursor: str | None
+
+
+class OfferList(Shown):
+    items: list[OfferRowShown]
+    next_cursor: str | None
+
+
+class ModelList(Shown):
+    items: list[ModelShown]
+    next_cursor: str | None
+
+
+class EngineList(Shown):
+    items: list[EngineShown]
+    next_cursor: str | None
+
+
+class PriceList(Shown):
+    items: list[PriceRowShown]
+    next_cursor: str | None
+
+
+class InspectResponse(Shown):
+    """Counts of a model. FLOPs are of one forward pass per token without attention over a context, or per sample."""
+
+    name: str
+    source: str
+    parameters: int
+    active_parameters: int
+    kv_cache_bytes_per_token: float
+    state_bytes_per_sequence: float
+    flops_per_token: float | None = None
+    flops_per_sample: float | None = None
+    weights_gib: dict[str, float]
+    parts: dict[str, int]
+    assumed: list[str]
+
+
+def _same(row: Any, *names: str) -> dict[str, Any]:
+    return {n: rounded(getattr(row, n)) for n in names}
+
+
+def _per(value: float | None, unit: float) -> Any:
+    return None if value is None else rounded(value / unit)
+
+
+def accelerator_json(r: AcceleratorRow) -> dict[str, Any]:
+    rates = {n: getattr(r, f"{n}_flops_per_s") for n in ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")}
+    prices = [r.list_price_usd_low, r.list_price_usd_high]
+    return {
+        **_same(r, "slug", "name", "vendor", "kind", "family", "form_factor", "architecture", "segment", "release_year"),
+        "memory_gib": _per(r.memory_bytes, GIB),
+        **_same(r, "memory_is_reported", "memory_type", "unified_memory", "power_w", "scaleup_link", "scaleup_domain_size",
+                "typical_node_size", "training_class", "confidence", "notes", "source", "as_of"),
+        "memory_gb_per_s": _per(r.memory_bytes_per_s, GB),
+        "tflops": {k: rounded(v / TERA) for k, v in rates.items() if v is not None},
+        "scaleup_gb_per_s": _per(r.scaleup_bytes_per_s, GB),
+        "list_price_usd": None if None in prices else prices,
+    }  # fmt: skip
+
+
+def system_json(r: SystemRow) -> dict[str, Any]:
+    return {
+        **_same(r, "slug", "name", "kind", "provider", "accelerator", "accelerator_count", "cpu_model", "vcpus", "topology",
+                "network_type", "list_price_usd", "confidence", "notes", "source", "as_of"),
+        "ram_gib": _per(r.ram_bytes, GIB),
+        "network_gbit_per_s": None if r.network_bytes_per_s is None else rounded(r.network_bytes_per_s * 8 / GB),
+        "power_kw": _per(r.power_w, 1e3),
+    }  # fmt: skip
+
+
+def offer_json(r: OfferRow) -> dict[str, Any]:
+    return _same(r, *OfferRowShown.model_fields)
+
+
+def model_json(r: ModelRow) -> dict[str, Any]:
+    return {
+        **_same(r, "id", "family", "developer", "modality", "licence", "release_date", "confidence", "source", "as_of"),
+        "parameters": int(r.total_params),
+        "active_parameters": int(r.active_params),
+        "aliases": list(r.facts.get("aliases", [])),
+    }
+
+
+def engine_json(r: EngineSupportRow) -> dict[str, Any]:
+    return {
+        **_same(r, "engine", "accelerator_family", "phase", "notes", "confidence", "source", "as_of"),
+        "weight_formats": [f for f in r.weight_formats.split("|") if f],
+        "kv_formats": [f for f in r.kv_formats.split("|") if f],
+    }
+
+
+def price_json(r: PriceRow) -> dict[str, Any]:
+    return _same(r, *PriceRowShown.model_fields)
+
+
+RowJson = Callable[[Any], dict[str, Any]]

@@ -1,0 +1,178 @@
+"""Bodies of POST /recommend and POST /estimate."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from app.api.schemas.base import Pattern, Slug, Wire
+from app.api.schemas.workload import ModelReference, WorkloadSpec
+from app.sizing.hardware import Environment, PricingModel
+from app.sizing.workload import Constraints, Deployment, Economics
+
+PricingName = Literal[
+    "on_demand", "spot", "reserved_1y", "reserved_3y", "committed_1y", "committed_3y", "capacity_block", "owned"
+]
+WeightFormatName = Literal[
+    "fp32", "bf16", "fp16", "fp8", "int8", "int4-awq", "int4-gptq", "int4-mlx", "int8-mlx", "nf4", "nvfp4", "mxfp4", "gguf-f16",
+    "gguf-q8_0", "gguf-q6_k", "gguf-q5_k_m", "gguf-q4_k_m", "gguf-q4_k_s", "gguf-q4_0", "gguf-q3_k_m", "gguf-q2_k",
+]  # fmt: skip
+KvFormatName = Literal["bf16", "fp16", "fp8", "int8", "gguf-q8_0", "gguf-q4_0"]
+SlugList = Annotated[list[Slug], Field(max_length=200)]
+
+
+def example(name: str) -> dict[str, Any]:
+    """A worked request body shipped with the package."""
+    value: dict[str, Any] = json.loads(resources.files("app.api").joinpath("examples", f"{name}.json").read_text())
+    return value
+
+
+class ConstraintsSpec(Wire):
+    """What may be used; everything left out is allowed."""
+
+    environments: Annotated[list[Literal["cloud", "on_prem"]], Field(max_length=2)] = []
+    providers: SlugList = []
+    regions: Annotated[list[Pattern], Field(max_length=100)] = Field([], description="Names or patterns such as eu-*.")
+    vendors: SlugList = []
+    accelerators: SlugList = []
+    exclude_accelerators: SlugList = []
+    pricing_models: Annotated[list[PricingName], Field(max_length=8)] = Field(
+        [], description="Default: all but spot and capacity_block."
+    )
+    weight_formats: Annotated[list[WeightFormatName], Field(max_length=30)] = Field(
+        [], description="Default: 16 and 8 bits and the published format; 4 bits too for personal use."
+    )
+    kv_formats: Annotated[list[KvFormatName], Field(max_length=6)] = Field([], description="Default: 16 bits.")
+    engines: SlugList = []
+    max_usd_per_hour: Annotated[float, Field(gt=0, le=1e9)] | None = None
+    max_purchase_usd: Annotated[float, Field(gt=0, le=1e12)] | None = None
+    max_accelerators: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    max_power_kw: Annotated[float, Field(gt=0, le=1e7)] | None = None
+
+    def to_constraints(self) -> Constraints:
+        return Constraints(
+            environments=tuple(Environment(e) for e in self.environments),
+            providers=tuple(p.lower() for p in self.providers),
+            regions=tuple(self.regions),
+            vendors=tuple(self.vendors),
+            accelerators=tuple(a.lower() for a in self.accelerators),
+            exclude_accelerators=tuple(a.lower() for a in self.exclude_accelerators),
+            pricing_models=tuple(PricingModel(p) for p in self.pricing_models),
+            weight_formats=tuple(self.weight_formats),
+            kv_formats=tuple(self.kv_formats),
+            engines=tuple(e.lower() for e in self.engines),
+            max_usd_per_hour=self.max_usd_per_hour,
+            max_purchase_usd=self.max_purchase_usd,
+            max_accelerators=self.max_accelerators,
+            max_power_w=None if self.max_power_kw is None else self.max_power_kw * 1e3,
+        )
+
+
+class EconomicsSpec(Wire):
+    """How long hardware is paid for, and at which energy price."""
+
+    horizon_months: Annotated[float, Field(ge=1, le=240)] = 36.0
+    electricity_usd_per_kwh: Annotated[float, Field(ge=0, le=10)] = 0.12
+    pue: Annotated[float, Field(ge=1, le=5)] = 1.3
+
+    def to_economics(self) -> Economics:
+        return Economics(self.horizon_months, self.electricity_usd_per_kwh, self.pue)
+
+
+Overrides = Annotated[
+    dict[Annotated[str, Field(max_length=60)], float],
+    Field(max_length=50, description="Assumptions to replace, by the names an answer echoes; each within its range."),
+]
+
+
+class RecommendRequest(Wire):
+    """A workload and what decides between plans."""
+
+    model_config = {"json_schema_extra": {"examples": [example("recommend-chat-70b"), example("recommend-training-7b")]}}
+
+    workload: WorkloadSpec
+    constraints: ConstraintsSpec = ConstraintsSpec()
+    objective: Literal["cost", "latency", "throughput", "energy", "balanced"] = "cost"
+    economics: EconomicsSpec = EconomicsSpec()
+    assumptions: Overrides = {}
+    limit: Annotated[int, Field(ge=1, le=50)] = 5
+    rejected_limit: Annotated[int, Field(ge=0, le=200)] = 20
+    trace: bool = False
+
+
+class OfferSpec(Wire):
+    """Which price of the catalogue is meant."""
+
+    provider: Slug | None = None
+    region: Annotated[str, Field(min_length=1, max_length=80)] | None = None
+    pricing_model: PricingName | None = None
+    instance_type: Annotated[str, Field(min_length=1, max_length=120)] | None = None
+
+
+Degree = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class DeploymentSpec(Wire):
+    """A deployment to judge; only the accelerator is required, the rest is chosen well and echoed."""
+
+    accelerator: Slug
+    system: Slug | None = None
+    offer: OfferSpec | None = None
+    accelerators_per_replica: Degree | None = None
+    replicas: Degree | None = None
+    spare_replicas: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
+    nodes: Degree | None = None
+    total_accelerators: Degree | None = None
+    tensor_parallel: Degree | None = None
+    pipeline_parallel: Degree | None = None
+    expert_parallel: Degree | None = None
+    engine: Slug | None = None
+    engine_version: Annotated[str, Field(max_length=60)] | None = None
+    weight_format: WeightFormatName | None = None
+    kv_format: KvFormatName | None = None
+    max_batch: Degree | None = None
+    max_batched_tokens: Annotated[int, Field(ge=16, le=10_000_000)] | None = None
+    memory_fraction: Annotated[float, Field(gt=0.05, le=1)] | None = None
+    data_parallel: Degree | None = None
+    context_parallel: Degree | None = None
+    zero_stage: Annotated[int, Field(ge=0, le=3)] | None = None
+    micro_batch_sequences: Degree | None = None
+    activation_checkpointing: Literal["none", "selective", "full"] | None = None
+    optimizer_offload: bool | None = None
+    framework: Slug | None = None
+
+    def to_deployment(self) -> Deployment:
+        offer = self.offer or OfferSpec()
+        same = self.model_dump(exclude={"accelerator", "system", "offer", "engine", "framework", "engine_version"})
+        return Deployment(
+            accelerator=self.accelerator.lower(),
+            system=None if self.system is None else self.system.lower().replace("/", "-").replace(".", "-"),
+            provider=None if offer.provider is None else offer.provider.lower(),
+            region=offer.region,
+            pricing_model=None if offer.pricing_model is None else PricingModel(offer.pricing_model),
+            instance_type=offer.instance_type,
+            engine=None if self.engine is None else self.engine.lower(),
+            framework=None if self.framework is None else self.framework.lower(),
+            **same,
+        )
+
+
+class EstimateRequest(Wire):
+    """A workload on one deployment."""
+
+    model_config = {"json_schema_extra": {"examples": [example("estimate-70b-8xh100")]}}
+
+    workload: WorkloadSpec
+    deployment: DeploymentSpec
+    economics: EconomicsSpec = EconomicsSpec()
+    assumptions: Overrides = {}
+    trace: bool = False
+
+
+class InspectRequest(Wire):
+    """A model to count."""
+
+    model: ModelReference

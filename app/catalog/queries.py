@@ -1,0 +1,165 @@
+"""Reads: rows go in, values of sizing come out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from sqlalchemy import Select, func, select
+from sqlalchemy.orm import Session
+
+from app.catalog.architectures import architecture_of
+from app.catalog.names import folded, nearest
+from app.catalog.tables import (
+    AcceleratorRow,
+    CatalogVersionRow,
+    CoefficientRow,
+    EngineSupportRow,
+    ModelAliasRow,
+    ModelRow,
+    OfferRow,
+    SystemRow,
+)
+from app.db import Base
+from app.errors import AmbiguousModel, UnknownModel
+from app.sizing.hardware import Accelerator, Coefficient, EngineSupport, Offer, PricingModel, System
+from app.sizing.market import Market
+from app.sizing.model import ModelArchitecture
+
+RATE_NAMES = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")
+
+
+def newest_version(session: Session) -> tuple[int, str, str] | None:
+    """(id, digest, published_at) of the catalogue that requests read now."""
+    row = session.execute(
+        select(CatalogVersionRow.id, CatalogVersionRow.digest, CatalogVersionRow.published_at)
+        .order_by(CatalogVersionRow.id.desc())
+        .limit(1)
+    ).first()
+    return None if row is None else (row[0], row[1], row[2])
+
+
+def _accelerator(row: AcceleratorRow) -> Accelerator:
+    rates = {name: getattr(row, f"{name}_flops_per_s") for name in RATE_NAMES}
+    return Accelerator(
+        slug=row.slug,
+        name=row.name,
+        vendor=row.vendor,
+        kind=row.kind,
+        family=row.family,
+        form_factor=row.form_factor,
+        segment=row.segment,
+        memory_bytes=row.memory_bytes,
+        memory_is_reported=row.memory_is_reported,
+        memory_bytes_per_s=row.memory_bytes_per_s,
+        unified_memory=row.unified_memory,
+        flops_per_s=MappingProxyType({k: v for k, v in rates.items() if v is not None}),
+        power_w=row.power_w,
+        scaleup_link=row.scaleup_link,
+        scaleup_bytes_per_s=row.scaleup_bytes_per_s or 0.0,
+        scaleup_domain_size=row.scaleup_domain_size or 1,
+        typical_node_size=row.typical_node_size,
+        list_price_usd_low=row.list_price_usd_low,
+        list_price_usd_high=row.list_price_usd_high,
+        training_class=row.training_class,
+        source=row.source,
+        as_of=row.as_of,
+    )
+
+
+def _support(row: EngineSupportRow) -> EngineSupport:
+    formats: dict[str, bool] = {}
+    for token in filter(None, row.weight_formats.split("|")):
+        name, _, mode = token.partition(":")
+        formats[name] = mode != "weight_only"
+    return EngineSupport(
+        engine=row.engine,
+        family=row.accelerator_family,
+        phase=row.phase,
+        weight_formats=MappingProxyType(formats),
+        kv_formats=tuple(filter(None, row.kv_formats.split("|"))),
+        source=row.source,
+    )
+
+
+def load_market(session: Session, digest: str, published_at: str) -> Market:
+    """The whole catalogue as one immutable value."""
+    offers = [
+        Offer(
+            provider=o.provider, region=o.region, instance_type=o.instance_type, system=o.system, accelerator=o.accelerator,
+            accelerator_count=o.accelerator_count, pricing_model=PricingModel(o.pricing_model), usd_per_hour=o.usd_per_hour,
+            source=o.source, as_of=o.as_of,
+        )
+        for o in session.scalars(select(OfferRow))
+    ]  # fmt: skip
+    systems = [
+        System(
+            slug=s.slug, name=s.name, kind=s.kind, provider=s.provider, accelerator=s.accelerator,
+            accelerator_count=s.accelerator_count, ram_bytes=s.ram_bytes, topology=s.topology,
+            network_bytes_per_s=s.network_bytes_per_s, power_w=s.power_w, list_price_usd=s.list_price_usd,
+            source=s.source, as_of=s.as_of,
+        )
+        for s in session.scalars(select(SystemRow))
+    ]  # fmt: skip
+    coefficients = [
+        Coefficient(c.name, c.accelerator_family, c.format_class, c.engine, c.value, c.low, c.high, c.unit, c.source)
+        for c in session.scalars(select(CoefficientRow))
+    ]
+    return Market(
+        accelerators=[_accelerator(a) for a in session.scalars(select(AcceleratorRow))],
+        systems=systems,
+        offers=offers,
+        support=[_support(s) for s in session.scalars(select(EngineSupportRow).order_by(EngineSupportRow.engine, EngineSupportRow.accelerator_family, EngineSupportRow.phase))],
+        coefficients=coefficients,
+        version=digest[:16],
+        prices_as_of=max((o.as_of for o in offers), default=""),
+        created_at=published_at,
+    )
+
+
+def get_model(session: Session, name: str) -> ModelArchitecture:
+    """The counts of a named model.
+
+    Raises UnknownModel with the nearest names, AmbiguousModel with the choices.
+    """
+    return architecture_of(get_model_facts(session, name))
+
+
+def get_model_facts(session: Session, name: str) -> Mapping[str, Any]:
+    """The registry entry of a name: exact id, else a folded alias."""
+    exact = session.get(ModelRow, name)
+    if exact is not None:
+        return exact.facts
+    key = folded(name)
+    rows = session.scalars(
+        select(ModelRow).join(ModelAliasRow, ModelAliasRow.model == ModelRow.id).where(ModelAliasRow.alias == key).order_by(ModelRow.id)
+    ).all()
+    if len(rows) > 1:
+        choices = [row.id for row in rows]
+        raise AmbiguousModel(f"The name fits several models; name one of: {', '.join(choices[:8])}.", choices=choices[:8])
+    if not rows:
+        aliases = session.scalars(select(ModelAliasRow.alias)).all()
+        close = nearest(name, aliases)
+        suggestion = f" Nearest: {', '.join(close)}." if close else ""
+        raise UnknownModel(
+            f"No model of that name is in the catalogue.{suggestion} GET /catalog/models lists all; a configuration may be "
+            "given in its place.",
+            nearest=close,
+        )
+    return rows[0].facts
+
+
+def page(session: Session, statement: Select[Any], key: Any, *, after: str | None, limit: int) -> tuple[Sequence[Any], str | None]:
+    """One page of rows in key order and the cursor of the next, None at the end."""
+    ordered = statement.order_by(key)
+    if after is not None:
+        ordered = ordered.where(key > after)
+    rows = session.scalars(ordered.limit(limit + 1)).all()
+    more = len(rows) > limit
+    shown = rows[:limit]
+    return shown, str(getattr(shown[-1], key.key)) if more else None
+
+
+def count(session: Session, table: type[Base]) -> int:
+    return session.scalar(select(func.count()).select_from(table)) or 0

@@ -1,0 +1,80 @@
+"""The catalogue that requests read: one immutable market per version, replaced when a newer one is published."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session, sessionmaker
+
+from app.catalog.queries import get_model, load_market, newest_version
+from app.errors import AppError
+from app.sizing.market import Market
+from app.sizing.model import ModelArchitecture
+
+MODELS_KEPT = 512
+
+
+class EmptyCatalog(AppError):
+    """The database holds no catalogue yet: it was migrated but not seeded."""
+
+    code = "empty-catalog"
+    title = "Empty catalogue"
+
+
+class SnapshotStore:
+    """Hands out the newest market; SQL is asked at most every `check_s` seconds.
+
+    Where the database does not answer, the market at hand is kept: prices stay good for longer
+    than an outage lasts.
+    """
+
+    def __init__(self, sessions: sessionmaker[Session], *, check_s: float) -> None:
+        self._sessions, self._check_s = sessions, check_s
+        self._lock = threading.Lock()
+        self._market: Market | None = None
+        self._version = -1
+        self._checked = float("-inf")
+        self._models: OrderedDict[str, ModelArchitecture] = OrderedDict()
+
+    def market(self) -> Market:
+        """The newest published market.
+
+        Raises EmptyCatalog before the first seed, and the database's own error where there is none at hand.
+        """
+        with self._lock:
+            if self._market is not None and time.monotonic() - self._checked < self._check_s:
+                return self._market
+            try:
+                self._refresh()
+            except DBAPIError:
+                if self._market is None:
+                    raise
+            self._checked = time.monotonic()
+            if self._market is None:
+                raise EmptyCatalog("The catalogue is empty; run the seed step.")
+            return self._market
+
+    def _refresh(self) -> None:
+        with self._sessions() as session:
+            newest = newest_version(session)
+            if newest is not None and newest[0] != self._version:
+                self._market = load_market(session, newest[1], newest[2])
+                self._version = newest[0]
+                self._models.clear()
+
+    def model(self, name: str) -> ModelArchitecture:
+        """The counts of a model by name, from memory where it was asked for before."""
+        with self._lock:
+            known = self._models.get(name)
+        if known is not None:
+            return known
+        with self._sessions() as session:
+            model = get_model(session, name)
+        with self._lock:
+            self._models[name] = model
+            while len(self._models) > MODELS_KEPT:
+                self._models.popitem(last=False)
+        return model

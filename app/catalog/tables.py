@@ -1,0 +1,244 @@
+"""The catalogue's rows, in base units: bytes, bytes per second, FLOPs per second, watts, USD."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import JSON, CheckConstraint, DateTime, ForeignKey, Index, LargeBinary, String, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.db import Base
+
+Slug = String(120)
+Text = String(4000)
+
+
+class CatalogVersionRow(Base):
+    """One row per published catalogue; the newest is what requests read."""
+
+    __tablename__ = "catalog_versions"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    digest: Mapped[str] = mapped_column(String(64))
+    published_at: Mapped[str] = mapped_column(String(32), doc="as of when its newest fact is; RFC 3339 UTC")
+    loaded_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+
+
+class AcceleratorRow(Base):
+    __tablename__ = "accelerators"
+    __table_args__ = (
+        CheckConstraint("memory_bytes > 0", name="memory_positive"),
+        CheckConstraint("memory_bytes_per_s > 0", name="bandwidth_positive"),
+        CheckConstraint("list_price_usd_low <= list_price_usd_high", name="price_ordered"),
+        CheckConstraint("typical_node_size >= 1", name="node_positive"),
+    )
+
+    slug: Mapped[str] = mapped_column(Slug, primary_key=True)
+    name: Mapped[str] = mapped_column(Slug)
+    vendor: Mapped[str] = mapped_column(Slug, index=True)
+    kind: Mapped[str] = mapped_column(Slug)
+    family: Mapped[str] = mapped_column(Slug, index=True)
+    form_factor: Mapped[str] = mapped_column(Slug)
+    architecture: Mapped[str] = mapped_column(Slug)
+    segment: Mapped[str] = mapped_column(Slug)
+    release_year: Mapped[int]
+    memory_bytes: Mapped[float | None]
+    memory_is_reported: Mapped[bool]
+    memory_type: Mapped[str] = mapped_column(Slug)
+    memory_bytes_per_s: Mapped[float | None]
+    unified_memory: Mapped[bool]
+    fp32_flops_per_s: Mapped[float | None]
+    tf32_flops_per_s: Mapped[float | None]
+    fp16_flops_per_s: Mapped[float | None]
+    bf16_flops_per_s: Mapped[float | None]
+    fp8_flops_per_s: Mapped[float | None]
+    int8_flops_per_s: Mapped[float | None]
+    fp4_flops_per_s: Mapped[float | None]
+    power_w: Mapped[float | None]
+    scaleup_link: Mapped[str] = mapped_column(Slug)
+    scaleup_bytes_per_s: Mapped[float | None]
+    scaleup_domain_size: Mapped[int | None]
+    typical_node_size: Mapped[int]
+    list_price_usd_low: Mapped[float | None]
+    list_price_usd_high: Mapped[float | None]
+    price_note: Mapped[str | None] = mapped_column(Text)
+    training_class: Mapped[bool]
+    source: Mapped[str] = mapped_column(Text)
+    as_of: Mapped[str] = mapped_column(String(10))
+    confidence: Mapped[str] = mapped_column(String(10))
+    notes: Mapped[str | None] = mapped_column(Text)
+
+
+class SystemRow(Base):
+    __tablename__ = "systems"
+    __table_args__ = (CheckConstraint("accelerator_count > 0", name="count_positive"),)
+
+    slug: Mapped[str] = mapped_column(Slug, primary_key=True)
+    name: Mapped[str] = mapped_column(Slug)
+    kind: Mapped[str] = mapped_column(Slug)
+    provider: Mapped[str] = mapped_column(Slug, index=True)
+    accelerator: Mapped[str] = mapped_column(ForeignKey("accelerators.slug"), index=True)
+    accelerator_count: Mapped[float]
+    cpu_model: Mapped[str | None] = mapped_column(Slug)
+    vcpus: Mapped[int | None]
+    ram_bytes: Mapped[float | None]
+    local_storage_bytes: Mapped[float | None]
+    topology: Mapped[str] = mapped_column(Slug)
+    network_bytes_per_s: Mapped[float | None]
+    network_type: Mapped[str | None] = mapped_column(Slug)
+    power_w: Mapped[float | None]
+    rack_units: Mapped[float | None]
+    list_price_usd: Mapped[float | None]
+    source: Mapped[str] = mapped_column(Text)
+    as_of: Mapped[str] = mapped_column(String(10))
+    confidence: Mapped[str] = mapped_column(String(10))
+    notes: Mapped[str | None] = mapped_column(Text)
+
+
+class OfferRow(Base):
+    """The newest price of an instance type in a region under a pricing model."""
+
+    __tablename__ = "offers"
+    __table_args__ = (
+        UniqueConstraint("provider", "region", "instance_type", "accelerator", "accelerator_count", "pricing_model"),
+        CheckConstraint("usd_per_hour > 0", name="price_positive"),
+        CheckConstraint("accelerator_count >= 0", name="count_not_negative"),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    provider: Mapped[str] = mapped_column(Slug, index=True)
+    region: Mapped[str] = mapped_column(Slug, index=True)
+    country: Mapped[str | None] = mapped_column(Slug)
+    instance_type: Mapped[str] = mapped_column(Slug)
+    system: Mapped[str | None] = mapped_column(ForeignKey("systems.slug"))
+    accelerator: Mapped[str] = mapped_column(ForeignKey("accelerators.slug"), index=True)
+    accelerator_count: Mapped[float]
+    vcpus: Mapped[int | None]
+    ram_bytes: Mapped[float | None]
+    pricing_model: Mapped[str] = mapped_column(String(20), index=True)
+    usd_per_hour: Mapped[float]
+    source: Mapped[str] = mapped_column(Text)
+    as_of: Mapped[str] = mapped_column(String(10))
+    date_estimated: Mapped[bool]
+    notes: Mapped[str | None] = mapped_column(Text)
+
+
+class PriceRow(Base):
+    """An observed price in the past; observations are added, never changed."""
+
+    __tablename__ = "prices"
+    __table_args__ = (
+        CheckConstraint("usd_per_hour > 0", name="price_positive"),
+        Index("ix_prices_key", "provider", "region", "instance_type", "pricing_model", "observed_on"),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    provider: Mapped[str] = mapped_column(Slug)
+    region: Mapped[str] = mapped_column(Slug)
+    instance_type: Mapped[str] = mapped_column(Slug)
+    accelerator: Mapped[str] = mapped_column(ForeignKey("accelerators.slug"))
+    accelerator_count: Mapped[float]
+    pricing_model: Mapped[str] = mapped_column(String(20))
+    usd_per_hour: Mapped[float]
+    observed_on: Mapped[str] = mapped_column(String(10))
+    source: Mapped[str] = mapped_column(Text)
+
+
+class EngineSupportRow(Base):
+    """An engine or framework that was made to run on an accelerator family, and in which formats."""
+
+    __tablename__ = "engine_support"
+    __table_args__ = (UniqueConstraint("engine", "accelerator_family", "phase"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    engine: Mapped[str] = mapped_column(Slug, index=True)
+    accelerator_family: Mapped[str] = mapped_column(Slug, index=True)
+    phase: Mapped[str] = mapped_column(String(20))
+    weight_formats: Mapped[str] = mapped_column(Text, doc="joined by |; ':weight_only' where 16-bit products are made")
+    kv_formats: Mapped[str] = mapped_column(Text)
+    as_published: Mapped[str | None] = mapped_column(Text)
+    notes: Mapped[str | None] = mapped_column(Text)
+    source: Mapped[str] = mapped_column(Text)
+    as_of: Mapped[str] = mapped_column(String(10))
+    confidence: Mapped[str] = mapped_column(String(10))
+
+
+class ModelRow(Base):
+    """A model: its configuration, its registered counts and where they come from."""
+
+    __tablename__ = "models"
+    __table_args__ = (CheckConstraint("total_params > 0", name="params_positive"),)
+
+    id: Mapped[str] = mapped_column(Slug, primary_key=True)
+    family: Mapped[str] = mapped_column(Slug)
+    developer: Mapped[str] = mapped_column(Slug)
+    modality: Mapped[str] = mapped_column(String(20), index=True)
+    licence: Mapped[str | None] = mapped_column(Slug)
+    release_date: Mapped[str | None] = mapped_column(String(10))
+    total_params: Mapped[float]
+    active_params: Mapped[float]
+    facts: Mapped[dict[str, Any]] = mapped_column(JSON, doc="the registry entry: config, derived counts, work per sample")
+    source: Mapped[str] = mapped_column(Text)
+    as_of: Mapped[str] = mapped_column(String(10))
+    confidence: Mapped[str] = mapped_column(String(10))
+
+
+class ModelAliasRow(Base):
+    """A name people type, folded to lower case without punctuation."""
+
+    __tablename__ = "model_aliases"
+
+    alias: Mapped[str] = mapped_column(Slug, primary_key=True)
+    model: Mapped[str] = mapped_column(ForeignKey("models.id"), primary_key=True)
+
+
+class CoefficientRow(Base):
+    """An achieved fraction or overhead with its range and source."""
+
+    __tablename__ = "coefficients"
+    __table_args__ = (
+        UniqueConstraint("name", "accelerator_family", "format_class", "engine"),
+        CheckConstraint("low <= value AND value <= high", name="within_range"),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    name: Mapped[str] = mapped_column(Slug)
+    accelerator_family: Mapped[str] = mapped_column(Slug)
+    format_class: Mapped[str] = mapped_column(Slug)
+    engine: Mapped[str] = mapped_column(Slug)
+    value: Mapped[float]
+    low: Mapped[float]
+    high: Mapped[float]
+    unit: Mapped[str] = mapped_column(Slug)
+    source: Mapped[str] = mapped_column(Text)
+    as_of: Mapped[str] = mapped_column(String(10))
+
+
+class MeasurementRow(Base):
+    """A published or own benchmark result; the payload keeps the columns of its kind."""
+
+    __tablename__ = "measurements"
+    __table_args__ = (CheckConstraint("num_accelerators > 0", name="count_positive"),)
+
+    id: Mapped[str] = mapped_column(Slug, primary_key=True)
+    kind: Mapped[str] = mapped_column(String(20), index=True)
+    accelerator: Mapped[str | None] = mapped_column(ForeignKey("accelerators.slug"), index=True)
+    num_accelerators: Mapped[float | None]
+    model: Mapped[str | None] = mapped_column(Slug)
+    engine: Mapped[str | None] = mapped_column(Slug)
+    payload: Mapped[dict[str, Any]] = mapped_column(JSON)
+    source: Mapped[str] = mapped_column(Text)
+    as_of: Mapped[str | None] = mapped_column(String(10))
+
+
+class RecommendationRow(Base):
+    """A stored answer, byte for byte, under the digest of its request and snapshot."""
+
+    __tablename__ = "recommendations"
+
+    id: Mapped[str] = mapped_column(String(40), primary_key=True)
+    snapshot: Mapped[str] = mapped_column(String(64))
+    request: Mapped[bytes] = mapped_column(LargeBinary)
+    body: Mapped[bytes] = mapped_column(LargeBinary)
+    stored_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))

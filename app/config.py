@@ -1,0 +1,20 @@
+"""Settings: the only reader of the environment."""
+
+from __future__ import annotations
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """Environment variables with the prefix HEADROOM_."""
+
+    model_config = SettingsConfigDict(env_prefix="HEADROOM_", extra="ignore", frozen=True)
+
+    database_url: str = Field("sqlite:///headroom.sqlite3", description="SQLAlchemy URL: SQLite or PostgreSQL (psycopg).")
+    host: str = Field("127.0.0.1", description="Address to listen on.")
+    snapshot_check_s: float = Field(2.0, ge=0, description="Seconds between looks for a newer catalogue version.")
+    max_body_bytes: int = Field(65536, ge=1024, le=33554432, description="Largest request body.")
+    body_deadline_s: float = Field(5.0, gt=0, le=120, description="Seconds a client has to send its body.")
+    max_concurrent_searches: int = Field(4, ge=1, le=256, description="Searches computed at once; others wait.")
+    log_level: str = Field("info", description="debug, info, warning or error.")

@@ -1,0 +1,75 @@
+"""What can go wrong, in families; which status each becomes is the wire's business."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class AppError(Exception):
+    """A request that cannot be answered; `facts` go to programs, the sentence to people."""
+
+    code = "error"
+    title = "Error"
+
+    def __init__(self, detail: str, **facts: Any) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.facts = facts
+
+
+class NotFound(AppError):
+    """Something was named that does not exist."""
+
+    code = "not-found"
+    title = "Not found"
+
+
+class Unanswerable(AppError):
+    """The request is well formed, but it cannot be reasoned about."""
+
+    code = "unanswerable"
+    title = "Unanswerable request"
+
+
+class Conflict(AppError):
+    """The request contradicts itself or the catalogue."""
+
+    code = "conflict"
+    title = "Contradictory request"
+
+
+class UnknownModel(NotFound):
+    code = "unknown-model"
+    title = "Unknown model"
+
+
+class UnknownAccelerator(NotFound):
+    code = "unknown-accelerator"
+    title = "Unknown accelerator"
+
+
+class UnknownSystem(NotFound):
+    code = "unknown-system"
+    title = "Unknown system"
+
+
+class UnknownOffer(NotFound):
+    code = "unknown-offer"
+    title = "Unknown offer"
+
+
+class UnknownRecommendation(NotFound):
+    code = "unknown-recommendation"
+    title = "Unknown recommendation"
+
+
+class UnreadableConfiguration(Unanswerable):
+    """A pasted model configuration whose architecture cannot be counted."""
+
+    code = "unreadable-configuration"
+    title = "Unreadable model configuration"
+
+
+class AmbiguousModel(Conflict):
+    code = "ambiguous-model"
+    title = "Ambiguous model name"

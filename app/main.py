@@ -1,0 +1,41 @@
+"""Puts the service together: settings, database, routers, problem handlers; no logic."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import structlog
+from fastapi import FastAPI
+from sqlalchemy.orm import sessionmaker
+
+from app.api import openapi, problems
+from app.api.routes import catalog, health, recommendations
+from app.catalog.snapshot import SnapshotStore
+from app.config import Settings
+from app.db import make_engine
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """The application; without settings they are read from the environment."""
+    settings = settings or Settings()
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[settings.log_level.upper()]),
+    )
+    app = FastAPI(title="Headroom", version="0.1.0", docs_url=None, redoc_url=None, redirect_slashes=False)
+    app.state.settings = settings
+    app.state.sessions = sessionmaker(make_engine(settings.database_url), expire_on_commit=False)
+    app.state.snapshots = SnapshotStore(app.state.sessions, check_s=settings.snapshot_check_s)
+    app.state.search_slots = threading.Semaphore(settings.max_concurrent_searches)
+    problems.install(app)
+    for router in (recommendations.router, catalog.router, health.router):
+        app.include_router(router)
+    health.install(app)
+    openapi.install(app)
+    return app

@@ -1,0 +1,424 @@
+"""Gathers numbers already computed into estimates, steps and sentences; decides nothing."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from app.sizing.columns import Column
+from app.sizing.compute import linear_s, touched_experts
+from app.sizing.cost import Cost, kwh_per_million, usd_per_million
+from app.sizing.hardware import PricingModel
+from app.sizing.inference import Judged, served_per_s, throughput_per_s, units_per_request
+from app.sizing.market import PRICING, Market
+from app.sizing.memory import ServingMemory
+from app.sizing.plan import KV_NAMES, Candidates
+from app.sizing.result import (
+    CostSummary,
+    DeviceMemory,
+    Estimate,
+    Interval,
+    Percentiles,
+    Performance,
+    Price,
+    Reason,
+    Step,
+)
+from app.sizing.serving import Operation, Speed
+from app.sizing.single_pass import BatchMemory, BatchOperation, BatchSpeed, batch_s, work_of
+from app.sizing.units import GIB, HOURS_PER_MONTH
+from app.sizing.workload import Deployment, InferenceWorkload, Load
+
+BOTTLENECKS = {
+    "compute": "arithmetic: the matrix rate is what more of would help",
+    "memory_bandwidth": "memory bandwidth: reading weights and cache takes the most time",
+    "memory_capacity": "memory capacity: no more sequences fit, so the device waits for memory",
+    "interconnect": "the links between accelerators",
+    "latency": "fixed time per step rather than any rate",
+    "host": "the host: launching and scheduling take longer than the device's work",
+}
+
+
+def one(values: Column) -> float:
+    """The only entry of a one-row column."""
+    return float(values[0])
+
+
+def finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def serving_deployment(workload: InferenceWorkload, judged: Judged, market: Market) -> Deployment:
+    """The complete deployment of a one-row table, as it is echoed and may be posted back."""
+    plans = judged.plans
+    listing = int(plans.c.listing[0])
+    system = int(market.listings.system[listing]) if listing >= 0 else -1
+    offer = int(market.listings.offer[listing]) if listing >= 0 else -1
+    memory = judged.memory
+    batched = one(memory.max_batched_tokens) if isinstance(memory, ServingMemory) else None
+    cached = bool(workload.model.attention) and isinstance(memory, ServingMemory)
+    return Deployment(
+        accelerator=market.accelerators[int(plans.accelerator[0])].slug,
+        system=market.system_slugs[system] if system >= 0 else None,
+        provider=market.providers[int(market.listings.provider[listing])] if listing >= 0 else None,
+        region=market.regions[int(market.listings.region[listing])] if listing >= 0 else None,
+        pricing_model=PRICING[int(market.listings.pricing[listing])] if listing >= 0 else None,
+        instance_type=market.offers[offer].instance_type if offer >= 0 else None,
+        accelerators_per_replica=int(one(plans.accelerators_per_replica)),
+        replicas=int(one(judged.fleet.replicas)),
+        spare_replicas=int(one(judged.fleet.spare_replicas)),
+        nodes=int(one(judged.fleet.nodes)),
+        total_accelerators=int(one(judged.fleet.accelerators(plans))),
+        tensor_parallel=int(one(plans.tensor_parallel)),
+        pipeline_parallel=int(one(plans.pipeline_parallel)),
+        expert_parallel=1,
+        engine=market.engines[int(plans.s.engine[0])],
+        weight_format=market.formats[int(plans.s.weight_format[0])],
+        kv_format=KV_NAMES[int(plans.kv[0])] if cached else None,
+        max_batch=int(one(judged.speed.slo_batch)),
+        max_batched_tokens=None if batched is None else int(batched),
+        memory_fraction=one(memory.memory_fraction),
+    )
+
+
+def price_of(market: Market, found: Candidates) -> Price | None:
+    """Where the price of a one-row table's machine comes from."""
+    listing = int(found.listing[0])
+    if listing < 0 or math.isnan(one(found.usd_per_hour)):
+        return None
+    offer = int(market.listings.offer[listing])
+    if offer >= 0:
+        o = market.offers[offer]
+        return Price(o.source, o.as_of, o.pricing_model.value)
+    system = market.systems[market.system_slugs[int(market.listings.system[listing])]]
+    return Price(system.source, system.as_of, PricingModel.OWNED.value)
+
+
+def cost_summary(
+    market: Market, found: Candidates, cost: Cost, *, units_per_s: float, usd_total: float | None, per_million: str
+) -> CostSummary:
+    """The money of a one-row table."""
+    hourly = one(cost.usd_per_hour)
+    priced = math.isfinite(hourly)
+    units = np.array([units_per_s])
+    return CostSummary(
+        usd_per_hour=finite(hourly),
+        usd_per_month=hourly * HOURS_PER_MONTH if priced else None,
+        usd_per_million=one(usd_per_million(cost.usd_per_hour, units)) if priced else None,
+        usd_total=usd_total,
+        purchase_usd=finite(one(cost.purchase_usd)),
+        power_w=one(cost.power_w),
+        kwh_per_million=one(kwh_per_million(cost.power_w, units)),
+        tco_usd=finite(one(cost.tco_usd)),
+        price=price_of(market, found),
+        per_million=per_million,
+    )
+
+
+def serving_memory_of(memory: ServingMemory | BatchMemory, workload: InferenceWorkload, judged: Judged) -> DeviceMemory:
+    """Memory of a one-row table. A single-pass batch keeps its activations; a stream its cache."""
+    if isinstance(memory, BatchMemory):
+        return DeviceMemory(
+            weights_bytes=one(memory.weights_bytes),
+            kv_cache_bytes=0.0,
+            activation_bytes=one(memory.activation_bytes * judged.speed.slo_batch),
+            overhead_bytes=one(memory.overhead_bytes),
+            gradient_bytes=0.0,
+            optimizer_bytes=0.0,
+            capacity_bytes=one(memory.capacity_bytes),
+            usable_bytes=one(memory.usable_bytes),
+        )
+    per_token = one(memory.cache_bytes_per_sequence) / max(1.0, workload.tokens_per_request)
+    pool = one(memory.kv_pool_bytes)
+    longest = one(memory.longest_sequence_bytes)
+    return DeviceMemory(
+        weights_bytes=one(memory.weights_bytes),
+        kv_cache_bytes=pool,
+        activation_bytes=one(memory.activation_bytes),
+        overhead_bytes=one(memory.overhead_bytes),
+        gradient_bytes=0.0,
+        optimizer_bytes=0.0,
+        capacity_bytes=one(memory.capacity_bytes),
+        usable_bytes=one(memory.usable_bytes),
+        kv_cache_tokens=math.floor(pool / per_token) if per_token > 0 else None,
+        max_concurrent_sequences=math.floor(pool / longest) if longest > 0 else None,
+    )
+
+
+def _percentiles(p50: Column, p95: Column, p99: Column) -> Percentiles:
+    return Percentiles(finite(one(p50)), finite(one(p95)), finite(one(p99)))
+
+
+def cold_start_s(judged: Judged, load_bytes_per_s: float, start_s: float) -> float:
+    """Seconds until a fresh replica answers: read the weights, start the engine."""
+    return one(judged.plans.weights_bytes) / load_bytes_per_s / one(judged.plans.nodes_per_replica) + start_s
+
+
+def serving_performance(workload: InferenceWorkload, judged: Judged, *, cold_start: float) -> Performance:
+    """Speed of a one-row table, whole deployment, spares idle."""
+    operation, speed, s = judged.operation, judged.speed, judged.plans.s
+    requests = one(throughput_per_s(workload, judged))
+    low, high = one(s.interval_low), one(s.interval_high)
+    open_loop = workload.load is Load.OPEN
+    saturation = one(judged.fleet.replicas * speed.saturation_per_s)
+    if isinstance(operation, BatchOperation):
+        return Performance(
+            interval=Interval("samples_per_s", requests * low, requests * high),
+            basis="roofline",
+            samples_per_s=requests,
+            requests_per_s_capacity=requests,
+            total_tokens_per_s=None if workload.model.sample else requests * workload.tokens_per_request,
+            utilization_at_peak=one(operation.utilization),
+            batch_at_peak=one(operation.batch),
+            e2e=_percentiles(operation.e2e_p50_s, operation.e2e_p95_s, operation.e2e_p99_s),
+            unstable_above_requests_per_s=saturation if open_loop else None,
+            cold_start_s=cold_start,
+        )
+    assert isinstance(speed, Speed)
+    output = requests * workload.output_tokens.mean
+    prompt = workload.input_tokens.mean * (1 - workload.cached_prefix_fraction)
+    offline = workload.load is Load.OFFLINE
+    return Performance(
+        interval=Interval("output_tokens_per_s", output * low, output * high),
+        basis="roofline",
+        output_tokens_per_s=output,
+        total_tokens_per_s=requests * workload.tokens_per_request,
+        prefill_tokens_per_s=one(judged.fleet.replicas) * prompt / one(speed.occupancy_s),
+        requests_per_s_capacity=requests,
+        utilization_at_peak=one(operation.utilization),
+        batch_at_peak=one(operation.batch),
+        ttft=None if offline else _percentiles(operation.ttft_p50_s, operation.ttft_p95_s, operation.ttft_p99_s),
+        tpot=_percentiles(operation.tpot_p50_s, operation.tpot_p95_s, operation.tpot_p99_s),
+        e2e=None if offline else _percentiles(operation.e2e_p50_s, operation.e2e_p95_s, operation.e2e_p99_s),
+        unstable_above_requests_per_s=saturation if open_loop else None,
+        cold_start_s=cold_start,
+    )
+
+
+def step_shares(workload: InferenceWorkload, judged: Judged) -> dict[str, float]:
+    """Seconds of one mixed step at the operating batch, by what they are spent on."""
+    operation, speed = judged.operation, judged.speed
+    if isinstance(speed, BatchSpeed):
+        t, b = speed.terms, judged.operation.batch
+        moved = one(t.weights_s + b * t.bytes_slope_s)
+        flops = one(b * t.flops_slope_s)
+        return {
+            "compute": flops if flops >= moved else 0.0,
+            "memory_bandwidth": moved if moved > flops else 0.0,
+            "host": one(t.launch_s) + one(t.request_s) / t.passes,
+        }
+    assert isinstance(operation, Operation)
+    t = speed.step
+    b = np.maximum(operation.batch, 1.0)
+    micro = np.maximum(1.0, b / t.pipeline_parallel)
+    linear = one(linear_s(t, micro))
+    read = one(t.dense_s + t.experts_s * touched_experts(micro, t.expert_share))
+    multiply = one(micro * t.linear_slope_s)
+    prefill = one(b / max(1.0, workload.output_tokens.mean) * speed.occupancy_s)
+    return {
+        "compute": prefill + (linear if multiply > read else 0.0),
+        "memory_bandwidth": (linear if read >= multiply else 0.0)
+        + one(micro * t.attention_slope_s + t.attention_fixed_s),
+        "interconnect": one(micro * t.collective_slope_s + t.collective_fixed_s),
+        "host": one(b * t.host_slope_s + t.host_fixed_s),
+    }
+
+
+def bottleneck_of(workload: InferenceWorkload, judged: Judged) -> str:
+    """What binds: memory capacity where it caps the batch below what the SLO allows, else the largest share."""
+    memory, speed = judged.memory, judged.speed
+    if isinstance(memory, ServingMemory) and isinstance(speed, Speed):
+        full = one(speed.slo_batch) >= one(memory.sequences) < one(memory.max_sequences)
+        if full and one(judged.operation.batch) > 0.6 * one(memory.sequences):
+            return "memory_capacity"
+    shares = step_shares(workload, judged)
+    return max(shares, key=lambda k: (shares[k], k))
+
+
+def serving_reasons(workload: InferenceWorkload, judged: Judged, market: Market, deployment: Deployment, bottleneck: str) -> tuple[Reason, ...]:
+    """Why this hardware, what limits it, how close each limit is."""
+    memory, operation, slo = judged.memory, judged.operation, workload.slo
+    name = market.accelerators[int(judged.accelerator[0])].name
+    weights = one(memory.weights_bytes) / GIB
+    usable = one(memory.usable_bytes) / GIB
+    reasons: list[Reason] = []
+    size = deployment.accelerators_per_replica or 1
+    held = "on one accelerator" if size == 1 else f"on each of {size} accelerators"
+    if isinstance(memory, ServingMemory) and one(memory.longest_sequence_bytes) > 0:
+        fit = math.floor(one(memory.kv_pool_bytes) / one(memory.longest_sequence_bytes))
+        text = (
+            f"{workload.model.name} in {deployment.weight_format} takes {weights:.1f} GiB {held}; of {usable:.1f} GiB "
+            f"usable, {one(memory.kv_pool_bytes) / GIB:.1f} GiB are left for the cache: {fit} sequences of "
+            f"{workload.max_context_tokens:,.0f} tokens."
+        )
+        reasons.append(Reason("memory", text, "kv_cache_gib", one(memory.kv_pool_bytes) / GIB, "GiB"))
+    else:
+        text = f"{workload.model.name} in {deployment.weight_format} takes {weights:.2f} GiB of {usable:.1f} GiB usable."
+        reasons.append(Reason("memory", text, "weights_gib", weights, "GiB"))
+    shares = step_shares(workload, judged)
+    share = shares.get(bottleneck, 0.0) / max(sum(shares.values()), 1e-12)
+    reasons.append(
+        Reason("bottleneck", f"What limits it is {BOTTLENECKS[bottleneck]} ({share:.0%} of a step)."
+               if bottleneck != "memory_capacity" else f"What limits it is {BOTTLENECKS[bottleneck]}.",
+               "share_of_step", share, "1")
+    )  # fmt: skip
+    percentile = f"p{slo.percentile:g}"
+    nearest = 95 if slo.percentile <= 95 and slo.percentile > 50 else 99 if slo.percentile > 95 else 50
+
+    def limit(code: str, label: str, value: float, bound: float | None) -> None:
+        if bound is None or not math.isfinite(value):
+            return
+        reasons.append(
+            Reason(code, f"{label} at p{nearest} is {value * 1e3:,.0f} ms of {bound * 1e3:,.0f} allowed "
+                   f"at {percentile}: {value / bound:.0%} of the limit.", code, value * 1e3, "ms")
+        )  # fmt: skip
+
+    if isinstance(operation, Operation):
+        limit("ttft_ms", "Time to first token", one(getattr(operation, f"ttft_p{nearest}_s")), slo.ttft_s)
+        limit("tpot_ms", "Time per output token", one(getattr(operation, f"tpot_p{nearest}_s")), slo.tpot_s)
+    limit("e2e_ms", "A whole request", one(getattr(operation, f"e2e_p{nearest}_s")), slo.e2e_s)
+    if workload.load is Load.OPEN:
+        used = one(operation.utilization)
+        text = (
+            f"{deployment.replicas} replica{'s' if deployment.replicas != 1 else ''} carry {workload.peak_per_s:g} requests/s "
+            f"at {used:.0%} of their capacity within the limits (planned for at most {workload.target_utilization:.0%})"
+            + (f", {deployment.spare_replicas} spare." if deployment.spare_replicas else ".")
+        )
+        reasons.append(Reason("utilization", text, "utilization_at_peak", used, "1"))
+    idle = (deployment.total_accelerators or 0) - size * ((deployment.replicas or 0) + (deployment.spare_replicas or 0))
+    if idle > 0:
+        text = f"{idle} of {deployment.total_accelerators} accelerators paid for stay idle: {name} comes in machines of {one(judged.plans.c.m.count):g}."
+        reasons.append(Reason("idle_accelerators", text, "idle_accelerators", float(idle), "accelerators"))
+    return tuple(reasons)
+
+
+def serving_trace(workload: InferenceWorkload, judged: Judged, deployment: Deployment) -> tuple[Step, ...]:
+    """The arithmetic of one estimate, each line recomputable from its own inputs."""
+    plans, memory, speed, model = judged.plans, judged.memory, judged.speed, workload.model
+    steps: list[Step] = []
+
+    def step(name: str, formula: str, value: float, unit: str, source: str, **inputs: float) -> None:
+        steps.append(Step(name, formula, inputs, value, unit, source))
+
+    devices = one(plans.accelerators_per_replica)
+    load_overhead = one(memory.weights_bytes) * devices / one(plans.weights_bytes)
+    step("weights_bytes_per_accelerator", "weights_bytes / accelerators_per_replica * load_overhead",
+         one(memory.weights_bytes), "B", "counts of the configuration; KAITO for the load overhead",
+         weights_bytes=one(plans.weights_bytes), accelerators_per_replica=devices, load_overhead=load_overhead)  # fmt: skip
+    step("usable_bytes", "capacity_bytes * memory_fraction", one(memory.usable_bytes), "B", "device report",
+         capacity_bytes=one(memory.capacity_bytes), memory_fraction=one(memory.memory_fraction))  # fmt: skip
+    if isinstance(memory, ServingMemory) and isinstance(speed, Speed):
+        _stream_trace(step, workload, judged, memory, speed)
+    elif isinstance(speed, BatchSpeed):
+        t, b = speed.terms, one(speed.slo_batch)
+        work = work_of(workload)
+        step("flops_slope_s", "flops / (matrix_flops_per_s * achieved_fraction)", one(t.flops_slope_s), "s/sample", "roofline",
+             flops=work.flops, matrix_flops_per_s=one(plans.linear_flops_per_s),
+             achieved_fraction=work.flops / one(plans.linear_flops_per_s) / one(t.flops_slope_s))  # fmt: skip
+        step("batch_s",
+             "passes * (((batch * flops_slope_s) ** p + (weights_s + batch * bytes_slope_s) ** p) ** (1 / p) + launch_s)"
+             " + batch * extra_slope_s + request_s",
+             one(batch_s(t, speed.slo_batch)), "s", "roofline with a rounded knee", passes=t.passes, batch=b,
+             flops_slope_s=one(t.flops_slope_s), weights_s=one(t.weights_s), bytes_slope_s=one(t.bytes_slope_s),
+             p=one(t.exponent), launch_s=one(t.launch_s), extra_slope_s=one(t.extra_slope_s), request_s=one(t.request_s))  # fmt: skip
+        step("capacity_per_s", "batch / batch_s", one(speed.capacity_per_s), "1/s", "definition",
+             batch=b, batch_s=one(batch_s(t, speed.slo_batch)))  # fmt: skip
+    if workload.load is Load.OPEN:
+        step("replicas_at_target", "ceil(peak_per_s / (capacity_per_s * target_utilization) - 1e-9)",
+             math.ceil(workload.peak_per_s / (one(speed.capacity_per_s) * workload.target_utilization) - 1e-9), "replicas",
+             "DESIGN: target utilisation of the capacity within the SLO", peak_per_s=workload.peak_per_s,
+             capacity_per_s=one(speed.capacity_per_s), target_utilization=workload.target_utilization)  # fmt: skip
+    served = one(served_per_s(workload, judged)) * units_per_request(workload)
+    hourly = one(judged.cost.usd_per_hour)
+    if math.isfinite(hourly):
+        step("usd_per_hour", "nodes * usd_per_node_hour", hourly, "USD/h", "catalogue offer", nodes=one(judged.fleet.nodes),
+             usd_per_node_hour=one(plans.c.usd_per_hour))  # fmt: skip
+        step("usd_per_million", "usd_per_hour / 3600 / units_per_s * 1e6", hourly / 3600 / served * 1e6, "USD",
+             "at the real load", usd_per_hour=hourly, units_per_s=served)  # fmt: skip
+    return tuple(steps)
+
+
+def _stream_trace(step: object, workload: InferenceWorkload, judged: Judged, memory: ServingMemory, speed: Speed) -> None:
+    """Lines of a token stream: cache, step, capacity."""
+    add = step
+    assert callable(add)
+    plans, model, t = judged.plans, workload.model, speed.step
+    add("kv_pool_bytes", "max(0, usable_bytes - weights_bytes - activation_bytes - overhead_bytes)",
+        one(memory.kv_pool_bytes), "B", "engines give the cache what is left", usable_bytes=one(memory.usable_bytes),
+        weights_bytes=one(memory.weights_bytes), activation_bytes=one(memory.activation_bytes),
+        overhead_bytes=one(memory.overhead_bytes))  # fmt: skip
+    if len(model.attention) == 1 and model.state_bytes_per_sequence == 0:
+        g = model.attention[0]
+        tokens = g.kept(workload.tokens_per_request)
+        heads = min(float(g.kv_heads), one(plans.tensor_parallel))
+        add("cache_bytes_per_sequence",
+            "layers * kv_elements * element_bytes * tokens / (heads_split * pipeline_parallel)",
+            one(memory.cache_bytes_per_sequence), "B", "Kwon et al. 2023 (arXiv:2309.06180)", layers=float(g.layers),
+            kv_elements=g.kv_elements, element_bytes=one(plans.kv_element_bytes), tokens=tokens, heads_split=heads,
+            pipeline_parallel=one(plans.pipeline_parallel))  # fmt: skip
+    add("linear_slope_s", "2 * matmul_params / tensor_parallel / (matrix_flops_per_s * achieved_fraction)",
+        one(t.linear_slope_s), "s/sequence", "roofline", matmul_params=float(model.matmul_params),
+        tensor_parallel=one(plans.tensor_parallel), matrix_flops_per_s=one(plans.linear_flops_per_s),
+        achieved_fraction=one(plans.s.linear_compute_fraction))  # fmt: skip
+    add("dense_s", "streamed_bytes / tensor_parallel / (bytes_per_s * achieved_fraction)", one(t.dense_s), "s", "roofline",
+        streamed_bytes=one(plans.streamed_bytes), tensor_parallel=one(plans.tensor_parallel),
+        bytes_per_s=one(plans.bytes_per_s), achieved_fraction=one(plans.s.linear_memory_fraction))  # fmt: skip
+    batch = np.maximum(judged.operation.batch, 1.0)
+    micro = np.maximum(1.0, batch / t.pipeline_parallel)
+    touched = one(touched_experts(micro, t.expert_share))
+    linear = one(linear_s(t, micro))
+    add("linear_s", "((micro_batch * linear_slope_s) ** p + (dense_s + experts_s * touched) ** p) ** (1 / p)", linear, "s",
+        "roofline with a rounded knee", micro_batch=one(micro), linear_slope_s=one(t.linear_slope_s),
+        dense_s=one(t.dense_s), experts_s=one(t.experts_s), touched=touched, p=one(t.exponent))  # fmt: skip
+    decode = (
+        linear + one(micro * (t.attention_slope_s + t.collective_slope_s)) + one(batch * t.host_slope_s)
+        + one(t.attention_fixed_s + t.collective_fixed_s + t.host_fixed_s)
+    )  # fmt: skip
+    add("decode_step_s",
+        "linear_s + micro_batch * (attention_slope_s + collective_slope_s) + batch * host_slope_s + fixed_s", decode, "s",
+        "sum of the parts of a step", linear_s=linear, micro_batch=one(micro), attention_slope_s=one(t.attention_slope_s),
+        collective_slope_s=one(t.collective_slope_s), batch=one(batch), host_slope_s=one(t.host_slope_s),
+        fixed_s=one(t.attention_fixed_s + t.collective_fixed_s + t.host_fixed_s))  # fmt: skip
+    out = max(1.0, workload.output_tokens.mean)
+    if workload.load is not Load.BATCH:
+        add("tpot_s", "decode_step_s + batch / output_tokens * prefill_s", one(judged.operation.tpot_s), "s/token",
+            "continuous batching in the mean", decode_step_s=decode, batch=one(batch), output_tokens=out,
+            prefill_s=one(speed.occupancy_s))  # fmt: skip
+    add("saturation_per_s", "max_batch / (output_tokens * tpot_at_max_batch_s)", one(speed.saturation_per_s), "requests/s",
+        "Little's law", max_batch=one(speed.max_batch), output_tokens=out,
+        tpot_at_max_batch_s=one(speed.max_batch / (out * speed.saturation_per_s)))  # fmt: skip
+
+
+def serving_estimate(
+    workload: InferenceWorkload, judged: Judged, market: Market, *, load_bytes_per_s: float, start_s: float, trace: bool,
+    extra: tuple[Reason, ...] = (),
+) -> Estimate:  # fmt: skip
+    """The estimate of a one-row table."""
+    deployment = serving_deployment(workload, judged, market)
+    fits = bool(judged.memory.fits[0])
+    memory = serving_memory_of(judged.memory, workload, judged)
+    if not fits:
+        needed, usable = one(judged.memory.needed_bytes) / GIB, one(judged.memory.usable_bytes) / GIB
+        text = f"It does not fit: each accelerator would need {needed:.1f} GiB of {usable:.1f} usable."
+        return Estimate(
+            deployment, False, memory, None, "memory_capacity", None,
+            (Reason("out_of_memory", text, "needed_gib", needed, "GiB"), *extra),
+        )  # fmt: skip
+    bottleneck = bottleneck_of(workload, judged)
+    served = one(served_per_s(workload, judged)) * units_per_request(workload)
+    return Estimate(
+        deployment=deployment,
+        fits=True,
+        memory=memory,
+        performance=serving_performance(
+            workload, judged, cold_start=cold_start_s(judged, load_bytes_per_s, start_s)
+        ),
+        bottleneck=bottleneck,
+        cost=cost_summary(
+            market, judged.plans.c, judged.cost, units_per_s=served, usd_total=None,
+            per_million="samples" if workload.model.sample else "tokens",
+        ),  # fmt: skip
+        explanation=(*serving_reasons(workload, judged, market, deployment, bottleneck), *extra),
+        trace=serving_trace(workload, judged, deployment) if trace else (),
+    )

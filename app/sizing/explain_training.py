@@ -1,0 +1,271 @@
+"""Estimates of training runs: numbers already computed, gathered into values and sentences."""
+
+from __future__ import annotations
+
+import math
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.communication import LinkRates
+from app.sizing.cost import Cost
+from app.sizing.explain import cost_summary, finite, one
+from app.sizing.hardware import Link
+from app.sizing.market import LINKS, PRICING, Market
+from app.sizing.result import DeviceMemory, Estimate, Interval, Performance, Reason, Step
+from app.sizing.training import (
+    CHECKPOINTING,
+    Run,
+    TrainingPlans,
+    checkpoint_interval_s,
+    flops_per_unit,
+    scaling_efficiency,
+)
+from app.sizing.units import GIB
+from app.sizing.workload import Deployment, Method, TrainingWorkload
+
+CHECKPOINT_BYTES_PER_PARAMETER = 14.0  # 16-bit weights, fp32 master copy and two Adam moments
+WRITE_WINDOW = 0.25  # share of the checkpoint interval in which a checkpoint must be written
+
+
+def training_deployment(plans: TrainingPlans, run: Run, market: Market) -> Deployment:
+    """The complete deployment of a one-row table."""
+    listing = int(plans.c.listing[0])
+    system = int(market.listings.system[listing]) if listing >= 0 else -1
+    offer = int(market.listings.offer[listing]) if listing >= 0 else -1
+    return Deployment(
+        accelerator=market.accelerators[int(plans.accelerator[0])].slug,
+        system=market.system_slugs[system] if system >= 0 else None,
+        provider=market.providers[int(market.listings.provider[listing])] if listing >= 0 else None,
+        region=market.regions[int(market.listings.region[listing])] if listing >= 0 else None,
+        pricing_model=PRICING[int(market.listings.pricing[listing])] if listing >= 0 else None,
+        instance_type=market.offers[offer].instance_type if offer >= 0 else None,
+        accelerators_per_replica=int(one(run.devices)),
+        replicas=1,
+        spare_replicas=0,
+        nodes=int(one(run.nodes)),
+        total_accelerators=int(one(run.nodes * plans.c.m.count)),
+        tensor_parallel=int(one(plans.tensor_parallel)),
+        pipeline_parallel=int(one(plans.pipeline_parallel)),
+        expert_parallel=1,
+        data_parallel=int(one(run.data_parallel)),
+        context_parallel=1,
+        zero_stage=int(one(plans.zero_stage)),
+        micro_batch_sequences=int(one(plans.micro_batch)),
+        activation_checkpointing=CHECKPOINTING[int(plans.checkpointing[0])],
+        optimizer_offload=bool(plans.offload[0]),
+        framework=market.engines[int(plans.framework[0])],
+    )
+
+
+def checkpoint_bytes(workload: TrainingWorkload) -> float:
+    """A full checkpoint, or the adapters alone. Check: 405.9e9 parameters are 5.68 TB."""
+    if workload.method is Method.FULL:
+        return workload.model.total_params * CHECKPOINT_BYTES_PER_PARAMETER
+    return workload.model.lora_params(workload.lora_rank, workload.lora_targets) * CHECKPOINT_BYTES_PER_PARAMETER
+
+
+def bottleneck_of(run: Run, fits: bool) -> str:
+    if not fits:
+        return "memory_capacity"
+    step = run.step
+    parts = {
+        "compute": one(step.compute_s),
+        "interconnect": one(step.exposed_communication_s),
+        "latency": one(step.pipeline_bubble_s),
+        "memory_bandwidth": one(step.optimizer_s),
+    }
+    return max(parts, key=lambda k: (parts[k], k))
+
+
+def interconnect_words(plans: TrainingPlans, run: Run) -> str:
+    """The links a layout assumes, in words and numbers."""
+    m = plans.c.m
+    link = LINKS[int(m.link[0])]
+    inside = {Link.SCALE_UP: "scale-up links", Link.PCIE: "PCIe", Link.NONE: "no link (one accelerator a machine)"}[link]
+    words = inside if link is Link.NONE else f"{inside} at {one(m.link_bytes_per_s) / 1e9:,.0f} GB/s each way within a machine"
+    if one(run.nodes) > 1:
+        network = one(m.network_bytes_per_s * m.count)
+        words += f" and {network * 8 / 1e9:,.0f} Gbit/s per machine between machines"
+    return words
+
+
+def training_performance(
+    workload: TrainingWorkload, plans: TrainingPlans, run: Run, rates: LinkRates, market: Market, assumed: Assumptions
+) -> Performance:
+    """Speed, duration and what the cluster must bring, of a one-row table."""
+    units = workload.global_batch * workload.units_per_sequence / one(run.step.step_s)
+    devices = one(run.devices)
+    low = market.coefficients.value("interval_low")
+    high = market.coefficients.value("interval_high")
+    size = checkpoint_bytes(workload)
+    quantity = "samples_per_s" if workload.in_samples else "tokens_per_s"
+    step = run.step
+    ingest = (
+        workload.dataset_bytes / (workload.units / units)
+        if workload.dataset_bytes is not None
+        else units * (assumed.dataset_bytes_per_token if not workload.in_samples else 110e3)
+    )
+    return Performance(
+        interval=Interval(quantity, units * low, units * high),
+        basis="roofline",
+        samples_per_s=units if workload.in_samples else None,
+        tokens_per_s=None if workload.in_samples else units,
+        tokens_per_s_per_accelerator=None if workload.in_samples else units / devices,
+        step_time_s=one(step.step_s),
+        mfu=units * flops_per_unit(workload) / (devices * one(plans.peak_flops_per_s)),
+        step_breakdown_s={
+            "compute": one(step.compute_s),
+            "exposed_communication": one(step.exposed_communication_s),
+            "pipeline_bubble": one(step.pipeline_bubble_s),
+            "optimizer": one(step.optimizer_s),
+            "input": one(step.input_s),
+        },
+        scaling_efficiency=one(scaling_efficiency(workload, plans, run, rates, market, assumed)),
+        days=one(run.wall_s) / 86400,
+        accelerator_hours=one(run.wall_s) / 3600 * devices,
+        checkpoint_bytes=size,
+        required_storage_bytes_per_s=size / (WRITE_WINDOW * checkpoint_interval_s(workload)),
+        required_ingest_bytes_per_s=ingest,
+        expected_interruptions=one(run.interruptions),
+    )
+
+
+def training_reasons(workload: TrainingWorkload, plans: TrainingPlans, run: Run, market: Market, performance: Performance, bottleneck: str) -> tuple[Reason, ...]:
+    """Why this layout, what it assumes of links and memory, and how close the deadline is."""
+    memory, step = run.memory, run.step
+    total, usable = one(memory.total_bytes) / GIB, one(memory.usable_bytes) / GIB
+    choices = []
+    if one(plans.zero_stage) >= 3:
+        choices.append("weights, gradients and optimizer states sharded (ZeRO-3)")
+    elif one(plans.zero_stage) >= 1:
+        choices.append("optimizer states sharded (distributed optimizer)")
+    kept = CHECKPOINTING[int(plans.checkpointing[0])]
+    if kept != "none":
+        choices.append(f"{kept} activation checkpointing")
+    if bool(plans.offload[0]):
+        choices.append(f"optimizer states offloaded to {one(memory.host_bytes) / GIB:.0f} GiB of host memory")
+    if workload.method is Method.QLORA:
+        choices.append("base weights in NF4")
+    reasons = [
+        Reason(
+            "memory",
+            f"Each accelerator holds {total:.1f} of {usable:.1f} GiB usable"
+            + (f", with {', '.join(choices)}." if choices else ", with nothing sharded or recomputed."),
+            "memory_gib", total, "GiB",
+        ),
+        Reason(
+            "layout",
+            f"{one(run.devices):,.0f} accelerators: tensor parallel {one(plans.tensor_parallel):g}, pipeline parallel "
+            f"{one(plans.pipeline_parallel):g}, data parallel {one(run.data_parallel):,.0f}; it assumes {interconnect_words(plans, run)}.",
+            "accelerators", one(run.devices), "accelerators",
+        ),
+    ]  # fmt: skip
+    share = {
+        "compute": one(step.compute_s), "interconnect": one(step.exposed_communication_s),
+        "latency": one(step.pipeline_bubble_s), "memory_bandwidth": one(step.optimizer_s),
+    }[bottleneck] / one(step.step_s)  # fmt: skip
+    words = {
+        "compute": "arithmetic", "interconnect": "communication that computation does not hide",
+        "latency": "the pipeline's bubble", "memory_bandwidth": "the optimizer",
+    }  # fmt: skip
+    reasons.append(
+        Reason("bottleneck", f"{share:.0%} of a step is {words[bottleneck]}; {performance.mfu:.0%} of the peak is useful work.",
+               "mfu", performance.mfu or 0.0, "1")
+    )  # fmt: skip
+    days, limit = one(run.wall_s) / 86400, workload.deadline_s / 86400
+    unit = ("days", 1.0) if limit >= 2 else ("hours", 24.0)
+    reasons.append(
+        Reason("deadline", f"The run takes {days * unit[1]:.3g} {unit[0]} of {limit * unit[1]:.3g} allowed ({days / limit:.0%}), "
+               f"with {workload.experiment_overhead:.0%} for experiments and {one(run.interruptions):.3g} interruptions expected.",
+               "days", days, "days")
+    )  # fmt: skip
+    reasons.append(
+        Reason("storage", f"A checkpoint is {(performance.checkpoint_bytes or 0) / 1e9:,.3g} GB; storage must take "
+               f"{(performance.required_storage_bytes_per_s or 0) / 1e9:.3g} GB/s to write it in a quarter of the interval.",
+               "required_storage_gb_per_s", (performance.required_storage_bytes_per_s or 0) / 1e9, "GB/s")
+    )  # fmt: skip
+    return tuple(reasons)
+
+
+def training_trace(workload: TrainingWorkload, plans: TrainingPlans, run: Run, performance: Performance, cost: Cost, assumed: Assumptions) -> tuple[Step, ...]:
+    """The arithmetic of a run, each line recomputable."""
+    step, memory = run.step, run.memory
+    units = workload.global_batch * workload.units_per_sequence
+    rate = units / one(step.step_s)
+    steps = [
+        Step(
+            "step_time_s", "compute + exposed_communication + pipeline_bubble + optimizer + input",
+            dict(performance.step_breakdown_s or {}), one(step.step_s), "s", "sum of the parts of a step",
+        ),
+        Step("units_per_s", "global_batch * units_per_sequence / step_time_s",
+             {"global_batch": float(workload.global_batch), "units_per_sequence": workload.units_per_sequence, "step_time_s": one(step.step_s)},
+             rate, "1/s", "definition"),
+        Step("mfu", "units_per_s * flops_per_unit / (accelerators * peak_flops_per_s)",
+             {"units_per_s": rate, "flops_per_unit": flops_per_unit(workload), "accelerators": one(run.devices),
+              "peak_flops_per_s": one(plans.peak_flops_per_s)}, performance.mfu or 0.0, "1", "Chowdhery et al. 2022 (arXiv:2204.02311)"),
+        Step("wall_s",
+             "units / units_per_s * (1 + experiment_overhead) * (1 + checkpoint_stall) * (1 + interruptions_per_s * lost_s)",
+             {"units": workload.units, "units_per_s": rate, "experiment_overhead": workload.experiment_overhead,
+              "checkpoint_stall": assumed.checkpoint_stall_fraction,
+              "interruptions_per_s": assumed.interruptions_per_accelerator_day * one(run.devices) / 86400,
+              "lost_s": assumed.restart_minutes * 60 + checkpoint_interval_s(workload) / 2},
+             one(run.wall_s), "s", "steps, experiments and lost time"),
+        Step("accelerator_hours", "wall_s / 3600 * accelerators", {"wall_s": one(run.wall_s), "accelerators": one(run.devices)},
+             performance.accelerator_hours or 0.0, "h", "definition"),
+        Step("memory_bytes_per_accelerator", "weights + gradients + optimizer + activations + overhead",
+             {"weights": one(memory.weights_bytes), "gradients": one(memory.gradient_bytes), "optimizer": one(memory.optimizer_bytes),
+              "activations": one(memory.activation_bytes), "overhead": one(memory.overhead_bytes)},
+             one(memory.total_bytes), "B", "sum of the parts"),
+    ]  # fmt: skip
+    hourly = one(cost.usd_per_hour)
+    if math.isfinite(hourly):
+        steps.append(
+            Step("usd_total", "usd_per_hour * wall_s / 3600", {"usd_per_hour": hourly, "wall_s": one(run.wall_s)},
+                 hourly * one(run.wall_s) / 3600, "USD", "whole machines for the whole run")
+        )  # fmt: skip
+    return tuple(steps)
+
+
+def training_estimate(
+    workload: TrainingWorkload, plans: TrainingPlans, run: Run, cost: Cost, rates: LinkRates, market: Market, assumed: Assumptions,
+    *, fits: bool, trace: bool, extra: tuple[Reason, ...] = (),
+) -> Estimate:  # fmt: skip
+    """The estimate of a one-row table."""
+    memory = run.memory
+    parts = DeviceMemory(
+        weights_bytes=one(memory.weights_bytes),
+        kv_cache_bytes=0.0,
+        activation_bytes=one(memory.activation_bytes),
+        overhead_bytes=one(memory.overhead_bytes),
+        gradient_bytes=one(memory.gradient_bytes),
+        optimizer_bytes=one(memory.optimizer_bytes),
+        capacity_bytes=one(memory.capacity_bytes),
+        usable_bytes=one(memory.usable_bytes),
+    )
+    deployment = training_deployment(plans, run, market)
+    if not fits:
+        needed, usable = parts.total_bytes / GIB, parts.usable_bytes / GIB
+        text = f"It does not fit: each accelerator would need {needed:.1f} GiB of {usable:.1f} usable."
+        if parts.total_bytes <= parts.usable_bytes:
+            text = f"It does not fit: the host would need {one(memory.host_bytes) / GIB:.0f} GiB for offloaded states."
+        return Estimate(
+            deployment, False, parts, None, "memory_capacity", None,
+            (Reason("out_of_memory", text, "needed_gib", needed, "GiB"), *extra),
+        )  # fmt: skip
+    performance = training_performance(workload, plans, run, rates, market, assumed)
+    bottleneck = bottleneck_of(run, fits)
+    hourly = one(cost.usd_per_hour)
+    total = finite(hourly * one(run.wall_s) / 3600)
+    rate = workload.global_batch * workload.units_per_sequence / one(run.step.step_s)
+    return Estimate(
+        deployment=deployment,
+        fits=True,
+        memory=parts,
+        performance=performance,
+        bottleneck=bottleneck,
+        cost=cost_summary(
+            market, plans.c, cost, units_per_s=rate, usd_total=total,
+            per_million="samples" if workload.in_samples else "tokens",
+        ),  # fmt: skip
+        explanation=(*training_reasons(workload, plans, run, market, performance, bottleneck), *extra),
+        trace=training_trace(workload, plans, run, performance, cost, assumed) if trace else (),
+    )

@@ -1,0 +1,197 @@
+"""Sizes inference: candidates, memory, speed, replicas, cost, then the best plan of each type.
+
+Token streams and single-pass work differ in how memory and speed are judged; everything around
+that is the same, so `Judged` holds either. The numbers of a finalist come from judging its
+complete deployment once more, which is also what /estimate does: the two cannot differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Codes, Column, Columns
+from app.sizing.communication import link_rates
+from app.sizing.compute import prefill_terms, step_terms
+from app.sizing.cost import Cost, deployment_cost, within_limits
+from app.sizing.market import Market
+from app.sizing.memory import ServingMemory, serving_memory
+from app.sizing.plan import Plans, Rejections
+from app.sizing.ranking import Measures
+from app.sizing.replicas import Fleet, fleet, replicas_needed, spare_replicas
+from app.sizing.serving import Operation, Speed, operate, serving_speed
+from app.sizing.single_pass import (
+    BatchMemory,
+    BatchOperation,
+    BatchSpeed,
+    batch_memory,
+    operate_single_pass,
+    single_pass_speed,
+    work_of,
+)
+from app.sizing.workload import Constraints, Economics, InferenceWorkload, Load
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is fixed of the engine and the fleet, one value per row; None is chosen."""
+
+    max_batch: Column | None = None
+    max_batched_tokens: Column | None = None
+    memory_fraction: Column | None = None
+    replicas: Column | None = None
+    spare_replicas: Column | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged(Columns):
+    """Plans with everything that was found out about them."""
+
+    plans: Plans
+    memory: ServingMemory | BatchMemory
+    speed: Speed | BatchSpeed
+    operation: Operation | BatchOperation
+    fleet: Fleet
+    cost: Cost
+
+    @property
+    def accelerator(self) -> Codes:
+        return self.plans.accelerator
+
+
+def measure_memory(workload: InferenceWorkload, plans: Plans, market: Market, assumed: Assumptions, settings: Settings) -> ServingMemory | BatchMemory:
+    """Memory of every plan for this workload."""
+    if workload.single_pass:
+        return batch_memory(work_of(workload), plans, market, assumed, fraction=settings.memory_fraction)
+    return serving_memory(
+        workload.model,
+        plans,
+        market,
+        assumed,
+        final_tokens=workload.tokens_per_request,
+        longest_tokens=workload.max_context_tokens,
+        max_batch=settings.max_batch,
+        max_batched_tokens=settings.max_batched_tokens,
+        fraction=settings.memory_fraction,
+    )
+
+
+def measure_speed(workload: InferenceWorkload, plans: Plans, memory: ServingMemory | BatchMemory, market: Market, settings: Settings) -> Speed | BatchSpeed:
+    """Capacity of one replica of every plan."""
+    if isinstance(memory, BatchMemory):
+        return single_pass_speed(workload, plans, memory, work_of(workload), settings.max_batch)
+    rates, model = link_rates(market), workload.model
+    prompt, slo = workload.input_tokens, workload.slo
+    cached = workload.cached_prefix_fraction
+    step = step_terms(model, plans, rates, context_tokens=prompt.mean + workload.output_tokens.mean / 2)
+    prefill = prefill_terms(model, plans, rates, prompt_tokens=prompt.mean, cached_tokens=prompt.mean * cached)
+    tail = prompt.quantile(slo.percentile)
+    late = prefill_terms(model, plans, rates, prompt_tokens=tail, cached_tokens=tail * cached) if tail > prompt.mean else prefill
+    return serving_speed(workload, plans, memory, step, prefill, late)
+
+
+def place(
+    workload: InferenceWorkload, plans: Plans, memory: ServingMemory | BatchMemory, speed: Speed | BatchSpeed,
+    assumed: Assumptions, economics: Economics, settings: Settings,
+) -> Judged:  # fmt: skip
+    """Replicas, machines, operating point and cost."""
+    replicas = settings.replicas
+    if replicas is None:
+        replicas = replicas_needed(workload, speed.capacity_per_s, speed.slo_batch)
+    spares = settings.spare_replicas
+    if spares is None:
+        spares = spare_replicas(workload.redundancy, replicas)
+    placed = fleet(plans, replicas, spares)
+    operation: Operation | BatchOperation
+    if isinstance(speed, BatchSpeed):
+        operation = operate_single_pass(workload, plans, speed, replicas)
+    else:
+        assert isinstance(memory, ServingMemory)
+        operation = operate(workload, plans, memory, speed, replicas)
+    cost = deployment_cost(plans.c, placed.nodes, np.zeros(len(plans)), assumed, economics)
+    return Judged(plans, memory, speed, operation, placed, cost)
+
+
+def throughput_per_s(workload: InferenceWorkload, judged: Judged) -> Column:
+    """Requests (or samples) per second that the whole deployment can do, spares idle.
+
+    For open load this is its capacity within the SLO; otherwise what it does at the given load.
+    """
+    if workload.load is Load.OPEN:
+        return judged.fleet.replicas * judged.speed.capacity_per_s
+    return judged.fleet.replicas * judged.operation.rate_per_s
+
+
+def served_per_s(workload: InferenceWorkload, judged: Judged) -> Column:
+    """Requests per second over which cost and energy are spread: the real load, never the capacity."""
+    if workload.load is Load.OPEN:
+        return np.full(len(judged), workload.average_per_s)
+    return throughput_per_s(workload, judged)
+
+
+def units_per_request(workload: InferenceWorkload) -> float:
+    """Tokens of a request, or 1 for samples."""
+    return 1.0 if workload.model.sample is not None else max(1.0, workload.tokens_per_request)
+
+
+def measures(workload: InferenceWorkload, judged: Judged) -> Measures:
+    """What plans are ranked by. Offline work has no fixed volume, so its cost is per unit of work."""
+    served = np.maximum(served_per_s(workload, judged) * units_per_request(workload), 1e-12)
+    usd = judged.cost.usd_per_hour
+    latency = judged.operation.e2e_p50_s
+    work = throughput_per_s(workload, judged) / judged.fleet.accelerators(judged.plans)
+    if workload.load is Load.OFFLINE:
+        usd = usd / served
+    return Measures(usd, latency, work, judged.cost.power_w / served)
+
+
+def search(
+    workload: InferenceWorkload, plans: Plans, market: Market, constraints: Constraints, economics: Economics,
+    assumed: Assumptions, rejections: Rejections,
+) -> Judged:  # fmt: skip
+    """Plans that fit, meet the SLO and stay within the limits; the rest fall out with their shortfall."""
+    free = Settings()
+    memory = measure_memory(workload, plans, market, assumed, free)
+    fits = memory.fits
+    rejections.lost(
+        plans.accelerator, fits, code="out_of_memory",
+        text="{name} needs {needed} GiB on each accelerator at its best layout; an engine may take {available}.",
+        needed=memory.needed_bytes / 2**30, available=memory.usable_bytes / 2**30, unit="gib",
+    )  # fmt: skip
+    plans, memory = plans.take(fits), memory.take(fits)
+    speed = measure_speed(workload, plans, memory, market, free)
+    plans, memory, speed = _keep_fast(workload, plans, memory, speed, rejections)
+    judged = place(workload, plans, memory, speed, assumed, economics, free)
+    return judged.take(
+        within_limits(judged.accelerator, judged.fleet.accelerators(judged.plans), judged.cost, constraints, rejections)
+    )
+
+
+def _keep_fast(
+    workload: InferenceWorkload, plans: Plans, memory: ServingMemory | BatchMemory, speed: Speed | BatchSpeed, rejections: Rejections
+) -> tuple[Plans, ServingMemory | BatchMemory, Speed | BatchSpeed]:  # fmt: skip
+    """Drop what misses the SLO with a single request on an idle replica."""
+    if isinstance(speed, BatchSpeed):
+        good = speed.fastest_e2e_s <= speed.e2e_limit_s
+        rejections.lost(
+            plans.accelerator, good, code="too_slow",
+            text="{name} needs {needed} ms for a request and the batch before it; the limit is {available}.",
+            needed=speed.fastest_e2e_s * 1e3, available=speed.e2e_limit_s * 1e3, unit="ms",
+        )  # fmt: skip
+        return plans.take(good), memory.take(good), speed.take(good)
+    streams = speed.fastest_tpot_s <= speed.tpot_limit_s
+    rejections.lost(
+        plans.accelerator, streams, code="too_slow_per_token",
+        text="{name} takes {needed} ms per output token even alone; the limit is {available}.",
+        needed=speed.fastest_tpot_s * 1e3, available=speed.tpot_limit_s * 1e3, unit="ms",
+    )  # fmt: skip
+    plans, memory, speed = plans.take(streams), memory.take(streams), speed.take(streams)
+    starts = (speed.fastest_ttft_s <= speed.ttft_limit_s) & (speed.capacity_per_s > 1e-9)
+    rejections.lost(
+        plans.accelerator, starts, code="too_slow_to_first_token",
+        text="{name} takes {needed} ms to the first token of a long prompt even alone; the limit is {available}.",
+        needed=speed.fastest_ttft_s * 1e3, available=speed.ttft_limit_s * 1e3, unit="ms",
+    )  # fmt: skip
+    return plans.take(starts), memory.take(starts), speed.take(starts)

@@ -1,0 +1,394 @@
+"""One immutable view of the catalogue as columns: machines, what they are sold for, what runs on them.
+
+Machines that differ in nothing a formula reads share one row, so the search judges each kind of
+machine once; every price that can be paid for it is a listing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from app.sizing.columns import Codes, Column, Columns, Mask, column
+from app.sizing.hardware import (
+    Accelerator,
+    Coefficient,
+    EngineSupport,
+    Environment,
+    Link,
+    Offer,
+    PricingModel,
+    System,
+)
+from app.sizing.precision import WEIGHT_FORMATS
+from app.sizing.units import GIB
+
+RATES = ("fp32", "16bit", "fp8", "int8", "fp4")
+PRICING = tuple(PricingModel)
+LINKS = (Link.NONE, Link.PCIE, Link.SCALE_UP)
+
+# One direction of a x16 slot, generation 4: the slowest slot data-centre cards are sold in.
+PCIE_BYTES_PER_S = 32e9
+
+# Engines that say the same of a format are quoted in this order until calibration tells them apart.
+ENGINE_PREFERENCE = (
+    "vllm", "sglang", "tensorrt-llm", "llama.cpp", "mlx", "neuronx", "optimum-habana", "jetstream",
+    "mindie", "openvino", "lmdeploy", "tgi", "pytorch",
+)
+
+COEFFICIENTS = (
+    "linear_compute_fraction", "linear_memory_fraction", "roofline_exponent",
+    "attention_compute_fraction", "attention_half_length_tokens", "attention_memory_fraction",
+    "attention_latency_s", "layer_overhead_s", "step_overhead_s", "sequence_overhead_s",
+    "prefill_layer_overhead_s", "request_overhead_s", "sample_compute_fraction",
+    "interval_low", "interval_high",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class AcceleratorColumns(Columns):
+    """Per accelerator type; NaN where the catalogue has no number."""
+
+    bytes_per_s: Column
+    fp32: Column
+    bit16: Column
+    fp8: Column
+    int8: Column
+    fp4: Column
+    power_w: Column
+    price_low_usd: Column
+    price_high_usd: Column
+    has_bf16: Mask
+
+
+@dataclass(frozen=True, slots=True)
+class Machines(Columns):
+    """Kinds of machine: what the formulas read of a node."""
+
+    accelerator: Codes
+    count: Column
+    memory_bytes: Column  # per accelerator
+    link: Codes  # index into LINKS
+    link_bytes_per_s: Column  # per accelerator and direction, inside the scale-up domain
+    domain: Column  # accelerators that reach one another at that rate
+    network_bytes_per_s: Column  # per accelerator, between machines; NaN unknown
+    power_w: Column  # whole machine; NaN unknown
+    on_prem: Mask
+    workstation: Mask
+
+
+@dataclass(frozen=True, slots=True)
+class Listings(Columns):
+    """Prices of machines: hourly for rented ones, purchase range for owned ones."""
+
+    machine: Codes
+    offer: Codes  # index into Market.offers, -1 for owned
+    system: Codes  # index into Market.system_slugs, -1 unknown
+    provider: Codes
+    region: Codes
+    pricing: Codes
+    usd_per_hour: Column
+    list_price_usd: Column  # of the whole machine; NaN: sum of parts
+
+
+@dataclass(frozen=True, slots=True)
+class Stacks(Columns):
+    """Engine x family x weight format: what was made to run together, with its coefficients."""
+
+    family: Codes
+    engine: Codes
+    weight_format: Codes
+    native: Mask
+    kv_bf16: Mask
+    kv_fp8: Mask
+    kv_int8: Mask
+    phase: Codes
+    linear_compute_fraction: Column
+    linear_memory_fraction: Column
+    roofline_exponent: Column
+    attention_compute_fraction: Column
+    attention_half_length_tokens: Column
+    attention_memory_fraction: Column
+    attention_latency_s: Column
+    layer_overhead_s: Column
+    step_overhead_s: Column
+    sequence_overhead_s: Column
+    prefill_layer_overhead_s: Column
+    request_overhead_s: Column
+    sample_compute_fraction: Column
+    interval_low: Column
+    interval_high: Column
+
+
+class CoefficientTable:
+    """Looks a coefficient up by family, format class and engine: the most specific row wins."""
+
+    def __init__(self, rows: Iterable[Coefficient]) -> None:
+        self.rows = {(r.name, r.family, r.format_class, r.engine): r for r in rows}
+
+    def row(self, name: str, *, family: str = "*", format_class: str = "*", engine: str = "*") -> Coefficient:
+        """Engine before family before format; a missing name is a broken catalogue, so KeyError."""
+        for e in (engine, "*"):
+            for f in (family, "*"):
+                for c in (format_class, "*"):
+                    found = self.rows.get((name, f, c, e))
+                    if found is not None:
+                        return found
+        raise KeyError(f"the catalogue has no coefficient {name} for {family}, {format_class}, {engine}")
+
+    def value(self, name: str, *, family: str = "*", format_class: str = "*", engine: str = "*") -> float:
+        return self.row(name, family=family, format_class=format_class, engine=engine).value
+
+
+def format_class(weight_format: str, native: bool) -> str:
+    """Which coefficients a stored format computes with."""
+    stored = WEIGHT_FORMATS[weight_format]
+    if stored.linear_bits == 16.0:
+        return "16bit"
+    return stored.rate if native and stored.rate is not None else "weight_only"
+
+
+def link_of(accelerator: Accelerator, *, count: float, topology: str) -> tuple[Link, float, float]:
+    """The link inside a machine: its kind, bytes per second each way, and how many share it.
+
+    A bridge joins the accelerator's own domain size; a rack-scale domain reaches beyond one
+    machine; anything not known to be linked talks over PCIe.
+    """
+    scale_up = accelerator.scaleup_link not in ("none", "Thunderbolt") and accelerator.scaleup_bytes_per_s > 0
+    beyond = "domain" in topology or "part of" in topology or "torus" in topology
+    if count <= 1 and not beyond:
+        return Link.NONE, 0.0, 1.0
+    bridged = "bridge" in accelerator.scaleup_link
+    linked = topology and not topology.startswith(("PCIe", "single", "vGPU", "sockets"))
+    boards = accelerator.form_factor in ("SXM", "OAM", "superchip", "pod_chip") and not topology
+    if not scale_up or not (linked or boards) or (bridged and not topology):
+        return (Link.PCIE, PCIE_BYTES_PER_S, count) if accelerator.kind != "cpu" else (Link.PCIE, 50e9, count)
+    domain = float(accelerator.scaleup_domain_size)
+    return Link.SCALE_UP, accelerator.scaleup_bytes_per_s, domain if beyond else min(count, domain)
+
+
+class Market:
+    """The catalogue as sizing reads it. Built once per catalogue version; never changed."""
+
+    def __init__(
+        self,
+        *,
+        accelerators: Sequence[Accelerator],
+        systems: Sequence[System],
+        offers: Sequence[Offer],
+        support: Sequence[EngineSupport],
+        coefficients: Sequence[Coefficient],
+        version: str,
+        prices_as_of: str,
+        created_at: str,
+    ) -> None:
+        self.accelerators = tuple(sorted(accelerators, key=lambda a: a.slug))
+        self.offers = tuple(
+            sorted(
+                (o for o in offers if o.accelerator_count == 0 or o.accelerator_count >= 1),
+                key=lambda o: (o.provider, o.region, o.instance_type, o.pricing_model, o.accelerator),
+            )
+        )
+        self.systems: Mapping[str, System] = {s.slug: s for s in sorted(systems, key=lambda s: s.slug)}
+        self.support = tuple(support)
+        self.coefficients = CoefficientTable(coefficients)
+        self.version = version
+        self.prices_as_of = prices_as_of
+        self.created_at = created_at
+
+        self.accelerator_index = {a.slug: i for i, a in enumerate(self.accelerators)}
+        self.families = tuple(sorted({a.family for a in self.accelerators} | {s.family for s in support}))
+        self.family_index = {f: i for i, f in enumerate(self.families)}
+        self.family_of: Codes = np.array([self.family_index[a.family] for a in self.accelerators])
+        self.system_slugs = tuple(self.systems)
+        self.providers = tuple(sorted({o.provider for o in self.offers} | {s.provider for s in systems}))
+        self.regions = tuple(sorted({o.region for o in self.offers} | {"on_prem"}))
+        self.engines = tuple(sorted({s.engine for s in support}))
+        self.formats = tuple(sorted(WEIGHT_FORMATS))
+        self.format_index = {f: i for i, f in enumerate(self.formats)}
+        self.phases = tuple(sorted({s.phase for s in support}))
+        self.columns = self._accelerator_columns()
+        self.machines, self.listings = self._machines()
+        self.stacks = self._stacks()
+        ram = [s.ram_bytes for s in self.systems.values()]
+        self.system_ram_bytes: Column = column([*ram, None])  # index -1: unknown
+
+    def _accelerator_columns(self) -> AcceleratorColumns:
+        def rate(*names: str) -> Column:
+            def first(a: Accelerator) -> float | None:
+                return next((a.flops_per_s[n] for n in names if n in a.flops_per_s), None)
+
+            return column([first(a) for a in self.accelerators])
+
+        return AcceleratorColumns(
+            bytes_per_s=column([a.memory_bytes_per_s for a in self.accelerators]),
+            fp32=rate("tf32", "fp32"),
+            bit16=rate("bf16", "fp16"),
+            fp8=rate("fp8"),
+            int8=rate("int8"),
+            fp4=rate("fp4"),
+            power_w=column([a.power_w for a in self.accelerators]),
+            price_low_usd=column([a.list_price_usd_low for a in self.accelerators]),
+            price_high_usd=column([a.list_price_usd_high for a in self.accelerators]),
+            has_bf16=np.array(["bf16" in a.flops_per_s for a in self.accelerators]),
+        )
+
+    def _owned_systems(self) -> list[System]:
+        """On-premises systems of the catalogue, and plain hosts for accelerators sold without one."""
+        owned = [s for s in self.systems.values() if s.environment is Environment.ON_PREM]
+        covered = {s.accelerator for s in owned}
+        for a in self.accelerators:
+            if a.slug in covered or a.list_price_usd_high is None or a.kind in ("cpu", "soc"):
+                continue
+            boards = a.form_factor in ("SXM", "OAM")
+            for count in sorted({a.typical_node_size} if boards else {1, a.typical_node_size}):
+                desk = a.segment in ("consumer", "workstation")
+                owned.append(
+                    System(
+                        slug=f"host-{count}x-{a.slug}",
+                        name=f"{count} x {a.name} in a plain host",
+                        kind="workstation" if desk else "server",
+                        provider="generic",
+                        accelerator=a.slug,
+                        accelerator_count=float(count),
+                        ram_bytes=None,
+                        topology="" if boards else "PCIe" if count > 1 else "single",
+                        network_bytes_per_s=None,
+                        power_w=None,
+                        list_price_usd=None,
+                        source=f"accelerator list price plus an assumed host; {a.source}",
+                        as_of=a.as_of,
+                    )
+                )
+        return owned
+
+    def _machines(self) -> tuple[Machines, Listings]:
+        owned = self._owned_systems()
+        self.systems = {**self.systems, **{s.slug: s for s in owned}}
+        self.system_slugs = tuple(self.systems)
+        self.providers = tuple(sorted({*self.providers, "generic"}))
+        system_index = {s: i for i, s in enumerate(self.system_slugs)}
+        provider_index = {p: i for i, p in enumerate(self.providers)}
+        region_index = {r: i for i, r in enumerate(self.regions)}
+        pricing_index = {p: i for i, p in enumerate(PRICING)}
+        kinds: dict[tuple[float, ...], int] = {}
+        listings: list[tuple[float, ...]] = []
+
+        def kind_of(accelerator: Accelerator, count: float, system: System | None) -> int | None:
+            memory = accelerator.memory_bytes
+            if system is not None and system.ram_bytes and (memory is None or accelerator.kind == "soc"):
+                memory = system.ram_bytes / count
+            topology = system.topology if system is not None else ""
+            link, rate, domain = link_of(accelerator, count=count, topology=topology)
+            network = system.network_bytes_per_s / count if system and system.network_bytes_per_s else np.nan
+            power = system.power_w if system is not None and system.power_w else np.nan
+            on_prem = system is not None and system.environment is Environment.ON_PREM
+            desk = system is not None and system.kind == "workstation"
+            key = (
+                self.accelerator_index[accelerator.slug], count, -1.0 if memory is None else memory,
+                LINKS.index(link), rate, domain, -1.0 if np.isnan(network) else network,
+                -1.0 if np.isnan(power) else power, on_prem, desk,
+            )  # fmt: skip
+            return kinds.setdefault(key, len(kinds))
+
+        for i, offer in enumerate(self.offers):
+            system = self.systems.get(offer.system) if offer.system else None
+            accelerator = self.accelerators[self.accelerator_index[offer.accelerator]]
+            count = offer.accelerator_count or (system.accelerator_count if system else 0.0)
+            if count < 1:
+                continue
+            listings.append(
+                (
+                    kind_of(accelerator, count, system) or 0, i,
+                    system_index[system.slug] if system else -1,
+                    provider_index[offer.provider], region_index[offer.region],
+                    pricing_index[offer.pricing_model], offer.usd_per_hour, np.nan,
+                )
+            )  # fmt: skip
+        for system in owned:
+            accelerator = self.accelerators[self.accelerator_index[system.accelerator]]
+            priced = system.list_price_usd is not None or accelerator.list_price_usd_high is not None
+            if system.accelerator_count < 1 or not priced:
+                continue
+            listings.append(
+                (
+                    kind_of(accelerator, system.accelerator_count, system) or 0, -1,
+                    system_index[system.slug], provider_index[system.provider], region_index["on_prem"],
+                    pricing_index[PricingModel.OWNED], np.nan,
+                    np.nan if system.list_price_usd is None else system.list_price_usd,
+                )
+            )  # fmt: skip
+        k = np.array(list(kinds), dtype=np.float64)
+
+        def known(values: Column) -> Column:
+            return np.where(values < 0, np.nan, values)
+
+        machines = Machines(
+            accelerator=k[:, 0].astype(np.int64),
+            count=k[:, 1],
+            memory_bytes=known(k[:, 2]),
+            link=k[:, 3].astype(np.int64),
+            link_bytes_per_s=k[:, 4],
+            domain=k[:, 5],
+            network_bytes_per_s=known(k[:, 6]),
+            power_w=known(k[:, 7]),
+            on_prem=k[:, 8] > 0,
+            workstation=k[:, 9] > 0,
+        )
+        t = np.array(listings, dtype=np.float64)
+        whole = t[:, :6].astype(np.int64)
+        return machines, Listings(
+            machine=whole[:, 0],
+            offer=whole[:, 1],
+            system=whole[:, 2],
+            provider=whole[:, 3],
+            region=whole[:, 4],
+            pricing=whole[:, 5],
+            usd_per_hour=t[:, 6],
+            list_price_usd=t[:, 7],
+        )
+
+    def _stacks(self) -> Stacks:
+        order = {e: i for i, e in enumerate(ENGINE_PREFERENCE)}
+        rows = sorted(self.support, key=lambda s: (order.get(s.engine, len(order)), s.engine, s.family, s.phase))
+        flat = [(s, f, native) for s in rows for f, native in sorted(s.weight_formats.items())]
+        engine_index = {e: i for i, e in enumerate(self.engines)}
+
+        def values(name: str) -> Column:
+            return column(
+                [
+                    self.coefficients.value(
+                        name, family=s.family, format_class=format_class(f, native), engine=s.engine
+                    )
+                    for s, f, native in flat
+                ]
+            )
+
+        def keeps(*formats: str) -> Mask:
+            return np.array([any(k in s.kv_formats for k in formats) for s, _, _ in flat])
+
+        return Stacks(
+            family=np.array([self.family_index[s.family] for s, _, _ in flat]),
+            engine=np.array([engine_index[s.engine] for s, _, _ in flat]),
+            weight_format=np.array([self.format_index[f] for _, f, _ in flat]),
+            native=np.array([native for _, _, native in flat]),
+            kv_bf16=keeps("bf16", "fp16"),
+            kv_fp8=keeps("fp8"),
+            kv_int8=keeps("int8", "gguf-q8_0"),
+            phase=np.array([self.phases.index(s.phase) for s, _, _ in flat]),
+            **{name: values(name) for name in COEFFICIENTS},
+        )
+
+    @cached_property
+    def name_of_offer(self) -> Mapping[tuple[str, str, str, str], int]:
+        """Offer index by provider, region, instance type and pricing model."""
+        return {
+            (o.provider, o.region, o.instance_type, o.pricing_model.value): i for i, o in enumerate(self.offers)
+        }
+
+    def usable_gib(self, slug: str) -> float | None:
+        memory = self.accelerators[self.accelerator_index[slug]].memory_bytes
+        return None if memory is None else memory / GIB

@@ -1,0 +1,313 @@
+"""Words about a whole answer: summary, assumptions, warnings, comparisons and what-ifs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from app.sizing.assumptions import Assumed, Assumptions
+from app.sizing.communication import LinkRates
+from app.sizing.cost import deployment_cost
+from app.sizing.inference import Judged
+from app.sizing.market import Market
+from app.sizing.model import ModelArchitecture
+from app.sizing.plan import Rejection, Rejections, default_weight_formats
+from app.sizing.precision import WEIGHT_FORMATS
+from app.sizing.replicas import fleet, replicas_needed, spare_replicas
+from app.sizing.result import Change, Estimate, Notice, Ranked, Reason
+from app.sizing.training import Run, TrainingPlans, run_at
+from app.sizing.workload import (
+    Deployment,
+    Economics,
+    InferenceWorkload,
+    Load,
+    Method,
+    Objective,
+    Redundancy,
+    TrainingWorkload,
+)
+
+if TYPE_CHECKING:
+    from app.sizing.recommend import Question
+
+OBJECTIVE_WORDS = {
+    Objective.COST: "the lowest cost",
+    Objective.LATENCY: "the lowest latency",
+    Objective.THROUGHPUT: "the highest throughput per accelerator",
+    Objective.ENERGY: "the least energy per unit of work",
+    Objective.BALANCED: "a balance of cost, latency and energy",
+}
+
+
+def usd(value: float) -> str:
+    """Dollars as a buyer writes them."""
+    return f"{value:,.0f} USD" if value >= 100 else f"{value:,.2f} USD"
+
+
+def load_words(workload: InferenceWorkload) -> str:
+    """The second question: one user, or a service, and how big."""
+    unit = "samples" if workload.model.sample else "requests"
+    if workload.load is Load.OPEN:
+        return f"a service of {workload.peak_per_s:.3g} {unit}/s at peak"
+    if workload.load is Load.OFFLINE:
+        return "offline work with no latency limit"
+    if workload.in_flight <= 1:
+        return "one user at a time"
+    return f"{workload.in_flight:g} {unit} {'in a static batch' if workload.load is Load.BATCH else 'in flight'}"
+
+
+def purpose(question: Question) -> str:
+    """The three questions before buying: training or serving, one user or a service, what counts."""
+    workload, goal = question.workload, OBJECTIVE_WORDS[question.objective]
+    if isinstance(workload, TrainingWorkload):
+        what = "train" if workload.phase == "training" else f"fine-tune ({workload.method.value})"
+        unit = "samples" if workload.in_samples else "tokens"
+        limit = workload.deadline_s / 86400
+        span = f"{limit:.3g} days" if limit >= 2 else f"{limit * 24:.3g} hours"
+        return f"You {what} {workload.model.name} on {workload.units:.3g} {unit} within {span}, and look for {goal}"
+    return f"You serve {workload.model.name} (no training), {load_words(workload)}, and look for {goal}"
+
+
+def hardware_words(estimate: Estimate, market: Market) -> str:
+    """How many of what, where, in one clause."""
+    d = estimate.deployment
+    name = market.accelerators[market.accelerator_index[d.accelerator]].name
+    count = d.total_accelerators or 0
+    place = d.provider or "no listed price"
+    pricing = d.pricing_model.value.replace("_", " ") if d.pricing_model else "unpriced"
+    where = f"owned ({d.system})" if pricing == "owned" else f"at {place}, {d.region}, {pricing}"
+    return f"{count:,} x {name} {where}"
+
+
+def price_words(estimate: Estimate) -> str:
+    cost = estimate.cost
+    if cost is None or cost.usd_per_hour is None:
+        return "no price is known"
+    if cost.usd_total is not None:
+        return f"{usd(cost.usd_total)} for the run ({usd(cost.usd_per_hour)} per hour)"
+    per = "" if cost.usd_per_million is None else f", {usd(cost.usd_per_million)} per million {cost.per_million}"
+    return f"{usd(cost.usd_per_hour)} per hour{per}"
+
+
+def summary(question: Question, ranked: Sequence[Ranked], rejected: Sequence[Rejection], market: Market) -> str:
+    """Two or three sentences a buyer can read."""
+    opening = purpose(question)
+    if not ranked:
+        near = rejected[0].text if rejected else "The catalogue is empty."
+        return f"{opening}. Nothing in the catalogue can do this within the limits. Nearest miss: {near}"
+    first = ranked[0].estimate
+    d = first.deployment
+    if isinstance(question.workload, TrainingWorkload):
+        layout = f"{d.framework}, {d.accelerators_per_replica:,} accelerators"
+        days = (first.performance.days or 0.0) if first.performance else 0.0
+        span = f"{days:.3g} days" if days >= 2 else f"{days * 24:.3g} hours"
+        middle = f"Take {hardware_words(first, market)} ({layout}): {span}, {price_words(first)}."
+    else:
+        spare = f" and {d.spare_replicas} spare" if d.spare_replicas else ""
+        middle = (
+            f"Take {hardware_words(first, market)} as {d.replicas} replica{'s' if d.replicas != 1 else ''}{spare} of "
+            f"{d.accelerators_per_replica} in {d.weight_format} on {d.engine}: {price_words(first)}."
+        )
+    closing = ""
+    if len(ranked) > 1:
+        second = ranked[1].estimate
+        closing = f" Next best: {hardware_words(second, market)}, {price_words(second)}."
+    return f"{opening}. {middle}{closing}"
+
+
+def assumptions(question: Question) -> tuple[Assumed, ...]:
+    """What was assumed rather than asked or derived, as it mattered to this workload."""
+    assumed, workload = question.assumptions, question.workload
+    shape = tuple(Assumed("model_shape", text, "text", "only part of the model was given") for text in workload.model.assumed)
+    money = assumed.echo("load_power_fraction", "list_price_position", "maintenance_fraction_per_year")
+    if isinstance(workload, TrainingWorkload):
+        names = (
+            "training_memory_margin", "framework_overhead_gib", "communication_overlap", "interruptions_per_accelerator_day",
+            "restart_minutes", "dataset_bytes_per_token",
+        )  # fmt: skip
+        return (*shape, *assumed.echo(*names), *money)
+    slo = workload.slo
+    stated = [
+        Assumed(name, value * 1e3, "ms", f"limit that p{slo.percentile:g} of requests must meet")
+        for name, value in (("ttft_ms", slo.ttft_s), ("tpot_ms", slo.tpot_s), ("e2e_ms", slo.e2e_s))
+        if value is not None
+    ]
+    if workload.load is Load.OPEN:
+        stated.append(Assumed("peak_requests_per_s", workload.peak_per_s, "1/s", "load that is planned for"))
+        stated.append(Assumed("average_requests_per_s", workload.average_per_s, "1/s", "load that prices a million tokens"))
+        stated.append(Assumed("target_utilization", workload.target_utilization, "1", "share of capacity planned to be used"))
+    if not question.constraints.weight_formats:
+        formats = default_weight_formats(workload.model, personal=workload.personal)
+        stated.append(
+            Assumed("weight_formats", ", ".join(sorted(formats)), "text", "judged by default: 16 and 8 bits, 4 bits for personal use")
+        )
+    names = ("runtime_overhead_gib", "parallel_overhead_gib", "weights_load_overhead", "model_load_gb_per_s", "engine_start_s")
+    return (*shape, *stated, *assumed.echo(*names), *money)
+
+
+def warnings(question: Question, ranked: Sequence[Ranked], market: Market) -> tuple[Notice, ...]:
+    """Known mistakes, where this request or its answer comes near one."""
+    workload = question.workload
+    notices: list[Notice] = []
+    for text in workload.model.assumed:
+        notices.append(Notice("model_shape_assumed", text))
+    if isinstance(workload, InferenceWorkload):
+        if workload.load is Load.OPEN and workload.target_utilization > 0.85:
+            notices.append(
+                Notice("no_latency_headroom", f"A target utilisation of {workload.target_utilization:.0%} leaves no room: "
+                       "queues grow steeply beyond 85 %, and p99 with them.")
+            )  # fmt: skip
+        if workload.load is Load.OPEN and workload.peak_per_s * workload.tokens_per_request > 0 and workload.slo.percentile < 90:
+            notices.append(Notice("average_not_tail", f"The limits hold for p{slo_text(workload)} only; users feel the tail. Plan by p95 or p99."))
+    if not ranked:
+        return tuple(notices)
+    first = ranked[0].estimate
+    a = market.accelerators[market.accelerator_index[first.deployment.accelerator]]
+    if isinstance(workload, InferenceWorkload):
+        if a.training_class and workload.personal:
+            notices.append(Notice("training_class_overkill", f"{a.name} is training-class hardware; a few users leave most of it idle."))
+        stored = WEIGHT_FORMATS.get(first.deployment.weight_format or "bf16")
+        native = WEIGHT_FORMATS[workload.model.native_format]
+        if stored is not None and stored.nominal_bits < min(16, native.nominal_bits):
+            notices.append(
+                Notice("accuracy_check_owed", f"The best plan stores weights in {stored.name}, below the published "
+                       f"{native.name}: check accuracy on your own task before buying.")
+            )  # fmt: skip
+        if workload.redundancy.label == "none" and workload.load is Load.OPEN and (first.deployment.replicas or 0) == 1:
+            notices.append(Notice("no_redundancy", "One replica carries the service: its loss is an outage. Ask for redundancy n+1 to price a spare."))
+    elif not a.training_class and workload.method is Method.FULL:
+        notices.append(
+            Notice("inference_hardware_for_training", f"{a.name} is built for inference; a training run on it depends on slow links and has no headroom.")
+        )  # fmt: skip
+    if a.segment == "consumer":
+        notices.append(
+            Notice("consumer_hardware", f"{a.name} is a consumer part: no data-centre support, mostly no ECC memory, and its driver "
+                   "licence may forbid data-centre use.")
+        )  # fmt: skip
+    price = first.cost.price if first.cost is not None else None
+    if price is not None and price.as_of and months_between(price.as_of, market.prices_as_of) > 6:
+        notices.append(Notice("stale_price", f"The price of the best plan is of {price.as_of}; the newest in the catalogue is of {market.prices_as_of}."))
+    if price is not None and price.pricing_model == "spot":
+        notices.append(Notice("spot_interruptions", "Spot capacity can be taken back at any time; no interruption is priced in."))
+    return tuple(notices)
+
+
+def slo_text(workload: InferenceWorkload) -> str:
+    return f"{workload.slo.percentile:g}"
+
+
+def months_between(earlier: str, later: str) -> float:
+    """Months between two ISO dates, by their year and month."""
+
+    def months(text: str) -> float:
+        parts = text.split("-")
+        return int(parts[0]) * 12 + (int(parts[1]) if len(parts) > 1 else 6)
+
+    return months(later) - months(earlier)
+
+
+def compared(estimates: tuple[Estimate, ...], objective: Objective) -> tuple[Estimate, ...]:
+    """Each estimate with a sentence on how it stands against the best, and the best against the next."""
+    if len(estimates) < 2:
+        return estimates
+
+    def hourly(e: Estimate) -> float | None:
+        if e.cost is None:
+            return None
+        return e.cost.usd_total if e.cost.usd_total is not None else e.cost.usd_per_hour
+
+    def tail(e: Estimate) -> float | None:
+        p = e.performance
+        if p is None:
+            return None
+        return p.days * 86400 if p.days is not None else p.e2e.p50_s if p.e2e is not None else None
+
+    def words(mine: Estimate, other: Estimate, label: str) -> Reason | None:
+        a, b = hourly(mine), hourly(other)
+        if a is None or b is None or b <= 0:
+            return None
+        ratio = a / b
+        relation = "the same cost as" if abs(ratio - 1) < 0.005 else f"{abs(ratio - 1):.0%} {'more' if ratio > 1 else 'less'} than"
+        text = f"It costs {relation} the {label} ({other.deployment.accelerator})"
+        x, y = tail(mine), tail(other)
+        if x is not None and y is not None and y > 0:
+            text += f" and takes {x / y:.2g} times as long"
+        return Reason("comparison", text + ".", "cost_ratio", ratio, "1")
+
+    told = []
+    for i, e in enumerate(estimates):
+        other, label = (estimates[1], "runner-up") if i == 0 else (estimates[0], "best")
+        reason = words(e, other, label)
+        told.append(e if reason is None else replace(e, explanation=(*e.explanation, reason)))
+    return tuple(told)
+
+
+def first_of(estimates: Sequence[Estimate]) -> str:
+    """The best answer of a changed question, in a clause."""
+    if not estimates:
+        return "still nothing fits"
+    e = estimates[0]
+    return f"{e.deployment.total_accelerators:,} x {e.deployment.accelerator}, {price_words(e)}"
+
+
+def sensitivity(workload: InferenceWorkload, best: Judged, judged: Judged, market: Market, assumed: Assumptions, economics: Economics) -> tuple[Change, ...]:
+    """What the best plan would cost with more load, less redundancy or a tighter plan."""
+    if workload.load is not Load.OPEN:
+        return ()
+
+    def cost_of(changed: InferenceWorkload) -> float:
+        replicas = replicas_needed(changed, judged.speed.capacity_per_s, judged.speed.slo_batch)
+        placed = fleet(judged.plans, replicas, spare_replicas(changed.redundancy, replicas))
+        cost = deployment_cost(judged.plans.c, placed.nodes, np.zeros(len(judged)), assumed, economics)
+        return float(cost.usd_per_hour.min())
+
+    now = cost_of(workload)
+    if not np.isfinite(now) or now <= 0:
+        return ()
+    cases = [("twice the peak load", replace(workload, peak_per_s=2 * workload.peak_per_s))]
+    if workload.redundancy.label != "none":
+        cases.append(("no redundancy", replace(workload, redundancy=Redundancy())))
+    else:
+        cases.append(("redundancy n+1", replace(workload, redundancy=Redundancy(spare=1))))
+    if workload.target_utilization > 0.5:
+        cases.append(("half of each replica kept free (target utilisation 0.5)", replace(workload, target_utilization=0.5)))
+    return tuple(
+        Change(label, f"the cheapest plan costs {usd(cost_of(w))} per hour instead of {usd(now)}") for label, w in cases
+    )
+
+
+def training_sensitivity(
+    workload: TrainingWorkload, plans: TrainingPlans, run: Run, rates: LinkRates, market: Market, assumed: Assumptions
+) -> tuple[Change, ...]:
+    """What twice the machines would do to the duration, with the same layout."""
+    degree = run.data_parallel * 2
+    each = workload.global_batch / (degree * plans.micro_batch)
+    if float(each[0]) < 1 or float(each[0]) % 1:
+        return (Change("twice the accelerators", "the global batch does not divide further at this micro-batch: more accelerators would idle"),)
+    other = run_at(workload, plans, degree, rates, market, assumed)
+    share = float((run.wall_s / other.wall_s)[0])
+    return (Change("twice the accelerators", f"the run is {share:.2f} times as fast, for {2 / share:.2f} times the money"),)
+
+
+def impossible(deployment: Deployment, model: ModelArchitecture, market: Market, rejections: Rejections) -> Estimate:
+    """An estimate of something never made to run together, or of a shape the model does not have."""
+    index = market.accelerator_index[deployment.accelerator]
+    known = rejections.by_accelerator.get(index)
+    name = market.accelerators[index].name
+    wanted = " ".join(
+        str(v) for v in (deployment.engine or deployment.framework, deployment.weight_format, deployment.kv_format) if v
+    )
+    if known is not None and known.code == "missing_data":
+        text, code = known.text, known.code
+    elif known is not None:
+        text, code = f"{wanted or 'This'} was never made to run on {name}, as far as the catalogue knows.", "unsupported"
+    else:
+        text = (
+            f"No layout of {model.name} on {name} agrees with the deployment: {model.num_heads} attention heads and "
+            f"{model.kv_heads} key/value heads must divide by tensor_parallel, and the machine must hold a replica."
+        )
+        code = "no_layout"
+    return Estimate(deployment, False, None, None, None, None, (Reason(code, text, "fits", 0.0, "1"),))

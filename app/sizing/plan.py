@@ -1,0 +1,495 @@
+"""The table of candidates: one row is one kind of machine, one software stack and one layout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Codes, Column, Columns, Mask
+from app.sizing.hardware import Environment, PricingModel
+from app.sizing.market import LINKS, PRICING, Link, Machines, Market, Stacks
+from app.sizing.model import ModelArchitecture, ModelKind
+from app.sizing.precision import KV_FORMATS, WEIGHT_FORMATS
+from app.sizing.workload import Constraints, Deployment, Economics
+
+KV_NAMES = tuple(KV_FORMATS)
+
+# Spot capacity can be taken back and capacity blocks end; neither is offered unless asked for.
+SERVICE_PRICING = tuple(p for p in PricingModel if p not in (PricingModel.SPOT, PricingModel.CAPACITY_BLOCK))
+
+# A run ends; commitments and purchases outlast it, so they are offered for a run only when asked for.
+RUN_PRICING = (PricingModel.ON_DEMAND,)
+
+# Engines whose batching stops paying early, and whose runtime is small.
+SMALL_ENGINES = ("llama.cpp", "ollama", "mlx", "mlc-llm", "exllamav3")
+
+# (tensor parallel, pipeline parallel) that are judged; single-machine ones first.
+LAYOUTS = (
+    (1, 1), (2, 1), (4, 1), (8, 1), (16, 1), (32, 1),
+    (1, 2), (1, 4), (1, 8), (2, 2), (2, 4), (4, 2), (4, 4), (8, 2), (8, 4), (8, 8), (16, 2), (16, 4),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why an accelerator type was turned down, with the shortfall of its nearest plan."""
+
+    accelerator: str
+    code: str
+    text: str
+    needed: float | None = None
+    available: float | None = None
+    unit: str | None = None
+
+    @property
+    def miss(self) -> float:
+        """How far off: needed over available, infinite where there is no number."""
+        if self.needed is None or self.available is None or self.needed <= 0:
+            return np.inf
+        if self.available <= 0:
+            return 1e12
+        return max(self.needed / self.available, self.available / self.needed)
+
+
+@dataclass(slots=True)
+class Rejections:
+    """Collects the types that fall out, one reason each: the first filter no plan of theirs survived."""
+
+    market: Market
+    by_accelerator: dict[int, Rejection] = field(default_factory=dict)
+
+    def reject(self, accelerators: Codes, code: str, text: str) -> None:
+        """Turn types down for a reason that has no number."""
+        for i in accelerators.tolist():
+            if i not in self.by_accelerator:
+                a = self.market.accelerators[i]
+                self.by_accelerator[i] = Rejection(a.slug, code, text.format(name=a.name))
+
+    def lost(
+        self, accelerator: Codes, kept: Mask, *, code: str, text: str, needed: Column, available: Column, unit: str
+    ) -> None:
+        """Record the types none of whose rows were kept, with the row that came nearest."""
+        survivors = np.unique(accelerator[kept])
+        dropped = ~np.isin(accelerator, survivors)
+        if not dropped.any():
+            return
+        rows = np.flatnonzero(dropped)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(available[rows] > 0, needed[rows] / available[rows], np.inf)
+            miss = np.maximum(ratio, np.where(ratio > 0, 1 / ratio, np.inf))
+        order = rows[np.lexsort((rows, np.nan_to_num(miss, nan=np.inf), accelerator[rows]))]
+        first = np.unique(accelerator[order], return_index=True)[1]
+        for row in order[first].tolist():
+            i = int(accelerator[row])
+            a = self.market.accelerators[i]
+            need, have = float(needed[row]), float(available[row])
+            self.by_accelerator.setdefault(
+                i,
+                Rejection(
+                    a.slug, code, text.format(name=a.name, needed=_show(need), available=_show(have)),
+                    need, have, unit,
+                ),
+            )  # fmt: skip
+
+    def nearest(self) -> list[Rejection]:
+        """All rejections, nearest miss first, stable by name."""
+        return sorted(self.by_accelerator.values(), key=lambda r: (r.miss, r.accelerator))
+
+
+def _show(value: float) -> str:
+    """A number as a person would write it: three significant digits, no exponent below 10^15."""
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates(Columns):
+    """Machines on sale to this caller, each at its cheapest allowed price."""
+
+    machine: Codes
+    listing: Codes
+    m: Machines
+    usd_per_hour: Column  # effective: rent, or what owning it costs per hour over the horizon
+    purchase_usd: Column  # NaN for rented ones
+    draw_w: Column  # mean draw under load, whole machine
+    rated_w: Column
+    ram_bytes: Column  # of the host; NaN unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Plans(Columns):
+    """The candidate table of serving."""
+
+    c: Candidates
+    stack: Codes
+    s: Stacks
+    kv: Codes
+    tensor_parallel: Column
+    pipeline_parallel: Column
+    linear_flops_per_s: Column
+    bit16_flops_per_s: Column
+    bytes_per_s: Column
+    weights_bytes: Column
+    expert_bytes: Column
+    streamed_bytes: Column  # dense weights read by every step
+    kv_element_bytes: Column
+
+    @property
+    def accelerator(self) -> Codes:
+        return self.c.m.accelerator
+
+    @property
+    def accelerators_per_replica(self) -> Column:
+        return self.tensor_parallel * self.pipeline_parallel
+
+    @property
+    def nodes_per_replica(self) -> Column:
+        return np.ceil(self.accelerators_per_replica / self.c.m.count)
+
+    @property
+    def replicas_per_node(self) -> Column:
+        return np.maximum(1.0, np.floor(self.c.m.count / self.accelerators_per_replica))
+
+
+def owned_usd_per_hour(
+    purchase_usd: Column, draw_w: Column, server: Mask, assumed: Assumptions, economics: Economics
+) -> Column:
+    """What an owned machine costs per hour: purchase over the horizon, upkeep, floor and power.
+
+    No resale value is counted. Check: 100 000 USD over 36 months is 3.81 USD per hour before upkeep.
+    """
+    hours = economics.horizon_months * 730.0
+    upkeep = purchase_usd * assumed.maintenance_fraction_per_year / 8760.0
+    floor = np.where(server, draw_w / 1e3 * assumed.facility_usd_per_kw_month / 730.0, 0.0)
+    power = draw_w / 1e3 * economics.pue * economics.electricity_usd_per_kwh
+    return purchase_usd / hours + upkeep + floor + power
+
+
+def machine_power_w(market: Market, m: Machines, assumed: Assumptions) -> Column:
+    """Rated power of a whole machine: its own, or its accelerators' and a host's share."""
+    device = market.columns.power_w[m.accelerator]
+    device = np.where(np.isnan(device), assumed.socket_power_w, device)
+    return np.where(np.isnan(m.power_w), m.count * (device + assumed.host_power_w), m.power_w)
+
+
+def purchase_usd(market: Market, m: Machines, list_price_usd: Column, assumed: Assumptions) -> Column:
+    """Purchase price of an owned machine: its list price, or accelerators plus a stated host."""
+    low, high = market.columns.price_low_usd[m.accelerator], market.columns.price_high_usd[m.accelerator]
+    part = low + assumed.list_price_position * (high - low)
+    host = np.where(m.workstation, assumed.workstation_host_usd, assumed.server_host_usd)
+    return np.where(np.isnan(list_price_usd), part * m.count + host, list_price_usd)
+
+
+def _matches(names: tuple[str, ...], patterns: tuple[str, ...]) -> Mask:
+    return np.array([any(fnmatchcase(n, p.lower()) for p in patterns) for n in names], dtype=bool)
+
+
+def candidates(
+    market: Market,
+    constraints: Constraints,
+    economics: Economics,
+    assumed: Assumptions,
+    rejections: Rejections,
+    *,
+    pricing: tuple[PricingModel, ...] = SERVICE_PRICING,
+    fixed: Deployment | None = None,
+) -> Candidates:
+    """Machines the caller may have, each at the cheapest listing that the constraints allow.
+
+    `pricing` is what may be paid where the constraints name no pricing model.
+    """
+    allowed = np.ones(len(market.accelerators), dtype=bool)
+    if constraints.vendors:
+        vendors = {v.lower() for v in constraints.vendors}
+        allowed &= np.array([a.vendor.lower() in vendors for a in market.accelerators])
+    slugs = [a.slug for a in market.accelerators]
+    if constraints.accelerators:
+        allowed &= np.isin(slugs, constraints.accelerators)
+    if constraints.exclude_accelerators:
+        allowed &= ~np.isin(slugs, constraints.exclude_accelerators)
+    rejections.reject(np.flatnonzero(~allowed), "excluded", "{name} is outside the vendors and types asked for.")
+
+    listings = market.listings
+    m = market.machines.take(listings.machine)
+    keep = allowed[m.accelerator]
+    pricing = constraints.pricing_models or pricing
+    keep &= np.isin(listings.pricing, [PRICING.index(p) for p in pricing])
+    if constraints.environments:
+        on_prem = m.on_prem & (listings.offer < 0)
+        keep &= (on_prem & (Environment.ON_PREM in constraints.environments)) | (
+            ~on_prem & (Environment.CLOUD in constraints.environments)
+        )
+    if constraints.providers:
+        keep &= np.isin(listings.provider, np.flatnonzero(np.isin(market.providers, constraints.providers)))
+    if constraints.regions:
+        regional = _matches(market.regions, constraints.regions)
+        keep &= regional[listings.region] | (listings.offer < 0)
+    if fixed is not None:
+        keep &= _fixed_listings(market, fixed)
+    rated = machine_power_w(market, m, assumed)
+    draw = rated * assumed.load_power_fraction
+    owned = listings.offer < 0
+    purchase = np.where(owned, purchase_usd(market, m, listings.list_price_usd, assumed), np.nan)
+    hourly = np.where(
+        owned, owned_usd_per_hour(purchase, draw, ~m.workstation, assumed, economics), listings.usd_per_hour
+    )
+    keep &= ~np.isnan(hourly)
+    if constraints.max_purchase_usd is not None:
+        keep &= ~owned | (purchase <= constraints.max_purchase_usd)
+        within = np.unique(m.accelerator[keep])
+        rejections.lost(
+            m.accelerator[owned & allowed[m.accelerator]], np.isin(m.accelerator[owned & allowed[m.accelerator]], within),
+            code="over_budget", text="One machine with {name} costs {needed} USD; {available} may be spent.",
+            needed=purchase[owned & allowed[m.accelerator]],
+            available=np.full(int((owned & allowed[m.accelerator]).sum()), constraints.max_purchase_usd), unit="usd",
+        )  # fmt: skip
+    rows = np.flatnonzero(keep)
+    order = rows[np.lexsort((rows, hourly[rows], listings.machine[rows]))]
+    first = order[np.unique(listings.machine[order], return_index=True)[1]]
+    offered = np.unique(m.accelerator[first])
+    rejections.reject(
+        np.setdiff1d(np.flatnonzero(allowed), offered), "no_offer",
+        "The catalogue has no price for {name} within the environments, providers, regions and pricing models asked for.",
+    )  # fmt: skip
+    return Candidates(
+        machine=listings.machine[first],
+        listing=first,
+        m=m.take(first),
+        usd_per_hour=hourly[first],
+        purchase_usd=purchase[first],
+        draw_w=draw[first],
+        rated_w=rated[first],
+        ram_bytes=market.system_ram_bytes[listings.system[first]],
+    )
+
+
+def _fixed_listings(market: Market, fixed: Deployment) -> Mask:
+    """Listings that agree with what the caller named of system and offer."""
+    listings = market.listings
+    keep = np.ones(len(listings), dtype=bool)
+    if fixed.system is not None:
+        keep &= listings.system == market.system_slugs.index(fixed.system)
+    if fixed.provider is not None:
+        keep &= listings.provider == (
+            market.providers.index(fixed.provider) if fixed.provider in market.providers else -1
+        )
+    if fixed.region is not None:
+        keep &= listings.region == (market.regions.index(fixed.region) if fixed.region in market.regions else -1)
+    if fixed.pricing_model is not None:
+        keep &= listings.pricing == PRICING.index(fixed.pricing_model)
+    if fixed.instance_type is not None:
+        named = np.array([o.instance_type == fixed.instance_type for o in market.offers] + [False])
+        keep &= named[listings.offer]
+    return keep
+
+
+def default_weight_formats(model: ModelArchitecture, *, personal: bool) -> frozenset[str]:
+    """Formats judged where the caller names none.
+
+    16 and 8 bits, and the format the model is published in; 4 bits too for personal use, because
+    what it costs in accuracy is then one person's own to judge.
+    """
+    floor = 4 if personal else 8
+    names = {f.name for f in WEIGHT_FORMATS.values() if floor <= f.nominal_bits <= 16}
+    return frozenset(names - {"gguf-f16"} | {model.native_format})
+
+
+def _stack_rows(
+    market: Market, phase: str, formats: frozenset[str], constraints: Constraints, fixed: Deployment | None
+) -> Codes:
+    """Software stacks of a phase, one engine per family and format: those that predict alike are one."""
+    stacks = market.stacks
+    keep = stacks.phase == market.phases.index(phase)
+    keep &= np.isin(stacks.weight_format, [market.format_index[f] for f in formats if f in market.format_index])
+    engines = (fixed.engine,) if fixed is not None and fixed.engine else constraints.engines
+    if engines:
+        keep &= np.isin(stacks.engine, np.flatnonzero(np.isin(market.engines, engines)))
+    rows = np.flatnonzero(keep)
+    if not engines:
+        kv = stacks.kv_bf16[rows] + 2 * stacks.kv_fp8[rows] + 4 * stacks.kv_int8[rows]
+        small = np.isin(stacks.engine[rows], [market.engines.index(e) for e in SMALL_ENGINES if e in market.engines])
+        key = np.stack([stacks.family[rows], stacks.weight_format[rows], small, small * kv])
+        rows = rows[np.sort(np.unique(key, axis=1, return_index=True)[1])]
+    return rows
+
+
+def build_plans(
+    model: ModelArchitecture,
+    market: Market,
+    found: Candidates,
+    constraints: Constraints,
+    rejections: Rejections,
+    *,
+    phase: str,
+    personal: bool,
+    max_nodes_per_replica: int = 8,
+    fixed: Deployment | None = None,
+) -> Plans:
+    """Join machines, stacks and layouts; types without a stack or a number fall out with that reason."""
+    formats = _asked_formats(model, constraints, fixed, personal=personal)
+    rows = _stack_rows(market, phase, formats, constraints, fixed)
+    stacks = market.stacks.take(rows)
+    family = market.family_of[found.m.accelerator]
+    pair_machine, pair_stack = np.nonzero(family[:, None] == stacks.family[None, :])
+    rejections.reject(
+        np.setdiff1d(found.m.accelerator, found.m.accelerator[pair_machine]), "no_engine",
+        "No engine in the catalogue is known to run this workload on {name} in the formats allowed.",
+    )  # fmt: skip
+    pair_machine, pair_stack = _sixteen_bit_once(market, found, stacks, pair_machine, pair_stack, bool(constraints.weight_formats or fixed))
+    linear, bit16 = _rates(market, found.m.accelerator[pair_machine], stacks.take(pair_stack))
+    speed = market.columns.bytes_per_s[found.m.accelerator[pair_machine]]
+    known = ~(np.isnan(linear) | np.isnan(bit16) | np.isnan(speed) | np.isnan(found.m.memory_bytes[pair_machine]))
+    rejections.reject(
+        np.setdiff1d(found.m.accelerator[pair_machine], found.m.accelerator[pair_machine][known]), "missing_data",
+        "The catalogue lacks a memory size, a bandwidth or a matrix rate for {name}; nothing is guessed.",
+    )  # fmt: skip
+    pair_machine, pair_stack = pair_machine[known], pair_stack[known]
+    linear, bit16, speed = linear[known], bit16[known], speed[known]
+
+    stored = [WEIGHT_FORMATS[f] for f in market.formats]
+    weights = np.array([model.weights_bytes(f) for f in stored])
+    experts = np.array([model.routed_expert_bytes(f) for f in stored])
+    embedding = np.array(
+        [0.0 if model.tied_head else model.parts.embedding * f.embedding_bits / 8 for f in stored]
+    )
+    tower = model.parts.encoder_tower * 2.0
+    code = stacks.weight_format[pair_stack]
+
+    layouts = _layouts(model, fixed)
+    tp, pp = np.array([t for t, _ in layouts], float), np.array([p for _, p in layouts], float)
+    row, layout = _legal(market, found, stacks, pair_machine, pair_stack, weights[code], tp, pp, max_nodes_per_replica, fixed)
+    a_machine, a_stack = pair_machine[row], pair_stack[row]
+    s = stacks.take(a_stack)
+    kv_rows, kv = _kv_choices(constraints, s, fixed)
+    row, layout, a_machine, a_stack = row[kv_rows], layout[kv_rows], a_machine[kv_rows], a_stack[kv_rows]
+    code = code[row]
+    return Plans(
+        c=found.take(a_machine),
+        stack=rows[a_stack],
+        s=stacks.take(a_stack),
+        kv=kv,
+        tensor_parallel=tp[layout],
+        pipeline_parallel=pp[layout],
+        linear_flops_per_s=linear[row],
+        bit16_flops_per_s=bit16[row],
+        bytes_per_s=speed[row],
+        weights_bytes=weights[code],
+        expert_bytes=experts[code],
+        streamed_bytes=weights[code] - experts[code] - embedding[code] - tower,
+        kv_element_bytes=np.array([KV_FORMATS[k] for k in KV_NAMES])[kv],
+    )
+
+
+def _asked_formats(
+    model: ModelArchitecture, constraints: Constraints, fixed: Deployment | None, *, personal: bool
+) -> frozenset[str]:
+    if fixed is not None and fixed.weight_format:
+        return frozenset({fixed.weight_format})
+    return frozenset(constraints.weight_formats) or default_weight_formats(model, personal=personal)
+
+
+def _sixteen_bit_once(
+    market: Market, found: Candidates, stacks: Stacks, machine: Codes, stack: Codes, asked: bool
+) -> tuple[Codes, Codes]:
+    """Drop FP16 rows where BF16 runs as well, unless formats were asked for by name; BF16 needs the hardware."""
+    bf16 = stacks.weight_format[stack] == market.format_index["bf16"]
+    fp16 = stacks.weight_format[stack] == market.format_index["fp16"]
+    has = market.columns.has_bf16[found.m.accelerator[machine]]
+    keep = ~bf16 | has
+    if not asked:
+        keep &= ~fp16 | ~has
+    return machine[keep], stack[keep]
+
+
+def _rates(market: Market, accelerator: Codes, s: Stacks) -> tuple[Column, Column]:
+    """Matrix rate each row computes its linear layers at, and its 16-bit rate; NaN where unknown."""
+    columns = market.columns
+    bit16 = columns.bit16[accelerator]
+    rate = bit16.copy()
+    for name, values in (("fp8", columns.fp8), ("int8", columns.int8), ("fp4", columns.fp4), ("fp32", columns.fp32)):
+        codes = [market.format_index[f.name] for f in WEIGHT_FORMATS.values() if f.rate == name]
+        uses = np.isin(s.weight_format, codes) & s.native
+        faster = values[accelerator]
+        rate = np.where(uses & ~np.isnan(faster), faster, rate)
+    return rate, bit16
+
+
+def _layouts(model: ModelArchitecture, fixed: Deployment | None) -> list[tuple[int, int]]:
+    """Layouts the model's shape allows: heads split evenly, KV heads split or copied, layers suffice."""
+
+    def fits(tp: int, pp: int) -> bool:
+        kv = model.kv_heads
+        shares = kv % tp == 0 or tp % kv == 0
+        return model.num_heads % tp == 0 and shares and pp <= max(1, model.num_layers)
+
+    if model.kind is not ModelKind.DECODER:
+        return [(1, 1)]
+    if fixed is not None and (fixed.tensor_parallel or fixed.pipeline_parallel or fixed.accelerators_per_replica):
+        size = fixed.accelerators_per_replica
+        if fixed.tensor_parallel and fixed.pipeline_parallel:
+            return [(fixed.tensor_parallel, fixed.pipeline_parallel)]
+        if fixed.tensor_parallel:
+            pp = max(1, size // fixed.tensor_parallel) if size else 1
+            return [(fixed.tensor_parallel, pp)]
+        if fixed.pipeline_parallel:
+            tp = max(1, size // fixed.pipeline_parallel) if size else 1
+            return [(tp, fixed.pipeline_parallel)]
+        return [(t, p) for t in range(1, (size or 1) + 1) for p in [(size or 1) // t] if t * p == size]
+    return [(t, p) for t, p in LAYOUTS if fits(t, p)]
+
+
+def _legal(
+    market: Market, found: Candidates, stacks: Stacks, machine: Codes, stack: Codes, weights: Column, tp: Column, pp: Column,
+    max_nodes: int, fixed: Deployment | None,
+) -> tuple[Codes, Codes]:  # fmt: skip
+    """Pairs of (row, layout) that a machine can be wired for and that are worth judging.
+
+    A replica spans machines only where the network is known and only along the pipeline (or inside
+    one scale-up domain). Layouts far larger than the weights need are left out; the largest legal
+    one always stays, so that a type that does not fit is turned down by its best attempt.
+    """
+    m = found.m.take(machine)
+    size = (tp * pp)[None, :]
+    count, domain = m.count[:, None], m.domain[:, None]
+    nodes = np.ceil(size / count)
+    inside = size <= count
+    spans = (np.mod(size, count) == 0) & (nodes <= max_nodes) & ~np.isnan(m.network_bytes_per_s)[:, None]
+    spans &= (pp[None, :] >= nodes) | (domain >= size)
+    pcie = (m.link == LINKS.index(Link.PCIE))[:, None]
+    wired = (tp[None, :] == 1) | (tp[None, :] <= domain) | (pcie & (tp[None, :] <= count))
+    legal = (inside | spans) & wired
+    small = np.isin(stacks.engine[stack], [market.engines.index(e) for e in SMALL_ENGINES if e in market.engines])
+    legal &= ~small[:, None] | ((tp[None, :] == 1) & inside)
+    if fixed is None:
+        need = weights[:, None] / (0.85 * m.memory_bytes[:, None])
+        enough = np.exp2(np.ceil(np.log2(np.maximum(need, 1.0))))
+        largest = np.where(legal, size, 0.0).max(axis=1, keepdims=True)
+        low = np.minimum(np.maximum(need * 0.9, 1.0), largest)
+        high = np.where(pp[None, :] > 1, np.maximum(enough, low), np.maximum(enough * 8, low))
+        legal &= (size >= low) & (size <= high)
+    return np.nonzero(legal)
+
+
+def _kv_choices(constraints: Constraints, s: Stacks, fixed: Deployment | None) -> tuple[Codes, Codes]:
+    """Rows repeated per cache format: 16 bit unless others are asked for by name."""
+    asked: tuple[str, ...] = constraints.kv_formats
+    if fixed is not None and fixed.kv_format:
+        asked = (fixed.kv_format,)
+    index: Mapping[str, int] = {k: i for i, k in enumerate(KV_NAMES)}
+    support = {"bf16": s.kv_bf16, "fp16": s.kv_bf16, "fp8": s.kv_fp8, "int8": s.kv_int8, "gguf-q8_0": s.kv_int8}
+    rows: list[Codes] = []
+    codes: list[Codes] = []
+    for name in asked or ("bf16",):
+        usable = support.get(name, np.zeros(len(s), dtype=bool))
+        if not asked:
+            usable = np.ones(len(s), dtype=bool)
+        chosen = np.flatnonzero(usable)
+        rows.append(chosen)
+        codes.append(np.full(len(chosen), index[name]))
+    return np.concatenate(rows), np.concatenate(codes)
+

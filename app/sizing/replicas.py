@@ -1,0 +1,60 @@
+"""How many replicas, spares and machines a load needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.sizing.columns import Column, Columns
+from app.sizing.plan import Plans
+from app.sizing.workload import InferenceWorkload, Load, Redundancy
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet(Columns):
+    """Replicas that carry the load, spares, and the machines that hold them."""
+
+    replicas: Column
+    spare_replicas: Column
+    nodes: Column
+
+    def accelerators(self, plans: Plans) -> Column:
+        """Accelerators paid for: whole machines are rented and bought."""
+        return self.nodes * plans.c.m.count
+
+
+def replicas_needed(workload: InferenceWorkload, capacity_per_s: Column, slo_batch: Column) -> Column:
+    """Replicas so that each carries at most the target share of its capacity within the SLO.
+
+    Check: 10 requests/s at 5.2 per replica and 0.7 is ceil(10 / 3.64) = 3.
+    """
+    if workload.load is Load.OPEN:
+        needed = workload.peak_per_s / np.maximum(capacity_per_s * workload.target_utilization, 1e-12)
+        return np.maximum(1.0, np.ceil(needed - 1e-9))
+    if workload.load in (Load.CLOSED, Load.BATCH):
+        return np.maximum(1.0, np.ceil(workload.in_flight / np.maximum(1.0, np.floor(slo_batch))))
+    return np.ones_like(capacity_per_s)
+
+
+def spare_replicas(redundancy: Redundancy, replicas: Column) -> Column:
+    """Replicas kept spare so that the load survives the loss of a failure domain.
+
+    With one zone the domain is a replica; with z zones it is a zone, so z - 1 zones must carry the
+    load between them. Check: 3 replicas, n+1, 2 zones: 3 in each zone, 3 spare.
+    """
+    if redundancy.double:
+        return replicas.copy()
+    if redundancy.spare == 0:
+        return np.zeros_like(replicas)
+    if redundancy.zones > max(1, redundancy.spare):
+        surviving = redundancy.zones - redundancy.spare
+        return np.ceil(replicas / surviving) * redundancy.zones - replicas
+    return np.full_like(replicas, float(redundancy.spare))
+
+
+def fleet(plans: Plans, replicas: Column, spares: Column) -> Fleet:
+    """Machines for replicas and spares: packed where several fit, joined where one spans several."""
+    total = replicas + spares
+    packed = np.ceil(total / plans.replicas_per_node)
+    return Fleet(replicas, spares, np.where(plans.nodes_per_replica > 1, total * plans.nodes_per_replica, packed))

@@ -1,0 +1,192 @@
+"""What comes out: plain values in base units that the wire rounds and renames, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app.sizing.assumptions import Assumed
+from app.sizing.plan import Rejection
+from app.sizing.workload import Deployment
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line of arithmetic, recomputable from what it shows.
+
+    `formula` is an expression over the names in `inputs` (with min, max, ceil, floor, sqrt).
+    """
+
+    name: str
+    formula: str
+    inputs: Mapping[str, float]
+    value: float
+    unit: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A sentence for the buyer and the number it rests on."""
+
+    code: str
+    text: str
+    quantity: str
+    value: float
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Percentiles:
+    """Seconds; None where the queue never empties."""
+
+    p50_s: float | None
+    p95_s: float | None
+    p99_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """Bytes on the fullest device; the parts sum to the total."""
+
+    weights_bytes: float
+    kv_cache_bytes: float
+    activation_bytes: float
+    overhead_bytes: float
+    gradient_bytes: float
+    optimizer_bytes: float
+    capacity_bytes: float
+    usable_bytes: float
+    kv_cache_tokens: float | None = None
+    max_concurrent_sequences: float | None = None
+
+    @property
+    def total_bytes(self) -> float:
+        return (
+            self.weights_bytes
+            + self.kv_cache_bytes
+            + self.activation_bytes
+            + self.overhead_bytes
+            + self.gradient_bytes
+            + self.optimizer_bytes
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """80 % of published results are expected between these."""
+
+    quantity: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Performance:
+    """What a deployment does; fields of another phase are None."""
+
+    interval: Interval
+    basis: str
+    output_tokens_per_s: float | None = None
+    total_tokens_per_s: float | None = None
+    prefill_tokens_per_s: float | None = None
+    requests_per_s_capacity: float | None = None
+    samples_per_s: float | None = None
+    utilization_at_peak: float | None = None
+    batch_at_peak: float | None = None
+    ttft: Percentiles | None = None
+    tpot: Percentiles | None = None
+    e2e: Percentiles | None = None
+    unstable_above_requests_per_s: float | None = None
+    cold_start_s: float | None = None
+    tokens_per_s: float | None = None
+    tokens_per_s_per_accelerator: float | None = None
+    step_time_s: float | None = None
+    mfu: float | None = None
+    step_breakdown_s: Mapping[str, float] | None = None
+    scaling_efficiency: float | None = None
+    days: float | None = None
+    accelerator_hours: float | None = None
+    checkpoint_bytes: float | None = None
+    required_storage_bytes_per_s: float | None = None
+    required_ingest_bytes_per_s: float | None = None
+    expected_interruptions: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    source: str
+    as_of: str
+    pricing_model: str
+
+
+@dataclass(frozen=True, slots=True)
+class CostSummary:
+    """Money and energy; None where the catalogue has no price."""
+
+    usd_per_hour: float | None
+    usd_per_month: float | None
+    usd_per_million: float | None
+    usd_total: float | None
+    purchase_usd: float | None
+    power_w: float
+    kwh_per_million: float | None
+    tco_usd: float | None
+    price: Price | None
+    per_million: str = "tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """One deployment, judged. `deployment` is complete: posted back it gives the same numbers."""
+
+    deployment: Deployment
+    fits: bool
+    memory: DeviceMemory | None
+    performance: Performance | None
+    bottleneck: str | None
+    cost: CostSummary | None
+    explanation: tuple[Reason, ...]
+    trace: tuple[Step, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """`score` is 1 for the best and the share of its merit for the others."""
+
+    rank: int
+    score: float
+    estimate: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Considered:
+    accelerators: int
+    plans: int
+    feasible_accelerators: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What would change with one thing changed."""
+
+    change: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    summary: str
+    assumptions: tuple[Assumed, ...]
+    warnings: tuple[Notice, ...]
+    recommendations: tuple[Ranked, ...]
+    rejected: tuple[Rejection, ...]
+    rejected_by_code: Mapping[str, int]
+    considered: Considered
+    sensitivity: tuple[Change, ...]

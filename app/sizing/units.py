@@ -1,0 +1,17 @@
+"""Units: everything inside is bytes, seconds, FLOPs, watts and dollars."""
+
+KIB = 2**10
+MIB = 2**20
+GIB = 2**30
+KB = 1e3
+MB = 1e6
+GB = 1e9
+TB = 1e12
+
+TERA = 1e12
+GIGA = 1e9
+
+SECONDS_PER_HOUR = 3600.0
+HOURS_PER_DAY = 24.0
+HOURS_PER_MONTH = 730.0
+SECONDS_PER_DAY = SECONDS_PER_HOUR * HOURS_PER_DAY
