@@ -69,5 +69,6 @@ def resolve_model(reference: str | ConfigModel | SizedModel, snapshots: Snapshot
         matmul_params=float(total),
         sample=SampleWork(flops=flops, activation_bytes=activations, layers=50),
         assumed=assumed,
+        shape_is_assumed=given is None,
         source="figures of the request",
     )

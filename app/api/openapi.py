@@ -62,9 +62,7 @@ def install(app: FastAPI) -> None:
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
             made = get_openapi(title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes)
-            _, extra = models_json_schema(
-                [*((m, "validation") for m in BODIES), (Problem, "serialization")], ref_template=REF
-            )
+            _, extra = models_json_schema([*((m, "validation") for m in BODIES), (Problem, "serialization")], ref_template=REF)
             schemas = made.setdefault("components", {}).setdefault("schemas", {})
             for name, schema in extra.get("$defs", {}).items():
                 schemas.setdefault(name, schema)

@@ -43,20 +43,20 @@ class Invalid(Exception):
         self.error, self.document = error, document
 
 
-def problem(status: int, *, code: str, detail: str, title: str | None = None, headers: dict[str, str] | None = None, **facts: Any) -> Response:
+def problem(
+    status: int, *, code: str, detail: str, title: str | None = None, headers: dict[str, str] | None = None, **facts: Any
+) -> Response:
     """A problem document as a response."""
     body = {"type": f"/problems/{code}", "title": title or TITLES.get(status, "Error"), "status": status, "detail": detail, **facts}
     return Response(orjson.dumps(body), status_code=status, media_type="application/problem+json", headers=headers)
 
 
-def pointer(location: Sequence[int | str], document: Any) -> str:
+def pointer(location: Sequence[Any], document: Any) -> str:
     """RFC 6901 pointer of a validation error: steps that are not in the document are the schema's own."""
     node, parts = document, []
     for i, step in enumerate(location):
         last = i == len(location) - 1
-        if isinstance(node, dict) and step in node:
-            node = node[step]
-        elif isinstance(node, list) and isinstance(step, int) and 0 <= step < len(node):
+        if (isinstance(node, dict) and step in node) or (isinstance(node, list) and isinstance(step, int) and 0 <= step < len(node)):
             node = node[step]
         elif not (last and isinstance(node, dict)):
             continue
@@ -109,9 +109,7 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     def invalid_parameters(_: Request, error: RequestValidationError) -> Response:
         raw = error.errors()
-        shown = [
-            {"pointer": "/".join(str(p)[:80] for p in e["loc"]), "detail": sentence(e)} for e in raw[:MAX_ERRORS]
-        ]
+        shown = [{"pointer": "/".join(str(p)[:80] for p in e["loc"]), "detail": sentence(e)} for e in raw[:MAX_ERRORS]]
         return unprocessable(shown, len(raw))
 
     @app.exception_handler(HTTPException)

@@ -59,8 +59,9 @@ def _closed_form(entry: Mapping[str, Any]) -> ModelArchitecture | None:
 
 def _text(config: Mapping[str, Any]) -> Mapping[str, Any]:
     for key in ("text_config", "llm_config", "language_config"):
-        if isinstance(config.get(key), Mapping):
-            return config[key]
+        inner = config.get(key)
+        if isinstance(inner, Mapping):
+            return inner
     return config
 
 
@@ -88,7 +89,9 @@ def _from_facts(entry: Mapping[str, Any]) -> ModelArchitecture:
     vocab = _first(config, "vocab_size", "padded_vocab_size", default=0)
     total, active = int(entry["total_params"]), int(entry["active_params"])
     experts = _first(config, "num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts", default=0)
-    per_token = _first(config, "num_experts_per_tok", "moe_topk", "moe_k", "top_k_experts", "num_experts_per_token", "experts_per_token", default=0)
+    per_token = _first(
+        config, "num_experts_per_tok", "moe_topk", "moe_k", "top_k_experts", "num_experts_per_token", "experts_per_token", default=0
+    )
     inactive = total - active
     routed = inactive * experts // (experts - per_token) if inactive and experts > per_token > 0 else 0
     tower = int(entry.get("encoder_tower_params") or 0)

@@ -89,9 +89,9 @@ def load_market(session: Session, digest: str, published_at: str) -> Market:
         Offer(
             provider=o.provider, region=o.region, instance_type=o.instance_type, system=o.system, accelerator=o.accelerator,
             accelerator_count=o.accelerator_count, pricing_model=PricingModel(o.pricing_model), usd_per_hour=o.usd_per_hour,
-            source=o.source, as_of=o.as_of,
+            source=o.source, as_of=o.as_of, marketplace=o.tier == "marketplace",
         )
-        for o in session.scalars(select(OfferRow))
+        for o in session.scalars(select(OfferRow).where(OfferRow.tier.not_in(("incomplete", "quarantined"))))
     ]  # fmt: skip
     systems = [
         System(
@@ -110,7 +110,12 @@ def load_market(session: Session, digest: str, published_at: str) -> Market:
         accelerators=[_accelerator(a) for a in session.scalars(select(AcceleratorRow))],
         systems=systems,
         offers=offers,
-        support=[_support(s) for s in session.scalars(select(EngineSupportRow).order_by(EngineSupportRow.engine, EngineSupportRow.accelerator_family, EngineSupportRow.phase))],
+        support=[
+            _support(s)
+            for s in session.scalars(
+                select(EngineSupportRow).order_by(EngineSupportRow.engine, EngineSupportRow.accelerator_family, EngineSupportRow.phase)
+            )
+        ],
         coefficients=coefficients,
         version=digest[:16],
         prices_as_of=max((o.as_of for o in offers), default=""),

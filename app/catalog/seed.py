@@ -110,7 +110,7 @@ def system_values(row: Row) -> dict[str, Any]:
 
 def offer_values(row: Row) -> dict[str, Any]:
     return {
-        **{k: row[k] for k in ("provider", "region", "instance_type", "accelerator", "pricing_model")},
+        **{k: row[k] for k in ("provider", "region", "instance_type", "accelerator", "pricing_model", "tier")},
         "country": words(row["country_or_geo"]),
         "system": words(row["system"]),
         "accelerator_count": float(row["accelerator_count"]),
@@ -221,17 +221,15 @@ def seed(session: Session) -> bool:
         session.execute(delete(table))
     replace_accelerators(session)
     newest_price = ""
-    for table, name, values in LOADERS:
+    for loaded, name, values in LOADERS:
         rows = [values(row) for row in rows_of(name)]
-        if table is OfferRow:
+        if loaded is OfferRow:
             newest_price = max(r["as_of"] for r in rows)
-        session.execute(insert(table), rows)
+        session.execute(insert(loaded), rows)
     entries = model_entries()
     session.execute(insert(ModelRow), [model_values(e) for e in entries])
     session.execute(insert(ModelAliasRow), alias_values(entries))
     newest_fact = max(newest_price, *(row["as_of"] for row in rows_of("accelerators.csv")))
-    session.add(
-        CatalogVersionRow(digest=digest, published_at=f"{newest_fact}T00:00:00Z", loaded_at=datetime.now(UTC))
-    )
+    session.add(CatalogVersionRow(digest=digest, published_at=f"{newest_fact}T00:00:00Z", loaded_at=datetime.now(UTC)))
     session.commit()
     return True

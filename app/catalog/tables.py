@@ -104,6 +104,7 @@ class OfferRow(Base):
         UniqueConstraint("provider", "region", "instance_type", "accelerator", "accelerator_count", "pricing_model"),
         CheckConstraint("usd_per_hour > 0", name="price_positive"),
         CheckConstraint("accelerator_count >= 0", name="count_not_negative"),
+        CheckConstraint("tier IN ('standard', 'serverless', 'marketplace', 'incomplete', 'quarantined')", name="tier_known"),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
@@ -121,6 +122,9 @@ class OfferRow(Base):
     source: Mapped[str] = mapped_column(Text)
     as_of: Mapped[str] = mapped_column(String(10))
     date_estimated: Mapped[bool]
+    tier: Mapped[str] = mapped_column(
+        String(12), doc="incomplete is a price without its host, quarantined one far off all others: neither is offered"
+    )
     notes: Mapped[str | None] = mapped_column(Text)
 
 

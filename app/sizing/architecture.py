@@ -63,8 +63,14 @@ FAMILIES: Mapping[str, Family] = {
     "gemma2": Family(norms=4, tied=True),
     "gemma3_text": Family(norms=4, qk_norm="head", tied=True),
     "phi": Family(
-        qkv_bias=True, out_bias=True, mlp_bias=True, gated=False, norms=1, norm_vectors=2,
-        tied=False, head_bias=True,
+        qkv_bias=True,
+        out_bias=True,
+        mlp_bias=True,
+        gated=False,
+        norms=1,
+        norm_vectors=2,
+        tied=False,
+        head_bias=True,
     ),
     "phi3": Family(),
     "olmo": Family(norms=0, final_norm=False),
@@ -76,39 +82,63 @@ FAMILIES: Mapping[str, Family] = {
     "glm4": Family(qkv_bias="attention_bias", norms=4),
     "ernie4_5": Family(qkv_bias="use_bias", out_bias="use_bias", mlp_bias="use_bias"),
     "seed_oss": Family(qkv_bias="attention_bias", out_bias="attention_out_bias", mlp_bias="mlp_bias"),
-    "starcoder2": Family(
-        qkv_bias="use_bias", out_bias="use_bias", mlp_bias="use_bias", gated=False, norm_vectors=2
-    ),
+    "starcoder2": Family(qkv_bias="use_bias", out_bias="use_bias", mlp_bias="use_bias", gated=False, norm_vectors=2),
     "nemotron": Family(
-        qkv_bias="attention_bias", out_bias="attention_bias", mlp_bias="mlp_bias", gated=False,
+        qkv_bias="attention_bias",
+        out_bias="attention_bias",
+        mlp_bias="mlp_bias",
+        gated=False,
         norm_vectors=2,
     ),
     "gpt2": Family(
-        qkv_bias=True, out_bias=True, mlp_bias=True, gated=False, norm_vectors=2, tied=True,
+        qkv_bias=True,
+        out_bias=True,
+        mlp_bias=True,
+        gated=False,
+        norm_vectors=2,
+        tied=True,
         positions="n_positions",
     ),
     "gpt_bigcode": Family(
-        qkv_bias=True, out_bias=True, mlp_bias=True, gated=False, norm_vectors=2, tied=True,
+        qkv_bias=True,
+        out_bias=True,
+        mlp_bias=True,
+        gated=False,
+        norm_vectors=2,
+        tied=True,
         positions="n_positions",
     ),
     "gpt_neo": Family(
-        out_bias=True, mlp_bias=True, gated=False, norm_vectors=2, tied=True,
+        out_bias=True,
+        mlp_bias=True,
+        gated=False,
+        norm_vectors=2,
+        tied=True,
         positions="max_position_embeddings",
     ),
     "gptj": Family(mlp_bias=True, gated=False, norms=1, norm_vectors=2, tied=False, head_bias=True),
     "gpt_neox": _GPT,
     "bloom": Family(
-        qkv_bias=True, out_bias=True, mlp_bias=True, gated=False, norm_vectors=2, tied=True,
+        qkv_bias=True,
+        out_bias=True,
+        mlp_bias=True,
+        gated=False,
+        norm_vectors=2,
+        tied=True,
         embedding_norm=True,
     ),
     "opt": Family(
-        qkv_bias=True, out_bias=True, mlp_bias=True, gated=False, norm_vectors=2, tied=True,
-        positions="max_position_embeddings", extra_positions=2,
+        qkv_bias=True,
+        out_bias=True,
+        mlp_bias=True,
+        gated=False,
+        norm_vectors=2,
+        tied=True,
+        positions="max_position_embeddings",
+        extra_positions=2,
     ),
     "mpt": Family(gated=False, tied=True),
-    "falcon": Family(
-        qkv_bias="bias", out_bias="bias", mlp_bias="bias", gated=False, norm_vectors=2, tied=True
-    ),
+    "falcon": Family(qkv_bias="bias", out_bias="bias", mlp_bias="bias", gated=False, norm_vectors=2, tied=True),
     "mixtral": Family(),
     "qwen2_moe": Family(qkv_bias=True),
     "qwen3_moe": Family(qkv_bias="attention_bias", out_bias="attention_bias", qk_norm="head"),
@@ -122,9 +152,7 @@ FAMILIES: Mapping[str, Family] = {
     "glm4_moe": Family(qkv_bias="attention_bias"),
     "gpt_oss": Family(qkv_bias=True, out_bias=True, mlp_bias=True),
     "llama4_text": Family(),
-    "phimoe": Family(
-        qkv_bias="attention_bias", out_bias="attention_bias", norm_vectors=2, head_bias=True
-    ),
+    "phimoe": Family(qkv_bias="attention_bias", out_bias="attention_bias", norm_vectors=2, head_bias=True),
     "dbrx": Family(),
     "jamba": Family(),
     "nemotron_h": Family(gated=False, norms=1),
@@ -147,7 +175,12 @@ _SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "vocab_size": ("vocab_size", "padded_vocab_size"),
     "num_experts": ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"),
     "experts_per_token": (
-        "num_experts_per_tok", "experts_per_token", "moe_topk", "moe_k", "top_k_experts", "moe_top_k",
+        "num_experts_per_tok",
+        "experts_per_token",
+        "moe_topk",
+        "moe_k",
+        "top_k_experts",
+        "moe_top_k",
     ),
     "max_position_embeddings": ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"),
 }
@@ -323,21 +356,17 @@ def _decoder(config: Config, text: Config, family: str, name: str) -> ModelArchi
     spec, reader = FAMILIES[family], _Reader(text)
     h, layers, n = reader.integer("hidden_size"), reader.integer("num_hidden_layers"), reader.integer("num_attention_heads")
     if min(h, layers, n) == 0:
-        raise UnreadableConfiguration(
-            "hidden_size, num_hidden_layers and num_attention_heads must be at least 1.", key="hidden_size"
-        )
+        raise UnreadableConfiguration("hidden_size, num_hidden_layers and num_attention_heads must be at least 1.", key="hidden_size")
     vocab = reader.integer("vocab_size")
     m = _kv_heads(reader, family, n)
     d = reader.integer("head_dim", h // n)
     if m == 0 or n % m:
-        raise UnreadableConfiguration(
-            f"{n} attention heads cannot share {m} key/value heads evenly.", key="num_key_value_heads"
-        )
+        raise UnreadableConfiguration(f"{n} attention heads cannot share {m} key/value heads evenly.", key="num_key_value_heads")
     tally = _Tally()
     mixers = _schedule(reader, family, layers)
     attention_layers = sum(x == "attention" for x in mixers)
     groups = _attention(tally, reader, spec, family, h=h, n=n, m=m, d=d, layers=attention_layers)
-    _recurrent(tally, reader, family, h=h, mixers=mixers)
+    _recurrent(tally, reader, h=h, mixers=mixers)
     moe_layers, experts, per_token, width = _feed_forward(tally, reader, spec, family, h=h, mixers=mixers)
 
     norms = spec.norms
@@ -350,8 +379,10 @@ def _decoder(config: Config, text: Config, family: str, name: str) -> ModelArchi
     embedding = vocab * h
     if spec.positions:
         embedding += (reader.integer(spec.positions) + spec.extra_positions) * h
-    tied = spec.tied if spec.tied is not None and "tie_word_embeddings" not in text else bool(
-        text.get("tie_word_embeddings", spec.tied or False)
+    tied = (
+        spec.tied
+        if spec.tied is not None and "tie_word_embeddings" not in text
+        else bool(text.get("tie_word_embeddings", spec.tied or False))
     )
     if spec.tied is True and family.startswith("gemma"):
         tied = True
@@ -463,9 +494,7 @@ def _attention(
     return tuple(group(c, w) for c, w in ((layers - windowed, None), (windowed, window)) if c)
 
 
-def _latent_attention(
-    tally: _Tally, reader: _Reader, *, h: int, n: int, layers: int
-) -> tuple[AttentionGroup, ...]:
+def _latent_attention(tally: _Tally, reader: _Reader, *, h: int, n: int, layers: int) -> tuple[AttentionGroup, ...]:
     """Multi-head latent attention: one compressed vector per token stands for all heads."""
     r, ro = reader.integer("kv_lora_rank"), reader.integer("qk_rope_head_dim")
     no, dv = reader.integer("qk_nope_head_dim"), reader.integer("v_head_dim")
@@ -493,7 +522,7 @@ def _latent_attention(
     )
 
 
-def _recurrent(tally: _Tally, reader: _Reader, family: str, *, h: int, mixers: list[str]) -> None:
+def _recurrent(tally: _Tally, reader: _Reader, *, h: int, mixers: list[str]) -> None:
     """Recurrent mixers: projections are matrices, the rest is small and stays 16 bit."""
     for kind in ("mamba1", "mamba2", "gated_delta"):
         count = mixers.count(kind)
@@ -539,14 +568,10 @@ def _moe_layers(reader: _Reader, family: str, layers: int) -> int:
     dense_first = reader.integer("first_k_dense_replace", 0)
     step = max(1, reader.integer("decoder_sparse_step", 1))
     only_dense = reader.find("mlp_only_layers") or []
-    return sum(
-        1 for i in range(layers) if i >= dense_first and (i + 1) % step == 0 and i not in only_dense
-    )
+    return sum(1 for i in range(layers) if i >= dense_first and (i + 1) % step == 0 and i not in only_dense)
 
 
-def _feed_forward(
-    tally: _Tally, reader: _Reader, spec: Family, family: str, *, h: int, mixers: list[str]
-) -> tuple[int, int, int, float]:
+def _feed_forward(tally: _Tally, reader: _Reader, spec: Family, family: str, *, h: int, mixers: list[str]) -> tuple[int, int, int, float]:
     """Dense and routed MLPs of all layers: (MoE layers, experts, experts per token, active width)."""
     f = reader.integer("intermediate_size", 4 * h)
     if family == "mpt":
@@ -620,9 +645,7 @@ def _encoder(config: Config, family: str, name: str) -> ModelArchitecture:
         linear_params=attention + mlp,
         active_params=parts.total,
         matmul_params=float(attention + mlp),
-        attention=(
-            AttentionGroup(layers=layers, kv_elements=0.0, kv_heads=n, prefill_macs=2.0 * h, decode_macs=0.0),
-        ),
+        attention=(AttentionGroup(layers=layers, kv_elements=0.0, kv_heads=n, prefill_macs=2.0 * h, decode_macs=0.0),),
         max_context_tokens=positions,
         native_format=native_format(config),
         source="closed form of the configuration",
@@ -653,8 +676,5 @@ def assumed_architecture(parameters: float) -> ModelArchitecture:
         "tie_word_embeddings": tied, "max_position_embeddings": 131_072,
     }  # fmt: skip
     model = read_architecture(config, name=f"{parameters / 1e9:g}B")
-    text = (
-        f"only the size is known: a dense decoder of {layers} layers, width {h}, {m} key/value heads and {vocab:,} "
-        "tokens was assumed"
-    )
-    return replace(model, assumed=(text,), source="shape assumed from the size")
+    text = f"only the size is known: a dense decoder of {layers} layers, width {h}, {m} key/value heads and {vocab:,} tokens was assumed"
+    return replace(model, assumed=(text,), shape_is_assumed=True, source="shape assumed from the size")

@@ -59,7 +59,7 @@ class Assumptions:
         8192, low=256, high=65536, unit="tokens", reason="tokens of one engine step (chunked prefill budget)"
     )
     max_sequences: float = assumption(
-        256, low=1, high=4096, unit="sequences", reason="most sequences a serving engine runs at once by default"
+        512, low=1, high=4096, unit="sequences", reason="most sequences a serving engine runs at once (defaults lie between 256 and 2048)"
     )
     max_sequences_small_engine: float = assumption(
         16, low=1, high=256, unit="sequences", reason="slots at which llama.cpp-like engines stop gaining"
@@ -93,31 +93,23 @@ class Assumptions:
     interruptions_per_accelerator_day: float = assumption(
         4.74e-4, low=0, high=0.01, unit="1/day", reason="419 in 54 days on 16,384 accelerators (Llama 3 405B)"
     )
-    restart_minutes: float = assumption(
-        20, low=0, high=240, unit="min", reason="detection, replacement and reload after an interruption"
-    )
+    restart_minutes: float = assumption(20, low=0, high=240, unit="min", reason="detection, replacement and reload after an interruption")
     framework_overhead_gib: float = assumption(
         2.5, low=0.5, high=8.0, unit="GiB", reason="device context, collectives and allocator slack in training"
     )
     training_memory_margin: float = assumption(
         0.95, low=0.7, high=1.0, unit="1", reason="share of device memory a training plan may fill (fragmentation)"
     )
-    lora_epochs_evaluation: float = assumption(
-        0.02, low=0, high=0.5, unit="1", reason="validation passes as a share of training time"
-    )
+    lora_epochs_evaluation: float = assumption(0.02, low=0, high=0.5, unit="1", reason="validation passes as a share of training time")
     communication_overlap: float = assumption(
         0.7, low=0, high=1, unit="1", reason="share of data-parallel traffic hidden behind computation"
     )
-    dataset_bytes_per_token: float = assumption(
-        4, low=1, high=16, unit="B", reason="tokenised corpus on disk: 4-byte token ids"
-    )
+    dataset_bytes_per_token: float = assumption(4, low=1, high=16, unit="B", reason="tokenised corpus on disk: 4-byte token ids")
     checkpoint_stall_fraction: float = assumption(
         0.01, low=0, high=0.2, unit="1", reason="share of a run spent writing checkpoints, writes overlapped"
     )
     # operations and money
-    model_load_gb_per_s: float = assumption(
-        2.0, low=0.05, high=100, unit="GB/s", reason="rate at which a node reads weights from storage"
-    )
+    model_load_gb_per_s: float = assumption(2.0, low=0.05, high=100, unit="GB/s", reason="rate at which a node reads weights from storage")
     engine_start_s: float = assumption(
         45, low=1, high=1800, unit="s", reason="process start, compilation and graph capture of a serving engine"
     )
@@ -133,12 +125,8 @@ class Assumptions:
     host_power_w: float = assumption(
         150, low=20, high=1000, unit="W", reason="host power per accelerator where the system's own is not known"
     )
-    socket_power_w: float = assumption(
-        350, low=50, high=800, unit="W", reason="power of a device whose own is not published"
-    )
-    load_power_fraction: float = assumption(
-        0.75, low=0.2, high=1.0, unit="1", reason="mean draw under load over the rated power"
-    )
+    socket_power_w: float = assumption(350, low=50, high=800, unit="W", reason="power of a device whose own is not published")
+    load_power_fraction: float = assumption(0.75, low=0.2, high=1.0, unit="1", reason="mean draw under load over the rated power")
     maintenance_fraction_per_year: float = assumption(
         0.05, low=0, high=0.3, unit="1/year", reason="support and spares, share of the purchase price per year"
     )
@@ -157,9 +145,7 @@ class Assumptions:
         known = {f.name: f for f in fields(self)}
         for name, value in overrides.items():
             if name not in known:
-                raise Unanswerable(
-                    f"There is no assumption named {name[:60]!r}. Accepted: {', '.join(sorted(known))}."
-                )
+                raise Unanswerable(f"There is no assumption named {name[:60]!r}. Accepted: {', '.join(sorted(known))}.")
             low, high = known[name].metadata["low"], known[name].metadata["high"]
             if not low <= value <= high:
                 raise Unanswerable(f"{name} must be from {low:g} to {high:g} {known[name].metadata['unit']}.")
@@ -168,6 +154,4 @@ class Assumptions:
     def echo(self, *names: str) -> tuple[Assumed, ...]:
         """The named assumptions as the answer shows them."""
         known = {f.name: f for f in fields(self)}
-        return tuple(
-            Assumed(n, getattr(self, n), known[n].metadata["unit"], known[n].metadata["reason"]) for n in names
-        )
+        return tuple(Assumed(n, getattr(self, n), known[n].metadata["unit"], known[n].metadata["reason"]) for n in names)

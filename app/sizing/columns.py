@@ -26,7 +26,7 @@ class Columns:
                 taken[f.name] = value[rows]
             elif isinstance(value, Columns):
                 taken[f.name] = value.take(rows)
-        return replace(self, **taken)  # type: ignore[arg-type]
+        return replace(self, **taken)
 
     def __len__(self) -> int:
         for f in fields(self):

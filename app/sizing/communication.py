@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.columns import Codes, Column
-from app.sizing.market import LINKS, Link, Market
+from app.sizing.hardware import Link
+from app.sizing.market import LINKS, Market
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,8 @@ def touched_experts(batch: Column, expert_share: float) -> Column:
         return np.zeros_like(batch)
     if expert_share >= 1:
         return np.ones_like(batch)
-    return -np.expm1(batch * np.log1p(-expert_share))
+    share: Column = -np.expm1(batch * np.log1p(-expert_share))
+    return share
 
 
 def smooth_maximum(a: Column, b: Column, exponent: Column) -> Column:
@@ -141,7 +142,9 @@ class PrefillTerms(Columns):
         return np.maximum(self.linear_s + self.attention_s + self.collective_s, self.dispatch_s)
 
 
-def prefill_terms(model: ModelArchitecture, plans: Plans, rates: LinkRates, *, prompt_tokens: float, cached_tokens: float = 0.0) -> PrefillTerms:
+def prefill_terms(
+    model: ModelArchitecture, plans: Plans, rates: LinkRates, *, prompt_tokens: float, cached_tokens: float = 0.0
+) -> PrefillTerms:
     """Time to process one prompt of which `cached_tokens` are already in the cache.
 
     The head multiplies only the last token. Attention's achieved fraction grows with the prompt:
@@ -156,9 +159,7 @@ def prefill_terms(model: ModelArchitecture, plans: Plans, rates: LinkRates, *, p
     share = model.experts_per_token / model.num_experts if model.is_moe else 0.0
     touched = touched_experts(np.full(len(plans), new), share)
     by_bytes = (plans.streamed_bytes + plans.expert_bytes * touched) / tp / (plans.bytes_per_s * s.linear_memory_fraction)
-    scores = model.prefill_attention_flops(prompt_tokens) - (
-        model.prefill_attention_flops(cached_tokens) if cached_tokens > 0 else 0.0
-    )
+    scores = model.prefill_attention_flops(prompt_tokens) - (model.prefill_attention_flops(cached_tokens) if cached_tokens > 0 else 0.0)
     fraction = s.attention_compute_fraction * prompt_tokens / (prompt_tokens + s.attention_half_length_tokens)
     layers = float(model.num_layers)
     link_bytes = achieved_bytes_per_s(plans.c.m.link, plans.c.m.link_bytes_per_s, rates)

@@ -54,9 +54,7 @@ def kwh_per_million(power_w: Column, units_per_s: Column) -> Column:
     return power_w / 1e3 / SECONDS_PER_HOUR / np.maximum(units_per_s, 1e-12) * 1e6
 
 
-def within_limits(
-    accelerator: Codes, accelerators: Column, cost: Cost, constraints: Constraints, rejections: Rejections
-) -> Mask:
+def within_limits(accelerator: Codes, accelerators: Column, cost: Cost, constraints: Constraints, rejections: Rejections) -> Mask:
     """Rows that exceed no limit of number, money or power; types that lose all rows keep the shortfall."""
     purchase = np.nan_to_num(cost.purchase_usd, nan=0.0)
     power = None if constraints.max_power_w is None else constraints.max_power_w / 1e3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -197,31 +198,35 @@ def serving_performance(workload: InferenceWorkload, judged: Judged, *, cold_sta
 
 
 def step_shares(workload: InferenceWorkload, judged: Judged) -> dict[str, float]:
-    """Seconds of one mixed step at the operating batch, by what they are spent on."""
+    """Seconds of one mixed step (or pass) at the operating batch, by what they are spent on."""
     operation, speed = judged.operation, judged.speed
     if isinstance(speed, BatchSpeed):
-        t, b = speed.terms, judged.operation.batch
-        moved = one(t.weights_s + b * t.bytes_slope_s)
-        flops = one(b * t.flops_slope_s)
-        return {
-            "compute": flops if flops >= moved else 0.0,
-            "memory_bandwidth": moved if moved > flops else 0.0,
-            "host": one(t.launch_s) + one(t.request_s) / t.passes,
-        }
-    assert isinstance(operation, Operation)
+        return _pass_shares(speed, operation.batch)
+    batch = np.maximum(operation.batch, 1.0)
+    return _token_shares(speed, batch, prefill_s=one(batch / max(1.0, workload.output_tokens.mean) * speed.occupancy_s))
+
+
+def _pass_shares(speed: BatchSpeed, batch: Column) -> dict[str, float]:
+    t = speed.terms
+    moved, flops = one(t.weights_s + batch * t.bytes_slope_s), one(batch * t.flops_slope_s)
+    return {
+        "compute": flops if flops >= moved else 0.0,
+        "memory_bandwidth": moved if moved > flops else 0.0,
+        "host": one(t.launch_s) + one(t.request_s) / t.passes,
+    }
+
+
+def _token_shares(speed: Speed, batch: Column, *, prefill_s: float) -> dict[str, float]:
     t = speed.step
-    b = np.maximum(operation.batch, 1.0)
-    micro = np.maximum(1.0, b / t.pipeline_parallel)
+    micro = np.maximum(1.0, batch / t.pipeline_parallel)
     linear = one(linear_s(t, micro))
     read = one(t.dense_s + t.experts_s * touched_experts(micro, t.expert_share))
     multiply = one(micro * t.linear_slope_s)
-    prefill = one(b / max(1.0, workload.output_tokens.mean) * speed.occupancy_s)
     return {
-        "compute": prefill + (linear if multiply > read else 0.0),
-        "memory_bandwidth": (linear if read >= multiply else 0.0)
-        + one(micro * t.attention_slope_s + t.attention_fixed_s),
+        "compute": prefill_s + (linear if multiply > read else 0.0),
+        "memory_bandwidth": (linear if read >= multiply else 0.0) + one(micro * t.attention_slope_s + t.attention_fixed_s),
         "interconnect": one(micro * t.collective_slope_s + t.collective_fixed_s),
-        "host": one(b * t.host_slope_s + t.host_fixed_s),
+        "host": one(batch * t.host_slope_s + t.host_fixed_s),
     }
 
 
@@ -236,7 +241,9 @@ def bottleneck_of(workload: InferenceWorkload, judged: Judged) -> str:
     return max(shares, key=lambda k: (shares[k], k))
 
 
-def serving_reasons(workload: InferenceWorkload, judged: Judged, market: Market, deployment: Deployment, bottleneck: str) -> tuple[Reason, ...]:
+def serving_reasons(
+    workload: InferenceWorkload, judged: Judged, market: Market, deployment: Deployment, bottleneck: str
+) -> tuple[Reason, ...]:
     """Why this hardware, what limits it, how close each limit is."""
     memory, operation, slo = judged.memory, judged.operation, workload.slo
     name = market.accelerators[int(judged.accelerator[0])].name
@@ -293,9 +300,9 @@ def serving_reasons(workload: InferenceWorkload, judged: Judged, market: Market,
     return tuple(reasons)
 
 
-def serving_trace(workload: InferenceWorkload, judged: Judged, deployment: Deployment) -> tuple[Step, ...]:
+def serving_trace(workload: InferenceWorkload, judged: Judged) -> tuple[Step, ...]:
     """The arithmetic of one estimate, each line recomputable from its own inputs."""
-    plans, memory, speed, model = judged.plans, judged.memory, judged.speed, workload.model
+    plans, memory, speed = judged.plans, judged.memory, judged.speed
     steps: list[Step] = []
 
     def step(name: str, formula: str, value: float, unit: str, source: str, **inputs: float) -> None:
@@ -339,10 +346,10 @@ def serving_trace(workload: InferenceWorkload, judged: Judged, deployment: Deplo
     return tuple(steps)
 
 
-def _stream_trace(step: object, workload: InferenceWorkload, judged: Judged, memory: ServingMemory, speed: Speed) -> None:
+def _stream_trace(add: Callable[..., None], workload: InferenceWorkload, judged: Judged, memory: ServingMemory, speed: Speed) -> None:
     """Lines of a token stream: cache, step, capacity."""
-    add = step
-    assert callable(add)
+    operation = judged.operation
+    assert isinstance(operation, Operation)
     plans, model, t = judged.plans, workload.model, speed.step
     add("kv_pool_bytes", "max(0, usable_bytes - weights_bytes - activation_bytes - overhead_bytes)",
         one(memory.kv_pool_bytes), "B", "engines give the cache what is left", usable_bytes=one(memory.usable_bytes),
@@ -382,7 +389,7 @@ def _stream_trace(step: object, workload: InferenceWorkload, judged: Judged, mem
         fixed_s=one(t.attention_fixed_s + t.collective_fixed_s + t.host_fixed_s))  # fmt: skip
     out = max(1.0, workload.output_tokens.mean)
     if workload.load is not Load.BATCH:
-        add("tpot_s", "decode_step_s + batch / output_tokens * prefill_s", one(judged.operation.tpot_s), "s/token",
+        add("tpot_s", "decode_step_s + batch / output_tokens * prefill_s", one(operation.tpot_s), "s/token",
             "continuous batching in the mean", decode_step_s=decode, batch=one(batch), output_tokens=out,
             prefill_s=one(speed.occupancy_s))  # fmt: skip
     add("saturation_per_s", "max_batch / (output_tokens * tpot_at_max_batch_s)", one(speed.saturation_per_s), "requests/s",
@@ -411,14 +418,16 @@ def serving_estimate(
         deployment=deployment,
         fits=True,
         memory=memory,
-        performance=serving_performance(
-            workload, judged, cold_start=cold_start_s(judged, load_bytes_per_s, start_s)
-        ),
+        performance=serving_performance(workload, judged, cold_start=cold_start_s(judged, load_bytes_per_s, start_s)),
         bottleneck=bottleneck,
         cost=cost_summary(
-            market, judged.plans.c, judged.cost, units_per_s=served, usd_total=None,
+            market,
+            judged.plans.c,
+            judged.cost,
+            units_per_s=served,
+            usd_total=None,
             per_million="samples" if workload.model.sample else "tokens",
-        ),  # fmt: skip
+        ),
         explanation=(*serving_reasons(workload, judged, market, deployment, bottleneck), *extra),
-        trace=serving_trace(workload, judged, deployment) if trace else (),
+        trace=serving_trace(workload, judged) if trace else (),
     )

@@ -129,7 +129,9 @@ def training_performance(
     )
 
 
-def training_reasons(workload: TrainingWorkload, plans: TrainingPlans, run: Run, market: Market, performance: Performance, bottleneck: str) -> tuple[Reason, ...]:
+def training_reasons(
+    workload: TrainingWorkload, plans: TrainingPlans, run: Run, performance: Performance, bottleneck: str
+) -> tuple[Reason, ...]:
     """Why this layout, what it assumes of links and memory, and how close the deadline is."""
     memory, step = run.memory, run.step
     total, usable = one(memory.total_bytes) / GIB, one(memory.usable_bytes) / GIB
@@ -186,7 +188,9 @@ def training_reasons(workload: TrainingWorkload, plans: TrainingPlans, run: Run,
     return tuple(reasons)
 
 
-def training_trace(workload: TrainingWorkload, plans: TrainingPlans, run: Run, performance: Performance, cost: Cost, assumed: Assumptions) -> tuple[Step, ...]:
+def training_trace(
+    workload: TrainingWorkload, plans: TrainingPlans, run: Run, performance: Performance, cost: Cost, assumed: Assumptions
+) -> tuple[Step, ...]:
     """The arithmetic of a run, each line recomputable."""
     step, memory = run.step, run.memory
     units = workload.global_batch * workload.units_per_sequence
@@ -263,9 +267,13 @@ def training_estimate(
         performance=performance,
         bottleneck=bottleneck,
         cost=cost_summary(
-            market, plans.c, cost, units_per_s=rate, usd_total=total,
+            market,
+            plans.c,
+            cost,
+            units_per_s=rate,
+            usd_total=total,
             per_million="samples" if workload.in_samples else "tokens",
-        ),  # fmt: skip
-        explanation=(*training_reasons(workload, plans, run, market, performance, bottleneck), *extra),
+        ),
+        explanation=(*training_reasons(workload, plans, run, performance, bottleneck), *extra),
         trace=training_trace(workload, plans, run, performance, cost, assumed) if trace else (),
     )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Mapping
 
 
 class PricingModel(StrEnum):
@@ -101,6 +101,7 @@ class Offer:
     usd_per_hour: float
     source: str
     as_of: str
+    marketplace: bool = False  # somebody's machine behind a broker: no service level
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,9 @@ class Judged(Columns):
         return self.plans.accelerator
 
 
-def measure_memory(workload: InferenceWorkload, plans: Plans, market: Market, assumed: Assumptions, settings: Settings) -> ServingMemory | BatchMemory:
+def measure_memory(
+    workload: InferenceWorkload, plans: Plans, market: Market, assumed: Assumptions, settings: Settings
+) -> ServingMemory | BatchMemory:
     """Memory of every plan for this workload."""
     if workload.single_pass:
         return batch_memory(work_of(workload), plans, market, assumed, fraction=settings.memory_fraction)
@@ -78,7 +80,9 @@ def measure_memory(workload: InferenceWorkload, plans: Plans, market: Market, as
     )
 
 
-def measure_speed(workload: InferenceWorkload, plans: Plans, memory: ServingMemory | BatchMemory, market: Market, settings: Settings) -> Speed | BatchSpeed:
+def measure_speed(
+    workload: InferenceWorkload, plans: Plans, memory: ServingMemory | BatchMemory, market: Market, settings: Settings
+) -> Speed | BatchSpeed:
     """Capacity of one replica of every plan."""
     if isinstance(memory, BatchMemory):
         return single_pass_speed(workload, plans, memory, work_of(workload), settings.max_batch)
@@ -162,15 +166,13 @@ def search(
     )  # fmt: skip
     plans, memory = plans.take(fits), memory.take(fits)
     speed = measure_speed(workload, plans, memory, market, free)
-    plans, memory, speed = _keep_fast(workload, plans, memory, speed, rejections)
+    plans, memory, speed = _keep_fast(plans, memory, speed, rejections)
     judged = place(workload, plans, memory, speed, assumed, economics, free)
-    return judged.take(
-        within_limits(judged.accelerator, judged.fleet.accelerators(judged.plans), judged.cost, constraints, rejections)
-    )
+    return judged.take(within_limits(judged.accelerator, judged.fleet.accelerators(judged.plans), judged.cost, constraints, rejections))
 
 
 def _keep_fast(
-    workload: InferenceWorkload, plans: Plans, memory: ServingMemory | BatchMemory, speed: Speed | BatchSpeed, rejections: Rejections
+    plans: Plans, memory: ServingMemory | BatchMemory, speed: Speed | BatchSpeed, rejections: Rejections
 ) -> tuple[Plans, ServingMemory | BatchMemory, Speed | BatchSpeed]:  # fmt: skip
     """Drop what misses the SLO with a single request on an idle replica."""
     if isinstance(speed, BatchSpeed):

@@ -35,8 +35,19 @@ PCIE_BYTES_PER_S = 32e9
 
 # Engines that say the same of a format are quoted in this order until calibration tells them apart.
 ENGINE_PREFERENCE = (
-    "vllm", "sglang", "tensorrt-llm", "llama.cpp", "mlx", "neuronx", "optimum-habana", "jetstream",
-    "mindie", "openvino", "lmdeploy", "tgi", "pytorch",
+    "vllm",
+    "sglang",
+    "tensorrt-llm",
+    "llama.cpp",
+    "mlx",
+    "neuronx",
+    "optimum-habana",
+    "jetstream",
+    "mindie",
+    "openvino",
+    "lmdeploy",
+    "tgi",
+    "pytorch",
 )
 
 COEFFICIENTS = (
@@ -62,6 +73,7 @@ class AcceleratorColumns(Columns):
     price_low_usd: Column
     price_high_usd: Column
     has_bf16: Mask
+    desktop: Mask  # consumer, workstation and edge parts, which live in a desktop host
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +104,7 @@ class Listings(Columns):
     pricing: Codes
     usd_per_hour: Column
     list_price_usd: Column  # of the whole machine; NaN: sum of parts
+    marketplace: Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,16 +247,20 @@ class Market:
             price_low_usd=column([a.list_price_usd_low for a in self.accelerators]),
             price_high_usd=column([a.list_price_usd_high for a in self.accelerators]),
             has_bf16=np.array(["bf16" in a.flops_per_s for a in self.accelerators]),
+            desktop=np.array([a.segment != "datacenter" for a in self.accelerators]),
         )
 
     def _owned_systems(self) -> list[System]:
         """On-premises systems of the catalogue, and plain hosts for accelerators sold without one."""
         owned = [s for s in self.systems.values() if s.environment is Environment.ON_PREM]
         covered = {s.accelerator for s in owned}
+        built = {s.accelerator for s in self.systems.values()}
         for a in self.accelerators:
             if a.slug in covered or a.list_price_usd_high is None or a.kind in ("cpu", "soc"):
                 continue
             boards = a.form_factor in ("SXM", "OAM")
+            if boards and a.slug not in built:
+                continue  # a module that nobody is known to build into a server cannot be bought
             for count in sorted({a.typical_node_size} if boards else {1, a.typical_node_size}):
                 desk = a.segment in ("consumer", "workstation")
                 owned.append(
@@ -349,6 +366,7 @@ class Market:
             pricing=whole[:, 5],
             usd_per_hour=t[:, 6],
             list_price_usd=t[:, 7],
+            marketplace=np.array([o >= 0 and self.offers[o].marketplace for o in whole[:, 1].tolist()]),
         )
 
     def _stacks(self) -> Stacks:
@@ -360,9 +378,7 @@ class Market:
         def values(name: str) -> Column:
             return column(
                 [
-                    self.coefficients.value(
-                        name, family=s.family, format_class=format_class(f, native), engine=s.engine
-                    )
+                    self.coefficients.value(name, family=s.family, format_class=format_class(f, native), engine=s.engine)
                     for s, f, native in flat
                 ]
             )
@@ -385,9 +401,7 @@ class Market:
     @cached_property
     def name_of_offer(self) -> Mapping[tuple[str, str, str, str], int]:
         """Offer index by provider, region, instance type and pricing model."""
-        return {
-            (o.provider, o.region, o.instance_type, o.pricing_model.value): i for i, o in enumerate(self.offers)
-        }
+        return {(o.provider, o.region, o.instance_type, o.pricing_model.value): i for i, o in enumerate(self.offers)}
 
     def usable_gib(self, slug: str) -> float | None:
         memory = self.accelerators[self.accelerator_index[slug]].memory_bytes

@@ -55,9 +55,7 @@ class ServingMemory(Columns):
     def sequences(self) -> Column:
         """Sequences of the mean final length that run at once."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            by_memory = np.where(
-                self.cache_bytes_per_sequence > 0, self.kv_pool_bytes / self.cache_bytes_per_sequence, np.inf
-            )
+            by_memory = np.where(self.cache_bytes_per_sequence > 0, self.kv_pool_bytes / self.cache_bytes_per_sequence, np.inf)
         return np.maximum(1.0, np.floor(np.minimum(by_memory, self.max_sequences)))
 
 

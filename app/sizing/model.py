@@ -144,6 +144,7 @@ class ModelArchitecture:
     native_format: str = "bf16"
     sample: SampleWork | None = None
     assumed: tuple[str, ...] = ()
+    shape_is_assumed: bool = False
     source: str = ""
 
     @property
@@ -173,36 +174,27 @@ class ModelArchitecture:
         Source: Kwon et al. 2023 (arXiv:2309.06180); DeepSeek-V2 (arXiv:2405.04434) for MLA.
         Check: OPT-13B in FP16 is 2 * 40 * 40 * 128 * 2 = 819 200 bytes.
         """
-        return sum(
-            g.layers * g.kv_elements * element_bytes / min(g.kv_heads, tensor_parallel)
-            for g in self.attention
-        )
+        return sum(g.layers * g.kv_elements * element_bytes / min(g.kv_heads, tensor_parallel) for g in self.attention)
 
     @property
     def kv_cache_bytes_per_token_beyond_window(self) -> float:
         """The part of the cache (16 bit) that still grows once every window is full."""
         return sum(2.0 * g.layers * g.kv_elements for g in self.attention if g.window_tokens is None)
 
-    def cache_bytes(
-        self, context_tokens: float, element_bytes: float = 2.0, *, tensor_parallel: int = 1
-    ) -> float:
+    def cache_bytes(self, context_tokens: float, element_bytes: float = 2.0, *, tensor_parallel: int = 1) -> float:
         """Cache and state of one sequence at a context, on one device.
 
         Check: Llama-3.1-8B in BF16 at 8192 tokens is exactly 1 GiB.
         """
         cache = sum(
-            g.layers * g.kv_elements * element_bytes * g.kept(context_tokens) / min(g.kv_heads, tensor_parallel)
-            for g in self.attention
+            g.layers * g.kv_elements * element_bytes * g.kept(context_tokens) / min(g.kv_heads, tensor_parallel) for g in self.attention
         )
         return cache + self.state_bytes_per_sequence / tensor_parallel
 
-    def read_bytes(
-        self, context_tokens: float, element_bytes: float = 2.0, *, tensor_parallel: int = 1
-    ) -> float:
+    def read_bytes(self, context_tokens: float, element_bytes: float = 2.0, *, tensor_parallel: int = 1) -> float:
         """Cache and state one device reads to decode one token at a context."""
         cache = sum(
-            g.layers * g.kv_elements * element_bytes * g.read(context_tokens) / min(g.kv_heads, tensor_parallel)
-            for g in self.attention
+            g.layers * g.kv_elements * element_bytes * g.read(context_tokens) / min(g.kv_heads, tensor_parallel) for g in self.attention
         )
         return cache + 2 * self.state_bytes_per_sequence / tensor_parallel
 
@@ -214,9 +206,7 @@ class ModelArchitecture:
         """Attention of one whole causal prompt: masked scores are not computed."""
         if self.kind is ModelKind.ENCODER:
             return sum(2 * g.layers * g.prefill_macs * prompt_tokens**2 for g in self.attention)
-        return sum(
-            2 * g.layers * g.prefill_macs * g.mean_read(prompt_tokens) * prompt_tokens for g in self.attention
-        )
+        return sum(2 * g.layers * g.prefill_macs * g.mean_read(prompt_tokens) * prompt_tokens for g in self.attention)
 
     def flops_per_token(self, context_tokens: float) -> float:
         """Forward FLOPs of one token that sees `context_tokens` (attention in expanded form).
@@ -244,9 +234,7 @@ class ModelArchitecture:
         kept_linear = self.linear_params - quantised
         head_bits = stored.head_bits if not self.tied_head else 0.0
         embedding_bits = stored.head_bits if self.tied_head else stored.embedding_bits
-        other = (
-            self.total_params - self.linear_params - self.parts.head - self.parts.embedding
-        )
+        other = self.total_params - self.linear_params - self.parts.head - self.parts.embedding
         bits = (
             quantised * stored.linear_bits
             + kept_linear * 16.0

@@ -33,6 +33,15 @@ from app.sizing.workload import (
 if TYPE_CHECKING:
     from app.sizing.recommend import Question
 
+SERVING_ASSUMPTIONS = (
+    "runtime_overhead_gib",
+    "parallel_overhead_gib",
+    "weights_load_overhead",
+    "max_sequences",
+    "model_load_gb_per_s",
+    "engine_start_s",
+)
+
 OBJECTIVE_WORDS = {
     Objective.COST: "the lowest cost",
     Objective.LATENCY: "the lowest latency",
@@ -144,16 +153,15 @@ def assumptions(question: Question) -> tuple[Assumed, ...]:
         stated.append(
             Assumed("weight_formats", ", ".join(sorted(formats)), "text", "judged by default: 16 and 8 bits, 4 bits for personal use")
         )
-    names = ("runtime_overhead_gib", "parallel_overhead_gib", "weights_load_overhead", "model_load_gb_per_s", "engine_start_s")
-    return (*shape, *stated, *assumed.echo(*names), *money)
+    return (*shape, *stated, *assumed.echo(*SERVING_ASSUMPTIONS), *money)
 
 
 def warnings(question: Question, ranked: Sequence[Ranked], market: Market) -> tuple[Notice, ...]:
     """Known mistakes, where this request or its answer comes near one."""
     workload = question.workload
     notices: list[Notice] = []
-    for text in workload.model.assumed:
-        notices.append(Notice("model_shape_assumed", text))
+    if workload.model.shape_is_assumed:
+        notices.append(Notice("model_shape_assumed", f"Part of the model was assumed: {'; '.join(workload.model.assumed)}."))
     if isinstance(workload, InferenceWorkload):
         if workload.load is Load.OPEN and workload.target_utilization > 0.85:
             notices.append(
@@ -161,7 +169,9 @@ def warnings(question: Question, ranked: Sequence[Ranked], market: Market) -> tu
                        "queues grow steeply beyond 85 %, and p99 with them.")
             )  # fmt: skip
         if workload.load is Load.OPEN and workload.peak_per_s * workload.tokens_per_request > 0 and workload.slo.percentile < 90:
-            notices.append(Notice("average_not_tail", f"The limits hold for p{slo_text(workload)} only; users feel the tail. Plan by p95 or p99."))
+            notices.append(
+                Notice("average_not_tail", f"The limits hold for p{slo_text(workload)} only; users feel the tail. Plan by p95 or p99.")
+            )
     if not ranked:
         return tuple(notices)
     first = ranked[0].estimate
@@ -177,7 +187,9 @@ def warnings(question: Question, ranked: Sequence[Ranked], market: Market) -> tu
                        f"{native.name}: check accuracy on your own task before buying.")
             )  # fmt: skip
         if workload.redundancy.label == "none" and workload.load is Load.OPEN and (first.deployment.replicas or 0) == 1:
-            notices.append(Notice("no_redundancy", "One replica carries the service: its loss is an outage. Ask for redundancy n+1 to price a spare."))
+            notices.append(
+                Notice("no_redundancy", "One replica carries the service: its loss is an outage. Ask for redundancy n+1 to price a spare.")
+            )
     elif not a.training_class and workload.method is Method.FULL:
         notices.append(
             Notice("inference_hardware_for_training", f"{a.name} is built for inference; a training run on it depends on slow links and has no headroom.")
@@ -189,7 +201,11 @@ def warnings(question: Question, ranked: Sequence[Ranked], market: Market) -> tu
         )  # fmt: skip
     price = first.cost.price if first.cost is not None else None
     if price is not None and price.as_of and months_between(price.as_of, market.prices_as_of) > 6:
-        notices.append(Notice("stale_price", f"The price of the best plan is of {price.as_of}; the newest in the catalogue is of {market.prices_as_of}."))
+        notices.append(
+            Notice(
+                "stale_price", f"The price of the best plan is of {price.as_of}; the newest in the catalogue is of {market.prices_as_of}."
+            )
+        )
     if price is not None and price.pricing_model == "spot":
         notices.append(Notice("spot_interruptions", "Spot capacity can be taken back at any time; no interruption is priced in."))
     return tuple(notices)
@@ -209,7 +225,7 @@ def months_between(earlier: str, later: str) -> float:
     return months(later) - months(earlier)
 
 
-def compared(estimates: tuple[Estimate, ...], objective: Objective) -> tuple[Estimate, ...]:
+def compared(estimates: tuple[Estimate, ...]) -> tuple[Estimate, ...]:
     """Each estimate with a sentence on how it stands against the best, and the best against the next."""
     if len(estimates) < 2:
         return estimates
@@ -253,7 +269,7 @@ def first_of(estimates: Sequence[Estimate]) -> str:
     return f"{e.deployment.total_accelerators:,} x {e.deployment.accelerator}, {price_words(e)}"
 
 
-def sensitivity(workload: InferenceWorkload, best: Judged, judged: Judged, market: Market, assumed: Assumptions, economics: Economics) -> tuple[Change, ...]:
+def sensitivity(workload: InferenceWorkload, judged: Judged, assumed: Assumptions, economics: Economics) -> tuple[Change, ...]:
     """What the best plan would cost with more load, less redundancy or a tighter plan."""
     if workload.load is not Load.OPEN:
         return ()
@@ -274,9 +290,7 @@ def sensitivity(workload: InferenceWorkload, best: Judged, judged: Judged, marke
         cases.append(("redundancy n+1", replace(workload, redundancy=Redundancy(spare=1))))
     if workload.target_utilization > 0.5:
         cases.append(("half of each replica kept free (target utilisation 0.5)", replace(workload, target_utilization=0.5)))
-    return tuple(
-        Change(label, f"the cheapest plan costs {usd(cost_of(w))} per hour instead of {usd(now)}") for label, w in cases
-    )
+    return tuple(Change(label, f"the cheapest plan costs {usd(cost_of(w))} per hour instead of {usd(now)}") for label, w in cases)
 
 
 def training_sensitivity(
@@ -286,7 +300,9 @@ def training_sensitivity(
     degree = run.data_parallel * 2
     each = workload.global_batch / (degree * plans.micro_batch)
     if float(each[0]) < 1 or float(each[0]) % 1:
-        return (Change("twice the accelerators", "the global batch does not divide further at this micro-batch: more accelerators would idle"),)
+        return (
+            Change("twice the accelerators", "the global batch does not divide further at this micro-batch: more accelerators would idle"),
+        )
     other = run_at(workload, plans, degree, rates, market, assumed)
     share = float((run.wall_s / other.wall_s)[0])
     return (Change("twice the accelerators", f"the run is {share:.2f} times as fast, for {2 / share:.2f} times the money"),)
@@ -297,9 +313,7 @@ def impossible(deployment: Deployment, model: ModelArchitecture, market: Market,
     index = market.accelerator_index[deployment.accelerator]
     known = rejections.by_accelerator.get(index)
     name = market.accelerators[index].name
-    wanted = " ".join(
-        str(v) for v in (deployment.engine or deployment.framework, deployment.weight_format, deployment.kv_format) if v
-    )
+    wanted = " ".join(str(v) for v in (deployment.engine or deployment.framework, deployment.weight_format, deployment.kv_format) if v)
     if known is not None and known.code == "missing_data":
         text, code = known.text, known.code
     elif known is not None:

@@ -10,8 +10,8 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask
-from app.sizing.hardware import Environment, PricingModel
-from app.sizing.market import LINKS, PRICING, Link, Machines, Market, Stacks
+from app.sizing.hardware import Environment, Link, PricingModel
+from app.sizing.market import LINKS, PRICING, Machines, Market, Stacks
 from app.sizing.model import ModelArchitecture, ModelKind
 from app.sizing.precision import KV_FORMATS, WEIGHT_FORMATS
 from app.sizing.workload import Constraints, Deployment, Economics
@@ -69,9 +69,7 @@ class Rejections:
                 a = self.market.accelerators[i]
                 self.by_accelerator[i] = Rejection(a.slug, code, text.format(name=a.name))
 
-    def lost(
-        self, accelerator: Codes, kept: Mask, *, code: str, text: str, needed: Column, available: Column, unit: str
-    ) -> None:
+    def lost(self, accelerator: Codes, kept: Mask, *, code: str, text: str, needed: Column, available: Column, unit: str) -> None:
         """Record the types none of whose rows were kept, with the row that came nearest."""
         survivors = np.unique(accelerator[kept])
         dropped = ~np.isin(accelerator, survivors)
@@ -156,9 +154,7 @@ class Plans(Columns):
         return np.maximum(1.0, np.floor(self.c.m.count / self.accelerators_per_replica))
 
 
-def owned_usd_per_hour(
-    purchase_usd: Column, draw_w: Column, server: Mask, assumed: Assumptions, economics: Economics
-) -> Column:
+def owned_usd_per_hour(purchase_usd: Column, draw_w: Column, server: Mask, assumed: Assumptions, economics: Economics) -> Column:
     """What an owned machine costs per hour: purchase over the horizon, upkeep, floor and power.
 
     No resale value is counted. Check: 100 000 USD over 36 months is 3.81 USD per hour before upkeep.
@@ -171,17 +167,22 @@ def owned_usd_per_hour(
 
 
 def machine_power_w(market: Market, m: Machines, assumed: Assumptions) -> Column:
-    """Rated power of a whole machine: its own, or its accelerators' and a host's share."""
+    """Rated power of a whole machine: its own, or its accelerators' and a host's share.
+
+    A figure that does not exceed the accelerators' own is a bare board's, not a machine's.
+    """
     device = market.columns.power_w[m.accelerator]
     device = np.where(np.isnan(device), assumed.socket_power_w, device)
-    return np.where(np.isnan(m.power_w), m.count * (device + assumed.host_power_w), m.power_w)
+    board = np.isnan(m.power_w) | (m.power_w <= m.count * device)
+    return np.where(board, m.count * (device + assumed.host_power_w), m.power_w)
 
 
 def purchase_usd(market: Market, m: Machines, list_price_usd: Column, assumed: Assumptions) -> Column:
     """Purchase price of an owned machine: its list price, or accelerators plus a stated host."""
     low, high = market.columns.price_low_usd[m.accelerator], market.columns.price_high_usd[m.accelerator]
     part = low + assumed.list_price_position * (high - low)
-    host = np.where(m.workstation, assumed.workstation_host_usd, assumed.server_host_usd)
+    desktop = m.workstation & market.columns.desktop[m.accelerator]
+    host = np.where(desktop, assumed.workstation_host_usd, assumed.server_host_usd)
     return np.where(np.isnan(list_price_usd), part * m.count + host, list_price_usd)
 
 
@@ -201,6 +202,7 @@ def candidates(
 ) -> Candidates:
     """Machines the caller may have, each at the cheapest listing that the constraints allow.
 
+    Marketplace hosts carry no service level, so they count only where their provider is named.
     `pricing` is what may be paid where the constraints name no pricing model.
     """
     allowed = np.ones(len(market.accelerators), dtype=bool)
@@ -221,9 +223,10 @@ def candidates(
     keep &= np.isin(listings.pricing, [PRICING.index(p) for p in pricing])
     if constraints.environments:
         on_prem = m.on_prem & (listings.offer < 0)
-        keep &= (on_prem & (Environment.ON_PREM in constraints.environments)) | (
-            ~on_prem & (Environment.CLOUD in constraints.environments)
-        )
+        keep &= (on_prem & (Environment.ON_PREM in constraints.environments)) | (~on_prem & (Environment.CLOUD in constraints.environments))
+    named = constraints.providers or (fixed is not None and fixed.provider is not None)
+    if not named:
+        keep &= ~listings.marketplace
     if constraints.providers:
         keep &= np.isin(listings.provider, np.flatnonzero(np.isin(market.providers, constraints.providers)))
     if constraints.regions:
@@ -235,9 +238,7 @@ def candidates(
     draw = rated * assumed.load_power_fraction
     owned = listings.offer < 0
     purchase = np.where(owned, purchase_usd(market, m, listings.list_price_usd, assumed), np.nan)
-    hourly = np.where(
-        owned, owned_usd_per_hour(purchase, draw, ~m.workstation, assumed, economics), listings.usd_per_hour
-    )
+    hourly = np.where(owned, owned_usd_per_hour(purchase, draw, ~m.workstation, assumed, economics), listings.usd_per_hour)
     keep &= ~np.isnan(hourly)
     if constraints.max_purchase_usd is not None:
         keep &= ~owned | (purchase <= constraints.max_purchase_usd)
@@ -275,9 +276,7 @@ def _fixed_listings(market: Market, fixed: Deployment) -> Mask:
     if fixed.system is not None:
         keep &= listings.system == market.system_slugs.index(fixed.system)
     if fixed.provider is not None:
-        keep &= listings.provider == (
-            market.providers.index(fixed.provider) if fixed.provider in market.providers else -1
-        )
+        keep &= listings.provider == (market.providers.index(fixed.provider) if fixed.provider in market.providers else -1)
     if fixed.region is not None:
         keep &= listings.region == (market.regions.index(fixed.region) if fixed.region in market.regions else -1)
     if fixed.pricing_model is not None:
@@ -288,20 +287,17 @@ def _fixed_listings(market: Market, fixed: Deployment) -> Mask:
     return keep
 
 
+# 16 and 8 bits; 4 bits too for personal use, where what it costs in accuracy is one person's to judge.
+SERVICE_FORMATS = ("bf16", "fp16", "fp8", "int8", "gguf-q8_0", "int8-mlx")
+PERSONAL_FORMATS = ("nvfp4", "mxfp4", "int4-awq", "int4-gptq", "int4-mlx", "gguf-q4_k_m", "gguf-q5_k_m")
+
+
 def default_weight_formats(model: ModelArchitecture, *, personal: bool) -> frozenset[str]:
-    """Formats judged where the caller names none.
-
-    16 and 8 bits, and the format the model is published in; 4 bits too for personal use, because
-    what it costs in accuracy is then one person's own to judge.
-    """
-    floor = 4 if personal else 8
-    names = {f.name for f in WEIGHT_FORMATS.values() if floor <= f.nominal_bits <= 16}
-    return frozenset(names - {"gguf-f16"} | {model.native_format})
+    """Formats judged where the caller names none, with the one the model is published in."""
+    return frozenset((*SERVICE_FORMATS, *(PERSONAL_FORMATS if personal else ()), model.native_format))
 
 
-def _stack_rows(
-    market: Market, phase: str, formats: frozenset[str], constraints: Constraints, fixed: Deployment | None
-) -> Codes:
+def _stack_rows(market: Market, phase: str, formats: frozenset[str], constraints: Constraints, fixed: Deployment | None) -> Codes:
     """Software stacks of a phase, one engine per family and format: those that predict alike are one."""
     stacks = market.stacks
     keep = stacks.phase == market.phases.index(phase)
@@ -354,17 +350,20 @@ def build_plans(
     stored = [WEIGHT_FORMATS[f] for f in market.formats]
     weights = np.array([model.weights_bytes(f) for f in stored])
     experts = np.array([model.routed_expert_bytes(f) for f in stored])
-    embedding = np.array(
-        [0.0 if model.tied_head else model.parts.embedding * f.embedding_bits / 8 for f in stored]
-    )
+    embedding = np.array([0.0 if model.tied_head else model.parts.embedding * f.embedding_bits / 8 for f in stored])
     tower = model.parts.encoder_tower * 2.0
     code = stacks.weight_format[pair_stack]
 
     layouts = _layouts(model, fixed)
+    most = constraints.max_accelerators
     tp, pp = np.array([t for t, _ in layouts], float), np.array([p for _, p in layouts], float)
-    row, layout = _legal(market, found, stacks, pair_machine, pair_stack, weights[code], tp, pp, max_nodes_per_replica, fixed)
+    row, layout = _legal(market, found, stacks, pair_machine, pair_stack, weights[code], tp, pp, max_nodes_per_replica, most, fixed)
     a_machine, a_stack = pair_machine[row], pair_stack[row]
     s = stacks.take(a_stack)
+    rejections.reject(
+        np.setdiff1d(found.m.accelerator[pair_machine], found.m.accelerator[a_machine]), "no_layout",
+        "No layout of this model on {name} fits one replica into the machines and accelerators allowed.",
+    )  # fmt: skip
     kv_rows, kv = _kv_choices(constraints, s, fixed)
     row, layout, a_machine, a_stack = row[kv_rows], layout[kv_rows], a_machine[kv_rows], a_stack[kv_rows]
     code = code[row]
@@ -385,17 +384,13 @@ def build_plans(
     )
 
 
-def _asked_formats(
-    model: ModelArchitecture, constraints: Constraints, fixed: Deployment | None, *, personal: bool
-) -> frozenset[str]:
+def _asked_formats(model: ModelArchitecture, constraints: Constraints, fixed: Deployment | None, *, personal: bool) -> frozenset[str]:
     if fixed is not None and fixed.weight_format:
         return frozenset({fixed.weight_format})
     return frozenset(constraints.weight_formats) or default_weight_formats(model, personal=personal)
 
 
-def _sixteen_bit_once(
-    market: Market, found: Candidates, stacks: Stacks, machine: Codes, stack: Codes, asked: bool
-) -> tuple[Codes, Codes]:
+def _sixteen_bit_once(market: Market, found: Candidates, stacks: Stacks, machine: Codes, stack: Codes, asked: bool) -> tuple[Codes, Codes]:
     """Drop FP16 rows where BF16 runs as well, unless formats were asked for by name; BF16 needs the hardware."""
     bf16 = stacks.weight_format[stack] == market.format_index["bf16"]
     fp16 = stacks.weight_format[stack] == market.format_index["fp16"]
@@ -445,7 +440,7 @@ def _layouts(model: ModelArchitecture, fixed: Deployment | None) -> list[tuple[i
 
 def _legal(
     market: Market, found: Candidates, stacks: Stacks, machine: Codes, stack: Codes, weights: Column, tp: Column, pp: Column,
-    max_nodes: int, fixed: Deployment | None,
+    max_nodes: int, max_accelerators: int | None, fixed: Deployment | None,
 ) -> tuple[Codes, Codes]:  # fmt: skip
     """Pairs of (row, layout) that a machine can be wired for and that are worth judging.
 
@@ -463,6 +458,8 @@ def _legal(
     pcie = (m.link == LINKS.index(Link.PCIE))[:, None]
     wired = (tp[None, :] == 1) | (tp[None, :] <= domain) | (pcie & (tp[None, :] <= count))
     legal = (inside | spans) & wired
+    if max_accelerators is not None:
+        legal &= nodes * count <= max_accelerators
     small = np.isin(stacks.engine[stack], [market.engines.index(e) for e in SMALL_ENGINES if e in market.engines])
     legal &= ~small[:, None] | ((tp[None, :] == 1) & inside)
     if fixed is None:
@@ -472,7 +469,8 @@ def _legal(
         low = np.minimum(np.maximum(need * 0.9, 1.0), largest)
         high = np.where(pp[None, :] > 1, np.maximum(enough, low), np.maximum(enough * 8, low))
         legal &= (size >= low) & (size <= high)
-    return np.nonzero(legal)
+    row, layout = np.nonzero(legal)
+    return row, layout
 
 
 def _kv_choices(constraints: Constraints, s: Stacks, fixed: Deployment | None) -> tuple[Codes, Codes]:
@@ -492,4 +490,3 @@ def _kv_choices(constraints: Constraints, s: Stacks, fixed: Deployment | None) -
         rows.append(chosen)
         codes.append(np.full(len(chosen), index[name]))
     return np.concatenate(rows), np.concatenate(codes)
-

@@ -80,8 +80,6 @@ WEIGHT_FORMATS = MappingProxyType(
 )
 
 # Bytes of one cached element.
-KV_FORMATS = MappingProxyType(
-    {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0, "gguf-q8_0": 1.0625, "gguf-q4_0": 0.5625}
-)
+KV_FORMATS = MappingProxyType({"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0, "gguf-q8_0": 1.0625, "gguf-q4_0": 0.5625})
 
 SIXTEEN_BIT = ("bf16", "fp16")

@@ -16,14 +16,14 @@ import numpy as np
 from app.errors import Conflict
 from app.sizing import narrate
 from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Column, Mask, column
 from app.sizing.communication import link_rates
 from app.sizing.cost import deployment_cost, within_limits
 from app.sizing.explain import serving_estimate
 from app.sizing.explain_training import training_estimate
-from app.sizing.columns import column
+from app.sizing.hardware import Environment, PricingModel
 from app.sizing.inference import Judged, Settings, measure_memory, measure_speed, measures, place, search
 from app.sizing.market import LINKS, Machines, Market, link_of
-from app.sizing.hardware import Environment, PricingModel
 from app.sizing.plan import RUN_PRICING, Candidates, Plans, Rejections, build_plans, candidates
 from app.sizing.ranking import Measures, best_per_accelerator, score_of
 from app.sizing.result import Answer, Change, Considered, Estimate, Ranked, Reason
@@ -39,7 +39,6 @@ from app.sizing.workload import (
     Deployment,
     Economics,
     InferenceWorkload,
-    Load,
     Objective,
     TrainingWorkload,
 )
@@ -117,24 +116,19 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Mark
     best = best_per_accelerator(judged.accelerator, question.objective, merit, stable_key(judged))
     scores = score_of(question.objective, merit)[best]
     chosen = best[: question.limit]
-    estimates = tuple(
-        finalist(question, workload, judged.take(np.array([row])), market, others=judged.take(best[:2]))
-        for row in chosen.tolist()
-    )
-    estimates = narrate.compared(estimates, question.objective)
-    changes = narrate.sensitivity(workload, judged.take(best[:1]), judged, market, assumed, economics)
-    return Found(
-        estimates, tuple(float(s) for s in scores[: question.limit]), rejections, len(plans), len(best), changes
-    )
+    estimates = tuple(finalist(question, workload, judged.take(np.array([row])), market) for row in chosen.tolist())
+    estimates = narrate.compared(estimates)
+    changes = narrate.sensitivity(workload, judged, assumed, economics)
+    return Found(estimates, tuple(float(s) for s in scores[: question.limit]), rejections, len(plans), len(best), changes)
 
 
-def stable_key(judged: Judged) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def stable_key(judged: Judged) -> Column:
     """Orders plans that are equal in everything that matters: fewer devices, then catalogue order."""
     plans = judged.plans
     return judged.fleet.accelerators(plans) * 1e6 + plans.accelerators_per_replica * 1e3 + plans.stack
 
 
-def finalist(question: Question, workload: InferenceWorkload, row: Judged, market: Market, *, others: Judged) -> Estimate:
+def finalist(question: Question, workload: InferenceWorkload, row: Judged, market: Market) -> Estimate:
     """A chosen plan judged again as the complete deployment that is echoed."""
     settings = Settings(
         max_batch=row.speed.slo_batch,
@@ -204,7 +198,7 @@ def find_training(question: Question, workload: TrainingWorkload, market: Market
     )  # fmt: skip
     changes = narrate.training_sensitivity(workload, plans.take(best[:1]), run.take(best[:1]), rates, market, assumed)
     return Found(
-        narrate.compared(estimates, question.objective), tuple(float(s) for s in scores[: question.limit]), rejections,
+        narrate.compared(estimates), tuple(float(s) for s in scores[: question.limit]), rejections,
         len(layouts), len(best), changes,
     )  # fmt: skip
 
@@ -247,7 +241,7 @@ def what_would_give(question: Question, market: Market, nearest: str) -> list[Ch
         relaxed.append(("double every latency limit", replace(question, workload=replace(workload, slo=doubled))))
     else:
         relaxed.append(("double the deadline", replace(question, workload=replace(workload, deadline_s=2 * workload.deadline_s))))
-    changes = [] if not nearest else [Change("nothing", f"nothing fits; the nearest miss: {nearest}")]
+    changes = [] if not nearest else [Change("none", f"nothing fits; the nearest miss: {nearest}")]
     for label, other in relaxed:
         estimates = find(replace(other, limit=1), market).estimates
         changes.append(Change(label, narrate.first_of(estimates)))
@@ -295,7 +289,9 @@ def unpriced(market: Market, deployment: Deployment) -> Candidates:
     )  # fmt: skip
 
 
-def estimate_inference(question: Question, workload: InferenceWorkload, deployment: Deployment, machines: Candidates, market: Market) -> Estimate:
+def estimate_inference(
+    question: Question, workload: InferenceWorkload, deployment: Deployment, machines: Candidates, market: Market
+) -> Estimate:
     """Choose what is open among the plans of this accelerator, then judge the complete deployment."""
     assumed, economics = question.assumptions, question.economics
     constraints = replace(question.constraints, accelerators=(deployment.accelerator,), kv_formats=())
@@ -307,14 +303,14 @@ def estimate_inference(question: Question, workload: InferenceWorkload, deployme
     if not len(plans):
         return narrate.impossible(deployment, workload.model, market, rejections)
 
-    def fixed(value: float | None) -> np.ndarray[tuple[int], np.dtype[np.float64]] | None:
+    def fixed(value: float | None) -> Column | None:
         return None if value is None else np.full(len(plans), float(value))
 
     settings = Settings(
         max_batch=fixed(deployment.max_batch),
         max_batched_tokens=fixed(deployment.max_batched_tokens),
         memory_fraction=fixed(deployment.memory_fraction),
-        replicas=fixed(replicas_asked(deployment, plans)),
+        replicas=fixed(replicas_asked(deployment)),
         spare_replicas=fixed(deployment.spare_replicas),
     )
     memory = measure_memory(workload, plans, market, assumed, settings)
@@ -335,7 +331,7 @@ def estimate_inference(question: Question, workload: InferenceWorkload, deployme
     return judge_deployment(question, workload, chosen.plans, market, settings)
 
 
-def replicas_asked(deployment: Deployment, plans: Plans) -> float | None:
+def replicas_asked(deployment: Deployment) -> float | None:
     """Replicas the caller fixed, by their number or by the accelerators they fill."""
     if deployment.replicas is not None:
         return float(deployment.replicas)
@@ -345,14 +341,16 @@ def replicas_asked(deployment: Deployment, plans: Plans) -> float | None:
     return None
 
 
-def estimate_training(question: Question, workload: TrainingWorkload, deployment: Deployment, machines: Candidates, market: Market) -> Estimate:
+def estimate_training(
+    question: Question, workload: TrainingWorkload, deployment: Deployment, machines: Candidates, market: Market
+) -> Estimate:
     """The layout asked for, or the fastest that fits the accelerators asked for."""
     assumed, rates = question.assumptions, link_rates(market)
     rejections = Rejections(market)
     layouts = build_training_plans(workload, market, machines, Constraints(), rejections, fixed=deployment)
     if not len(layouts):
         return narrate.impossible(deployment, workload.model, market, rejections)
-    plans, run, fits, timely = training_runs(workload, layouts, deployment, rates, market, assumed)
+    plans, run, fits, timely = training_runs(workload, layouts, deployment, market, assumed)
     if not len(plans):
         raise Conflict(
             "The layout cannot be laid out: tensor_parallel * pipeline_parallel * data_parallel must equal the accelerators, "
@@ -371,8 +369,8 @@ def estimate_training(question: Question, workload: TrainingWorkload, deployment
 
 
 def training_runs(
-    workload: TrainingWorkload, layouts: TrainingPlans, deployment: Deployment, rates: object, market: Market, assumed: Assumptions
-) -> tuple[TrainingPlans, Run, np.ndarray[tuple[int], np.dtype[np.bool_]], np.ndarray[tuple[int], np.dtype[np.bool_]]]:  # fmt: skip
+    workload: TrainingWorkload, layouts: TrainingPlans, deployment: Deployment, market: Market, assumed: Assumptions
+) -> tuple[TrainingPlans, Run, Mask, Mask]:  # fmt: skip
     """Runs at the degree the caller fixed, or at the smallest that fits and is in time."""
     shape = layouts.tensor_parallel * layouts.pipeline_parallel
     wanted = deployment.data_parallel

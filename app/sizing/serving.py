@@ -64,9 +64,7 @@ def mean_batch_for(batch: Column, z: float) -> Column:
     return ((np.sqrt(z * z + 4 * batch) - z) / 2) ** 2
 
 
-def queue_quantile_s(
-    rate: Column, service_s: Column, percentile: float, variation: float
-) -> Column:
+def queue_quantile_s(rate: Column, service_s: Column, percentile: float, variation: float) -> Column:
     """Percentile of the wait for the replica's prefill slot, M/G/1 with an exponential tail.
 
     `variation` is (ca^2 + cs^2) / 2. Infinite at or beyond saturation.
@@ -80,7 +78,7 @@ def queue_quantile_s(
     return np.where(load >= 1, np.inf, wait)
 
 
-def first_token_s(plans: Plans, memory: ServingMemory, prefill: PrefillTerms, decode_s: Column, prompt_tokens: float) -> Column:
+def first_token_s(memory: ServingMemory, prefill: PrefillTerms, decode_s: Column, prompt_tokens: float) -> Column:
     """TTFT without a queue: ingest, the prompt's chunks each beside a decode step, and the first token."""
     chunks = np.maximum(1.0, np.ceil(prompt_tokens / memory.max_batched_tokens))
     return prefill.request_s + prefill.device_s + chunks * decode_s
@@ -114,7 +112,7 @@ def serving_speed(
     z = max(0.0, z_score(slo.percentile))
     tail_tokens = workload.input_tokens.quantile(slo.percentile) * (1 - workload.cached_prefix_fraction)
     fastest = mixed_tpot_s(step, occupancy, out, one)
-    quickest = first_token_s(plans, memory, tail, decode_step_s(step, one), tail_tokens)
+    quickest = first_token_s(memory, tail, decode_step_s(step, one), tail_tokens)
     tpot_limit = np.full(len(plans), np.inf if slo.tpot_s is None else slo.tpot_s)
     ttft_limit = np.full(len(plans), np.inf if slo.ttft_s is None else slo.ttft_s)
     if slo.e2e_s is not None:
@@ -122,9 +120,15 @@ def serving_speed(
         tpot_limit = np.minimum(tpot_limit, np.maximum(slo.e2e_s - quickest, 1e-9) / tokens)
         ttft_limit = np.minimum(ttft_limit, slo.e2e_s)
 
+    variation = variation_of(workload)
+
     def within(b: Column) -> Mask:
-        first = first_token_s(plans, memory, tail, decode_step_s(step, b), tail_tokens)
-        return (mixed_tpot_s(step, occupancy, out, b) <= tpot_limit) & (first <= ttft_limit)
+        first = first_token_s(memory, tail, decode_step_s(step, b), tail_tokens)
+        tpot = mixed_tpot_s(step, occupancy, out, b)
+        if workload.load is Load.CLOSED:
+            rate = np.where(b > 1, b / (first + max(1.0, out) * tpot), 0.0)
+            first = first + queue_quantile_s(rate, occupancy, slo.percentile, variation)
+        return (tpot <= tpot_limit) & (first <= ttft_limit)
 
     peak = np.maximum(1.0, np.floor(largest(one, cap, within) + 1e-6))
     open_loop = workload.load is Load.OPEN
@@ -132,8 +136,7 @@ def serving_speed(
     capacity = rate_per_s(mean, out, mixed_tpot_s(step, occupancy, out, mean))
     saturation = rate_per_s(cap, out, mixed_tpot_s(step, occupancy, out, cap))
     if open_loop:
-        base = first_token_s(plans, memory, tail, decode_step_s(step, peak), tail_tokens)
-        variation = variation_of(workload)
+        base = first_token_s(memory, tail, decode_step_s(step, peak), tail_tokens)
 
         def meets(rate: Column) -> Mask:
             return base + queue_quantile_s(rate, occupancy, slo.percentile, variation) <= ttft_limit
@@ -200,7 +203,7 @@ def operate(workload: InferenceWorkload, plans: Plans, memory: ServingMemory, sp
     tpot = mixed_tpot_s(speed.step, speed.occupancy_s, out, np.maximum(batch, 1.0))
     decode = decode_step_s(speed.step, np.maximum(batch, 1.0))
     cached = 1 - workload.cached_prefix_fraction
-    base = first_token_s(plans, memory, speed.prefill, decode, workload.input_tokens.mean * cached)
+    base = first_token_s(memory, speed.prefill, decode, workload.input_tokens.mean * cached)
     if workload.load is Load.BATCH:
         base = base + (np.maximum(batch, 1.0) - 1) * speed.prefill.device_s
         tpot = decode
@@ -218,10 +221,9 @@ def operate(workload: InferenceWorkload, plans: Plans, memory: ServingMemory, sp
         prompt = workload.input_tokens.quantile(q) / max(workload.input_tokens.mean, 1.0) if q > 50 else 1.0
         longer = np.maximum(0.0, prompt - 1.0) * speed.prefill.device_s
         wait = (
-            queue_quantile_s(rate, speed.occupancy_s, q, variation)
-            if workload.load is Load.OPEN
-            else np.zeros(len(plans))
+            queue_quantile_s(rate, speed.occupancy_s, q, variation) if workload.load in (Load.OPEN, Load.CLOSED) else np.zeros(len(plans))
         )
+        wait = np.where(batch > 1, wait, 0.0) if workload.load is Load.CLOSED else wait
         ttft_q = np.where(overloaded, np.inf, base + longer + wait)
         tpot_q = np.where(overloaded, np.inf, tpot_q)
         tokens = max(0.0, (workload.output_tokens.quantile(q) if q > 50 else workload.output_tokens.mean) - 1)

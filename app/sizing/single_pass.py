@@ -15,7 +15,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
 from app.sizing.compute import smooth_maximum
 from app.sizing.market import Market
-from app.sizing.model import ModelArchitecture, SampleWork
+from app.sizing.model import SampleWork
 from app.sizing.plan import Plans
 from app.sizing.serving import QUANTILES, largest
 from app.sizing.units import GIB
@@ -52,7 +52,7 @@ class BatchTerms(Columns):
     passes: float
 
 
-def batch_terms(model: ModelArchitecture, work: SampleWork, plans: Plans) -> BatchTerms:
+def batch_terms(work: SampleWork, plans: Plans) -> BatchTerms:
     """Terms of a batch's time.
 
     Check: ResNet-50 at 8.18 GFLOP on 0.28 of 312 TFLOP/s is 94 us an image, 10 700 images/s.
@@ -110,9 +110,7 @@ class BatchMemory(Columns):
         return np.clip(np.floor(by_memory), 1.0, MAX_BATCH)
 
 
-def batch_memory(
-    work: SampleWork, plans: Plans, market: Market, assumed: Assumptions, *, fraction: Column | None = None
-) -> BatchMemory:
+def batch_memory(work: SampleWork, plans: Plans, market: Market, assumed: Assumptions, *, fraction: Column | None = None) -> BatchMemory:
     soc = np.array([a.kind == "soc" for a in market.accelerators])[plans.accelerator]
     share = np.where(soc, assumed.unified_memory_fraction, assumed.memory_fraction)
     if fraction is not None:
@@ -121,9 +119,7 @@ def batch_memory(
     return BatchMemory(
         weights_bytes=plans.weights_bytes * assumed.weights_load_overhead,
         activation_bytes=np.full(n, work.activation_bytes * assumed.activation_workspace_factor),
-        overhead_bytes=np.minimum(
-            np.full(n, assumed.small_runtime_overhead_gib * GIB), 0.12 * plans.c.m.memory_bytes
-        ),
+        overhead_bytes=np.minimum(np.full(n, assumed.small_runtime_overhead_gib * GIB), 0.12 * plans.c.m.memory_bytes),
         capacity_bytes=plans.c.m.memory_bytes,
         memory_fraction=share,
     )
@@ -146,7 +142,7 @@ def single_pass_speed(
     workload: InferenceWorkload, plans: Plans, memory: BatchMemory, work: SampleWork, max_batch: Column | None = None
 ) -> BatchSpeed:
     """Capacity of a device: the largest batch two of which fit into the end-to-end limit."""
-    terms = batch_terms(workload.model, work, plans)
+    terms = batch_terms(work, plans)
     one = np.ones(len(plans))
     cap = memory.max_batch if max_batch is None else np.minimum(memory.max_batch, max_batch)
     limit = np.full(len(plans), np.inf if workload.slo.e2e_s is None else workload.slo.e2e_s)
@@ -179,9 +175,7 @@ class BatchOperation(Columns):
     utilization: Column
 
 
-def operate_single_pass(
-    workload: InferenceWorkload, plans: Plans, speed: BatchSpeed, replicas: Column
-) -> BatchOperation:
+def operate_single_pass(workload: InferenceWorkload, plans: Plans, speed: BatchSpeed, replicas: Column) -> BatchOperation:
     """Batch and latencies when `replicas` devices share the load.
 
     A request waits for what remains of the running batch, uniform over it, then runs: the q-quantile
@@ -208,6 +202,4 @@ def operate_single_pass(
             crowd = np.minimum(np.maximum(batch + spread, 1.0), speed.max_batch)
         waiting = q / 100 * busy if workload.load is Load.OPEN else np.zeros(len(plans))
         values[f"e2e_p{q:.0f}_s"] = np.where(overloaded, np.inf, batch_s(speed.terms, crowd) * (1 + waiting))
-    return BatchOperation(
-        replicas=replicas, batch=np.maximum(batch, 1.0), rate_per_s=rate, utilization=utilization, **values
-    )
+    return BatchOperation(replicas=replicas, batch=np.maximum(batch, 1.0), rate_per_s=rate, utilization=utilization, **values)

@@ -89,18 +89,15 @@ def _frameworks(market: Market, workload: TrainingWorkload, asked: str | None, c
         rank = (order.get(row.engine, len(order)), row.engine)
         key = (row.family, splits)
         best[key] = min(best.get(key, rank), rank)
-    return [
-        (market.family_index[family], market.engines.index(engine), splits)
-        for (family, splits), (_, engine) in sorted(best.items())
-    ]
+    return [(market.family_index[family], market.engines.index(engine), splits) for (family, splits), (_, engine) in sorted(best.items())]
 
 
 def _layouts(workload: TrainingWorkload, splits: bool, offloads: bool, fixed: Deployment | None) -> Column:
     """Rows of (tp, pp, zero, checkpointing, micro-batch, offload) worth judging for one framework."""
     model = workload.model
     rows: list[tuple[float, ...]] = []
-    sizes = (1, 2, 4, 8, 16) if not workload.in_samples else (8, 32, 128)
-    sizes = tuple(s for s in sizes if workload.global_batch % s == 0) or (1,)
+    usual = (8, 32, 128) if workload.in_samples else (1, 2, 4, 8, 16)
+    sizes = tuple(s for s in usual if workload.global_batch % s == 0) or (1,)
     recomputes: tuple[int, ...] = (0,) if workload.in_samples else (0, 1, 2)
 
     def shape_allows(tp: int, pp: int) -> bool:
@@ -114,8 +111,7 @@ def _layouts(workload: TrainingWorkload, splits: bool, offloads: bool, fixed: De
                     continue
                 rows += [(tp, pp, 1, r, s, 0) for r in recomputes for s in sizes if s <= 2]
     elif not splits:
-        zeros = (0, 3) if workload.method is Method.FULL else (0, 3)
-        for zero in zeros:
+        for zero in (0, 3):
             rows += [(1, 1, zero, r, s, 0) for r in recomputes for s in sizes]
         if offloads and workload.method is Method.FULL and not workload.in_samples:
             rows += [(1, 1, 3, 2, s, 1) for s in sizes if s <= 8]
@@ -123,11 +119,7 @@ def _layouts(workload: TrainingWorkload, splits: bool, offloads: bool, fixed: De
         tp, pp = fixed.tensor_parallel or 0, fixed.pipeline_parallel or 0
         mbs, stage = fixed.micro_batch_sequences or 0, fixed.zero_stage
         if tp or pp or mbs or stage is not None or fixed.activation_checkpointing:
-            recompute = (
-                (CHECKPOINTING.index(fixed.activation_checkpointing),)
-                if fixed.activation_checkpointing
-                else recomputes
-            )
+            recompute = (CHECKPOINTING.index(fixed.activation_checkpointing),) if fixed.activation_checkpointing else recomputes
             tps = (tp,) if tp else sorted({int(r[0]) for r in rows}) or (1,)
             pps = (pp,) if pp else sorted({int(r[1]) for r in rows}) or (1,)
             stages = (stage,) if stage is not None else sorted({int(r[2]) for r in rows}) or (0,)
@@ -232,9 +224,7 @@ class TrainingMemory(Columns):
 
     @property
     def total_bytes(self) -> Column:
-        return (
-            self.weights_bytes + self.gradient_bytes + self.optimizer_bytes + self.activation_bytes + self.overhead_bytes
-        )
+        return self.weights_bytes + self.gradient_bytes + self.optimizer_bytes + self.activation_bytes + self.overhead_bytes
 
     @property
     def fits(self) -> Mask:
@@ -304,7 +294,7 @@ def training_memory(workload: TrainingWorkload, plans: TrainingPlans, data_paral
             frozen = model.linear_params * 0.515869 + (model.total_params - model.linear_params) * 2.0
         weights = frozen * share3 + adapters * 2.0
         gradient = np.full(len(plans), adapters * 2.0)
-        optimizer = np.full(len(plans), adapters * (states if workload.optimizer == "adamw-8bit" else states))
+        optimizer = np.full(len(plans), adapters * states)
     block = model.total_params / max(1, model.num_layers) * weight_width
     gathered = np.where((stage >= 3) & (dp > 1), 2 * block, 0.0)
     on_host = np.where(plans.offload, optimizer, 0.0)
@@ -314,9 +304,7 @@ def training_memory(workload: TrainingWorkload, plans: TrainingPlans, data_paral
         gradient_bytes=gradient,
         optimizer_bytes=optimizer,
         activation_bytes=_activations(workload, plans, dp),
-        overhead_bytes=np.where(
-            tp * pp * dp > 1, assumed.framework_overhead_gib * GIB, min(1.0, assumed.framework_overhead_gib) * GIB
-        ),
+        overhead_bytes=np.where(tp * pp * dp > 1, assumed.framework_overhead_gib * GIB, min(1.0, assumed.framework_overhead_gib) * GIB),
         capacity_bytes=plans.c.m.memory_bytes,
         usable_bytes=plans.c.m.memory_bytes * assumed.training_memory_margin,
         host_bytes=on_host * np.minimum(plans.c.m.count, tp * pp * dp),
@@ -354,9 +342,7 @@ class StepTime(Columns):
 
     @property
     def step_s(self) -> Column:
-        return (
-            self.compute_s + self.exposed_communication_s + self.pipeline_bubble_s + self.optimizer_s + self.input_s
-        )
+        return self.compute_s + self.exposed_communication_s + self.pipeline_bubble_s + self.optimizer_s + self.input_s
 
 
 def flops_per_unit(workload: TrainingWorkload) -> float:
@@ -382,7 +368,9 @@ def recomputed_flops_per_unit(workload: TrainingWorkload, plans: TrainingPlans) 
     return np.choose(plans.checkpointing, [np.zeros(len(plans)), np.full(len(plans), 0.05 * body), np.full(len(plans), body + scores)])
 
 
-def step_time(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: Column, rates: LinkRates, market: Market, assumed: Assumptions) -> StepTime:
+def step_time(
+    workload: TrainingWorkload, plans: TrainingPlans, data_parallel: Column, rates: LinkRates, market: Market, assumed: Assumptions
+) -> StepTime:
     """Time of one optimizer step at a data-parallel degree.
 
     Compute is FLOPs over the achieved rate, less for small matrices; tensor-parallel traffic is
@@ -429,7 +417,9 @@ def step_time(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: C
     gathers = 2 * micro_batches * share * model.total_params * frozen_width / ring
     if workload.method is Method.FULL:
         gathers = gathers + micro_batches * share * trained * width / ring - reduce
-    data = np.where(plans.zero_stage >= 3, reduce + gathers, reduce) + np.where(dp > 1, 2 * layers * latency * np.where(plans.zero_stage >= 3, micro_batches, 1.0), 0.0)
+    data = np.where(plans.zero_stage >= 3, reduce + gathers, reduce) + np.where(
+        dp > 1, 2 * layers * latency * np.where(plans.zero_stage >= 3, micro_batches, 1.0), 0.0
+    )
     data = np.where(dp > 1, data, 0.0)
     overlap = assumed.communication_overlap
     hidden_data = np.minimum(data * overlap, compute * overlap)
@@ -460,7 +450,9 @@ class Run(Columns):
     memory: TrainingMemory
 
 
-def run_at(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: Column, rates: LinkRates, market: Market, assumed: Assumptions) -> Run:
+def run_at(
+    workload: TrainingWorkload, plans: TrainingPlans, data_parallel: Column, rates: LinkRates, market: Market, assumed: Assumptions
+) -> Run:
     """Wall time of the run: steps, experiments on top, and time lost to interruptions.
 
     Check: 16 384 devices are interrupted 16 384 * 4.74e-4 = 7.8 times a day.
@@ -488,7 +480,7 @@ def checkpoint_interval_s(workload: TrainingWorkload) -> float:
     return 1800.0 if workload.checkpoint_interval_s is None else workload.checkpoint_interval_s
 
 
-def degrees(workload: TrainingWorkload, plans: TrainingPlans, market: Market) -> tuple[Column, Codes]:
+def degrees(workload: TrainingWorkload, plans: TrainingPlans) -> tuple[Column, Codes]:
     """Data-parallel degrees each row may take, ascending: (rows x options padded, how many).
 
     A degree divides the global batch into whole micro-batches, and the devices fill whole machines
@@ -520,7 +512,7 @@ def smallest_run(
     Rows without a legal degree are dropped. Returns (plans, run, fits, in time); a row that fails
     is shown at its largest degree, its best attempt.
     """
-    options, count = degrees(workload, plans, market)
+    options, count = degrees(workload, plans)
     rows = np.flatnonzero(count > 0)
     plans, options, count = plans.take(rows), options[rows], count[rows]
     index = np.arange(len(plans))
@@ -537,7 +529,9 @@ def smallest_run(
     return plans, run, fits, run.wall_s <= workload.deadline_s
 
 
-def scaling_efficiency(workload: TrainingWorkload, plans: TrainingPlans, run: Run, rates: LinkRates, market: Market, assumed: Assumptions) -> Column:
+def scaling_efficiency(
+    workload: TrainingWorkload, plans: TrainingPlans, run: Run, rates: LinkRates, market: Market, assumed: Assumptions
+) -> Column:
     """Speed per device over that of one machine's worth of the same layout, capped at 1."""
     fixed = plans.tensor_parallel * plans.pipeline_parallel
     alone = np.maximum(1.0, np.floor(np.maximum(plans.c.m.count, fixed) / fixed))

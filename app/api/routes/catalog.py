@@ -65,7 +65,9 @@ def _equal(table: Any, filters: wire.Page, *names: str) -> list[ColumnElement[bo
 
 
 @router.get("/accelerators", operation_id="listAccelerators", response_model=wire.AcceleratorList, responses=LIST_PROBLEMS)
-def list_accelerators(request: Request, filters: Annotated[wire.AcceleratorFilter, Query()], sessions: Sessions, snapshots: Snapshots) -> Response:
+def list_accelerators(
+    request: Request, filters: Annotated[wire.AcceleratorFilter, Query()], sessions: Sessions, snapshots: Snapshots
+) -> Response:
     """Accelerator types with dense rates, memory as reported, links, power and price range."""
     where = _equal(AcceleratorRow, filters, "vendor", "kind", "family", "segment")
     return _listed(request, sessions, snapshots, filters, select(AcceleratorRow).where(*where), AcceleratorRow.slug, wire.accelerator_json)
@@ -107,7 +109,9 @@ def list_models(request: Request, filters: Annotated[wire.ModelFilter, Query()],
 def list_engines(request: Request, filters: Annotated[wire.EngineFilter, Query()], sessions: Sessions, snapshots: Snapshots) -> Response:
     """Engines and frameworks by accelerator family and phase, with the formats that run end to end."""
     where = _equal(EngineSupportRow, filters, "engine", "accelerator_family", "phase")
-    return _listed(request, sessions, snapshots, filters, select(EngineSupportRow).where(*where), EngineSupportRow.id, wire.engine_json, whole=True)
+    return _listed(
+        request, sessions, snapshots, filters, select(EngineSupportRow).where(*where), EngineSupportRow.id, wire.engine_json, whole=True
+    )
 
 
 @router.post(

@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from sqlalchemy.exc import DBAPIError
 
-from app.api.deps import Snapshots, Sessions
+from app.api.deps import Sessions, Snapshots
 from app.api.openapi import problems
 from app.api.problems import problem
 from app.catalog.queries import newest_version
@@ -37,7 +37,9 @@ def readyz(sessions: Sessions, snapshots: Snapshots) -> Response:
         market = snapshots.market()
     except (DBAPIError, EmptyCatalog) as error:
         log.warning("not_ready", error=type(error).__name__)
-        return problem(503, code="not-ready", detail="The catalogue is not loaded or its database does not answer.", headers={"Retry-After": "2"})
+        return problem(
+            503, code="not-ready", detail="The catalogue is not loaded or its database does not answer.", headers={"Retry-After": "2"}
+        )
     return JSONResponse({"status": "ready", "snapshot": market.version, "prices_as_of": market.prices_as_of})
 
 

@@ -17,9 +17,9 @@ from app.api.deps import RawBody, SearchSlots, Sessions, Snapshots, resolve_mode
 from app.api.openapi import body_of, problems
 from app.api.schemas.answers import EstimateShown, RecommendResponse, answer_json, estimate_json
 from app.api.schemas.requests import EstimateRequest, RecommendRequest
+from app.catalog.names import nearest
 from app.catalog.recommendations import get_recommendation, store, stored_body
 from app.errors import UnknownAccelerator, UnknownSystem
-from app.catalog.names import nearest
 from app.sizing.assumptions import Assumptions
 from app.sizing.market import Market
 from app.sizing.recommend import Question, estimate, recommend
@@ -79,9 +79,7 @@ def post_recommend(raw: RawBody, sessions: Sessions, snapshots: Snapshots, slots
     with slots:
         answer = recommend(question, market)
     catalog = {"snapshot": market.version, "prices_as_of": market.prices_as_of}
-    body = json_bytes(
-        answer_json(answer, identity=identity, created_at=market.created_at, catalog=catalog, trace=request.trace)
-    )
+    body = json_bytes(answer_json(answer, identity=identity, created_at=market.created_at, catalog=catalog, trace=request.trace))
     headers = {}
     try:
         with sessions() as session:
@@ -109,9 +107,7 @@ def post_estimate(raw: RawBody, snapshots: Snapshots, slots: SearchSlots) -> Res
     deployment = request.deployment.to_deployment()
     check_names((deployment.accelerator,), market)
     check_system(deployment, market)
-    question = Question(
-        workload=workload, economics=request.economics.to_economics(), assumptions=assumed, trace=request.trace
-    )
+    question = Question(workload=workload, economics=request.economics.to_economics(), assumptions=assumed, trace=request.trace)
     with slots:
         result = estimate(question, deployment, market)
     return Response(json_bytes(estimate_json(result, trace=request.trace)), media_type="application/json")

@@ -267,9 +267,7 @@ class RecommendResponse(Shown):
 def deployment_json(d: Deployment) -> dict[str, Any]:
     offer = None
     if d.provider is not None and d.region is not None and d.pricing_model is not None:
-        offer = present(
-            provider=d.provider, region=d.region, pricing_model=d.pricing_model.value, instance_type=d.instance_type
-        )
+        offer = present(provider=d.provider, region=d.region, pricing_model=d.pricing_model.value, instance_type=d.instance_type)
     names = list(DeploymentShown.model_fields)
     values = {n: getattr(d, n) for n in names if n != "offer"}
     return {k: v for k, v in {**values, "offer": offer}.items() if v is not None}
@@ -382,8 +380,7 @@ def answer_json(answer: Answer, *, identity: str, created_at: str, catalog: Mapp
         "assumptions": [assumed_json(a) for a in answer.assumptions],
         "warnings": [{"code": w.code, "text": w.text} for w in answer.warnings],
         "recommendations": [
-            {"rank": r.rank, "score": rounded(r.score), **estimate_json(r.estimate, trace=trace)}
-            for r in answer.recommendations
+            {"rank": r.rank, "score": rounded(r.score), **estimate_json(r.estimate, trace=trace)} for r in answer.recommendations
         ],
         "rejected": [rejection_json(r) for r in answer.rejected],
         "considered": {

@@ -126,6 +126,7 @@ class OfferRowShown(Sourced):
     pricing_model: str
     usd_per_hour: float
     date_estimated: bool
+    tier: str
     notes: str | None
 
 

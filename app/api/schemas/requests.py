@@ -13,9 +13,7 @@ from app.api.schemas.workload import ModelReference, WorkloadSpec
 from app.sizing.hardware import Environment, PricingModel
 from app.sizing.workload import Constraints, Deployment, Economics
 
-PricingName = Literal[
-    "on_demand", "spot", "reserved_1y", "reserved_3y", "committed_1y", "committed_3y", "capacity_block", "owned"
-]
+PricingName = Literal["on_demand", "spot", "reserved_1y", "reserved_3y", "committed_1y", "committed_3y", "capacity_block", "owned"]
 WeightFormatName = Literal[
     "fp32", "bf16", "fp16", "fp8", "int8", "int4-awq", "int4-gptq", "int4-mlx", "int8-mlx", "nf4", "nvfp4", "mxfp4", "gguf-f16",
     "gguf-q8_0", "gguf-q6_k", "gguf-q5_k_m", "gguf-q4_k_m", "gguf-q4_k_s", "gguf-q4_0", "gguf-q3_k_m", "gguf-q2_k",
@@ -39,9 +37,7 @@ class ConstraintsSpec(Wire):
     vendors: SlugList = []
     accelerators: SlugList = []
     exclude_accelerators: SlugList = []
-    pricing_models: Annotated[list[PricingName], Field(max_length=8)] = Field(
-        [], description="Default: all but spot and capacity_block."
-    )
+    pricing_models: Annotated[list[PricingName], Field(max_length=8)] = Field([], description="Default: all but spot and capacity_block.")
     weight_formats: Annotated[list[WeightFormatName], Field(max_length=30)] = Field(
         [], description="Default: 16 and 8 bits and the published format; 4 bits too for personal use."
     )

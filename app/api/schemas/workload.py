@@ -42,9 +42,7 @@ def _length_kind(value: Any) -> str:
     return "distribution" if isinstance(value, dict | LengthDistribution) else "number"
 
 
-LengthSpec = Annotated[
-    Annotated[Tokens, Tag("number")] | Annotated[LengthDistribution, Tag("distribution")], Discriminator(_length_kind)
-]
+LengthSpec = Annotated[Annotated[Tokens, Tag("number")] | Annotated[LengthDistribution, Tag("distribution")], Discriminator(_length_kind)]
 
 
 def to_lengths(spec: float | LengthDistribution) -> Lengths:
@@ -70,7 +68,9 @@ class Traffic(Wire):
     offline: Literal[True] | None = None
     samples_per_s: Annotated[float, Field(gt=0, le=1e7)] | None = None
     average_requests_per_s: Annotated[float, Field(gt=0, le=1e6)] | None = None
-    burstiness: Annotated[float, Field(ge=0, le=20)] = Field(1.0, description="Coefficient of variation of inter-arrival times; 1 is Poisson.")
+    burstiness: Annotated[float, Field(ge=0, le=20)] = Field(
+        1.0, description="Coefficient of variation of inter-arrival times; 1 is Poisson."
+    )
     input_tokens: LengthSpec = 512.0
     output_tokens: LengthSpec = 256.0
     cached_prefix_fraction: Annotated[float, Field(ge=0, le=0.99)] = 0.0
@@ -119,7 +119,7 @@ class SizedModel(Wire):
 def _model_kind(value: Any) -> str:
     if isinstance(value, dict):
         return "config" if "huggingface_config" in value else "size"
-    return {ConfigModel: "config", SizedModel: "size"}.get(type(value), "name")
+    return "config" if isinstance(value, ConfigModel) else "size" if isinstance(value, SizedModel) else "name"
 
 
 ModelReference = Annotated[
@@ -189,7 +189,12 @@ class InferenceSpec(Wire):
         else:
             ttft = tpot = e2e = None
         percentile = spec.percentile if spec is not None else 95.0
-        return Slo(*(None if v is None else v / 1e3 for v in (ttft, tpot, e2e)), percentile=percentile)
+        return Slo(
+            ttft_s=None if ttft is None else ttft / 1e3,
+            tpot_s=None if tpot is None else tpot / 1e3,
+            e2e_s=None if e2e is None else e2e / 1e3,
+            percentile=percentile,
+        )
 
 
 def _load(t: Traffic, assumed: Assumptions) -> tuple[Load, float, float]:
@@ -264,7 +269,9 @@ class _RunSpec(Wire):
         if samples and method is not Method.FULL:
             raise Unanswerable("Adapters (lora, qlora) are sized for models that work on tokens; method full is accepted here.")
         if not samples and model.max_context_tokens and self.sequence_length > 16 * model.max_context_tokens:
-            raise Unanswerable(f"sequence_length {self.sequence_length:,} is far beyond {model.name}'s {model.max_context_tokens:,} tokens.")
+            raise Unanswerable(
+                f"sequence_length {self.sequence_length:,} is far beyond {model.name}'s {model.max_context_tokens:,} tokens."
+            )
         deadline = default_deadline_s
         if self.deadline_days is not None:
             deadline = self.deadline_days * 86400
