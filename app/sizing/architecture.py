@@ -528,6 +528,7 @@ def _recurrent(tally: _Tally, reader: _Reader, *, h: int, mixers: list[str]) -> 
         count = mixers.count(kind)
         if not count:
             continue
+        gates = 0  # narrow projections that quantisers leave in 16 bit
         if kind == "mamba1":
             u = h * reader.integer("mamba_expand", 2)
             state, k = reader.integer("mamba_d_state", 16), reader.integer("mamba_d_conv", 4)
@@ -548,10 +549,12 @@ def _recurrent(tally: _Tally, reader: _Reader, *, h: int, mixers: list[str]) -> 
             vh, vd = reader.integer("linear_num_value_heads"), reader.integer("linear_value_head_dim")
             k, kq, vq = reader.integer("linear_conv_kernel_dim", 4), kh * kd, vh * vd
             conv = 2 * kq + vq
-            projections = h * (2 * kq + 2 * vq) + 2 * h * vh + vq * h
+            projections, gates = h * (2 * kq + 2 * vq) + vq * h, 2 * h * vh
             small = conv * k + 2 * vh + vd
             state_bytes, flops = 2 * conv * k + 4 * vh * kd * vd, 2 * conv * k + 8 * vh * kd * vd
         tally.weights("recurrent", projections, layers=count)
+        tally.recurrent += gates * count
+        tally.matmul += gates * count
         tally.other += small * count
         tally.state_bytes += state_bytes * count
         tally.recurrent_flops += flops * count

@@ -81,7 +81,7 @@ def step_terms(model: ModelArchitecture, plans: Plans, rates: LinkRates, *, cont
     fixed = np.where(tp > 1, 2 * layers * rates.latency_s[plans.c.m.link], 0.0)
     slope = np.where(tp > 1, 2 * layers * 2 * (tp - 1) / tp * one_hidden / link_bytes, 0.0)
     hops = plans.pipeline_parallel - 1
-    across = plans.nodes_per_replica > 1
+    across = (plans.nodes_per_replica > 1) & (plans.accelerators_per_replica > plans.c.m.domain)
     network = np.where(np.isnan(plans.c.m.network_bytes_per_s), 1e9, plans.c.m.network_bytes_per_s)
     hop_bytes = np.where(across, network * rates.network_fraction, np.minimum(link_bytes, 1e15))
     fixed = fixed + hops * np.where(across, rates.network_latency_s, rates.latency_s[plans.c.m.link])

@@ -15,7 +15,6 @@ from app.sizing.training import (
     CHECKPOINTING,
     Run,
     TrainingPlans,
-    checkpoint_interval_s,
     flops_per_unit,
     scaling_efficiency,
 )
@@ -123,7 +122,7 @@ def training_performance(
         days=one(run.wall_s) / 86400,
         accelerator_hours=one(run.wall_s) / 3600 * devices,
         checkpoint_bytes=size,
-        required_storage_bytes_per_s=size / (WRITE_WINDOW * checkpoint_interval_s(workload)),
+        required_storage_bytes_per_s=size / (WRITE_WINDOW * one(run.checkpoint_interval_s)),
         required_ingest_bytes_per_s=ingest,
         expected_interruptions=one(run.interruptions),
     )
@@ -207,11 +206,12 @@ def training_trace(
              {"units_per_s": rate, "flops_per_unit": flops_per_unit(workload), "accelerators": one(run.devices),
               "peak_flops_per_s": one(plans.peak_flops_per_s)}, performance.mfu or 0.0, "1", "Chowdhery et al. 2022 (arXiv:2204.02311)"),
         Step("wall_s",
-             "units / units_per_s * (1 + experiment_overhead) * (1 + checkpoint_stall) * (1 + interruptions_per_s * lost_s)",
+             "units / units_per_s * (1 + experiment_overhead) * (1 + checkpoint_stall_s / checkpoint_interval_s)"
+             " * (1 + interruptions_per_s * (restart_s + checkpoint_interval_s / 2))",
              {"units": workload.units, "units_per_s": rate, "experiment_overhead": workload.experiment_overhead,
-              "checkpoint_stall": assumed.checkpoint_stall_fraction,
+              "checkpoint_stall_s": assumed.checkpoint_stall_s, "checkpoint_interval_s": one(run.checkpoint_interval_s),
               "interruptions_per_s": assumed.interruptions_per_accelerator_day * one(run.devices) / 86400,
-              "lost_s": assumed.restart_minutes * 60 + checkpoint_interval_s(workload) / 2},
+              "restart_s": assumed.restart_minutes * 60},
              one(run.wall_s), "s", "steps, experiments and lost time"),
         Step("accelerator_hours", "wall_s / 3600 * accelerators", {"wall_s": one(run.wall_s), "accelerators": one(run.devices)},
              performance.accelerator_hours or 0.0, "h", "definition"),

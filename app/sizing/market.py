@@ -73,6 +73,7 @@ class AcceleratorColumns(Columns):
     price_low_usd: Column
     price_high_usd: Column
     has_bf16: Mask
+    training_class: Mask  # built into clusters; the others train within one machine
     desktop: Mask  # consumer, workstation and edge parts, which live in a desktop host
 
 
@@ -171,7 +172,8 @@ def link_of(accelerator: Accelerator, *, count: float, topology: str) -> tuple[L
     machine; anything not known to be linked talks over PCIe.
     """
     scale_up = accelerator.scaleup_link not in ("none", "Thunderbolt") and accelerator.scaleup_bytes_per_s > 0
-    beyond = "domain" in topology or "part of" in topology or "torus" in topology
+    by_the_chip = accelerator.form_factor == "pod_chip" and not topology  # sold singly, wired as a slice
+    beyond = by_the_chip or "domain" in topology or "part of" in topology or "torus" in topology
     if count <= 1 and not beyond:
         return Link.NONE, 0.0, 1.0
     bridged = "bridge" in accelerator.scaleup_link
@@ -247,6 +249,7 @@ class Market:
             price_low_usd=column([a.list_price_usd_low for a in self.accelerators]),
             price_high_usd=column([a.list_price_usd_high for a in self.accelerators]),
             has_bf16=np.array(["bf16" in a.flops_per_s for a in self.accelerators]),
+            training_class=np.array([a.training_class for a in self.accelerators]),
             desktop=np.array([a.segment != "datacenter" for a in self.accelerators]),
         )
 

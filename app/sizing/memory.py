@@ -13,6 +13,9 @@ from app.sizing.model import ModelArchitecture
 from app.sizing.plan import SMALL_ENGINES, Plans
 from app.sizing.units import GIB
 
+# From this size on engines default to larger steps and more sequences (vLLM's threshold).
+LARGE_DEVICE_BYTES = 70 * GIB
+
 
 @dataclass(frozen=True, slots=True)
 class ServingMemory(Columns):
@@ -121,10 +124,12 @@ def serving_memory(
     """Memory of every plan: weights, workspace and overhead first, the cache gets the rest."""
     small = small_engine(plans, market)
     tp = plans.tensor_parallel
-    sequences = np.where(small, assumed.max_sequences_small_engine, assumed.max_sequences)
+    large = plans.c.m.memory_bytes >= LARGE_DEVICE_BYTES
+    sequences = np.where(large, assumed.max_sequences, assumed.max_sequences_small_device)
+    sequences = np.where(small, assumed.max_sequences_small_engine, sequences)
     if max_batch is not None:
         sequences = max_batch
-    chunk = np.where(small, np.minimum(assumed.max_batched_tokens, 2048.0), assumed.max_batched_tokens)
+    chunk = np.where(large & ~small, assumed.max_batched_tokens, assumed.max_batched_tokens_small_device)
     if max_batched_tokens is not None:
         chunk = max_batched_tokens
     share = memory_fraction(plans, market, assumed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,12 +25,10 @@ from app.sizing.workload import (
     Load,
     Method,
     Objective,
+    Question,
     Redundancy,
     TrainingWorkload,
 )
-
-if TYPE_CHECKING:
-    from app.sizing.recommend import Question
 
 SERVING_ASSUMPTIONS = (
     "runtime_overhead_gib",

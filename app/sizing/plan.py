@@ -94,8 +94,8 @@ class Rejections:
             )  # fmt: skip
 
     def nearest(self) -> list[Rejection]:
-        """All rejections, nearest miss first, stable by name."""
-        return sorted(self.by_accelerator.values(), key=lambda r: (r.miss, r.accelerator))
+        """All rejections, nearest miss first, stable by name; types the caller left out come last."""
+        return sorted(self.by_accelerator.values(), key=lambda r: (r.code == "excluded", r.miss, r.accelerator))
 
 
 def _show(value: float) -> str:
@@ -453,8 +453,8 @@ def _legal(
     count, domain = m.count[:, None], m.domain[:, None]
     nodes = np.ceil(size / count)
     inside = size <= count
-    spans = (np.mod(size, count) == 0) & (nodes <= max_nodes) & ~np.isnan(m.network_bytes_per_s)[:, None]
-    spans &= (pp[None, :] >= nodes) | (domain >= size)
+    networked = ~np.isnan(m.network_bytes_per_s)[:, None] & (pp[None, :] >= nodes)
+    spans = (np.mod(size, count) == 0) & (nodes <= max_nodes) & (networked | (domain >= size))
     pcie = (m.link == LINKS.index(Link.PCIE))[:, None]
     wired = (tp[None, :] == 1) | (tp[None, :] <= domain) | (pcie & (tp[None, :] <= count))
     legal = (inside | spans) & wired

