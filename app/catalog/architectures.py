@@ -28,6 +28,7 @@ DENOISING = {
     "unet2d_condition": (30.0, 2.0), "sd3": (28.0, 2.0), "flux": (28.0, 1.0), "flux2": (28.0, 1.0),
     "qwen_image": (50.0, 2.0), "z_image": (8.0, 1.0), "wan": (50.0, 2.0), "hunyuan_video": (50.0, 1.0),
 }  # fmt: skip
+LARGEST_LIVE_BYTES = 8e9  # a video denoiser keeps ten tensors of 75 600 tokens x 5120 alive, not all its layers
 VAE_DECODE_FLOPS_AT_1024 = 10.47e12
 IMAGE_TOKENS_AT_1024 = 4096.0
 WHISPER_SOURCE_TOKENS = 1500.0
@@ -166,7 +167,7 @@ def _sample_model(entry: Mapping[str, Any]) -> ModelArchitecture:
         text = 2.0 * max(parts_elsewhere, 0) * 77
         work = SampleWork(
             flops=flops * guidance, passes=steps, extra_flops=VAE_DECODE_FLOPS_AT_1024 * (resolution / 1024) ** 2 + text,
-            activation_bytes=2 * flops / FLOPS_PER_ACTIVATION["diffusion"], layers=_first(config, "num_layers", default=70), unit="picture",
+            activation_bytes=min(2 * flops / FLOPS_PER_ACTIVATION["diffusion"], LARGEST_LIVE_BYTES), layers=_first(config, "num_layers", default=70), unit="picture",
         )  # fmt: skip
         assumed.append(f"{steps:g} denoising steps{' with guidance' if guidance > 1 else ''} at {resolution:g} pixels make a sample")
         if not measured:

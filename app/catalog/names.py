@@ -6,11 +6,12 @@ import difflib
 import re
 from collections.abc import Iterable
 
-_PUNCTUATION = re.compile(r"[^a-z0-9.]+")
+_PUNCTUATION = re.compile(r"[^a-z0-9.:]+")
 
 
 def folded(name: str) -> str:
-    """Lower case, every run of punctuation one hyphen; the organisation's slash counts as punctuation.
+    """Lower case, every run of punctuation one hyphen, the organisation's slash included; the colon of a
+    tag stays, because llama3:8b and llama3-8b are different models.
 
     Check: "Meta-Llama/Llama_3.1 8B" and "meta-llama-llama-3.1-8b" fold alike.
     """

@@ -337,6 +337,10 @@ def build_plans(
         "No engine in the catalogue is known to run this workload on {name} in the formats allowed.",
     )  # fmt: skip
     pair_machine, pair_stack = _sixteen_bit_once(market, found, stacks, pair_machine, pair_stack, bool(constraints.weight_formats or fixed))
+    rejections.reject(
+        np.setdiff1d(found.m.accelerator, found.m.accelerator[pair_machine]), "format_unsupported",
+        "{name} has no rate for the formats that its engines run.",
+    )  # fmt: skip
     linear, bit16 = _rates(market, found.m.accelerator[pair_machine], stacks.take(pair_stack))
     speed = market.columns.bytes_per_s[found.m.accelerator[pair_machine]]
     known = ~(np.isnan(linear) | np.isnan(bit16) | np.isnan(speed) | np.isnan(found.m.memory_bytes[pair_machine]))
@@ -391,13 +395,12 @@ def _asked_formats(model: ModelArchitecture, constraints: Constraints, fixed: De
 
 
 def _sixteen_bit_once(market: Market, found: Candidates, stacks: Stacks, machine: Codes, stack: Codes, asked: bool) -> tuple[Codes, Codes]:
-    """Drop FP16 rows where BF16 runs as well, unless formats were asked for by name; BF16 needs the hardware."""
+    """BF16 rows need the hardware; FP16 rows fall out where BF16 runs as well, unless formats were asked for."""
     bf16 = stacks.weight_format[stack] == market.format_index["bf16"]
     fp16 = stacks.weight_format[stack] == market.format_index["fp16"]
-    has = market.columns.has_bf16[found.m.accelerator[machine]]
-    keep = ~bf16 | has
+    keep = ~bf16 | market.columns.has_bf16[found.m.accelerator[machine]]
     if not asked:
-        keep &= ~fp16 | ~has
+        keep &= ~(fp16 & np.isin(machine, machine[bf16 & keep]))
     return machine[keep], stack[keep]
 
 

@@ -1,0 +1,208 @@
+"""The worked bodies through the real application, and what an answer promises."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from app.api.schemas.answers import EstimateShown, RecommendResponse
+from app.config import Settings
+from app.main import create_app
+from tests.examples import BODIES, body, body_names
+
+
+def recommend(client: TestClient, name: str, **changes: Any) -> dict[str, Any]:
+    response = client.post("/recommend", json={**body(name), **changes})
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+@pytest.mark.parametrize("name", body_names("recommend"))
+def test_every_worked_request_is_answered(client: TestClient, name: str) -> None:
+    response = client.post("/recommend", json=body(name))
+    assert response.status_code == 200
+    assert len(response.content) < 30_000
+    answer = RecommendResponse.model_validate(response.json())
+    assert answer.considered.feasible_accelerators + sum(answer.rejected_by_code.values()) == 171
+    if name == "recommend-inference-infeasible":
+        return
+    assert answer.recommendations
+    assert [r.rank for r in answer.recommendations] == list(range(1, len(answer.recommendations) + 1))
+    for r in answer.recommendations:
+        assert r.fits
+        assert r.memory is not None
+        parts = r.memory.per_accelerator_gib
+        whole = parts.weights + parts.kv_cache + parts.activations + parts.overhead + parts.gradients + parts.optimizer
+        assert whole == pytest.approx(parts.total, abs=1e-3)
+        assert parts.total <= parts.usable * 1.0001
+        assert len(r.explanation) >= 3
+        assert r.cost is not None
+        assert r.cost.price is not None
+        assert r.performance is not None
+        assert r.performance.interval.low < r.performance.interval.high
+
+
+@pytest.mark.parametrize("name", body_names("estimate"))
+def test_every_worked_estimate_is_answered(client: TestClient, name: str) -> None:
+    response = client.post("/estimate", json=body(name))
+    assert response.status_code == 200
+    estimate = EstimateShown.model_validate(response.json())
+    assert estimate.fits
+    asked = body(name)["deployment"]
+    for key in ("tensor_parallel", "zero_stage", "micro_batch_sequences", "engine", "framework", "weight_format"):
+        if key in asked:
+            assert getattr(estimate.deployment, key) == asked[key]
+
+
+def test_the_infeasible_request_says_what_would_have_to_give(client: TestClient) -> None:
+    answer = recommend(client, "recommend-inference-infeasible")
+    assert answer["recommendations"] == []
+    nearest = answer["rejected"][0]
+    assert nearest["accelerator"] == "nvidia-l4"
+    assert nearest["code"] == "out_of_memory"
+    assert nearest["needed"] > nearest["available"] > 0
+    assert nearest["unit"] == "gib"
+    changes = {c["change"]: c["effect"] for c in answer["sensitivity"]}
+    assert "lift max_accelerators (8)" in changes
+    assert any("USD per hour" in effect for effect in changes.values())
+    assert "Nearest miss" in answer["summary"]
+
+
+@pytest.mark.parametrize("name", [n for n in body_names("recommend") if "infeasible" not in n])
+def test_a_recommended_deployment_posted_back_gives_the_same_numbers(client: TestClient, name: str) -> None:
+    answer = recommend(client, name)
+    for ranked in answer["recommendations"]:
+        again = client.post("/estimate", json={"workload": body(name)["workload"], "deployment": ranked["deployment"]}).json()
+        for part in ("deployment", "fits", "memory", "performance", "bottleneck", "cost"):
+            assert again[part] == ranked[part], part
+
+
+def test_constraints_are_kept(client: TestClient) -> None:
+    answer = recommend(client, "recommend-inference-eu-on-demand-only")
+    for r in answer["recommendations"]:
+        offer = r["deployment"]["offer"]
+        assert offer["pricing_model"] == "on_demand"
+        assert offer["region"].startswith(("eu-", "europe-")) or offer["region"] in ("westeurope", "northeurope", "francecentral", "germanywestcentral", "swedencentral")  # fmt: skip
+    desktop = recommend(client, "recommend-inference-personal-70b-desktop")
+    for r in desktop["recommendations"]:
+        assert r["deployment"]["offer"]["pricing_model"] == "owned"
+        assert r["cost"]["purchase_usd"] <= 12000
+
+
+def test_redundancy_over_two_zones_doubles_the_replicas(client: TestClient) -> None:
+    for r in recommend(client, "recommend-inference-eu-on-demand-only")["recommendations"]:
+        assert r["deployment"]["spare_replicas"] == r["deployment"]["replicas"]
+
+
+def test_the_answer_is_stored_and_read_back_byte_for_byte(client: TestClient) -> None:
+    first = client.post("/recommend", json=body("recommend-inference-chat-70b"))
+    second = client.post("/recommend", json=body("recommend-inference-chat-70b"))
+    assert first.content == second.content
+    stored = client.get(f"/recommendations/{first.json()['id']}")
+    assert stored.content == first.content
+    assert "GMT" in stored.headers["last-modified"]
+
+
+def test_key_order_and_defaults_do_not_change_the_answer(client: TestClient) -> None:
+    plain = body("recommend-inference-embeddings")
+    spelled = {"trace": False, "limit": 5, "objective": "cost", **plain}
+    spelled["workload"] = dict(reversed(list(plain["workload"].items())))
+    assert client.post("/recommend", json=plain).content == client.post("/recommend", json=spelled).content
+
+
+def test_an_unknown_recommendation_is_a_problem(client: TestClient) -> None:
+    response = client.get("/recommendations/rec_" + "0" * 28)
+    assert response.status_code == 404
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.json()["type"] == "/problems/unknown-recommendation"
+
+
+SCRIPT = """
+import hashlib, json, sys
+from starlette.testclient import TestClient
+from app.config import Settings
+from app.main import create_app
+with TestClient(create_app(Settings(database_url=sys.argv[1]))) as client:
+    for path in sys.argv[2:]:
+        print(hashlib.sha256(client.post("/recommend", content=open(path, "rb").read(), headers={"content-type": "application/json"}).content).hexdigest())
+"""
+
+
+def test_two_processes_and_both_databases_give_the_same_bytes(sqlite_url: str, postgres_url: str) -> None:
+    paths = [str(BODIES / f"{name}.json") for name in body_names("recommend")]
+    found = []
+    for url, seed in ((sqlite_url, "1"), (postgres_url, "2")):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(__file__).parents[2])}
+        done = subprocess.run([sys.executable, "-c", SCRIPT, url, *paths], env=environment, capture_output=True, text=True, check=True)
+        found.append(done.stdout.split())
+    assert len(found[0]) == len(paths)
+    assert found[0] == found[1]
+
+
+def test_a_database_that_cannot_be_written_still_answers(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sqlalchemy.exc import OperationalError  # noqa: PLC0415
+
+    from app.api.routes import recommendations  # noqa: PLC0415
+
+    def full(*_: object, **__: object) -> bytes:
+        raise OperationalError("INSERT", {}, Exception("database or disk is full"))
+
+    monkeypatch.setattr(recommendations, "store", full)
+    with TestClient(create_app(Settings(database_url=sqlite_url))) as client:
+        response = client.post("/recommend", json={**body("recommend-inference-chat-70b"), "limit": 7})
+    assert response.status_code == 200
+    assert response.headers["headroom-stored"] == "false"
+    assert RecommendResponse.model_validate(response.json()).recommendations
+
+
+def test_a_size_alone_is_enough_and_the_answer_says_what_was_assumed(client: TestClient) -> None:
+    request = body("recommend-inference-8b-small-team")
+    request["workload"]["model"] = {"parameters_billion": 13}
+    answer = client.post("/recommend", json=request).json()
+    assert any(a["name"] == "model_shape" for a in answer["assumptions"])
+    assert any(w["code"] == "model_shape_assumed" for w in answer["warnings"])
+    request["workload"]["model"] = {"parameters_billion": 0.03, "gflops_per_sample": 8.2}
+    request["workload"]["traffic"] = {"samples_per_s": 100}
+    request["workload"]["slo"] = {"e2e_ms": 50}
+    assert client.post("/recommend", json=request).json()["recommendations"]
+
+
+def test_users_become_requests_by_the_busy_hour_rule(client: TestClient) -> None:
+    answer = recommend(client, "recommend-inference-8b-small-team")
+    peak = next(a for a in answer["assumptions"] if a["name"] == "peak_requests_per_s")
+    assert peak["value"] == pytest.approx(40 * 12 / 3600 * 3)
+
+
+def test_assumptions_can_be_replaced_and_are_echoed(client: TestClient) -> None:
+    answer = recommend(client, "recommend-inference-chat-70b", assumptions={"load_power_fraction": 0.5})
+    assert next(a for a in answer["assumptions"] if a["name"] == "load_power_fraction")["value"] == 0.5
+
+
+def test_the_default_answer_has_no_trace_and_an_asked_one_has(client: TestClient) -> None:
+    assert "trace" not in recommend(client, "recommend-training-7b-1t-tokens")["recommendations"][0]
+    assert recommend(client, "recommend-training-7b-1t-tokens", trace=True)["recommendations"][0]["trace"]
+
+
+def test_what_was_never_made_to_run_together_does_not_fit(client: TestClient) -> None:
+    request = body("estimate-llama-70b-8xh100")
+    request["deployment"] = {"accelerator": "google-tpu-v5e", "engine": "tensorrt-llm"}
+    answer = client.post("/estimate", json=request).json()
+    assert answer["fits"] is False
+    assert "never made to run" in answer["explanation"][0]["text"]
+    assert json.dumps(answer)
+
+
+def test_ambiguous_deployments_are_refused_with_a_reason(client: TestClient) -> None:
+    request = body("estimate-7b-64xa100")
+    request["deployment"] = {"accelerator": "nvidia-a100-sxm4-80gb", "total_accelerators": 63}
+    response = client.post("/estimate", json=request)
+    assert response.status_code == 422
+    assert "data_parallel" in response.json()["detail"]

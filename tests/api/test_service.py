@@ -1,0 +1,152 @@
+"""Catalogue, documentation, page and health."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import settings
+from starlette.testclient import TestClient
+
+from app.api.schemas import catalog as wire
+from app.config import Settings
+from app.main import create_app
+from tests.examples import body
+
+LISTS: dict[str, Any] = {
+    "accelerators": (171, wire.AcceleratorList), "systems": (370, wire.SystemList), "offers": (3443, wire.OfferList),
+    "models": (555, wire.ModelList), "engines": (212, wire.EngineList), "prices": (886, wire.PriceList),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_pages_cover_a_list_once(client: TestClient, name: str) -> None:
+    size, model = LISTS[name]
+    seen, cursor, pages = [], None, 0
+    while True:
+        response = client.get(f"/catalog/{name}", params={"limit": 300, **({"cursor": cursor} if cursor else {})})
+        assert response.status_code == 200
+        page = response.json()
+        model.model_validate(page)
+        seen += [str(item) for item in page["items"]]
+        cursor, pages = page["next_cursor"], pages + 1
+        if cursor is None:
+            break
+    assert len(seen) == size
+    assert len(set(seen)) == size
+    assert pages == -(-size // 300)
+
+
+def test_filters_cut_and_unknown_ones_are_refused(client: TestClient) -> None:
+    items = client.get("/catalog/accelerators", params={"vendor": "Apple"}).json()["items"]
+    assert len(items) == 26
+    offers = client.get("/catalog/offers", params={"accelerator": "nvidia-l4", "pricing_model": "spot", "provider": "gcp"}).json()["items"]
+    assert offers
+    assert all(o["provider"] == "gcp" and o["pricing_model"] == "spot" for o in offers)
+    assert any(m["id"] == "Qwen/Qwen2.5-32B-Instruct" for m in client.get("/catalog/models", params={"q": "Qwen2.5 32B"}).json()["items"])
+    assert client.get("/catalog/offers", params={"colour": "red"}).status_code == 422
+    assert client.get("/catalog/offers", params={"limit": "nan"}).status_code == 422
+    assert client.get("/catalog/offers", params={"cursor": "!!"}).status_code in (400, 422)
+    assert client.get("/catalog/offers", params={"cursor": "YWJj"}).status_code == 400
+
+
+def test_an_unchanged_page_is_not_sent_twice(client: TestClient) -> None:
+    first = client.get("/catalog/systems", params={"limit": 5})
+    again = client.get("/catalog/systems", params={"limit": 5}, headers={"If-None-Match": first.headers["etag"]})
+    assert again.status_code == 304
+    assert again.content == b""
+    other = client.get("/catalog/systems", params={"limit": 6}, headers={"If-None-Match": first.headers["etag"]})
+    assert other.status_code == 200
+
+
+def test_rows_carry_friendly_units(client: TestClient) -> None:
+    h100 = next(
+        a for a in client.get("/catalog/accelerators", params={"vendor": "NVIDIA"}).json()["items"] if a["slug"] == "nvidia-h100-sxm5-80gb"
+    )
+    assert h100["memory_gib"] == pytest.approx(79.647, abs=1e-3)
+    assert h100["tflops"]["bf16"] == 989.4
+    assert h100["memory_gb_per_s"] == 3350
+
+
+def test_inspection_counts_a_model(client: TestClient) -> None:
+    counted = client.post("/catalog/models/inspect", json={"model": "llama-3.1-8b"}).json()
+    wire.InspectResponse.model_validate(counted)
+    assert counted["parameters"] == 8_030_261_248
+    assert counted["kv_cache_bytes_per_token"] == 131_072
+    assert sum(counted["parts"].values()) == counted["parameters"]
+    image = client.post("/catalog/models/inspect", json={"model": "resnet50"}).json()
+    assert image["flops_per_sample"] == pytest.approx(8.178e9, rel=1e-3)
+
+
+def test_health(client: TestClient, tmp_path: Path) -> None:
+    assert client.get("/livez").json() == {"status": "ok"}
+    assert client.get("/readyz").json()["status"] == "ready"
+    with TestClient(create_app(Settings(database_url=f"sqlite:///{tmp_path}/none.sqlite3")), raise_server_exceptions=False) as empty:
+        assert empty.get("/livez").status_code == 200
+        response = empty.get("/readyz")
+        assert response.status_code == 503
+        assert response.headers["content-type"] == "application/problem+json"
+        assert response.headers["retry-after"]
+        assert empty.post("/recommend", json=body("recommend-inference-chat-70b")).status_code == 503
+
+
+def test_docs_and_page_ask_no_other_host(client: TestClient) -> None:
+    for path in ("/", "/docs"):
+        response = client.get(path)
+        assert response.status_code == 200
+        assert "default-src 'none'" in response.headers["content-security-policy"]
+        for link in re.findall(r'(?:src|href)="([^"]+)"', response.text):
+            assert link.startswith(("/", "data:")), link
+            if link.startswith("/static"):
+                assert client.get(link).status_code == 200
+    for name in ("docs.js", "page.js", "page.css"):
+        text = resources.files("app.api").joinpath("static", name).read_text()
+        assert "http://" not in text
+        assert "https://" not in text
+
+
+def test_the_openapi_document_is_complete(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    operations = [o for path in document["paths"].values() for o in path.values()]
+    identities = [o["operationId"] for o in operations]
+    assert len(identities) == len(set(identities))
+    assert {"recommend", "estimate", "getRecommendation", "listOffers", "inspectModel", "livez", "readyz"} <= set(identities)
+    for reference in re.findall(r'"#/components/schemas/([^"]+)"', client.get("/openapi.json").text):
+        assert reference in document["components"]["schemas"], reference
+    for name in ("RecommendRequest", "EstimateRequest"):
+        examples = document["components"]["schemas"][name]["examples"]
+        path = "/recommend" if name == "RecommendRequest" else "/estimate"
+        assert all(client.post(path, json=e).status_code == 200 for e in examples)
+
+
+def test_schemathesis_finds_nothing(sqlite_url: str) -> None:
+    app = create_app(Settings(database_url=sqlite_url))
+    schema = schemathesis.openapi.from_asgi("/openapi.json", app)
+
+    @schema.parametrize()
+    @settings(max_examples=12, deadline=None)
+    def conforms(case: schemathesis.Case) -> None:
+        case.call_and_validate()
+
+    for result in schema.get_all_operations():
+        operation = result.ok()
+        strategy = operation.as_strategy()
+
+        @settings(max_examples=12, deadline=None, database=None)
+        @_given(strategy)
+        def run(case: schemathesis.Case) -> None:
+            response = case.call()
+            assert response.status_code < 500, case.as_curl_command()
+            case.validate_response(response)
+
+        run()
+
+
+def _given(strategy: Any) -> Any:
+    from hypothesis import given  # noqa: PLC0415
+
+    return given(case=strategy)

@@ -1,0 +1,169 @@
+"""The curated data themselves: ranges, references, dense rates, units, dates."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from app.catalog.names import folded
+from app.catalog.seed import (
+    accelerator_values,
+    coefficient_values,
+    model_entries,
+    offer_values,
+    price_values,
+    rows_of,
+    support_values,
+    system_values,
+)
+from app.sizing.hardware import PricingModel
+from app.sizing.precision import KV_FORMATS, WEIGHT_FORMATS
+from app.sizing.units import GIB, TERA
+
+ACCELERATORS = {r["slug"]: r for r in map(accelerator_values, rows_of("accelerators.csv"))}
+SYSTEMS = {r["slug"]: r for r in map(system_values, rows_of("systems.csv"))}
+OFFERS = [offer_values(r) for r in rows_of("offers.csv")]
+PRICES = [price_values(r) for r in rows_of("price_history.csv")]
+SUPPORT = [support_values(r) for r in rows_of("engine_support.csv")]
+COEFFICIENTS = [coefficient_values(r) for r in rows_of("coefficients.csv")]
+MODELS = model_entries()
+DAY = re.compile(r"20\d\d-\d\d-\d\d")
+
+
+def test_the_catalogue_has_its_size() -> None:
+    assert len(ACCELERATORS) == 171
+    assert len({a["vendor"] for a in ACCELERATORS.values()}) == 15
+    assert len(SYSTEMS) == 370
+    assert len(OFFERS) == 3443
+    assert len(PRICES) == 886
+    assert sum(s["phase"] != "sample_inference" for s in SUPPORT) == 186
+    assert len(MODELS) == 555
+
+
+@pytest.mark.parametrize("rows", [list(ACCELERATORS.values()), list(SYSTEMS.values()), OFFERS, SUPPORT, COEFFICIENTS], ids=["accelerators", "systems", "offers", "support", "coefficients"])  # fmt: skip
+def test_every_row_has_a_source_and_a_date(rows: list[dict[str, object]]) -> None:
+    for row in rows:
+        assert row["source"]
+        assert DAY.fullmatch(str(row["as_of"]))
+
+
+def test_every_price_and_model_has_a_source_and_a_date() -> None:
+    for price in PRICES:
+        assert price["source"]
+        assert DAY.fullmatch(str(price["observed_on"]))
+    for model in MODELS:
+        assert model["source_ref"]
+        assert DAY.fullmatch(model["as_of"])
+
+
+def test_slugs_and_names_are_unique() -> None:
+    assert len(ACCELERATORS) == sum(1 for _ in rows_of("accelerators.csv"))
+    assert len(SYSTEMS) == sum(1 for _ in rows_of("systems.csv"))
+    assert all(re.fullmatch(r"[a-z0-9][a-z0-9.-]*", s) for s in (*ACCELERATORS, *SYSTEMS))
+    keys = Counter(
+        (o["provider"], o["region"], o["instance_type"], o["accelerator"], o["accelerator_count"], o["pricing_model"]) for o in OFFERS
+    )
+    assert max(keys.values()) == 1
+    assert max(Counter((s["engine"], s["accelerator_family"], s["phase"]) for s in SUPPORT).values()) == 1
+    assert max(Counter(m["hf_id"] for m in MODELS).values()) == 1
+
+
+def test_references_hold() -> None:
+    assert {s["accelerator"] for s in SYSTEMS.values()} <= set(ACCELERATORS)
+    assert {o["accelerator"] for o in OFFERS} <= set(ACCELERATORS)
+    assert {p["accelerator"] for p in PRICES} <= set(ACCELERATORS)
+    assert {o["system"] for o in OFFERS} - {None} <= set(SYSTEMS)
+    families = {a["family"] for a in ACCELERATORS.values()}
+    assert {s["accelerator_family"] for s in SUPPORT} - families == {"qualcomm_adreno"}
+    for o in OFFERS:
+        if o["system"] is not None:
+            assert SYSTEMS[o["system"]]["accelerator"] == o["accelerator"]
+            assert o["accelerator_count"] == 0 or o["accelerator_count"] == pytest.approx(
+                SYSTEMS[o["system"]]["accelerator_count"], rel=1e-3
+            )
+
+
+def test_magnitudes_are_plausible() -> None:
+    for a in ACCELERATORS.values():
+        if a["memory_bytes"] is not None:
+            assert 0.2 * GIB <= a["memory_bytes"] <= 520 * GIB
+        if a["memory_bytes_per_s"] is not None and a["kind"] != "asic":
+            assert 50e9 <= a["memory_bytes_per_s"] <= 25e12
+        for rate in ("fp16", "bf16", "fp8", "int8", "fp4"):
+            value = a[f"{rate}_flops_per_s"]
+            assert value is None or 0.05 * TERA <= value <= 40_000 * TERA
+        assert a["power_w"] is None or 5 <= a["power_w"] <= 25_000
+        assert 2014 <= a["release_year"] <= 2027
+    for s in SYSTEMS.values():
+        assert 0 < s["accelerator_count"] <= 10_000
+        assert s["network_bytes_per_s"] is None or 1e7 <= s["network_bytes_per_s"] <= 5e13
+    for row in (*OFFERS, *PRICES):
+        assert 0.001 <= row["usd_per_hour"] <= 5000
+
+
+def test_rates_are_dense() -> None:
+    """FP8 is at most twice BF16 (2:4 sparsity would make it four times), Rubin and the TPU generations apart."""
+    for slug, a in ACCELERATORS.items():
+        bf16, fp8 = a["bf16_flops_per_s"], a["fp8_flops_per_s"]
+        if bf16 and fp8 and slug not in ("nvidia-rubin-vr200", "aws-trainium3", "tenstorrent-wormhole-n150", "tenstorrent-wormhole-n300"):
+            assert fp8 <= 2.05 * bf16, slug
+    for slug, tflops in {"nvidia-h100-sxm5-80gb": 989.4, "nvidia-a100-sxm4-80gb": 312, "nvidia-l40s": 362, "nvidia-b200-sxm-180gb": 2250, "amd-mi300x": 1307.4, "nvidia-rtx-4090": 165.2}.items():  # fmt: skip
+        assert ACCELERATORS[slug]["bf16_flops_per_s"] == pytest.approx(tflops * TERA)
+    assert ACCELERATORS["nvidia-a100-sxm4-80gb"]["fp8_flops_per_s"] is None
+
+
+def test_memory_is_what_the_device_reports() -> None:
+    for slug, mib in {"nvidia-h100-sxm5-80gb": 81559, "nvidia-h200-sxm-141gb": 144384, "nvidia-b200-sxm-180gb": 183359, "nvidia-l4": 22888, "nvidia-t4": 15360}.items():  # fmt: skip
+        assert ACCELERATORS[slug]["memory_bytes"] == mib * 2**20
+        assert ACCELERATORS[slug]["memory_is_reported"]
+    # Labels are read as GiB, never as 10^9 bytes, and never exceeded by a report.
+    for row in rows_of("accelerators.csv"):
+        if row["reported_memory_mib"]:
+            assert 0.9 <= float(row["reported_memory_mib"]) / 1024 / float(row["memory_gb"]) <= 1.03
+
+
+def test_network_rates_are_bytes() -> None:
+    # p5.48xlarge: 3200 Gbit/s
+    assert SYSTEMS["aws-p5-48xlarge"]["network_bytes_per_s"] == 400e9
+
+
+def test_formats_and_pricing_models_are_known() -> None:
+    for s in SUPPORT:
+        names = {f.split(":")[0] for f in s["weight_formats"].split("|") if f}
+        assert names <= {*WEIGHT_FORMATS, "mxfp8"}, s
+        assert {k for k in s["kv_formats"].split("|") if k} <= set(KV_FORMATS)
+    assert {o["pricing_model"] for o in OFFERS} <= {p.value for p in PricingModel}
+    assert {o["tier"] for o in OFFERS} == {"standard", "serverless", "marketplace", "incomplete", "quarantined"}
+
+
+def test_no_offered_price_is_far_below_all_others() -> None:
+    per: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for o in OFFERS:
+        if o["accelerator_count"] >= 1 and o["tier"] in ("standard", "serverless"):
+            per.setdefault((o["accelerator"], o["pricing_model"]), {}).setdefault(o["provider"], []).append(
+                o["usd_per_hour"] / o["accelerator_count"]
+            )
+    for key, providers in per.items():
+        medians = sorted(sorted(v)[len(v) // 2] for v in providers.values())
+        if len(medians) >= 3:
+            assert min(min(v) for v in providers.values()) >= medians[len(medians) // 2] / 6, key
+
+
+def test_coefficients_lie_in_their_ranges_and_below_physical_bounds() -> None:
+    for c in COEFFICIENTS:
+        assert c["low"] <= c["value"] <= c["high"]
+        if c["name"].endswith("_fraction"):
+            assert 0 < c["value"] <= 1
+        if c["unit"] == "s":
+            assert 0 < c["value"] < 0.1
+
+
+def test_every_alias_leads_to_one_model() -> None:
+    owners: dict[str, set[str]] = {}
+    for m in MODELS:
+        for alias in m["aliases"]:
+            owners.setdefault(folded(alias), set()).add(m["hf_id"])
+    ambiguous = {a: o for a, o in owners.items() if len(o) > 1}
+    assert len(ambiguous) <= 5, ambiguous

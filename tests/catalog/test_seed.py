@@ -1,0 +1,175 @@
+"""Seeding is idempotent and atomic, and both databases yield the same market."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import delete, select, update
+from sqlalchemy.orm import Session, sessionmaker
+
+from app.catalog import seed as seeding
+from app.catalog.queries import count, get_model, load_market, newest_version
+from app.catalog.snapshot import EmptyCatalog, SnapshotStore
+from app.catalog.tables import AcceleratorRow, CatalogVersionRow, ModelRow, OfferRow, SystemRow
+from app.db import Base, make_engine
+from app.errors import AmbiguousModel, UnknownModel
+from app.sizing.recommend import recommend
+from app.sizing.workload import Question
+from tests.examples import CHAT, PRETRAIN
+
+
+def test_a_second_seed_changes_nothing(sqlite_url: str) -> None:
+    engine = make_engine(sqlite_url)
+    with Session(engine) as session:
+        before = newest_version(session)
+        assert seeding.seed(session) is False
+        assert newest_version(session) == before
+        assert count(session, AcceleratorRow) == 171
+        assert count(session, SystemRow) == 370
+        assert count(session, ModelRow) == 555
+    engine.dispose()
+
+
+def test_a_changed_catalogue_is_replaced_whole(tmp_path: Path) -> None:
+    engine = make_engine(f"sqlite:///{tmp_path}/s.sqlite3")
+    Base.metadata.create_all(engine)
+    with Session(engine) as session:
+        seeding.seed(session)
+        session.execute(update(AcceleratorRow).where(AcceleratorRow.slug == "nvidia-l4").values(power_w=1.0))
+        session.execute(delete(OfferRow).where(OfferRow.provider == "aws"))
+        session.execute(update(CatalogVersionRow).values(digest="older"))
+        session.commit()
+        assert seeding.seed(session) is True
+        assert session.scalars(select(AcceleratorRow.power_w).where(AcceleratorRow.slug == "nvidia-l4")).one() == 72
+        assert count(session, OfferRow) == 3443
+    engine.dispose()
+
+
+def test_a_failing_seed_leaves_the_old_catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = make_engine(f"sqlite:///{tmp_path}/s.sqlite3")
+    Base.metadata.create_all(engine)
+    with Session(engine) as session:
+        seeding.seed(session)
+        session.execute(update(CatalogVersionRow).values(digest="older"))
+        session.commit()
+
+    def broken() -> list[dict[str, object]]:
+        raise RuntimeError("disk")
+
+    monkeypatch.setattr(seeding, "model_entries", broken)
+    with Session(engine) as session, pytest.raises(RuntimeError):
+        seeding.seed(session)
+    with Session(engine) as session:
+        assert count(session, AcceleratorRow) == 171
+        assert count(session, OfferRow) == 3443
+        version = newest_version(session)
+        assert version is not None
+        assert version[1] == "older"
+    engine.dispose()
+
+
+def test_sqlite_and_postgres_give_equal_answers(sqlite_url: str, postgres_url: str) -> None:
+    answers = []
+    for url in (sqlite_url, postgres_url):
+        engine = make_engine(url)
+        with Session(engine) as session:
+            version = newest_version(session)
+            assert version is not None
+            market = load_market(session, version[1], version[2])
+        engine.dispose()
+        answers.append((market.version, [recommend(Question(w, trace=True), market) for w in (CHAT, PRETRAIN)]))
+    assert answers[0] == answers[1]
+
+
+def test_an_empty_database_says_so(tmp_path: Path) -> None:
+    engine = make_engine(f"sqlite:///{tmp_path}/e.sqlite3")
+    Base.metadata.create_all(engine)
+    with pytest.raises(EmptyCatalog):
+        SnapshotStore(sessionmaker(engine), check_s=0).market()
+    engine.dispose()
+
+
+def test_a_lost_database_keeps_the_market_at_hand(tmp_path: Path) -> None:
+    path = tmp_path / "l.sqlite3"
+    engine = make_engine(f"sqlite:///{path}")
+    Base.metadata.create_all(engine)
+    with Session(engine) as session:
+        seeding.seed(session)
+    store = SnapshotStore(sessionmaker(engine), check_s=0)
+    before = store.market()
+    Base.metadata.drop_all(engine)
+    assert store.market() is before
+    engine.dispose()
+
+
+def test_a_newer_version_replaces_the_market(tmp_path: Path) -> None:
+    engine = make_engine(f"sqlite:///{tmp_path}/n.sqlite3")
+    Base.metadata.create_all(engine)
+    with Session(engine) as session:
+        seeding.seed(session)
+    store = SnapshotStore(sessionmaker(engine), check_s=0)
+    before = store.market()
+    with Session(engine) as session:
+        session.execute(update(CatalogVersionRow).values(digest="older"))
+        session.commit()
+        seeding.seed(session)
+    assert store.market() is not before
+    assert store.market().version == before.version
+    engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("typed", "model"),
+    [
+        ("meta-llama/Llama-3.1-70B-Instruct", "meta-llama/Llama-3.1-70B-Instruct"),
+        ("LLAMA-3.1-70B-INSTRUCT", "meta-llama/Llama-3.1-70B-Instruct"),
+        ("llama 3.1 8b instruct", "meta-llama/Llama-3.1-8B-Instruct"),
+        ("llama-3.1-8b-instruct", "meta-llama/Llama-3.1-8B-Instruct"),
+        ("Mistral_7B-v0.1", "mistralai/Mistral-7B-v0.1"),
+        ("resnet50", "microsoft/resnet-50"),
+        ("deepseek-v3:671b", "deepseek-ai/DeepSeek-V3"),
+    ],
+)
+def test_models_are_found_as_people_type_them(sqlite_url: str, typed: str, model: str) -> None:
+    engine = make_engine(sqlite_url)
+    with Session(engine) as session:
+        assert get_model(session, typed).name == model
+    engine.dispose()
+
+
+def test_an_unknown_model_names_the_nearest(sqlite_url: str) -> None:
+    engine = make_engine(sqlite_url)
+    with Session(engine) as session, pytest.raises(UnknownModel) as caught:
+        get_model(session, "llama-3.1-80b-instruct")
+    assert any("llama-3.1" in name for name in caught.value.facts["nearest"])
+    engine.dispose()
+
+
+def test_an_ambiguous_alias_is_refused_with_the_choices(tmp_path: Path) -> None:
+    engine = make_engine(f"sqlite:///{tmp_path}/a.sqlite3")
+    Base.metadata.create_all(engine)
+    with Session(engine) as session:
+        seeding.seed(session)
+        from app.catalog.tables import ModelAliasRow  # noqa: PLC0415
+
+        session.add_all(
+            [ModelAliasRow(alias="the-model", model="openai-community/gpt2"), ModelAliasRow(alias="the-model", model="tiiuae/falcon-7b")]
+        )
+        session.commit()
+        with pytest.raises(AmbiguousModel) as caught:
+            get_model(session, "The Model")
+    assert caught.value.facts["choices"] == ["openai-community/gpt2", "tiiuae/falcon-7b"]
+    engine.dispose()
+
+
+def test_a_market_is_the_same_value_twice(sqlite_url: str) -> None:
+    engine = make_engine(sqlite_url)
+    with Session(engine) as session:
+        version = newest_version(session)
+        assert version is not None
+        first, second = (load_market(session, version[1], version[2]) for _ in range(2))
+    engine.dispose()
+    assert first.accelerators == second.accelerators
+    assert recommend(Question(replace(CHAT, peak_per_s=1.0)), first) == recommend(Question(replace(CHAT, peak_per_s=1.0)), second)

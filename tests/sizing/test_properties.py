@@ -1,0 +1,220 @@
+"""Properties that hold for every request: monotone, conserving, bounded, blind to the order of rows."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy.orm import Session
+
+from app.catalog.snapshot import SnapshotStore
+from app.db import make_engine
+from app.sizing.hardware import Coefficient, Offer, PricingModel
+from app.sizing.market import Market
+from app.sizing.model import ModelArchitecture
+from app.sizing.recommend import estimate, recommend
+from app.sizing.result import Answer
+from app.sizing.workload import InferenceWorkload, Lengths, Load, Question, Redundancy, Slo, TrainingWorkload
+from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN
+
+SLOW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+WORKLOADS = st.builds(
+    lambda model, peak, prompt, spread, output, ttft, tpot, percentile, burst, spare: replace(
+        CHAT, model=model, peak_per_s=peak, average_per_s=peak / 2, input_tokens=Lengths(prompt, prompt * spread),
+        output_tokens=Lengths(output), slo=Slo(ttft, tpot, None, percentile), burstiness=burst, redundancy=Redundancy(spare=spare),
+        max_context_tokens=prompt * spread + output,
+    ),
+    st.sampled_from([LLAMA_8B, LLAMA_70B]), st.floats(0.05, 200), st.floats(16, 8000), st.floats(1, 3), st.floats(2, 2000),
+    st.floats(0.2, 5), st.floats(0.01, 0.2), st.sampled_from([50.0, 90.0, 95.0, 99.0]), st.floats(0, 4), st.integers(0, 2),
+)  # fmt: skip
+
+
+def cheapest(answer: Answer) -> float:
+    """Cost of the best plan; infinite where there is none."""
+    costs = [r.estimate.cost.usd_per_hour for r in answer.recommendations if r.estimate.cost is not None]
+    return costs[0] if costs and costs[0] is not None else float("inf")
+
+
+@SLOW
+@given(WORKLOADS, st.floats(1.01, 4))
+def test_more_traffic_is_never_cheaper(market: Market, workload: InferenceWorkload, factor: float) -> None:
+    busier = replace(workload, peak_per_s=workload.peak_per_s * factor)
+    assert cheapest(recommend(Question(busier, limit=1), market)) >= cheapest(recommend(Question(workload, limit=1), market)) - 1e-9
+
+
+@SLOW
+@given(WORKLOADS, st.floats(1.01, 4))
+def test_a_looser_slo_is_never_dearer(market: Market, workload: InferenceWorkload, factor: float) -> None:
+    slo = workload.slo
+    loose = replace(workload, slo=replace(slo, ttft_s=(slo.ttft_s or 1) * factor, tpot_s=(slo.tpot_s or 1) * factor))
+    assert cheapest(recommend(Question(loose, limit=1), market)) <= cheapest(recommend(Question(workload, limit=1), market)) + 1e-9
+
+
+@SLOW
+@given(WORKLOADS)
+def test_nothing_ranked_exceeds_its_memory_and_parts_sum(market: Market, workload: InferenceWorkload) -> None:
+    answer = recommend(Question(workload, limit=50), market)
+    for ranked in answer.recommendations:
+        memory = ranked.estimate.memory
+        assert memory is not None
+        assert memory.total_bytes <= memory.usable_bytes * (1 + 1e-9)
+        assert memory.usable_bytes <= memory.capacity_bytes
+        parts = (memory.weights_bytes, memory.kv_cache_bytes, memory.activation_bytes, memory.overhead_bytes)
+        assert sum(parts) == pytest.approx(memory.total_bytes)
+    accelerators = [r.estimate.deployment.accelerator for r in answer.recommendations]
+    assert len(accelerators) == len(set(accelerators))
+
+
+@SLOW
+@given(WORKLOADS)
+def test_every_type_is_ranked_or_turned_down(market: Market, workload: InferenceWorkload) -> None:
+    answer = recommend(Question(workload, limit=50), market)
+    feasible = answer.considered.feasible_accelerators
+    assert feasible + sum(answer.rejected_by_code.values()) == answer.considered.accelerators == len(market.accelerators)
+
+
+@SLOW
+@given(WORKLOADS)
+def test_every_ranked_plan_meets_the_limits_it_was_given(market: Market, workload: InferenceWorkload) -> None:
+    answer = recommend(Question(workload, limit=5), market)
+    for ranked in answer.recommendations:
+        performance = ranked.estimate.performance
+        assert performance is not None
+        assert (performance.utilization_at_peak or 0) <= workload.target_utilization + 1e-3
+        assert performance.tpot is not None
+        at = {50.0: performance.tpot.p50_s, 95.0: performance.tpot.p95_s, 99.0: performance.tpot.p99_s}.get(workload.slo.percentile)
+        if at is not None:
+            assert at <= (workload.slo.tpot_s or 0) * 1.01
+
+
+@SLOW
+@given(WORKLOADS, st.booleans())
+def test_an_estimate_of_a_recommendation_gives_its_numbers(market: Market, workload: InferenceWorkload, trace: bool) -> None:
+    for ranked in recommend(Question(workload, limit=3), market).recommendations:
+        again = estimate(Question(workload, trace=trace), ranked.estimate.deployment, market)
+        assert again.performance == ranked.estimate.performance
+        assert again.memory == ranked.estimate.memory
+        assert again.cost == ranked.estimate.cost
+        assert again.deployment == ranked.estimate.deployment
+
+
+RUNS = st.builds(
+    lambda model, units, sequence, batch, days: replace(
+        PRETRAIN, model=model, units=units, units_per_sequence=float(sequence), global_batch=batch, deadline_s=days * 86400.0
+    ),
+    st.sampled_from([LLAMA_8B, LLAMA_70B]), st.floats(1e8, 1e12), st.sampled_from([512, 2048, 8192]),
+    st.sampled_from([16, 128, 1024, 1536]), st.floats(1, 365),
+)  # fmt: skip
+
+
+@SLOW
+@given(RUNS)
+def test_training_plans_fit_meet_the_deadline_and_round_trip(market: Market, workload: TrainingWorkload) -> None:
+    answer = recommend(Question(workload, limit=3), market)
+    for ranked in answer.recommendations:
+        memory, performance, d = ranked.estimate.memory, ranked.estimate.performance, ranked.estimate.deployment
+        assert memory is not None
+        assert performance is not None
+        assert memory.total_bytes <= memory.usable_bytes
+        assert (performance.days or 0) * 86400 <= workload.deadline_s * (1 + 1e-9)
+        assert sum((performance.step_breakdown_s or {}).values()) == pytest.approx(performance.step_time_s)
+        assert 0 < (performance.mfu or 0) < 1
+        assert (d.tensor_parallel or 0) * (d.pipeline_parallel or 0) * (d.data_parallel or 0) == d.accelerators_per_replica
+        again = estimate(Question(workload), d, market)
+        assert again.performance == performance
+        assert again.memory == memory
+        assert again.cost == ranked.estimate.cost
+
+
+@SLOW
+@given(RUNS, st.floats(1.01, 5))
+def test_a_longer_run_is_never_cheaper(market: Market, workload: TrainingWorkload, factor: float) -> None:
+    def total(w: TrainingWorkload) -> float:
+        found = recommend(Question(w, limit=1), market).recommendations
+        cost = found[0].estimate.cost if found else None
+        return cost.usd_total if cost is not None and cost.usd_total is not None else float("inf")
+
+    assert total(replace(workload, units=workload.units * factor)) >= total(workload) * (1 - 1e-9)
+
+
+def rebuilt(market: Market, offers: list[Offer], *, shuffle: int | None = None) -> Market:
+    """The same catalogue with other offers, rows in another order."""
+    lists: list[list[object]] = [list(market.accelerators), list(market.systems.values()), list(offers), list(market.support)]
+    coefficients: list[Coefficient] = list(market.coefficients.rows.values())
+    if shuffle is not None:
+        rng = random.Random(shuffle)
+        for rows in (*lists[:3], coefficients):
+            rng.shuffle(rows)  # type: ignore[arg-type]
+    systems = [s for s in lists[1] if not getattr(s, "slug", "").startswith("host-")]
+    return Market(
+        accelerators=lists[0], systems=systems, offers=lists[2], support=lists[3], coefficients=coefficients,  # type: ignore[arg-type]
+        version=market.version, prices_as_of=market.prices_as_of, created_at=market.created_at,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_order_of_rows_changes_nothing(market: Market, seed: int) -> None:
+    shuffled = rebuilt(market, list(market.offers), shuffle=seed)
+    for workload in (CHAT, PRETRAIN):
+        assert recommend(Question(workload, trace=True), shuffled) == recommend(Question(workload, trace=True), market)
+
+
+@SLOW
+@given(WORKLOADS, st.sampled_from(["nvidia-l4", "nvidia-h100-sxm5-80gb", "amd-mi300x"]), st.sampled_from([1.0, 8.0]), st.floats(0.01, 100))
+def test_adding_an_offer_never_worsens_the_best(
+    market: Market, workload: InferenceWorkload, accelerator: str, count: float, price: float
+) -> None:
+    offer = Offer("new", "eu-1", f"new-{count:g}", None, accelerator, count, PricingModel.ON_DEMAND, price, "a test", "2026-01-01")
+    more = rebuilt(market, [*market.offers, offer])
+    assert cheapest(recommend(Question(workload, limit=1), more)) <= cheapest(recommend(Question(workload, limit=1), market)) + 1e-9
+
+
+def test_every_model_of_the_catalogue_is_sized_without_error(market: Market, snapshots: SnapshotStore, sqlite_url: str) -> None:
+    from sqlalchemy import select  # noqa: PLC0415
+
+    from app.catalog.tables import ModelRow  # noqa: PLC0415
+
+    engine = make_engine(sqlite_url)
+    with Session(engine) as session:
+        names = session.scalars(select(ModelRow.id).order_by(ModelRow.id)).all()
+    engine.dispose()
+    for name in names:
+        model: ModelArchitecture = snapshots.model(name)
+        context = float(min(512, model.max_context_tokens or 512))
+        workload = replace(
+            CHAT, model=model, peak_per_s=0.2, average_per_s=0.1, input_tokens=Lengths(context / 2), output_tokens=Lengths(context / 4),
+            slo=Slo(60.0, 5.0, None, 95) if model.kind.value == "decoder" else Slo(None, None, 600.0, 95), max_context_tokens=context,
+        )  # fmt: skip
+        answer = recommend(Question(workload, limit=1), market)
+        assert answer.recommendations, name
+        performance = answer.recommendations[0].estimate.performance
+        assert performance is not None
+        assert np.isfinite(performance.interval.low)
+
+
+def test_load_kinds_agree_on_the_same_operating_point(market: Market) -> None:
+    """64 in flight for ever and the rate that keeps 64 in flight give the same time per token."""
+    from app.sizing.workload import Deployment  # noqa: PLC0415
+
+    deployment = Deployment(
+        accelerator="nvidia-h100-sxm5-80gb",
+        tensor_parallel=1,
+        engine="vllm",
+        weight_format="bf16",
+        replicas=1,
+        spare_replicas=0,
+        max_batch=256,
+    )
+    flat = replace(CHAT, input_tokens=Lengths(1024), output_tokens=Lengths(256), slo=Slo(None, None, None, 95))
+    closed = estimate(Question(replace(flat, load=Load.CLOSED, in_flight=64.0)), deployment, market).performance
+    assert closed is not None
+    assert closed.tpot is not None
+    rate = 64 / (256 * (closed.tpot.p50_s or 1))
+    opened = estimate(Question(replace(flat, peak_per_s=rate, average_per_s=rate)), deployment, market).performance
+    assert opened is not None
+    assert opened.batch_at_peak == pytest.approx(64, rel=0.02)
