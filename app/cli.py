@@ -19,10 +19,9 @@ cli = typer.Typer(no_args_is_help=True, add_completion=False, help="Headroom siz
 
 
 def alembic_config() -> Config:
-    """The migrations beside the package, wherever it is started from."""
-    root = Path(__file__).resolve().parent.parent
-    config = Config(toml_file=str(root / "pyproject.toml"))
-    config.set_main_option("script_location", str(root / "migrations"))
+    """The migrations beside the package, wherever it is installed and started from."""
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).resolve().parent.parent / "migrations"))
     return config
 
 
@@ -56,3 +55,7 @@ def serve(
 
 def main() -> None:
     cli()
+
+
+if __name__ == "__main__":
+    main()

@@ -69,11 +69,10 @@ def validation_errors(errors: Sequence[Any], document: Any) -> list[dict[str, st
     """At most twenty errors, each with a pointer and a sentence, none with what was sent."""
     shown = []
     for e in errors[:MAX_ERRORS]:
-        where = e["loc"]
-        if e["type"] == "missing" and not isinstance(document, dict):
-            where = ()
-
-        shown.append({"pointer": pointer(where, document), "detail": sentence(e)})
+        where = pointer(e["loc"], document)
+        if e["type"] == "union_tag_invalid":
+            where += "/" + str(e["ctx"]["discriminator"]).strip("'")
+        shown.append({"pointer": where, "detail": sentence(e)})
     return shown
 
 

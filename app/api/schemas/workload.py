@@ -42,6 +42,16 @@ def _length_kind(value: Any) -> str:
     return "distribution" if isinstance(value, dict | LengthDistribution) else "number"
 
 
+class PromptLengths(LengthDistribution):
+    """As any length, and at least one token: an empty prompt cannot be served."""
+
+    mean: Annotated[float, Field(ge=1, le=1e8)]
+
+
+PromptSpec = Annotated[
+    Annotated[Annotated[float, Field(ge=1, le=1e8)], Tag("number")] | Annotated[PromptLengths, Tag("distribution")],
+    Discriminator(_length_kind),
+]
 LengthSpec = Annotated[Annotated[Tokens, Tag("number")] | Annotated[LengthDistribution, Tag("distribution")], Discriminator(_length_kind)]
 
 
@@ -71,7 +81,7 @@ class Traffic(Wire):
     burstiness: Annotated[float, Field(ge=0, le=20)] = Field(
         1.0, description="Coefficient of variation of inter-arrival times; 1 is Poisson."
     )
-    input_tokens: LengthSpec = 512.0
+    input_tokens: PromptSpec = 512.0
     output_tokens: LengthSpec = 256.0
     cached_prefix_fraction: Annotated[float, Field(ge=0, le=0.99)] = 0.0
 

@@ -1,0 +1,28 @@
+# syntax=docker/dockerfile:1
+FROM python:3.13-slim AS build
+WORKDIR /build
+RUN python -m venv /opt/headroom
+COPY requirements.lock ./
+RUN /opt/headroom/bin/python -m pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements.lock
+COPY pyproject.toml README.md LICENSE NOTICE ./
+COPY app ./app
+COPY migrations ./migrations
+RUN /opt/headroom/bin/python -m pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation .
+
+FROM python:3.13-slim
+ENV PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PATH=/opt/headroom/bin:$PATH \
+    HEADROOM_HOST=0.0.0.0 \
+    HEADROOM_DATABASE_URL=sqlite:////data/headroom.sqlite3 \
+    PORT=8000
+RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin headroom \
+    && install -d -o headroom -g headroom /data
+COPY --from=build /opt/headroom /opt/headroom
+WORKDIR /data
+USER headroom
+VOLUME /data
+EXPOSE 8000
+HEALTHCHECK --interval=10s --timeout=3s --start-period=30s --retries=3 \
+    CMD ["python", "-c", "import os, urllib.request; urllib.request.urlopen(f'http://127.0.0.1:{os.environ[\"PORT\"]}/readyz', timeout=2)"]
+CMD ["sh", "-c", "headroom prepare && exec headroom serve"]

@@ -1,0 +1,1 @@
+"""Speed and memory of the service, as ratios within one run."""
