@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from app.api.schemas.base import Shown
-from app.api.schemas.requests import EstimateRequest, InspectRequest, RecommendRequest
+from app.api.schemas.requests import EstimateRequest, InspectRequest, RecommendRequest, example
 
 REF = "#/components/schemas/{model}"
 BODIES: tuple[type[BaseModel], ...] = (RecommendRequest, EstimateRequest, InspectRequest)
@@ -66,6 +66,8 @@ def install(app: FastAPI) -> None:
             schemas = made.setdefault("components", {}).setdefault("schemas", {})
             for name, schema in extra.get("$defs", {}).items():
                 schemas.setdefault(name, schema)
+            for name, value in example("schemas").items():
+                schemas[name].setdefault("examples", [value])
             app.openapi_schema = made
         return app.openapi_schema
 

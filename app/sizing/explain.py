@@ -288,7 +288,7 @@ def serving_reasons(
     if workload.load is Load.OPEN:
         used = one(operation.utilization)
         text = (
-            f"{deployment.replicas} replica{'s' if deployment.replicas != 1 else ''} carry {workload.peak_per_s:g} requests/s "
+            f"{deployment.replicas} replica{'s carry' if deployment.replicas != 1 else ' carries'} {workload.peak_per_s:g} requests/s "
             f"at {used:.0%} of their capacity within the limits (planned for at most {workload.target_utilization:.0%})"
             + (f", {deployment.spare_replicas} spare." if deployment.spare_replicas else ".")
         )
@@ -298,6 +298,26 @@ def serving_reasons(
         text = f"{idle} of {deployment.total_accelerators} accelerators paid for stay idle: {name} comes in machines of {one(judged.plans.c.m.count):g}."
         reasons.append(Reason("idle_accelerators", text, "idle_accelerators", float(idle), "accelerators"))
     return tuple(reasons)
+
+
+def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, ...]:
+    """What is paid, for how many machines, and of which date the price is."""
+    if summary.usd_per_hour is None or summary.price is None:
+        text = "The catalogue has no price for this accelerator: cost is left out."
+        return (Reason("price", text, "usd_per_hour", 0.0, "USD/h"),)
+    machines = f"{deployment.nodes} machine{'s' if deployment.nodes != 1 else ''}"
+    if summary.purchase_usd is not None:
+        text = (
+            f"{machines} bought for {summary.purchase_usd:,.0f} USD: {summary.usd_per_hour:,.2f} USD per hour over the horizon with "
+            f"power, floor space and upkeep, no resale counted; price of {summary.price.as_of}."
+        )
+    else:
+        region = "" if deployment.region == "unspecified" else f" in {deployment.region}"
+        text = (
+            f"{machines} ({deployment.instance_type}) at {deployment.provider}{region}, "
+            f"{summary.price.pricing_model.replace('_', ' ')}: {summary.usd_per_hour:,.2f} USD per hour; price of {summary.price.as_of}."
+        )
+    return (Reason("price", text, "usd_per_hour", summary.usd_per_hour, "USD/h"),)
 
 
 def serving_trace(workload: InferenceWorkload, judged: Judged) -> tuple[Step, ...]:
@@ -414,20 +434,25 @@ def serving_estimate(
         )  # fmt: skip
     bottleneck = bottleneck_of(workload, judged)
     served = one(served_per_s(workload, judged)) * units_per_request(workload)
+    cost = cost_summary(
+        market,
+        judged.plans.c,
+        judged.cost,
+        units_per_s=served,
+        usd_total=None,
+        per_million="samples" if workload.model.sample else "tokens",
+    )
     return Estimate(
         deployment=deployment,
         fits=True,
         memory=memory,
         performance=serving_performance(workload, judged, cold_start=cold_start_s(judged, load_bytes_per_s, start_s)),
         bottleneck=bottleneck,
-        cost=cost_summary(
-            market,
-            judged.plans.c,
-            judged.cost,
-            units_per_s=served,
-            usd_total=None,
-            per_million="samples" if workload.model.sample else "tokens",
+        cost=cost,
+        explanation=(
+            *serving_reasons(workload, judged, market, deployment, bottleneck),
+            *price_reason(cost, deployment),
+            *extra,
         ),
-        explanation=(*serving_reasons(workload, judged, market, deployment, bottleneck), *extra),
         trace=serving_trace(workload, judged) if trace else (),
     )

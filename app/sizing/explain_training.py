@@ -7,7 +7,7 @@ import math
 from app.sizing.assumptions import Assumptions
 from app.sizing.communication import LinkRates
 from app.sizing.cost import Cost
-from app.sizing.explain import cost_summary, finite, one
+from app.sizing.explain import cost_summary, finite, one, price_reason
 from app.sizing.hardware import Link
 from app.sizing.market import LINKS, PRICING, Market
 from app.sizing.result import DeviceMemory, Estimate, Interval, Performance, Reason, Step
@@ -180,7 +180,7 @@ def training_reasons(
                "days", days, "days")
     )  # fmt: skip
     reasons.append(
-        Reason("storage", f"A checkpoint is {(performance.checkpoint_bytes or 0) / 1e9:,.3g} GB; storage must take "
+        Reason("storage", f"A checkpoint is {(performance.checkpoint_bytes or 0) / 1e9:,.1f} GB; storage must take "
                f"{(performance.required_storage_bytes_per_s or 0) / 1e9:.3g} GB/s to write it in a quarter of the interval.",
                "required_storage_gb_per_s", (performance.required_storage_bytes_per_s or 0) / 1e9, "GB/s")
     )  # fmt: skip
@@ -260,20 +260,25 @@ def training_estimate(
     hourly = one(cost.usd_per_hour)
     total = finite(hourly * one(run.wall_s) / 3600)
     rate = workload.global_batch * workload.units_per_sequence / one(run.step.step_s)
+    summary = cost_summary(
+        market,
+        plans.c,
+        cost,
+        units_per_s=rate,
+        usd_total=total,
+        per_million="samples" if workload.in_samples else "tokens",
+    )
     return Estimate(
         deployment=deployment,
         fits=True,
         memory=parts,
         performance=performance,
         bottleneck=bottleneck,
-        cost=cost_summary(
-            market,
-            plans.c,
-            cost,
-            units_per_s=rate,
-            usd_total=total,
-            per_million="samples" if workload.in_samples else "tokens",
+        cost=summary,
+        explanation=(
+            *training_reasons(workload, plans, run, performance, bottleneck),
+            *price_reason(summary, deployment),
+            *extra,
         ),
-        explanation=(*training_reasons(workload, plans, run, performance, bottleneck), *extra),
         trace=training_trace(workload, plans, run, performance, cost, assumed) if trace else (),
     )

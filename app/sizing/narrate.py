@@ -84,7 +84,8 @@ def hardware_words(estimate: Estimate, market: Market) -> str:
     count = d.total_accelerators or 0
     place = d.provider or "no listed price"
     pricing = d.pricing_model.value.replace("_", " ") if d.pricing_model else "unpriced"
-    where = f"owned ({d.system})" if pricing == "owned" else f"at {place}, {d.region}, {pricing}"
+    region = "" if d.region in (None, "unspecified") else f", {d.region}"
+    where = f"owned ({d.system})" if pricing == "owned" else f"at {place}{region}, {pricing}"
     return f"{count:,} x {name} {where}"
 
 
@@ -183,11 +184,23 @@ def warnings(question: Question, ranked: Sequence[Ranked], market: Market) -> tu
                 Notice("accuracy_check_owed", f"The best plan stores weights in {stored.name}, below the published "
                        f"{native.name}: check accuracy on your own task before buying.")
             )  # fmt: skip
+        at_once = replicas_lost_with_a_machine(first.deployment)
+        if workload.redundancy.label != "none" and at_once > (first.deployment.spare_replicas or 0):
+            notices.append(
+                Notice("machine_failure_exceeds_redundancy", f"One machine holds {at_once} replicas and {first.deployment.spare_replicas} "
+                       "are spare: the loss of a machine is an outage. Ask for more redundancy, or for smaller machines.")
+            )  # fmt: skip
         if workload.redundancy.label == "none" and workload.load is Load.OPEN and (first.deployment.replicas or 0) == 1:
             notices.append(
                 Notice("no_redundancy", "One replica carries the service: its loss is an outage. Ask for redundancy n+1 to price a spare.")
             )
-    elif not a.training_class and workload.method is Method.FULL:
+    elif first.cost is not None and first.cost.purchase_usd is not None and first.performance is not None:
+        share = (first.performance.days or 0) / (question.economics.horizon_months * 30.4)
+        notices.append(
+            Notice("purchase_outlasts_run", f"The run uses {min(share, 1):.0%} of the {question.economics.horizon_months:g} months over which "
+                   f"{usd(first.cost.purchase_usd)} of hardware are spread; its cost here assumes that other work pays for the rest.")
+        )  # fmt: skip
+    if isinstance(workload, TrainingWorkload) and not a.training_class and workload.method is Method.FULL:
         notices.append(
             Notice("inference_hardware_for_training", f"{a.name} is built for inference; a training run on it depends on slow links and has no headroom.")
         )  # fmt: skip
@@ -206,6 +219,12 @@ def warnings(question: Question, ranked: Sequence[Ranked], market: Market) -> tu
     if price is not None and price.pricing_model == "spot":
         notices.append(Notice("spot_interruptions", "Spot capacity can be taken back at any time; no interruption is priced in."))
     return tuple(notices)
+
+
+def replicas_lost_with_a_machine(d: Deployment) -> int:
+    """Replicas that go down with one machine: those packed on it, or the one that spans it."""
+    placed = (d.replicas or 0) + (d.spare_replicas or 0)
+    return -(-placed // max(1, d.nodes or 1))
 
 
 def slo_text(workload: InferenceWorkload) -> str:
@@ -287,7 +306,20 @@ def sensitivity(workload: InferenceWorkload, judged: Judged, assumed: Assumption
         cases.append(("redundancy n+1", replace(workload, redundancy=Redundancy(spare=1))))
     if workload.target_utilization > 0.5:
         cases.append(("half of each replica kept free (target utilisation 0.5)", replace(workload, target_utilization=0.5)))
-    return tuple(Change(label, f"the cheapest plan costs {usd(cost_of(w))} per hour instead of {usd(now)}") for label, w in cases)
+    told = [Change(label, f"the cheapest plan costs {usd(cost_of(w))} per hour instead of {usd(now)}") for label, w in cases]
+    return (*told, *rent_or_buy(judged))
+
+
+def rent_or_buy(judged: Judged) -> tuple[Change, ...]:
+    """The cheapest way to own what the load needs against the cheapest way to rent it."""
+    hourly, owned = judged.cost.usd_per_hour, ~np.isnan(judged.cost.purchase_usd)
+    if owned.all() or not owned.any():
+        return ()
+    buy = int(np.flatnonzero(owned)[np.argmin(hourly[owned])])
+    rent = int(np.flatnonzero(~owned)[np.argmin(hourly[~owned])])
+    price = float(judged.cost.purchase_usd[buy])
+    text = f"owning costs {usd(price)} up front and {usd(float(hourly[buy]))} per hour over the horizon, renting {usd(float(hourly[rent]))} per hour"
+    return (Change("rent or buy", text),)
 
 
 def training_sensitivity(

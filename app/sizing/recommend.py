@@ -212,7 +212,8 @@ def what_would_give(question: Question, market: Market, nearest: str) -> list[Ch
         without(f"lift max_power_kw ({limits.max_power_w / 1e3:g})", max_power_w=None)
     if limits.accelerators or limits.vendors:
         without("allow other accelerators", accelerators=(), vendors=())
-        without("allow other accelerators and any number", accelerators=(), vendors=(), max_accelerators=None)
+        if limits.max_accelerators is not None:
+            without("allow other accelerators and any number", accelerators=(), vendors=(), max_accelerators=None)
     if limits.weight_formats:
         without("allow other weight formats", weight_formats=())
     if limits.environments or limits.providers or limits.regions or limits.pricing_models:

@@ -22,7 +22,9 @@ from app.sizing.memory import ServingMemory
 from app.sizing.plan import Plans
 from app.sizing.workload import InferenceWorkload, Load, z_score
 
-BISECTIONS = 18
+# Halvings that find a batch to within one of 8192 sequences, and a rate to within 10^-5.
+BATCH_BISECTIONS = 13
+RATE_BISECTIONS = 18
 QUANTILES = (50.0, 95.0, 99.0)
 
 
@@ -88,12 +90,12 @@ def variation_of(workload: InferenceWorkload) -> float:
     return (workload.burstiness**2 + workload.input_tokens.squared_variation) / 2
 
 
-def largest(low: Column, high: Column, meets: Callable[[Column], Mask]) -> Column:
+def largest(low: Column, high: Column, meets: Callable[[Column], Mask], *, halvings: int = RATE_BISECTIONS) -> Column:
     """Largest value between `low` and `high` for which the monotone test holds, by bisection."""
     a, b = low.copy(), high.copy()
     ok = meets(b)
     a = np.where(ok, b, a)
-    for _ in range(BISECTIONS):
+    for _ in range(halvings):
         middle = (a + b) / 2
         good = meets(middle)
         a = np.where(good, middle, a)
@@ -130,7 +132,7 @@ def serving_speed(
             first = first + queue_quantile_s(rate, occupancy, slo.percentile, variation)
         return (tpot <= tpot_limit) & (first <= ttft_limit)
 
-    peak = np.maximum(1.0, np.floor(largest(one, cap, within) + 1e-6))
+    peak = np.maximum(1.0, np.floor(largest(one, cap, within, halvings=BATCH_BISECTIONS) + 1e-6))
     open_loop = workload.load is Load.OPEN
     mean = np.maximum(np.minimum(1.0, peak), mean_batch_for(peak, z)) if open_loop else peak
     capacity = rate_per_s(mean, out, mixed_tpot_s(step, occupancy, out, mean))

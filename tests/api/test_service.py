@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from importlib import resources
 from pathlib import Path
@@ -10,10 +11,13 @@ from typing import Any
 import pytest
 import schemathesis
 from hypothesis import given, settings
+from pydantic import BaseModel
 from schemathesis.checks import positive_data_acceptance
 from schemathesis.core.result import Ok
 from starlette.testclient import TestClient
 
+from app.api import openapi
+from app.api.schemas import answers, requests, workload
 from app.api.schemas import catalog as wire
 from app.config import Settings
 from app.main import create_app
@@ -119,10 +123,22 @@ def test_the_openapi_document_is_complete(client: TestClient) -> None:
     assert {"recommend", "estimate", "getRecommendation", "listOffers", "inspectModel", "livez", "readyz"} <= set(identities)
     for reference in re.findall(r'"#/components/schemas/([^"]+)"', client.get("/openapi.json").text):
         assert reference in document["components"]["schemas"], reference
+    assert [name for name, schema in document["components"]["schemas"].items() if "examples" not in schema] == []
     for name in ("RecommendRequest", "EstimateRequest"):
         examples = document["components"]["schemas"][name]["examples"]
         path = "/recommend" if name == "RecommendRequest" else "/estimate"
         assert all(client.post(path, json=e).status_code == 200 for e in examples)
+
+
+def test_every_example_is_an_instance_of_its_schema() -> None:
+    models = {
+        name: made
+        for module in (answers, wire, requests, workload, openapi)
+        for name, made in vars(module).items()
+        if isinstance(made, type) and issubclass(made, BaseModel)
+    }
+    for name, value in requests.example("schemas").items():
+        models[name].model_validate_json(json.dumps(value))
 
 
 def test_schemathesis_finds_nothing(sqlite_url: str) -> None:
