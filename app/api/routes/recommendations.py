@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from email.utils import format_datetime
+from functools import cache
+from importlib import resources
 from typing import Annotated, Any
 
 import orjson
@@ -28,8 +30,16 @@ from app.sizing.workload import Deployment, Objective, Question
 router = APIRouter(tags=["sizing"])
 log = structlog.get_logger("headroom")
 
-# Part of every identity: a change of the arithmetic is a new answer.
-ENGINE_VERSION = "1"
+
+@cache
+def engine_version() -> bytes:
+    """Digest of the arithmetic and of the answer's shape: a changed engine gives new answers, never stored old ones."""
+    digest = hashlib.sha256()
+    for package in ("app.sizing", "app.api.schemas", "app.catalog"):
+        for file in sorted(resources.files(package).iterdir(), key=lambda f: f.name):
+            if file.name.endswith(".py"):
+                digest.update(file.read_bytes())
+    return digest.hexdigest().encode()
 
 
 def json_bytes(document: dict[str, Any]) -> bytes:
@@ -39,7 +49,7 @@ def json_bytes(document: dict[str, Any]) -> bytes:
 def identity_of(request: RecommendRequest, snapshot: str) -> tuple[str, bytes]:
     """Digest of the request, the snapshot and the engine; the canonical request beside it."""
     canonical = orjson.dumps(request.model_dump(mode="json"), option=orjson.OPT_SORT_KEYS)
-    digest = hashlib.sha256(b"|".join((ENGINE_VERSION.encode(), snapshot.encode(), canonical)))
+    digest = hashlib.sha256(b"|".join((engine_version(), snapshot.encode(), canonical)))
     return f"rec_{digest.hexdigest()[:28]}", canonical
 
 
