@@ -187,8 +187,8 @@ def warnings(question: Question, ranked: Sequence[Ranked], market: Market) -> tu
         at_once = replicas_lost_with_a_machine(first.deployment)
         if workload.redundancy.label != "none" and at_once > (first.deployment.spare_replicas or 0):
             notices.append(
-                Notice("machine_failure_exceeds_redundancy", f"One machine holds {at_once} replicas and {first.deployment.spare_replicas} "
-                       "are spare: the loss of a machine is an outage. Ask for more redundancy, or for smaller machines.")
+                Notice("machine_failure_exceeds_redundancy", f"A machine holds {at_once} replicas, more than the {first.deployment.spare_replicas} kept "
+                       "spare: losing one machine is an outage. Ask for more redundancy, or for smaller machines.")
             )  # fmt: skip
         if workload.redundancy.label == "none" and workload.load is Load.OPEN and (first.deployment.replicas or 0) == 1:
             notices.append(
