@@ -10,214 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from app.errors import UnreadableConfiguration
+from app.sizing.families import ENCODER_FAMILIES, FAMILIES, WINDOW_PATTERN, Config, Family, Reader
 from app.sizing.model import AttentionGroup, ModelArchitecture, ModelKind, ParameterParts
-
-Config = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """What the configuration file does not say about a model type.
-
-    Flags given as strings are keys to read from the configuration; `norms` counts normalisation
-    layers per block and `norm_vectors` the vectors each owns (RMSNorm 1, LayerNorm with bias 2).
-    """
-
-    qkv_bias: bool | str = False
-    out_bias: bool | str = False
-    mlp_bias: bool | str = False
-    gated: bool = True
-    norms: int = 2
-    norm_vectors: int = 1
-    final_norm: bool = True
-    qk_norm: str = ""  # "", "head" (2d) or "full" (n*d + m*d)
-    tied: bool | None = None  # None: as the file says, untied when silent
-    head_bias: bool = False
-    positions: str = ""  # key of a learned position table
-    extra_positions: int = 0
-    embedding_norm: bool = False
-
-
-_LLAMA = Family(qkv_bias="attention_bias", out_bias="attention_bias", mlp_bias="mlp_bias")
-_GPT = Family(qkv_bias=True, out_bias=True, mlp_bias=True, gated=False, norm_vectors=2)
-
-FAMILIES: Mapping[str, Family] = {
-    "llama": _LLAMA,
-    "mistral": _LLAMA,
-    "ministral3": _LLAMA,
-    "granite": _LLAMA,
-    "smollm3": _LLAMA,
-    "baichuan": _LLAMA,
-    "exaone": _LLAMA,
-    "internlm2": Family(qkv_bias="bias", out_bias="bias"),
-    "internlm3": Family(qkv_bias="qkv_bias", out_bias="bias"),
-    "qwen2": Family(qkv_bias=True),
-    "mimo": Family(qkv_bias=True),
-    "qwen3": Family(qkv_bias="attention_bias", out_bias="attention_bias", qk_norm="head"),
-    "exaone4": Family(qk_norm="head"),
-    "hunyuan_v1_dense": Family(qkv_bias="attention_bias", out_bias="attention_bias", qk_norm="head"),
-    "gemma": Family(tied=True),
-    "gemma2": Family(norms=4, tied=True),
-    "gemma3_text": Family(norms=4, qk_norm="head", tied=True),
-    "phi": Family(
-        qkv_bias=True,
-        out_bias=True,
-        mlp_bias=True,
-        gated=False,
-        norms=1,
-        norm_vectors=2,
-        tied=False,
-        head_bias=True,
-    ),
-    "phi3": Family(),
-    "olmo": Family(norms=0, final_norm=False),
-    "olmo2": Family(qk_norm="full"),
-    "olmo3": Family(qk_norm="full"),
-    "cohere": Family(norms=1, tied=True),
-    "cohere2": Family(norms=1, tied=True),
-    "glm": Family(qkv_bias="attention_bias"),
-    "glm4": Family(qkv_bias="attention_bias", norms=4),
-    "ernie4_5": Family(qkv_bias="use_bias", out_bias="use_bias", mlp_bias="use_bias"),
-    "seed_oss": Family(qkv_bias="attention_bias", out_bias="attention_out_bias", mlp_bias="mlp_bias"),
-    "starcoder2": Family(qkv_bias="use_bias", out_bias="use_bias", mlp_bias="use_bias", gated=False, norm_vectors=2),
-    "nemotron": Family(
-        qkv_bias="attention_bias",
-        out_bias="attention_bias",
-        mlp_bias="mlp_bias",
-        gated=False,
-        norm_vectors=2,
-    ),
-    "gpt2": Family(
-        qkv_bias=True,
-        out_bias=True,
-        mlp_bias=True,
-        gated=False,
-        norm_vectors=2,
-        tied=True,
-        positions="n_positions",
-    ),
-    "gpt_bigcode": Family(
-        qkv_bias=True,
-        out_bias=True,
-        mlp_bias=True,
-        gated=False,
-        norm_vectors=2,
-        tied=True,
-        positions="n_positions",
-    ),
-    "gpt_neo": Family(
-        out_bias=True,
-        mlp_bias=True,
-        gated=False,
-        norm_vectors=2,
-        tied=True,
-        positions="max_position_embeddings",
-    ),
-    "gptj": Family(mlp_bias=True, gated=False, norms=1, norm_vectors=2, tied=False, head_bias=True),
-    "gpt_neox": _GPT,
-    "bloom": Family(
-        qkv_bias=True,
-        out_bias=True,
-        mlp_bias=True,
-        gated=False,
-        norm_vectors=2,
-        tied=True,
-        embedding_norm=True,
-    ),
-    "opt": Family(
-        qkv_bias=True,
-        out_bias=True,
-        mlp_bias=True,
-        gated=False,
-        norm_vectors=2,
-        tied=True,
-        positions="max_position_embeddings",
-        extra_positions=2,
-    ),
-    "mpt": Family(gated=False, tied=True),
-    "falcon": Family(qkv_bias="bias", out_bias="bias", mlp_bias="bias", gated=False, norm_vectors=2, tied=True),
-    "mixtral": Family(),
-    "qwen2_moe": Family(qkv_bias=True),
-    "qwen3_moe": Family(qkv_bias="attention_bias", out_bias="attention_bias", qk_norm="head"),
-    "olmoe": Family(qk_norm="full"),
-    "granitemoe": Family(),
-    "minimax_m2": Family(qk_norm="full"),
-    "deepseek_v2": Family(),
-    "deepseek_v3": Family(),
-    "deepseek_v32": Family(),
-    "kimi_k2": Family(),
-    "glm4_moe": Family(qkv_bias="attention_bias"),
-    "gpt_oss": Family(qkv_bias=True, out_bias=True, mlp_bias=True),
-    "llama4_text": Family(),
-    "phimoe": Family(qkv_bias="attention_bias", out_bias="attention_bias", norm_vectors=2, head_bias=True),
-    "dbrx": Family(),
-    "jamba": Family(),
-    "nemotron_h": Family(gated=False, norms=1),
-    "qwen3_next": Family(qk_norm="head"),
-}
-
-ENCODER_FAMILIES = ("bert", "roberta", "xlm-roberta")
 
 # Nested files: the text model's keys sit one level down.
 _TEXT_KEYS = ("text_config", "llm_config", "language_config")
 _NESTED_TYPES = {"gemma3": "gemma3_text", "llama4": "llama4_text"}
-
-# One spelling per concept; the first key present wins.
-_SYNONYMS: Mapping[str, tuple[str, ...]] = {
-    "hidden_size": ("hidden_size", "n_embd", "d_model", "dim"),
-    "num_hidden_layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
-    "num_attention_heads": ("num_attention_heads", "n_head", "num_heads", "n_heads"),
-    "num_key_value_heads": ("num_key_value_heads", "num_kv_heads", "kv_n_heads", "multi_query_group_num"),
-    "intermediate_size": ("intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner", "d_ff"),
-    "vocab_size": ("vocab_size", "padded_vocab_size"),
-    "num_experts": ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"),
-    "experts_per_token": (
-        "num_experts_per_tok",
-        "experts_per_token",
-        "moe_topk",
-        "moe_k",
-        "top_k_experts",
-        "moe_top_k",
-    ),
-    "max_position_embeddings": ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"),
-}
-
-_WINDOW_PATTERN = {"gemma2": 2, "gemma3_text": 6, "cohere2": 4, "olmo3": 4}
-
-
-class _Reader:
-    """Typed access to one configuration; a missing or malformed key says so by name."""
-
-    def __init__(self, config: Config) -> None:
-        self.config = config
-
-    def find(self, name: str) -> Any:
-        for key in _SYNONYMS.get(name, (name,)):
-            if self.config.get(key) is not None:
-                return self.config[key]
-        return None
-
-    def integer(self, name: str, default: int | None = None) -> int:
-        value = self.find(name)
-        if value is None and default is not None:
-            return default
-        if isinstance(value, list) and value and len(set(map(str, value))) == 1:
-            value = value[0]
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 10**9:
-            missing = value is None
-            raise UnreadableConfiguration(
-                f"The configuration {'lacks' if missing else 'has an unusable value for'} "
-                f"{' or '.join(_SYNONYMS.get(name, (name,)))!r}; a whole number from 0 to 999999999 is "
-                "needed to count the model.",
-                key=name,
-            )
-        return value
-
-    def flag(self, setting: bool | str) -> bool:
-        return bool(self.config.get(setting, False)) if isinstance(setting, str) else setting
 
 
 def _text_config(config: Config) -> Config:
@@ -247,7 +47,7 @@ def native_format(config: Config) -> str:
     return "bf16"
 
 
-def _windowed_layers(reader: _Reader, family: str, layers: int) -> tuple[int, float | None]:
+def _windowed_layers(reader: Reader, family: str, layers: int) -> tuple[int, float | None]:
     """How many layers keep only a window, and the window in tokens."""
     window = reader.find("sliding_window")
     if family == "llama4_text":
@@ -265,7 +65,7 @@ def _windowed_layers(reader: _Reader, family: str, layers: int) -> tuple[int, fl
     pattern = reader.find("sliding_window_pattern")
     if isinstance(pattern, str) and pattern:
         return sum(pattern[i % len(pattern)] == "L" for i in range(layers)), float(window)
-    every = pattern if isinstance(pattern, int) and pattern > 0 else _WINDOW_PATTERN.get(family)
+    every = pattern if isinstance(pattern, int) and pattern > 0 else WINDOW_PATTERN.get(family)
     if family == "gpt_oss":
         return (layers + 1) // 2, float(window)
     if every is not None:
@@ -278,12 +78,12 @@ def _vision_tower(config: Config) -> int:
     vision = config.get("vision_config")
     if not isinstance(vision, Mapping):
         return 0
-    reader = _Reader(vision)
+    reader = Reader(vision)
     kind = vision.get("model_type")
     h, f, layers = reader.integer("hidden_size"), reader.integer("intermediate_size"), reader.integer("num_hidden_layers")
     patch = reader.integer("patch_size")
     positions = (reader.integer("image_size") // patch) ** 2
-    text = _Reader(_text_config(config)).integer("hidden_size")
+    text = Reader(_text_config(config)).integer("hidden_size")
     block = 4 * (h * h + h) + 2 * h * f + f + h + 4 * h
     if kind == "siglip_vision_model":
         return 3 * patch * patch * h + h + positions * h + layers * block + 2 * h + h + h * text
@@ -353,7 +153,7 @@ class _Tally:
 
 
 def _decoder(config: Config, text: Config, family: str, name: str) -> ModelArchitecture:
-    spec, reader = FAMILIES[family], _Reader(text)
+    spec, reader = FAMILIES[family], Reader(text)
     h, layers, n = reader.integer("hidden_size"), reader.integer("num_hidden_layers"), reader.integer("num_attention_heads")
     if min(h, layers, n) == 0:
         raise UnreadableConfiguration("hidden_size, num_hidden_layers and num_attention_heads must be at least 1.", key="hidden_size")
@@ -430,7 +230,7 @@ def _decoder(config: Config, text: Config, family: str, name: str) -> ModelArchi
     )
 
 
-def _kv_heads(reader: _Reader, family: str, n: int) -> int:
+def _kv_heads(reader: Reader, family: str, n: int) -> int:
     if family == "gpt_bigcode":
         return 1 if reader.find("multi_query") is not False else n
     if family == "falcon" and not reader.find("new_decoder_architecture"):
@@ -438,7 +238,7 @@ def _kv_heads(reader: _Reader, family: str, n: int) -> int:
     return reader.integer("num_key_value_heads", n)
 
 
-def _schedule(reader: _Reader, family: str, layers: int) -> list[str]:
+def _schedule(reader: Reader, family: str, layers: int) -> list[str]:
     """The mixer of each block: attention, a recurrent kind, or none (an MLP-only block)."""
     if family == "jamba":
         period, offset = reader.integer("attn_layer_period"), reader.integer("attn_layer_offset")
@@ -462,7 +262,7 @@ def _schedule(reader: _Reader, family: str, layers: int) -> list[str]:
 
 
 def _attention(
-    tally: _Tally, reader: _Reader, spec: Family, family: str, *, h: int, n: int, m: int, d: int, layers: int
+    tally: _Tally, reader: Reader, spec: Family, family: str, *, h: int, n: int, m: int, d: int, layers: int
 ) -> tuple[AttentionGroup, ...]:
     """Attention projections of all layers, and what they cache."""
     if layers == 0:
@@ -494,7 +294,7 @@ def _attention(
     return tuple(group(c, w) for c, w in ((layers - windowed, None), (windowed, window)) if c)
 
 
-def _latent_attention(tally: _Tally, reader: _Reader, *, h: int, n: int, layers: int) -> tuple[AttentionGroup, ...]:
+def _latent_attention(tally: _Tally, reader: Reader, *, h: int, n: int, layers: int) -> tuple[AttentionGroup, ...]:
     """Multi-head latent attention: one compressed vector per token stands for all heads."""
     r, ro = reader.integer("kv_lora_rank"), reader.integer("qk_rope_head_dim")
     no, dv = reader.integer("qk_nope_head_dim"), reader.integer("v_head_dim")
@@ -522,7 +322,7 @@ def _latent_attention(tally: _Tally, reader: _Reader, *, h: int, n: int, layers:
     )
 
 
-def _recurrent(tally: _Tally, reader: _Reader, *, h: int, mixers: list[str]) -> None:
+def _recurrent(tally: _Tally, reader: Reader, *, h: int, mixers: list[str]) -> None:
     """Recurrent mixers: projections are matrices, the rest is small and stays 16 bit."""
     for kind in ("mamba1", "mamba2", "gated_delta"):
         count = mixers.count(kind)
@@ -560,7 +360,7 @@ def _recurrent(tally: _Tally, reader: _Reader, *, h: int, mixers: list[str]) -> 
         tally.recurrent_flops += flops * count
 
 
-def _moe_layers(reader: _Reader, family: str, layers: int) -> int:
+def _moe_layers(reader: Reader, family: str, layers: int) -> int:
     """How many layers route: all, all but the first dense ones, or every n-th."""
     if family == "jamba":
         period, offset = reader.integer("expert_layer_period"), reader.integer("expert_layer_offset")
@@ -574,7 +374,7 @@ def _moe_layers(reader: _Reader, family: str, layers: int) -> int:
     return sum(1 for i in range(layers) if i >= dense_first and (i + 1) % step == 0 and i not in only_dense)
 
 
-def _feed_forward(tally: _Tally, reader: _Reader, spec: Family, family: str, *, h: int, mixers: list[str]) -> tuple[int, int, int, float]:
+def _feed_forward(tally: _Tally, reader: Reader, spec: Family, family: str, *, h: int, mixers: list[str]) -> tuple[int, int, int, float]:
     """Dense and routed MLPs of all layers: (MoE layers, experts, experts per token, active width)."""
     f = reader.integer("intermediate_size", 4 * h)
     if family == "mpt":
@@ -615,7 +415,7 @@ def _feed_forward(tally: _Tally, reader: _Reader, spec: Family, family: str, *, 
 
 def _encoder(config: Config, family: str, name: str) -> ModelArchitecture:
     """BERT-like encoders with learned positions and a pooler or head; one pass, no cache."""
-    reader = _Reader(config)
+    reader = Reader(config)
     h, layers, n = reader.integer("hidden_size"), reader.integer("num_hidden_layers"), reader.integer("num_attention_heads")
     f, vocab = reader.integer("intermediate_size"), reader.integer("vocab_size")
     positions = reader.integer("max_position_embeddings", 512)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
+from app.sizing.candidates import Candidates
 from app.sizing.columns import Codes, Column, Columns, Mask
-from app.sizing.plan import Candidates, Rejections
+from app.sizing.rejections import Rejections
 from app.sizing.units import HOURS_PER_MONTH, SECONDS_PER_HOUR
 from app.sizing.workload import Constraints, Economics
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
+from app.sizing.candidates import Candidates
 from app.sizing.columns import Column
 from app.sizing.compute import linear_s, touched_experts
 from app.sizing.cost import Cost, kwh_per_million, usd_per_million
@@ -14,7 +14,7 @@ from app.sizing.hardware import PricingModel
 from app.sizing.inference import Judged, served_per_s, throughput_per_s, units_per_request
 from app.sizing.market import PRICING, Market
 from app.sizing.memory import ServingMemory
-from app.sizing.plan import KV_NAMES, Candidates
+from app.sizing.plan import KV_NAMES
 from app.sizing.result import (
     CostSummary,
     DeviceMemory,
@@ -24,10 +24,10 @@ from app.sizing.result import (
     Performance,
     Price,
     Reason,
-    Step,
 )
 from app.sizing.serving import Operation, Speed
-from app.sizing.single_pass import BatchMemory, BatchOperation, BatchSpeed, batch_s, work_of
+from app.sizing.single_pass import BatchMemory, BatchOperation, BatchSpeed
+from app.sizing.trace import one, serving_trace
 from app.sizing.units import GIB, HOURS_PER_MONTH
 from app.sizing.workload import Deployment, InferenceWorkload, Load
 
@@ -39,11 +39,6 @@ BOTTLENECKS = {
     "latency": "fixed time per step rather than any rate",
     "host": "the host: launching and scheduling take longer than the device's work",
 }
-
-
-def one(values: Column) -> float:
-    """The only entry of a one-row column."""
-    return float(values[0])
 
 
 def finite(value: float) -> float | None:
@@ -318,103 +313,6 @@ def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, 
             f"{summary.price.pricing_model.replace('_', ' ')}: {summary.usd_per_hour:,.2f} USD per hour; price of {summary.price.as_of}."
         )
     return (Reason("price", text, "usd_per_hour", summary.usd_per_hour, "USD/h"),)
-
-
-def serving_trace(workload: InferenceWorkload, judged: Judged) -> tuple[Step, ...]:
-    """The arithmetic of one estimate, each line recomputable from its own inputs."""
-    plans, memory, speed = judged.plans, judged.memory, judged.speed
-    steps: list[Step] = []
-
-    def step(name: str, formula: str, value: float, unit: str, source: str, **inputs: float) -> None:
-        steps.append(Step(name, formula, inputs, value, unit, source))
-
-    devices = one(plans.accelerators_per_replica)
-    load_overhead = one(memory.weights_bytes) * devices / one(plans.weights_bytes)
-    step("weights_bytes_per_accelerator", "weights_bytes / accelerators_per_replica * load_overhead",
-         one(memory.weights_bytes), "B", "counts of the configuration; KAITO for the load overhead",
-         weights_bytes=one(plans.weights_bytes), accelerators_per_replica=devices, load_overhead=load_overhead)  # fmt: skip
-    step("usable_bytes", "capacity_bytes * memory_fraction", one(memory.usable_bytes), "B", "device report",
-         capacity_bytes=one(memory.capacity_bytes), memory_fraction=one(memory.memory_fraction))  # fmt: skip
-    if isinstance(memory, ServingMemory) and isinstance(speed, Speed):
-        _stream_trace(step, workload, judged, memory, speed)
-    elif isinstance(speed, BatchSpeed):
-        t, b = speed.terms, one(speed.slo_batch)
-        work = work_of(workload)
-        step("flops_slope_s", "flops / (matrix_flops_per_s * achieved_fraction)", one(t.flops_slope_s), "s/sample", "roofline",
-             flops=work.flops, matrix_flops_per_s=one(plans.linear_flops_per_s),
-             achieved_fraction=work.flops / one(plans.linear_flops_per_s) / one(t.flops_slope_s))  # fmt: skip
-        step("batch_s",
-             "passes * (((batch * flops_slope_s) ** p + (weights_s + batch * bytes_slope_s) ** p) ** (1 / p) + launch_s)"
-             " + batch * extra_slope_s + request_s",
-             one(batch_s(t, speed.slo_batch)), "s", "roofline with a rounded knee", passes=t.passes, batch=b,
-             flops_slope_s=one(t.flops_slope_s), weights_s=one(t.weights_s), bytes_slope_s=one(t.bytes_slope_s),
-             p=one(t.exponent), launch_s=one(t.launch_s), extra_slope_s=one(t.extra_slope_s), request_s=one(t.request_s))  # fmt: skip
-        step("capacity_per_s", "batch / batch_s", one(speed.capacity_per_s), "1/s", "definition",
-             batch=b, batch_s=one(batch_s(t, speed.slo_batch)))  # fmt: skip
-    if workload.load is Load.OPEN:
-        step("replicas_at_target", "ceil(peak_per_s / (capacity_per_s * target_utilization) - 1e-9)",
-             math.ceil(workload.peak_per_s / (one(speed.capacity_per_s) * workload.target_utilization) - 1e-9), "replicas",
-             "DESIGN: target utilisation of the capacity within the SLO", peak_per_s=workload.peak_per_s,
-             capacity_per_s=one(speed.capacity_per_s), target_utilization=workload.target_utilization)  # fmt: skip
-    served = one(served_per_s(workload, judged)) * units_per_request(workload)
-    hourly = one(judged.cost.usd_per_hour)
-    if math.isfinite(hourly):
-        step("usd_per_hour", "nodes * usd_per_node_hour", hourly, "USD/h", "catalogue offer", nodes=one(judged.fleet.nodes),
-             usd_per_node_hour=one(plans.c.usd_per_hour))  # fmt: skip
-        step("usd_per_million", "usd_per_hour / 3600 / units_per_s * 1e6", hourly / 3600 / served * 1e6, "USD",
-             "at the real load", usd_per_hour=hourly, units_per_s=served)  # fmt: skip
-    return tuple(steps)
-
-
-def _stream_trace(add: Callable[..., None], workload: InferenceWorkload, judged: Judged, memory: ServingMemory, speed: Speed) -> None:
-    """Lines of a token stream: cache, step, capacity."""
-    operation = judged.operation
-    assert isinstance(operation, Operation)
-    plans, model, t = judged.plans, workload.model, speed.step
-    add("kv_pool_bytes", "max(0, usable_bytes - weights_bytes - activation_bytes - overhead_bytes)",
-        one(memory.kv_pool_bytes), "B", "engines give the cache what is left", usable_bytes=one(memory.usable_bytes),
-        weights_bytes=one(memory.weights_bytes), activation_bytes=one(memory.activation_bytes),
-        overhead_bytes=one(memory.overhead_bytes))  # fmt: skip
-    if len(model.attention) == 1 and model.state_bytes_per_sequence == 0:
-        g = model.attention[0]
-        tokens = g.kept(workload.tokens_per_request)
-        heads = min(float(g.kv_heads), one(plans.tensor_parallel))
-        add("cache_bytes_per_sequence",
-            "layers * kv_elements * element_bytes * tokens / (heads_split * pipeline_parallel)",
-            one(memory.cache_bytes_per_sequence), "B", "Kwon et al. 2023 (arXiv:2309.06180)", layers=float(g.layers),
-            kv_elements=g.kv_elements, element_bytes=one(plans.kv_element_bytes), tokens=tokens, heads_split=heads,
-            pipeline_parallel=one(plans.pipeline_parallel))  # fmt: skip
-    add("linear_slope_s", "2 * matmul_params / tensor_parallel / (matrix_flops_per_s * achieved_fraction)",
-        one(t.linear_slope_s), "s/sequence", "roofline", matmul_params=float(model.matmul_params),
-        tensor_parallel=one(plans.tensor_parallel), matrix_flops_per_s=one(plans.linear_flops_per_s),
-        achieved_fraction=one(plans.s.linear_compute_fraction))  # fmt: skip
-    add("dense_s", "streamed_bytes / tensor_parallel / (bytes_per_s * achieved_fraction)", one(t.dense_s), "s", "roofline",
-        streamed_bytes=one(plans.streamed_bytes), tensor_parallel=one(plans.tensor_parallel),
-        bytes_per_s=one(plans.bytes_per_s), achieved_fraction=one(plans.s.linear_memory_fraction))  # fmt: skip
-    batch = np.maximum(judged.operation.batch, 1.0)
-    micro = np.maximum(1.0, batch / t.pipeline_parallel)
-    touched = one(touched_experts(micro, t.expert_share))
-    linear = one(linear_s(t, micro))
-    add("linear_s", "((micro_batch * linear_slope_s) ** p + (dense_s + experts_s * touched) ** p) ** (1 / p)", linear, "s",
-        "roofline with a rounded knee", micro_batch=one(micro), linear_slope_s=one(t.linear_slope_s),
-        dense_s=one(t.dense_s), experts_s=one(t.experts_s), touched=touched, p=one(t.exponent))  # fmt: skip
-    decode = (
-        linear + one(micro * (t.attention_slope_s + t.collective_slope_s)) + one(batch * t.host_slope_s)
-        + one(t.attention_fixed_s + t.collective_fixed_s + t.host_fixed_s)
-    )  # fmt: skip
-    add("decode_step_s",
-        "linear_s + micro_batch * (attention_slope_s + collective_slope_s) + batch * host_slope_s + fixed_s", decode, "s",
-        "sum of the parts of a step", linear_s=linear, micro_batch=one(micro), attention_slope_s=one(t.attention_slope_s),
-        collective_slope_s=one(t.collective_slope_s), batch=one(batch), host_slope_s=one(t.host_slope_s),
-        fixed_s=one(t.attention_fixed_s + t.collective_fixed_s + t.host_fixed_s))  # fmt: skip
-    out = max(1.0, workload.output_tokens.mean)
-    if workload.load is not Load.BATCH:
-        add("tpot_s", "decode_step_s + batch / output_tokens * prefill_s", one(operation.tpot_s), "s/token",
-            "continuous batching in the mean", decode_step_s=decode, batch=one(batch), output_tokens=out,
-            prefill_s=one(speed.occupancy_s))  # fmt: skip
-    add("saturation_per_s", "max_batch / (output_tokens * tpot_at_max_batch_s)", one(speed.saturation_per_s), "requests/s",
-        "Little's law", max_batch=one(speed.max_batch), output_tokens=out,
-        tpot_at_max_batch_s=one(speed.max_batch / (out * speed.saturation_per_s)))  # fmt: skip
 
 
 def serving_estimate(

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import math
-
 from app.sizing.assumptions import Assumptions
 from app.sizing.communication import LinkRates
 from app.sizing.cost import Cost
-from app.sizing.explain import cost_summary, finite, one, price_reason
+from app.sizing.explain import cost_summary, finite, price_reason
 from app.sizing.hardware import Link
 from app.sizing.market import LINKS, PRICING, Market
-from app.sizing.result import DeviceMemory, Estimate, Interval, Performance, Reason, Step
-from app.sizing.training import (
-    CHECKPOINTING,
-    Run,
-    TrainingPlans,
-    flops_per_unit,
-    scaling_efficiency,
-)
+from app.sizing.result import DeviceMemory, Estimate, Interval, Performance, Reason
+from app.sizing.trace import one, training_trace
+from app.sizing.training import Run, flops_per_unit, scaling_efficiency
+from app.sizing.training_plan import CHECKPOINTING, TrainingPlans
 from app.sizing.units import GIB
 from app.sizing.workload import Deployment, Method, TrainingWorkload
 
@@ -93,8 +87,8 @@ def training_performance(
     """Speed, duration and what the cluster must bring, of a one-row table."""
     units = workload.global_batch * workload.units_per_sequence / one(run.step.step_s)
     devices = one(run.devices)
-    low = market.coefficients.value("interval_low")
-    high = market.coefficients.value("interval_high")
+    low = market.coefficients.value("training_interval_low")
+    high = market.coefficients.value("training_interval_high")
     size = checkpoint_bytes(workload)
     quantity = "samples_per_s" if workload.in_samples else "tokens_per_s"
     step = run.step
@@ -185,48 +179,6 @@ def training_reasons(
                "required_storage_gb_per_s", (performance.required_storage_bytes_per_s or 0) / 1e9, "GB/s")
     )  # fmt: skip
     return tuple(reasons)
-
-
-def training_trace(
-    workload: TrainingWorkload, plans: TrainingPlans, run: Run, performance: Performance, cost: Cost, assumed: Assumptions
-) -> tuple[Step, ...]:
-    """The arithmetic of a run, each line recomputable."""
-    step, memory = run.step, run.memory
-    units = workload.global_batch * workload.units_per_sequence
-    rate = units / one(step.step_s)
-    steps = [
-        Step(
-            "step_time_s", "compute + exposed_communication + pipeline_bubble + optimizer + input",
-            dict(performance.step_breakdown_s or {}), one(step.step_s), "s", "sum of the parts of a step",
-        ),
-        Step("units_per_s", "global_batch * units_per_sequence / step_time_s",
-             {"global_batch": float(workload.global_batch), "units_per_sequence": workload.units_per_sequence, "step_time_s": one(step.step_s)},
-             rate, "1/s", "definition"),
-        Step("mfu", "units_per_s * flops_per_unit / (accelerators * peak_flops_per_s)",
-             {"units_per_s": rate, "flops_per_unit": flops_per_unit(workload), "accelerators": one(run.devices),
-              "peak_flops_per_s": one(plans.peak_flops_per_s)}, performance.mfu or 0.0, "1", "Chowdhery et al. 2022 (arXiv:2204.02311)"),
-        Step("wall_s",
-             "units / units_per_s * (1 + experiment_overhead) * (1 + checkpoint_stall_s / checkpoint_interval_s)"
-             " * (1 + interruptions_per_s * (restart_s + checkpoint_interval_s / 2))",
-             {"units": workload.units, "units_per_s": rate, "experiment_overhead": workload.experiment_overhead,
-              "checkpoint_stall_s": assumed.checkpoint_stall_s, "checkpoint_interval_s": one(run.checkpoint_interval_s),
-              "interruptions_per_s": assumed.interruptions_per_accelerator_day * one(run.devices) / 86400,
-              "restart_s": assumed.restart_minutes * 60},
-             one(run.wall_s), "s", "steps, experiments and lost time"),
-        Step("accelerator_hours", "wall_s / 3600 * accelerators", {"wall_s": one(run.wall_s), "accelerators": one(run.devices)},
-             performance.accelerator_hours or 0.0, "h", "definition"),
-        Step("memory_bytes_per_accelerator", "weights + gradients + optimizer + activations + overhead",
-             {"weights": one(memory.weights_bytes), "gradients": one(memory.gradient_bytes), "optimizer": one(memory.optimizer_bytes),
-              "activations": one(memory.activation_bytes), "overhead": one(memory.overhead_bytes)},
-             one(memory.total_bytes), "B", "sum of the parts"),
-    ]  # fmt: skip
-    hourly = one(cost.usd_per_hour)
-    if math.isfinite(hourly):
-        steps.append(
-            Step("usd_total", "usd_per_hour * wall_s / 3600", {"usd_per_hour": hourly, "wall_s": one(run.wall_s)},
-                 hourly * one(run.wall_s) / 3600, "USD", "whole machines for the whole run")
-        )  # fmt: skip
-    return tuple(steps)
 
 
 def training_estimate(

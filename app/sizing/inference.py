@@ -18,8 +18,9 @@ from app.sizing.compute import prefill_terms, step_terms
 from app.sizing.cost import Cost, deployment_cost, within_limits
 from app.sizing.market import Market
 from app.sizing.memory import ServingMemory, serving_memory
-from app.sizing.plan import Plans, Rejections
+from app.sizing.plan import Plans
 from app.sizing.ranking import Measures
+from app.sizing.rejections import Rejections
 from app.sizing.replicas import Fleet, fleet, replicas_needed, spare_replicas
 from app.sizing.serving import Operation, Speed, operate, serving_speed
 from app.sizing.single_pass import (

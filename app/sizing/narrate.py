@@ -13,11 +13,13 @@ from app.sizing.cost import deployment_cost
 from app.sizing.inference import Judged
 from app.sizing.market import Market
 from app.sizing.model import ModelArchitecture
-from app.sizing.plan import Rejection, Rejections, default_weight_formats
+from app.sizing.plan import default_weight_formats
 from app.sizing.precision import WEIGHT_FORMATS
+from app.sizing.rejections import Rejection, Rejections
 from app.sizing.replicas import fleet, replicas_needed, spare_replicas
 from app.sizing.result import Change, Estimate, Notice, Ranked, Reason
-from app.sizing.training import Run, TrainingPlans, run_at
+from app.sizing.training import Run, run_at
+from app.sizing.training_plan import TrainingPlans
 from app.sizing.workload import (
     Deployment,
     Economics,

@@ -16,6 +16,7 @@ import numpy as np
 from app.errors import Conflict
 from app.sizing import narrate
 from app.sizing.assumptions import Assumptions
+from app.sizing.candidates import RUN_PRICING, Candidates, candidates
 from app.sizing.columns import Column, Mask, column
 from app.sizing.communication import link_rates
 from app.sizing.cost import deployment_cost, within_limits
@@ -24,16 +25,12 @@ from app.sizing.explain_training import training_estimate
 from app.sizing.hardware import Environment, PricingModel
 from app.sizing.inference import Judged, Settings, measure_memory, measure_speed, measures, place, search
 from app.sizing.market import LINKS, Machines, Market, link_of
-from app.sizing.plan import RUN_PRICING, Candidates, Plans, Rejections, build_plans, candidates
+from app.sizing.plan import Plans, build_plans
 from app.sizing.ranking import Measures, best_per_accelerator, score_of
+from app.sizing.rejections import Rejections
 from app.sizing.result import Answer, Change, Considered, Estimate, Ranked, Reason
-from app.sizing.training import (
-    Run,
-    TrainingPlans,
-    build_training_plans,
-    run_at,
-    smallest_run,
-)
+from app.sizing.training import Run, run_at, smallest_run
+from app.sizing.training_plan import TrainingPlans, build_training_plans
 from app.sizing.workload import (
     Constraints,
     Deployment,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.sizing.assumptions import Assumed
-from app.sizing.plan import Rejection
+from app.sizing.rejections import Rejection
 from app.sizing.workload import Deployment
 
 

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from app.api.schemas.base import Shown, present, rounded
 from app.sizing.assumptions import Assumed
-from app.sizing.plan import Rejection
+from app.sizing.rejections import Rejection
 from app.sizing.result import (
     Answer,
     CostSummary,

@@ -1,0 +1,168 @@
+"""Machines on sale to a caller, each at its cheapest allowed price, rented and owned on one scale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Codes, Column, Columns, Mask
+from app.sizing.hardware import Environment, PricingModel
+from app.sizing.market import PRICING, Machines, Market
+from app.sizing.rejections import Rejections
+from app.sizing.workload import Constraints, Deployment, Economics
+
+# Spot capacity can be taken back and capacity blocks end; neither is offered unless asked for.
+SERVICE_PRICING = tuple(p for p in PricingModel if p not in (PricingModel.SPOT, PricingModel.CAPACITY_BLOCK))
+
+# A run ends; commitments and purchases outlast it, so they are offered for a run only when asked for.
+RUN_PRICING = (PricingModel.ON_DEMAND,)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates(Columns):
+    """Machines on sale to this caller, each at its cheapest allowed price."""
+
+    machine: Codes
+    listing: Codes
+    m: Machines
+    usd_per_hour: Column  # effective: rent, or what owning it costs per hour over the horizon
+    purchase_usd: Column  # NaN for rented ones
+    draw_w: Column  # mean draw under load, whole machine
+    rated_w: Column
+    ram_bytes: Column  # of the host; NaN unknown
+
+
+def owned_usd_per_hour(purchase_usd: Column, draw_w: Column, server: Mask, assumed: Assumptions, economics: Economics) -> Column:
+    """What an owned machine costs per hour: purchase over the horizon, upkeep, floor and power.
+
+    No resale value is counted. Check: 100 000 USD over 36 months is 3.81 USD per hour before upkeep.
+    """
+    hours = economics.horizon_months * 730.0
+    upkeep = purchase_usd * assumed.maintenance_fraction_per_year / 8760.0
+    floor = np.where(server, draw_w / 1e3 * assumed.facility_usd_per_kw_month / 730.0, 0.0)
+    power = draw_w / 1e3 * economics.pue * economics.electricity_usd_per_kwh
+    return purchase_usd / hours + upkeep + floor + power
+
+
+def machine_power_w(market: Market, m: Machines, assumed: Assumptions) -> Column:
+    """Rated power of a whole machine: its own, or its accelerators' and a host's share.
+
+    A figure that does not exceed the accelerators' own is a bare board's, not a machine's.
+    """
+    device = market.columns.power_w[m.accelerator]
+    device = np.where(np.isnan(device), assumed.socket_power_w, device)
+    board = np.isnan(m.power_w) | (m.power_w <= m.count * device)
+    return np.where(board, m.count * (device + assumed.host_power_w), m.power_w)
+
+
+def purchase_usd(market: Market, m: Machines, list_price_usd: Column, assumed: Assumptions) -> Column:
+    """Purchase price of an owned machine: its list price, or accelerators plus a stated host."""
+    low, high = market.columns.price_low_usd[m.accelerator], market.columns.price_high_usd[m.accelerator]
+    part = low + assumed.list_price_position * (high - low)
+    desktop = m.workstation & market.columns.desktop[m.accelerator]
+    host = np.where(desktop, assumed.workstation_host_usd, assumed.server_host_usd)
+    return np.where(np.isnan(list_price_usd), part * m.count + host, list_price_usd)
+
+
+def _matches(names: tuple[str, ...], patterns: tuple[str, ...]) -> Mask:
+    return np.array([any(fnmatchcase(n, p.lower()) for p in patterns) for n in names], dtype=bool)
+
+
+def candidates(
+    market: Market,
+    constraints: Constraints,
+    economics: Economics,
+    assumed: Assumptions,
+    rejections: Rejections,
+    *,
+    pricing: tuple[PricingModel, ...] = SERVICE_PRICING,
+    fixed: Deployment | None = None,
+) -> Candidates:
+    """Machines the caller may have, each at the cheapest listing that the constraints allow.
+
+    Marketplace hosts carry no service level, so they count only where their provider is named.
+    `pricing` is what may be paid where the constraints name no pricing model.
+    """
+    allowed = np.ones(len(market.accelerators), dtype=bool)
+    if constraints.vendors:
+        vendors = {v.lower() for v in constraints.vendors}
+        allowed &= np.array([a.vendor.lower() in vendors for a in market.accelerators])
+    slugs = [a.slug for a in market.accelerators]
+    if constraints.accelerators:
+        allowed &= np.isin(slugs, constraints.accelerators)
+    if constraints.exclude_accelerators:
+        allowed &= ~np.isin(slugs, constraints.exclude_accelerators)
+    rejections.reject(np.flatnonzero(~allowed), "excluded", "{name} is outside the vendors and types asked for.")
+
+    listings = market.listings
+    m = market.machines.take(listings.machine)
+    keep = allowed[m.accelerator]
+    pricing = constraints.pricing_models or pricing
+    keep &= np.isin(listings.pricing, [PRICING.index(p) for p in pricing])
+    if constraints.environments:
+        on_prem = m.on_prem & (listings.offer < 0)
+        keep &= (on_prem & (Environment.ON_PREM in constraints.environments)) | (~on_prem & (Environment.CLOUD in constraints.environments))
+    named = constraints.providers or (fixed is not None and fixed.provider is not None)
+    if not named:
+        keep &= ~listings.marketplace
+    if constraints.providers:
+        keep &= np.isin(listings.provider, np.flatnonzero(np.isin(market.providers, constraints.providers)))
+    if constraints.regions:
+        regional = _matches(market.regions, constraints.regions)
+        keep &= regional[listings.region] | (listings.offer < 0)
+    if fixed is not None:
+        keep &= _fixed_listings(market, fixed)
+    rated = machine_power_w(market, m, assumed)
+    draw = rated * assumed.load_power_fraction
+    owned = listings.offer < 0
+    purchase = np.where(owned, purchase_usd(market, m, listings.list_price_usd, assumed), np.nan)
+    hourly = np.where(owned, owned_usd_per_hour(purchase, draw, ~m.workstation, assumed, economics), listings.usd_per_hour)
+    keep &= ~np.isnan(hourly)
+    if constraints.max_purchase_usd is not None:
+        keep &= ~owned | (purchase <= constraints.max_purchase_usd)
+        within = np.unique(m.accelerator[keep])
+        rejections.lost(
+            m.accelerator[owned & allowed[m.accelerator]], np.isin(m.accelerator[owned & allowed[m.accelerator]], within),
+            code="over_budget", text="One machine with {name} costs {needed} USD; {available} may be spent.",
+            needed=purchase[owned & allowed[m.accelerator]],
+            available=np.full(int((owned & allowed[m.accelerator]).sum()), constraints.max_purchase_usd), unit="usd",
+        )  # fmt: skip
+    rows = np.flatnonzero(keep)
+    order = rows[np.lexsort((rows, hourly[rows], listings.machine[rows]))]
+    first = order[np.unique(listings.machine[order], return_index=True)[1]]
+    offered = np.unique(m.accelerator[first])
+    rejections.reject(
+        np.setdiff1d(np.flatnonzero(allowed), offered), "no_offer",
+        "The catalogue has no price for {name} within the environments, providers, regions and pricing models asked for.",
+    )  # fmt: skip
+    return Candidates(
+        machine=listings.machine[first],
+        listing=first,
+        m=m.take(first),
+        usd_per_hour=hourly[first],
+        purchase_usd=purchase[first],
+        draw_w=draw[first],
+        rated_w=rated[first],
+        ram_bytes=market.system_ram_bytes[listings.system[first]],
+    )
+
+
+def _fixed_listings(market: Market, fixed: Deployment) -> Mask:
+    """Listings that agree with what the caller named of system and offer."""
+    listings = market.listings
+    keep = np.ones(len(listings), dtype=bool)
+    if fixed.system is not None:
+        keep &= listings.system == market.system_slugs.index(fixed.system)
+    if fixed.provider is not None:
+        keep &= listings.provider == (market.providers.index(fixed.provider) if fixed.provider in market.providers else -1)
+    if fixed.region is not None:
+        keep &= listings.region == (market.regions.index(fixed.region) if fixed.region in market.regions else -1)
+    if fixed.pricing_model is not None:
+        keep &= listings.pricing == PRICING.index(fixed.pricing_model)
+    if fixed.instance_type is not None:
+        named = np.array([o.instance_type == fixed.instance_type for o in market.offers] + [False])
+        keep &= named[listings.offer]
+    return keep
