@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PORT ?= 8000
 SOURCES := app migrations tests benchmarks
 
-.PHONY: run test lint bench format lock clean
+.PHONY: run test bench format readme lock clean
 
 run: $(VENV)/.run
 	@$(BIN)/headroom prepare
@@ -25,6 +25,10 @@ bench: $(VENV)/.dev
 format: $(VENV)/.dev
 	$(BIN)/ruff format $(SOURCES)
 	$(BIN)/ruff check --fix $(SOURCES)
+
+# README's worked example, refilled with what the service answers now.
+readme: $(VENV)/.dev
+	$(BIN)/python -m tests.refresh
 
 # The lock files name exact versions with hashes and no index host.
 lock:

@@ -41,6 +41,9 @@ SERVING_ASSUMPTIONS = (
     "engine_start_s",
 )
 
+# Bytes per second and machine beyond which a data set has to be fed by more than one disk or share.
+FAST_INGEST_BYTES_PER_S = 1e9
+
 OBJECTIVE_WORDS = {
     Objective.COST: "the lowest cost",
     Objective.LATENCY: "the lowest latency",
@@ -205,6 +208,12 @@ def warnings(question: Question, ranked: Sequence[Ranked], market: Market) -> tu
     if isinstance(workload, TrainingWorkload) and not a.training_class and workload.method is Method.FULL:
         notices.append(
             Notice("inference_hardware_for_training", f"{a.name} is built for inference; a training run on it depends on slow links and has no headroom.")
+        )  # fmt: skip
+    ingest = first.performance.required_ingest_bytes_per_s if first.performance is not None else None
+    if ingest is not None and ingest / max(1, first.deployment.nodes or 1) > FAST_INGEST_BYTES_PER_S:
+        notices.append(
+            Notice("data_pipeline_limit", f"The run reads {ingest / 1e9:.2g} GB/s of data: storage and decoding must keep up, or more "
+                   "accelerators only wait.")
         )  # fmt: skip
     if a.segment == "consumer":
         notices.append(

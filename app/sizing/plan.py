@@ -145,6 +145,10 @@ def build_plans(
         "No layout of this model on {name} fits one replica into the machines and accelerators allowed.",
     )  # fmt: skip
     kv_rows, kv = _kv_choices(constraints, s, fixed)
+    rejections.reject(
+        np.setdiff1d(found.m.accelerator[a_machine], found.m.accelerator[a_machine[kv_rows]]), "format_unsupported",
+        "No engine on {name} keeps its cache in a format asked for.",
+    )  # fmt: skip
     row, layout, a_machine, a_stack = row[kv_rows], layout[kv_rows], a_machine[kv_rows], a_stack[kv_rows]
     code = code[row]
     return Plans(

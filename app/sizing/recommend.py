@@ -232,7 +232,13 @@ def what_would_give(question: Question, market: Market, nearest: str) -> list[Ch
 
 
 def estimate(question: Question, deployment: Deployment, market: Market) -> Estimate:
-    """Judge one deployment; what it leaves open is chosen as `recommend` would choose it."""
+    """Judge one deployment; what it leaves open is chosen as `recommend` would choose it.
+
+    Raises Conflict for a deployment that contradicts itself or the catalogue.
+    """
+    for name in ("expert_parallel", "context_parallel"):
+        if (getattr(deployment, name) or 1) > 1:
+            raise Conflict(f"{name} above 1 is not modelled; leave it out or give 1.")
     constraints = Constraints(
         accelerators=(deployment.accelerator,),
         pricing_models=(deployment.pricing_model,) if deployment.pricing_model else (),
@@ -293,7 +299,7 @@ def estimate_inference(
         max_batch=fixed(deployment.max_batch),
         max_batched_tokens=fixed(deployment.max_batched_tokens),
         memory_fraction=fixed(deployment.memory_fraction),
-        replicas=fixed(replicas_asked(deployment)),
+        replicas=replicas_asked(deployment, plans),
         spare_replicas=fixed(deployment.spare_replicas),
     )
     memory = measure_memory(workload, plans, market, assumed, settings)
@@ -314,14 +320,17 @@ def estimate_inference(
     return judge_deployment(question, workload, chosen.plans, market, settings)
 
 
-def replicas_asked(deployment: Deployment) -> float | None:
-    """Replicas the caller fixed, by their number or by the accelerators they fill."""
+def replicas_asked(deployment: Deployment, plans: Plans) -> Column | None:
+    """Replicas the caller fixed: by their number, or by the accelerators or machines they fill."""
     if deployment.replicas is not None:
-        return float(deployment.replicas)
-    if deployment.total_accelerators is not None and deployment.accelerators_per_replica is not None:
-        spare = deployment.spare_replicas or 0
-        return float(max(1, deployment.total_accelerators // deployment.accelerators_per_replica - spare))
-    return None
+        return np.full(len(plans), float(deployment.replicas))
+    spare = deployment.spare_replicas or 0
+    total: Column | None = None
+    if deployment.total_accelerators is not None:
+        total = np.full(len(plans), float(deployment.total_accelerators))
+    elif deployment.nodes is not None:
+        total = deployment.nodes * plans.c.m.count
+    return None if total is None else np.maximum(1.0, np.floor(total / plans.accelerators_per_replica) - spare)
 
 
 def estimate_training(

@@ -206,3 +206,24 @@ def test_ambiguous_deployments_are_refused_with_a_reason(client: TestClient) -> 
     response = client.post("/estimate", json=request)
     assert response.status_code == 422
     assert "data_parallel" in response.json()["detail"]
+    request = body("estimate-llama-70b-8xh100")
+    request["deployment"]["expert_parallel"] = 8
+    response = client.post("/estimate", json=request)
+    assert response.status_code == 422
+    assert "expert_parallel" in response.json()["detail"]
+
+
+def test_machines_asked_for_are_filled(client: TestClient) -> None:
+    request = body("estimate-llama-70b-8xh100")
+    request["deployment"] = {
+        "accelerator": "nvidia-h100-sxm5-80gb",
+        "tensor_parallel": 4,
+        "accelerators_per_replica": 4,
+        "nodes": 2,
+        "system": "dgx-h100",
+    }
+    request["deployment"]["weight_format"] = "fp8"
+    answer = client.post("/estimate", json=request).json()
+    assert answer["deployment"]["replicas"] == 4
+    assert answer["deployment"]["nodes"] == 2
+    assert answer["deployment"]["total_accelerators"] == 16

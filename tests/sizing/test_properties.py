@@ -13,12 +13,12 @@ from sqlalchemy.orm import Session
 
 from app.catalog.snapshot import SnapshotStore
 from app.db import make_engine
-from app.sizing.hardware import Coefficient, Offer, PricingModel
+from app.sizing.hardware import Coefficient, Environment, Offer, PricingModel
 from app.sizing.market import Market
 from app.sizing.model import ModelArchitecture
 from app.sizing.recommend import estimate, recommend
 from app.sizing.result import Answer
-from app.sizing.workload import InferenceWorkload, Lengths, Load, Question, Redundancy, Slo, TrainingWorkload
+from app.sizing.workload import Constraints, InferenceWorkload, Lengths, Load, Question, Redundancy, Slo, TrainingWorkload
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN
 
 SLOW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -70,10 +70,34 @@ def test_nothing_ranked_exceeds_its_memory_and_parts_sum(market: Market, workloa
     assert len(accelerators) == len(set(accelerators))
 
 
+LIMITS = st.builds(
+    Constraints,
+    environments=st.sampled_from([(), (Environment.CLOUD,), (Environment.ON_PREM,)]),
+    regions=st.sampled_from([(), ("eu-*",)]),
+    vendors=st.sampled_from([(), ("NVIDIA",), ("amd", "google")]),
+    weight_formats=st.sampled_from([(), ("bf16",), ("fp16",), ("int4-awq", "nvfp4"), ("gguf-q4_k_m",)]),
+    kv_formats=st.sampled_from([(), ("fp8",), ("bf16", "int8")]),
+    engines=st.sampled_from([(), ("vllm",), ("llama.cpp", "mlx")]),
+    max_accelerators=st.sampled_from([None, 1, 8]),
+    max_usd_per_hour=st.sampled_from([None, 1.0, 20.0]),
+    max_purchase_usd=st.sampled_from([None, 3000.0]),
+    max_power_w=st.sampled_from([None, 1000.0]),
+)
+
+
 @SLOW
-@given(WORKLOADS)
-def test_every_type_is_ranked_or_turned_down(market: Market, workload: InferenceWorkload) -> None:
-    answer = recommend(Question(workload, limit=50), market)
+@given(WORKLOADS, LIMITS)
+def test_every_type_is_ranked_or_turned_down(market: Market, workload: InferenceWorkload, limits: Constraints) -> None:
+    answer = recommend(Question(workload, limits, limit=50), market)
+    for ranked in answer.recommendations:
+        d, cost = ranked.estimate.deployment, ranked.estimate.cost
+        assert cost is not None
+        assert limits.max_accelerators is None or (d.total_accelerators or 0) <= limits.max_accelerators
+        assert limits.max_usd_per_hour is None or (cost.usd_per_hour or 0) <= limits.max_usd_per_hour
+        assert limits.max_purchase_usd is None or (cost.purchase_usd or 0) <= limits.max_purchase_usd
+        assert not limits.weight_formats or d.weight_format in limits.weight_formats
+        assert not limits.kv_formats or d.kv_format in limits.kv_formats
+        assert not limits.engines or d.engine in limits.engines
     feasible = answer.considered.feasible_accelerators
     assert feasible + sum(answer.rejected_by_code.values()) == answer.considered.accelerators == len(market.accelerators)
 
