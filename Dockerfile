@@ -20,7 +20,7 @@ RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin headroom \
     && install -d -o headroom -g headroom /data
 COPY --from=build /opt/headroom /opt/headroom
 WORKDIR /data
-USER headroom
+USER 10001
 VOLUME /data
 EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s --retries=3 \

@@ -80,6 +80,7 @@ def _support(row: EngineSupportRow) -> EngineSupport:
         weight_formats=MappingProxyType(formats),
         kv_formats=tuple(filter(None, row.kv_formats.split("|"))),
         source=row.source,
+        tentative=row.confidence == "low",
     )
 
 

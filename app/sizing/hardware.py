@@ -109,7 +109,7 @@ class EngineSupport:
     """A software stack that was made to run on a family: which formats, end to end.
 
     `weight_formats` maps a format to whether the hardware also computes in it; False means that
-    weights are widened to 16 bit first.
+    weights are widened to 16 bit first. `tentative` marks what is known with low confidence only.
     """
 
     engine: str
@@ -118,6 +118,7 @@ class EngineSupport:
     weight_formats: Mapping[str, bool]
     kv_formats: tuple[str, ...]
     source: str
+    tentative: bool = False
 
 
 @dataclass(frozen=True, slots=True)

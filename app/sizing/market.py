@@ -7,7 +7,7 @@ machine once; every price that can be paid for it is a listing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -116,6 +116,7 @@ class Stacks(Columns):
     engine: Codes
     weight_format: Codes
     native: Mask
+    tentative: Mask  # judged only where the engine is asked for by name
     kv_bf16: Mask
     kv_fp8: Mask
     kv_int8: Mask
@@ -185,6 +186,12 @@ def link_of(accelerator: Accelerator, *, count: float, topology: str) -> tuple[L
     return Link.SCALE_UP, accelerator.scaleup_bytes_per_s, domain if beyond else min(count, domain)
 
 
+def _least_tentative(support: Sequence[EngineSupport]) -> tuple[EngineSupport, ...]:
+    """Tentative rows stay tentative only where their family has a better one for the phase."""
+    better = {(s.family, s.phase) for s in support if not s.tentative}
+    return tuple(replace(s, tentative=s.tentative and (s.family, s.phase) in better) for s in support)
+
+
 class Market:
     """The catalogue as sizing reads it. Built once per catalogue version; never changed."""
 
@@ -208,7 +215,7 @@ class Market:
             )
         )
         self.systems: Mapping[str, System] = {s.slug: s for s in sorted(systems, key=lambda s: s.slug)}
-        self.support = tuple(support)
+        self.support = _least_tentative(support)
         self.coefficients = CoefficientTable(coefficients)
         self.version = version
         self.prices_as_of = prices_as_of
@@ -394,6 +401,7 @@ class Market:
             engine=np.array([engine_index[s.engine] for s, _, _ in flat]),
             weight_format=np.array([self.format_index[f] for _, f, _ in flat]),
             native=np.array([native for _, _, native in flat]),
+            tentative=np.array([s.tentative for s, _, _ in flat]),
             kv_bf16=keeps("bf16", "fp16"),
             kv_fp8=keeps("fp8"),
             kv_int8=keeps("int8", "gguf-q8_0"),

@@ -81,6 +81,8 @@ def _stack_rows(market: Market, phase: str, formats: frozenset[str], constraints
     engines = (fixed.engine,) if fixed is not None and fixed.engine else constraints.engines
     if engines:
         keep &= np.isin(stacks.engine, np.flatnonzero(np.isin(market.engines, engines)))
+    else:
+        keep &= ~stacks.tentative
     rows = np.flatnonzero(keep)
     if not engines:
         kv = stacks.kv_bf16[rows] + 2 * stacks.kv_fp8[rows] + 4 * stacks.kv_int8[rows]

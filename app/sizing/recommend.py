@@ -99,7 +99,7 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Mark
     scores = score_of(question.objective, merit)[best]
     chosen = best[: question.limit]
     estimates = tuple(finalist(question, workload, judged.take(np.array([row])), market) for row in chosen.tolist())
-    estimates = narrate.compared(estimates)
+    estimates = narrate.compared(estimates, question, len(best), market)
     changes = narrate.sensitivity(workload, judged, assumed, economics)
     return Found(estimates, tuple(float(s) for s in scores[: question.limit]), rejections, len(plans), len(best), changes)
 
@@ -180,7 +180,7 @@ def find_training(question: Question, workload: TrainingWorkload, market: Market
     )  # fmt: skip
     changes = narrate.training_sensitivity(workload, plans.take(best[:1]), run.take(best[:1]), rates, market, assumed)
     return Found(
-        narrate.compared(estimates), tuple(float(s) for s in scores[: question.limit]), rejections,
+        narrate.compared(estimates, question, len(best), market), tuple(float(s) for s in scores[: question.limit]), rejections,
         len(layouts), len(best), changes,
     )  # fmt: skip
 

@@ -68,6 +68,8 @@ def _frameworks(market: Market, workload: TrainingWorkload, asked: str | None, c
             continue
         if constraints.engines and row.engine not in constraints.engines:
             continue
+        if row.tentative and asked is None and not constraints.engines:
+            continue
         splits = row.engine in MODEL_PARALLEL_FRAMEWORKS
         rank = (order.get(row.engine, len(order)), row.engine)
         key = (row.family, splits)

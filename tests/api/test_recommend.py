@@ -213,6 +213,21 @@ def test_ambiguous_deployments_are_refused_with_a_reason(client: TestClient) -> 
     assert "expert_parallel" in response.json()["detail"]
 
 
+@pytest.mark.parametrize("name", ["estimate-llama-70b-8xh100", "estimate-7b-64xa100", "recommend-inference-embeddings"])
+def test_every_accelerator_can_be_estimated(client: TestClient, name: str) -> None:
+    """Sold or not, known or not, alone or by four: an estimate or a reason, never a failure."""
+    slugs = [a["slug"] for a in client.get("/catalog/accelerators", params={"limit": 1000}).json()["items"]]
+    workload = {**body(name)["workload"], "model": "Qwen/Qwen2.5-7B-Instruct"} if "embeddings" not in name else body(name)["workload"]
+    for slug in slugs:
+        for more in ({}, {"total_accelerators": 4}):
+            response = client.post("/estimate", json={"workload": workload, "deployment": {"accelerator": slug, **more}, "trace": True})
+            assert response.status_code in (200, 422), (slug, response.text)
+            if response.status_code == 200:
+                estimate = EstimateShown.model_validate(response.json())
+                assert estimate.fits is (estimate.performance is not None), slug
+                assert estimate.explanation, slug
+
+
 def test_machines_asked_for_are_filled(client: TestClient) -> None:
     request = body("estimate-llama-70b-8xh100")
     request["deployment"] = {

@@ -1,0 +1,68 @@
+"""The container files agree with the Makefile, the command line and one another."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+from typer.testing import CliRunner
+
+from app.cli import cli
+from app.config import Settings
+
+ROOT = Path(__file__).parents[1]
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+MAKEFILE = (ROOT / "Makefile").read_text()
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+
+
+def commands(text: str) -> set[str]:
+    return set(re.findall(r"headroom (prepare|serve)\b", text))
+
+
+def test_every_command_that_is_run_exists() -> None:
+    for name in commands(DOCKERFILE) | commands(MAKEFILE) | {c["command"][1] for c in COMPOSE["services"].values() if "command" in c}:
+        assert CliRunner().invoke(cli, [name, "--help"]).exit_code == 0
+
+
+def test_image_and_makefile_install_the_same_lock() -> None:
+    assert "--require-hashes -r requirements.lock" in DOCKERFILE
+    assert "--require-hashes -r requirements.lock" in MAKEFILE
+    for copied in re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, flags=re.MULTILINE):
+        for name in copied.split():
+            assert (ROOT / name).exists(), name
+
+
+def test_locks_have_hashes_and_no_index_host() -> None:
+    for name in ("requirements.lock", "requirements-dev.lock"):
+        text = (ROOT / name).read_text()
+        assert "://" not in text
+        assert "index" not in re.sub(r"^\S+==", "", text, flags=re.MULTILINE)
+        pins = re.findall(r"^([a-z0-9-]+(?:\[[a-z]+\])?)==", text, flags=re.MULTILINE)
+        assert len(pins) >= 25
+        assert text.count("--hash=sha256:") >= len(pins)
+
+
+def test_the_image_is_unprivileged_and_checked() -> None:
+    assert re.search(r"^USER 10001$", DOCKERFILE, flags=re.MULTILINE)
+    assert "HEALTHCHECK" in DOCKERFILE
+    assert DOCKERFILE.count("\nFROM ") + DOCKERFILE.startswith("FROM ") == 2
+
+
+def test_compose_prepares_before_it_serves_on_a_read_only_root() -> None:
+    services = COMPOSE["services"]
+    assert int(services["db"]["image"].split(":")[1]) >= 17
+    assert services["prepare"]["depends_on"]["db"]["condition"] == "service_healthy"
+    assert services["app"]["depends_on"]["prepare"]["condition"] == "service_completed_successfully"
+    for name in ("prepare", "app"):
+        assert services[name]["read_only"] is True
+        assert services[name]["cap_drop"] == ["ALL"]
+        url = services[name]["environment"]["HEADROOM_DATABASE_URL"]
+        assert url.startswith("postgresql+psycopg://")
+
+
+def test_every_setting_of_the_readme_exists() -> None:
+    named = set(re.findall(r"`HEADROOM_([A-Z_]+)`", (ROOT / "README.md").read_text()))
+    assert {n.lower() for n in named} == set(Settings.model_fields)
