@@ -317,7 +317,6 @@ def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, 
 
 def serving_estimate(
     workload: InferenceWorkload, judged: Judged, market: Market, *, load_bytes_per_s: float, start_s: float, trace: bool,
-    extra: tuple[Reason, ...] = (),
 ) -> Estimate:  # fmt: skip
     """The estimate of a one-row table."""
     deployment = serving_deployment(workload, judged, market)
@@ -328,7 +327,7 @@ def serving_estimate(
         text = f"It does not fit: each accelerator would need {needed:.1f} GiB of {usable:.1f} usable."
         return Estimate(
             deployment, False, memory, None, "memory_capacity", None,
-            (Reason("out_of_memory", text, "needed_gib", needed, "GiB"), *extra),
+            (Reason("out_of_memory", text, "needed_gib", needed, "GiB"),),
         )  # fmt: skip
     bottleneck = bottleneck_of(workload, judged)
     served = one(served_per_s(workload, judged)) * units_per_request(workload)
@@ -350,7 +349,6 @@ def serving_estimate(
         explanation=(
             *serving_reasons(workload, judged, market, deployment, bottleneck),
             *price_reason(cost, deployment),
-            *extra,
         ),
         trace=serving_trace(workload, judged) if trace else (),
     )

@@ -183,7 +183,7 @@ def training_reasons(
 
 def training_estimate(
     workload: TrainingWorkload, plans: TrainingPlans, run: Run, cost: Cost, rates: LinkRates, market: Market, assumed: Assumptions,
-    *, fits: bool, trace: bool, extra: tuple[Reason, ...] = (),
+    *, fits: bool, trace: bool,
 ) -> Estimate:  # fmt: skip
     """The estimate of a one-row table."""
     memory = run.memory
@@ -205,7 +205,7 @@ def training_estimate(
             text = f"It does not fit: the host would need {one(memory.host_bytes) / GIB:.0f} GiB for offloaded states."
         return Estimate(
             deployment, False, parts, None, "memory_capacity", None,
-            (Reason("out_of_memory", text, "needed_gib", needed, "GiB"), *extra),
+            (Reason("out_of_memory", text, "needed_gib", needed, "GiB"),),
         )  # fmt: skip
     performance = training_performance(workload, plans, run, rates, market, assumed)
     bottleneck = bottleneck_of(run, fits)
@@ -230,7 +230,6 @@ def training_estimate(
         explanation=(
             *training_reasons(workload, plans, run, performance, bottleneck),
             *price_reason(summary, deployment),
-            *extra,
         ),
         trace=training_trace(workload, plans, run, performance, cost, assumed) if trace else (),
     )

@@ -210,16 +210,10 @@ def _layouts(model: ModelArchitecture, fixed: Deployment | None) -> list[tuple[i
     if model.kind is not ModelKind.DECODER:
         return [(1, 1)]
     if fixed is not None and (fixed.tensor_parallel or fixed.pipeline_parallel or fixed.accelerators_per_replica):
-        size = fixed.accelerators_per_replica
-        if fixed.tensor_parallel and fixed.pipeline_parallel:
-            return [(fixed.tensor_parallel, fixed.pipeline_parallel)]
-        if fixed.tensor_parallel:
-            pp = max(1, size // fixed.tensor_parallel) if size else 1
-            return [(fixed.tensor_parallel, pp)]
-        if fixed.pipeline_parallel:
-            tp = max(1, size // fixed.pipeline_parallel) if size else 1
-            return [(tp, fixed.pipeline_parallel)]
-        return [(t, p) for t in range(1, (size or 1) + 1) for p in [(size or 1) // t] if t * p == size]
+        size, tp, pp = fixed.accelerators_per_replica, fixed.tensor_parallel, fixed.pipeline_parallel
+        tps = (tp,) if tp else tuple(range(1, model.num_heads + 1)) if size else (1,)
+        pps = (pp,) if pp else tuple(range(1, model.num_layers + 1)) if size else (1,)
+        return [(t, p) for t in tps for p in pps if fits(t, p) and (size is None or t * p == size)]
     return [(t, p) for t, p in LAYOUTS if fits(t, p)]
 
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from app.catalog.snapshot import SnapshotStore
+from app.sizing.estimate import estimate
 from app.sizing.market import Market
-from app.sizing.recommend import estimate, recommend
+from app.sizing.recommend import recommend
 from app.sizing.result import Estimate
 from app.sizing.workload import (
     Constraints,

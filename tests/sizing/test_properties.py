@@ -13,10 +13,11 @@ from sqlalchemy.orm import Session
 
 from app.catalog.snapshot import SnapshotStore
 from app.db import make_engine
+from app.sizing.estimate import estimate
 from app.sizing.hardware import Coefficient, Environment, Offer, PricingModel
 from app.sizing.market import Market
 from app.sizing.model import ModelArchitecture
-from app.sizing.recommend import estimate, recommend
+from app.sizing.recommend import recommend
 from app.sizing.result import Answer
 from app.sizing.workload import Constraints, InferenceWorkload, Lengths, Load, Question, Redundancy, Slo, TrainingWorkload
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN

@@ -23,8 +23,9 @@ from app.catalog.names import nearest
 from app.catalog.recommendations import get_recommendation, store, stored_body
 from app.errors import UnknownAccelerator, UnknownSystem
 from app.sizing.assumptions import Assumptions
+from app.sizing.estimate import estimate
 from app.sizing.market import Market
-from app.sizing.recommend import estimate, recommend
+from app.sizing.recommend import recommend
 from app.sizing.workload import Deployment, Objective, Question
 
 router = APIRouter(tags=["sizing"])

@@ -1,0 +1,213 @@
+"""What one deployment would do: what it leaves open is chosen, then it is judged as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from app.errors import Conflict
+from app.sizing import narrate
+from app.sizing.assumptions import Assumptions
+from app.sizing.candidates import Candidates, candidates, machine_power_w
+from app.sizing.columns import Column, Mask, column
+from app.sizing.communication import link_rates
+from app.sizing.cost import deployment_cost
+from app.sizing.explain import serving_estimate
+from app.sizing.explain_training import training_estimate
+from app.sizing.inference import Judged, Settings, measure_memory, measure_speed, measures, place
+from app.sizing.market import LINKS, Machines, Market, link_of
+from app.sizing.plan import Plans, build_plans
+from app.sizing.rejections import Rejections
+from app.sizing.result import Estimate
+from app.sizing.training import Run, run_at, smallest_run
+from app.sizing.training_plan import TrainingPlans, build_training_plans
+from app.sizing.workload import Constraints, Deployment, InferenceWorkload, Question, TrainingWorkload
+
+
+def estimate(question: Question, deployment: Deployment, market: Market) -> Estimate:
+    """Judge one deployment; what it leaves open is chosen as `recommend` would choose it.
+
+    Raises Conflict for a deployment that contradicts itself or the catalogue.
+    """
+    check_consistency(deployment)
+    constraints = Constraints(
+        accelerators=(deployment.accelerator,),
+        pricing_models=(deployment.pricing_model,) if deployment.pricing_model else (),
+    )
+    rejections = Rejections(market)
+    machines = candidates(market, constraints, question.economics, question.assumptions, rejections, fixed=deployment)
+    if not len(machines):
+        named = deployment.system or deployment.provider or deployment.region or deployment.instance_type
+        if named or deployment.pricing_model:
+            raise Conflict(
+                "The catalogue has no such listing: the system and offer named do not sell this accelerator together. "
+                "Leave them out, or take both from GET /catalog/offers."
+            )
+        machines = unpriced(market, deployment, question.assumptions)
+    if isinstance(question.workload, TrainingWorkload):
+        return estimate_training(question, question.workload, deployment, machines, market)
+    return estimate_inference(question, question.workload, deployment, machines, market)
+
+
+def check_consistency(d: Deployment) -> None:
+    """Refuse what is not modelled and numbers that contradict one another; nothing given is ignored."""
+    for name in ("expert_parallel", "context_parallel"):
+        if (getattr(d, name) or 1) > 1:
+            raise Conflict(f"{name} above 1 is not modelled; leave it out or give 1.")
+    size = d.accelerators_per_replica
+    if size is not None and d.tensor_parallel is not None and d.pipeline_parallel is not None:
+        shape = d.tensor_parallel * d.pipeline_parallel * (d.data_parallel or 1)
+        if shape != size:
+            raise Conflict(f"The degrees of parallelism make {shape} accelerators per replica, but {size} were given; leave one out.")
+    if size is not None and d.replicas is not None and d.total_accelerators is not None:
+        used = size * (d.replicas + (d.spare_replicas or 0))
+        if used > d.total_accelerators:
+            raise Conflict(f"The replicas and spares take {used} accelerators; total_accelerators is {d.total_accelerators}.")
+
+
+def unpriced(market: Market, deployment: Deployment, assumed: Assumptions) -> Candidates:
+    """A machine of the accelerator's usual size where nobody in the catalogue sells one."""
+    index = market.accelerator_index[deployment.accelerator]
+    accelerator = market.accelerators[index]
+    wanted = deployment.accelerators_per_replica or deployment.total_accelerators or 1
+    count = float(max(accelerator.typical_node_size, 1 if wanted <= 1 else min(wanted, accelerator.typical_node_size)))
+    link, rate, domain = link_of(accelerator, count=count, topology="")
+    nan = column([None])
+    machine = Machines(
+        accelerator=np.array([index]), count=column([count]), memory_bytes=column([accelerator.memory_bytes]),
+        link=np.array([LINKS.index(link)]), link_bytes_per_s=column([rate]), domain=column([domain]),
+        network_bytes_per_s=nan, power_w=nan, on_prem=np.array([True]), workstation=np.array([False]),
+    )  # fmt: skip
+    rated = machine_power_w(market, machine, assumed)
+    return Candidates(
+        machine=np.array([-1]), listing=np.array([-1]), m=machine, usd_per_hour=nan, purchase_usd=nan,
+        draw_w=rated * assumed.load_power_fraction, rated_w=rated, ram_bytes=nan,
+    )  # fmt: skip
+
+
+def estimate_inference(
+    question: Question, workload: InferenceWorkload, deployment: Deployment, machines: Candidates, market: Market
+) -> Estimate:
+    """Choose what is open among the plans of this accelerator, then judge the complete deployment."""
+    assumed, economics = question.assumptions, question.economics
+    constraints = replace(question.constraints, accelerators=(deployment.accelerator,), kv_formats=())
+    rejections = Rejections(market)
+    plans = build_plans(
+        workload.model, market, machines, constraints, rejections, fixed=deployment,
+        phase="sample_inference" if workload.single_pass else "inference", personal=workload.personal,
+    )  # fmt: skip
+    if not len(plans):
+        return narrate.impossible(deployment, workload.model, market, rejections)
+
+    def fixed(value: float | None) -> Column | None:
+        return None if value is None else np.full(len(plans), float(value))
+
+    settings = Settings(
+        max_batch=fixed(deployment.max_batch),
+        max_batched_tokens=fixed(deployment.max_batched_tokens),
+        memory_fraction=fixed(deployment.memory_fraction),
+        replicas=replicas_asked(deployment, plans),
+        spare_replicas=fixed(deployment.spare_replicas),
+    )
+    memory = measure_memory(workload, plans, market, assumed, settings)
+    speed = measure_speed(workload, plans, memory, market, settings)
+    judged = place(workload, plans, memory, speed, assumed, economics, settings)
+    merit = measures(workload, judged)
+    short = np.where(memory.fits, 0.0, memory.needed_bytes / memory.usable_bytes)
+    usd = np.where(np.isnan(merit.usd), 0.0, merit.usd)
+    row = np.lexsort((stable_key(judged), merit.latency_s, usd, short))[:1]
+    chosen = judged.take(row)
+    settings = Settings(
+        max_batch=settings.max_batch[row] if settings.max_batch is not None else np.maximum(1.0, chosen.speed.slo_batch),
+        max_batched_tokens=getattr(chosen.memory, "max_batched_tokens", None),
+        memory_fraction=chosen.memory.memory_fraction,
+        replicas=chosen.fleet.replicas,
+        spare_replicas=chosen.fleet.spare_replicas,
+    )
+    return judge_deployment(question, workload, chosen.plans, market, settings)
+
+
+def replicas_asked(deployment: Deployment, plans: Plans) -> Column | None:
+    """Replicas the caller fixed: by their number, or by the accelerators or machines they fill."""
+    if deployment.replicas is not None:
+        return np.full(len(plans), float(deployment.replicas))
+    spare = deployment.spare_replicas or 0
+    total: Column | None = None
+    if deployment.total_accelerators is not None:
+        total = np.full(len(plans), float(deployment.total_accelerators))
+    elif deployment.nodes is not None:
+        total = deployment.nodes * plans.c.m.count
+    return None if total is None else np.maximum(1.0, np.floor(total / plans.accelerators_per_replica) - spare)
+
+
+def estimate_training(
+    question: Question, workload: TrainingWorkload, deployment: Deployment, machines: Candidates, market: Market
+) -> Estimate:
+    """The layout asked for, or the fastest that fits the accelerators asked for."""
+    assumed, rates = question.assumptions, link_rates(market)
+    rejections = Rejections(market)
+    layouts = build_training_plans(workload, market, machines, Constraints(), rejections, fixed=deployment)
+    if not len(layouts):
+        return narrate.impossible(deployment, workload.model, market, rejections)
+    plans, run, fits, timely = training_runs(workload, layouts, deployment, market, assumed)
+    if not len(plans):
+        raise Conflict(
+            "The layout cannot be laid out: tensor_parallel * pipeline_parallel * data_parallel must equal the accelerators, "
+            "the data-parallel degree must divide the global batch into whole micro-batches, and several machines need a "
+            "known network."
+        )
+    cost = deployment_cost(plans.c, run.nodes, np.where(run.nodes > 1, run.nodes, 0.0), assumed, question.economics)
+    total = np.nan_to_num(cost.usd_per_hour, nan=0.0) * run.wall_s
+    short = np.where(fits, 0.0, run.memory.total_bytes / run.memory.usable_bytes)
+    key = total if deployment.total_accelerators is None and deployment.data_parallel is None else run.wall_s
+    row = np.lexsort((total, key, ~timely, short))[:1]
+    return training_estimate(
+        workload, plans.take(row), run.take(row), cost.take(row), rates, market, assumed,
+        fits=bool(fits[row][0]), trace=question.trace,
+    )  # fmt: skip
+
+
+def training_runs(
+    workload: TrainingWorkload, layouts: TrainingPlans, deployment: Deployment, market: Market, assumed: Assumptions
+) -> tuple[TrainingPlans, Run, Mask, Mask]:  # fmt: skip
+    """Runs at the degree the caller fixed, or at the smallest that fits and is in time."""
+    shape = layouts.tensor_parallel * layouts.pipeline_parallel
+    wanted = deployment.data_parallel
+    devices = deployment.accelerators_per_replica or deployment.total_accelerators
+    if wanted is None and devices is None:
+        return smallest_run(workload, layouts, link_rates(market), market, assumed)
+    degree = np.full(len(layouts), float(wanted)) if wanted is not None else float(devices or 1) / shape
+    each = workload.global_batch / (degree * layouts.micro_batch)
+    whole = (degree >= 1) & (np.mod(degree, 1) == 0) & (np.mod(each, 1) == 0) & (each >= 1)
+    size = shape * degree
+    machine = layouts.c.m
+    wired = ~np.isnan(machine.network_bytes_per_s) | (size <= machine.domain)
+    joined = (size <= machine.count) | ((np.mod(size, machine.count) == 0) & wired)
+    if not (whole & joined).any():
+        joined = size >= 1
+    keep = whole & joined
+    plans, degree = layouts.take(keep), degree[keep]
+    run = run_at(workload, plans, degree, link_rates(market), market, assumed)
+    ram = np.where(np.isnan(plans.c.ram_bytes), np.inf, plans.c.ram_bytes)
+    return plans, run, run.memory.fits & (run.memory.host_bytes <= 0.8 * ram), run.wall_s <= workload.deadline_s
+
+
+def judge_deployment(
+    question: Question, workload: InferenceWorkload, plans: Plans, market: Market, settings: Settings
+) -> Estimate:  # fmt: skip
+    """The estimate of the one plan in `plans` with these engine settings."""
+    assumed = question.assumptions
+    memory = measure_memory(workload, plans, market, assumed, settings)
+    speed = measure_speed(workload, plans, memory, market, settings)
+    judged = place(workload, plans, memory, speed, assumed, question.economics, settings)
+    return serving_estimate(
+        workload, judged, market, load_bytes_per_s=assumed.model_load_gb_per_s * 1e9, start_s=assumed.engine_start_s,
+        trace=question.trace,
+    )  # fmt: skip
+
+
+def stable_key(judged: Judged) -> Column:
+    """Orders plans that are equal in everything that matters: fewer devices, then catalogue order."""
+    plans = judged.plans
+    return judged.fleet.accelerators(plans) * 1e6 + plans.accelerators_per_replica * 1e3 + plans.stack
