@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PORT ?= 8000
 SOURCES := app migrations tests benchmarks
 
-.PHONY: run test bench format readme lock clean
+.PHONY: run test bench accuracy format readme lock clean
 
 run: $(VENV)/.run
 	@$(BIN)/headroom prepare
@@ -21,6 +21,10 @@ test: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
+
+# The engine against every published measurement it can be asked about.
+accuracy: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.accuracy
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format $(SOURCES)

@@ -20,6 +20,7 @@ from app.catalog.tables import (
     CatalogVersionRow,
     CoefficientRow,
     EngineSupportRow,
+    MeasurementRow,
     ModelAliasRow,
     ModelRow,
     OfferRow,
@@ -31,7 +32,7 @@ from app.sizing.units import GB, GIB, MIB, TERA
 
 DATA_FILES = (
     "accelerators.csv", "systems.csv", "offers.csv", "price_history.csv", "engine_support.csv", "models.jsonl",
-    "coefficients.csv",
+    "coefficients.csv", "measurements_inference.csv", "measurements_training.csv", "measurements_kv_cache.csv",
 )  # fmt: skip
 
 Row = Mapping[str, str]
@@ -178,12 +179,37 @@ def alias_values(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"alias": a, "model": m} for a, m in sorted(pairs)]
 
 
+MEASUREMENT_KEYS = ("id", "accelerator", "num_accelerators", "model", "engine", "framework", "source_ref", "source_date")
+
+
+def measurement_values(kind: str) -> Callable[[Row], dict[str, Any]]:
+    """A published result of one kind; the payload keeps the columns of that kind that are not empty."""
+
+    def values(row: Row) -> dict[str, Any]:
+        return {
+            "id": row["id"],
+            "kind": kind,
+            "accelerator": words(row["accelerator"]),
+            "num_accelerators": number(row["num_accelerators"]),
+            "model": words(row["model"]),
+            "engine": words(row.get("engine") or row.get("framework") or ""),
+            "payload": {k: v for k, v in row.items() if v and k not in MEASUREMENT_KEYS},
+            "source": row["source_ref"],
+            "as_of": words(row["source_date"]),
+        }
+
+    return values
+
+
 LOADERS: tuple[tuple[type[Base], str, Callable[[Row], dict[str, Any]]], ...] = (
     (SystemRow, "systems.csv", system_values),
     (OfferRow, "offers.csv", offer_values),
     (PriceRow, "price_history.csv", price_values),
     (EngineSupportRow, "engine_support.csv", support_values),
     (CoefficientRow, "coefficients.csv", coefficient_values),
+    (MeasurementRow, "measurements_inference.csv", measurement_values("inference")),
+    (MeasurementRow, "measurements_training.csv", measurement_values("training")),
+    (MeasurementRow, "measurements_kv_cache.csv", measurement_values("kv_cache")),
 )
 
 
@@ -197,7 +223,7 @@ def curated_digest() -> str:
 
 
 def replace_accelerators(session: Session) -> None:
-    """Insert, update and delete types row by row, because measurements refer to them."""
+    """Insert, update and delete types row by row: machines, offers and measurements refer to them."""
     curated = {row["slug"]: accelerator_values(row) for row in rows_of("accelerators.csv")}
     present = set(session.scalars(select(AcceleratorRow.slug)))
     if gone := present - curated.keys():
@@ -217,7 +243,7 @@ def seed(session: Session) -> bool:
     newest = session.scalars(select(CatalogVersionRow).order_by(CatalogVersionRow.id.desc()).limit(1)).first()
     if newest is not None and newest.digest == digest:
         return False
-    for table in (ModelAliasRow, ModelRow, CoefficientRow, EngineSupportRow, PriceRow, OfferRow, SystemRow):
+    for table in (MeasurementRow, ModelAliasRow, ModelRow, CoefficientRow, EngineSupportRow, PriceRow, OfferRow, SystemRow):
         session.execute(delete(table))
     replace_accelerators(session)
     newest_price = ""

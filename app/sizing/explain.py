@@ -198,7 +198,7 @@ def step_shares(workload: InferenceWorkload, judged: Judged) -> dict[str, float]
     if isinstance(speed, BatchSpeed):
         return _pass_shares(speed, operation.batch)
     batch = np.maximum(operation.batch, 1.0)
-    return _token_shares(speed, batch, prefill_s=one(batch / max(1.0, workload.output_tokens.mean) * speed.occupancy_s))
+    return _token_shares(speed, batch, prefill_s=one((batch - 1) / max(1.0, workload.output_tokens.mean) * speed.occupancy_s))
 
 
 def _pass_shares(speed: BatchSpeed, batch: Column) -> dict[str, float]:

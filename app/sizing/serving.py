@@ -1,9 +1,9 @@
 """A replica under load: batch, capacity within the SLO, and latencies at an operating point.
 
-Continuous batching in the mean: while B sequences gain a token each, B / o new requests arrive
-(o output tokens each) and their prompts are computed in between, so
+Continuous batching in the mean: while a sequence gains its o tokens, each of the B - 1 others is
+replaced once and its prompt computed in between; its own prompt came before, so
 
-    tpot(B) = step(B) + B / o * prefill          rate(B) = B / (o * tpot(B))
+    tpot(B) = step(B) + (B - 1) / o * prefill          rate(B) = B / (prefill + o * tpot(B))
 
 Occupancy fluctuates about its mean like a Poisson count, which gives the percentiles of TPOT;
 prompts queue as in M/G/1 with an exponential tail, which gives those of TTFT.
@@ -47,13 +47,13 @@ class Speed(Columns):
 
 
 def mixed_tpot_s(step: StepTerms, occupancy_s: Column, output_tokens: float, batch: Column) -> Column:
-    """Seconds per output token with the prefill of arriving requests mixed in."""
-    return decode_step_s(step, batch) + batch / max(1.0, output_tokens) * occupancy_s
+    """Seconds per output token with the prompts of the other sequences' successors mixed in."""
+    return decode_step_s(step, batch) + np.maximum(batch - 1, 0.0) / max(1.0, output_tokens) * occupancy_s
 
 
-def rate_per_s(batch: Column, output_tokens: float, tpot_s: Column) -> Column:
-    """Requests per second of a replica that keeps `batch` sequences running (Little's law)."""
-    return batch / (max(1.0, output_tokens) * tpot_s)
+def rate_per_s(batch: Column, output_tokens: float, tpot_s: Column, occupancy_s: Column) -> Column:
+    """Requests per second of a replica that keeps `batch` sequences running: its own prompt, then its tokens (Little's law)."""
+    return batch / (occupancy_s + max(1.0, output_tokens) * tpot_s)
 
 
 def mean_batch_for(batch: Column, z: float) -> Column:
@@ -135,8 +135,8 @@ def serving_speed(
     peak = np.maximum(1.0, np.floor(largest(one, cap, within, halvings=BATCH_BISECTIONS) + 1e-6))
     open_loop = workload.load is Load.OPEN
     mean = np.maximum(np.minimum(1.0, peak), mean_batch_for(peak, z)) if open_loop else peak
-    capacity = rate_per_s(mean, out, mixed_tpot_s(step, occupancy, out, mean))
-    saturation = rate_per_s(cap, out, mixed_tpot_s(step, occupancy, out, cap))
+    capacity = rate_per_s(mean, out, mixed_tpot_s(step, occupancy, out, mean), occupancy)
+    saturation = rate_per_s(cap, out, mixed_tpot_s(step, occupancy, out, cap), occupancy)
     if open_loop:
         base = first_token_s(memory, tail, decode_step_s(step, peak), tail_tokens)
 
@@ -188,7 +188,7 @@ def operate(workload: InferenceWorkload, plans: Plans, memory: ServingMemory, sp
         rate = workload.peak_per_s / replicas
 
         def below(b: Column) -> Mask:
-            return rate_per_s(b, out, mixed_tpot_s(speed.step, speed.occupancy_s, out, b)) <= rate
+            return rate_per_s(b, out, mixed_tpot_s(speed.step, speed.occupancy_s, out, b), speed.occupancy_s) <= rate
 
         batch = largest(np.zeros(len(plans)), speed.max_batch, below)
         overloaded = rate > speed.saturation_per_s

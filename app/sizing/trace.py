@@ -115,12 +115,13 @@ def _stream_trace(add: Callable[..., None], workload: InferenceWorkload, judged:
         fixed_s=one(t.attention_fixed_s + t.collective_fixed_s + t.host_fixed_s))  # fmt: skip
     out = max(1.0, workload.output_tokens.mean)
     if workload.load is not Load.BATCH:
-        add("tpot_s", "decode_step_s + batch / output_tokens * prefill_s", one(operation.tpot_s), "s/token",
+        add("tpot_s", "decode_step_s + (batch - 1) / output_tokens * prefill_s", one(operation.tpot_s), "s/token",
             "continuous batching in the mean", decode_step_s=decode, batch=one(batch), output_tokens=out,
             prefill_s=one(speed.occupancy_s))  # fmt: skip
-    add("saturation_per_s", "max_batch / (output_tokens * tpot_at_max_batch_s)", one(speed.saturation_per_s), "requests/s",
-        "Little's law", max_batch=one(speed.max_batch), output_tokens=out,
-        tpot_at_max_batch_s=one(speed.max_batch / (out * speed.saturation_per_s)))  # fmt: skip
+    occupied = one(speed.occupancy_s)
+    add("saturation_per_s", "max_batch / (prefill_s + output_tokens * tpot_at_max_batch_s)", one(speed.saturation_per_s), "requests/s",
+        "Little's law", max_batch=one(speed.max_batch), output_tokens=out, prefill_s=occupied,
+        tpot_at_max_batch_s=(one(speed.max_batch / speed.saturation_per_s) - occupied) / out)  # fmt: skip
 
 
 def training_trace(

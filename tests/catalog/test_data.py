@@ -11,6 +11,7 @@ from app.catalog.names import folded
 from app.catalog.seed import (
     accelerator_values,
     coefficient_values,
+    measurement_values,
     model_entries,
     offer_values,
     price_values,
@@ -29,6 +30,9 @@ PRICES = [price_values(r) for r in rows_of("price_history.csv")]
 SUPPORT = [support_values(r) for r in rows_of("engine_support.csv")]
 COEFFICIENTS = [coefficient_values(r) for r in rows_of("coefficients.csv")]
 MODELS = model_entries()
+MEASUREMENTS = [
+    measurement_values(kind)(row) for kind in ("inference", "training", "kv_cache") for row in rows_of(f"measurements_{kind}.csv")
+]
 DAY = re.compile(r"20\d\d-\d\d-\d\d")
 
 
@@ -40,6 +44,7 @@ def test_the_catalogue_has_its_size() -> None:
     assert len(PRICES) == 886
     assert sum(s["phase"] != "sample_inference" for s in SUPPORT) == 186
     assert len(MODELS) == 555
+    assert Counter(m["kind"] for m in MEASUREMENTS) == {"inference": 6073, "training": 3904, "kv_cache": 65}
 
 
 @pytest.mark.parametrize("rows", [list(ACCELERATORS.values()), list(SYSTEMS.values()), OFFERS, SUPPORT, COEFFICIENTS], ids=["accelerators", "systems", "offers", "support", "coefficients"])  # fmt: skip
@@ -56,6 +61,33 @@ def test_every_price_and_model_has_a_source_and_a_date() -> None:
     for model in MODELS:
         assert model["source_ref"]
         assert DAY.fullmatch(model["as_of"])
+
+
+def test_every_measurement_names_its_source_and_what_was_measured() -> None:
+    assert max(Counter(m["id"] for m in MEASUREMENTS).values()) == 1
+    for m in MEASUREMENTS:
+        assert m["source"]
+        assert m["model"] or m["kind"] == "kv_cache"  # two start-up logs do not name theirs
+        assert m["accelerator"] is None or m["accelerator"] in ACCELERATORS
+        assert m["as_of"] is None or re.fullmatch(r"20\d\d(-\d\d){0,2}", m["as_of"]), m["id"]
+        assert all(value != "" for value in m["payload"].values())
+
+
+def test_no_single_stream_was_measured_faster_than_its_weights_can_be_read() -> None:
+    """A slip of units would show: one stream reads every active weight once per token."""
+    facts = {entry["hf_id"]: entry for entry in MODELS}
+    checked = 0
+    for m in MEASUREMENTS:
+        said = m["payload"]
+        if said.get("load_kind") != "single" or "decode_tok_s_per_user" not in said or m["model"] not in facts or not m["accelerator"]:
+            continue
+        bandwidth = ACCELERATORS[m["accelerator"]]["memory_bytes_per_s"]
+        if bandwidth is None:
+            continue
+        two_bit_bytes = facts[m["model"]]["active_params"] / 4
+        assert float(said["decode_tok_s_per_user"]) * two_bit_bytes <= 1.1 * bandwidth * m["num_accelerators"], m["id"]
+        checked += 1
+    assert checked > 100
 
 
 def test_slugs_and_names_are_unique() -> None:

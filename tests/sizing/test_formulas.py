@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.communication import all_reduce_s
-from app.sizing.compute import smooth_maximum, touched_experts
+from app.sizing.compute import StepTerms, decode_step_s, smooth_maximum, touched_experts
 from app.sizing.cost import kwh_per_million, usd_per_million
 from app.sizing.memory import activation_bytes, weights_per_device_bytes
 from app.sizing.precision import WEIGHT_FORMATS
 from app.sizing.replicas import replicas_needed, spare_replicas
-from app.sizing.serving import mean_batch_for, queue_quantile_s, rate_per_s
+from app.sizing.serving import mean_batch_for, mixed_tpot_s, queue_quantile_s, rate_per_s
 from app.sizing.units import GIB
 from app.sizing.workload import Lengths, Redundancy
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B
@@ -52,8 +54,17 @@ def test_ring_all_reduce() -> None:
 
 
 def test_littles_law() -> None:
-    # 32 sequences of 256 tokens at 20 ms each
-    assert rate_per_s(col(32), 256, col(0.020))[0] == pytest.approx(6.25)
+    # 32 sequences of 256 tokens at 20 ms each, after a prompt of 0.28 s
+    assert rate_per_s(col(32), 256, col(0.020), col(0.28))[0] == pytest.approx(32 / 5.4)
+
+
+def test_one_sequence_alone_waits_for_no_prompt_but_its_own() -> None:
+    terms: dict[str, Any] = {name: col(0.001) for name in StepTerms.__dataclass_fields__}
+    step = StepTerms(**terms | {"pipeline_parallel": col(1), "exponent": 2.0})
+    alone = mixed_tpot_s(step, col(5.0), 100, col(1))[0]
+    assert alone == decode_step_s(step, col(1))[0]
+    pair = mixed_tpot_s(step, col(5.0), 100, col(2))[0]
+    assert pair == pytest.approx(decode_step_s(step, col(2))[0] + 5.0 / 100)
 
 
 def test_mean_occupancy_below_a_quantile() -> None:

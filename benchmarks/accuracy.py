@@ -1,0 +1,252 @@
+"""`make accuracy`: the engine against published measurements, asked row by row as /estimate would be.
+
+Nothing is fitted here. A row is compared where it names a catalogue model, the hardware, lengths and
+an engine of the catalogue; every other row is counted with the reason why it is not.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session, sessionmaker
+
+from app.catalog.snapshot import SnapshotStore
+from app.catalog.tables import MeasurementRow
+from app.db import make_engine
+from app.errors import AppError
+from app.sizing.estimate import estimate
+from app.sizing.model import ModelArchitecture
+from app.sizing.result import Estimate
+from app.sizing.workload import Deployment, InferenceWorkload, Lengths, Load, Method, Question, Redundancy, Slo, TrainingWorkload
+
+ENGINES = {
+    "vLLM": "vllm", "TensorRT-LLM": "tensorrt-llm", "SGLang": "sglang", "TGI": "tgi", "llama.cpp": "llama.cpp", "Ollama": "ollama",
+}  # fmt: skip
+LOADS = {"single": Load.CLOSED, "concurrency": Load.CLOSED, "batch": Load.BATCH, "offline": Load.OFFLINE}
+FORMATS = {
+    "": "bf16", "fp4": "nvfp4", "int4": "int4-awq", "gguf-bf16": "gguf-f16", "gguf-q4_k_xl": "gguf-q4_k_m", "gguf-q8_k_xl": "gguf-q8_0",
+}  # fmt: skip
+# Quantised copies under names of their own: the same shape.
+SAME_SHAPE = {
+    "amd/Llama-3.1-70B-Instruct-FP8-KV": "meta-llama/Llama-3.1-70B-Instruct",
+    "amd/Llama-3.1-405B-Instruct-FP8-KV": "meta-llama/Llama-3.1-405B-Instruct",
+}
+METHODS = {
+    "pretrain": ("training", Method.FULL), "full_ft": ("fine_tuning", Method.FULL), "lora": ("fine_tuning", Method.LORA),
+    "qlora": ("fine_tuning", Method.QLORA),
+}  # fmt: skip
+# Layer splits: these engines give each accelerator its share of the layers, not of every layer.
+LAYER_SPLIT = ("llama.cpp", "ollama")
+TIMES = ("TPOT ms", "TTFT ms")
+# A deadline and a token budget that never bind: the rows ask for speed alone.
+ENDLESS = 1e12
+
+
+class NotCompared(Exception):
+    """Why a row is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One figure of one row; `ratio` is predicted over measured, `covered` whether the interval holds the measurement."""
+
+    metric: str
+    source: str
+    family: str
+    ratio: float
+    covered: bool
+
+    @property
+    def error(self) -> float:
+        return abs(self.ratio - 1)
+
+
+def figure(value: Any) -> float | None:
+    return float(value) if value not in (None, "") else None
+
+
+def kv_format(engine: str, weights: str, said: str) -> str | None:
+    """The cache's format: as published; TensorRT-LLM's 8 and 4 bit checkpoints carry an FP8 cache where nothing is said."""
+    if said:
+        return {"fp16": "bf16"}.get(said, said)
+    return "fp8" if engine == "tensorrt-llm" and weights in ("fp8", "nvfp4") else None
+
+
+def inference_question(model: ModelArchitecture, row: MeasurementRow) -> tuple[Question, Deployment]:
+    said: Mapping[str, Any] = row.payload
+    engine = ENGINES.get(row.engine or "")
+    if engine is None:
+        raise NotCompared("engine is not one of those compared")
+    inputs, outputs = figure(said.get("input_len")), figure(said.get("output_len"))
+    if inputs is None or outputs is None or outputs < 2:
+        raise NotCompared("lengths are not given")
+    if said["load_kind"] not in LOADS:
+        raise NotCompared("arrival rate or load is not given")
+    alone = said["load_kind"] == "single"
+    workload = InferenceWorkload(
+        model, LOADS[said["load_kind"]], 0.0, 0.0, 1.0 if alone else figure(said.get("load_value")) or 1.0, 1.0,
+        Lengths(inputs), Lengths(outputs), 0.0, Slo(None, None, None, 95), inputs + outputs, Redundancy(), 0.7,
+    )  # fmt: skip
+    total = int(row.num_accelerators or 1)
+    tensor = 1 if engine in LAYER_SPLIT else int(figure(said.get("tp")) or total)
+    pipeline = total if engine in LAYER_SPLIT else 1
+    weights = said.get("weight_precision", "")
+    weights = FORMATS.get(weights, weights)
+    if engine in LAYER_SPLIT and weights in ("fp16", "bf16"):
+        weights = "gguf-f16"
+    deployment = Deployment(
+        accelerator=row.accelerator or "", accelerators_per_replica=tensor * pipeline, tensor_parallel=tensor,
+        pipeline_parallel=pipeline, replicas=max(1, total // (tensor * pipeline)), spare_replicas=0, engine=engine,
+        weight_format=weights, kv_format=kv_format(engine, weights, said.get("kv_precision", "")),
+    )  # fmt: skip
+    return Question(workload), deployment
+
+
+def inference_figures(said: Mapping[str, Any], e: Estimate) -> Iterator[tuple[str, float | None, float | None]]:
+    """(metric, predicted, measured) in base units."""
+    p = e.performance
+    if p is None:
+        return
+    tpot = p.tpot.p50_s if p.tpot else None
+    ttft = p.ttft.p50_s if p.ttft else None
+    alone = figure(said.get("decode_tok_s_per_user")) if said["load_kind"] == "single" else None
+    if alone is None:  # else the two columns are one figure
+        yield "output tokens/s", p.output_tokens_per_s, figure(said.get("output_tok_s"))
+    yield "total tokens/s", p.total_tokens_per_s, figure(said.get("total_tok_s"))
+    yield "TPOT ms", tpot and tpot * 1e3, figure(said.get("tpot_ms_mean")) or figure(said.get("tpot_ms_p50"))
+    yield "TTFT ms", ttft and ttft * 1e3, figure(said.get("ttft_ms_mean")) or figure(said.get("ttft_ms_p50"))
+    yield "single-stream tokens/s", tpot and 1 / tpot, alone
+
+
+def training_question(model: ModelArchitecture, row: MeasurementRow) -> tuple[Question, Deployment]:
+    said: Mapping[str, Any] = row.payload
+    phase = METHODS.get(said.get("method", ""))
+    length, batch = figure(said.get("seq_len")), figure(said.get("global_batch"))
+    if phase is None or length is None or batch is None:
+        raise NotCompared("method, sequence length or global batch is not given")
+    if said.get("precision") not in ("bf16", "fp16"):
+        raise NotCompared("precision is not 16 bit")
+    if figure(said.get("tokens_s_per_accelerator")) is None:
+        raise NotCompared("no tokens/s")
+    workload = TrainingWorkload(
+        model, phase[0], phase[1], ENDLESS, length, int(batch), said["precision"], "adamw", ENDLESS, 0.0, None, None,
+        int(figure(said.get("lora_rank")) or 16), "all-linear",
+    )  # fmt: skip
+
+    def given(name: str) -> int | None:
+        value = figure(said.get(name))
+        return None if value is None else int(value)
+
+    return Question(workload), Deployment(
+        row.accelerator or "", total_accelerators=int(row.num_accelerators or 1), tensor_parallel=given("tp"),
+        pipeline_parallel=given("pp"), micro_batch_sequences=given("micro_batch"),
+    )  # fmt: skip
+
+
+def compared(row: MeasurementRow, store: SnapshotStore) -> list[Compared]:
+    """The figures of one row beside the engine's; NotCompared where it cannot be asked, or the engine declines."""
+    market = store.market()
+    if row.accelerator is None or row.num_accelerators is None:
+        raise NotCompared("accelerator is not in the catalogue")
+    try:
+        model = store.model(SAME_SHAPE.get(row.model or "", row.model or ""))
+    except AppError:
+        raise NotCompared("model is not in the catalogue under that name") from None
+    if model.kind != "decoder":
+        raise NotCompared("not a language model")
+    if row.kind == "inference":
+        question, deployment = inference_question(model, row)
+    else:
+        question, deployment = training_question(model, row)
+    try:
+        e = estimate(question, deployment, market)
+    except AppError as error:
+        raise NotCompared(f"declined: {error.code}") from None
+    if e.performance is None:
+        raise NotCompared(f"declined: {e.explanation[0].code}")
+    p, said = e.performance, row.payload
+    figures = (
+        inference_figures(said, e)
+        if row.kind == "inference"
+        else [("training tokens/s", p.tokens_per_s_per_accelerator, figure(said["tokens_s_per_accelerator"]))]
+    )
+    family = market.accelerators[market.accelerator_index[row.accelerator]].family
+    middle = getattr(p, p.interval.quantity)
+    found = []
+    for metric, predicted, measured in figures:
+        if predicted and measured:
+            faster = predicted / measured if metric in TIMES else measured / predicted
+            covered = p.interval.low / middle <= faster <= p.interval.high / middle
+            found.append(Compared(metric, said.get("source_key", row.source), family, predicted / measured, covered))
+    return found
+
+
+def speed_rows(session: Session) -> list[MeasurementRow]:
+    """The measurements that are speeds; the start-up logs (`kv_cache`) are memory."""
+    chosen = select(MeasurementRow).where(MeasurementRow.kind.in_(("inference", "training"))).order_by(MeasurementRow.id)
+    return list(session.scalars(chosen))
+
+
+def compare_all(rows: list[MeasurementRow], store: SnapshotStore) -> tuple[list[Compared], Counter[tuple[str, str]]]:
+    """Every row's figures, and the rows left out by (kind, reason)."""
+    found: list[Compared] = []
+    left_out: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        try:
+            found.extend(compared(row, store))
+        except NotCompared as why:
+            left_out[row.kind, str(why)] += 1
+    return found, left_out
+
+
+def line(name: str, rows: list[Compared]) -> str:
+    errors = sorted(r.error for r in rows)
+    p90 = errors[min(len(errors) - 1, int(0.9 * len(errors)))]
+    bias = statistics.median(r.ratio for r in rows)
+    covered = statistics.fmean(r.covered for r in rows)
+    sources = len({r.source for r in rows})
+    return f"{name:44} {len(rows):6} {sources:8} {statistics.median(errors):9.0%} {p90:6.0%} {bias:6.2f} {covered:8.0%}"
+
+
+def report(found: list[Compared], left_out: Counter[tuple[str, str]]) -> None:
+    """Print the errors by metric, by metric and family where there are 30 rows, and what was left out."""
+    by_metric, by_family = defaultdict(list), defaultdict(list)
+    for c in found:
+        by_metric[c.metric].append(c)
+        by_family[f"{c.metric}, {c.family}"].append(c)
+    print(f"{'metric':44} {'rows':>6} {'sources':>8} {'median':>9} {'p90':>6} {'bias':>6} {'covered':>8}")
+    for name, rows in by_metric.items():
+        print(line(name, rows))
+    print()
+    for name, rows in sorted(by_family.items()):
+        if len(rows) >= 30:
+            print(line(name, rows))
+    print("\nleft out:")
+    for (kind, why), count in left_out.most_common():
+        print(f"{count:6}  {kind}: {why}")
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:///{folder}/accuracy.sqlite3"
+        subprocess.run(
+            [sys.executable, "-m", "app.cli", "prepare"], check=True, capture_output=True, env={**os.environ, "HEADROOM_DATABASE_URL": url}
+        )
+        engine = make_engine(url)
+        with Session(engine) as session:
+            rows = speed_rows(session)
+        report(*compare_all(rows, SnapshotStore(sessionmaker(engine), check_s=3600)))
+        engine.dispose()
+
+
+if __name__ == "__main__":
+    main()

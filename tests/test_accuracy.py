@@ -1,0 +1,57 @@
+"""The comparison with published measurements: that it asks what it says, and that units are right."""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+from sqlalchemy.orm import Session
+
+from app.catalog.snapshot import SnapshotStore
+from app.catalog.tables import MeasurementRow
+from app.db import make_engine
+from benchmarks.accuracy import NotCompared, compare_all, compared, line, speed_rows
+
+
+@pytest.fixture(scope="module")
+def rows(sqlite_url: str) -> list[MeasurementRow]:
+    engine = make_engine(sqlite_url)
+    with Session(engine) as session:
+        found = speed_rows(session)
+    engine.dispose()
+    return found
+
+
+def test_every_row_is_compared_or_left_out_with_a_reason(rows: list[MeasurementRow], snapshots: SnapshotStore) -> None:
+    sample = rows[::40]
+    found, left_out = compare_all(sample, snapshots)
+    assert all(c.ratio > 0 and c.source for c in found)
+    assert {c.metric for c in found} >= {"output tokens/s", "TPOT ms", "TTFT ms"}
+    assert sum(left_out.values()) < len(sample)
+    assert all(why for _, why in left_out)
+
+
+@pytest.mark.parametrize("metric", ["output tokens/s", "total tokens/s", "TPOT ms", "single-stream tokens/s"])
+def test_units_are_right(metric: str, rows: list[MeasurementRow], snapshots: SnapshotStore) -> None:
+    """A wrong unit would be off by a thousand, a wrong count of accelerators by eight; the model itself by less than two."""
+    found, _ = compare_all(rows[::15], snapshots)
+    ratios = [c.ratio for c in found if c.metric == metric]
+    assert len(ratios) >= 10
+    assert 0.5 < statistics.median(ratios) < 2
+
+
+def test_what_cannot_be_asked_is_said(snapshots: SnapshotStore) -> None:
+    nameless = MeasurementRow(id="x", kind="inference", accelerator=None, num_accelerators=1.0, payload={}, source="s")
+    with pytest.raises(NotCompared, match="accelerator"):
+        compared(nameless, snapshots)
+    unknown = MeasurementRow(
+        id="y", kind="inference", accelerator="nvidia-h100-sxm5-80gb", num_accelerators=1.0, model="no/such", payload={}, source="s"
+    )
+    with pytest.raises(NotCompared, match="model"):
+        compared(unknown, snapshots)
+
+
+def test_a_line_of_the_report_counts_what_it_was_given(rows: list[MeasurementRow], snapshots: SnapshotStore) -> None:
+    found, _ = compare_all(rows[::200], snapshots)
+    text = line("all", found)
+    assert str(len(found)) in text.split()
