@@ -32,6 +32,8 @@ from app.sizing.workload import Deployment, InferenceWorkload, Lengths, Load, Me
 ENGINES = {
     "vLLM": "vllm", "TensorRT-LLM": "tensorrt-llm", "SGLang": "sglang", "TGI": "tgi", "llama.cpp": "llama.cpp", "Ollama": "ollama",
 }  # fmt: skip
+# Runs that check that a recipe works: untuned or tiny, by their source's own words.
+FUNCTIONAL_CHECKS = ("nemo_model_verification_cards",)
 LOADS = {"single": Load.CLOSED, "concurrency": Load.CLOSED, "batch": Load.BATCH, "offline": Load.OFFLINE}
 FORMATS = {
     "": "bf16", "fp4": "nvfp4", "int4": "int4-awq", "gguf-bf16": "gguf-f16", "gguf-q4_k_xl": "gguf-q4_k_m", "gguf-q8_k_xl": "gguf-q8_0",
@@ -151,6 +153,8 @@ def inference_figures(said: Mapping[str, Any], e: Estimate) -> Iterator[tuple[st
 
 def training_question(model: ModelArchitecture, row: MeasurementRow) -> tuple[Question, Deployment]:
     said: Mapping[str, Any] = row.payload
+    if said.get("source_key") in FUNCTIONAL_CHECKS:
+        raise NotCompared("functional check, not tuned for speed")
     phase = METHODS.get(said.get("method", ""))
     length, batch = figure(said.get("seq_len")), figure(said.get("global_batch"))
     if phase is None or length is None or batch is None:
