@@ -134,8 +134,12 @@ class Assumptions:
         25000, low=3000, high=150000, unit="USD", reason="server around data-centre accelerators (CPUs, RAM, NICs, chassis)"
     )
     host_power_w: float = assumption(
-        150, low=20, high=1000, unit="W", reason="host power per accelerator where the system's own is not known"
+        150, low=20, high=1000, unit="W", reason="least host power per accelerator where the system's own is not known"
     )
+    host_power_fraction: float = assumption(
+        0.75, low=0.1, high=1.5, unit="1",
+        reason="host, network and fans over the accelerators' own power: median of 25 eight-way servers' ratings",
+    )  # fmt: skip
     socket_power_w: float = assumption(350, low=50, high=800, unit="W", reason="power of a device whose own is not published")
     load_power_fraction: float = assumption(0.75, low=0.2, high=1.0, unit="1", reason="mean draw under load over the rated power")
     maintenance_fraction_per_year: float = assumption(

@@ -55,7 +55,8 @@ def machine_power_w(market: Market, m: Machines, assumed: Assumptions) -> Column
     device = market.columns.power_w[m.accelerator]
     device = np.where(np.isnan(device), assumed.socket_power_w, device)
     board = np.isnan(m.power_w) | (m.power_w <= m.count * device)
-    return np.where(board, m.count * (device + assumed.host_power_w), m.power_w)
+    host = np.maximum(assumed.host_power_w, assumed.host_power_fraction * device)
+    return np.where(board, m.count * (device + host), m.power_w)
 
 
 def purchase_usd(market: Market, m: Machines, list_price_usd: Column, assumed: Assumptions) -> Column:

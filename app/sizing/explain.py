@@ -87,6 +87,9 @@ def price_of(market: Market, found: Candidates) -> Price | None:
     if offer >= 0:
         o = market.offers[offer]
         return Price(o.source, o.as_of, o.pricing_model.value)
+    if math.isnan(market.listings.list_price_usd[listing]):
+        part = market.accelerators[int(found.m.accelerator[0])]
+        return Price(part.source, part.as_of, PricingModel.OWNED.value)
     system = market.systems[market.system_slugs[int(market.listings.system[listing])]]
     return Price(system.source, system.as_of, PricingModel.OWNED.value)
 
@@ -109,6 +112,7 @@ def cost_summary(
         tco_usd=finite(one(cost.tco_usd)),
         price=price_of(market, found),
         per_million=per_million,
+        bought_in_parts=math.isfinite(one(cost.purchase_usd)) and math.isnan(one(market.listings.list_price_usd[found.listing])),
     )
 
 
@@ -306,6 +310,8 @@ def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, 
             f"{machines} bought for {summary.purchase_usd:,.0f} USD: {summary.usd_per_hour:,.2f} USD per hour over the horizon with "
             f"power, floor space and upkeep, no resale counted; price of {summary.price.as_of}."
         )
+        if summary.bought_in_parts:
+            text += " No price of the whole machine is known: accelerators at list price plus an assumed host; ask for a quote."
     else:
         region = "" if deployment.region == "unspecified" else f" in {deployment.region}"
         text = (

@@ -140,6 +140,7 @@ class CostSummary:
     tco_usd: float | None
     price: Price | None
     per_million: str = "tokens"
+    bought_in_parts: bool = False  # no price of the machine is known: accelerators plus an assumed host
 
 
 @dataclass(frozen=True, slots=True)

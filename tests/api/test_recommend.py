@@ -242,3 +242,11 @@ def test_machines_asked_for_are_filled(client: TestClient) -> None:
     assert answer["deployment"]["replicas"] == 4
     assert answer["deployment"]["nodes"] == 2
     assert answer["deployment"]["total_accelerators"] == 16
+
+
+@pytest.mark.parametrize(("accelerator", "in_parts"), [("amd-mi300x", True), ("nvidia-h200-sxm-141gb", False)])
+def test_a_purchase_reckoned_from_parts_says_so(client: TestClient, accelerator: str, in_parts: bool) -> None:
+    limits = {"accelerators": [accelerator], "pricing_models": ["owned"]}
+    answer = recommend(client, "recommend-inference-chat-70b", constraints=limits)
+    said = next(r["text"] for r in answer["recommendations"][0]["explanation"] if r["code"] == "price")
+    assert ("ask for a quote" in said) is in_parts
