@@ -137,7 +137,10 @@ def assumptions(question: Question) -> tuple[Assumed, ...]:
     """What was assumed rather than asked or derived, as it mattered to this workload."""
     assumed, workload = question.assumptions, question.workload
     shape = tuple(Assumed("model_shape", text, "text", "only part of the model was given") for text in workload.model.assumed)
-    money = assumed.echo("load_power_fraction", "list_price_position", "maintenance_fraction_per_year")
+    money = assumed.echo(
+        "load_power_fraction", "host_power_fraction", "list_price_position", "server_host_usd", "workstation_host_usd",
+        "maintenance_fraction_per_year",
+    )  # fmt: skip
     if isinstance(workload, TrainingWorkload):
         names = (
             "training_memory_margin", "framework_overhead_gib", "communication_overlap", "interruptions_per_accelerator_day",

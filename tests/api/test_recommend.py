@@ -250,3 +250,4 @@ def test_a_purchase_reckoned_from_parts_says_so(client: TestClient, accelerator:
     answer = recommend(client, "recommend-inference-chat-70b", constraints=limits)
     said = next(r["text"] for r in answer["recommendations"][0]["explanation"] if r["code"] == "price")
     assert ("ask for a quote" in said) is in_parts
+    assert {"server_host_usd", "list_price_position", "host_power_fraction"} <= {a["name"] for a in answer["assumptions"]}
