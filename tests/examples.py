@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from app.sizing.architecture import read_architecture
+from app.sizing.counting.read import read_architecture
 from app.sizing.workload import (
     InferenceWorkload,
     Lengths,

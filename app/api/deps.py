@@ -12,8 +12,11 @@ from app.api.body import read_body
 from app.api.schemas.workload import ConfigModel, SizedModel
 from app.catalog.snapshot import SnapshotStore
 from app.errors import Unanswerable
-from app.sizing.architecture import assumed_architecture, read_architecture
-from app.sizing.model import ModelArchitecture, ModelKind, ParameterParts, SampleWork
+from app.sizing.counting.read import read_architecture
+from app.sizing.counting.size import assumed_architecture
+from app.sizing.inventory import ONCE, Part, Tensor
+from app.sizing.model import ModelArchitecture, ModelKind
+from app.sizing.sample import SampleWork
 from app.sizing.units import GIGA, MIB
 
 
@@ -63,10 +66,7 @@ def resolve_model(reference: str | ConfigModel | SizedModel, snapshots: Snapshot
         head_dim=1,
         mlp_width=0.0,
         vocab_size=0,
-        parts=ParameterParts(mlp=total),
-        linear_params=total,
-        active_params=total,
-        matmul_params=float(total),
+        tensors=(Tensor("network", Part.OTHER, total, 1, ONCE, quantised=True),),
         sample=SampleWork(flops=flops, activation_bytes=activations, layers=50),
         assumed=assumed,
         shape_is_assumed=given is None,

@@ -132,8 +132,7 @@ def build_plans(
     stored = [WEIGHT_FORMATS[f] for f in market.formats]
     weights = np.array([model.weights_bytes(f) for f in stored])
     experts = np.array([model.routed_expert_bytes(f) for f in stored])
-    embedding = np.array([0.0 if model.tied_head else model.parts.embedding * f.embedding_bits / 8 for f in stored])
-    tower = model.parts.encoder_tower * 2.0
+    idle = np.array([model.idle_bytes(f) for f in stored])  # tables, and what runs once per request
     code = stacks.weight_format[pair_stack]
 
     layouts = _layouts(model, fixed)
@@ -165,7 +164,7 @@ def build_plans(
         bytes_per_s=speed[row],
         weights_bytes=weights[code],
         expert_bytes=experts[code],
-        streamed_bytes=weights[code] - experts[code] - embedding[code] - tower,
+        streamed_bytes=weights[code] - experts[code] - idle[code],
         kv_element_bytes=np.array([KV_FORMATS[k] for k in KV_NAMES])[kv],
     )
 

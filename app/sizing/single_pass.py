@@ -15,8 +15,8 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
 from app.sizing.compute import smooth_maximum
 from app.sizing.market import Market
-from app.sizing.model import SampleWork
 from app.sizing.plan import Plans
+from app.sizing.sample import SampleWork
 from app.sizing.serving import QUANTILES, largest
 from app.sizing.units import GIB
 from app.sizing.workload import InferenceWorkload, Load, z_score

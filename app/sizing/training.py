@@ -14,6 +14,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask
 from app.sizing.communication import LinkRates, achieved_bytes_per_s
 from app.sizing.market import PCIE_BYTES_PER_S, Market
+from app.sizing.precision import NF4_DOUBLE_QUANTISED_BYTES
 from app.sizing.training_plan import TrainingPlans
 from app.sizing.units import GIB, MIB
 from app.sizing.workload import Method, TrainingWorkload
@@ -58,8 +59,8 @@ class TrainingMemory(Columns):
 def rank_params(workload: TrainingWorkload, plans: TrainingPlans) -> Column:
     """Parameters of the fullest model-parallel rank: its share of the layers and an end of the model."""
     model = workload.model
-    ends = model.parts.embedding + model.parts.head
-    largest_end = max(model.parts.embedding, model.parts.head)
+    embedding, head = model.parts.get("embedding", 0), model.parts.get("head", 0)
+    ends, largest_end = embedding + head, max(embedding, head)
     tp, pp = plans.tensor_parallel, plans.pipeline_parallel
     body = (model.total_params - ends) / (tp * pp)
     return body + np.where(pp > 1, largest_end, ends) / tp
@@ -115,7 +116,7 @@ def training_memory(workload: TrainingWorkload, plans: TrainingPlans, data_paral
         frozen = model.total_params * 2.0
         if workload.method is Method.QLORA:
             # NF4 with double quantisation: 0.515869 bytes per linear element, measured.
-            frozen = model.linear_params * 0.515869 + (model.total_params - model.linear_params) * 2.0
+            frozen = model.linear_params * NF4_DOUBLE_QUANTISED_BYTES + (model.total_params - model.linear_params) * 2.0
         weights = frozen * share3 + adapters * 2.0
         gradient = np.full(len(plans), adapters * 2.0)
         optimizer = np.full(len(plans), adapters * states)
@@ -173,7 +174,7 @@ def flops_per_unit(workload: TrainingWorkload) -> float:
     """Model FLOPs per token (or sample), forward and backward, without recomputation."""
     model = workload.model
     if model.sample is not None:
-        return 3 * model.sample.flops
+        return 3 * model.sample.forward_flops
     if workload.method is Method.FULL:
         return model.training_flops_per_token(workload.units_per_sequence)
     scores = model.prefill_attention_flops(workload.units_per_sequence) / workload.units_per_sequence

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from app.catalog.architectures import architecture_of
 from app.catalog.seed import model_entries
 from app.errors import UnreadableConfiguration
-from app.sizing.architecture import assumed_architecture, read_architecture
+from app.sizing.counting.read import read_architecture
+from app.sizing.counting.size import assumed_architecture
 from app.sizing.model import ModelKind
 from app.sizing.precision import WEIGHT_FORMATS
 from app.sizing.units import GIB
@@ -73,6 +74,11 @@ BY_CONTEXT = {
     "mistralai/Mistral-7B-v0.1": (0.5, 0.5, 14.221, 16.368, 16.368),
     "google/gemma-3-27b-it": (1.0312, 10.4062, 54.017, 56.231, 76.363),
     "openai/gpt-oss-120b": (0.2856, 4.5044, 10.263, 12.716, 48.955),
+    "meta-llama/Llama-4-Scout-17B-16E-Instruct": (1.5, 7.125, 32.277, 40.329, 70.528),
+    "deepseek-ai/DeepSeek-V3.2": (0.6553, 10.4844, 74.958, 93.374, 216.183),
+    "deepseek-ai/DeepSeek-V4-Flash": (0.0577, 0.8451, 26.542, 29.539, 42.626),
+    "MiniMaxAI/MiniMax-Text-01": (0.3125, 5.0, 94.639, 97.323, 137.588),
+    "google/gemma-4-E4B-it": (0.1445, 2.0195, 9.288, 10.374, 24.467),
     "deepseek-ai/DeepSeek-V3": (0.5361, 8.5781, 73.254, 114.186, 728.232),
     "Qwen/Qwen3-Next-80B-A3B-Instruct": (0.1875, 3.0, 7.278, 8.889, 33.048),
     "nvidia/NVIDIA-Nemotron-Nano-9B-v2": (0.125, 2.0, 16.813, 17.484, 27.550),
@@ -214,14 +220,13 @@ def test_active_never_exceeds_total_in_a_mixture(experts: int, per_token: int, w
     assert model.active_params <= model.total_params
     more = read_architecture({**config, "num_experts": experts * 2}, name="x")
     assert more.total_params > model.total_params
-    assert more.active_params - model.active_params == more.parts.router - model.parts.router
+    assert more.active_params - model.active_params == more.parts["router"] - model.parts["router"]
 
 
 def test_parts_sum_to_the_total_in_every_catalogue_model() -> None:
     for entry in ENTRIES.values():
         model = architecture_of(entry)
-        parts = model.parts
-        assert sum(getattr(parts, n) for n in parts.__dataclass_fields__) == model.total_params
+        assert sum(model.parts.values()) == model.total_params
         assert model.linear_params <= model.total_params
         assert model.kind in ModelKind
         assert replace(model, name="other").total_params == model.total_params

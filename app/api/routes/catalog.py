@@ -126,7 +126,6 @@ def inspect_model(raw: RawBody, snapshots: Snapshots) -> Response:
 
 
 def inspection(model: ModelArchitecture) -> dict[str, Any]:
-    parts = {n: getattr(model.parts, n) for n in model.parts.__dataclass_fields__ if getattr(model.parts, n)}
     shown: dict[str, Any] = {
         "name": model.name,
         "source": model.source,
@@ -135,7 +134,7 @@ def inspection(model: ModelArchitecture) -> dict[str, Any]:
         "kv_cache_bytes_per_token": rounded(model.kv_cache_bytes_per_token(), 12),
         "state_bytes_per_sequence": rounded(float(model.state_bytes_per_sequence), 12),
         "weights_gib": {f.name: rounded(model.weights_bytes(f) / GIB) for f in WEIGHT_FORMATS.values()},
-        "parts": parts,
+        "parts": model.parts,
         "assumed": list(model.assumed),
     }
     if model.sample is not None:
