@@ -18,3 +18,7 @@ class Settings(BaseSettings):
     body_deadline_s: float = Field(5.0, gt=0, le=120, description="Seconds a client has to send its body.")
     max_concurrent_searches: int = Field(4, ge=1, le=256, description="Searches computed at once; others wait.")
     log_level: str = Field("info", description="debug, info, warning or error.")
+    model_hub_url: str | None = Field(
+        None, pattern=r"^https?://[^\s/@]+(/[^\s]*)?$",
+        description="Hub that serves config.json of models the catalogue lacks, under {url}/{id}/resolve/main/. Off where absent.",
+    )  # fmt: skip

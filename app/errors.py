@@ -38,6 +38,13 @@ class Conflict(AppError):
     title = "Contradictory request"
 
 
+class Unavailable(AppError):
+    """Something this service leans on does not answer now."""
+
+    code = "unavailable"
+    title = "Temporarily unavailable"
+
+
 class UnknownModel(NotFound):
     code = "unknown-model"
     title = "Unknown model"

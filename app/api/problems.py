@@ -14,10 +14,10 @@ from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from app.errors import AppError, Conflict, NotFound, Unanswerable
+from app.errors import AppError, Conflict, NotFound, Unanswerable, Unavailable
 
 MAX_ERRORS = 20
-STATUS: tuple[tuple[type[AppError], int], ...] = ((NotFound, 404), (Conflict, 422), (Unanswerable, 422))
+STATUS: tuple[tuple[type[AppError], int], ...] = ((NotFound, 404), (Conflict, 422), (Unanswerable, 422), (Unavailable, 503))
 TITLES = {
     400: "Malformed request", 404: "Not found", 405: "Method not allowed", 408: "Request timeout",
     413: "Body too large", 415: "Unsupported media type", 422: "Invalid request", 500: "Internal error",
@@ -93,7 +93,8 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(AppError)
     def app_error(_: Request, error: AppError) -> Response:
         status = next((s for family, s in STATUS if isinstance(error, family)), 400)
-        return problem(status, code=error.code, detail=error.detail, title=error.title, **error.facts)
+        headers = {"Retry-After": "5"} if status == 503 else None
+        return problem(status, code=error.code, detail=error.detail, title=error.title, headers=headers, **error.facts)
 
     @app.exception_handler(Malformed)
     def malformed(_: Request, error: Malformed) -> Response:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+import orjson
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
 from app.catalog.architectures import architecture_of
-from app.catalog.names import folded, nearest
+from app.catalog.names import containing, folded, nearest, squashed, without_file
 from app.catalog.tables import (
     AcceleratorRow,
     CatalogVersionRow,
@@ -124,36 +126,78 @@ def load_market(session: Session, digest: str, published_at: str) -> Market:
     )
 
 
-def get_model(session: Session, name: str) -> ModelArchitecture:
-    """The counts of a named model.
+def get_model(session: Session, name: str, *, loosely: bool = True) -> ModelArchitecture:
+    """The counts of a named model; where the name was not the model's own, the answer says how it was read.
 
     Raises UnknownModel with the nearest names, AmbiguousModel with the choices.
     """
-    return architecture_of(get_model_facts(session, name))
+    facts, note = get_model_facts(session, name, loosely=loosely)
+    model = architecture_of(facts)
+    return replace(model, assumed=(*model.assumed, note)) if note else model
 
 
-def get_model_facts(session: Session, name: str) -> Mapping[str, Any]:
-    """The registry entry of a name: exact id, else a folded alias."""
+def get_model_facts(session: Session, name: str, *, loosely: bool = True) -> tuple[Mapping[str, Any], str]:
+    """The registry entry of a name, and how the name was read where it was neither an id nor an alias.
+
+    Tried in turn: the exact id, a folded alias, and if `loosely` the name without what names a file (":latest", "-q4_K_M",
+    "-AWQ"), the same words run together, the words of a name in any order.
+    """
     exact = session.get(ModelRow, name)
     if exact is not None:
-        return exact.facts
-    key = folded(name)
-    rows = session.scalars(
-        select(ModelRow).join(ModelAliasRow, ModelAliasRow.model == ModelRow.id).where(ModelAliasRow.alias == key).order_by(ModelRow.id)
-    ).all()
-    if len(rows) > 1:
+        return exact.facts, ""
+    rows = _by_alias(session, folded(name))
+    if len(rows) == 1:
+        return rows[0].facts, ""
+    if not rows and loosely:
+        rows = _loosely(session, name)
+    chosen = _one_of(rows)
+    if chosen is not None:
+        return chosen.facts, f"the name {name!r} was read as {chosen.id}"
+    if rows:
         choices = [row.id for row in rows]
-        raise AmbiguousModel(f"The name fits several models; name one of: {', '.join(choices[:8])}.", choices=choices[:8])
-    if not rows:
-        aliases = session.scalars(select(ModelAliasRow.alias)).all()
-        close = nearest(name, aliases)
-        suggestion = f" Nearest: {', '.join(close)}." if close else ""
-        raise UnknownModel(
-            f"No model of that name is in the catalogue.{suggestion} GET /catalog/models lists all; a configuration may be "
-            "given in its place.",
-            nearest=close,
+        raise AmbiguousModel(
+            f"The name fits {len(choices)} models that differ; name one of: {', '.join(choices[:8])}{', ...' if len(choices) > 8 else ''}.",
+            choices=choices[:8],
         )
-    return rows[0].facts
+    aliases = session.scalars(select(ModelAliasRow.alias)).all()
+    close = nearest(name, aliases)
+    suggestion = f" Nearest: {', '.join(close)}." if close else ""
+    raise UnknownModel(
+        f"No model of that name is in the catalogue.{suggestion} GET /catalog/models lists all; a configuration may be given in its place.",
+        nearest=close,
+    )
+
+
+def _by_alias(session: Session, key: str) -> Sequence[ModelRow]:
+    of_alias = select(ModelRow).join(ModelAliasRow, ModelAliasRow.model == ModelRow.id).where(ModelAliasRow.alias == key)
+    return session.scalars(of_alias.order_by(ModelRow.id)).all()
+
+
+def _loosely(session: Session, name: str) -> Sequence[ModelRow]:
+    """Models that a name may mean, by the strictest reading that finds any."""
+    bare = without_file(name)
+    rows = _by_alias(session, bare)
+    if rows:
+        return rows
+    known = [(alias, model) for alias, model in session.execute(select(ModelAliasRow.alias, ModelAliasRow.model))]
+    tail = without_file(name.rsplit("/", 1)[-1])  # whoever repackaged it
+    ids: list[str] = []
+    for typed in (bare, tail):
+        ids = ids or sorted({model for alias, model in known if squashed(alias) == squashed(typed)})
+    ids = ids or containing(bare, known) or containing(tail, known)
+    found = {row.id: row for row in session.scalars(select(ModelRow).where(ModelRow.id.in_(ids)))}
+    return [found[i] for i in ids]
+
+
+def _one_of(rows: Sequence[ModelRow]) -> ModelRow | None:
+    """The only model, or the first of several that do not differ in any count: base and instruct of one shape."""
+    shapes = {
+        orjson.dumps({k: v for k, v in row.facts["config"].items() if k not in _NOT_SHAPE}, option=orjson.OPT_SORT_KEYS) for row in rows
+    }
+    return rows[0] if len(shapes) == 1 else None
+
+
+_NOT_SHAPE = ("architectures", "max_position_embeddings", "_name_or_path")
 
 
 def page(session: Session, statement: Select[Any], key: Any, *, after: str | None, limit: int) -> tuple[Sequence[Any], str | None]:

@@ -11,9 +11,11 @@ from datetime import UTC, datetime
 from importlib import resources
 from typing import Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, insert, or_, select, update
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from app.catalog.hub import Fetched
 from app.catalog.names import folded
 from app.catalog.tables import (
     AcceleratorRow,
@@ -28,6 +30,8 @@ from app.catalog.tables import (
     SystemRow,
 )
 from app.db import Base
+from app.sizing.counting.read import read_architecture
+from app.sizing.model import ModelKind
 from app.sizing.units import GB, GIB, MIB, TERA
 
 DATA_FILES = (
@@ -222,6 +226,31 @@ def curated_digest() -> str:
     return digest.hexdigest()
 
 
+MODALITIES = {ModelKind.DECODER: "text", ModelKind.ENCODER: "embedding"}
+SAMPLE_MODALITIES = {"image": "vision", "picture": "diffusion", "clip": "diffusion", "speech": "speech"}
+
+
+def store_fetched_model(session: Session, model_id: str, fetched: Fetched) -> None:
+    """Keep a model whose configuration was fetched, with its date; one that cannot be counted is not kept.
+
+    A model that another request stored meanwhile stays. Raises UnreadableConfiguration.
+    """
+    model = read_architecture(fetched.config, name=model_id)
+    modality = SAMPLE_MODALITIES.get(model.law.unit, "vision") if model.law is not None else MODALITIES[model.kind]
+    entry = {
+        "hf_id": model_id, "family": model.family, "developer": model_id.split("/", maxsplit=1)[0],
+        "modality": "vision-language" if model.images is not None else modality, "config": dict(fetched.config),
+        "total_params": model.total_params, "active_params": model.active_params, "aliases": [], "source_ref": [fetched.url],
+        "counted_by": "closed form", "confidence": "medium", "as_of": datetime.now(UTC).date().isoformat(),
+    }  # fmt: skip
+    try:
+        session.execute(insert(ModelRow), [{**model_values(entry), "origin": "hub"}])
+        session.execute(insert(ModelAliasRow), [{"alias": folded(model_id), "model": model_id}])
+        session.commit()
+    except IntegrityError:
+        session.rollback()
+
+
 def replace_accelerators(session: Session) -> None:
     """Insert, update and delete types row by row: machines, offers and measurements refer to them."""
     curated = {row["slug"]: accelerator_values(row) for row in rows_of("accelerators.csv")}
@@ -243,7 +272,11 @@ def seed(session: Session) -> bool:
     newest = session.scalars(select(CatalogVersionRow).order_by(CatalogVersionRow.id.desc()).limit(1)).first()
     if newest is not None and newest.digest == digest:
         return False
-    for table in (MeasurementRow, ModelAliasRow, ModelRow, CoefficientRow, EngineSupportRow, PriceRow, OfferRow, SystemRow):
+    entries = model_entries()
+    replaced = select(ModelRow.id).where(or_(ModelRow.origin == "curated", ModelRow.id.in_([e["hf_id"] for e in entries])))
+    session.execute(delete(ModelAliasRow).where(ModelAliasRow.model.in_(replaced)))
+    session.execute(delete(ModelRow).where(ModelRow.id.in_(replaced)))
+    for table in (MeasurementRow, CoefficientRow, EngineSupportRow, PriceRow, OfferRow, SystemRow):
         session.execute(delete(table))
     replace_accelerators(session)
     newest_price = ""
@@ -252,7 +285,6 @@ def seed(session: Session) -> bool:
         if loaded is OfferRow:
             newest_price = max(r["as_of"] for r in rows)
         session.execute(insert(loaded), rows)
-    entries = model_entries()
     session.execute(insert(ModelRow), [model_values(e) for e in entries])
     session.execute(insert(ModelAliasRow), alias_values(entries))
     newest_fact = max(newest_price, *(row["as_of"] for row in rows_of("accelerators.csv")))

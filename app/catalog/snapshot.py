@@ -9,15 +9,17 @@ from collections import OrderedDict
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session, sessionmaker
 
+from app.catalog.hub import MODEL_ID, HubUnavailable, MissingModel, ModelHub
 from app.catalog.queries import get_model, load_market, newest_version
-from app.errors import AppError
+from app.catalog.seed import store_fetched_model
+from app.errors import Unavailable, UnknownModel
 from app.sizing.market import Market
 from app.sizing.model import ModelArchitecture
 
 MODELS_KEPT = 512
 
 
-class EmptyCatalog(AppError):
+class EmptyCatalog(Unavailable):
     """The database holds no catalogue yet: it was migrated but not seeded."""
 
     code = "empty-catalog"
@@ -31,8 +33,8 @@ class SnapshotStore:
     than an outage lasts.
     """
 
-    def __init__(self, sessions: sessionmaker[Session], *, check_s: float) -> None:
-        self._sessions, self._check_s = sessions, check_s
+    def __init__(self, sessions: sessionmaker[Session], *, check_s: float, hub: ModelHub | None = None) -> None:
+        self._sessions, self._check_s, self._hub = sessions, check_s, hub
         self._lock = threading.Lock()
         self._market: Market | None = None
         self._version = -1
@@ -66,15 +68,35 @@ class SnapshotStore:
                 self._models.clear()
 
     def model(self, name: str) -> ModelArchitecture:
-        """The counts of a model by name, from memory where it was asked for before."""
+        """The counts of a model by name, from memory where it was asked for before.
+
+        An id that the catalogue does not know is fetched from the model hub, where there is one, and kept.
+        Raises UnknownModel, AmbiguousModel, and what the hub and the reading of its configuration raise.
+        """
         with self._lock:
             known = self._models.get(name)
         if known is not None:
             return known
         with self._sessions() as session:
-            model = get_model(session, name)
+            model = get_model(session, name) if self._hub is None or not MODEL_ID.fullmatch(name) else self._by_id(session, self._hub, name)
         with self._lock:
             self._models[name] = model
             while len(self._models) > MODELS_KEPT:
                 self._models.popitem(last=False)
         return model
+
+    def _by_id(self, session: Session, hub: ModelHub, name: str) -> ModelArchitecture:
+        """A model by its id on the hub; what the hub does not give is looked for under a similar name."""
+        try:
+            return get_model(session, name, loosely=False)
+        except UnknownModel:
+            pass
+        try:
+            fetched = hub.fetch(name)
+        except (MissingModel, HubUnavailable) as trouble:
+            try:
+                return get_model(session, name)
+            except UnknownModel as unknown:
+                raise type(trouble)(trouble.detail, **unknown.facts) from unknown
+        store_fetched_model(session, name, fetched)
+        return get_model(session, name)

@@ -186,6 +186,7 @@ class ModelRow(Base):
     source: Mapped[str] = mapped_column(Text)
     as_of: Mapped[str] = mapped_column(String(10))
     confidence: Mapped[str] = mapped_column(String(10))
+    origin: Mapped[str] = mapped_column(String(10), server_default="curated", doc="curated, or hub: fetched on request")
 
 
 class ModelAliasRow(Base):

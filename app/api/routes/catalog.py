@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import orjson
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
-from sqlalchemy import ColumnElement, Select, select
+from sqlalchemy import ColumnElement, Select, func, select
 
 from app.api.body import parsed
 from app.api.deps import RawBody, Sessions, Snapshots, resolve_model
@@ -19,7 +19,7 @@ from app.api.problems import Malformed
 from app.api.schemas import catalog as wire
 from app.api.schemas.base import rounded
 from app.api.schemas.requests import InspectRequest
-from app.catalog.names import folded
+from app.catalog.names import folded, words
 from app.catalog.queries import page
 from app.catalog.tables import AcceleratorRow, EngineSupportRow, ModelAliasRow, ModelRow, OfferRow, PriceRow, SystemRow
 from app.sizing.model import ModelArchitecture
@@ -43,10 +43,13 @@ def _after(cursor: str | None, *, whole: bool) -> Any:
 
 def _listed(
     request: Request, sessions: Sessions, snapshots: Snapshots, filters: wire.Page, statement: Select[Any], key: Any, convert: wire.RowJson,
-    *, whole: bool = False,
+    *, whole: bool = False, edition: str = "",
 ) -> Response:  # fmt: skip
-    """One page as JSON, with the snapshot's ETag: the same page of the same snapshot is not sent twice."""
-    version = snapshots.market().version
+    """One page as JSON, with the snapshot's ETag: the same page of the same snapshot is not sent twice.
+
+    `edition` tells apart what may be added to a snapshot: models fetched from a hub.
+    """
+    version = snapshots.market().version + edition
     tag = '"' + hashlib.sha256(f"{version}{request.url.path}?{request.url.query}".encode()).hexdigest()[:24] + '"'
     headers = {"ETag": tag, "Cache-Control": "no-cache"}
     asked = {t.strip().removeprefix("W/") for t in request.headers.get("if-none-match", "").split(",")}
@@ -99,10 +102,13 @@ def list_models(request: Request, filters: Annotated[wire.ModelFilter, Query()],
     """Models with their parameter counts and the aliases people type."""
     where = _equal(ModelRow, filters, "modality", "family")
     if filters.q is not None:
-        part = folded(filters.q)
-        named = select(ModelAliasRow.model).where(ModelAliasRow.alias.contains(part, autoescape=True))
+        typed = sorted(words(filters.q)) or [folded(filters.q)]
+        named = select(ModelAliasRow.model).where(*(ModelAliasRow.alias.contains(w, autoescape=True) for w in typed))
         where.append(ModelRow.id.in_(named))
-    return _listed(request, sessions, snapshots, filters, select(ModelRow).where(*where), ModelRow.id, wire.model_json)
+    with sessions() as session:
+        fetched = session.scalar(select(func.count()).select_from(ModelRow).where(ModelRow.origin == "hub"))
+    statement = select(ModelRow).where(*where)
+    return _listed(request, sessions, snapshots, filters, statement, ModelRow.id, wire.model_json, edition=f"+{fetched}")
 
 
 @router.get("/engines", operation_id="listEngines", response_model=wire.EngineList, responses=LIST_PROBLEMS)

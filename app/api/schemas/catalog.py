@@ -45,7 +45,7 @@ class OfferFilter(Page):
 
 
 class ModelFilter(Page):
-    q: Text | None = Field(None, description="Part of an id or alias.")
+    q: Text | None = Field(None, description="Words of an id or alias, in any order.")
     modality: Text | None = None
     family: Text | None = None
 

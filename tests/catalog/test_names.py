@@ -1,0 +1,95 @@
+"""Names as people type them find the model meant, or the choices, or the nearest."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy.orm import Session
+
+from app.catalog.names import containing, folded, squashed, without_file, words
+from app.catalog.queries import get_model, get_model_facts
+from app.catalog.seed import model_entries
+from app.db import make_engine
+from app.errors import AmbiguousModel, UnknownModel
+
+TYPED = {
+    "Llama 3.1 70B": "meta-llama/Llama-3.1-70B",
+    "LLAMA_3.1_8B": "meta-llama/Llama-3.1-8B",
+    "llama 3.1 70 billion": "meta-llama/Llama-3.1-70B",
+    "llama3.1:70b": "meta-llama/Llama-3.1-70B-Instruct",
+    "llama3.1:70b-instruct-q4_K_M": "meta-llama/Llama-3.1-70B-Instruct",
+    "mistral:latest": "mistralai/Mistral-7B-Instruct-v0.3",
+    "TheBloke/Llama-2-70B-AWQ": "meta-llama/Llama-2-70b-hf",
+    "neuralmagic/Meta-Llama-3.1-70B-Instruct-FP8": "meta-llama/Llama-3.1-70B-Instruct",
+    "unsloth/llama-3-8b-bnb-4bit": "meta-llama/Meta-Llama-3-8B",
+    "Qwen 2.5 72B": "Qwen/Qwen2.5-72B",
+    "deepseek v3": "deepseek-ai/DeepSeek-V3",
+    "gemma2:9b": "google/gemma-2-9b-it",
+    "gpt-oss:20b": "openai/gpt-oss-20b",
+    "bge large en": "BAAI/bge-large-en-v1.5",
+    "whisper large v3": "openai/whisper-large-v3",
+    "ResNet 50": "microsoft/resnet-50",
+    "stable diffusion xl": "stabilityai/stable-diffusion-xl-base-1.0",
+    "560 million bloom": "bigscience/bloom-560m",
+}
+
+
+@pytest.fixture(scope="module")
+def session(sqlite_url: str):  # type: ignore[no-untyped-def]
+    engine = make_engine(sqlite_url)
+    with Session(engine) as opened:
+        yield opened
+    engine.dispose()
+
+
+@pytest.mark.parametrize("typed", TYPED)
+def test_names_find_the_model_meant(session: Session, typed: str) -> None:
+    assert get_model_facts(session, typed)[0]["hf_id"] == TYPED[typed]
+
+
+def test_every_alias_and_id_finds_its_model_in_any_case_and_punctuation(session: Session) -> None:
+    for entry in model_entries():
+        for name in (entry["hf_id"], *entry["aliases"]):
+            for typed in (name, name.upper(), name.replace("-", " "), name.replace("-", "_")):
+                assert get_model_facts(session, typed)[0]["hf_id"] == entry["hf_id"], typed
+
+
+def test_a_loose_reading_is_told(session: Session) -> None:
+    assert any("was read as meta-llama/Llama-2-70b-hf" in a for a in get_model(session, "TheBloke/Llama-2-70B-AWQ").assumed)
+    assert not any("was read as" in a for a in get_model(session, "meta-llama/Llama-2-70b-hf").assumed)
+
+
+@pytest.mark.parametrize("typed", ["llama", "llama 70b", "qwen instruct", "bert"])
+def test_an_ambiguous_name_is_refused_with_the_choices(session: Session, typed: str) -> None:
+    with pytest.raises(AmbiguousModel) as caught:
+        get_model_facts(session, typed)
+    choices = caught.value.facts["choices"]
+    assert 2 <= len(choices) <= 8
+    for choice in choices:
+        assert get_model_facts(session, choice)[0]["hf_id"] == choice
+
+
+def test_models_of_one_shape_are_no_ambiguity(session: Session) -> None:
+    # gemma-2-9b and gemma-2-9b-it differ in no count
+    assert get_model_facts(session, "gemma 9b")[0]["hf_id"] == "google/gemma-2-9b"
+
+
+@pytest.mark.parametrize("typed", ["gpt-9", "7b", "llama-3.1-7b", "acme/none", "x" * 200, "\u00e9", "%", "_", "' OR 1=1"])
+def test_an_unknown_name_is_refused_with_the_nearest(session: Session, typed: str) -> None:
+    with pytest.raises(UnknownModel) as caught:
+        get_model_facts(session, typed)
+    assert len(caught.value.facts["nearest"]) <= 5
+
+
+@given(st.text(max_size=60))
+def test_folding_is_stable(name: str) -> None:
+    assert folded(folded(name)) == folded(name)
+    assert squashed(squashed(name)) == squashed(name)
+    assert without_file(without_file(name)) == without_file(name)
+
+
+def test_words_are_letters_and_numbers_apart() -> None:
+    assert words("Qwen2.5-7B Instruct") == {"qwen", "2.5", "7b", "instruct"}
+    assert containing("7b", [("llama-7b", "a")]) == []
+    assert containing("7B llama", [("llama-2-7b", "a"), ("llama-7b", "b"), ("llama-13b", "c")]) == ["b", "a"]
