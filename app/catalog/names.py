@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 _PUNCTUATION = re.compile(r"[^a-z0-9.:]+")
-_SIZE_WORDS = re.compile(r"(?<![a-z0-9.])(\d+(?:\.\d+)?)[\s_-]*(trillion|billion|million|bn|mn|t|b|m)(?![a-z0-9])")
+_SIZE_WORDS = re.compile(r"(?<![a-z0-9.])(\d+(?:\.\d+)?)-*(trillion|billion|million|bn|mn|t|b|m)(?![a-z0-9])")
 _SHORT = {"trillion": "t", "billion": "b", "bn": "b", "million": "m", "mn": "m"}
 # What names the file rather than the model: a quantisation or a container behind the name.
 _FILE_SUFFIX = re.compile(
@@ -21,8 +21,8 @@ def folded(name: str) -> str:
 
     Check: "Meta-Llama/Llama_3.1 8 Billion" and "meta-llama-llama-3.1-8b" fold alike.
     """
-    short = _SIZE_WORDS.sub(lambda m: m[1] + _SHORT.get(m[2], m[2]), name.lower().replace("+", "-plus"))
-    return _PUNCTUATION.sub("-", short).strip("-")
+    plain = _PUNCTUATION.sub("-", name.lower().replace("+", "-plus")).strip("-")
+    return _SIZE_WORDS.sub(lambda m: m[1] + _SHORT.get(m[2], m[2]), plain)
 
 
 def squashed(name: str) -> str:

@@ -85,7 +85,7 @@ def test_an_unknown_name_is_refused_with_the_nearest(session: Session, typed: st
 @given(st.text(max_size=60))
 def test_folding_is_stable(name: str) -> None:
     assert folded(folded(name)) == folded(name)
-    assert squashed(squashed(name)) == squashed(name)
+    assert not set(squashed(name)) & {"-", ":"}
     assert without_file(without_file(name)) == without_file(name)
 
 
