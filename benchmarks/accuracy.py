@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,6 +116,41 @@ def inference_question(model: ModelArchitecture, row: MeasurementRow) -> tuple[Q
     return Question(workload), deployment
 
 
+# What a sample is where the row does not say: a question with its paragraph, 30 s of speech as MLPerf counts it.
+SAMPLE_TOKENS = {"bert-large-squad": 178.0}
+USUAL_TOKENS = 384.0
+SAMPLE_FORMATS = {"": "fp16", "fp16-amp": "fp16", "tf32": "fp32", "fp4": "nvfp4", "mixed-fp8": "fp8", "mixed(unet fp8)": "fp8"}
+
+
+def samples_measured(model: ModelArchitecture, said: Mapping[str, Any]) -> float | None:
+    """Samples per second of the row; speech is published in tokens of text."""
+    found = figure(said.get("samples_s")) or figure(said.get("requests_s"))
+    tokens = figure(said.get("output_tok_s"))
+    if found is None and tokens is not None and model.law is not None and model.law.decodes:
+        return tokens / model.law.text_tokens
+    return found
+
+
+def sample_question(model: ModelArchitecture, row: MeasurementRow) -> tuple[Question, Deployment]:
+    """Encoders, images, speech and pictures, on one accelerator per replica."""
+    said: Mapping[str, Any] = row.payload
+    if samples_measured(model, said) is None:
+        raise NotCompared("no samples/s")
+    if said["load_kind"] not in LOADS:
+        raise NotCompared("arrival rate or load is not given")
+    load = LOADS[said["load_kind"]]
+    tokens = figure(said.get("input_len")) or SAMPLE_TOKENS.get(row.model or "", USUAL_TOKENS)
+    in_flight = 0.0 if load is Load.OFFLINE else 1.0 if said["load_kind"] == "single" else figure(said.get("load_value")) or 1.0
+    workload = InferenceWorkload(
+        model, load, 0.0, 0.0, in_flight, 1.0, Lengths(tokens), Lengths(0.0), 0.0, Slo(None, None, None, 95), tokens, Redundancy(), 0.7,
+    )  # fmt: skip
+    weights = said.get("weight_precision") or ""
+    return Question(workload), Deployment(
+        accelerator=row.accelerator or "", accelerators_per_replica=1, replicas=int(row.num_accelerators or 1), spare_replicas=0,
+        weight_format=SAMPLE_FORMATS.get(weights, weights),
+    )  # fmt: skip
+
+
 def start_burst_s(said: Mapping[str, Any], e: Estimate) -> float:
     """What the first request of every slot adds to a run's mean TTFT: all prompts at once, computed one after another.
 
@@ -187,9 +222,12 @@ def compared(row: MeasurementRow, store: SnapshotStore) -> list[Compared]:
         model = store.model(SAME_SHAPE.get(row.model or "", row.model or ""))
     except AppError:
         raise NotCompared("model is not in the catalogue under that name") from None
-    if model.kind != "decoder":
+    tokens = model.kind == "decoder"
+    if row.kind == "inference" and not tokens:
+        question, deployment = sample_question(model, row)
+    elif not tokens:
         raise NotCompared("not a language model")
-    if row.kind == "inference":
+    elif row.kind == "inference":
         question, deployment = inference_question(model, row)
     else:
         question, deployment = training_question(model, row)
@@ -200,11 +238,13 @@ def compared(row: MeasurementRow, store: SnapshotStore) -> list[Compared]:
     if e.performance is None:
         raise NotCompared(f"declined: {e.explanation[0].code}")
     p, said = e.performance, row.payload
-    figures = (
-        inference_figures(said, e)
-        if row.kind == "inference"
-        else [("training tokens/s", p.tokens_per_s_per_accelerator, figure(said["tokens_s_per_accelerator"]))]
-    )
+    figures: Iterable[tuple[str, float | None, float | None]]
+    if row.kind == "training":
+        figures = [("training tokens/s", p.tokens_per_s_per_accelerator, figure(said["tokens_s_per_accelerator"]))]
+    elif tokens:
+        figures = inference_figures(said, e)
+    else:
+        figures = [(f"samples/s, {model.family}", p.samples_per_s or p.requests_per_s_capacity, samples_measured(model, said))]
     family = market.accelerators[market.accelerator_index[row.accelerator]].family
     middle = getattr(p, p.interval.quantity)
     found = []
@@ -248,7 +288,8 @@ def report(found: list[Compared], left_out: Counter[tuple[str, str]]) -> None:
     by_metric, by_family = defaultdict(list), defaultdict(list)
     for c in found:
         by_metric[c.metric].append(c)
-        by_family[f"{c.metric}, {c.family}"].append(c)
+        if not c.metric.startswith("samples/s"):
+            by_family[f"{c.metric}, {c.family}"].append(c)
     print(f"{'metric':44} {'rows':>6} {'sources':>8} {'median':>9} {'p90':>6} {'bias':>6} {'covered':>8}")
     for name, rows in by_metric.items():
         print(line(name, rows))

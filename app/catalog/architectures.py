@@ -17,9 +17,11 @@ from app.sizing.inventory import ONCE, Part, Per, Tensor
 from app.sizing.model import ModelArchitecture, ModelKind
 from app.sizing.sample import SampleLaw
 
-CONVOLUTIONAL = (
-    "efficientnet", "efficientnetv2", "convnext", "mobilenet_v2", "mobilenet_v3", "densenet", "vgg", "yolov8", "yolo11",
-)  # fmt: skip
+NETWORKS = {
+    "efficientnet": "depthwise", "efficientnetv2": "depthwise", "mobilenet_v2": "depthwise", "mobilenet_v3": "depthwise",
+    "convnext": "convolution", "densenet": "convolution", "vgg": "convolution", "yolov8": "convolution", "yolo11": "convolution",
+    "swin": "windowed",
+}  # fmt: skip
 
 # Denoising steps and guidance (which evaluates the network twice) usual for a family, and the cell
 # of pixels that makes a position: eight to one by the image encoder, two to one by the patch.
@@ -48,7 +50,7 @@ def architecture_of(entry: Mapping[str, Any]) -> ModelArchitecture:
 def _with_components(model: ModelArchitecture, components: Mapping[str, int]) -> ModelArchitecture:
     """A denoiser with the text encoders and image decoder that run once beside it."""
     beside = sum(v for k, v in components.items() if k not in ("unet", "transformer", "denoiser"))
-    tensor = Tensor("text_encoders_and_image_decoder", Part.ENCODER_TOWER, beside, 1, ONCE)
+    tensor = Tensor("text_encoders_and_image_decoder", Part.ENCODER_TOWER, 1, beside, ONCE)
     return replace(model, tensors=(*model.tensors, tensor))
 
 
@@ -68,7 +70,7 @@ def _registered(entry: Mapping[str, Any]) -> ModelArchitecture:
         head_dim=wide,
         mlp_width=0.0,
         vocab_size=0,
-        tensors=(Tensor("network", Part.OTHER, total, 1, ONCE, quantised=True, per=Per.NEVER),),
+        tensors=(Tensor("network", Part.OTHER, 1, total, ONCE, quantised=True, per=Per.NEVER),),
         source=f"registered facts ({entry['counted_by']})",
     )
     law = _denoiser(entry, family, config, total) if entry["modality"] == "diffusion" else _image_network(entry, family, config)
@@ -82,11 +84,11 @@ def _image_network(entry: Mapping[str, Any], family: str, config: Mapping[str, A
     side = int(entry["resolution"])
     depths = config.get("depths")
     depth = sum(depths) if isinstance(depths, list) else 24
-    convolutional = family in CONVOLUTIONAL
+    network = NETWORKS.get(family, "transformer")
     return SampleLaw(
         unit="image", width=side, height=side, cell_pixels=1,
         flops_per_position=float(entry["flops"]["forward_flops_per_image"]) / side**2,
-        network="convolution" if convolutional else "transformer", layers=depth * (3 if convolutional else 1),
+        network=network, layers=depth * (1 if network == "transformer" else 3),
     )  # fmt: skip
 
 
@@ -112,5 +114,5 @@ def _denoiser(entry: Mapping[str, Any], family: str, config: Mapping[str, Any], 
     linear = (counted - pairs * positions**2) / positions if counted else 2.0 * total
     return SampleLaw(
         **law, cell_pixels=CELL_PIXELS, fixed_positions=float(TEXT_TOKENS), flops_per_position=max(linear, 0.0), flops_per_pair=pairs,
-        layers=layers, basis="" if counted else "work of a step estimated from the parameters",
+        layers=layers, width_of_positions=heads * size, basis="" if counted else "work of a step estimated from the parameters",
     )  # fmt: skip

@@ -37,7 +37,7 @@ def without_file(name: str) -> str:
     """
     key, before = folded(name), ""
     while key != before:
-        before, key = key, _FILE_SUFFIX.sub("", key)
+        before, key = key, _FILE_SUFFIX.sub("", key).strip("-:")
     return key
 
 

@@ -70,7 +70,7 @@ def step_terms(model: ModelArchitecture, plans: Plans, rates: LinkRates, *, cont
     cache = np.zeros(len(plans))
     for g in model.attention:
         heads = np.minimum(float(g.kv_heads), tp)
-        cache += g.layers * g.kv_elements * plans.kv_element_bytes * g.read(context_tokens) / heads
+        cache += g.layers * g.read_elements(context_tokens) * plans.kv_element_bytes / heads
     cache += 2 * model.state_bytes_per_sequence / tp
     by_bytes = cache / (plans.bytes_per_s * s.attention_memory_fraction)
     flops = model.decode_attention_flops(context_tokens) + model.recurrent_flops_per_token
@@ -143,18 +143,23 @@ class PrefillTerms(Columns):
 
 
 def prefill_terms(
-    model: ModelArchitecture, plans: Plans, rates: LinkRates, *, prompt_tokens: float, cached_tokens: float = 0.0
+    model: ModelArchitecture,
+    plans: Plans,
+    rates: LinkRates,
+    *,
+    prompt_tokens: float,
+    cached_tokens: float = 0.0,
+    encoder_flops: float = 0.0,
 ) -> PrefillTerms:
     """Time to process one prompt of which `cached_tokens` are already in the cache.
 
-    The head multiplies only the last token. Attention's achieved fraction grows with the prompt:
+    The head multiplies only the last token; `encoder_flops` are those of the images that come with it. Attention's achieved fraction grows with the prompt:
     f * s / (s + s_half). Check: Llama-3.1-8B, 1024 tokens: 2 * 7.50e9 * 1024 = 15.4 TFLOP of
     matrices, 19 ms at 801 TFLOP/s.
     """
     tp, s = plans.tensor_parallel, plans.s
     new = max(1.0, prompt_tokens - cached_tokens)
-    body = model.matmul_params - model.head_matmul_params
-    flops = 2 * body * new + 2 * model.head_matmul_params + model.recurrent_flops_per_token * new
+    flops = 2 * model.prompt_matmul_params * new + 2 * model.head_matmul_params + model.recurrent_flops_per_token * new + encoder_flops
     by_flops = flops / tp / (plans.linear_flops_per_s * s.linear_compute_fraction)
     share = model.experts_per_token / model.num_experts if model.is_moe else 0.0
     touched = touched_experts(np.full(len(plans), new), share)

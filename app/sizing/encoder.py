@@ -49,14 +49,18 @@ class ImageInput:
         tiles = across * down
         return tiles + 1 if tiles > 1 else 1
 
+    @property
+    def tile_patches(self) -> int:
+        """Patches of one tile; 0 where an image is read whole."""
+        return (self.tile_pixels // self.patch_pixels) ** 2 if self.tile_pixels is not None else 0
+
     def tokens(self, width: int, height: int) -> int:
         """Tokens of the language model that an image takes.
 
         Check: Qwen2.5-VL (patch 14, merged 2 x 2) takes 36 * 36 = 1 296 tokens for 1008 x 1008.
         """
         if self.tile_pixels is not None:
-            patches = (self.tile_pixels // self.patch_pixels) ** 2
-            own = self.tokens_per_tile if self.tokens_per_tile is not None else patches // self.merge**2
+            own = self.tokens_per_tile if self.tokens_per_tile is not None else self.tile_patches // self.merge**2
             return own * self._tiles(width, height)
         side = self.patch_pixels * self.merge
         across, down = max(1, round(width / side)), max(1, round(height / side))
@@ -66,6 +70,6 @@ class ImageInput:
     def patches(self, width: int, height: int) -> int:
         """Positions the tower reads."""
         if self.tile_pixels is not None:
-            return (self.tile_pixels // self.patch_pixels) ** 2 * self._tiles(width, height)
+            return self.tile_patches * self._tiles(width, height)
         found = max(1, round(width / self.patch_pixels)) * max(1, round(height / self.patch_pixels))
         return found if self.max_tokens is None else min(found, self.max_tokens * self.merge**2)

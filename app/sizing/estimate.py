@@ -179,7 +179,7 @@ def training_runs(
         return smallest_run(workload, layouts, link_rates(market), market, assumed)
     degree = np.full(len(layouts), float(wanted)) if wanted is not None else float(devices or 1) / shape
     each = workload.global_batch / (degree * layouts.micro_batch)
-    whole = (degree >= 1) & (np.mod(degree, 1) == 0) & (np.mod(each, 1) == 0) & (each >= 1)
+    whole = (degree >= 1) & (np.mod(degree, 1) == 0) & ((np.mod(each, 1) == 0) | workload.in_samples) & (each >= 1)
     size = shape * degree
     machine = layouts.c.m
     wired = ~np.isnan(machine.network_bytes_per_s) | (size <= machine.domain)

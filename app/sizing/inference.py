@@ -91,9 +91,12 @@ def measure_speed(
     prompt, slo = workload.input_tokens, workload.slo
     cached = workload.cached_prefix_fraction
     step = step_terms(model, plans, rates, context_tokens=prompt.mean + workload.output_tokens.mean / 2)
-    prefill = prefill_terms(model, plans, rates, prompt_tokens=prompt.mean, cached_tokens=prompt.mean * cached)
+    images = workload.encoder_flops_per_request
+    prefill = prefill_terms(model, plans, rates, prompt_tokens=prompt.mean, cached_tokens=prompt.mean * cached, encoder_flops=images)
     tail = prompt.quantile(slo.percentile)
-    late = prefill_terms(model, plans, rates, prompt_tokens=tail, cached_tokens=tail * cached) if tail > prompt.mean else prefill
+    late = prefill
+    if tail > prompt.mean:
+        late = prefill_terms(model, plans, rates, prompt_tokens=tail, cached_tokens=tail * cached, encoder_flops=images)
     return serving_speed(workload, plans, memory, step, prefill, late)
 
 

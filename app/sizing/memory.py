@@ -105,7 +105,7 @@ def cache_bytes(model: ModelArchitecture, context_tokens: float, plans: Plans) -
     total = np.zeros(len(plans))
     for g in model.attention:
         heads = np.minimum(float(g.kv_heads), tp)
-        total += g.layers * g.kv_elements * plans.kv_element_bytes * g.kept(context_tokens) / (heads * pp)
+        total += g.layers * g.held_elements(context_tokens) * plans.kv_element_bytes / (heads * pp)
     return total + model.state_bytes_per_sequence / (tp * pp)
 
 

@@ -210,10 +210,46 @@ class ModelArchitecture:
         """Attention of one new token over its cache, in the form engines decode with."""
         return sum(2 * g.layers * (g.decode_macs * g.read(context_tokens) + g.index_macs * g.kept(context_tokens)) for g in self.attention)
 
+    @property
+    def reads_source(self) -> bool:
+        """Whether a prompt goes through an encoder of its own, to which the decoder looks back (T5, BART)."""
+        return self.encoder is not None and self.images is None
+
+    @property
+    def prompt_matmul_params(self) -> float:
+        """Elements one prompt token multiplies, the head left out.
+
+        In an encoder-decoder that is the encoder, and the decoder's projections of its output.
+        """
+        if not self.reads_source:
+            return self.matmul_params - self.head_matmul_params
+        crossing = sum(t.params for t in self.tensors if t.role.endswith(("cross.k_proj", "cross.v_proj")))
+        return self.source_matmul_params + crossing
+
+    @property
+    def training_matmul_params(self) -> float:
+        """Elements one token of a training sequence multiplies; half of an encoder-decoder's tokens are source."""
+        return (self.prompt_matmul_params + self.matmul_params) / 2 if self.reads_source else self.matmul_params
+
+    def image_flops(self, width: int, height: int) -> float:
+        """FLOPs of the vision tower and projector for one image.
+
+        Check: CLIP ViT-L/14 at 336 (LLaVA 1.5): 576 patches, 2 * 302 M * 576 and attention, about 0.38 TFLOP.
+        """
+        if self.images is None or self.encoder is None:
+            return 0.0
+        patches, tokens = self.images.patches(width, height), self.images.tokens(width, height)
+        projector = sum(t.multiplied for t in self.tensors if t.per is Per.IMAGE_TOKEN)
+        tiles = max(1.0, patches / self.images.tile_patches) if self.images.tile_patches else 1.0
+        attention = tiles * self.encoder.attention_flops(patches / tiles)
+        return 2 * self.source_matmul_params * patches + attention + 2.0 * projector * tokens
+
     def prefill_attention_flops(self, prompt_tokens: float) -> float:
         """Attention of one whole causal prompt: masked scores are not computed."""
+        if self.reads_source and self.encoder is not None:
+            return self.encoder.attention_flops(prompt_tokens)
         if self.kind is ModelKind.ENCODER:
-            return sum(2 * g.layers * g.prefill_macs * prompt_tokens**2 for g in self.attention)
+            return sum(2 * g.layers * g.prefill_macs * g.kept(prompt_tokens) * prompt_tokens for g in self.attention)
         scanned = (prompt_tokens + 1) / 2
         return sum(
             2 * g.layers * (g.prefill_macs * g.mean_read(prompt_tokens) + g.index_macs * scanned) * prompt_tokens for g in self.attention
@@ -236,7 +272,7 @@ class ModelArchitecture:
         Check: Llama-3.1-405B at 4096 is 2.47 TFLOP per token.
         """
         scores = self.prefill_attention_flops(sequence_length) / sequence_length
-        return 3 * (2 * self.matmul_params + scores + self.recurrent_flops_per_token)
+        return 3 * (2 * self.training_matmul_params + scores + self.recurrent_flops_per_token)
 
     def _stored_bytes(self, stored: WeightFormat, tensor: Tensor) -> float:
         shared = self.num_heads / min(self.kv_heads, self.num_heads)
@@ -298,9 +334,21 @@ class ModelArchitecture:
         Source: Korthikanti et al. 2022 (arXiv:2205.05198), re-derived for gated MLPs and flash attention.
         Check: Llama-3.1-8B fused is 139 392 bytes, eager 200 840.
         """
-        h, f, n, d = self.hidden_size, self.mlp_width, self.num_heads, self.head_dim
-        attention = 4 * (n + min(self.kv_heads, n)) * d + 4 * n
+        h, f, attention = self.hidden_size, self.mlp_width, self.attention_activation_bytes
         return 8 * h + attention + 6 * f if fused else 16 * h + attention + 8 * f + 8
+
+    @property
+    def attention_activation_bytes(self) -> float:
+        """Queries, keys, values, output and softmax statistics of one token in a mean layer, 16 bit: 4(n + m)d + 4n.
+
+        MLA expands keys and values to every head while training: all four are as wide as the heads.
+        """
+        spread = [g for g in self.attention if g.prefill_macs]
+        if not spread:
+            return float(4 * (self.num_heads + min(self.kv_heads, self.num_heads)) * self.head_dim + 4 * self.num_heads)
+        layers = sum(g.layers for g in spread)
+        wide = sum(g.layers * (g.prefill_macs + (g.kv_elements if g.decode_macs <= g.prefill_macs else g.prefill_macs)) for g in spread)
+        return 2 * wide / layers + 4 * self.num_heads
 
     def logits_bytes(self, tokens: float) -> float:
         """Peak of the loss over a micro-batch of tokens: 12 bytes per logit in backward (10 in forward).

@@ -13,14 +13,19 @@ class SampleWork:
     `flops` is one forward pass over one sample; a sample takes `passes` of them (denoising steps,
     decoded tokens), each reading all weights once per batch. `extra_flops` come once per sample
     (text encoders, image decoder, speech encoder). `training_flops` is one forward of a training step.
+    A pass writes and reads `moved_bytes` beside the weights, holds `live_bytes` at its peak, and leaves
+    `kept_bytes` for backward in training; all in 16 bit.
     """
 
     flops: float
     passes: float = 1.0
     extra_flops: float = 0.0
-    activation_bytes: float = 0.0
+    moved_bytes: float = 0.0
+    live_bytes: float = 0.0
+    kept_bytes: float = 0.0
     layers: int = 1
     convolutional: bool = False
+    decodes: bool = False
     unit: str = "sample"
     training_flops: float | None = None
 
@@ -46,10 +51,14 @@ class SampleShape:
     text_tokens: int | None = None
 
 
-# FLOPs a network does per element of activation it writes: convolutions (ResNet-50: 8.18 GFLOP for
-# 11.1 M elements), transformers (ViT-B/16: 35 GFLOP for 30 M) and large denoisers.
-FLOPS_PER_ACTIVATION = {"convolution": 740.0, "transformer": 1200.0, "denoiser": 5000.0}
-LARGEST_LIVE_BYTES = 8e9  # a video denoiser keeps ten tensors of 75 600 tokens x 5120 alive, not all its layers
+# FLOPs a network does per element of activation it writes, where its layers are not known: convolutions
+# (ResNet-50: 8.18 GFLOP for 11.1 M elements), transformers (ViT-B/16: 35 GFLOP for 30 M), UNets. Depthwise
+# networks (EfficientNet, MobileNet) and shifted windows (Swin) do little work per element, and pass it several times.
+FLOPS_PER_ACTIVATION = {"convolution": 740.0, "transformer": 1200.0, "denoiser": 5000.0, "depthwise": 45.0, "windowed": 190.0}
+KEPT_PER_ACTIVATION = 2.5  # what training keeps beside the outputs: inputs of norms, masks, gradients in flight
+LIVE_SHARE = 0.2  # of all activations, what a network whose layers shrink holds at its widest
+# Bytes a transformer writes per position and layer, and holds at its widest, in units of its width.
+WRITTEN_PER_WIDTH, LIVE_PER_WIDTH = 34.0, 24.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +92,18 @@ class SampleLaw:
     extra_flops_per_window: float = 0.0
     network: str = "transformer"
     layers: int = 1
+    width_of_positions: int = 0  # hidden size; 0 where the network has no one width
+    read_bytes_per_pass: float = 0.0  # what each decoded token looks back at
     basis: str = ""  # where the figures come from, if not the configuration
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """Fields of a sample's shape that this law depends on."""
+        taken: tuple[str, ...] = ("width", "height") if self.cell_pixels else ()
+        taken += ("frames",) if self.frames > 1 else ()
+        taken += ("steps",) if self.network == "denoiser" else ()
+        taken += ("audio_s",) if self.audio_s else ()
+        return (*taken, "text_tokens") if self.decodes else taken
 
     def described(self, shape: SampleShape) -> str:
         """The sample in words."""
@@ -122,16 +142,24 @@ class SampleLaw:
         windows = math.ceil((shape.audio_s or self.audio_s) / self.window_s) if self.window_s else 0
         extra = self.extra_flops_fixed + self.extra_flops_per_pixel * pixels + self.extra_flops_per_window * windows
         passes = max(1.0, self._text_tokens(shape)) if self.decodes else float(shape.steps or self.steps)
-        activations = min(2 * one / FLOPS_PER_ACTIVATION[self.network], LARGEST_LIVE_BYTES)
-        if self.decodes:
-            activations = 2 * self.extra_flops_per_window / FLOPS_PER_ACTIVATION["denoiser"]
+        written = self._written_bytes(positions, one)
+        live = LIVE_PER_WIDTH * self.width_of_positions * positions if self.width_of_positions else LIVE_SHARE * written
         return SampleWork(
             flops=one * self.guidance,
             passes=passes,
             extra_flops=extra,
-            activation_bytes=activations,
+            moved_bytes=self.read_bytes_per_pass if self.decodes else 2 * written,
+            live_bytes=live + self.read_bytes_per_pass,
+            kept_bytes=KEPT_PER_ACTIVATION * written,
             layers=self.layers,
-            convolutional=self.network == "convolution",
+            convolutional=self.network in ("convolution", "depthwise"),
+            decodes=self.decodes,
             unit=self.unit,
             training_flops=one * passes + extra if self.decodes else one,
         )
+
+    def _written_bytes(self, positions: float, flops: float) -> float:
+        """Activations one pass writes: by the width of a transformer's positions, or by its FLOPs."""
+        if self.width_of_positions:
+            return WRITTEN_PER_WIDTH * self.width_of_positions * self.layers * positions
+        return 2 * flops / FLOPS_PER_ACTIVATION[self.network]

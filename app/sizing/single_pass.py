@@ -35,16 +35,18 @@ def work_of(workload: InferenceWorkload) -> SampleWork:
     tokens = max(1.0, workload.input_tokens.mean)
     flops = 2 * model.matmul_params * tokens + model.prefill_attention_flops(tokens)
     live = tokens * 2.0 * (6 * model.hidden_size + 2 * model.mlp_width)
-    return SampleWork(flops=flops, activation_bytes=live, layers=model.num_layers, unit="request")
+    return SampleWork(flops=flops, moved_bytes=2 * live, live_bytes=live, layers=model.num_layers, unit="request")
 
 
 @dataclass(frozen=True, slots=True)
 class BatchTerms(Columns):
-    """Seconds of one pass: per sample and per batch."""
+    """Seconds of one pass: per sample and per batch; `once_s` reads the weights that no pass repeats (encoders, tables)."""
 
     flops_slope_s: Column
     bytes_slope_s: Column
+    host_slope_s: Column  # of each decoded token
     weights_s: Column
+    once_s: Column
     launch_s: Column
     extra_slope_s: Column
     exponent: Column
@@ -61,10 +63,16 @@ def batch_terms(work: SampleWork, plans: Plans) -> BatchTerms:
     fraction = s.sample_compute_fraction if work.convolutional else s.linear_compute_fraction
     memory = plans.bytes_per_s * s.linear_memory_fraction
     rate = plans.linear_flops_per_s * fraction
+    wide = plans.linear_flops_per_s / plans.bit16_flops_per_s  # activations are as wide as what is multiplied
+    width = np.where(wide > 1.2, 0.5, np.where(wide < 0.9, 2.0, 1.0))
     return BatchTerms(
         flops_slope_s=work.flops / rate,
-        bytes_slope_s=2 * work.activation_bytes / memory,
-        weights_s=plans.weights_bytes / memory,
+        bytes_slope_s=work.moved_bytes
+        * width
+        / (plans.bytes_per_s * (s.attention_memory_fraction if work.decodes else s.linear_memory_fraction)),
+        host_slope_s=s.sequence_overhead_s * work.decodes,
+        weights_s=plans.streamed_bytes / memory,
+        once_s=(plans.weights_bytes - plans.streamed_bytes) / memory,
         launch_s=work.layers * s.layer_overhead_s / 2,
         extra_slope_s=work.extra_flops / rate,
         exponent=s.roofline_exponent,
@@ -76,8 +84,8 @@ def batch_terms(work: SampleWork, plans: Plans) -> BatchTerms:
 def batch_s(terms: BatchTerms, batch: Column) -> Column:
     """Seconds a batch occupies the device."""
     moved = terms.weights_s + batch * terms.bytes_slope_s
-    one = smooth_maximum(batch * terms.flops_slope_s, moved, terms.exponent) + terms.launch_s
-    return terms.passes * one + batch * terms.extra_slope_s + terms.request_s
+    one = smooth_maximum(batch * terms.flops_slope_s, moved, terms.exponent) + terms.launch_s + batch * terms.host_slope_s
+    return terms.passes * one + batch * terms.extra_slope_s + terms.once_s + terms.request_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +126,7 @@ def batch_memory(work: SampleWork, plans: Plans, market: Market, assumed: Assump
     n = len(plans)
     return BatchMemory(
         weights_bytes=plans.weights_bytes * assumed.weights_load_overhead,
-        activation_bytes=np.full(n, work.activation_bytes * assumed.activation_workspace_factor),
+        activation_bytes=np.full(n, work.live_bytes * assumed.activation_workspace_factor),
         overhead_bytes=np.minimum(np.full(n, assumed.small_runtime_overhead_gib * GIB), 0.12 * plans.c.m.memory_bytes),
         capacity_bytes=plans.c.m.memory_bytes,
         memory_fraction=share,

@@ -81,14 +81,14 @@ def _stream_trace(add: Callable[..., None], workload: InferenceWorkload, judged:
         one(memory.kv_pool_bytes), "B", "engines give the cache what is left", usable_bytes=one(memory.usable_bytes),
         weights_bytes=one(memory.weights_bytes), activation_bytes=one(memory.activation_bytes),
         overhead_bytes=one(memory.overhead_bytes))  # fmt: skip
-    if len(model.attention) == 1 and model.state_bytes_per_sequence == 0:
+    if len(model.attention) == 1 and model.state_bytes_per_sequence == 0 and not model.attention[0].crosses:
         g = model.attention[0]
         tokens = g.kept(workload.tokens_per_request)
         heads = min(float(g.kv_heads), one(plans.tensor_parallel))
         add("cache_bytes_per_sequence",
             "layers * kv_elements * element_bytes * tokens / (heads_split * pipeline_parallel)",
             one(memory.cache_bytes_per_sequence), "B", "Kwon et al. 2023 (arXiv:2309.06180)", layers=float(g.layers),
-            kv_elements=g.kv_elements, element_bytes=one(plans.kv_element_bytes), tokens=tokens, heads_split=heads,
+            kv_elements=g.kv_elements + g.index_elements, element_bytes=one(plans.kv_element_bytes), tokens=tokens, heads_split=heads,
             pipeline_parallel=one(plans.pipeline_parallel))  # fmt: skip
     add("linear_slope_s", "2 * matmul_params / tensor_parallel / (matrix_flops_per_s * achieved_fraction)",
         one(t.linear_slope_s), "s/sequence", "roofline", matmul_params=float(model.matmul_params),

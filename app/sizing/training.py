@@ -75,11 +75,10 @@ def activation_bytes_per_token_layer(workload: TrainingWorkload, plans: Training
     Check: Llama-3.1-8B fused is 139 392 bytes, eager 200 840.
     """
     model = workload.model
-    h, f, n, d = model.hidden_size, model.mlp_width, model.num_heads, model.head_dim
-    m = min(model.kv_heads, n)
-    attention = 4 * (n + m) * d + 4 * n
-    whole = np.where(plans.model_parallel, 8 * h + attention + 6 * f, 16 * h + attention + 8 * f + 8)
-    selective = 8 * h + attention + 2 * f
+    h = model.hidden_size
+    fused, eager = model.activation_bytes_per_layer(), model.activation_bytes_per_layer(fused=False)
+    whole = np.where(plans.model_parallel, fused, eager)
+    selective = fused - 4 * model.mlp_width
     return np.choose(plans.checkpointing, [whole, np.full(len(plans), selective), np.full(len(plans), 2.0 * h)])
 
 
@@ -140,7 +139,7 @@ def _activations(workload: TrainingWorkload, plans: TrainingPlans, dp: Column) -
     """Activations of all micro-batches in flight, one layer's working set, and the logits."""
     model = workload.model
     if model.sample is not None:
-        return plans.micro_batch * model.sample.activation_bytes * 2.5
+        return plans.micro_batch * model.sample.kept_bytes
     tokens = plans.micro_batch * workload.units_per_sequence
     tp, pp = plans.tensor_parallel, plans.pipeline_parallel
     per_token = activation_bytes_per_token_layer(workload, plans)
@@ -180,7 +179,7 @@ def flops_per_unit(workload: TrainingWorkload) -> float:
     scores = model.prefill_attention_flops(workload.units_per_sequence) / workload.units_per_sequence
     adapters = model.lora_params(workload.lora_rank, workload.lora_targets)
     share = max(1, model.num_experts) / max(1, model.experts_per_token)
-    return 4 * model.matmul_params + 3 * scores + 6 * adapters / share + 3 * model.recurrent_flops_per_token
+    return 4 * model.training_matmul_params + 3 * scores + 6 * adapters / share + 3 * model.recurrent_flops_per_token
 
 
 def recomputed_flops_per_unit(workload: TrainingWorkload, plans: TrainingPlans) -> Column:
@@ -188,7 +187,7 @@ def recomputed_flops_per_unit(workload: TrainingWorkload, plans: TrainingPlans) 
     model = workload.model
     if model.sample is not None:
         return np.zeros(len(plans))
-    body = 2 * (model.matmul_params - model.head_matmul_params)
+    body = 2 * (model.training_matmul_params - model.head_matmul_params)
     scores = model.prefill_attention_flops(workload.units_per_sequence) / workload.units_per_sequence
     return np.choose(plans.checkpointing, [np.zeros(len(plans)), np.full(len(plans), 0.05 * body), np.full(len(plans), body + scores)])
 
@@ -198,7 +197,8 @@ def step_time(
 ) -> StepTime:
     """Time of one optimizer step at a data-parallel degree.
 
-    Compute is FLOPs over the achieved rate, less for small matrices; tensor-parallel traffic is
+    Compute is FLOPs over the achieved rate, less for small matrices (of samples, with the activations
+    moved); tensor-parallel traffic is
     exposed but for the overlap assumed; data-parallel traffic hides behind computation up to the
     same share; the bubble is (p - 1) / (v m) of the computation with v chunks and m micro-batches.
 
@@ -216,6 +216,11 @@ def step_time(
     if workload.method is Method.QLORA:
         efficiency = efficiency / market.coefficients.value("qlora_slowdown")
     compute = micro_batches * units * per_unit / (tp * pp) / (plans.flops_per_s * efficiency)
+    if model.sample is not None:  # activations are written and read in forward and twice in backward
+        moved = (
+            3 * model.sample.moved_bytes / (plans.bytes_per_s * market.coefficients.value("linear_memory_fraction", format_class="16bit"))
+        )
+        compute = np.hypot(compute, micro_batches * units * moved)
     launches = max(1, model.sample.layers if model.sample else model.num_layers)
     compute = compute + micro_batches * launches / pp * market.coefficients.value("training_layer_overhead_s")
 
@@ -319,7 +324,7 @@ def checkpoint_interval_s(workload: TrainingWorkload, interruptions_per_s: Colum
 def degrees(workload: TrainingWorkload, plans: TrainingPlans) -> tuple[Column, Codes]:
     """Data-parallel degrees each row may take, ascending: (rows x options padded, how many).
 
-    A degree divides the global batch into whole micro-batches, and the devices fill whole machines
+    A degree divides the global batch into whole micro-batches (of samples the last may be part full), and the devices fill whole machines
     beyond the first. Machines without a known network stay alone, and so does inference-class hardware,
     which nobody builds into training clusters.
     """
@@ -330,7 +335,8 @@ def degrees(workload: TrainingWorkload, plans: TrainingPlans) -> tuple[Column, C
     fixed = plans.tensor_parallel * plans.pipeline_parallel
     devices = fixed[:, None] * divisors[None, :]
     count = plans.c.m.count[:, None]
-    whole = np.mod(batch / plans.micro_batch[:, None], divisors[None, :]) == 0
+    shares = batch / plans.micro_batch[:, None]
+    whole = shares >= divisors[None, :] if workload.in_samples else np.mod(shares, divisors[None, :]) == 0
     alone = devices <= count
     joined = (np.mod(devices, count) == 0) & ~np.isnan(plans.c.m.network_bytes_per_s)[:, None]
     joined |= (devices <= plans.c.m.domain[:, None]) & (np.mod(devices, count) == 0)

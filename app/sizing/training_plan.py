@@ -84,8 +84,8 @@ def _layouts(workload: TrainingWorkload, framework: str, fixed: Deployment | Non
     has no row for a split that was asked for.
     """
     splits = framework in MODEL_PARALLEL_FRAMEWORKS and workload.method is Method.FULL and not workload.in_samples
-    usual = (8, 32, 128) if workload.in_samples else (1, 2, 4, 8, 16)
-    sizes = tuple(s for s in usual if workload.global_batch % s == 0) or (1,)
+    usual = (2, 8, 32, 64, 128, 256) if workload.in_samples else (1, 2, 4, 8, 16)
+    sizes = tuple(s for s in usual if _divides(workload, s)) or (1,)
     recomputes = (0,) if workload.in_samples else (0, 1, 2)
     asked = fixed or Deployment(accelerator="")
     if asked.micro_batch_sequences:
@@ -109,8 +109,13 @@ def _layouts(workload: TrainingWorkload, framework: str, fixed: Deployment | Non
         rows += [
             (t, p, stage, r, s, 0) for t in tps for p in pps if _shape_allows(workload, t, p) for r in recomputes for s in small
         ]  # fmt: skip
-    whole = [row for row in rows if workload.global_batch % row[4] == 0]
+    whole = [row for row in rows if _divides(workload, row[4])]
     return np.array(whole, dtype=np.float64).reshape(-1, 6)
+
+
+def _divides(workload: TrainingWorkload, micro_batch: float) -> bool:
+    """Whether steps come out even; samples fill a last micro-batch in part."""
+    return micro_batch <= workload.global_batch if workload.in_samples else workload.global_batch % micro_batch == 0
 
 
 def _shape_allows(workload: TrainingWorkload, tensor_parallel: int, pipeline_parallel: int) -> bool:

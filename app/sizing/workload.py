@@ -95,6 +95,7 @@ class InferenceWorkload:
     max_context_tokens: float
     redundancy: Redundancy
     target_utilization: float
+    encoder_flops_per_request: float = 0.0  # of the images that come with a prompt
 
     @property
     def single_pass(self) -> bool:
@@ -138,7 +139,7 @@ class TrainingWorkload:
     dataset_bytes: float | None
     checkpoint_interval_s: float | None
     lora_rank: int
-    lora_targets: str
+    lora_targets: str | tuple[str, ...]
 
     @property
     def in_samples(self) -> bool:

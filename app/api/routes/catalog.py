@@ -17,14 +17,12 @@ from app.api.deps import RawBody, Sessions, Snapshots, resolve_model
 from app.api.openapi import body_of, problems
 from app.api.problems import Malformed
 from app.api.schemas import catalog as wire
-from app.api.schemas.base import rounded
+from app.api.schemas.inspect import InspectResponse, inspection, usual_contexts
 from app.api.schemas.requests import InspectRequest
+from app.api.schemas.workload import ImageSize, lora_targets
 from app.catalog.names import folded, words
 from app.catalog.queries import page
 from app.catalog.tables import AcceleratorRow, EngineSupportRow, ModelAliasRow, ModelRow, OfferRow, PriceRow, SystemRow
-from app.sizing.model import ModelArchitecture
-from app.sizing.precision import WEIGHT_FORMATS
-from app.sizing.units import GIB
 
 router = APIRouter(prefix="/catalog", tags=["catalogue"])
 LIST_PROBLEMS = problems(400, 422, 503)
@@ -121,30 +119,23 @@ def list_engines(request: Request, filters: Annotated[wire.EngineFilter, Query()
 
 
 @router.post(
-    "/models/inspect", operation_id="inspectModel", response_model=wire.InspectResponse, openapi_extra=body_of(InspectRequest),
+    "/models/inspect", operation_id="inspectModel", response_model=InspectResponse, openapi_extra=body_of(InspectRequest),
     responses=problems(400, 404, 413, 415, 422, 503),
 )  # fmt: skip
 def inspect_model(raw: RawBody, snapshots: Snapshots) -> Response:
     """All counts of a model: a name, a pasted configuration, or a size."""
     request = parsed(raw, InspectRequest)
     snapshots.market()
-    return Response(orjson.dumps(inspection(resolve_model(request.model, snapshots))), media_type="application/json")
-
-
-def inspection(model: ModelArchitecture) -> dict[str, Any]:
-    shown: dict[str, Any] = {
-        "name": model.name,
-        "source": model.source,
-        "parameters": model.total_params,
-        "active_parameters": model.active_params,
-        "kv_cache_bytes_per_token": rounded(model.kv_cache_bytes_per_token(), 12),
-        "state_bytes_per_sequence": rounded(float(model.state_bytes_per_sequence), 12),
-        "weights_gib": {f.name: rounded(model.weights_bytes(f) / GIB) for f in WEIGHT_FORMATS.values()},
-        "parts": model.parts,
-        "assumed": list(model.assumed),
-    }
-    if model.sample is not None:
-        shown["flops_per_sample"] = rounded(model.sample.total_flops)
-    else:
-        shown["flops_per_token"] = rounded(2 * model.matmul_params, 12)
-    return shown
+    model = resolve_model(request.model, snapshots)
+    if request.sample is not None:
+        model = request.sample.applied_to(model)
+    targets = lora_targets(request.lora, model)
+    image = request.image or ImageSize(width=1024, height=1024)
+    shown = inspection(
+        model,
+        contexts=request.context_tokens or usual_contexts(model),
+        rank=request.lora.rank,
+        targets=targets,
+        image=(image.width, image.height),
+    )
+    return Response(orjson.dumps(shown), media_type="application/json")

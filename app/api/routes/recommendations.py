@@ -6,6 +6,7 @@ import hashlib
 from email.utils import format_datetime
 from functools import cache
 from importlib import resources
+from pathlib import Path as Folder
 from typing import Annotated, Any
 
 import orjson
@@ -37,9 +38,8 @@ def engine_version() -> bytes:
     """Digest of the arithmetic and of the answer's shape: a changed engine gives new answers, never stored old ones."""
     digest = hashlib.sha256()
     for package in ("app.sizing", "app.api.schemas", "app.catalog"):
-        for file in sorted(resources.files(package).iterdir(), key=lambda f: f.name):
-            if file.name.endswith(".py"):
-                digest.update(file.read_bytes())
+        for file in sorted(Folder(str(resources.files(package))).rglob("*.py")):
+            digest.update(file.read_bytes())
     return digest.hexdigest().encode()
 
 

@@ -195,22 +195,6 @@ class PriceList(Shown):
     next_cursor: str | None
 
 
-class InspectResponse(Shown):
-    """Counts of a model. FLOPs are of one forward pass per token without attention over a context, or per sample."""
-
-    name: str
-    source: str
-    parameters: int
-    active_parameters: int
-    kv_cache_bytes_per_token: float
-    state_bytes_per_sequence: float
-    flops_per_token: float | None = None
-    flops_per_sample: float | None = None
-    weights_gib: dict[str, float]
-    parts: dict[str, int]
-    assumed: list[str]
-
-
 def _same(row: Any, *names: str) -> dict[str, Any]:
     return {n: rounded(getattr(row, n)) for n in names}
 

@@ -9,14 +9,15 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from app.api.schemas.base import Pattern, Slug, Wire
-from app.api.schemas.workload import ModelReference, WorkloadSpec
+from app.api.schemas.workload import ImageSize, LoraSpec, ModelReference, SampleSpec, WorkloadSpec
 from app.sizing.hardware import Environment, PricingModel
 from app.sizing.workload import Constraints, Deployment, Economics
 
 PricingName = Literal["on_demand", "spot", "reserved_1y", "reserved_3y", "committed_1y", "committed_3y", "capacity_block", "owned"]
 WeightFormatName = Literal[
     "fp32", "bf16", "fp16", "fp8", "int8", "int4-awq", "int4-gptq", "int4-mlx", "int8-mlx", "nf4", "nvfp4", "mxfp4", "gguf-f16",
-    "gguf-q8_0", "gguf-q6_k", "gguf-q5_k_m", "gguf-q4_k_m", "gguf-q4_k_s", "gguf-q4_0", "gguf-q3_k_m", "gguf-q2_k",
+    "gguf-q8_0", "gguf-q6_k", "gguf-q5_k_m", "gguf-q5_k_s", "gguf-q5_0", "gguf-q4_k_m", "gguf-q4_k_s", "gguf-q4_0", "gguf-q3_k_l",
+    "gguf-q3_k_m", "gguf-q3_k_s", "gguf-q2_k",
 ]  # fmt: skip
 KvFormatName = Literal["bf16", "fp16", "fp8", "int8", "gguf-q8_0", "gguf-q4_0"]
 SlugList = Annotated[list[Slug], Field(max_length=200)]
@@ -172,3 +173,9 @@ class InspectRequest(Wire):
     """A model to count."""
 
     model: ModelReference
+    sample: SampleSpec | None = None
+    context_tokens: Annotated[list[Annotated[int, Field(ge=1, le=100_000_000)]], Field(min_length=1, max_length=20)] | None = Field(
+        None, description="Contexts at which cache and FLOPs are shown; default 1024, 8192, 32768 and 131072 as far as the model goes."
+    )
+    lora: LoraSpec = LoraSpec()
+    image: ImageSize | None = Field(None, description="An image whose tokens are counted; default 1024 x 1024 where a model takes images.")

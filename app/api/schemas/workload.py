@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
@@ -9,7 +10,9 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from app.api.schemas.base import Name, Wire
 from app.errors import Unanswerable
 from app.sizing.assumptions import Assumptions
+from app.sizing.inventory import Per
 from app.sizing.model import ModelArchitecture, ModelKind
+from app.sizing.sample import SampleShape
 from app.sizing.units import GB
 from app.sizing.workload import (
     InferenceWorkload,
@@ -68,6 +71,40 @@ class Users(Wire):
     requests_per_hour_each: Annotated[float, Field(gt=0, le=1e5)]
 
 
+class ImageSize(Wire):
+    """Pixels of an image."""
+
+    width: Annotated[int, Field(ge=1, le=32768)]
+    height: Annotated[int, Field(ge=1, le=32768)]
+
+
+class Images(ImageSize):
+    """Images that come with every request to a vision-language model."""
+
+    per_request: Annotated[float, Field(gt=0, le=1000)] = 1.0
+
+
+class SampleSpec(Wire):
+    """How large one sample is, for a model that works on samples; what is left out is the model's usual size."""
+
+    width: Annotated[int, Field(ge=8, le=32768)] | None = None
+    height: Annotated[int, Field(ge=8, le=32768)] | None = None
+    frames: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    audio_s: Annotated[float, Field(gt=0, le=100_000)] | None = None
+    steps: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    text_tokens: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+
+    def applied_to(self, model: ModelArchitecture) -> ModelArchitecture:
+        """The model on samples of this size; raises Unanswerable for a size it does not depend on."""
+        given = self.model_dump(exclude_none=True)
+        accepted = model.law.sizes if model.law is not None else ()
+        for name in given:
+            if name not in accepted:
+                words = f"it depends on {', '.join(accepted)}" if accepted else "its work does not follow from the size of a sample"
+                raise Unanswerable(f"sample.{name} does not apply to {model.name}: {words}.")
+        return model.sized(SampleShape(**given))
+
+
 class Traffic(Wire):
     """How requests arrive: exactly one of peak_requests_per_s, concurrent_requests, users, batch, offline, samples_per_s."""
 
@@ -83,6 +120,7 @@ class Traffic(Wire):
     )
     input_tokens: PromptSpec = 512.0
     output_tokens: LengthSpec = 256.0
+    images: Images | None = Field(None, description="Images with every request; their tokens are added to input_tokens.")
     cached_prefix_fraction: Annotated[float, Field(ge=0, le=0.99)] = 0.0
 
     @model_validator(mode="after")
@@ -144,6 +182,7 @@ class InferenceSpec(Wire):
     phase: Literal["inference"]
     model: ModelReference
     traffic: Traffic
+    sample: SampleSpec | None = None
     slo: SloSpec | None = None
     max_context_tokens: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
     availability: Availability = Availability()
@@ -152,7 +191,9 @@ class InferenceSpec(Wire):
     def to_workload(self, model: ModelArchitecture, assumed: Assumptions) -> InferenceWorkload:
         """Units converted, defaults filled in; raises Unanswerable where the parts contradict."""
         t = self.traffic
+        model = self.sample.applied_to(model) if self.sample is not None else model
         prompt, output = to_lengths(t.input_tokens), to_lengths(t.output_tokens)
+        model, prompt, image_flops = _with_images(model, prompt, t.images)
         load, peak, in_flight = _load(t, assumed)
         generates = model.kind is ModelKind.DECODER
         if generates and output.mean < 1:
@@ -185,6 +226,7 @@ class InferenceSpec(Wire):
             max_context_tokens=context,
             redundancy=_redundancy(self.availability),
             target_utilization=self.target_utilization or assumed.target_utilization,
+            encoder_flops_per_request=image_flops,
         )
 
     def _limits(self, load: Load, *, generates: bool, assumed: Assumptions) -> Slo:
@@ -205,6 +247,25 @@ class InferenceSpec(Wire):
             e2e_s=None if e2e is None else e2e / 1e3,
             percentile=percentile,
         )
+
+
+def _with_images(model: ModelArchitecture, prompt: Lengths, images: Images | None) -> tuple[ModelArchitecture, Lengths, float]:
+    """The model and prompt with the images of a request, and the FLOPs of reading them.
+
+    Tokens of the images join the prompt; where layers cross to the image instead, its keys and values are kept
+    for the whole sequence. Raises Unanswerable for a model that takes no images.
+    """
+    if images is None:
+        return model, prompt, 0.0
+    if model.images is None:
+        raise Unanswerable(f"{model.name} takes no images; traffic.images is for vision-language models.")
+    width, height, count = images.width, images.height, images.per_request
+    tokens = count * model.images.tokens(width, height)
+    kept = count * model.images.patches(width, height) * model.cross_kv_bytes_per_source_token
+    note = f"{count:g} images of {width} x {height} pixels add {tokens:,.0f} tokens to a prompt"
+    model = replace(model, state_bytes_per_sequence=model.state_bytes_per_sequence + kept, assumed=(*model.assumed, note))
+    longer = Lengths(prompt.mean + tokens, None if prompt.p95 is None else prompt.p95 + tokens)
+    return model, longer, count * model.image_flops(width, height)
 
 
 def _load(t: Traffic, assumed: Assumptions) -> tuple[Load, float, float]:
@@ -228,7 +289,20 @@ def _redundancy(spec: Availability) -> Redundancy:
 
 class LoraSpec(Wire):
     rank: Annotated[int, Field(ge=1, le=4096)] = 16
-    target_modules: Literal["all-linear", "attention", "q_v"] = "all-linear"
+    target_modules: Literal["all-linear", "attention", "q_v"] | Annotated[list[Name], Field(min_length=1, max_length=40)] = Field(
+        "all-linear", description="A preset, or names of matrices such as q_proj and down_proj."
+    )
+
+
+def lora_targets(lora: LoraSpec, model: ModelArchitecture) -> str | tuple[str, ...]:
+    """The adapted matrices; raises Unanswerable for a name the model has no matrix of."""
+    if isinstance(lora.target_modules, str):
+        return lora.target_modules
+    roles = sorted({t.role for t in model.tensors if t.per is Per.TOKEN and t.inputs > 1})
+    for name in lora.target_modules:
+        if name not in roles:
+            raise Unanswerable(f"{model.name} has no matrix {name!r} to adapt; it has {', '.join(roles)}.")
+    return tuple(lora.target_modules)
 
 
 Precision = Literal["bf16", "fp16", "fp8", "fp32", "tf32"]
@@ -239,6 +313,7 @@ class _RunSpec(Wire):
     """What training and fine-tuning share."""
 
     model: ModelReference
+    sample: SampleSpec | None = None
     training_tokens: Positive | None = None
     training_samples: Positive | None = None
     sequence_length: Annotated[int, Field(ge=1, le=10_000_000)] = 4096
@@ -265,6 +340,9 @@ class _RunSpec(Wire):
         self, model: ModelArchitecture, *, phase: str, method: Method, units: float | None, default_deadline_s: float,
         lora: LoraSpec, default_batch: int,
     ) -> TrainingWorkload:  # fmt: skip
+        model = self.sample.applied_to(model) if self.sample is not None else model
+        if model.reads_source:
+            model = replace(model, assumed=(*model.assumed, "half the tokens of a training sequence are source, half target"))
         samples = model.sample is not None
         if samples:
             units = self.training_samples if units is None else units
@@ -301,7 +379,7 @@ class _RunSpec(Wire):
             dataset_bytes=None if self.dataset_gb is None else self.dataset_gb * GB,
             checkpoint_interval_s=None if self.checkpoint_interval_minutes is None else self.checkpoint_interval_minutes * 60,
             lora_rank=lora.rank,
-            lora_targets=lora.target_modules,
+            lora_targets=lora_targets(lora, model) if method is not Method.FULL else "all-linear",
         )
 
 

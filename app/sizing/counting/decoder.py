@@ -51,7 +51,7 @@ def read_decoder(text: Config, family: str, name: str, *, nested: bool = False) 
         num_layers=layers,
         hidden_size=h,
         num_heads=n,
-        head_dim=h if family in _NO_ATTENTION else reader.size("head_dim", spec.head_dim or max(1, h // n)),
+        head_dim=_head_dim(reader, spec, family, h, n),
         mlp_width=routing.active_width or width,
         vocab_size=vocabulary,
         tensors=tuple(inventory.tensors),
@@ -67,6 +67,15 @@ def read_decoder(text: Config, family: str, name: str, *, nested: bool = False) 
         assumed=_defaulted(reader, family),
         source="closed form of the configuration",
     )
+
+
+def _head_dim(reader: Reader, spec: Family, family: str, h: int, n: int) -> int:
+    """Size of a query head; a latent one has a part with positions and a part without."""
+    if family in _NO_ATTENTION:
+        return h
+    if reader.integer("kv_lora_rank", 0):
+        return reader.size("qk_nope_head_dim") + reader.integer("qk_rope_head_dim", 0)
+    return reader.size("head_dim", spec.head_dim or max(1, h // n))
 
 
 def _defaulted(reader: Reader, family: str) -> tuple[str, ...]:

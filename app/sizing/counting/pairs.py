@@ -113,7 +113,8 @@ def _whisper(model: ModelArchitecture, reader: Reader, d: int, layers: int) -> M
         SampleLaw(
             unit="speech", audio_s=window, window_s=window, text_tokens=round(2.2 * window),
             flops_fixed=2 * model.matmul_params + looked_back, extra_flops_per_window=encoder, decodes=True,
-            layers=model.num_layers,
+            layers=model.num_layers, read_bytes_per_pass=2.0 * model.num_layers * 2 * d * positions, width_of_positions=d,
+            positions_per_second=FRAMES_PER_SECOND,
         )
     )  # fmt: skip
 

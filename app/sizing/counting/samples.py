@@ -58,7 +58,7 @@ def _image_law(
 ) -> SampleLaw:
     return SampleLaw(
         unit=unit, width=side, height=side, fixed_positions=float(extra_positions), cell_pixels=patch,
-        flops_per_position=2 * per_position, flops_per_pair=4.0 * h * layers, flops_fixed=2 * fixed, layers=layers,
+        flops_per_position=2 * per_position, flops_per_pair=4.0 * h * layers, flops_fixed=2 * fixed, layers=layers, width_of_positions=h,
     )  # fmt: skip
 
 
@@ -233,7 +233,7 @@ def read_wav2vec2(config: Config, name: str) -> ModelArchitecture:
     positions = convolved / rate + before * h + h * (h // groups) * kernel
     law = SampleLaw(
         unit="speech", audio_s=30.0, positions_per_second=rate, flops_per_position=2 * (_block_macs(h, f, layers) + positions),
-        flops_per_pair=4.0 * h * layers, layers=layers,
+        flops_per_pair=4.0 * h * layers, layers=layers, width_of_positions=h,
     )  # fmt: skip
     return _model(name, family, inventory, law, h=h, layers=layers, heads=reader.size("num_attention_heads"), f=f)
 
@@ -268,6 +268,7 @@ def _denoiser_law(
         unit="picture", width=side, height=side, fixed_positions=float(text), cell_pixels=8 * patch,
         flops_per_position=2 * macs, flops_per_pair=pairs + 4.0 * d * dual_layers, flops_fixed=-2 * last_text_macs * text, steps=steps,
         guidance=guidance, extra_flops_per_pixel=VAE_DECODE_FLOPS_PER_PIXEL, network="denoiser", layers=layers,
+        width_of_positions=d,
     )  # fmt: skip
 
 

@@ -1,0 +1,212 @@
+"""All counts of a model on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import Field
+
+from app.api.schemas.base import Shown, rounded
+from app.sizing.model import ModelArchitecture, ModelKind
+from app.sizing.precision import WEIGHT_FORMATS
+from app.sizing.units import GIB
+
+
+class ShapeShown(Shown):
+    """The shape as the arithmetic sees it; `mlp_width` is what one token passes, experts included."""
+
+    num_layers: int
+    hidden_size: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    mlp_width: float
+    vocab_size: int
+    num_experts: int
+    experts_per_token: int
+    max_context_tokens: int | None
+
+
+class ContextShown(Shown):
+    """What one sequence costs at a context: cache and state in 16 bit, FLOPs of one more token, training FLOPs per token."""
+
+    context_tokens: int
+    kv_cache_gib: float
+    forward_flops_per_token: float
+    training_flops_per_token: float
+
+
+class ActivationsShown(Shown):
+    """Bytes one token keeps for backward in a mean layer, 16 bit, attention never materialised."""
+
+    fused: float
+    eager: float
+
+
+class LogitsShown(Shown):
+    """Bytes per token of a batch: fp32 logits where tokens are sampled, and the peak of the loss in training."""
+
+    serving_bytes_per_token: float
+    training_bytes_per_token: float
+
+
+class LoraShown(Shown):
+    """Trainable elements of adapters at a rank, by what is adapted."""
+
+    rank: int
+    parameters: dict[str, int]
+
+
+class NativeShown(Shown):
+    """The checkpoint as published: the format of its quantised matrices, and its size with scales and wide tensors."""
+
+    format: str
+    checkpoint_gib: float
+
+
+class ImageShown(Shown):
+    """An image on its way through the tower."""
+
+    width: int
+    height: int
+    tokens: int
+    patches: int
+    tower_flops: float
+
+
+class SampleShown(Shown):
+    """One sample: passes of the network over it, each of `flops_per_pass`, and what runs once."""
+
+    unit: str
+    described: str
+    passes: float
+    flops_per_pass: float
+    flops_once: float
+    activation_mib: float
+    sized_by: list[str] = Field(description="Fields of `sample` that its work depends on.")
+
+
+class InspectResponse(Shown):
+    """Counts of a model. `flops_per_token` is one forward pass per token without attention over a context."""
+
+    name: str
+    source: str
+    kind: str = Field(description="decoder: generates tokens; encoder: one pass over them; samples: images, speech, pictures.")
+    family: str
+    parameters: int
+    active_parameters: int
+    parts: dict[str, int] = Field(description="Parameters by part; they sum to the total.")
+    mtp_parameters: int = Field(0, description="Multi-token-prediction layers, beside the total: loaded for speculative decoding only.")
+    shape: ShapeShown | None = None
+    kv_cache_bytes_per_token: float
+    kv_cache_bytes_per_token_beyond_window: float = 0.0
+    cross_kv_bytes_per_source_token: float = 0.0
+    state_bytes_per_sequence: float
+    flops_per_token: float | None = None
+    flops_per_source_token: float | None = None
+    by_context: list[ContextShown] = []
+    activation_bytes_per_token_and_layer: ActivationsShown | None = None
+    logits: LogitsShown | None = None
+    weights_gib: dict[str, float]
+    native: NativeShown
+    lora: LoraShown | None = None
+    image: ImageShown | None = None
+    sample: SampleShown | None = None
+    flops_per_sample: float | None = None
+    assumed: list[str]
+
+
+def usual_contexts(model: ModelArchitecture) -> list[int]:
+    """Contexts worth showing: up to the model's longest, which is one of them where it is short."""
+    longest = model.max_context_tokens or 131_072
+    return [c for c in (1024, 8192, 32_768, 131_072) if c <= longest] or [longest]
+
+
+def inspection(
+    model: ModelArchitecture, *, contexts: Sequence[int], rank: int, targets: str | tuple[str, ...], image: tuple[int, int]
+) -> dict[str, Any]:
+    """Every count of a model, those of another kind of model left out."""
+    shown: dict[str, Any] = {
+        "name": model.name,
+        "source": model.source,
+        "kind": model.kind.value,
+        "family": model.family,
+        "parameters": model.total_params,
+        "active_parameters": model.active_params,
+        "parts": model.parts,
+        "kv_cache_bytes_per_token": _exact(model.kv_cache_bytes_per_token()),
+        "state_bytes_per_sequence": _exact(model.state_bytes_per_sequence),
+        "weights_gib": {f.name: rounded(model.weights_bytes(f) / GIB) for f in WEIGHT_FORMATS.values()},
+        "native": {"format": model.native_format, "checkpoint_gib": rounded(model.published_bytes() / GIB)},
+        "assumed": list(model.assumed),
+    }
+    if model.sample is not None:
+        return shown | _of_samples(model)
+    return shown | _of_tokens(model, contexts, rank, targets, image)
+
+
+def _exact(value: float) -> Any:
+    return rounded(float(value), 15)
+
+
+def _of_samples(model: ModelArchitecture) -> dict[str, Any]:
+    work = model.sample
+    assert work is not None
+    return {
+        "flops_per_sample": rounded(work.total_flops),
+        "sample": {
+            "unit": work.unit,
+            "described": next((a.removeprefix("a sample is ") for a in model.assumed if a.startswith("a sample is ")), work.unit),
+            "passes": rounded(work.passes),
+            "flops_per_pass": rounded(work.flops),
+            "flops_once": rounded(work.extra_flops),
+            "activation_mib": rounded(work.live_bytes / 2**20),
+            "sized_by": list(model.law.sizes) if model.law is not None else [],
+        },
+    }
+
+
+def _of_tokens(
+    model: ModelArchitecture, contexts: Sequence[int], rank: int, targets: str | tuple[str, ...], image: tuple[int, int]
+) -> dict[str, Any]:
+    wanted = {"q_v": "q_v", "attention": "attention", "all-linear": "all-linear"} if isinstance(targets, str) else {"chosen": targets}
+    shown: dict[str, Any] = {
+        "mtp_parameters": model.mtp_params,
+        "shape": {
+            "num_layers": model.num_layers, "hidden_size": model.hidden_size, "num_attention_heads": model.num_heads,
+            "num_key_value_heads": model.kv_heads, "head_dim": model.head_dim, "mlp_width": _exact(model.mlp_width),
+            "vocab_size": model.vocab_size, "num_experts": model.num_experts, "experts_per_token": model.experts_per_token,
+            "max_context_tokens": model.max_context_tokens,
+        },
+        "kv_cache_bytes_per_token_beyond_window": _exact(model.kv_cache_bytes_per_token_beyond_window),
+        "cross_kv_bytes_per_source_token": _exact(model.cross_kv_bytes_per_source_token),
+        "flops_per_token": _exact(2 * model.matmul_params),
+        "by_context": [
+            {
+                "context_tokens": c,
+                "kv_cache_gib": rounded(model.cache_bytes(c) / GIB),
+                "forward_flops_per_token": rounded(model.flops_per_token(c)),
+                "training_flops_per_token": rounded(model.training_flops_per_token(c)),
+            }
+            for c in contexts
+        ],
+        "activation_bytes_per_token_and_layer": {
+            "fused": _exact(model.activation_bytes_per_layer()), "eager": _exact(model.activation_bytes_per_layer(fused=False)),
+        },
+        "lora": {"rank": rank, "parameters": {name: int(model.lora_params(rank, chosen)) for name, chosen in wanted.items()}},
+    }  # fmt: skip
+    if model.kind is ModelKind.DECODER:
+        shown["logits"] = {
+            "serving_bytes_per_token": 4.0 * model.vocab_size,
+            "training_bytes_per_token": _exact(model.logits_bytes(1)),
+        }
+    if model.source_matmul_params:
+        shown["flops_per_source_token"] = _exact(2 * model.source_matmul_params)
+    if model.images is not None:
+        width, height = image
+        shown["image"] = {
+            "width": width, "height": height, "tokens": model.images.tokens(width, height),
+            "patches": model.images.patches(width, height), "tower_flops": rounded(model.image_flops(width, height)),
+        }  # fmt: skip
+    return shown
