@@ -275,12 +275,16 @@ class ModelArchitecture:
         return 3 * (2 * self.training_matmul_params + scores + self.recurrent_flops_per_token)
 
     def _stored_bytes(self, stored: WeightFormat, tensor: Tensor) -> float:
+        if self.native is not None and stored.name == self.native.format:
+            return tensor.count * native_bits(self.native, tensor, scales=False) / 8
         shared = self.num_heads / min(self.kv_heads, self.num_heads)
         bits = stored_bits(stored, tensor, layers=self.num_layers, heads_per_kv=shared, tied_head=self.tied_head)
         return tensor.params * bits / 8
 
     def weights_bytes(self, stored: WeightFormat) -> float:
         """All weights in a format: linear matrices quantised, the rest as the format keeps it.
+
+        In the format a checkpoint is published in, what it left wide stays wide.
 
         Check: Llama-3.1-70B is 131.417 GiB in BF16, 67.667 in FP8 and 37.037 in INT4 (group 128).
         """

@@ -183,11 +183,11 @@ class NativeQuantisation:
     experts_bits: float | None = None  # of routed experts where they differ
 
 
-def native_bits(native: NativeQuantisation, tensor: Tensor) -> float:
-    """Bits one tensor occupies in the checkpoint."""
+def native_bits(native: NativeQuantisation, tensor: Tensor, *, scales: bool = True) -> float:
+    """Bits one tensor occupies in the checkpoint; block scales are a fraction of a per cent."""
     if not tensor.quantised or any(re.search(pattern, f"{tensor.part.value}.{tensor.role}") for pattern in native.kept):
         return tensor.size * native.kept_bits
-    scales = 32 * math.ceil(tensor.outputs / native.block) * math.ceil(tensor.inputs / native.block) if native.block else 0
+    blocks = math.ceil(tensor.outputs / native.block) * math.ceil(tensor.inputs / native.block) if native.block and scales else 0
     if native.experts_bits is not None and tensor.part is Part.ROUTED_EXPERTS:
         return tensor.size * native.experts_bits
-    return tensor.size * native.bits + scales
+    return tensor.size * native.bits + 32 * blocks

@@ -34,6 +34,14 @@ _TEXT_KEYS = ("text_config", "llm_config", "language_config", "thinker_config.te
 _OUTER_KEYS = ("tie_word_embeddings", "quantization_config", "architectures", "is_matryoshka")
 
 
+# Keys that say how many layers there are; a model has at most this many.
+_DEPTHS = (
+    "num_hidden_layers", "encoder_layers", "decoder_layers", "num_layers", "num_decoder_layers", "num_single_layers", "num_global_layers",
+    "depth",
+)  # fmt: skip
+MAX_LAYERS = 4096
+
+
 class Reader:
     """Typed access to one configuration; a missing or malformed key says so by name.
 
@@ -55,6 +63,12 @@ class Reader:
             self.defaulted[name] = default
         return default
 
+    @property
+    def architecture(self) -> str:
+        """The class the file is for: its head follows from it."""
+        named = self.config.get("architectures")
+        return str(named[0]) if isinstance(named, list) and named else ""
+
     def integer(self, name: str, default: int | None = None) -> int:
         """A whole number; a list stands for its one repeated value.
 
@@ -67,11 +81,12 @@ class Reader:
             value = value[0]
         if isinstance(value, float) and value.is_integer():
             value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 10**9:
+        most = MAX_LAYERS if name in _DEPTHS else 10**9 - 1
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
             missing = value is None
             raise UnreadableConfiguration(
                 f"The configuration {'lacks' if missing else 'has an unusable value for'} "
-                f"{' or '.join(map(repr, SYNONYMS.get(name, (name,))))}; a whole number from 0 to 999999999 is "
+                f"{' or '.join(map(repr, SYNONYMS.get(name, (name,))))}; a whole number from 0 to {most} is "
                 f"needed to count a model of type {self.model_type or 'given'!r}.",
                 key=name,
             )
@@ -82,6 +97,15 @@ class Reader:
         value = self.integer(name, default)
         if value < 1:
             raise UnreadableConfiguration(f"The configuration has {name!r} 0; at least 1 is needed.", key=name)
+        return value
+
+    def sizes(self, name: str, *, most: int, default: tuple[int, ...] | None = None) -> list[int]:
+        """A list of whole numbers, each at least 1."""
+        value = self.find(name)
+        if value is None and default is not None:
+            return list(default)
+        if not isinstance(value, list) or not value or not all(type(v) is int and 1 <= v <= most for v in value):
+            raise UnreadableConfiguration(f"{name!r} must be a list of whole numbers from 1 to {most}.", key=name)
         return value
 
     def number(self, name: str, default: float) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from app.errors import UnreadableConfiguration
 from app.sizing.counting import attention
 from app.sizing.counting.configuration import Config, Reader
 from app.sizing.counting.encoders import labels
@@ -28,8 +27,6 @@ def read_decoder(text: Config, family: str, name: str, *, nested: bool = False) 
     spec, reader = FAMILIES[family], Reader(text, family, nested=nested)
     blocks = reader.find("layers_block_type")
     h, layers = reader.size("hidden_size"), reader.size("num_hidden_layers", len(blocks) if isinstance(blocks, list) else None)
-    if layers > 2000:
-        raise UnreadableConfiguration("More than 2000 layers were asked for.", key="num_hidden_layers")
     inventory = Inventory()
     schedule = layers_of(reader, spec, family, layers)
     groups = _mixers(inventory, reader, spec, family, h, schedule)
@@ -40,7 +37,7 @@ def read_decoder(text: Config, family: str, name: str, *, nested: bool = False) 
         inventory.linear("pooled_dense", Part.HEAD, int(inputs), int(outputs), ONCE, quantised=False, per=Per.NEVER)
     vocabulary = reader.size("vocab_size")
     tied = _tied(reader, spec)
-    wanted = str((text.get("architectures") or [""])[0])
+    wanted = reader.architecture
     headless = wanted.endswith("Model") and not wanted.endswith("LMHeadModel") and family != "chatglm"
     _ends(inventory, reader, spec, family, h, layers, vocabulary, tied=tied, headless=headless)
     n = 1 if family in _NO_ATTENTION else reader.size("num_attention_heads")
@@ -229,8 +226,7 @@ def _ends(
         _hyper_connections(inventory, reader, h, layers)
     if headless:
         return
-    named = reader.find("architectures")
-    if isinstance(named, list) and named and str(named[0]).endswith("ForSequenceClassification"):
+    if reader.architecture.endswith("ForSequenceClassification"):
         inventory.linear("score", Part.HEAD, h, labels(reader), ONCE, quantised=False, per=Per.NEVER)
         return
     bias = spec.head_bias if isinstance(spec.head_bias, bool) else reader.flag(spec.head_bias)

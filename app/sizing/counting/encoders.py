@@ -137,8 +137,7 @@ def _once(inventory: Inventory, role: str, inputs: int, outputs: int, *, bias: b
 
 
 def _head(inventory: Inventory, reader: Reader, spec: EncoderFamily, family: str, *, h: int, width: int, vocabulary: int) -> None:
-    named = reader.find("architectures")
-    wanted = str(named[0]) if isinstance(named, list) and named else ""
+    wanted = reader.architecture
     modern = family == "modernbert"
     if wanted.endswith(("ForMaskedLM", "ForPreTraining")) and not (family == "electra" and wanted.endswith("ForPreTraining")):
         _once(inventory, "transform", h, width, bias=not modern)

@@ -48,9 +48,24 @@ def is_known(config: Config) -> bool:
 def read_architecture(config: Config, *, name: str) -> ModelArchitecture:
     """Counts of a model from its configuration.
 
-    Raises UnreadableConfiguration naming the key or the model type that stands in the way.
+    A value of a kind that no file of its type holds (a word where a list belongs) may surface anywhere in
+    the reading; whatever it breaks there is the file's fault, and said so. Raises UnreadableConfiguration naming the key or the model type that stands in the way.
     Check: Llama-3.1-8B has 8 030 261 248 parameters and 131 072 bytes of cache per token.
     """
+    try:
+        model = _read(config, name)
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
+        raise UnreadableConfiguration(
+            f"The configuration has a value of a kind that files of type {str(_type_of(config))[:60]!r} do not have "
+            f"({type(error).__name__}: {str(error)[:80]}). Paste the file as it is published.",
+            key="huggingface_config",
+        ) from error
+    if not isinstance(model.total_params, int) or model.total_params < 1:
+        raise UnreadableConfiguration("The configuration describes a model without parameters.", key="huggingface_config")
+    return model
+
+
+def _read(config: Config, name: str) -> ModelArchitecture:
     outer = _type_of(config)
     if outer is not None and outer in READERS:
         return READERS[outer](config, name)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from app.sizing.counting.configuration import Config, Reader
+from app.errors import UnreadableConfiguration
+from app.sizing.counting.configuration import MAX_LAYERS, Config, Reader
 from app.sizing.counting.encoders import labels
 from app.sizing.counting.towers import attention_pool
 from app.sizing.inventory import ONCE, Inventory, Part, Per
@@ -80,8 +81,7 @@ def read_vit(config: Config, name: str) -> ModelArchitecture:
     _blocks(inventory, h, f, layers)
     inventory.vector("final_norm", Part.NORMS, 2 * h)
     classes = labels(reader)
-    named = reader.find("architectures")
-    if isinstance(named, list) and named and str(named[0]).endswith("Model"):
+    if reader.architecture.endswith("Model"):
         inventory.linear("pooler", Part.HEAD, h, h, ONCE, bias=True, quantised=False, per=Per.NEVER)
     else:
         inventory.linear("classifier", Part.HEAD, h, classes, ONCE, bias=True, quantised=False, per=Per.NEVER)
@@ -144,8 +144,9 @@ def _two_towers(config: Config, name: str, family: str) -> ModelArchitecture:
     else:
         inventory.linear("text_projection", Part.HEAD, w, width, ONCE, bias=True, quantised=False, per=Per.NEVER)
     inventory.vector("logit_scale", Part.OTHER, 1 if clip else 2)
+    pooled = 0.0 if clip else 2.0 * h * h  # the pooling head's keys and values
     law = _image_law(
-        "image", side, patch, extra_positions=1 if clip else 0, per_position=_block_macs(h, f, layers) + first, h=h, layers=layers
+        "image", side, patch, extra_positions=1 if clip else 0, per_position=_block_macs(h, f, layers) + first + pooled, h=h, layers=layers
     )
     return _model(name, family, inventory, law, h=h, layers=layers, heads=vision.size("num_attention_heads"), f=f)
 
@@ -156,9 +157,9 @@ def read_resnet(config: Config, name: str) -> ModelArchitecture:
     Work is proportional to the pixels. Check: ResNet-50 has 25 557 032 parameters and takes 8.18 GFLOP at 224.
     """
     reader = Reader(config, "resnet")
-    widths, depths = reader.find("hidden_sizes"), reader.find("depths")
-    if not (isinstance(widths, list) and isinstance(depths, list) and len(widths) == len(depths)):
-        reader.integer("hidden_sizes")  # says what is missing
+    widths, depths = reader.sizes("hidden_sizes", most=10**6), reader.sizes("depths", most=1000)
+    if len(widths) != len(depths) or sum(depths) > MAX_LAYERS:
+        raise UnreadableConfiguration("'hidden_sizes' and 'depths' need one entry for each stage.", key="depths")
     first, channels, side = reader.size("embedding_size", 64), reader.size("num_channels", 3), reader.integer("image_size", 0) or 224
     basic = reader.find("layer_type") == "basic"
     inventory, macs, layers = Inventory(), 0.0, 1
@@ -174,7 +175,7 @@ def read_resnet(config: Config, name: str) -> ModelArchitecture:
     convolution(channels, first, 7, 2)
     width_in, shrink = first, 4
     for stage, (width, depth) in enumerate(zip(widths, depths, strict=True)):
-        for block in range(int(depth)):
+        for block in range(depth):
             inner = width if basic else width // 4
             down = 2 if block == 0 and stage > 0 else 1
             if width_in != width or down > 1:
@@ -205,10 +206,11 @@ def read_wav2vec2(config: Config, name: str) -> ModelArchitecture:
     family = str(config["model_type"])
     reader = Reader(config, family)
     h, f, layers = reader.size("hidden_size"), reader.size("intermediate_size"), reader.size("num_hidden_layers")
-    dims, kernels, strides = (
-        reader.find(k) or d
-        for k, d in (("conv_dim", (512,) * 7), ("conv_kernel", (10, 3, 3, 3, 3, 2, 2)), ("conv_stride", (5, 2, 2, 2, 2, 2, 2)))
-    )
+    dims = reader.sizes("conv_dim", most=10**6, default=(512,) * 7)
+    kernels = reader.sizes("conv_kernel", most=1000, default=(10, 3, 3, 3, 3, 2, 2))
+    strides = reader.sizes("conv_stride", most=1000, default=(5, 2, 2, 2, 2, 2, 2))
+    if not len(dims) == len(kernels) == len(strides):
+        raise UnreadableConfiguration("'conv_dim', 'conv_kernel' and 'conv_stride' need one entry for each convolution.", key="conv_dim")
     inventory, before, rate, convolved = Inventory(), 1, 16000.0, 0.0
     bias, every_norm = reader.flag("conv_bias"), reader.find("feat_extract_norm") == "layer"
     for i, (out, kernel, stride) in enumerate(zip(dims, kernels, strides, strict=True)):
@@ -224,8 +226,7 @@ def read_wav2vec2(config: Config, name: str) -> ModelArchitecture:
     inventory.vector("mask_embedding", Part.OTHER, h)
     inventory.vector("encoder_norm", Part.NORMS, 2 * h)
     _blocks(inventory, h, f, layers)
-    named = reader.find("architectures")
-    wanted = str(named[0]) if isinstance(named, list) and named else ""
+    wanted = reader.architecture
     if wanted.endswith("ForCTC"):
         inventory.linear("lm_head", Part.HEAD, h, reader.size("vocab_size", 32), ONCE, bias=True, quantised=False, per=Per.NEVER)
     elif wanted.endswith("ForPreTraining"):

@@ -345,11 +345,12 @@ def read_tower(config: Config, model: ModelArchitecture) -> ModelArchitecture:
         reader = Reader({**reader.config, **prefixed}, own, nested=True)
     h = reader.find("embed_dim") if own.startswith("qwen2_vl") or kind == "qwen2_vl" else None
     h = h if isinstance(h, int) else reader.size("hidden_size")
-    layers = reader.find("depth")
-    layers = layers if isinstance(layers, int) else reader.size("num_hidden_layers")
+    layers = reader.size("num_hidden_layers" if reader.find("depth") is None else "depth")
     heads = reader.find("attention_heads") or reader.size("num_attention_heads", 16)
     patch = reader.find("patch_size")
     patch = int(patch[0]) if isinstance(patch, list) and patch else reader.size("patch_size")
+    if patch < 1:
+        raise UnreadableConfiguration("'patch_size' must be at least 1.", key="patch_size")
     ratio = reader.number("mlp_ratio", 4.0)
     f = reader.integer("intermediate_size", 0) if reader.config.get("intermediate_size") else 0
     tower = Tower(

@@ -1,0 +1,210 @@
+"""Networks that generate no tokens, end to end: published throughput within a factor of two, sizes that count, errors that say why."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy.orm import Session, sessionmaker
+from starlette.testclient import TestClient
+
+from app.catalog.snapshot import SnapshotStore
+from app.db import make_engine
+from benchmarks.accuracy import compare_all, speed_rows
+
+# Families with published throughput in the measurement table, and their model types there. The
+# medians are over all rows of a type; the table's XLM-RoBERTa rows (47 a second on 12 chips on which
+# RoBERTa does 24,000) contradict their neighbours and are left aside.
+FAMILIES = {
+    "embeddings and rerankers": ("bert", "roberta", "electra"),
+    "image classification": ("resnet", "vit", "swin", "convnext", "efficientnet", "mobilenet_v3", "clip"),
+    "speech recognition": ("whisper",),
+    "diffusion": ("unet2d_condition",),
+}
+
+
+@pytest.fixture(scope="module")
+def by_type(sqlite_url: str) -> Iterator[dict[str, list[float]]]:
+    engine = make_engine(sqlite_url)
+    store = SnapshotStore(sessionmaker(engine), check_s=3600)
+    with Session(engine) as session:
+        rows = [r for r in speed_rows(session) if r.kind == "inference" and not r.payload.get("ttft_ms_mean")]
+    found, _ = compare_all(rows, store)
+    ratios: dict[str, list[float]] = defaultdict(list)
+    for c in found:
+        if c.metric.startswith("samples/s, "):
+            ratios[c.metric.removeprefix("samples/s, ")].append(c.ratio)
+    yield ratios
+    engine.dispose()
+
+
+@pytest.mark.parametrize("kind", [t for types in FAMILIES.values() for t in types])
+def test_published_throughput_is_met_within_a_factor_of_two(by_type: dict[str, list[float]], kind: str) -> None:
+    ratios = by_type[kind]
+    assert 0.5 <= statistics.median(ratios) <= 2
+    assert statistics.fmean(0.5 <= r <= 2 for r in ratios) >= 0.5
+
+
+# Ultralytics' own table (docs, TensorRT FP16, one image at a time on a T4): milliseconds a picture.
+DETECTION = {"yolo11s": 2.5, "yolo11m": 4.7, "yolo11l": 6.2, "yolo11x": 11.3}
+
+
+@pytest.mark.parametrize("model", DETECTION)
+def test_detection_latency_is_met_within_a_factor_of_two(client: TestClient, model: str) -> None:
+    answer = client.post(
+        "/estimate",
+        json={
+            "workload": {"phase": "inference", "model": model, "traffic": {"concurrent_requests": 1}},
+            "deployment": {"accelerator": "nvidia-t4", "weight_format": "fp16", "engine": "tensorrt"},
+        },
+    )
+    assert answer.status_code == 200, answer.text
+    assert 0.5 <= answer.json()["performance"]["e2e_ms"]["p50"] / DETECTION[model] <= 2
+
+
+WORKED: dict[str, dict[str, Any]] = {
+    "bge-m3": {"traffic": {"peak_requests_per_s": 50, "input_tokens": 256, "output_tokens": 0}},
+    "bge-reranker-v2-m3": {"traffic": {"peak_requests_per_s": 50, "input_tokens": 400, "output_tokens": 0}},
+    "whisper-large-v3": {"traffic": {"samples_per_s": 2}},
+    "wav2vec2-base": {"traffic": {"samples_per_s": 5}},
+    "resnet50": {"traffic": {"samples_per_s": 1000}},
+    "yolo11m": {"traffic": {"samples_per_s": 100}},
+    "vit-base": {"traffic": {"samples_per_s": 200}},
+    "sdxl": {"traffic": {"samples_per_s": 0.2}},
+    "flux": {"traffic": {"samples_per_s": 0.1}},
+}
+
+
+@pytest.mark.parametrize("model", WORKED)
+def test_every_family_is_recommended_and_estimated_alike(client: TestClient, model: str) -> None:
+    workload = {"phase": "inference", "model": model, "slo": {"e2e_ms": 30_000}, **WORKED[model]}
+    answer = client.post("/recommend", json={"workload": workload, "limit": 1}).json()
+    best = answer["recommendations"][0]
+    again = client.post("/estimate", json={"workload": workload, "deployment": best["deployment"]})
+    assert again.status_code == 200, again.text
+    assert again.json()["performance"] == best["performance"]
+    assert best["performance"]["e2e_ms"]["p95"] <= 30_000
+
+
+@pytest.mark.parametrize("model", ["resnet50", "vit-base", "whisper-small", "sdxl", "wav2vec2-base", "bert-large"])
+def test_every_family_trains(client: TestClient, model: str) -> None:
+    samples = {"training_samples": 1e6, "global_batch_samples": 256}
+    tokens = {"training_tokens": 1e8, "sequence_length": 512, "global_batch_sequences": 256}
+    size = tokens if model == "bert-large" else samples
+    answer = client.post(
+        "/recommend",
+        json={"workload": {"phase": "training", "model": model, **size, "precision": "fp16", "deadline_hours": 200}, "limit": 1},
+    ).json()
+    performance = answer["recommendations"][0]["performance"]
+    assert performance["days"] * 24 <= 200
+    assert ("samples_per_s" in performance) == (model != "bert-large")
+
+
+def speed(client: TestClient, model: str, sample: dict[str, Any] | None) -> float:
+    workload = {"phase": "inference", "model": model, "traffic": {"offline": True}, **({"sample": sample} if sample else {})}
+    answer = client.post("/estimate", json={"workload": workload, "deployment": {"accelerator": "nvidia-h100-sxm5-80gb"}})
+    assert answer.status_code == 200, answer.text
+    return float(answer.json()["performance"]["samples_per_s"])
+
+
+@pytest.mark.parametrize(
+    ("model", "smaller", "larger"),
+    [
+        ("sdxl", {"steps": 20}, {"steps": 40}),
+        ("flux", {"width": 512, "height": 512}, {"width": 2048, "height": 2048}),
+        ("whisper-large-v3", {"audio_s": 30.0}, {"audio_s": 300.0}),
+        ("resnet50", {"width": 160, "height": 160}, {"width": 448, "height": 448}),
+        ("wan2.1-1.3b", {"frames": 17}, {"frames": 81}),
+    ],
+)
+def test_speed_follows_the_size_of_a_sample(client: TestClient, model: str, smaller: dict[str, Any], larger: dict[str, Any]) -> None:
+    assert speed(client, model, smaller) > 1.5 * speed(client, model, larger)
+
+
+def test_a_size_that_does_not_apply_says_what_does(client: TestClient) -> None:
+    for model, sample, says in (
+        ("resnet50", {"steps": 4}, "width, height"),
+        ("llama-3.1-8b", {"width": 640}, "does not follow from the size of a sample"),
+        ({"parameters_billion": 1, "gflops_per_sample": 10}, {"steps": 4}, "does not follow"),
+    ):
+        answer = client.post("/catalog/models/inspect", json={"model": model, "sample": sample})
+        assert answer.status_code == 422
+        assert says in answer.json()["detail"]
+
+
+def vision_workload(images: dict[str, Any] | None) -> dict[str, Any]:
+    traffic = {"peak_requests_per_s": 2, "input_tokens": 200, "output_tokens": 100, **({"images": images} if images else {})}
+    return {"phase": "inference", "model": "qwen2.5-vl-7b", "traffic": traffic, "slo": {"ttft_ms": 5000, "tpot_ms": 100}}
+
+
+def test_images_join_the_prompt(client: TestClient) -> None:
+    deployment = {"accelerator": "nvidia-l40s", "weight_format": "bf16", "engine": "vllm"}
+    without, with_one = (
+        client.post("/estimate", json={"workload": vision_workload(images), "deployment": deployment}).json()
+        for images in (None, {"width": 1008, "height": 1008})
+    )
+    assert with_one["performance"]["ttft_ms"]["p50"] > 1.5 * without["performance"]["ttft_ms"]["p50"]
+    assert with_one["performance"]["requests_per_s_capacity"] < without["performance"]["requests_per_s_capacity"]
+    answer = client.post(
+        "/recommend", json={"workload": vision_workload({"width": 1008, "height": 1008, "per_request": 2}), "limit": 1}
+    ).json()
+    assert any("2,592 tokens" in str(a["value"]) + a["reason"] for a in answer["assumptions"]), answer["assumptions"]
+
+
+def test_images_on_a_model_that_reads_none_are_refused(client: TestClient) -> None:
+    workload = vision_workload({"width": 100, "height": 100}) | {"model": "llama-3.1-8b"}
+    answer = client.post("/recommend", json={"workload": workload})
+    assert answer.status_code == 422
+    assert "takes no images" in answer.json()["detail"]
+
+
+def test_an_encoder_decoder_is_served(client: TestClient) -> None:
+    workload = {
+        "phase": "inference", "model": "flan-t5-xl", "traffic": {"peak_requests_per_s": 2, "input_tokens": 400, "output_tokens": 60},
+        "slo": {"ttft_ms": 2000, "tpot_ms": 100},
+    }  # fmt: skip
+    assert client.post("/recommend", json={"workload": workload, "limit": 1}).json()["recommendations"]
+
+
+def test_inspection_shows_what_applies_to_each_kind(client: TestClient) -> None:
+    def inspected(body: dict[str, Any]) -> dict[str, Any]:
+        answer = client.post("/catalog/models/inspect", json=body)
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    llama = inspected({"model": "llama-3.1-8b", "context_tokens": [8192], "lora": {"rank": 8, "target_modules": ["q_proj", "v_proj"]}})
+    assert llama["by_context"] == [
+        {"context_tokens": 8192, "kv_cache_gib": 1, "forward_flops_per_token": 19304300000, "training_flops_per_token": 51471200000}
+    ]
+    assert llama["lora"] == {"rank": 8, "parameters": {"chosen": 3_407_872}}
+    assert llama["activation_bytes_per_token_and_layer"] == {"fused": 139392, "eager": 200840}
+    assert llama["weights_gib"]["gguf-q4_k_m"] == 4.57549
+    deepseek = inspected({"model": "deepseek-v3"})
+    assert deepseek["mtp_parameters"] == 11_610_067_968
+    assert deepseek["native"] == {"format": "fp8", "checkpoint_gib": 626.92}
+    vision = inspected({"model": "qwen2.5-vl-7b", "image": {"width": 1008, "height": 1008}})
+    assert vision["image"]["tokens"] == 1296
+    assert vision["parts"]["encoder_tower"] == 676_550_144
+    t5 = inspected({"model": "t5-small"})
+    assert t5["cross_kv_bytes_per_source_token"] == 12288
+    assert t5["flops_per_source_token"] == 2 * 18_874_368
+    picture = inspected({"model": "flux", "sample": {"width": 512, "height": 512, "steps": 4}})
+    assert picture["sample"]["passes"] == 4
+    assert picture["sample"]["described"] == "one picture of 512 x 512 pixels, 4 denoising steps"
+    assert "by_context" not in picture
+    assert "logits" not in inspected({"model": "bge-m3"})
+    assert inspected({"model": {"parameters_billion": 13}})["assumed"][0].startswith("only the size is known")
+
+
+@pytest.mark.parametrize("targets", [["no_such_matrix"], ["q_proj", "mystery"]])
+def test_adapters_on_matrices_a_model_lacks_are_refused(client: TestClient, targets: list[str]) -> None:
+    workload = {
+        "phase": "fine_tuning", "model": "llama-3.1-8b", "method": "lora", "training_tokens": 1e6, "lora": {"rank": 8, "target_modules": targets},
+    }  # fmt: skip
+    answer = client.post("/recommend", json={"workload": workload})
+    assert answer.status_code == 422
+    assert "down_proj" in answer.json()["detail"]
