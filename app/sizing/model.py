@@ -146,7 +146,7 @@ class ModelArchitecture:
         """This model on samples of a size; one that works on tokens is unchanged."""
         if self.law is None:
             return self
-        note = f"a sample is {self.law.described(shape)}"
+        note = f"a sample is {self.law.described(shape)}" + (f"; {self.law.basis}" if self.law.basis else "")
         kept = tuple(a for a in self.assumed if not a.startswith("a sample is "))
         return replace(self, sample=self.law.work(shape), assumed=(note, *kept))
 

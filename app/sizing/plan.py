@@ -129,11 +129,11 @@ def build_plans(
     pair_machine, pair_stack = pair_machine[known], pair_stack[known]
     linear, bit16, speed = linear[known], bit16[known], speed[known]
 
-    stored = [WEIGHT_FORMATS[f] for f in market.formats]
-    weights = np.array([model.weights_bytes(f) for f in stored])
-    experts = np.array([model.routed_expert_bytes(f) for f in stored])
-    idle = np.array([model.idle_bytes(f) for f in stored])  # tables, and what runs once per request
     code = stacks.weight_format[pair_stack]
+    weights, experts, idle = np.zeros((3, len(market.formats)))  # idle: tables, and what runs once per request
+    for used in np.unique(code):
+        stored = WEIGHT_FORMATS[market.formats[used]]
+        weights[used], experts[used], idle[used] = model.weights_bytes(stored), model.routed_expert_bytes(stored), model.idle_bytes(stored)
 
     layouts = _layouts(model, fixed)
     most = constraints.max_accelerators

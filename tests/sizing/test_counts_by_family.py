@@ -6,10 +6,12 @@ import copy
 from dataclasses import replace
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.api.schemas.inspect import inspection, usual_contexts
 from app.catalog.seed import model_entries
 from app.errors import UnreadableConfiguration
 from app.sizing.counting.read import known_types, read_architecture
@@ -48,13 +50,15 @@ WIDTHS = (
 )
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(BASES), st.sampled_from((*DEPTHS, *WIDTHS)), st.integers(2, 5))
 def test_counts_grow_with_every_size(name: str, key: str, times: int) -> None:
     config = copy.deepcopy(ENTRIES[name]["config"])
     part = config.get("text_config", config) if key not in config else config
     if key not in part or "layer_types" in part or "hybrid_override_pattern" in part:
         return
+    if key == "intermediate_size" and name == "Qwen/Qwen3-30B-A3B":
+        return  # every layer routes, so no dense MLP has this width
     base = read_architecture(config, name=name)
     part[key] *= times
     larger = read_architecture(config, name=name)
@@ -216,6 +220,37 @@ def test_keys_absent_from_a_nested_part_mean_the_librarys_defaults_and_are_told(
         read_architecture(published["text_config"], name="x")  # type: ignore[arg-type]
 
 
+def test_published_files_with_little_in_them_are_read() -> None:
+    llava = {  # as llava-hf/llava-1.5-7b-hf is saved: the text part says only what is not Llama 7B
+        "model_type": "llava", "architectures": ["LlavaForConditionalGeneration"], "tie_word_embeddings": False,
+        "text_config": {"model_type": "llama", "max_position_embeddings": 4096, "vocab_size": 32064, "torch_dtype": "float16"},
+        "vision_config": {
+            "model_type": "clip_vision_model", "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24,
+            "num_attention_heads": 16, "image_size": 336, "patch_size": 14, "projection_dim": 768, "vocab_size": 32000,
+        },
+    }  # fmt: skip
+    assert read_architecture(llava, name="x").total_params == ENTRIES["llava-hf/llava-1.5-7b-hf"]["total_params"]
+    falcon = {
+        "model_type": "falcon", "alibi": False, "bias": False, "hidden_size": 4544, "multi_query": True, "new_decoder_architecture": False,
+        "num_attention_heads": 71, "num_hidden_layers": 32, "parallel_attn": True, "vocab_size": 65024,
+    }  # fmt: skip
+    assert read_architecture(falcon, name="x").total_params == ENTRIES["tiiuae/falcon-7b"]["total_params"]
+    bloom = {"model_type": "bloom", "n_embed": 1024, "n_layer": 24, "n_head": 16, "vocab_size": 250880}
+    assert read_architecture(bloom, name="x").total_params == ENTRIES["bigscience/bloom-560m"]["total_params"]
+    t5 = {"model_type": "t5", "d_model": 512, "d_ff": 2048, "d_kv": 64, "num_layers": 6, "num_heads": 8, "vocab_size": 32128}
+    assert read_architecture(t5, name="x").total_params == ENTRIES["google-t5/t5-small"]["total_params"]
+
+
+def test_an_original_internvl_file_is_read() -> None:
+    entry = ENTRIES["OpenGVLab/InternVL3-8B"]["config"]
+    vision = {k: v for k, v in entry["vision_config"].items() if k not in ("model_type", "attention_bias", "use_qk_norm")}
+    original = {
+        "model_type": "internvl_chat", "downsample_ratio": 0.5, "tie_word_embeddings": False, "llm_config": entry["text_config"],
+        "vision_config": {**vision, "model_type": "intern_vit_6b", "qkv_bias": True, "qk_normalization": False, "image_size": 448, "patch_size": 14},
+    }  # fmt: skip
+    assert read_architecture(original, name="x").total_params == ENTRIES["OpenGVLab/InternVL3-8B"]["total_params"]
+
+
 def test_a_flat_file_of_a_wrapping_type_is_read() -> None:
     entry = ENTRIES["Qwen/Qwen2.5-VL-7B-Instruct"]["config"]
     flat = {**entry["text_config"], "model_type": "qwen2_5_vl", "vision_config": entry["vision_config"], "tie_word_embeddings": False}
@@ -315,3 +350,31 @@ def test_logits_and_activations_match_the_worked_figures() -> None:
     latent = counted("deepseek-ai/DeepSeek-V3")
     # queries and keys of 128 heads x 192, values and output of 128 x 128, statistics of 128 heads
     assert latent.attention_activation_bytes == 2 * (2 * 128 * 192 + 2 * 128 * 128) + 4 * 128
+
+
+JUNK: tuple[Any, ...] = (
+    None, 0, 1, -1, 3, 7, 10**9, 10**8, 10**30, 1.5, float("inf"), float("nan"), "", "x", "7", [], {}, [1], [None], ["a"], {"a": 1}, True,
+    False, [[]], [0] * 5, 4096, 65536,
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from(sorted(ENTRIES)), st.data())
+def test_a_spoiled_file_is_counted_or_refused_and_never_breaks(name: str, data: st.DataObject) -> None:
+    config = copy.deepcopy(ENTRIES[name]["config"])
+    for _ in range(data.draw(st.integers(1, 3))):
+        node: Any = config
+        while True:
+            key = data.draw(st.sampled_from(sorted(node) if isinstance(node, dict) else range(min(3, len(node)))))
+            if isinstance(node[key], dict | list) and node[key] and data.draw(st.booleans()):
+                node = node[key]
+                continue
+            node[key] = copy.deepcopy(data.draw(st.sampled_from(JUNK)))
+            break
+    try:
+        model = read_architecture(config, name=name)
+    except UnreadableConfiguration:
+        return
+    shown = inspection(model, contexts=usual_contexts(model), rank=16, targets="all-linear", image=(1024, 1024))
+    assert orjson.loads(orjson.dumps(shown))["parameters"] == sum(model.parts.values())
+    assert 0 < model.active_params <= model.total_params

@@ -140,6 +140,7 @@ class ModelShown(Sourced):
     parameters: int
     active_parameters: int
     aliases: list[str]
+    origin: str = Field(description="curated, or hub: fetched on request.")
     confidence: str
 
 
@@ -234,7 +235,7 @@ def offer_json(r: OfferRow) -> dict[str, Any]:
 
 def model_json(r: ModelRow) -> dict[str, Any]:
     return {
-        **_same(r, "id", "family", "developer", "modality", "licence", "release_date", "confidence", "source", "as_of"),
+        **_same(r, "id", "family", "developer", "modality", "licence", "release_date", "confidence", "source", "as_of", "origin"),
         "parameters": int(r.total_params),
         "active_parameters": int(r.active_params),
         "aliases": list(r.facts.get("aliases", [])),

@@ -12,7 +12,7 @@ Config = Mapping[str, Any]
 
 # One spelling per concept; the first key present wins.
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
-    "hidden_size": ("hidden_size", "n_embd", "d_model", "dim"),
+    "hidden_size": ("hidden_size", "n_embd", "n_embed", "d_model", "dim"),
     "num_hidden_layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
     "num_attention_heads": ("num_attention_heads", "n_head", "num_heads", "n_heads"),
     "num_key_value_heads": ("num_key_value_heads", "num_kv_heads", "kv_n_heads", "multi_query_group_num"),
@@ -31,13 +31,13 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
 
 # Where a file that wraps a text model keeps its keys; a path of several steps is joined by dots.
 _TEXT_KEYS = ("text_config", "llm_config", "language_config", "thinker_config.text_config", "decoder_config")
-_OUTER_KEYS = ("tie_word_embeddings", "quantization_config", "architectures", "is_matryoshka")
+_OUTER_KEYS = ("tie_word_embeddings", "quantization_config", "architectures")
 
 
 # Keys that say how many layers there are; a model has at most this many.
 _DEPTHS = (
     "num_hidden_layers", "encoder_layers", "decoder_layers", "num_layers", "num_decoder_layers", "num_single_layers", "num_global_layers",
-    "depth",
+    "depth", "mtp_layers",
 )  # fmt: skip
 MAX_LAYERS = 4096
 

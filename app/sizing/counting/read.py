@@ -30,6 +30,9 @@ READERS: Mapping[str, Callable[[Config, str], ModelArchitecture]] = {
 _CLASSES = {"FluxTransformer2DModel": "flux", "SD3Transformer2DModel": "sd3"}
 
 
+MAX_PARAMETERS = 10**15
+
+
 def known_types() -> list[str]:
     """Every `model_type` that can be counted."""
     return sorted({*FAMILIES, *TEXT_OF, *READERS})
@@ -60,8 +63,11 @@ def read_architecture(config: Config, *, name: str) -> ModelArchitecture:
             f"({type(error).__name__}: {str(error)[:80]}). Paste the file as it is published.",
             key="huggingface_config",
         ) from error
-    if not isinstance(model.total_params, int) or model.total_params < 1:
-        raise UnreadableConfiguration("The configuration describes a model without parameters.", key="huggingface_config")
+    if not isinstance(model.total_params, int) or not 1 <= model.total_params + model.mtp_params <= MAX_PARAMETERS:
+        raise UnreadableConfiguration(
+            f"The configuration describes a model of {model.total_params:,} parameters; from 1 to {MAX_PARAMETERS:,} can be sized.",
+            key="huggingface_config",
+        )
     return model
 
 

@@ -269,7 +269,8 @@ _BY_TYPE: Mapping[str, tuple[Build | None, Build | None]] = {
     "llava": (None, _llava), "llava_next": (None, _newline), "llava_onevision": (None, _newline), "gemma3": (None, _gemma3),
     "paligemma": (None, _paligemma), "mistral3": (_pixtral, _mistral3), "llama4": (_llama4, None), "mllama": (_mllama, None),
     "qwen2_vl": (_qwen2_vl, None), "qwen2_5_vl": (_qwen2_5_vl, None), "qwen3_vl": (_qwen3_vl, None), "qwen3_vl_moe": (_qwen3_vl, None),
-    "qwen3_5": (_qwen3_vl, None), "qwen3_5_moe": (_qwen3_vl, None), "internvl": (_internvl, None), "idefics3": (_idefics3, None),
+    "qwen3_5": (_qwen3_vl, None), "qwen3_5_moe": (_qwen3_vl, None), "internvl": (_internvl, None), "internvl_chat": (_internvl, None),
+    "idefics3": (_idefics3, None),
     "smolvlm": (_idefics3, None), "kimi_k25": (_moonvit, None), "kimi_k3": (_moonvit, None), "gemma4": (_gemma4, None),
     "muse_glimmer": (_muse, None), "phi3_v": (_phi3_v, None),
 }  # fmt: skip
