@@ -208,3 +208,19 @@ def test_adapters_on_matrices_a_model_lacks_are_refused(client: TestClient, targ
     answer = client.post("/recommend", json={"workload": workload})
     assert answer.status_code == 422
     assert "down_proj" in answer.json()["detail"]
+
+
+def test_a_checkpoint_published_in_4_bits_is_not_widened_to_8(client: TestClient) -> None:
+    config = {
+        "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
+        "num_key_value_heads": 8, "vocab_size": 128256, "quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128},
+    }  # fmt: skip
+    workload = {
+        "phase": "inference", "model": {"huggingface_config": config, "name": "own-awq"},
+        "traffic": {"peak_requests_per_s": 2, "input_tokens": 500, "output_tokens": 100},
+    }  # fmt: skip
+    answer = client.post("/recommend", json={"workload": workload, "limit": 20}).json()
+    formats = {r["deployment"]["weight_format"] for r in answer["recommendations"]}
+    assert "int4-awq" in formats
+    assert formats <= {"int4-awq", "bf16", "fp16"}
+    assert answer["recommendations"][0]["deployment"]["weight_format"] == "int4-awq"

@@ -69,8 +69,16 @@ PERSONAL_FORMATS = ("nvfp4", "mxfp4", "int4-awq", "int4-gptq", "int4-mlx", "gguf
 
 
 def default_weight_formats(model: ModelArchitecture, *, personal: bool) -> frozenset[str]:
-    """Formats judged where the caller names none, with the one the model is published in."""
-    return frozenset((*SERVICE_FORMATS, *(PERSONAL_FORMATS if personal else ()), model.native_format))
+    """Formats judged where the caller names none, with the one the model is published in.
+
+    A checkpoint published in few bits gains nothing from a wider quantisation: beside its own, only 16
+    bits are judged, to which engines widen what a device cannot multiply, and what is narrower still.
+    """
+    native = WEIGHT_FORMATS[model.native_format].nominal_bits
+    usual = (*SERVICE_FORMATS, *(PERSONAL_FORMATS if personal else ()))
+    return frozenset(
+        (model.native_format, *(f for f in usual if WEIGHT_FORMATS[f].nominal_bits >= 16 or WEIGHT_FORMATS[f].nominal_bits <= native))
+    )
 
 
 def _stack_rows(market: Market, phase: str, formats: frozenset[str], constraints: Constraints, fixed: Deployment | None) -> Codes:
