@@ -87,7 +87,7 @@ def _tied(reader: Reader, spec: Family) -> bool:
 
 
 def _mixers(inventory: Inventory, reader: Reader, spec: Family, family: str, h: int, schedule: list[Layer]) -> tuple[AttentionGroup, ...]:
-    """Attention and recurrent mixers of all layers; equal groups are merged."""
+    """Attention and recurrent mixers of all layers; groups in the order they first appear."""
     groups: list[AttentionGroup] = []
     for (mixer, kv_heads), layers in alike(schedule, lambda x: (x.mixer, x.kv_heads)).items():
         if mixer == "":

@@ -24,6 +24,7 @@ class PairFamily:
     norm_vectors: int = 2
     embedding_norm: bool = True
     extra_positions: int = 2
+    learned_positions: bool = True  # else computed, and no parameter
     final_norms: bool = False
 
 
@@ -31,6 +32,8 @@ _BART = PairFamily()
 FAMILIES: Mapping[str, PairFamily] = {
     "bart": _BART,
     "mbart": PairFamily(final_norms=True),
+    "pegasus": PairFamily(embedding_norm=False, extra_positions=0, final_norms=True),
+    "m2m_100": PairFamily(embedding_norm=False, learned_positions=False, final_norms=True),
     "whisper": PairFamily(key_bias=False, embedding_norm=False, extra_positions=0, final_norms=True),
 }
 
@@ -73,7 +76,8 @@ def read_bart(config: Config, name: str) -> ModelArchitecture:
         context = reader.size("max_target_positions", 448)
     else:
         context = reader.size("max_position_embeddings", 1024)
-        inventory.table("embed_positions", 2 * (context + spec.extra_positions), d)
+        if spec.learned_positions:
+            inventory.table("embed_positions", 2 * (context + spec.extra_positions), d)
     inventory.vector("embedding_norms", Part.NORMS, 4 * d if spec.embedding_norm else 0)
     inventory.vector("final_norms", Part.NORMS, 4 * d if spec.final_norms else 0)
     tied = reader.flag("tie_word_embeddings!")
