@@ -8,7 +8,6 @@ address that was checked, so a name cannot point elsewhere a moment later.
 from __future__ import annotations
 
 import ipaddress
-import json
 import re
 import socket
 import threading
@@ -19,6 +18,7 @@ from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
 import httpx2
+import orjson
 
 from app.errors import NotFound, Unavailable, UnknownModel
 
@@ -28,7 +28,7 @@ MAX_REDIRECTS = 3
 FETCHES_AT_ONCE = 4
 MISSING_KEPT_S = 300.0
 MISSING_KEPT = 1024
-MODEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
+MODEL_ID = re.compile(r"(?=.{3,120}\Z)[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 
 Resolve = Callable[[str, int], list[str]]
 
@@ -182,9 +182,10 @@ def _body(response: httpx2.Response, deadline: float) -> bytes:
 
 
 def _configuration(body: bytes) -> Mapping[str, Any]:
+    """A JSON object of finite numbers: what both databases can keep."""
     try:
-        config = json.loads(body)
-    except (ValueError, RecursionError):
+        config = orjson.loads(orjson.dumps(orjson.loads(body)))
+    except (ValueError, TypeError):
         config = None
     if not isinstance(config, dict):
         raise HubUnavailable("The model hub answered something that is not a JSON object.")

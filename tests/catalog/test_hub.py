@@ -103,6 +103,7 @@ def test_endless_redirects_end() -> None:
         (gives({}, 403), GatedModel, "accepted its terms"),
         (gives({}, 500), HubUnavailable, "answered 500"),
         (gives([1]), HubUnavailable, "not a JSON object"),
+        (lambda _: httpx2.Response(200, content=b'{"hidden_size": NaN}'), HubUnavailable, "not a JSON object"),
         (lambda _: httpx2.Response(200, content=b"<html>"), HubUnavailable, "not a JSON object"),
         (lambda _: httpx2.Response(200, content=b"[" * 100_000), HubUnavailable, "not a JSON object"),
         (lambda _: httpx2.Response(200, content=b" " * (hubs.MAX_BYTES + 1)), HubUnavailable, "larger than 2 MiB"),
@@ -117,7 +118,9 @@ def test_what_the_hub_does_not_give_says_so(handler: Handler, error: type[Except
         hub_of(handler).fetch("acme/m")
 
 
-@pytest.mark.parametrize("name", ["acme", "acme/m/x", "../etc", "a/..", "acme/m?x=1", "acme/%2e%2e", "https://x/y", "acme/m\n"])
+@pytest.mark.parametrize(
+    "name", ["acme", "acme/m/x", "../etc", "a/..", "acme/m?x=1", "acme/%2e%2e", "https://x/y", "acme/m\n", "a" * 90 + "/" + "b" * 90]
+)
 def test_only_ids_are_asked_for(name: str) -> None:
     with pytest.raises(MissingModel, match="not an id"):
         hub_of(gives({})).fetch(name)

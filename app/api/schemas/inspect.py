@@ -45,7 +45,12 @@ class ActivationsShown(Shown):
 
 
 class LogitsShown(Shown):
-    """Bytes per token of a batch: fp32 logits where tokens are sampled, and the peak of the loss in training."""
+    """Bytes per token of a batch: fp32 logits where tokens are sampled, and the peak of the loss in training.
+
+    `vocabulary_gib` is what the look-up tables and the head occupy in 16 bit.
+    """
+
+    vocabulary_gib: float
 
     serving_bytes_per_token: float
     training_bytes_per_token: float
@@ -198,6 +203,7 @@ def _of_tokens(
     }  # fmt: skip
     if model.kind is ModelKind.DECODER:
         shown["logits"] = {
+            "vocabulary_gib": rounded(2 * (model.parts.get("embedding", 0) + model.parts.get("head", 0)) / GIB),
             "serving_bytes_per_token": 4.0 * model.vocab_size,
             "training_bytes_per_token": _exact(model.logits_bytes(1)),
         }
