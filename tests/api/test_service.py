@@ -79,6 +79,24 @@ def test_rows_carry_friendly_units(client: TestClient) -> None:
     assert h100["memory_gb_per_s"] == 3350
 
 
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("qwen 7b instruct", "Qwen/Qwen2.5-7B-Instruct"), ("LLAMA-3.1", "meta-llama/Llama-3.1-8B"), ("v3 whisper", "openai/whisper-large-v3"),
+        ("diffusion", "stabilityai/stable-diffusion-xl-base-1.0"),
+    ],
+)  # fmt: skip
+def test_models_are_searched_by_words_in_any_order(client: TestClient, typed: str, found: str) -> None:
+    items = client.get("/catalog/models", params={"q": typed, "limit": 100}).json()["items"]
+    assert found in [i["id"] for i in items]
+    assert len(items) < 60
+
+
+@pytest.mark.parametrize("typed", ["%", "_", "\x00", "--", "\u00e9", "no such model at all"])
+def test_a_search_that_finds_nothing_is_an_empty_list(client: TestClient, typed: str) -> None:
+    assert client.get("/catalog/models", params={"q": typed}).json() == {"items": [], "next_cursor": None}
+
+
 def test_inspection_counts_a_model(client: TestClient) -> None:
     counted = client.post("/catalog/models/inspect", json={"model": "llama-3.1-8b"}).json()
     InspectResponse.model_validate(counted)

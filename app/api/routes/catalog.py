@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import orjson
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
-from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy import ColumnElement, Select, false, func, select
 
 from app.api.body import parsed
 from app.api.deps import RawBody, Sessions, Snapshots, resolve_model
@@ -20,7 +20,7 @@ from app.api.schemas import catalog as wire
 from app.api.schemas.inspect import InspectResponse, inspection, usual_contexts
 from app.api.schemas.requests import InspectRequest
 from app.api.schemas.workload import ImageSize, lora_targets
-from app.catalog.names import folded, words
+from app.catalog.names import words
 from app.catalog.queries import page
 from app.catalog.tables import AcceleratorRow, EngineSupportRow, ModelAliasRow, ModelRow, OfferRow, PriceRow, SystemRow
 
@@ -100,8 +100,8 @@ def list_models(request: Request, filters: Annotated[wire.ModelFilter, Query()],
     """Models with their parameter counts and the aliases people type."""
     where = _equal(ModelRow, filters, "modality", "family")
     if filters.q is not None:
-        typed = sorted(words(filters.q)) or [folded(filters.q)]
-        named = select(ModelAliasRow.model).where(*(ModelAliasRow.alias.contains(w, autoescape=True) for w in typed))
+        typed = [ModelAliasRow.alias.contains(w, autoescape=True) for w in sorted(words(filters.q))]
+        named = select(ModelAliasRow.model).where(*(typed or [false()]))  # punctuation alone finds nothing
         where.append(ModelRow.id.in_(named))
     with sessions() as session:
         fetched = session.scalar(select(func.count()).select_from(ModelRow).where(ModelRow.origin == "hub"))
