@@ -31,6 +31,7 @@ DENOISING = {
 }  # fmt: skip
 CELL_PIXELS = 16
 TEXT_TOKENS = 512
+TEXT_ENCODER_TOKENS = 77
 VIDEO = {"wan": (832, 480, 81), "hunyuan_video": (1280, 720, 129)}
 
 
@@ -51,7 +52,11 @@ def _with_components(model: ModelArchitecture, components: Mapping[str, int]) ->
     """A denoiser with the text encoders and image decoder that run once beside it."""
     beside = sum(v for k, v in components.items() if k not in ("unet", "transformer", "denoiser"))
     tensor = Tensor("text_encoders_and_image_decoder", Part.ENCODER_TOWER, 1, beside, ONCE)
-    return replace(model, tensors=(*model.tensors, tensor))
+    model = replace(model, tensors=(*model.tensors, tensor))
+    assert model.law is not None
+    reads_text = sum(v for k, v in components.items() if k.startswith("text_encoder"))
+    tokens = max(model.law.fixed_positions, float(TEXT_ENCODER_TOKENS))
+    return model.with_law(replace(model.law, extra_flops_fixed=2.0 * reads_text * tokens))
 
 
 def _registered(entry: Mapping[str, Any]) -> ModelArchitecture:
@@ -95,7 +100,7 @@ def _image_network(entry: Mapping[str, Any], family: str, config: Mapping[str, A
 def _denoiser(entry: Mapping[str, Any], family: str, config: Mapping[str, Any], total: int) -> SampleLaw:
     """FLOPs of a denoising step: in proportion to the pixels for a UNet, matrices and attention over positions otherwise.
 
-    Where no step was counted, all parameters multiply every position: an upper estimate.
+    Where no step was counted, a position passes blocks of 12 times the squared width.
     """
     steps, guidance = DENOISING.get(family, (30, 1.0))
     side = int(entry.get("resolution") or 1024)
@@ -107,12 +112,13 @@ def _denoiser(entry: Mapping[str, Any], family: str, config: Mapping[str, Any], 
     }  # fmt: skip
     if family == "unet2d_condition":
         return SampleLaw(**law, cell_pixels=8, flops_per_position=counted / (side // 8) ** 2, layers=70)
-    layers = int(config.get("num_layers") or 40) + int(config.get("num_single_layers") or 0)
-    heads, size = int(config.get("num_attention_heads") or 24), int(config.get("attention_head_dim") or 128)
-    pairs = 4.0 * heads * size * layers
+    layers = int(config.get("num_layers") or config["n_layers"]) + int(config.get("num_single_layers") or 0)
+    wide = int(config.get("dim") or config["num_attention_heads"] * config["attention_head_dim"])
+    pairs = 4.0 * wide * layers
     positions = (width // CELL_PIXELS) * (height // CELL_PIXELS) * ((frames - 1) // 4 + 1) + TEXT_TOKENS
-    linear = (counted - pairs * positions**2) / positions if counted else 2.0 * total
+    # attention and an MLP of four times the width; image and text may each have their own copy of a block
+    linear = (counted - pairs * positions**2) / positions if counted else 2.0 * min(total, 12 * wide * wide * layers)
     return SampleLaw(
         **law, cell_pixels=CELL_PIXELS, fixed_positions=float(TEXT_TOKENS), flops_per_position=max(linear, 0.0), flops_per_pair=pairs,
-        layers=layers, width_of_positions=heads * size, basis="" if counted else "work of a step estimated from the parameters",
+        layers=layers, width_of_positions=wide, basis="" if counted else "work of a step estimated from width and depth",
     )  # fmt: skip

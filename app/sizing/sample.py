@@ -129,6 +129,7 @@ class SampleLaw:
             cells = ((shape.width or self.width) // self.cell_pixels) * ((shape.height or self.height) // self.cell_pixels)
         latent_frames = ((shape.frames or self.frames) - 1) // self.frames_per_position + 1
         seconds = shape.audio_s or self.audio_s
+        seconds = min(seconds, self.window_s) if self.window_s else seconds
         return self.fixed_positions + float(max(1, cells) * latent_frames if self.cell_pixels else 0) + self.positions_per_second * seconds
 
     def work(self, shape: SampleShape) -> SampleWork:

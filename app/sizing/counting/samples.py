@@ -18,7 +18,6 @@ from app.sizing.sample import SampleLaw
 
 # Decoding a picture from its latent form, 8 pixels to one: 10.47 TFLOP at 1024 x 1024.
 VAE_DECODE_FLOPS_PER_PIXEL = 10.47e12 / 1024**2
-TEXT_ENCODER_TOKENS = 77
 
 
 def _model(name: str, family: str, inventory: Inventory, law: SampleLaw, *, h: int, layers: int, heads: int, f: int) -> ModelArchitecture:

@@ -309,7 +309,7 @@ def _image_input(kind: str, t: Tower) -> ImageInput:
         return ImageInput(t.patch, tile_pixels=side, max_tiles=9)
     if kind in ("llava", "paligemma"):
         return ImageInput(t.patch, tile_pixels=side)
-    if kind in ("mistral3",):
+    if kind == "mistral3":
         return ImageInput(t.patch, own.size("spatial_merge_size", 2), row_breaks=True, max_tokens=(side // (2 * t.patch)) ** 2 or None)
     merge = reader.find("merge_size") or reader.find("spatial_merge_size")
     return ImageInput(t.patch, merge if isinstance(merge, int) else 2, max_tokens=16384)
