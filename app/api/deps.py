@@ -9,7 +9,7 @@ from fastapi import Depends, Request
 from sqlalchemy.orm import Session, sessionmaker
 
 from app.api.body import read_body
-from app.api.schemas.workload import ConfigModel, SizedModel
+from app.api.schemas.model import ConfigModel, SizedModel
 from app.catalog.snapshot import SnapshotStore
 from app.errors import Unanswerable
 from app.sizing.counting.read import read_architecture

@@ -17,7 +17,7 @@ from schemathesis.core.result import Ok
 from starlette.testclient import TestClient
 
 from app.api import openapi
-from app.api.schemas import answers, inspect, requests, workload
+from app.api.schemas import answers, inspect, model, requests, workload
 from app.api.schemas import catalog as wire
 from app.api.schemas.inspect import InspectResponse
 from app.config import Settings
@@ -152,7 +152,7 @@ def test_the_openapi_document_is_complete(client: TestClient) -> None:
 def test_every_example_is_an_instance_of_its_schema() -> None:
     models = {
         name: made
-        for module in (answers, wire, inspect, requests, workload, openapi)
+        for module in (answers, wire, inspect, model, requests, workload, openapi)
         for name, made in vars(module).items()
         if isinstance(made, type) and issubclass(made, BaseModel)
     }

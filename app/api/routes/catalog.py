@@ -18,8 +18,8 @@ from app.api.openapi import body_of, problems
 from app.api.problems import Malformed
 from app.api.schemas import catalog as wire
 from app.api.schemas.inspect import InspectResponse, inspection, usual_contexts
+from app.api.schemas.model import ImageSize, lora_targets
 from app.api.schemas.requests import InspectRequest
-from app.api.schemas.workload import ImageSize, lora_targets
 from app.catalog.names import words
 from app.catalog.queries import page
 from app.catalog.tables import AcceleratorRow, EngineSupportRow, ModelAliasRow, ModelRow, OfferRow, PriceRow, SystemRow

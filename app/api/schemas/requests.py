@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from app.api.schemas.base import Pattern, Slug, Wire
-from app.api.schemas.workload import ImageSize, LoraSpec, ModelReference, SampleSpec, WorkloadSpec
+from app.api.schemas.model import ImageSize, LoraSpec, ModelReference, SampleSpec
+from app.api.schemas.workload import WorkloadSpec
 from app.sizing.hardware import Environment, PricingModel
 from app.sizing.workload import Constraints, Deployment, Economics
 

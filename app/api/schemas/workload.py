@@ -7,12 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from app.api.schemas.base import Name, Wire
+from app.api.schemas.base import Wire
+from app.api.schemas.model import Images, LoraSpec, ModelReference, SampleSpec, lora_targets, with_images
 from app.errors import Unanswerable
 from app.sizing.assumptions import Assumptions
-from app.sizing.inventory import Per
 from app.sizing.model import ModelArchitecture, ModelKind
-from app.sizing.sample import SampleShape
 from app.sizing.units import GB
 from app.sizing.workload import (
     InferenceWorkload,
@@ -71,40 +70,6 @@ class Users(Wire):
     requests_per_hour_each: Annotated[float, Field(gt=0, le=1e5)]
 
 
-class ImageSize(Wire):
-    """Pixels of an image."""
-
-    width: Annotated[int, Field(ge=1, le=32768)]
-    height: Annotated[int, Field(ge=1, le=32768)]
-
-
-class Images(ImageSize):
-    """Images that come with every request to a vision-language model."""
-
-    per_request: Annotated[float, Field(gt=0, le=1000)] = 1.0
-
-
-class SampleSpec(Wire):
-    """How large one sample is, for a model that works on samples; what is left out is the model's usual size."""
-
-    width: Annotated[int, Field(ge=8, le=32768)] | None = None
-    height: Annotated[int, Field(ge=8, le=32768)] | None = None
-    frames: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    audio_s: Annotated[float, Field(gt=0, le=100_000)] | None = None
-    steps: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    text_tokens: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-
-    def applied_to(self, model: ModelArchitecture) -> ModelArchitecture:
-        """The model on samples of this size; raises Unanswerable for a size it does not depend on."""
-        given = self.model_dump(exclude_none=True)
-        accepted = model.law.sizes if model.law is not None else ()
-        for name in given:
-            if name not in accepted:
-                words = f"it depends on {', '.join(accepted)}" if accepted else "its work does not follow from the size of a sample"
-                raise Unanswerable(f"sample.{name} does not apply to {model.name}: {words}.")
-        return model.sized(SampleShape(**given))
-
-
 class Traffic(Wire):
     """How requests arrive: exactly one of peak_requests_per_s, concurrent_requests, users, batch, offline, samples_per_s."""
 
@@ -149,33 +114,6 @@ class Availability(Wire):
     zones: Annotated[int, Field(ge=1, le=8)] = 1
 
 
-class ConfigModel(Wire):
-    """Any config.json, pasted."""
-
-    huggingface_config: dict[str, Any]
-    name: Name = "own-model"
-
-
-class SizedModel(Wire):
-    """Only the size is known. With gflops_per_sample it is a model that works on samples."""
-
-    parameters_billion: Annotated[float, Field(ge=0.001, le=20000)]
-    gflops_per_sample: Annotated[float, Field(gt=0, le=1e9)] | None = None
-    activation_mib_per_sample: Annotated[float, Field(gt=0, le=1e7)] | None = None
-
-
-def _model_kind(value: Any) -> str:
-    if isinstance(value, dict):
-        return "config" if "huggingface_config" in value else "size"
-    return "config" if isinstance(value, ConfigModel) else "size" if isinstance(value, SizedModel) else "name"
-
-
-ModelReference = Annotated[
-    Annotated[Name, Tag("name")] | Annotated[ConfigModel, Tag("config")] | Annotated[SizedModel, Tag("size")],
-    Discriminator(_model_kind),
-]
-
-
 class InferenceSpec(Wire):
     """Traffic on a model, with what its users may be kept waiting."""
 
@@ -193,7 +131,7 @@ class InferenceSpec(Wire):
         t = self.traffic
         model = self.sample.applied_to(model) if self.sample is not None else model
         prompt, output = to_lengths(t.input_tokens), to_lengths(t.output_tokens)
-        model, prompt, image_flops = _with_images(model, prompt, t.images)
+        model, prompt, image_flops = with_images(model, prompt, t.images)
         load, peak, in_flight = _load(t, assumed)
         generates = model.kind is ModelKind.DECODER
         if generates and output.mean < 1:
@@ -249,25 +187,6 @@ class InferenceSpec(Wire):
         )
 
 
-def _with_images(model: ModelArchitecture, prompt: Lengths, images: Images | None) -> tuple[ModelArchitecture, Lengths, float]:
-    """The model and prompt with the images of a request, and the FLOPs of reading them.
-
-    Tokens of the images join the prompt; where layers cross to the image instead, its keys and values are kept
-    for the whole sequence. Raises Unanswerable for a model that takes no images.
-    """
-    if images is None:
-        return model, prompt, 0.0
-    if model.images is None:
-        raise Unanswerable(f"{model.name} takes no images; traffic.images is for vision-language models.")
-    width, height, count = images.width, images.height, images.per_request
-    tokens = count * model.images.tokens(width, height)
-    kept = count * model.images.patches(width, height) * model.cross_kv_bytes_per_source_token
-    note = f"{count:g} images of {width} x {height} pixels add {tokens:,.0f} tokens to a prompt"
-    model = replace(model, state_bytes_per_sequence=model.state_bytes_per_sequence + kept, assumed=(*model.assumed, note))
-    longer = Lengths(prompt.mean + tokens, None if prompt.p95 is None else prompt.p95 + tokens)
-    return model, longer, count * model.image_flops(width, height)
-
-
 def _load(t: Traffic, assumed: Assumptions) -> tuple[Load, float, float]:
     """(kind of load, peak per second, requests in flight)."""
     if t.concurrent_requests is not None:
@@ -285,24 +204,6 @@ def _load(t: Traffic, assumed: Assumptions) -> tuple[Load, float, float]:
 def _redundancy(spec: Availability) -> Redundancy:
     spare = {"none": 0, "n+1": 1, "n+2": 2, "2n": 0}[spec.redundancy]
     return Redundancy(spare=spare, double=spec.redundancy == "2n", zones=spec.zones)
-
-
-class LoraSpec(Wire):
-    rank: Annotated[int, Field(ge=1, le=4096)] = 16
-    target_modules: Literal["all-linear", "attention", "q_v"] | Annotated[list[Name], Field(min_length=1, max_length=40)] = Field(
-        "all-linear", description="A preset, or names of matrices such as q_proj and down_proj."
-    )
-
-
-def lora_targets(lora: LoraSpec, model: ModelArchitecture) -> str | tuple[str, ...]:
-    """The adapted matrices; raises Unanswerable for a name the model has no matrix of."""
-    if isinstance(lora.target_modules, str):
-        return lora.target_modules
-    roles = sorted({t.role for t in model.tensors if t.per is Per.TOKEN and t.inputs > 1})
-    for name in lora.target_modules:
-        if name not in roles:
-            raise Unanswerable(f"{model.name} has no matrix {name!r} to adapt; it has {', '.join(roles)}.")
-    return tuple(lora.target_modules)
 
 
 Precision = Literal["bf16", "fp16", "fp8", "fp32", "tf32"]
