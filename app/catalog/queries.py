@@ -189,15 +189,15 @@ def _loosely(session: Session, name: str) -> Sequence[ModelRow]:
     return [found[i] for i in ids]
 
 
+_NOT_SHAPE = ("architectures", "max_position_embeddings", "_name_or_path")
+
+
 def _one_of(rows: Sequence[ModelRow]) -> ModelRow | None:
     """The only model, or the first of several that do not differ in any count: base and instruct of one shape."""
     shapes = {
         orjson.dumps({k: v for k, v in row.facts["config"].items() if k not in _NOT_SHAPE}, option=orjson.OPT_SORT_KEYS) for row in rows
     }
     return rows[0] if len(shapes) == 1 else None
-
-
-_NOT_SHAPE = ("architectures", "max_position_embeddings", "_name_or_path")
 
 
 def page(session: Session, statement: Select[Any], key: Any, *, after: str | None, limit: int) -> tuple[Sequence[Any], str | None]:

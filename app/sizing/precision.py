@@ -16,8 +16,9 @@ class WeightFormat:
     """How weights are stored.
 
     `linear_bits` is what one element of a quantised matrix occupies, scales included, and
-    `row_bits` what each of its output rows adds; `head_bits` and `embedding_bits` are what the output head and the look-up tables keep, and
-    `other_bits` everything else (norms, routers, encoder towers).
+    `row_bits` what each of its output rows adds; `head_bits` and `embedding_bits` are what the
+    output head and the look-up tables keep, and `other_bits` everything else (norms, routers,
+    encoder towers).
     `rate` names the matrix rate the hardware would use when it computes in this format, and None
     says that weights are widened to 16 bit before they are multiplied (weight-only).
     """

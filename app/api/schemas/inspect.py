@@ -175,7 +175,7 @@ def _of_samples(model: ModelArchitecture) -> dict[str, Any]:
 def _of_tokens(
     model: ModelArchitecture, contexts: Sequence[int], rank: int, targets: str | tuple[str, ...], image: tuple[int, int]
 ) -> dict[str, Any]:
-    wanted = {"q_v": "q_v", "attention": "attention", "all-linear": "all-linear"} if isinstance(targets, str) else {"chosen": targets}
+    wanted = {x: x for x in ("q_v", "attention", "all-linear")} if isinstance(targets, str) else {"chosen": targets}
     shown: dict[str, Any] = {
         "mtp_parameters": model.mtp_params,
         "shape": {

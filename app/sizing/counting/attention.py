@@ -24,6 +24,11 @@ class Heads:
     dv: int
 
 
+def head_dim(reader: Reader, spec: Family, *, hidden_size: int, heads: int) -> int:
+    """Size of an ordinary head: stated, the family's own, or the hidden size shared out among the heads."""
+    return reader.size("head_dim", spec.head_dim or max(1, hidden_size // heads))
+
+
 def heads_of(reader: Reader, spec: Family, family: str, *, hidden_size: int, kv_heads: int = 0) -> Heads:
     """Heads of the model's ordinary attention layers.
 
@@ -38,7 +43,7 @@ def heads_of(reader: Reader, spec: Family, family: str, *, hidden_size: int, kv_
         m = kv_heads or reader.size("num_key_value_heads", n)
     if n % m:
         raise UnreadableConfiguration(f"{n} attention heads cannot share {m} key/value heads evenly.", key="num_key_value_heads")
-    d = reader.size("head_dim", spec.head_dim or max(1, hidden_size // n))
+    d = head_dim(reader, spec, hidden_size=hidden_size, heads=n)
     return Heads(n, m, d, d)
 
 

@@ -14,7 +14,7 @@ from app.sizing.counting.schedule import Layer, alike, layers_of, window_tokens
 from app.sizing.inventory import ONCE, Inventory, Part, Per
 from app.sizing.model import AttentionGroup, ModelArchitecture, ModelKind
 
-# Families whose attention is latent, and those that read their latent ranks from the file anyway.
+# Families that are recurrent in every layer: no heads, no cache.
 _NO_ATTENTION = ("mamba", "falcon_mamba", "mamba2")
 
 
@@ -72,7 +72,7 @@ def _head_dim(reader: Reader, spec: Family, family: str, h: int, n: int) -> int:
         return h
     if reader.integer("kv_lora_rank", 0):
         return reader.size("qk_nope_head_dim") + reader.integer("qk_rope_head_dim", 0)
-    return reader.size("head_dim", spec.head_dim or max(1, h // n))
+    return attention.head_dim(reader, spec, hidden_size=h, heads=n)
 
 
 def _defaulted(reader: Reader, family: str) -> tuple[str, ...]:
@@ -189,11 +189,11 @@ def _norms(inventory: Inventory, reader: Reader, spec: Family, family: str, h: i
         norms = parallel if reader.flag("new_decoder_architecture") else 1 if reader.flag("parallel_attn", default=True) else 2
     if family == "stablelm":
         norms = 1 if reader.flag("use_parallel_residual") else 2
-    inventory.vector("norms", Part.NORMS, norms * spec.norm_vectors * h, every)
     if family == "nemotron-nas":  # no norm before what is not there
-        absent = sum((x.mixer == "") + (x.feed_forward == "") for x in schedule)
-        inventory.tensors.pop()
-        inventory.vector("norms", Part.NORMS, h, tuple(range(2 * len(schedule) - absent)))
+        present = sum((x.mixer != "") + (x.feed_forward != "") for x in schedule)
+        inventory.vector("norms", Part.NORMS, h, tuple(range(present)))
+    else:
+        inventory.vector("norms", Part.NORMS, norms * spec.norm_vectors * h, every)
     if family == "gemma4_text":
         inventory.vector("moe_norms", Part.NORMS, 3 * h, tuple(i for i in every if schedule[i].feed_forward == "both"))
     projected = family == "opt" and not reader.flag("do_layer_norm_before", default=True)

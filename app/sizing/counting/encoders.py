@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.sizing.counting.configuration import Config, Reader
 from app.sizing.inventory import ONCE, Inventory, Part, Per
@@ -20,7 +20,6 @@ class EncoderFamily:
     types: int | None = 2  # where the file does not say; None: no such table
     norm_vectors: int = 2
     pooler: bool = True  # of the bare model
-    output_norm: bool = False
 
 
 FAMILIES: Mapping[str, EncoderFamily] = {
@@ -33,7 +32,7 @@ FAMILIES: Mapping[str, EncoderFamily] = {
     "mpnet": EncoderFamily(types=None),
     "deberta-v2": EncoderFamily(types=0, positions=False, pooler=False),
     "nomic_bert": EncoderFamily(bias=False, gated=True, positions=False, pooler=False),
-    "modernbert": EncoderFamily(bias=False, gated=True, positions=False, types=None, norm_vectors=1, pooler=False, output_norm=True),
+    "modernbert": EncoderFamily(bias=False, gated=True, positions=False, types=None, norm_vectors=1, pooler=False),
     "electra": EncoderFamily(pooler=False),
     "albert": EncoderFamily(),
 }
@@ -53,7 +52,7 @@ def read_encoder(config: Config, name: str) -> ModelArchitecture:
     family = str(config["model_type"])
     spec, reader = FAMILIES[family], Reader(config, family)
     if config.get("position_embedding_type") in ("rotary", "alibi"):
-        spec = EncoderFamily(**{**{k: getattr(spec, k) for k in spec.__dataclass_fields__}, "positions": False})
+        spec = replace(spec, positions=False)
     h, layers, n = reader.size("hidden_size"), reader.size("num_hidden_layers"), reader.size("num_attention_heads")
     f = reader.size("intermediate_size", 4 * h)
     vocabulary = reader.size("vocab_size")
@@ -68,11 +67,11 @@ def read_encoder(config: Config, name: str) -> ModelArchitecture:
     for role in ("gate_proj", "up_proj") if spec.gated or geglu else ("up_proj",):
         inventory.linear(role, Part.MLP, h, f, every, bias=spec.bias and not geglu, used=used)
     inventory.linear("down_proj", Part.MLP, f, h, every, bias=spec.bias, used=used)
-    inventory.vector("norms", Part.NORMS, 2 * spec.norm_vectors * h, every)
     if family == "modernbert":  # the first layer has no norm before its attention
-        inventory.tensors.pop()
         inventory.vector("norms", Part.NORMS, h, tuple(range(2 * layers - 1)))
         inventory.vector("final_norm", Part.NORMS, h)
+    else:
+        inventory.vector("norms", Part.NORMS, 2 * spec.norm_vectors * h, every)
     _relative(inventory, reader, family, h, n)
     _head(inventory, reader, spec, family, h=h, width=width, vocabulary=vocabulary)
     if family == "jina_embeddings_v3":

@@ -28,9 +28,8 @@ class PairFamily:
     final_norms: bool = False
 
 
-_BART = PairFamily()
 FAMILIES: Mapping[str, PairFamily] = {
-    "bart": _BART,
+    "bart": PairFamily(),
     "mbart": PairFamily(final_norms=True),
     "pegasus": PairFamily(embedding_norm=False, extra_positions=0, final_norms=True),
     "m2m_100": PairFamily(embedding_norm=False, learned_positions=False, final_norms=True),

@@ -63,7 +63,7 @@ def native_quantisation(config: Config) -> NativeQuantisation | None:
         return NativeQuantisation("nf4", 4.126953 if double else 4.5) if four else NativeQuantisation("int8", 8.0)
     if method == "compressed-tensors":
         return _compressed(stated, kept)
-    if "modelopt" in method or method in ("fp8", "nvfp4"):
+    if "modelopt" in method or method == "nvfp4":
         return _modelopt(stated, kept)
     if not method:
         return None
