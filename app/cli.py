@@ -1,4 +1,4 @@
-"""The command line: prepare the database, serve."""
+"""The command line: prepare the database, serve, show the accuracy."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy.orm import Session
 
+from app.calibration.report import DIMENSIONS, report_on
+from app.catalog.queries import list_compared
 from app.catalog.seed import seed
 from app.config import Settings
 from app.db import make_engine
@@ -35,6 +37,28 @@ def prepare() -> None:
         changed = seed(session)
     engine.dispose()
     typer.echo("Catalogue loaded." if changed else "Catalogue is current.")
+
+
+@cli.command()
+def accuracy(
+    by: Annotated[str, typer.Option(help="engine, accelerator_family, format, model_size, load, source or nearness.")] = "engine",
+) -> None:
+    """Errors of the engine's predictions against published results, overall and by one dimension."""
+    if by not in DIMENSIONS:
+        raise typer.BadParameter(f"{by!r} is none of {', '.join(DIMENSIONS)}.")
+    engine = make_engine(Settings().database_url)
+    with Session(engine) as session:
+        report = report_on(list_compared(session))
+    engine.dispose()
+    typer.echo(
+        f"{'':40} {'rows':>6} {'sources':>8}   {'unseen source: median':>22} {'p90':>6} {'bias':>6} {'covered':>8}   {'in sample':>10}"
+    )
+    for s in (*report.overall, *report.by[by]):
+        h = s.held_out
+        typer.echo(
+            f"{s.metric + ', ' + s.value:40} {s.rows:6} {s.sources:8}   {h.median:22.0%} {h.p90:6.0%} {h.bias:6.2f} {s.coverage:8.0%}"
+            f"   {s.in_sample.median:10.0%}"
+        )
 
 
 @cli.command()

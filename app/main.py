@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from sqlalchemy.orm import sessionmaker
 
 from app.api import openapi, problems
-from app.api.routes import catalog, health, recommendations
+from app.api.routes import accuracy, catalog, health, recommendations
 from app.catalog.hub import ModelHub
 from app.catalog.snapshot import SnapshotStore
 from app.config import Settings
@@ -36,7 +36,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.snapshots = SnapshotStore(app.state.sessions, check_s=settings.snapshot_check_s, hub=hub)
     app.state.search_slots = threading.Semaphore(settings.max_concurrent_searches)
     problems.install(app)
-    for router in (recommendations.router, catalog.router, health.router):
+    for router in (recommendations.router, catalog.router, accuracy.router, health.router):
         app.include_router(router)
     health.install(app)
     openapi.install(app)

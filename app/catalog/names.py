@@ -25,6 +25,24 @@ def folded(name: str) -> str:
     return _SIZE_WORDS.sub(lambda m: m[1] + _SHORT.get(m[2], m[2]), plain)
 
 
+# Engines as people and benchmarks write them, folded.
+_ENGINE_ALIASES = {
+    "trt-llm": "tensorrt-llm", "tensorrtllm": "tensorrt-llm", "llamacpp": "llama.cpp", "llama-cpp": "llama.cpp",
+    "hf-transformers": "transformers", "huggingface-transformers": "transformers", "huggingface": "transformers",
+    "deepspeed-optimum-habana": "optimum-habana", "transformers-neuronx": "neuronx", "neuron-neuronx-distributed": "neuronx",
+    "nxd-inference": "neuronx", "mlc": "mlc-llm", "text-generation-inference": "tgi",
+}  # fmt: skip
+
+
+def engine_slug(name: str) -> str:
+    """An engine's name in the catalogue; what is not known by another name is only folded.
+
+    Check: "TensorRT-LLM" and "trt-llm" are tensorrt-llm; "llama.cpp (text-generation-webui)" is llama.cpp.
+    """
+    key = folded(name).removesuffix("-text-generation-webui")
+    return _ENGINE_ALIASES.get(key, key)
+
+
 def squashed(name: str) -> str:
     """Folded, with nothing between words: "llama 3.1 8b", "llama3.1-8b" and "llama-3.1:8b" are one."""
     return re.sub(r"[-:]", "", folded(name))

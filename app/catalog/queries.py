@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -13,19 +14,24 @@ from sqlalchemy.orm import Session
 
 from app.catalog.architectures import architecture_of
 from app.catalog.names import containing, folded, nearest, squashed, without_file
+from app.catalog.seed import data_text
 from app.catalog.tables import (
     AcceleratorRow,
     CatalogVersionRow,
     CoefficientRow,
     EngineSupportRow,
+    FactorRow,
+    MeasurementRow,
     ModelAliasRow,
     ModelRow,
     OfferRow,
+    PredictionRow,
     SystemRow,
 )
 from app.db import Base
 from app.errors import AmbiguousModel, UnknownModel
-from app.sizing.hardware import Accelerator, Coefficient, EngineSupport, Offer, PricingModel, System
+from app.sizing.evidence import Compared, Evidence, Near, Setting
+from app.sizing.hardware import Accelerator, Coefficient, EngineSupport, Factor, Offer, PricingModel, System
 from app.sizing.market import Market
 from app.sizing.model import ModelArchitecture
 
@@ -86,6 +92,29 @@ def _support(row: EngineSupportRow) -> EngineSupport:
     )
 
 
+@cache
+def calibration_notes() -> Mapping[str, Any]:
+    """What the calibration left out and why, and how large engines' caches came out."""
+    notes: dict[str, Any] = orjson.loads(data_text("accuracy.json"))
+    return notes
+
+
+def list_compared(session: Session) -> list[Compared]:
+    """Every published figure that the engine was compared with, by measurement."""
+    joined = select(PredictionRow, MeasurementRow.source).join(MeasurementRow, MeasurementRow.id == PredictionRow.measurement)
+    return [
+        Compared(
+            measurement=p.measurement, source=p.source_key, reference=reference, metric=p.metric, measured=p.measured,
+            predicted=p.predicted, held_out=p.held_out, near=Near(p.near), set_aside=p.set_aside, model=p.model,
+            setting=Setting(
+                engine=p.engine, family=p.accelerator_family, format_class=p.format_class, accelerator=p.accelerator, load=p.load,
+                params=p.params, devices=p.devices, in_flight=p.in_flight, input_tokens=p.input_tokens, output_tokens=p.output_tokens,
+            ),
+        )
+        for p, reference in session.execute(joined.order_by(PredictionRow.measurement, PredictionRow.metric))
+    ]  # fmt: skip
+
+
 def load_market(session: Session, digest: str, published_at: str) -> Market:
     """The whole catalogue as one immutable value."""
     offers = [
@@ -109,6 +138,12 @@ def load_market(session: Session, digest: str, published_at: str) -> Market:
         Coefficient(c.name, c.accelerator_family, c.format_class, c.engine, c.value, c.low, c.high, c.unit, c.source)
         for c in session.scalars(select(CoefficientRow))
     ]
+    factors = [
+        Factor(
+            f.name, f.runtime, f.engine, f.generation, f.kernels, f.vendor, f.accelerator_family, f.format_class, f.value, f.rows, f.source
+        )
+        for f in session.scalars(select(FactorRow))
+    ]
     return Market(
         accelerators=[_accelerator(a) for a in session.scalars(select(AcceleratorRow))],
         systems=systems,
@@ -120,6 +155,8 @@ def load_market(session: Session, digest: str, published_at: str) -> Market:
             )
         ],
         coefficients=coefficients,
+        factors=factors,
+        evidence=Evidence(list_compared(session)),
         version=digest[:16],
         prices_as_of=max((o.as_of for o in offers), default=""),
         created_at=published_at,

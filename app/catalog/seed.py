@@ -22,10 +22,12 @@ from app.catalog.tables import (
     CatalogVersionRow,
     CoefficientRow,
     EngineSupportRow,
+    FactorRow,
     MeasurementRow,
     ModelAliasRow,
     ModelRow,
     OfferRow,
+    PredictionRow,
     PriceRow,
     SystemRow,
 )
@@ -37,6 +39,7 @@ from app.sizing.units import GB, GIB, MIB, TERA
 DATA_FILES = (
     "accelerators.csv", "systems.csv", "offers.csv", "price_history.csv", "engine_support.csv", "models.jsonl",
     "coefficients.csv", "measurements_inference.csv", "measurements_training.csv", "measurements_kv_cache.csv",
+    "factors.csv", "predictions.csv",
 )  # fmt: skip
 
 Row = Mapping[str, str]
@@ -156,6 +159,24 @@ def coefficient_values(row: Row) -> dict[str, Any]:
     }
 
 
+def factor_values(row: Row) -> dict[str, Any]:
+    keys = ("name", "runtime", "engine", "generation", "kernels", "vendor", "accelerator_family", "format_class", "source", "as_of")
+    return {**{k: row[k] for k in keys}, "value": float(row["value"]), "rows": int(row["rows"])}
+
+
+PREDICTED_NUMBERS = ("measured", "predicted", "held_out", "params", "devices", "in_flight", "input_tokens", "output_tokens")
+
+
+def prediction_values(row: Row) -> dict[str, Any]:
+    keys = ("measurement", "metric", "source_key", "model", "engine", "accelerator_family", "format_class", "accelerator", "load")
+    return {
+        **{k: row[k] for k in keys},
+        **{k: float(row[k]) for k in PREDICTED_NUMBERS},
+        "near": int(row["near"]),
+        "set_aside": row["set_aside"] == "true",
+    }
+
+
 def model_entries() -> list[dict[str, Any]]:
     return [json.loads(line) for line in data_text("models.jsonl").splitlines() if line]
 
@@ -214,6 +235,8 @@ LOADERS: tuple[tuple[type[Base], str, Callable[[Row], dict[str, Any]]], ...] = (
     (MeasurementRow, "measurements_inference.csv", measurement_values("inference")),
     (MeasurementRow, "measurements_training.csv", measurement_values("training")),
     (MeasurementRow, "measurements_kv_cache.csv", measurement_values("kv_cache")),
+    (FactorRow, "factors.csv", factor_values),
+    (PredictionRow, "predictions.csv", prediction_values),
 )
 
 
@@ -276,7 +299,7 @@ def seed(session: Session) -> bool:
     replaced = select(ModelRow.id).where(or_(ModelRow.origin == "curated", ModelRow.id.in_([e["hf_id"] for e in entries])))
     session.execute(delete(ModelAliasRow).where(ModelAliasRow.model.in_(replaced)))
     session.execute(delete(ModelRow).where(ModelRow.id.in_(replaced)))
-    for table in (MeasurementRow, CoefficientRow, EngineSupportRow, PriceRow, OfferRow, SystemRow):
+    for table in (PredictionRow, MeasurementRow, FactorRow, CoefficientRow, EngineSupportRow, PriceRow, OfferRow, SystemRow):
         session.execute(delete(table))
     replace_accelerators(session)
     newest_price = ""
@@ -284,7 +307,8 @@ def seed(session: Session) -> bool:
         rows = [values(row) for row in rows_of(name)]
         if loaded is OfferRow:
             newest_price = max(r["as_of"] for r in rows)
-        session.execute(insert(loaded), rows)
+        if rows:
+            session.execute(insert(loaded), rows)
     session.execute(insert(ModelRow), [model_values(e) for e in entries])
     session.execute(insert(ModelAliasRow), alias_values(entries))
     newest_fact = max(newest_price, *(row["as_of"] for row in rows_of("accelerators.csv")))

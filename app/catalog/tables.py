@@ -220,6 +220,32 @@ class CoefficientRow(Base):
     as_of: Mapped[str] = mapped_column(String(10))
 
 
+class FactorRow(Base):
+    """A fitted correction of a coefficient, for everything its keys name."""
+
+    __tablename__ = "factors"
+    __table_args__ = (
+        UniqueConstraint(
+            "name", "runtime", "engine", "generation", "kernels", "vendor", "accelerator_family", "format_class", name="uq_factors_keys"
+        ),
+        CheckConstraint("value > 0", name="positive"),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    name: Mapped[str] = mapped_column(Slug)
+    runtime: Mapped[str] = mapped_column(Slug)
+    engine: Mapped[str] = mapped_column(Slug)
+    generation: Mapped[str] = mapped_column(Slug)
+    kernels: Mapped[str] = mapped_column(Slug)
+    vendor: Mapped[str] = mapped_column(Slug)
+    accelerator_family: Mapped[str] = mapped_column(Slug)
+    format_class: Mapped[str] = mapped_column(Slug)
+    value: Mapped[float]
+    rows: Mapped[int]
+    source: Mapped[str] = mapped_column(Text)
+    as_of: Mapped[str] = mapped_column(String(10))
+
+
 class MeasurementRow(Base):
     """A published or own benchmark result; the payload keeps the columns of its kind."""
 
@@ -235,6 +261,32 @@ class MeasurementRow(Base):
     payload: Mapped[dict[str, Any]] = mapped_column(JSON)
     source: Mapped[str] = mapped_column(Text)
     as_of: Mapped[str | None] = mapped_column(String(10))
+
+
+class PredictionRow(Base):
+    """The engine's prediction of one figure of a measurement, with and without the figure's source in the fit."""
+
+    __tablename__ = "predictions"
+
+    measurement: Mapped[str] = mapped_column(ForeignKey("measurements.id"), primary_key=True)
+    metric: Mapped[str] = mapped_column(Slug, primary_key=True)
+    source_key: Mapped[str] = mapped_column(Slug)
+    measured: Mapped[float]
+    predicted: Mapped[float]
+    held_out: Mapped[float]
+    near: Mapped[int]
+    set_aside: Mapped[bool]
+    model: Mapped[str] = mapped_column(Slug)
+    engine: Mapped[str] = mapped_column(Slug)
+    accelerator_family: Mapped[str] = mapped_column(Slug)
+    format_class: Mapped[str] = mapped_column(Slug)
+    accelerator: Mapped[str] = mapped_column(ForeignKey("accelerators.slug"))
+    load: Mapped[str] = mapped_column(String(10))
+    params: Mapped[float]
+    devices: Mapped[float]
+    in_flight: Mapped[float]
+    input_tokens: Mapped[float]
+    output_tokens: Mapped[float]
 
 
 class RecommendationRow(Base):

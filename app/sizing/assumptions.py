@@ -31,26 +31,47 @@ class Assumed:
 @dataclass(frozen=True, slots=True)
 class Assumptions:
     # memory
-    memory_fraction: float = assumption(
-        0.92, low=0.5, high=0.98, unit="1", reason="share of a device's memory a serving engine takes (vLLM's default)"
+    batch_memory_fraction: float = assumption(
+        0.92, low=0.5, high=0.98, unit="1", reason="share of a device's memory that single-pass serving takes"
+    )
+    small_engine_memory_fraction: float = assumption(
+        0.98,
+        low=0.5,
+        high=1.0,
+        unit="1",
+        reason="share of a device's memory that llama.cpp-like engines fill: they allocate what they need",
     )
     unified_memory_fraction: float = assumption(
         0.75, low=0.5, high=0.95, unit="1", reason="share of unified memory the system leaves to the accelerator"
     )
+    visible_memory_fraction: float = assumption(
+        0.994, low=0.9, high=1.0, unit="1", reason="memory an engine sees over what the driver reports (H100: 79.18 of 79.65 GiB)"
+    )
     unreported_memory_fraction: float = assumption(
-        0.98, low=0.9, high=1.0, unit="1", reason="reported over label memory where no driver reading is known"
+        0.98,
+        low=0.9,
+        high=1.0,
+        unit="1",
+        reason="memory an engine sees over the label where no driver reading is known (RTX 4090: 23.5 of 24 GiB)",
     )
     weights_load_overhead: float = assumption(
-        1.02, low=1.0, high=1.15, unit="1", reason="weights after loading over the file's size (KAITO)"
+        1.005, low=1.0, high=1.15, unit="1", reason="weights after loading over their counted bytes: start-up logs of vLLM"
     )
     activation_workspace_factor: float = assumption(
         1.5, low=1.0, high=4.0, unit="1", reason="measured serving workspace over the sum of live tensors"
     )
     runtime_overhead_gib: float = assumption(
-        1.3, low=0.2, high=4.0, unit="GiB", reason="runtime context (0.27) and captured graphs (1.0) per device"
+        0.25, low=0.05, high=4.0, unit="GiB", reason="runtime context of a serving engine, per device (start-up logs: 0.05 to 0.35)"
+    )
+    graph_overhead_gib: float = assumption(
+        1.0, low=0.0, high=5.0, unit="GiB", reason="captured graphs per device, where the engine takes them from its share"
     )
     parallel_overhead_gib: float = assumption(
-        1.8, low=0.0, high=4.0, unit="GiB", reason="communication buffers per device once tensor parallel exceeds 1"
+        1.0,
+        low=0.0,
+        high=4.0,
+        unit="GiB",
+        reason="communication buffers per device once tensor parallel exceeds 1 (start-up logs: 0.2 to 2.1)",
     )
     small_runtime_overhead_gib: float = assumption(
         0.6, low=0.1, high=2.0, unit="GiB", reason="runtime of llama.cpp, MLX and ahead-of-time compiled engines"
@@ -61,8 +82,15 @@ class Assumptions:
     max_batched_tokens_small_device: float = assumption(
         2048, low=256, high=65536, unit="tokens", reason="tokens of one engine step on smaller devices (vLLM's default)"
     )
+    max_batched_tokens_small_engine: float = assumption(
+        512, low=32, high=8192, unit="tokens", reason="tokens of one step of llama.cpp-like engines (llama.cpp's physical batch)"
+    )
     max_sequences: float = assumption(
-        512, low=1, high=4096, unit="sequences", reason="most sequences an engine runs at once on devices of 70 GiB and more"
+        1024,
+        low=1,
+        high=4096,
+        unit="sequences",
+        reason="most sequences an engine runs at once on devices of 70 GiB and more (vLLM's default)",
     )
     max_sequences_small_device: float = assumption(
         256, low=1, high=4096, unit="sequences", reason="most sequences an engine runs at once on smaller devices (vLLM's default)"

@@ -10,7 +10,7 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask
 from app.sizing.hardware import Environment, PricingModel
-from app.sizing.market import PRICING, Machines, Market
+from app.sizing.market import PRICING, Listings, Machines, Market
 from app.sizing.rejections import Rejections
 from app.sizing.workload import Constraints, Deployment, Economics
 
@@ -98,9 +98,10 @@ def candidates(
         allowed &= ~np.isin(slugs, constraints.exclude_accelerators)
     rejections.reject(np.flatnonzero(~allowed), "excluded", "{name} is outside the vendors and types asked for.")
 
-    listings = market.listings
+    of_allowed = np.flatnonzero(allowed[market.machines.accelerator[market.listings.machine]])
+    listings = market.listings.take(of_allowed)
     m = market.machines.take(listings.machine)
-    keep = allowed[m.accelerator]
+    keep = np.ones(len(listings), dtype=bool)
     pricing = constraints.pricing_models or pricing
     keep &= np.isin(listings.pricing, [PRICING.index(p) for p in pricing])
     if constraints.environments:
@@ -115,7 +116,7 @@ def candidates(
         regional = _matches(market.regions, constraints.regions)
         keep &= regional[listings.region] | (listings.offer < 0)
     if fixed is not None:
-        keep &= _fixed_listings(market, fixed)
+        keep &= _fixed_listings(market, listings, fixed)
     rated = machine_power_w(market, m, assumed)
     draw = rated * assumed.load_power_fraction
     owned = listings.offer < 0
@@ -126,10 +127,9 @@ def candidates(
         keep &= ~owned | (purchase <= constraints.max_purchase_usd)
         within = np.unique(m.accelerator[keep])
         rejections.lost(
-            m.accelerator[owned & allowed[m.accelerator]], np.isin(m.accelerator[owned & allowed[m.accelerator]], within),
+            m.accelerator[owned], np.isin(m.accelerator[owned], within),
             code="over_budget", text="One machine with {name} costs {needed} USD; {available} may be spent.",
-            needed=purchase[owned & allowed[m.accelerator]],
-            available=np.full(int((owned & allowed[m.accelerator]).sum()), constraints.max_purchase_usd), unit="usd",
+            needed=purchase[owned], available=np.full(int(owned.sum()), constraints.max_purchase_usd), unit="usd",
         )  # fmt: skip
     rows = np.flatnonzero(keep)
     order = rows[np.lexsort((rows, hourly[rows], listings.machine[rows]))]
@@ -141,7 +141,7 @@ def candidates(
     )  # fmt: skip
     return Candidates(
         machine=listings.machine[first],
-        listing=first,
+        listing=of_allowed[first],
         m=m.take(first),
         usd_per_hour=hourly[first],
         purchase_usd=purchase[first],
@@ -151,9 +151,8 @@ def candidates(
     )
 
 
-def _fixed_listings(market: Market, fixed: Deployment) -> Mask:
+def _fixed_listings(market: Market, listings: Listings, fixed: Deployment) -> Mask:
     """Listings that agree with what the caller named of system and offer."""
-    listings = market.listings
     keep = np.ones(len(listings), dtype=bool)
     if fixed.system is not None:
         keep &= listings.system == market.system_slugs.index(fixed.system)

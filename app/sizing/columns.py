@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,21 @@ class Columns:
         raise TypeError(f"{type(self).__name__} has no columns")
 
 
+Table = TypeVar("Table", bound=Columns)
+
+
 def column(values: object) -> Column:
     """A float64 column; None becomes NaN, which every comparison treats as false."""
     return np.array(values, dtype=np.float64)
+
+
+def stacked(tables: Sequence[Table]) -> Table:
+    """Tables of one type, one under another."""
+    joined: dict[str, object] = {}
+    for f in fields(tables[0]):
+        parts = [getattr(t, f.name) for t in tables]
+        if isinstance(parts[0], np.ndarray):
+            joined[f.name] = np.concatenate(parts)
+        elif isinstance(parts[0], Columns):
+            joined[f.name] = stacked(parts)
+    return replace(tables[0], **joined)

@@ -6,14 +6,59 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.sizing.columns import Codes, Column
+from app.sizing.achieved import Achieved
+from app.sizing.columns import Codes, Column, Columns, Mask
 from app.sizing.hardware import Link
 from app.sizing.market import LINKS, Market
+from app.sizing.plan import Plans
+
+
+@dataclass(frozen=True, slots=True)
+class LinkUse(Columns):
+    """The links a replica's devices talk over."""
+
+    pcie: Mask  # inside a machine; the rest have a scale-up link
+    link_bytes_per_s: Column
+    across: Mask  # pipeline stages lie in different machines
+    network_bytes_per_s: Column
+
+    def latency_s(self, k: Achieved) -> Column:
+        """Of one collective inside a machine."""
+        return np.where(self.pcie, k.pcie_latency_s, k.scale_up_latency_s)
+
+    def bytes_per_s(self, k: Achieved) -> Column:
+        """What a collective achieves inside a machine; a lone device never asks."""
+        fraction = np.where(self.pcie, k.pcie_bandwidth_fraction, k.scale_up_bandwidth_fraction)
+        return np.where(self.link_bytes_per_s > 0, self.link_bytes_per_s * fraction, 1e15)
+
+    def hop_latency_s(self, k: Achieved) -> Column:
+        """Of one hand-over between pipeline stages."""
+        return np.where(self.across, k.network_latency_s, self.latency_s(k))
+
+    def hop_bytes_per_s(self, k: Achieved) -> Column:
+        return np.where(self.across, self.network_bytes_per_s * k.network_bandwidth_fraction, self.bytes_per_s(k))
+
+
+def link_use(plans: Plans) -> LinkUse:
+    """Links of every plan; a network that is not known is taken as 1 GB/s per device."""
+    m = plans.c.m
+    across = (plans.nodes_per_replica > 1) & (plans.accelerators_per_replica > m.domain)
+    network = np.where(np.isnan(m.network_bytes_per_s), 1e9, m.network_bytes_per_s)
+    return LinkUse(m.link == LINKS.index(Link.PCIE), m.link_bytes_per_s, across, network)
+
+
+def all_reduce_s(message_bytes: Column, ranks: Column, bytes_per_s: Column) -> Column:
+    """Bytes of a ring all-reduce over the link: 2 (n - 1) / n of the message crosses it; latency comes on top.
+
+    Source: Patarasuk and Yuan 2009; NCCL's bus-bandwidth convention.
+    Check: 1 MB over 8 ranks at 337.5 GB/s: 1.75e6 / 337.5e9 = 5.2 us.
+    """
+    return 2 * (ranks - 1) / ranks * message_bytes / bytes_per_s
 
 
 @dataclass(frozen=True, slots=True)
 class LinkRates:
-    """Latency and achieved bytes per second of each kind of link."""
+    """Latency and achieved bytes per second of each kind of link, for training."""
 
     latency_s: Column
     bandwidth_fraction: Column
@@ -26,22 +71,13 @@ def link_rates(market: Market) -> LinkRates:
     value = market.coefficients.value
     kinds = ["scale_up" if link is Link.SCALE_UP else "pcie" for link in LINKS]
     return LinkRates(
-        latency_s=np.array([value("collective_latency_s", format_class=k) for k in kinds]),
-        bandwidth_fraction=np.array([value("collective_bandwidth_fraction", format_class=k) for k in kinds]),
-        network_latency_s=value("collective_latency_s", format_class="network"),
-        network_fraction=value("collective_bandwidth_fraction", format_class="network"),
+        latency_s=np.array([value(f"{k}_latency_s", fitted=False) for k in kinds]),
+        bandwidth_fraction=np.array([value(f"{k}_bandwidth_fraction", fitted=False) for k in kinds]),
+        network_latency_s=value("network_latency_s", fitted=False),
+        network_fraction=value("network_bandwidth_fraction", fitted=False),
     )
 
 
 def achieved_bytes_per_s(link: Codes, link_bytes_per_s: Column, rates: LinkRates) -> Column:
-    """Bandwidth a collective achieves inside a machine; a lone device never asks."""
+    """Bandwidth a training collective achieves inside a machine; a lone device never asks."""
     return np.where(link_bytes_per_s > 0, link_bytes_per_s * rates.bandwidth_fraction[link], np.inf)
-
-
-def all_reduce_s(message_bytes: Column, ranks: Column, bytes_per_s: Column, latency_s: Column) -> Column:
-    """Ring all-reduce: 2 (n - 1) / n of the message crosses each link.
-
-    Source: Patarasuk and Yuan 2009; NCCL's bus-bandwidth convention.
-    Check: 1 MB over 8 ranks at 337.5 GB/s and 12 us: 12e-6 + 1.75e6 / 337.5e9 = 17.2 us.
-    """
-    return np.where(ranks > 1, latency_s + 2 * (ranks - 1) / ranks * message_bytes / bytes_per_s, 0.0)

@@ -6,19 +6,51 @@ A decode step over B sequences is
     step(B)   = linear(B) + B * sequence_slope + fixed
 
 with everything that does not depend on B computed once per plan, so that the search may ask for
-many batch sizes at almost no cost.
+many batch sizes at almost no cost. Work (FLOPs, bytes, messages of one device) knows no speed;
+terms are work over the device's rates times the achieved fractions. The fit of those fractions to
+measurements goes through the same functions.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from app.sizing.achieved import Achieved
 from app.sizing.columns import Column, Columns
-from app.sizing.communication import LinkRates, achieved_bytes_per_s, all_reduce_s
+from app.sizing.communication import LinkUse, all_reduce_s, link_use
 from app.sizing.model import ModelArchitecture
 from app.sizing.plan import Plans
+from app.sizing.workload import Speculative
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRates(Columns):
+    """What a device's data sheet gives."""
+
+    linear_flops_per_s: Column  # in the format that the matrices are multiplied in
+    bit16_flops_per_s: Column
+    bytes_per_s: Column
+
+
+@dataclass(frozen=True, slots=True)
+class StepWork(Columns):
+    """One decode step on one device, whatever its speed; per sequence where it says so."""
+
+    linear_flops: Column  # of one sequence
+    dense_bytes: Column
+    expert_bytes: Column  # all routed experts
+    expert_share: Column  # experts per token over experts; 0 for dense models
+    cache_bytes: Column  # of one sequence
+    cache_flops: Column  # of one sequence
+    layers: Column
+    moe_layers: Column
+    hidden_bytes: Column  # one sequence's activations between layers
+    tensor_parallel: Column
+    pipeline_parallel: Column
+    rates: DeviceRates
+    link: LinkUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +68,20 @@ class StepTerms(Columns):
     host_fixed_s: Column
     exponent: Column
     pipeline_parallel: Column
-    expert_share: float  # experts per token over experts; 0 for dense models
+    expert_share: Column
+    drafted: float = 0.0  # tokens a step verifies beside the one it would compute anyway
+    draft_share: float = 0.0  # work of drafting one of them, of a plain step's
+    gained: float = 1.0  # tokens a sequence gains per step
 
 
-def touched_experts(batch: Column, expert_share: float) -> Column:
+def touched_experts(batch: Column, expert_share: Column) -> Column:
     """Share of the routed experts that a batch of tokens touches, routing evenly.
 
     Check: 8 of 256 experts, 32 tokens: 1 - (1 - 1/32)^32 = 0.638.
     """
-    if expert_share <= 0:
-        return np.zeros_like(batch)
-    if expert_share >= 1:
-        return np.ones_like(batch)
-    share: Column = -np.expm1(batch * np.log1p(-expert_share))
-    return share
+    share = np.minimum(expert_share, 1 - 1e-12)
+    touched: Column = -np.expm1(batch * np.log1p(-share))
+    return touched
 
 
 def smooth_maximum(a: Column, b: Column, exponent: Column) -> Column:
@@ -59,46 +91,76 @@ def smooth_maximum(a: Column, b: Column, exponent: Column) -> Column:
     return high * np.exp2(np.log2(1.0 + ratio**exponent) / exponent)
 
 
-def step_terms(model: ModelArchitecture, plans: Plans, rates: LinkRates, *, context_tokens: float) -> StepTerms:
-    """Everything of a decode step that does not depend on the batch.
+def device_rates(plans: Plans) -> DeviceRates:
+    return DeviceRates(plans.linear_flops_per_s, plans.bit16_flops_per_s, plans.bytes_per_s)
 
-    Limits: a batch is spread evenly over pipeline stages; experts are routed evenly; two
-    all-reduces per layer; MLA's latent cache is read in full by every tensor-parallel rank.
+
+def expert_share_of(model: ModelArchitecture) -> float:
+    """Experts per token over experts; 0 for dense models."""
+    return model.experts_per_token / model.num_experts if model.is_moe else 0.0
+
+
+def step_work(model: ModelArchitecture, plans: Plans, *, context_tokens: float) -> StepWork:
+    """What one decode step does on one device of every plan.
+
+    Limits: a batch is spread evenly over pipeline stages; experts are routed evenly; MLA's latent
+    cache is read in full by every tensor-parallel rank.
     """
-    tp, s = plans.tensor_parallel, plans.s
-    memory = plans.bytes_per_s * s.linear_memory_fraction
-    cache = np.zeros(len(plans))
+    tp, n = plans.tensor_parallel, len(plans)
+    cache = np.zeros(n)
     for g in model.attention:
         heads = np.minimum(float(g.kv_heads), tp)
         cache += g.layers * g.read_elements(context_tokens) * plans.kv_element_bytes / heads
-    cache += 2 * model.state_bytes_per_sequence / tp
-    by_bytes = cache / (plans.bytes_per_s * s.attention_memory_fraction)
-    flops = model.decode_attention_flops(context_tokens) + model.recurrent_flops_per_token
-    by_flops = flops / tp / (plans.bit16_flops_per_s * s.attention_compute_fraction)
-    layers = float(model.num_layers)
-    link_bytes = achieved_bytes_per_s(plans.c.m.link, plans.c.m.link_bytes_per_s, rates)
-    one_hidden = 2.0 * model.hidden_size
-    fixed = np.where(tp > 1, 2 * layers * rates.latency_s[plans.c.m.link], 0.0)
-    slope = np.where(tp > 1, 2 * layers * 2 * (tp - 1) / tp * one_hidden / link_bytes, 0.0)
-    hops = plans.pipeline_parallel - 1
-    across = (plans.nodes_per_replica > 1) & (plans.accelerators_per_replica > plans.c.m.domain)
-    network = np.where(np.isnan(plans.c.m.network_bytes_per_s), 1e9, plans.c.m.network_bytes_per_s)
-    hop_bytes = np.where(across, network * rates.network_fraction, np.minimum(link_bytes, 1e15))
-    fixed = fixed + hops * np.where(across, rates.network_latency_s, rates.latency_s[plans.c.m.link])
-    slope = slope + hops * one_hidden / hop_bytes
-    return StepTerms(
-        linear_slope_s=2 * model.matmul_params / tp / (plans.linear_flops_per_s * s.linear_compute_fraction),
-        dense_s=plans.streamed_bytes / tp / memory,
-        experts_s=plans.expert_bytes / tp / memory,
-        attention_slope_s=np.maximum(by_bytes, by_flops),
-        attention_fixed_s=layers * s.attention_latency_s,
-        collective_slope_s=slope,
-        collective_fixed_s=fixed,
-        host_slope_s=s.sequence_overhead_s,
-        host_fixed_s=layers * s.layer_overhead_s + s.step_overhead_s,
-        exponent=s.roofline_exponent,
+    return StepWork(
+        linear_flops=2 * model.matmul_params / tp,
+        dense_bytes=plans.streamed_bytes / tp,
+        expert_bytes=plans.expert_bytes / tp,
+        expert_share=np.full(n, expert_share_of(model)),
+        cache_bytes=cache + 2 * model.state_bytes_per_sequence / tp,
+        cache_flops=(model.decode_attention_flops(context_tokens) + model.recurrent_flops_per_token) / tp,
+        layers=np.full(n, float(model.num_layers)),
+        moe_layers=np.full(n, float(model.moe_layers)),
+        hidden_bytes=np.full(n, 2.0 * model.hidden_size),
+        tensor_parallel=tp,
         pipeline_parallel=plans.pipeline_parallel,
-        expert_share=model.experts_per_token / model.num_experts if model.is_moe else 0.0,
+        rates=device_rates(plans),
+        link=link_use(plans),
+    )
+
+
+def speculating(terms: StepTerms, model: ModelArchitecture, option: Speculative | None) -> StepTerms:
+    """The same terms with tokens drafted and verified together, where that is asked for."""
+    if option is None:
+        return terms
+    return replace(terms, drafted=float(option.draft_tokens), draft_share=option.draft_share(model), gained=option.tokens_per_step)
+
+
+def step_terms(work: StepWork, k: Achieved) -> StepTerms:
+    """Everything of a decode step that does not depend on the batch; two all-reduces per layer.
+
+    Check: 16 GB of weights at 0.87 of 3.35 TB/s are read in 5.5 ms.
+    """
+    tp, rates, link = work.tensor_parallel, work.rates, work.link
+    memory = rates.bytes_per_s * k.linear_memory_fraction
+    by_bytes = work.cache_bytes / (rates.bytes_per_s * k.attention_memory_fraction)
+    by_flops = work.cache_flops / (rates.bit16_flops_per_s * k.attention_compute_fraction)
+    count = 2 * work.layers
+    hops = work.pipeline_parallel - 1
+    shared = tp > 1
+    return StepTerms(
+        linear_slope_s=work.linear_flops / (rates.linear_flops_per_s * k.linear_compute_fraction),
+        dense_s=work.dense_bytes / memory,
+        experts_s=work.expert_bytes / (memory * k.expert_memory_fraction),
+        attention_slope_s=np.maximum(by_bytes, by_flops),
+        attention_fixed_s=work.layers * k.attention_latency_s,
+        collective_slope_s=np.where(shared, count * all_reduce_s(work.hidden_bytes, tp, link.bytes_per_s(k)), 0.0)
+        + hops * work.hidden_bytes / link.hop_bytes_per_s(k),
+        collective_fixed_s=np.where(shared, count * link.latency_s(k), 0.0) + hops * link.hop_latency_s(k),
+        host_slope_s=k.sequence_overhead_s,
+        host_fixed_s=work.layers * k.layer_overhead_s + work.moe_layers * k.moe_layer_overhead_s + k.step_overhead_s,
+        exponent=k.roofline_exponent,
+        pipeline_parallel=work.pipeline_parallel,
+        expert_share=work.expert_share,
     )
 
 
@@ -111,13 +173,22 @@ def linear_s(terms: StepTerms, batch: Column) -> Column:
 def decode_step_s(terms: StepTerms, batch: Column) -> Column:
     """Seconds in which `batch` sequences each gain one token.
 
-    With a pipeline the batch runs as one micro-batch per stage, each passing every stage.
+    With a pipeline the batch runs as one micro-batch per stage, each passing every stage. A speculating
+    step multiplies every drafted token too, reads weights and cache once, and gains several tokens.
     Check: 16 GB of weights on a device that achieves 2.9 TB/s is at least 5.5 ms.
     """
+    if not terms.drafted:
+        return forward_s(terms, batch, 1.0)
+    drafting = terms.drafted * terms.draft_share * forward_s(terms, batch, 1.0)
+    return (forward_s(terms, batch, 1.0 + terms.drafted) + drafting) / terms.gained
+
+
+def forward_s(terms: StepTerms, batch: Column, tokens: float) -> Column:
+    """Seconds of one pass over `batch` sequences with `tokens` new tokens each."""
     micro = np.maximum(1.0, batch / terms.pipeline_parallel)
-    slope = terms.attention_slope_s + terms.collective_slope_s
+    slope = terms.attention_slope_s + tokens * terms.collective_slope_s
     return (
-        linear_s(terms, micro)
+        linear_s(terms, micro * tokens)
         + micro * slope
         + batch * terms.host_slope_s
         + terms.attention_fixed_s
@@ -127,53 +198,114 @@ def decode_step_s(terms: StepTerms, batch: Column) -> Column:
 
 
 @dataclass(frozen=True, slots=True)
-class PrefillTerms(Columns):
-    """Prefill of one prompt, in seconds."""
+class PrefillWork(Columns):
+    """Prefill of one prompt on one device, whatever its speed."""
 
-    linear_s: Column
-    attention_s: Column
-    collective_s: Column
+    linear_flops: Column
+    dense_bytes: Column
+    expert_bytes: Column
+    expert_share: Column
+    score_flops: Column
+    prompt_tokens: Column
+    new_tokens: Column  # of which are not in the cache yet
+    layers: Column
+    hidden_bytes: Column  # one token's activations between layers
+    tensor_parallel: Column
+    pipeline_parallel: Column
+    overlapped_stages: Column  # stages that work on different chunks of one prompt at a time
+    rates: DeviceRates
+    link: LinkUse
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillTerms(Columns):
+    """Prefill in seconds: of one prompt where it says slope, of one step of the engine otherwise."""
+
+    linear_slope_s: Column
+    attention_slope_s: Column
+    collective_slope_s: Column
+    dense_s: Column  # reading dense weights once
+    experts_s: Column
+    collective_fixed_s: Column
     dispatch_s: Column  # host time to launch the layers, hidden unless it is longer
     request_s: Column
+    queued_share: Column
+    new_tokens: Column
+    expert_share: Column
+    overlapped_stages: Column
+    exponent: Column
 
-    @property
-    def device_s(self) -> Column:
-        """How long the prompt occupies the replica."""
-        return np.maximum(self.linear_s + self.attention_s + self.collective_s, self.dispatch_s)
 
+def prefill_work(
+    model: ModelArchitecture, plans: Plans, *, prompt_tokens: float, cached_tokens: float = 0.0, encoder_flops: float = 0.0
+) -> PrefillWork:
+    """What one prompt of which `cached_tokens` are already in the cache costs on one device of every plan.
 
-def prefill_terms(
-    model: ModelArchitecture,
-    plans: Plans,
-    rates: LinkRates,
-    *,
-    prompt_tokens: float,
-    cached_tokens: float = 0.0,
-    encoder_flops: float = 0.0,
-) -> PrefillTerms:
-    """Time to process one prompt of which `cached_tokens` are already in the cache.
-
-    The head multiplies only the last token; `encoder_flops` are those of the images that come with it. Attention's achieved fraction grows with the prompt:
-    f * s / (s + s_half). Check: Llama-3.1-8B, 1024 tokens: 2 * 7.50e9 * 1024 = 15.4 TFLOP of
-    matrices, 19 ms at 801 TFLOP/s.
+    The head multiplies only the last token; `encoder_flops` are those of the images that come with
+    it. Check: Llama-3.1-8B, 1024 tokens: 2 * 7.50e9 * 1024 = 15.4 TFLOP of matrices, 19 ms at 801 TFLOP/s.
     """
-    tp, s = plans.tensor_parallel, plans.s
+    tp, n = plans.tensor_parallel, len(plans)
     new = max(1.0, prompt_tokens - cached_tokens)
     flops = 2 * model.prompt_matmul_params * new + 2 * model.head_matmul_params + model.recurrent_flops_per_token * new + encoder_flops
-    by_flops = flops / tp / (plans.linear_flops_per_s * s.linear_compute_fraction)
-    share = model.experts_per_token / model.num_experts if model.is_moe else 0.0
-    touched = touched_experts(np.full(len(plans), new), share)
-    by_bytes = (plans.streamed_bytes + plans.expert_bytes * touched) / tp / (plans.bytes_per_s * s.linear_memory_fraction)
     scores = model.prefill_attention_flops(prompt_tokens) - (model.prefill_attention_flops(cached_tokens) if cached_tokens > 0 else 0.0)
-    fraction = s.attention_compute_fraction * prompt_tokens / (prompt_tokens + s.attention_half_length_tokens)
-    layers = float(model.num_layers)
-    link_bytes = achieved_bytes_per_s(plans.c.m.link, plans.c.m.link_bytes_per_s, rates)
-    message = np.full(len(plans), new * 2.0 * model.hidden_size)
-    collective = 2 * layers * all_reduce_s(message, tp, link_bytes, rates.latency_s[plans.c.m.link])
-    return PrefillTerms(
-        linear_s=smooth_maximum(by_flops, by_bytes, s.roofline_exponent),
-        attention_s=scores / tp / (plans.bit16_flops_per_s * fraction),
-        collective_s=collective,
-        dispatch_s=layers * s.prefill_layer_overhead_s,
-        request_s=s.request_overhead_s,
+    return PrefillWork(
+        linear_flops=flops / tp,
+        dense_bytes=plans.streamed_bytes / tp,
+        expert_bytes=plans.expert_bytes / tp,
+        expert_share=np.full(n, expert_share_of(model)),
+        score_flops=scores / tp,
+        prompt_tokens=np.full(n, max(1.0, prompt_tokens)),
+        new_tokens=np.full(n, new),
+        layers=np.full(n, float(model.num_layers)),
+        hidden_bytes=np.full(n, 2.0 * model.hidden_size),
+        tensor_parallel=tp,
+        pipeline_parallel=plans.pipeline_parallel,
+        overlapped_stages=np.where(plans.small_engine, plans.pipeline_parallel, 1.0),
+        rates=device_rates(plans),
+        link=link_use(plans),
     )
+
+
+def prefill_terms(work: PrefillWork, k: Achieved) -> PrefillTerms:
+    """Terms of prefill; attention's achieved fraction grows with the prompt: f * s / (s + s_half)."""
+    tp, rates, link = work.tensor_parallel, work.rates, work.link
+    memory = rates.bytes_per_s * k.linear_memory_fraction
+    fraction = k.attention_compute_fraction * work.prompt_tokens / (work.prompt_tokens + k.attention_half_length_tokens)
+    message = work.new_tokens * work.hidden_bytes
+    count = np.where(tp > 1, 2 * work.layers, 0.0)
+    hops = work.pipeline_parallel - 1
+    return PrefillTerms(
+        linear_slope_s=work.linear_flops / (rates.linear_flops_per_s * k.linear_compute_fraction * k.prefill_compute_fraction),
+        attention_slope_s=work.score_flops / (rates.bit16_flops_per_s * fraction),
+        collective_slope_s=count * all_reduce_s(message, tp, link.bytes_per_s(k)) + hops * message / link.hop_bytes_per_s(k),
+        dense_s=work.dense_bytes / memory,
+        experts_s=work.expert_bytes / (memory * k.expert_memory_fraction),
+        collective_fixed_s=count * link.latency_s(k) + hops * link.hop_latency_s(k),
+        dispatch_s=work.layers * k.prefill_layer_overhead_s,
+        request_s=k.request_overhead_s,
+        queued_share=k.queued_share,
+        new_tokens=work.new_tokens,
+        expert_share=work.expert_share,
+        overlapped_stages=work.overlapped_stages,
+        exponent=k.roofline_exponent,
+    )
+
+
+def prefill_step_s(t: PrefillTerms, prompts: Column) -> Column:
+    """Seconds of one engine step that carries `prompts` prompts, or that share of a long one."""
+    read = t.dense_s + t.experts_s * touched_experts(prompts * t.new_tokens, t.expert_share)
+    linear = smooth_maximum(prompts * t.linear_slope_s, read, t.exponent)
+    device = linear + prompts * (t.attention_slope_s + t.collective_slope_s) + t.collective_fixed_s
+    return np.maximum(device, t.dispatch_s)
+
+
+def prefill_s(t: PrefillTerms, chunk_tokens: Column, together: Column) -> Column:
+    """Seconds of the replica per prompt when `together` of them wait: steps are filled up to `chunk_tokens`.
+
+    Where stages overlap, n chunks pass p of them in n + p - 1 turns of a p-th of a step.
+    Check: a prompt of three chunks takes three steps; 16 prompts of 512 tokens share one step of 8192.
+    """
+    per_step = np.minimum(chunk_tokens / t.new_tokens, np.maximum(together, 1.0))
+    chunks = np.ceil(t.new_tokens / chunk_tokens)
+    turns = (chunks + t.overlapped_stages - 1) / (chunks * t.overlapped_stages)
+    return prefill_step_s(t, per_step) / per_step * turns

@@ -22,7 +22,10 @@ from app.sizing.rejections import Rejections
 from app.sizing.result import Estimate
 from app.sizing.training import Run, run_at, smallest_run
 from app.sizing.training_plan import TrainingPlans, build_training_plans
-from app.sizing.workload import Constraints, Deployment, InferenceWorkload, Question, TrainingWorkload
+from app.sizing.workload import Constraints, Deployment, Drafting, InferenceWorkload, Load, Question, TrainingWorkload
+
+# Accelerators one host can carry where no listing says otherwise.
+LARGEST_HOST = 16
 
 
 def estimate(question: Question, deployment: Deployment, market: Market) -> Estimate:
@@ -52,9 +55,11 @@ def estimate(question: Question, deployment: Deployment, market: Market) -> Esti
 
 def check_consistency(d: Deployment) -> None:
     """Refuse what is not modelled and numbers that contradict one another; nothing given is ignored."""
-    for name in ("expert_parallel", "context_parallel"):
-        if (getattr(d, name) or 1) > 1:
-            raise Conflict(f"{name} above 1 is not modelled; leave it out or give 1.")
+    if (d.context_parallel or 1) > 1:
+        raise Conflict("context_parallel above 1 is not modelled; leave it out or give 1.")
+    experts = d.expert_parallel or 1
+    if (d.tensor_parallel or d.accelerators_per_replica or experts) % experts:
+        raise Conflict("expert_parallel must divide the tensor-parallel degree: whole experts lie on the ranks that share each layer.")
     size = d.accelerators_per_replica
     if size is not None and d.tensor_parallel is not None and d.pipeline_parallel is not None:
         shape = d.tensor_parallel * d.pipeline_parallel * (d.data_parallel or 1)
@@ -71,7 +76,7 @@ def unpriced(market: Market, deployment: Deployment, assumed: Assumptions) -> Ca
     index = market.accelerator_index[deployment.accelerator]
     accelerator = market.accelerators[index]
     wanted = deployment.accelerators_per_replica or deployment.total_accelerators or 1
-    count = float(max(accelerator.typical_node_size, 1 if wanted <= 1 else min(wanted, accelerator.typical_node_size)))
+    count = float(wanted if accelerator.typical_node_size < wanted <= LARGEST_HOST else accelerator.typical_node_size)
     link, rate, domain = link_of(accelerator, count=count, topology="")
     nan = column([None])
     machine = Machines(
@@ -97,8 +102,15 @@ def estimate_inference(
         workload.model, market, machines, constraints, rejections, fixed=deployment,
         phase="sample_inference" if workload.single_pass else "inference", personal=workload.personal,
     )  # fmt: skip
+    if not len(plans) and not (deployment.system or deployment.provider or deployment.pricing_model):
+        host = unpriced(market, deployment, assumed)  # a layout larger than any machine on sale
+        plans = build_plans(
+            workload.model, market, host, constraints, Rejections(market), fixed=deployment,
+            phase="sample_inference" if workload.single_pass else "inference", personal=workload.personal,
+        )  # fmt: skip
     if not len(plans):
         return narrate.impossible(deployment, workload.model, market, rejections)
+    check_speculation(deployment, workload)
 
     def fixed(value: float | None) -> Column | None:
         return None if value is None else np.full(len(plans), float(value))
@@ -109,9 +121,11 @@ def estimate_inference(
         memory_fraction=fixed(deployment.memory_fraction),
         replicas=replicas_asked(deployment, plans),
         spare_replicas=fixed(deployment.spare_replicas),
+        engine_version=deployment.engine_version,
+        speculative=deployment.speculative,
     )
     memory = measure_memory(workload, plans, market, assumed, settings)
-    speed = measure_speed(workload, plans, memory, market, settings)
+    speed = measure_speed(workload, plans, memory, settings)
     judged = place(workload, plans, memory, speed, assumed, economics, settings)
     merit = measures(workload, judged)
     short = np.where(memory.fits, 0.0, memory.needed_bytes / memory.usable_bytes)
@@ -119,13 +133,30 @@ def estimate_inference(
     row = np.lexsort((stable_key(judged), merit.latency_s, usd, short))[:1]
     chosen = judged.take(row)
     settings = Settings(
-        max_batch=settings.max_batch[row] if settings.max_batch is not None else np.maximum(1.0, chosen.speed.slo_batch),
+        max_batch=settings.max_batch[row] if settings.max_batch is not None else np.maximum(1.0, batch_of(workload, chosen)),
         max_batched_tokens=getattr(chosen.memory, "max_batched_tokens", None),
         memory_fraction=chosen.memory.memory_fraction,
         replicas=chosen.fleet.replicas,
         spare_replicas=chosen.fleet.spare_replicas,
+        engine_version=deployment.engine_version,
+        speculative=deployment.speculative,
     )
     return judge_deployment(question, workload, chosen.plans, market, settings)
+
+
+def batch_of(workload: InferenceWorkload, judged: Judged) -> Column:
+    """Most sequences at once where the caller fixed none: what meets the limits at a request rate, else all that run."""
+    return judged.speed.slo_batch if workload.load is Load.OPEN else judged.speed.max_batch
+
+
+def check_speculation(d: Deployment, workload: InferenceWorkload) -> None:
+    """Refuse drafting that the model or the workload has no use for."""
+    if d.speculative is None:
+        return
+    if workload.single_pass:
+        raise Conflict("speculative decoding goes with models that generate tokens.")
+    if d.speculative.method is Drafting.MTP and not workload.model.mtp_params:
+        raise Conflict(f"{workload.model.name} has no multi-token prediction layer; use draft_model, eagle or ngram.")
 
 
 def replicas_asked(deployment: Deployment, plans: Plans) -> Column | None:
@@ -199,10 +230,10 @@ def judge_deployment(
     """The estimate of the one plan in `plans` with these engine settings."""
     assumed = question.assumptions
     memory = measure_memory(workload, plans, market, assumed, settings)
-    speed = measure_speed(workload, plans, memory, market, settings)
+    speed = measure_speed(workload, plans, memory, settings)
     judged = place(workload, plans, memory, speed, assumed, question.economics, settings)
     return serving_estimate(
-        workload, judged, market, load_bytes_per_s=assumed.model_load_gb_per_s * 1e9, start_s=assumed.engine_start_s,
+        workload, judged, market, settings, load_bytes_per_s=assumed.model_load_gb_per_s * 1e9, start_s=assumed.engine_start_s,
         trace=question.trace,
     )  # fmt: skip
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
+from app.sizing.achieved import format_class
 from app.sizing.candidates import Candidates
 from app.sizing.columns import Column
 from app.sizing.compute import linear_s, touched_experts
 from app.sizing.cost import Cost, kwh_per_million, usd_per_million
+from app.sizing.evidence import SAME, Near, Neighbour, Setting, kind_of
 from app.sizing.hardware import PricingModel
-from app.sizing.inference import Judged, served_per_s, throughput_per_s, units_per_request
+from app.sizing.inference import Judged, Settings, served_per_s, throughput_per_s, units_per_request
 from app.sizing.market import PRICING, Market
 from app.sizing.memory import ServingMemory
 from app.sizing.plan import KV_NAMES
@@ -155,16 +158,54 @@ def cold_start_s(judged: Judged, load_bytes_per_s: float, start_s: float) -> flo
     return one(judged.plans.weights_bytes) / load_bytes_per_s / one(judged.plans.nodes_per_replica) + start_s
 
 
-def serving_performance(workload: InferenceWorkload, judged: Judged, *, cold_start: float) -> Performance:
+def setting_of(workload: InferenceWorkload, judged: Judged, market: Market) -> Setting:
+    """A one-row table of a token stream as published results are described."""
+    plans = judged.plans
+    weights, native = market.formats[int(plans.s.weight_format[0])], bool(plans.s.native[0])
+    return Setting(
+        engine=market.engines[int(plans.s.engine[0])],
+        family=market.families[int(plans.s.family[0])],
+        format_class=format_class(weights, native),
+        accelerator=market.accelerators[int(plans.accelerator[0])].slug,
+        load=workload.load.value,
+        params=float(workload.model.total_params),
+        devices=one(plans.accelerators_per_replica * judged.fleet.replicas),
+        in_flight=max(1.0, one(judged.operation.batch * judged.fleet.replicas)),
+        input_tokens=workload.input_tokens.mean,
+        output_tokens=workload.output_tokens.mean,
+    )
+
+
+def interval_of(market: Market, setting: Setting, quantity: str, value: float | None, near: Near) -> tuple[Interval, ...]:
+    """The 80 % interval of one predicted quantity; none where nothing was predicted."""
+    if value is None:
+        return ()
+    low, high = market.evidence.spread(kind_of(quantity, setting), near)
+    return (Interval(quantity, value * low, value * high),)
+
+
+def basis_of(near: Near, neighbours: tuple[Neighbour, ...]) -> str:
+    """Measured where a published result is of the same stack, size and load; calibrated where the stack's parts were fitted."""
+    if neighbours and neighbours[0].distance <= SAME:
+        return "measured"
+    return "calibrated" if near is not Near.FAR else "roofline"
+
+
+def serving_performance(
+    workload: InferenceWorkload, judged: Judged, market: Market, neighbours: tuple[Neighbour, ...], *, cold_start: float
+) -> Performance:
     """Speed of a one-row table, whole deployment, spares idle."""
-    operation, speed, s = judged.operation, judged.speed, judged.plans.s
+    operation, speed = judged.operation, judged.speed
     requests = one(throughput_per_s(workload, judged))
-    low, high = one(s.interval_low), one(s.interval_high)
     open_loop = workload.load is Load.OPEN
     saturation = one(judged.fleet.replicas * speed.saturation_per_s)
     if isinstance(operation, BatchOperation):
         return Performance(
-            interval=Interval("samples_per_s", requests * low, requests * high),
+            interval=Interval(
+                "samples_per_s",
+                requests * market.coefficients.value("sample_interval_low"),
+                requests * market.coefficients.value("sample_interval_high"),
+            ),
             basis="roofline",
             samples_per_s=requests,
             requests_per_s_capacity=requests,
@@ -179,9 +220,13 @@ def serving_performance(workload: InferenceWorkload, judged: Judged, *, cold_sta
     output = requests * workload.output_tokens.mean
     prompt = workload.input_tokens.mean * (1 - workload.cached_prefix_fraction)
     offline = workload.load is Load.OFFLINE
+    setting = setting_of(workload, judged, market)
+    near = market.evidence.near(setting)
+    tpot, ttft = finite(one(operation.tpot_p50_s)), None if offline else finite(one(operation.ttft_p50_s))
     return Performance(
-        interval=Interval("output_tokens_per_s", output * low, output * high),
-        basis="roofline",
+        interval=interval_of(market, setting, "output_tokens_per_s", output, near)[0],
+        intervals=(*interval_of(market, setting, "tpot_s", tpot, near), *interval_of(market, setting, "ttft_s", ttft, near)),
+        basis=basis_of(near, neighbours),
         output_tokens_per_s=output,
         total_tokens_per_s=requests * workload.tokens_per_request,
         prefill_tokens_per_s=one(judged.fleet.replicas) * prompt / one(speed.occupancy_s),
@@ -322,10 +367,12 @@ def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, 
 
 
 def serving_estimate(
-    workload: InferenceWorkload, judged: Judged, market: Market, *, load_bytes_per_s: float, start_s: float, trace: bool,
+    workload: InferenceWorkload, judged: Judged, market: Market, settings: Settings, *, load_bytes_per_s: float, start_s: float, trace: bool,
 ) -> Estimate:  # fmt: skip
     """The estimate of a one-row table."""
-    deployment = serving_deployment(workload, judged, market)
+    deployment = replace(
+        serving_deployment(workload, judged, market), engine_version=settings.engine_version, speculative=settings.speculative
+    )
     fits = bool(judged.memory.fits[0])
     memory = serving_memory_of(judged.memory, workload, judged)
     if not fits:
@@ -335,6 +382,7 @@ def serving_estimate(
             deployment, False, memory, None, "memory_capacity", None,
             (Reason("out_of_memory", text, "needed_gib", needed, "GiB"),),
         )  # fmt: skip
+    neighbours = () if workload.single_pass else market.evidence.neighbours(setting_of(workload, judged, market))
     bottleneck = bottleneck_of(workload, judged)
     served = one(served_per_s(workload, judged)) * units_per_request(workload)
     cost = cost_summary(
@@ -349,7 +397,7 @@ def serving_estimate(
         deployment=deployment,
         fits=True,
         memory=memory,
-        performance=serving_performance(workload, judged, cold_start=cold_start_s(judged, load_bytes_per_s, start_s)),
+        performance=serving_performance(workload, judged, market, neighbours, cold_start=cold_start_s(judged, load_bytes_per_s, start_s)),
         bottleneck=bottleneck,
         cost=cost,
         explanation=(
@@ -357,4 +405,5 @@ def serving_estimate(
             *price_reason(cost, deployment),
         ),
         trace=serving_trace(workload, judged) if trace else (),
+        nearest=neighbours,
     )

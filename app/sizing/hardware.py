@@ -134,3 +134,24 @@ class Coefficient:
     high: float
     unit: str
     source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """One fitted correction of a coefficient, for everything its keys name ('*': any)."""
+
+    name: str
+    runtime: str
+    engine: str
+    generation: str
+    kernels: str
+    vendor: str
+    family: str
+    format_class: str
+    value: float
+    rows: int
+    sources: str
+
+    def applies(self, **of: str) -> bool:
+        """Whether every key this factor names agrees."""
+        return all(getattr(self, key) in ("*", value) for key, value in of.items())

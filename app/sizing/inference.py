@@ -13,8 +13,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns
-from app.sizing.communication import link_rates
-from app.sizing.compute import prefill_terms, step_terms
+from app.sizing.compute import prefill_terms, prefill_work, speculating, step_terms, step_work
 from app.sizing.cost import Cost, deployment_cost, within_limits
 from app.sizing.market import Market
 from app.sizing.memory import ServingMemory, serving_memory
@@ -32,7 +31,7 @@ from app.sizing.single_pass import (
     single_pass_speed,
     work_of,
 )
-from app.sizing.workload import Constraints, Economics, InferenceWorkload, Load
+from app.sizing.workload import Constraints, Economics, InferenceWorkload, Load, Speculative
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +43,8 @@ class Settings:
     memory_fraction: Column | None = None
     replicas: Column | None = None
     spare_replicas: Column | None = None
+    engine_version: str | None = None
+    speculative: Speculative | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,25 +79,28 @@ def measure_memory(
         max_batch=settings.max_batch,
         max_batched_tokens=settings.max_batched_tokens,
         fraction=settings.memory_fraction,
+        engine_version=settings.engine_version,
     )
 
 
-def measure_speed(
-    workload: InferenceWorkload, plans: Plans, memory: ServingMemory | BatchMemory, market: Market, settings: Settings
-) -> Speed | BatchSpeed:
+def measure_speed(workload: InferenceWorkload, plans: Plans, memory: ServingMemory | BatchMemory, settings: Settings) -> Speed | BatchSpeed:
     """Capacity of one replica of every plan."""
     if isinstance(memory, BatchMemory):
         return single_pass_speed(workload, plans, memory, work_of(workload), settings.max_batch)
-    rates, model = link_rates(market), workload.model
+    model, k = workload.model, plans.s.achieved
     prompt, slo = workload.input_tokens, workload.slo
     cached = workload.cached_prefix_fraction
-    step = step_terms(model, plans, rates, context_tokens=prompt.mean + workload.output_tokens.mean / 2)
+    step = speculating(
+        step_terms(step_work(model, plans, context_tokens=prompt.mean + workload.output_tokens.mean / 2), k), model, settings.speculative
+    )
     images = workload.encoder_flops_per_request
-    prefill = prefill_terms(model, plans, rates, prompt_tokens=prompt.mean, cached_tokens=prompt.mean * cached, encoder_flops=images)
+    prefill = prefill_terms(
+        prefill_work(model, plans, prompt_tokens=prompt.mean, cached_tokens=prompt.mean * cached, encoder_flops=images), k
+    )
     tail = prompt.quantile(slo.percentile)
     late = prefill
     if tail > prompt.mean:
-        late = prefill_terms(model, plans, rates, prompt_tokens=tail, cached_tokens=tail * cached, encoder_flops=images)
+        late = prefill_terms(prefill_work(model, plans, prompt_tokens=tail, cached_tokens=tail * cached, encoder_flops=images), k)
     return serving_speed(workload, plans, memory, step, prefill, late)
 
 
@@ -169,7 +173,7 @@ def search(
         needed=memory.needed_bytes / 2**30, available=memory.usable_bytes / 2**30, unit="gib",
     )  # fmt: skip
     plans, memory = plans.take(fits), memory.take(fits)
-    speed = measure_speed(workload, plans, memory, market, free)
+    speed = measure_speed(workload, plans, memory, free)
     plans, memory, speed = _keep_fast(plans, memory, speed, rejections)
     judged = place(workload, plans, memory, speed, assumed, economics, free)
     return judged.take(within_limits(judged.accelerator, judged.fleet.accelerators(judged.plans), judged.cost, constraints, rejections))

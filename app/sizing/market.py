@@ -6,18 +6,21 @@ machine once; every price that can be paid for it is a listing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from app.sizing.achieved import Achieved, CoefficientTable, format_class, generation_of
 from app.sizing.columns import Codes, Column, Columns, Mask, column
+from app.sizing.evidence import Evidence
 from app.sizing.hardware import (
     Accelerator,
     Coefficient,
     EngineSupport,
     Environment,
+    Factor,
     Link,
     Offer,
     PricingModel,
@@ -49,14 +52,6 @@ ENGINE_PREFERENCE = (
     "tgi",
     "pytorch",
 )
-
-COEFFICIENTS = (
-    "linear_compute_fraction", "linear_memory_fraction", "roofline_exponent",
-    "attention_compute_fraction", "attention_half_length_tokens", "attention_memory_fraction",
-    "attention_latency_s", "layer_overhead_s", "step_overhead_s", "sequence_overhead_s",
-    "prefill_layer_overhead_s", "request_overhead_s", "sample_compute_fraction",
-    "interval_low", "interval_high",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,49 +116,7 @@ class Stacks(Columns):
     kv_fp8: Mask
     kv_int8: Mask
     phase: Codes
-    linear_compute_fraction: Column
-    linear_memory_fraction: Column
-    roofline_exponent: Column
-    attention_compute_fraction: Column
-    attention_half_length_tokens: Column
-    attention_memory_fraction: Column
-    attention_latency_s: Column
-    layer_overhead_s: Column
-    step_overhead_s: Column
-    sequence_overhead_s: Column
-    prefill_layer_overhead_s: Column
-    request_overhead_s: Column
-    sample_compute_fraction: Column
-    interval_low: Column
-    interval_high: Column
-
-
-class CoefficientTable:
-    """Looks a coefficient up by family, format class and engine: the most specific row wins."""
-
-    def __init__(self, rows: Iterable[Coefficient]) -> None:
-        self.rows = {(r.name, r.family, r.format_class, r.engine): r for r in rows}
-
-    def row(self, name: str, *, family: str = "*", format_class: str = "*", engine: str = "*") -> Coefficient:
-        """Engine before family before format; a missing name is a broken catalogue, so KeyError."""
-        for e in (engine, "*"):
-            for f in (family, "*"):
-                for c in (format_class, "*"):
-                    found = self.rows.get((name, f, c, e))
-                    if found is not None:
-                        return found
-        raise KeyError(f"the catalogue has no coefficient {name} for {family}, {format_class}, {engine}")
-
-    def value(self, name: str, *, family: str = "*", format_class: str = "*", engine: str = "*") -> float:
-        return self.row(name, family=family, format_class=format_class, engine=engine).value
-
-
-def format_class(weight_format: str, native: bool) -> str:
-    """Which coefficients a stored format computes with."""
-    stored = WEIGHT_FORMATS[weight_format]
-    if stored.linear_bits == 16.0:
-        return "16bit"
-    return stored.rate if native and stored.rate is not None else "weight_only"
+    achieved: Achieved
 
 
 def link_of(accelerator: Accelerator, *, count: float, topology: str) -> tuple[Link, float, float]:
@@ -203,6 +156,8 @@ class Market:
         offers: Sequence[Offer],
         support: Sequence[EngineSupport],
         coefficients: Sequence[Coefficient],
+        factors: Sequence[Factor] = (),
+        evidence: Evidence | None = None,
         version: str,
         prices_as_of: str,
         created_at: str,
@@ -216,7 +171,8 @@ class Market:
         )
         self.systems: Mapping[str, System] = {s.slug: s for s in sorted(systems, key=lambda s: s.slug)}
         self.support = _least_tentative(support)
-        self.coefficients = CoefficientTable(coefficients)
+        self.coefficients = CoefficientTable(coefficients, factors)
+        self.evidence = evidence if evidence is not None else Evidence(())
         self.version = version
         self.prices_as_of = prices_as_of
         self.created_at = created_at
@@ -385,14 +341,6 @@ class Market:
         flat = [(s, f, native) for s in rows for f, native in sorted(s.weight_formats.items())]
         engine_index = {e: i for i, e in enumerate(self.engines)}
 
-        def values(name: str) -> Column:
-            return column(
-                [
-                    self.coefficients.value(name, family=s.family, format_class=format_class(f, native), engine=s.engine)
-                    for s, f, native in flat
-                ]
-            )
-
         def keeps(*formats: str) -> Mask:
             return np.array([any(k in s.kv_formats for k in formats) for s, _, _ in flat])
 
@@ -406,8 +354,35 @@ class Market:
             kv_fp8=keeps("fp8"),
             kv_int8=keeps("int8", "gguf-q8_0"),
             phase=np.array([self.phases.index(s.phase) for s, _, _ in flat]),
-            **{name: values(name) for name in COEFFICIENTS},
+            achieved=self.achieved(
+                [(s.engine, s.family, format_class(f, native)) for s, f, native in flat],
+                fitted=[s.phase == "inference" for s, _, _ in flat],
+            ),
         )
+
+    def achieved(self, stacks: Sequence[tuple[str, str, str]], generation: str = "today", fitted: Sequence[bool] | None = None) -> Achieved:
+        """Coefficients of (engine, family, format class) stacks, one row each.
+
+        Factors were fitted to token streams; where a stack is not `fitted`, it keeps its base values.
+        """
+
+        def value(name: str, i: int) -> float:
+            engine, family, kind = stacks[i]
+            whole = fitted is None or fitted[i]
+            return self.coefficients.value(name, family=family, format_class=kind, engine=engine, generation=generation, fitted=whole)
+
+        return Achieved(**{name: column([value(name, i) for i in range(len(stacks))]) for name in Achieved.__slots__})
+
+    def of_version(self, stacks: Stacks, version: str | None) -> Stacks:
+        """Stacks with the coefficients of an engine's version; all of one engine."""
+        if not version or not len(stacks):
+            return stacks
+        engine = self.engines[int(stacks.engine[0])]
+        if generation_of(engine, version) == "today":
+            return stacks
+        rows = zip(stacks.family.tolist(), stacks.weight_format.tolist(), stacks.native.tolist(), strict=True)
+        at = [(engine, self.families[f], format_class(self.formats[w], native)) for f, w, native in rows]
+        return replace(stacks, achieved=self.achieved(at, generation="before"))
 
     @cached_property
     def name_of_offer(self) -> Mapping[tuple[str, str, str, str], int]:

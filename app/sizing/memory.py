@@ -2,19 +2,69 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 
+from app.sizing.achieved import release_of
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
 from app.sizing.market import Market
 from app.sizing.model import ModelArchitecture
-from app.sizing.plan import SMALL_ENGINES, Plans
+from app.sizing.plan import Plans
 from app.sizing.units import GIB
 
-# From this size on engines default to larger steps and more sequences (vLLM's threshold).
+# From this size on engines default to larger steps and more sequences (vLLM's threshold; it leaves the A100 out).
 LARGE_DEVICE_BYTES = 70 * GIB
+
+
+@dataclass(frozen=True, slots=True)
+class EngineMemory:
+    """How an engine divides a device: what its fraction is of, and what it keeps beside the cache.
+
+    `fraction_of` is "device" (weights, workspace and cache share it), "static" (weights and cache
+    share it, the workspace lives in the rest) or "free" (of what loading left). `logits_copies` is
+    how many float32 copies of a full step's logits sampling holds at once. `graphs_inside` says
+    whether captured graphs come out of the fraction or lie beside it.
+    """
+
+    fraction: float
+    fraction_of: str
+    logits_copies: float
+    graphs_inside: bool
+    sequences: float | None = None  # most at once, where it is not the usual
+
+
+# Measured: start-up logs of vLLM 0.6 to 0.28; activation peaks of 49 runs of 0.19 on H100 are 3.8 times
+# 1,024 sequences x vocabulary x 4 bytes, of 0.11 they were 9.6 times that.
+_DEVICE = EngineMemory(0.92, "device", 3.8, graphs_inside=True)
+ENGINES: Mapping[str, EngineMemory] = MappingProxyType(
+    {
+        "sglang": EngineMemory(0.88, "static", 3.8, graphs_inside=False),
+        "tensorrt-llm": EngineMemory(0.9, "free", 3.8, graphs_inside=True, sequences=2048),
+        "lmdeploy": EngineMemory(0.8, "free", 3.8, graphs_inside=True),
+    }
+)
+
+
+def engine_memory(engine: str, version: str | None = None) -> EngineMemory:
+    """The rule of an engine at a version; today's where none is said.
+
+    vLLM took 0.90 by default before 0.22, kept graphs beside its fraction before 0.21, and sampled
+    with more copies before 0.12.
+    """
+    found = ENGINES.get(engine, _DEVICE)
+    released = release_of(version)
+    if engine != "vllm" or released is None:
+        return found
+    return replace(
+        found,
+        fraction=0.92 if released >= (0, 22) else 0.9,
+        logits_copies=3.8 if released >= (0, 12) else 9.6,
+        graphs_inside=released >= (0, 21),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +76,12 @@ class ServingMemory(Columns):
     overhead_bytes: Column
     kv_pool_bytes: Column
     capacity_bytes: Column
+    usable_bytes: Column  # what the engine will take: the parts before the cache, and the cache
     memory_fraction: Column
     cache_bytes_per_sequence: Column  # at the mean final length, per device
     longest_sequence_bytes: Column  # at the longest context, per device
     max_sequences: Column
     max_batched_tokens: Column
-
-    @property
-    def usable_bytes(self) -> Column:
-        return self.capacity_bytes * self.memory_fraction
 
     @property
     def fixed_bytes(self) -> Column:
@@ -62,41 +109,44 @@ class ServingMemory(Columns):
         return np.maximum(1.0, np.floor(np.minimum(by_memory, self.max_sequences)))
 
 
-def small_engine(plans: Plans, market: Market) -> Mask:
-    """Rows whose engine keeps a small runtime and stops gaining at a few slots."""
-    return np.isin(plans.s.engine, [market.engines.index(e) for e in SMALL_ENGINES if e in market.engines])
-
-
-def memory_fraction(plans: Plans, market: Market, assumed: Assumptions) -> Column:
-    """Share of the device an engine may take: less where the system lives in the same memory."""
-    soc = np.array([a.kind == "soc" for a in market.accelerators])[plans.accelerator]
-    return np.where(soc, assumed.unified_memory_fraction, assumed.memory_fraction)
+def visible_bytes(plans: Plans, market: Market, assumed: Assumptions) -> Column:
+    """Memory an engine sees of a device: a little less than its driver reports, and less than its label."""
+    reported = np.array([a.memory_is_reported for a in market.accelerators])[plans.accelerator]
+    return plans.c.m.memory_bytes * np.where(reported, assumed.visible_memory_fraction, assumed.unreported_memory_fraction)
 
 
 def weights_per_device_bytes(weights_bytes: Column, devices: Column, assumed: Assumptions) -> Column:
     """Weights of one device, split evenly over the replica.
 
-    Check: Llama-3.1-70B in BF16 over 8 devices is 131.417 / 8 * 1.02 = 16.76 GiB.
+    Check: Llama-3.1-70B in BF16 over 8 devices is 131.417 / 8 * 1.005 = 16.51 GiB.
     """
     return weights_bytes / devices * assumed.weights_load_overhead
 
 
-def activation_bytes(
-    model: ModelArchitecture, batched_tokens: Column, sequences: Column, tensor_parallel: Column, assumed: Assumptions
-) -> Column:
-    """Workspace of the largest step: MLP or attention intermediates, residual stream and logits.
+def padded_share(hidden_size: int) -> float:
+    """What MXFP4 experts grow by when they are loaded: their rows are padded to whole blocks of 256.
 
-    Limits: engines profile it; measured values lie between 0.8 and 4 GiB at 8192 tokens.
-    Check: Llama-3.1-8B, 8192 tokens, 256 sequences, one device: 1.5 * (0.656 + 0.125 + 0.122) = 1.35 GiB.
+    Check: gpt-oss has rows of 2,880, padded to 3,072: 6.7 %, so that 61.1 GiB become 64.4.
     """
-    h, d = model.hidden_size, model.head_dim
+    return -(-hidden_size // 256) * 256 / hidden_size - 1
+
+
+def activation_bytes(
+    model: ModelArchitecture, batched_tokens: Column, sequences: Column, logits_copies: Column, tensor_parallel: Column,
+    pipeline_parallel: Column, assumed: Assumptions,
+) -> Column:  # fmt: skip
+    """Workspace of the largest step: its live tensors, or the copies of the logits that sampling holds, whichever is more.
+
+    Limits: engines profile it; a pipeline stage needs half, because the embedding and the head lie apart.
+    Check: Llama-3.1-8B, 8192 tokens, 1024 sequences: 3.8 * 1024 * 128256 * 4 = 1.86 GiB (measured: 1.89).
+    """
+    h, d, tp = model.hidden_size, model.head_dim, tensor_parallel
     mlp = 6 * model.mlp_width
     attention = 2 * (2 * model.num_heads + 2 * min(model.kv_heads, model.num_heads)) * d
-    live = batched_tokens * max(mlp, attention) / tensor_parallel
-    residual = 4 * batched_tokens * h
-    logits = sequences * model.vocab_size * 4 / tensor_parallel
-    dispatch = 2 * batched_tokens * model.experts_per_token * h / tensor_parallel
-    return assumed.activation_workspace_factor * (live + residual + logits + dispatch)
+    live = batched_tokens * max(mlp, attention) / tp + 4 * batched_tokens * h + 2 * batched_tokens * model.experts_per_token * h / tp
+    logits = logits_copies * sequences * model.vocab_size * 4
+    stages = np.where(pipeline_parallel > 1, 2.0, 1.0)
+    return np.maximum(assumed.activation_workspace_factor * live, logits) / stages
 
 
 def cache_bytes(model: ModelArchitecture, context_tokens: float, plans: Plans) -> Column:
@@ -120,34 +170,57 @@ def serving_memory(
     max_batch: Column | None = None,
     max_batched_tokens: Column | None = None,
     fraction: Column | None = None,
+    engine_version: str | None = None,
 ) -> ServingMemory:
-    """Memory of every plan: weights, workspace and overhead first, the cache gets the rest."""
-    small = small_engine(plans, market)
-    tp = plans.tensor_parallel
-    large = plans.c.m.memory_bytes >= LARGE_DEVICE_BYTES
+    """Memory of every plan: weights, workspace and overhead first, the cache gets the rest of what the engine takes."""
+    small = plans.small_engine
+    tp, capacity = plans.tensor_parallel, visible_bytes(plans, market, assumed)
+    rules = [engine_memory(e, engine_version) for e in market.engines]
+
+    def rule(name: str) -> Column:
+        return np.array([float(getattr(r, name)) for r in rules])[plans.s.engine]
+
+    ampere = np.array([a.family == "nvidia_ampere" for a in market.accelerators])[plans.accelerator]
+    large = (capacity >= LARGE_DEVICE_BYTES) & ~ampere
     sequences = np.where(large, assumed.max_sequences, assumed.max_sequences_small_device)
-    sequences = np.where(small, assumed.max_sequences_small_engine, sequences)
+    own = np.array([r.sequences or 0.0 for r in rules])[plans.s.engine]
+    sequences = np.where(small, assumed.max_sequences_small_engine, np.where(own > 0, own, sequences))
     if max_batch is not None:
         sequences = max_batch
-    chunk = np.where(large & ~small, assumed.max_batched_tokens, assumed.max_batched_tokens_small_device)
+    chunk = np.where(large, assumed.max_batched_tokens, assumed.max_batched_tokens_small_device)
+    chunk = np.where(small, assumed.max_batched_tokens_small_engine, chunk)
     if max_batched_tokens is not None:
         chunk = max_batched_tokens
-    share = memory_fraction(plans, market, assumed)
+    shared = np.array([a.kind == "soc" for a in market.accelerators])[plans.accelerator]
+    share = np.where(shared, assumed.unified_memory_fraction, np.where(small, assumed.small_engine_memory_fraction, rule("fraction")))
     if fraction is not None:
         share = fraction
-    runtime = np.where(small, assumed.small_runtime_overhead_gib, assumed.runtime_overhead_gib)
+    runtime = np.where(
+        small, assumed.small_runtime_overhead_gib, assumed.runtime_overhead_gib + assumed.graph_overhead_gib * rule("graphs_inside")
+    )
     overhead = runtime + np.where((tp > 1) & ~small, assumed.parallel_overhead_gib, 0.0)
     # A device under 8 GiB is served by engines that size their context to it.
-    overhead = np.minimum(overhead * GIB, 0.12 * plans.c.m.memory_bytes)
-    weights = weights_per_device_bytes(plans.weights_bytes, plans.accelerators_per_replica, assumed)
-    activations = activation_bytes(model, chunk, sequences, tp, assumed)
-    pool = plans.c.m.memory_bytes * share - weights - activations - overhead
+    overhead = np.minimum(overhead * GIB, 0.12 * capacity)
+    padded = plans.expert_bytes * (padded_share(model.hidden_size) * (plans.s.weight_format == market.format_index["mxfp4"]))
+    weights = weights_per_device_bytes(plans.weights_bytes + padded, plans.accelerators_per_replica, assumed)
+    activations = activation_bytes(model, chunk, sequences, rule("logits_copies"), tp, plans.pipeline_parallel, assumed)
+    fixed = weights + activations + overhead
+    of = np.array([("device", "static", "free").index(r.fraction_of) for r in rules])[plans.s.engine]
+    usable = np.choose(
+        np.where(small, 0, of),
+        [
+            capacity * share,
+            np.minimum(capacity * share + activations + overhead, capacity),
+            fixed + share * np.maximum(capacity - fixed, 0.0),
+        ],
+    )
     return ServingMemory(
         weights_bytes=weights,
         activation_bytes=activations,
         overhead_bytes=overhead,
-        kv_pool_bytes=np.maximum(pool, 0.0),
-        capacity_bytes=plans.c.m.memory_bytes,
+        kv_pool_bytes=np.maximum(usable - fixed, 0.0),
+        capacity_bytes=capacity,
+        usable_bytes=usable,
         memory_fraction=share,
         cache_bytes_per_sequence=cache_bytes(model, final_tokens, plans),
         longest_sequence_bytes=cache_bytes(model, longest_tokens, plans),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.candidates import Candidates
-from app.sizing.columns import Codes, Column, Columns
+from app.sizing.columns import Codes, Column, Columns, Mask
 from app.sizing.hardware import Link
 from app.sizing.market import LINKS, Market, Stacks
 from app.sizing.model import ModelArchitecture, ModelKind
@@ -20,6 +20,12 @@ KV_NAMES = tuple(KV_FORMATS)
 
 # Engines whose batching stops paying early, and whose runtime is small.
 SMALL_ENGINES = ("llama.cpp", "ollama", "mlx", "mlc-llm", "exllamav3")
+
+# Engines on ggml's kernels.
+GGML_ENGINES = ("llama.cpp", "ollama")
+
+# Engines that pad heads to a degree that does not divide them.
+PADDING_ENGINES = ("neuronx", "optimum-habana")
 
 # (tensor parallel, pipeline parallel) that are judged; single-machine ones first.
 LAYOUTS = (
@@ -44,6 +50,7 @@ class Plans(Columns):
     weights_bytes: Column
     expert_bytes: Column
     streamed_bytes: Column  # dense weights read by every step
+    small_engine: Mask  # a small runtime that stops gaining at a few slots
     kv_element_bytes: Column
 
     @property
@@ -94,7 +101,7 @@ def _stack_rows(market: Market, phase: str, formats: frozenset[str], constraints
     rows = np.flatnonzero(keep)
     if not engines:
         kv = stacks.kv_bf16[rows] + 2 * stacks.kv_fp8[rows] + 4 * stacks.kv_int8[rows]
-        small = np.isin(stacks.engine[rows], [market.engines.index(e) for e in SMALL_ENGINES if e in market.engines])
+        small = is_small(market, stacks)[rows]
         key = np.stack([stacks.family[rows], stacks.weight_format[rows], small, small * kv])
         rows = rows[np.sort(np.unique(key, axis=1, return_index=True)[1])]
     return rows
@@ -116,6 +123,8 @@ def build_plans(
     formats = _asked_formats(model, constraints, fixed, personal=personal)
     rows = _stack_rows(market, phase, formats, constraints, fixed)
     stacks = market.stacks.take(rows)
+    if fixed is not None and fixed.engine is not None:
+        stacks = market.of_version(stacks, fixed.engine_version)
     family = market.family_of[found.m.accelerator]
     pair_machine, pair_stack = np.nonzero(family[:, None] == stacks.family[None, :])
     rejections.reject(
@@ -174,7 +183,12 @@ def build_plans(
         expert_bytes=experts[code],
         streamed_bytes=weights[code] - experts[code] - idle[code],
         kv_element_bytes=np.array([KV_FORMATS[k] for k in KV_NAMES])[kv],
+        small_engine=is_small(market, stacks)[a_stack],
     )
+
+
+def is_small(market: Market, stacks: Stacks) -> Mask:
+    return np.isin(stacks.engine, [market.engines.index(e) for e in SMALL_ENGINES if e in market.engines])
 
 
 def _asked_formats(model: ModelArchitecture, constraints: Constraints, fixed: Deployment | None, *, personal: bool) -> frozenset[str]:
@@ -194,7 +208,10 @@ def _sixteen_bit_once(market: Market, found: Candidates, stacks: Stacks, machine
 
 
 def _rates(market: Market, accelerator: Codes, s: Stacks) -> tuple[Column, Column]:
-    """Matrix rate each row computes its linear layers at, and its 16-bit rate; NaN where unknown."""
+    """Matrix rate each row computes its linear layers at, and its 16-bit rate; NaN where unknown.
+
+    llama.cpp multiplies quantised blocks as INT8, and F16 with half-precision sums, at half that rate.
+    """
     columns = market.columns
     bit16 = columns.bit16[accelerator]
     rate = bit16.copy()
@@ -203,14 +220,21 @@ def _rates(market: Market, accelerator: Codes, s: Stacks) -> tuple[Column, Colum
         uses = np.isin(s.weight_format, codes) & s.native
         faster = values[accelerator]
         rate = np.where(uses & ~np.isnan(faster), faster, rate)
-    return rate, bit16
+    ggml = np.isin(s.engine, [i for i, e in enumerate(market.engines) if e in GGML_ENGINES])
+    wide = np.isin(s.weight_format, [market.format_index[f.name] for f in WEIGHT_FORMATS.values() if f.nominal_bits >= 16])
+    blocks = columns.int8[accelerator] / np.where(wide, 2.0, 1.0)
+    return np.where(ggml & ~np.isnan(blocks), blocks, rate), bit16
 
 
 def _layouts(model: ModelArchitecture, fixed: Deployment | None) -> list[tuple[int, int]]:
     """Layouts the model's shape allows: heads split evenly, KV heads split or copied, layers suffice."""
 
+    pads = fixed is not None and fixed.engine in PADDING_ENGINES
+
     def fits(tp: int, pp: int) -> bool:
         kv = model.kv_heads
+        if pads:
+            return tp <= model.num_heads and pp <= max(1, model.num_layers)
         shares = kv % tp == 0 or tp % kv == 0
         return model.num_heads % tp == 0 and shares and pp <= max(1, model.num_layers)
 
@@ -246,7 +270,7 @@ def _legal(
     legal = (inside | spans) & wired
     if max_accelerators is not None:
         legal &= nodes * count <= max_accelerators
-    small = np.isin(stacks.engine[stack], [market.engines.index(e) for e in SMALL_ENGINES if e in market.engines])
+    small = is_small(market, stacks)[stack]
     legal &= ~small[:, None] | ((tp[None, :] == 1) & inside)
     if fixed is None:
         need = weights[:, None] / (0.85 * m.memory_bytes[:, None])

@@ -145,6 +145,7 @@ WEIGHT_FORMATS = MappingProxyType(
             WeightFormat("fp16", 16.0, "fp16"),
             WeightFormat("fp8", 8.0, "fp8"),
             WeightFormat("int8", 8.0, "int8", row_bits=32.0),
+            WeightFormat("int8-gptq", 8.15625, None),
             WeightFormat("int4-awq", 4.15625, None),
             WeightFormat("int4-gptq", 4.15625, None),
             WeightFormat("int4-mlx", 4.5, None, head_bits=4.5, embedding_bits=4.5),

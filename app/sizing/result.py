@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.sizing.assumptions import Assumed
+from app.sizing.evidence import Neighbour
 from app.sizing.rejections import Rejection
 from app.sizing.workload import Deployment
 
@@ -93,6 +94,7 @@ class Performance:
 
     interval: Interval
     basis: str
+    intervals: tuple[Interval, ...] = ()  # of the other predicted quantities
     output_tokens_per_s: float | None = None
     total_tokens_per_s: float | None = None
     prefill_tokens_per_s: float | None = None
@@ -155,6 +157,7 @@ class Estimate:
     cost: CostSummary | None
     explanation: tuple[Reason, ...]
     trace: tuple[Step, ...] = ()
+    nearest: tuple[Neighbour, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,17 @@
 """A replica under load: batch, capacity within the SLO, and latencies at an operating point.
 
 Continuous batching in the mean: while a sequence gains its o tokens, each of the B - 1 others is
-replaced once and its prompt computed in between; its own prompt came before, so
+replaced once and its prompt computed. A share q of those prompts arrives together with the sequence's
+own, which waits behind them; the others come in between its tokens:
 
-    tpot(B) = step(B) + (B - 1) / o * prefill          rate(B) = B / (prefill + o * tpot(B))
+    ttft(B) = request + own prompt + q (B - 1) * prefill       tpot(B) = step(B) + (1 - q) (B - 1) / (o - 1) * prefill
 
-Occupancy fluctuates about its mean like a Poisson count, which gives the percentiles of TPOT;
-prompts queue as in M/G/1 with an exponential tail, which gives those of TTFT.
+Both add up to one turn, so what a client sees moves between TTFT and TPOT while throughput does not:
+rate(B) = B / (B * prefill + (o - 1) * step(B)).
+
+TTFT counts from sending a request to its first token, queueing included; TPOT is the mean time of a token
+after the first. For a request rate, occupancy fluctuates about its mean like a Poisson count, which gives
+the percentiles of TPOT; prompts queue as in M/G/1 with an exponential tail, which gives those of TTFT.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.columns import Column, Columns, Mask
-from app.sizing.compute import PrefillTerms, StepTerms, decode_step_s
+from app.sizing.compute import PrefillTerms, StepTerms, decode_step_s, prefill_s
 from app.sizing.memory import ServingMemory
 from app.sizing.plan import Plans
 from app.sizing.workload import InferenceWorkload, Load, z_score
@@ -46,14 +51,26 @@ class Speed(Columns):
     saturation_per_s: Column  # requests per second at which the queue grows without bound
 
 
-def mixed_tpot_s(step: StepTerms, occupancy_s: Column, output_tokens: float, batch: Column) -> Column:
-    """Seconds per output token with the prompts of the other sequences' successors mixed in."""
-    return decode_step_s(step, batch) + np.maximum(batch - 1, 0.0) / max(1.0, output_tokens) * occupancy_s
+def later_tokens(output_tokens: Column | float) -> Column:
+    """Tokens of a request after its first, each of which takes a decode step."""
+    return np.maximum(np.asarray(output_tokens, dtype=np.float64) - 1.0, 1.0)
 
 
-def rate_per_s(batch: Column, output_tokens: float, tpot_s: Column, occupancy_s: Column) -> Column:
-    """Requests per second of a replica that keeps `batch` sequences running: its own prompt, then its tokens (Little's law)."""
-    return batch / (occupancy_s + max(1.0, output_tokens) * tpot_s)
+def mixed_tpot_s(step: StepTerms, interleaved_s: Column, output_tokens: Column | float, batch: Column) -> Column:
+    """Seconds per output token; each of the other sequences takes `interleaved_s` for its successor's prompt."""
+    return decode_step_s(step, batch) + np.maximum(batch - 1, 0.0) / later_tokens(output_tokens) * interleaved_s
+
+
+def rate_per_s(
+    step: StepTerms, occupancy_s: Column, output_tokens: Column | float, batch: Column, *, idle_s: Column | float = 0.0
+) -> Column:
+    """Requests per second of a replica that keeps `batch` sequences running (Little's law); a slot stays empty for `idle_s` a turn."""
+    return batch / (idle_s + np.maximum(batch, 1.0) * occupancy_s + later_tokens(output_tokens) * decode_step_s(step, batch))
+
+
+def queued_s(prefill: PrefillTerms, occupancy_s: Column, batch: Column, percentile: float) -> Column:
+    """Percentile of the wait behind prompts of a closed loop: uniform with the fitted mean, at most all the others' prompts."""
+    return np.minimum(2 * percentile / 100 * prefill.queued_share, 1.0) * np.maximum(batch - 1, 0.0) * occupancy_s
 
 
 def mean_batch_for(batch: Column, z: float) -> Column:
@@ -80,10 +97,16 @@ def queue_quantile_s(rate: Column, service_s: Column, percentile: float, variati
     return np.where(load >= 1, np.inf, wait)
 
 
-def first_token_s(memory: ServingMemory, prefill: PrefillTerms, decode_s: Column, prompt_tokens: float) -> Column:
-    """TTFT without a queue: ingest, the prompt's chunks each beside a decode step, and the first token."""
-    chunks = np.maximum(1.0, np.ceil(prompt_tokens / memory.max_batched_tokens))
-    return prefill.request_s + prefill.device_s + chunks * decode_s
+def first_token_s(prefill: PrefillTerms, chunk_tokens: Column, step_s: Column, batch: Column) -> Column:
+    """TTFT without a queue: ingest, and the prompt's chunks, each of which a running batch slows by its own step."""
+    chunks = np.ceil(prefill.new_tokens / chunk_tokens)
+    beside = np.where(batch > 1, chunks * step_s * (1 - 1 / np.maximum(batch, 1.0)), 0.0)
+    return prefill.request_s + prefill_s(prefill, chunk_tokens, np.ones_like(batch)) + beside
+
+
+def turn_gap_s(prefill: PrefillTerms, chunk_tokens: Column, occupancy_s: Column) -> Column:
+    """What a turn of a closed loop takes beyond the replica's work: ingest, and a lone prompt's unshared steps."""
+    return prefill.request_s + prefill_s(prefill, chunk_tokens, np.ones_like(occupancy_s)) - occupancy_s
 
 
 def variation_of(workload: InferenceWorkload) -> float:
@@ -94,6 +117,8 @@ def largest(low: Column, high: Column, meets: Callable[[Column], Mask], *, halvi
     """Largest value between `low` and `high` for which the monotone test holds, by bisection."""
     a, b = low.copy(), high.copy()
     ok = meets(b)
+    if ok.all():
+        return b
     a = np.where(ok, b, a)
     for _ in range(halvings):
         middle = (a + b) / 2
@@ -107,14 +132,15 @@ def serving_speed(
     workload: InferenceWorkload, plans: Plans, memory: ServingMemory, step: StepTerms, prefill: PrefillTerms, tail: PrefillTerms
 ) -> Speed:
     """Capacity of every plan within the workload's SLO."""
-    slo, out = workload.slo, workload.output_tokens.mean
+    slo, out, chunk = workload.slo, workload.output_tokens.mean, memory.max_batched_tokens
     cap = memory.sequences
     one = np.ones(len(plans))
-    occupancy = prefill.device_s / np.maximum(1.0, plans.pipeline_parallel)
+    occupancy = prefill_s(prefill, chunk, np.full(len(plans), np.inf)) / np.maximum(1.0, plans.pipeline_parallel)
     z = max(0.0, z_score(slo.percentile))
-    tail_tokens = workload.input_tokens.quantile(slo.percentile) * (1 - workload.cached_prefix_fraction)
-    fastest = mixed_tpot_s(step, occupancy, out, one)
-    quickest = first_token_s(memory, tail, decode_step_s(step, one), tail_tokens)
+    closed = workload.load is Load.CLOSED
+    interleaved = occupancy * (1 - prefill.queued_share) if closed else occupancy
+    fastest = mixed_tpot_s(step, interleaved, out, one)
+    quickest = first_token_s(tail, chunk, decode_step_s(step, one), one)
     tpot_limit = np.full(len(plans), np.inf if slo.tpot_s is None else slo.tpot_s)
     ttft_limit = np.full(len(plans), np.inf if slo.ttft_s is None else slo.ttft_s)
     if slo.e2e_s is not None:
@@ -125,20 +151,20 @@ def serving_speed(
     variation = variation_of(workload)
 
     def within(b: Column) -> Mask:
-        first = first_token_s(memory, tail, decode_step_s(step, b), tail_tokens)
-        tpot = mixed_tpot_s(step, occupancy, out, b)
-        if workload.load is Load.CLOSED:
-            rate = np.where(b > 1, b / (first + max(1.0, out) * tpot), 0.0)
-            first = first + queue_quantile_s(rate, occupancy, slo.percentile, variation)
+        step_s = decode_step_s(step, b)
+        first = first_token_s(tail, chunk, step_s, b)
+        if closed:
+            first = first + queued_s(prefill, occupancy, b, slo.percentile)
+        tpot = step_s + np.maximum(b - 1, 0.0) / later_tokens(out) * interleaved
         return (tpot <= tpot_limit) & (first <= ttft_limit)
 
     peak = np.maximum(1.0, np.floor(largest(one, cap, within, halvings=BATCH_BISECTIONS) + 1e-6))
     open_loop = workload.load is Load.OPEN
     mean = np.maximum(np.minimum(1.0, peak), mean_batch_for(peak, z)) if open_loop else peak
-    capacity = rate_per_s(mean, out, mixed_tpot_s(step, occupancy, out, mean), occupancy)
-    saturation = rate_per_s(cap, out, mixed_tpot_s(step, occupancy, out, cap), occupancy)
+    capacity = rate_per_s(step, occupancy, out, mean)
+    saturation = rate_per_s(step, occupancy, out, cap)
     if open_loop:
-        base = first_token_s(memory, tail, decode_step_s(step, peak), tail_tokens)
+        base = first_token_s(tail, chunk, decode_step_s(step, peak), peak)
 
         def meets(rate: Column) -> Mask:
             return base + queue_quantile_s(rate, occupancy, slo.percentile, variation) <= ttft_limit
@@ -158,6 +184,40 @@ def serving_speed(
         capacity_per_s=capacity,
         saturation_per_s=saturation,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Flow(Columns):
+    """The steady state of one replica, means."""
+
+    batch: Column
+    tpot_s: Column
+    ttft_s: Column
+    rate_per_s: Column
+    waiting_s: Column  # for a slot, of TTFT
+
+
+def steady_flow(
+    load: Load, step: StepTerms, prefill: PrefillTerms, occupancy_s: Column, *, chunk_tokens: Column, output_tokens: Column | float,
+    wanted: Column, most: Column,
+) -> Flow:  # fmt: skip
+    """What a replica does with `wanted` requests in flight of which `most` run at once.
+
+    A static batch starts together: every prompt is computed before the first token of any counts.
+    """
+    batch = np.maximum(np.minimum(wanted, most), 1.0)
+    step_s, later = decode_step_s(step, batch), later_tokens(output_tokens)
+    if load is Load.BATCH:
+        ttft = prefill.request_s + batch * prefill_s(prefill, chunk_tokens, batch)
+        rate, tpot = batch / (ttft + later * step_s), step_s
+    else:
+        queued = queued_s(prefill, occupancy_s, batch, 50)
+        ttft = first_token_s(prefill, chunk_tokens, step_s, batch) + queued
+        tpot = mixed_tpot_s(step, occupancy_s * (1 - prefill.queued_share), output_tokens, batch)
+        idle = turn_gap_s(prefill, chunk_tokens, occupancy_s) if load is Load.CLOSED else 0.0
+        rate = rate_per_s(step, occupancy_s, output_tokens, batch, idle_s=idle)
+    waiting = np.maximum(wanted - most, 0.0) / rate
+    return Flow(batch, tpot, ttft + waiting, rate, waiting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,55 +242,46 @@ class Operation(Columns):
 
 def operate(workload: InferenceWorkload, plans: Plans, memory: ServingMemory, speed: Speed, replicas: Column) -> Operation:
     """Batch, throughput and percentiles of one replica when `replicas` share the workload's load."""
-    out = max(1.0, workload.output_tokens.mean)
+    out, chunk = workload.output_tokens.mean, memory.max_batched_tokens
     one = np.ones(len(plans))
+    step, prefill, occupancy = speed.step, speed.prefill, speed.occupancy_s
     if workload.load is Load.OPEN:
         rate = workload.peak_per_s / replicas
-
-        def below(b: Column) -> Mask:
-            return rate_per_s(b, out, mixed_tpot_s(speed.step, speed.occupancy_s, out, b), speed.occupancy_s) <= rate
-
-        batch = largest(np.zeros(len(plans)), speed.max_batch, below)
+        batch = largest(np.zeros(len(plans)), speed.max_batch, lambda b: rate_per_s(step, occupancy, out, b) <= rate)
+        flow = Flow(
+            batch,
+            mixed_tpot_s(step, occupancy, out, np.maximum(batch, 1.0)),
+            first_token_s(prefill, chunk, decode_step_s(step, np.maximum(batch, 1.0)), np.maximum(batch, 1.0)),
+            rate,
+            0.0 * one,
+        )
         overloaded = rate > speed.saturation_per_s
         utilization = rate / np.maximum(speed.capacity_per_s, 1e-12)
-    elif workload.load is Load.OFFLINE:
-        batch, overloaded, rate = speed.max_batch, np.zeros(len(plans), bool), speed.saturation_per_s
-        utilization = one
     else:
-        wanted = np.ceil(workload.in_flight / replicas)
-        batch = np.minimum(wanted, speed.max_batch)
+        wanted = speed.max_batch if workload.load is Load.OFFLINE else np.ceil(workload.in_flight / replicas)
+        flow = steady_flow(
+            workload.load, step, prefill, occupancy, chunk_tokens=chunk, output_tokens=out, wanted=wanted, most=speed.max_batch
+        )
         overloaded = np.zeros(len(plans), bool)
-        utilization = wanted / np.maximum(speed.slo_batch, 1.0)
-        rate = np.zeros(len(plans))
-    tpot = mixed_tpot_s(speed.step, speed.occupancy_s, out, np.maximum(batch, 1.0))
-    decode = decode_step_s(speed.step, np.maximum(batch, 1.0))
-    cached = 1 - workload.cached_prefix_fraction
-    base = first_token_s(memory, speed.prefill, decode, workload.input_tokens.mean * cached)
-    if workload.load is Load.BATCH:
-        base = base + (np.maximum(batch, 1.0) - 1) * speed.prefill.device_s
-        tpot = decode
-    if workload.load in (Load.CLOSED, Load.BATCH):
-        rate = batch / (base + out * tpot)
-        waiting = np.maximum(workload.in_flight / replicas - speed.max_batch, 0.0)
-        base = base + waiting / np.maximum(rate, 1e-12)
+        utilization = one if workload.load is Load.OFFLINE else wanted / np.maximum(speed.slo_batch, 1.0)
+    batch, rate = flow.batch, flow.rate_per_s
     variation = variation_of(workload)
     values: dict[str, Column] = {}
     for q in QUANTILES:
-        z = max(0.0, z_score(q))
-        crowd = np.minimum(np.maximum(batch, 1.0) + z * np.sqrt(batch), speed.max_batch)
-        crowd = np.maximum(crowd, 1.0) if workload.load is Load.OPEN else np.maximum(batch, 1.0)
-        tpot_q = mixed_tpot_s(speed.step, speed.occupancy_s, out, crowd) if workload.load is not Load.BATCH else tpot
-        prompt = workload.input_tokens.quantile(q) / max(workload.input_tokens.mean, 1.0) if q > 50 else 1.0
-        longer = np.maximum(0.0, prompt - 1.0) * speed.prefill.device_s
-        wait = (
-            queue_quantile_s(rate, speed.occupancy_s, q, variation) if workload.load in (Load.OPEN, Load.CLOSED) else np.zeros(len(plans))
-        )
-        wait = np.where(batch > 1, wait, 0.0) if workload.load is Load.CLOSED else wait
-        ttft_q = np.where(overloaded, np.inf, base + longer + wait)
+        longer = workload.input_tokens.quantile(q) / max(workload.input_tokens.mean, 1.0) if q > 50 else 1.0
+        ttft_q = flow.ttft_s + max(0.0, longer - 1.0) * occupancy
+        tpot_q = flow.tpot_s
+        if workload.load is Load.OPEN:
+            crowd = np.maximum(np.minimum(np.maximum(batch, 1.0) + max(0.0, z_score(q)) * np.sqrt(batch), speed.max_batch), 1.0)
+            tpot_q = mixed_tpot_s(step, occupancy, out, crowd)
+            ttft_q = ttft_q + queue_quantile_s(rate, occupancy, q, variation)
+        elif workload.load is Load.CLOSED:
+            ttft_q = ttft_q - queued_s(prefill, occupancy, batch, 50) + queued_s(prefill, occupancy, batch, q)
+        ttft_q = np.where(overloaded, np.inf, ttft_q)
         tpot_q = np.where(overloaded, np.inf, tpot_q)
-        tokens = max(0.0, (workload.output_tokens.quantile(q) if q > 50 else workload.output_tokens.mean) - 1)
+        tokens = max(0.0, (workload.output_tokens.quantile(q) if q > 50 else out) - 1)
         name = f"p{q:.0f}_s"
         values[f"ttft_{name}"] = ttft_q
         values[f"tpot_{name}"] = tpot_q
         values[f"e2e_{name}"] = ttft_q + tokens * tpot_q
-    return Operation(replicas=replicas, batch=batch, tpot_s=tpot, rate_per_s=rate, utilization=utilization, **values)
+    return Operation(replicas=replicas, batch=batch, tpot_s=flow.tpot_s, rate_per_s=rate, utilization=utilization, **values)

@@ -59,7 +59,7 @@ def batch_terms(work: SampleWork, plans: Plans) -> BatchTerms:
 
     Check: ResNet-50 at 8.18 GFLOP on 0.28 of 312 TFLOP/s is 94 us an image, 10 700 images/s.
     """
-    s = plans.s
+    s = plans.s.achieved
     fraction = s.sample_compute_fraction if work.convolutional else s.linear_compute_fraction
     memory = plans.bytes_per_s * s.linear_memory_fraction
     rate = plans.linear_flops_per_s * fraction
@@ -120,7 +120,7 @@ class BatchMemory(Columns):
 
 def batch_memory(work: SampleWork, plans: Plans, market: Market, assumed: Assumptions, *, fraction: Column | None = None) -> BatchMemory:
     soc = np.array([a.kind == "soc" for a in market.accelerators])[plans.accelerator]
-    share = np.where(soc, assumed.unified_memory_fraction, assumed.memory_fraction)
+    share = np.where(soc, assumed.unified_memory_fraction, assumed.batch_memory_fraction)
     if fraction is not None:
         share = fraction
     n = len(plans)

@@ -9,13 +9,13 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column
-from app.sizing.compute import linear_s, touched_experts
+from app.sizing.compute import decode_step_s, forward_s, linear_s, touched_experts
 from app.sizing.cost import Cost
 from app.sizing.inference import Judged, served_per_s, units_per_request
 from app.sizing.memory import ServingMemory
 from app.sizing.result import Performance, Step
-from app.sizing.serving import Operation, Speed
-from app.sizing.single_pass import BatchSpeed, batch_s, work_of
+from app.sizing.serving import Operation, Speed, later_tokens
+from app.sizing.single_pass import BatchMemory, BatchSpeed, batch_s, work_of
 from app.sizing.training import Run, flops_per_unit
 from app.sizing.training_plan import TrainingPlans
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
@@ -39,8 +39,7 @@ def serving_trace(workload: InferenceWorkload, judged: Judged) -> tuple[Step, ..
     step("weights_bytes_per_accelerator", "weights_bytes / accelerators_per_replica * load_overhead",
          one(memory.weights_bytes), "B", "counts of the configuration; KAITO for the load overhead",
          weights_bytes=one(plans.weights_bytes), accelerators_per_replica=devices, load_overhead=load_overhead)  # fmt: skip
-    step("usable_bytes", "capacity_bytes * memory_fraction", one(memory.usable_bytes), "B", "device report",
-         capacity_bytes=one(memory.capacity_bytes), memory_fraction=one(memory.memory_fraction))  # fmt: skip
+    _usable(step, memory)
     if isinstance(memory, ServingMemory) and isinstance(speed, Speed):
         _stream_trace(step, workload, judged, memory, speed)
     elif isinstance(speed, BatchSpeed):
@@ -72,6 +71,23 @@ def serving_trace(workload: InferenceWorkload, judged: Judged) -> tuple[Step, ..
     return tuple(steps)
 
 
+def _usable(step: Callable[..., None], memory: ServingMemory | BatchMemory) -> None:
+    """What the engine will take, by its own rule: a share of the device, of what loading leaves, or of weights and cache alone."""
+    capacity, share, usable = one(memory.capacity_bytes), one(memory.memory_fraction), one(memory.usable_bytes)
+    formula, beside = "capacity_bytes * memory_fraction", 0.0
+    inputs = {"capacity_bytes": capacity, "memory_fraction": share}
+    if isinstance(memory, ServingMemory) and not math.isclose(usable, capacity * share):
+        beside = one(memory.activation_bytes + memory.overhead_bytes)
+        formula = "min(capacity_bytes * memory_fraction + beside_bytes, capacity_bytes)"
+        inputs["beside_bytes"] = beside
+        if not math.isclose(usable, min(capacity * share + beside, capacity)):
+            formula, inputs["beside_bytes"] = (
+                "beside_bytes + memory_fraction * max(capacity_bytes - beside_bytes, 0)",
+                one(memory.fixed_bytes),
+            )
+    step("usable_bytes", formula, usable, "B", "the engine's own rule for its share of a device", **inputs)
+
+
 def _stream_trace(add: Callable[..., None], workload: InferenceWorkload, judged: Judged, memory: ServingMemory, speed: Speed) -> None:
     """Lines of a token stream: cache, step, capacity."""
     operation = judged.operation
@@ -93,35 +109,38 @@ def _stream_trace(add: Callable[..., None], workload: InferenceWorkload, judged:
     add("linear_slope_s", "2 * matmul_params / tensor_parallel / (matrix_flops_per_s * achieved_fraction)",
         one(t.linear_slope_s), "s/sequence", "roofline", matmul_params=float(model.matmul_params),
         tensor_parallel=one(plans.tensor_parallel), matrix_flops_per_s=one(plans.linear_flops_per_s),
-        achieved_fraction=one(plans.s.linear_compute_fraction))  # fmt: skip
+        achieved_fraction=one(plans.s.achieved.linear_compute_fraction))  # fmt: skip
     add("dense_s", "streamed_bytes / tensor_parallel / (bytes_per_s * achieved_fraction)", one(t.dense_s), "s", "roofline",
         streamed_bytes=one(plans.streamed_bytes), tensor_parallel=one(plans.tensor_parallel),
-        bytes_per_s=one(plans.bytes_per_s), achieved_fraction=one(plans.s.linear_memory_fraction))  # fmt: skip
+        bytes_per_s=one(plans.bytes_per_s), achieved_fraction=one(plans.s.achieved.linear_memory_fraction))  # fmt: skip
     batch = np.maximum(judged.operation.batch, 1.0)
-    micro = np.maximum(1.0, batch / t.pipeline_parallel)
+    micro = np.maximum(1.0, batch / t.pipeline_parallel) * (1.0 + t.drafted)
     touched = one(touched_experts(micro, t.expert_share))
     linear = one(linear_s(t, micro))
     add("linear_s", "((micro_batch * linear_slope_s) ** p + (dense_s + experts_s * touched) ** p) ** (1 / p)", linear, "s",
         "roofline with a rounded knee", micro_batch=one(micro), linear_slope_s=one(t.linear_slope_s),
         dense_s=one(t.dense_s), experts_s=one(t.experts_s), touched=touched, p=one(t.exponent))  # fmt: skip
-    decode = (
-        linear + one(micro * (t.attention_slope_s + t.collective_slope_s)) + one(batch * t.host_slope_s)
-        + one(t.attention_fixed_s + t.collective_fixed_s + t.host_fixed_s)
-    )  # fmt: skip
-    add("decode_step_s",
-        "linear_s + micro_batch * (attention_slope_s + collective_slope_s) + batch * host_slope_s + fixed_s", decode, "s",
-        "sum of the parts of a step", linear_s=linear, micro_batch=one(micro), attention_slope_s=one(t.attention_slope_s),
-        collective_slope_s=one(t.collective_slope_s), batch=one(batch), host_slope_s=one(t.host_slope_s),
-        fixed_s=one(t.attention_fixed_s + t.collective_fixed_s + t.host_fixed_s))  # fmt: skip
-    out = max(1.0, workload.output_tokens.mean)
+    sequences = np.maximum(1.0, batch / t.pipeline_parallel)
+    fixed = one(t.attention_fixed_s + t.collective_fixed_s + t.host_fixed_s)
+    forward = one(forward_s(t, batch, 1.0 + t.drafted))
+    add("forward_s",
+        "linear_s + sequences * attention_slope_s + micro_batch * collective_slope_s + batch * host_slope_s + fixed_s", forward, "s",
+        "sum of the parts of a step", linear_s=linear, sequences=one(sequences), attention_slope_s=one(t.attention_slope_s),
+        micro_batch=one(micro), collective_slope_s=one(t.collective_slope_s), batch=one(batch), host_slope_s=one(t.host_slope_s),
+        fixed_s=fixed)  # fmt: skip
+    decode = one(decode_step_s(t, batch))
+    drafting = decode * t.gained - forward
+    add("decode_step_s", "(forward_s + drafting_s) / tokens_per_step", decode, "s", "tokens a sequence gains per pass: 1 unless speculating",
+        forward_s=forward, drafting_s=drafting, tokens_per_step=t.gained)  # fmt: skip
+    out, occupied = float(later_tokens(workload.output_tokens.mean)), one(speed.occupancy_s)
     if workload.load is not Load.BATCH:
-        add("tpot_s", "decode_step_s + (batch - 1) / output_tokens * prefill_s", one(operation.tpot_s), "s/token",
-            "continuous batching in the mean", decode_step_s=decode, batch=one(batch), output_tokens=out,
-            prefill_s=one(speed.occupancy_s))  # fmt: skip
-    occupied = one(speed.occupancy_s)
-    add("saturation_per_s", "max_batch / (prefill_s + output_tokens * tpot_at_max_batch_s)", one(speed.saturation_per_s), "requests/s",
-        "Little's law", max_batch=one(speed.max_batch), output_tokens=out, prefill_s=occupied,
-        tpot_at_max_batch_s=(one(speed.max_batch / speed.saturation_per_s) - occupied) / out)  # fmt: skip
+        between = 1 - one(speed.prefill.queued_share) if workload.load is Load.CLOSED else 1.0
+        add("tpot_s", "decode_step_s + (batch - 1) / later_tokens * prefill_s * interleaved_share", one(operation.tpot_s), "s/token",
+            "continuous batching in the mean", decode_step_s=decode, batch=one(batch), later_tokens=out, prefill_s=occupied,
+            interleaved_share=between)  # fmt: skip
+    add("saturation_per_s", "max_batch / (max_batch * prefill_s + later_tokens * step_at_max_batch_s)", one(speed.saturation_per_s),
+        "requests/s", "Little's law", max_batch=one(speed.max_batch), later_tokens=out, prefill_s=occupied,
+        step_at_max_batch_s=one(decode_step_s(t, speed.max_batch)))  # fmt: skip
 
 
 def training_trace(

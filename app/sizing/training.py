@@ -218,7 +218,9 @@ def step_time(
     compute = micro_batches * units * per_unit / (tp * pp) / (plans.flops_per_s * efficiency)
     if model.sample is not None:  # activations are written and read in forward and twice in backward
         moved = (
-            3 * model.sample.moved_bytes / (plans.bytes_per_s * market.coefficients.value("linear_memory_fraction", format_class="16bit"))
+            3
+            * model.sample.moved_bytes
+            / (plans.bytes_per_s * market.coefficients.value("linear_memory_fraction", format_class="16bit", fitted=False))
         )
         compute = np.hypot(compute, micro_batches * units * moved)
     launches = max(1, model.sample.layers if model.sample else model.num_layers)

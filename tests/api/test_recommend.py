@@ -207,7 +207,7 @@ def test_ambiguous_deployments_are_refused_with_a_reason(client: TestClient) -> 
     assert response.status_code == 422
     assert "data_parallel" in response.json()["detail"]
     request = body("estimate-llama-70b-8xh100")
-    request["deployment"]["expert_parallel"] = 8
+    request["deployment"]["expert_parallel"] = 3
     response = client.post("/estimate", json=request)
     assert response.status_code == 422
     assert "expert_parallel" in response.json()["detail"]

@@ -197,7 +197,7 @@ def test_a_fetched_model_is_kept_with_its_date_and_survives_a_reload(sessions: s
         session.execute(update(CatalogVersionRow).values(digest="older"))
         session.commit()
         assert seed(session) is True
-        assert count(session, ModelRow) == 556
+        assert count(session, ModelRow) == 558
         assert session.scalars(select(ModelAliasRow.model).where(ModelAliasRow.alias == "acme-llama-own")).all() == ["acme/Llama-Own"]
 
 
@@ -206,7 +206,7 @@ def test_a_model_that_cannot_be_counted_is_not_kept(sessions: sessionmaker[Sessi
     with pytest.raises(UnreadableConfiguration, match="quantum"):
         store.model("acme/strange")
     with sessions() as session:
-        assert count(session, ModelRow) == 555
+        assert count(session, ModelRow) == 557
 
 
 def test_the_catalogue_is_asked_before_the_hub_and_similar_names_after(sessions: sessionmaker[Session]) -> None:

@@ -178,6 +178,7 @@ def rebuilt(market: Market, offers: list[Offer], *, shuffle: int | None = None) 
     systems = [s for s in lists[1] if not getattr(s, "slug", "").startswith("host-")]
     return Market(
         accelerators=lists[0], systems=systems, offers=lists[2], support=lists[3], coefficients=coefficients,  # type: ignore[arg-type]
+        factors=[f for found in market.coefficients.factors.values() for f in found], evidence=market.evidence,
         version=market.version, prices_as_of=market.prices_as_of, created_at=market.created_at,
     )  # fmt: skip
 
@@ -223,7 +224,7 @@ def test_every_model_of_the_catalogue_is_sized_without_error(market: Market, sna
 
 
 def test_load_kinds_agree_on_the_same_operating_point(market: Market) -> None:
-    """64 in flight for ever and the rate that keeps 64 in flight give the same time per token."""
+    """64 in flight for ever and the rate that this comes to keep as many sequences running."""
     from app.sizing.workload import Deployment  # noqa: PLC0415
 
     deployment = Deployment(
@@ -239,7 +240,8 @@ def test_load_kinds_agree_on_the_same_operating_point(market: Market) -> None:
     closed = estimate(Question(replace(flat, load=Load.CLOSED, in_flight=64.0)), deployment, market).performance
     assert closed is not None
     assert closed.tpot is not None
-    rate = 64 / (256 * (closed.tpot.p50_s or 1))
+    rate = (closed.output_tokens_per_s or 0.0) / 256
     opened = estimate(Question(replace(flat, peak_per_s=rate, average_per_s=rate)), deployment, market).performance
     assert opened is not None
-    assert opened.batch_at_peak == pytest.approx(64, rel=0.02)
+    # a closed loop leaves a slot empty while its next request is taken in
+    assert opened.batch_at_peak == pytest.approx(64, rel=0.06)

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from app.api.schemas.base import Shown, present, rounded
 from app.sizing.assumptions import Assumed
+from app.sizing.evidence import Neighbour
 from app.sizing.rejections import Rejection
 from app.sizing.result import (
     Answer,
@@ -35,6 +36,13 @@ class OfferShown(Shown):
     instance_type: str | None = None
 
 
+class SpeculativeShown(Shown):
+    method: str
+    draft_tokens: int
+    acceptance_rate: float
+    draft_parameters_billion: float | None = None
+
+
 class DeploymentShown(Shown):
     """Complete: posted back to /estimate it gives the same numbers."""
 
@@ -50,11 +58,13 @@ class DeploymentShown(Shown):
     pipeline_parallel: int | None = None
     expert_parallel: int | None = None
     engine: str | None = None
+    engine_version: str | None = None
     weight_format: str | None = None
     kv_format: str | None = None
     max_batch: int | None = None
     max_batched_tokens: int | None = None
     memory_fraction: float | None = None
+    speculative: SpeculativeShown | None = None
     data_parallel: int | None = None
     context_parallel: int | None = None
     zero_stage: int | None = None
@@ -137,7 +147,11 @@ class PerformanceShown(Shown):
     required_ingest_mb_per_s: float | None = None
     expected_interruptions: float | None = None
     interval: IntervalShown
-    basis: str
+    intervals: list[IntervalShown] = Field([], description="80 % intervals of TTFT and TPOT at their medians.")
+    basis: str = Field(
+        description="measured: a published result of the same stack, size and load; calibrated: fitted to results of its parts; "
+        "roofline: nothing comparable was published."
+    )
 
 
 class PriceShown(Shown):
@@ -182,8 +196,11 @@ class StepShown(Shown):
 
 
 class NearestShown(Shown):
+    """A published result near this deployment, with what the engine predicts for it."""
+
     source: str
-    distance: float
+    distance: float = Field(description="0: the same; 0.3: another engine, format or twice the size; above 1.5: another vendor.")
+    quantity: str
     measured: float
     predicted: float
     unit: str
@@ -269,8 +286,14 @@ def deployment_json(d: Deployment) -> dict[str, Any]:
     if d.provider is not None and d.region is not None and d.pricing_model is not None:
         offer = present(provider=d.provider, region=d.region, pricing_model=d.pricing_model.value, instance_type=d.instance_type)
     names = list(DeploymentShown.model_fields)
-    values = {n: getattr(d, n) for n in names if n != "offer"}
-    return {k: v for k, v in {**values, "offer": offer}.items() if v is not None}
+    values = {n: getattr(d, n) for n in names if n not in ("offer", "speculative")}
+    drafting = None
+    if (option := d.speculative) is not None:
+        drafting = present(
+            method=option.method.value, draft_tokens=option.draft_tokens, acceptance_rate=option.acceptance_rate,
+            draft_parameters_billion=option.draft_parameters / 1e9 or None,
+        )  # fmt: skip
+    return {k: v for k, v in {**values, "offer": offer, "speculative": drafting}.items() if v is not None}
 
 
 def memory_json(m: DeviceMemory) -> dict[str, Any]:
@@ -314,6 +337,11 @@ def performance_json(p: Performance) -> dict[str, Any]:
         shown["step_breakdown_s"] = {k: rounded(v) for k, v in p.step_breakdown_s.items()}
     i = p.interval
     shown["interval"] = {"quantity": i.quantity, "low": rounded(i.low), "high": rounded(i.high)}
+    if p.intervals:
+        shown["intervals"] = [
+            {"quantity": i.quantity.removesuffix("_s") + "_ms", "low": rounded(i.low * 1e3), "high": rounded(i.high * 1e3)}
+            for i in p.intervals
+        ]
     shown["basis"] = p.basis
     return shown
 
@@ -344,7 +372,17 @@ def step_json(s: Step) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def estimate_json(e: Estimate, *, trace: bool) -> dict[str, Any]:
+def neighbour_json(n: Neighbour) -> dict[str, Any]:
+    c = n.compared
+    time = c.metric.endswith("_s") and not c.metric.endswith("per_s")
+    scale = 1e3 if time else 1.0
+    return {
+        "source": c.reference, "distance": rounded(n.distance, 3), "quantity": c.metric.removesuffix("_s") + "_ms" if time else c.metric,
+        "measured": rounded(c.measured * scale), "predicted": rounded(c.predicted * scale), "unit": "ms" if time else "tokens/s",
+    }  # fmt: skip
+
+
+def estimate_json(e: Estimate, *, trace: bool, neighbours: int = 3) -> dict[str, Any]:
     shown: dict[str, Any] = {"deployment": deployment_json(e.deployment), "fits": e.fits}
     if e.memory is not None:
         shown["memory"] = memory_json(e.memory)
@@ -355,7 +393,7 @@ def estimate_json(e: Estimate, *, trace: bool) -> dict[str, Any]:
     if e.cost is not None:
         shown["cost"] = cost_json(e.cost)
     shown["explanation"] = [reason_json(r) for r in e.explanation]
-    shown["nearest_measurements"] = []
+    shown["nearest_measurements"] = [neighbour_json(n) for n in e.nearest[:neighbours]]
     if trace:
         shown["trace"] = [step_json(s) for s in e.trace]
     return shown
@@ -380,7 +418,8 @@ def answer_json(answer: Answer, *, identity: str, created_at: str, catalog: Mapp
         "assumptions": [assumed_json(a) for a in answer.assumptions],
         "warnings": [{"code": w.code, "text": w.text} for w in answer.warnings],
         "recommendations": [
-            {"rank": r.rank, "score": rounded(r.score), **estimate_json(r.estimate, trace=trace)} for r in answer.recommendations
+            {"rank": r.rank, "score": rounded(r.score), **estimate_json(r.estimate, trace=trace, neighbours=1)}
+            for r in answer.recommendations
         ],
         "rejected": [rejection_json(r) for r in answer.rejected],
         "considered": {

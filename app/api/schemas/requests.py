@@ -6,17 +6,18 @@ import json
 from importlib import resources
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from app.api.schemas.base import Pattern, Slug, Wire
 from app.api.schemas.model import ImageSize, LoraSpec, ModelReference, SampleSpec
 from app.api.schemas.workload import WorkloadSpec
+from app.catalog.names import engine_slug
 from app.sizing.hardware import Environment, PricingModel
-from app.sizing.workload import Constraints, Deployment, Economics
+from app.sizing.workload import Constraints, Deployment, Drafting, Economics, Speculative
 
 PricingName = Literal["on_demand", "spot", "reserved_1y", "reserved_3y", "committed_1y", "committed_3y", "capacity_block", "owned"]
 WeightFormatName = Literal[
-    "fp32", "bf16", "fp16", "fp8", "int8", "int4-awq", "int4-gptq", "int4-mlx", "int8-mlx", "nf4", "nvfp4", "mxfp4", "gguf-f16",
+    "fp32", "bf16", "fp16", "fp8", "int8", "int4-awq", "int4-gptq", "int4-mlx", "int8-mlx", "int8-gptq", "nf4", "nvfp4", "mxfp4", "gguf-f16",
     "gguf-q8_0", "gguf-q6_k", "gguf-q5_k_m", "gguf-q5_k_s", "gguf-q5_0", "gguf-q4_k_m", "gguf-q4_k_s", "gguf-q4_0", "gguf-q3_k_l",
     "gguf-q3_k_m", "gguf-q3_k_s", "gguf-q2_k",
 ]  # fmt: skip
@@ -61,7 +62,7 @@ class ConstraintsSpec(Wire):
             pricing_models=tuple(PricingModel(p) for p in self.pricing_models),
             weight_formats=tuple(self.weight_formats),
             kv_formats=tuple(self.kv_formats),
-            engines=tuple(e.lower() for e in self.engines),
+            engines=tuple(engine_slug(e) for e in self.engines),
             max_usd_per_hour=self.max_usd_per_hour,
             max_purchase_usd=self.max_purchase_usd,
             max_accelerators=self.max_accelerators,
@@ -113,6 +114,21 @@ class OfferSpec(Wire):
 Degree = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
+class SpeculativeSpec(Wire):
+    """Speculative decoding; off unless it is asked for. The acceptance rate depends on the text: measure yours."""
+
+    method: Literal["draft_model", "mtp", "eagle", "ngram"]
+    draft_tokens: Annotated[int, Field(ge=1, le=32, description="Tokens drafted per step.")]
+    acceptance_rate: Annotated[float, Field(gt=0, lt=1, description="Share of drafted tokens that the model accepts, each.")]
+    draft_parameters_billion: Annotated[float, Field(gt=0, le=1000)] | None = None
+
+    @model_validator(mode="after")
+    def _draft_model_has_a_size(self) -> SpeculativeSpec:
+        if (self.method == "draft_model") != (self.draft_parameters_billion is not None):
+            raise ValueError("draft_parameters_billion goes with method draft_model, and only with it")
+        return self
+
+
 class DeploymentSpec(Wire):
     """A deployment to judge; only the accelerator is required, the rest is chosen well and echoed."""
 
@@ -134,6 +150,7 @@ class DeploymentSpec(Wire):
     max_batch: Degree | None = None
     max_batched_tokens: Annotated[int, Field(ge=16, le=10_000_000)] | None = None
     memory_fraction: Annotated[float, Field(gt=0.05, le=1)] | None = None
+    speculative: SpeculativeSpec | None = None
     data_parallel: Degree | None = None
     context_parallel: Degree | None = None
     zero_stage: Annotated[int, Field(ge=0, le=3)] | None = None
@@ -144,7 +161,8 @@ class DeploymentSpec(Wire):
 
     def to_deployment(self) -> Deployment:
         offer = self.offer or OfferSpec()
-        same = self.model_dump(exclude={"accelerator", "system", "offer", "engine", "framework", "engine_version"})
+        same = self.model_dump(exclude={"accelerator", "system", "offer", "engine", "framework", "speculative"})
+        option = self.speculative
         return Deployment(
             accelerator=self.accelerator.lower(),
             system=None if self.system is None else self.system.lower().replace("/", "-").replace(".", "-"),
@@ -152,7 +170,12 @@ class DeploymentSpec(Wire):
             region=offer.region,
             pricing_model=None if offer.pricing_model is None else PricingModel(offer.pricing_model),
             instance_type=offer.instance_type,
-            engine=None if self.engine is None else self.engine.lower(),
+            engine=None if self.engine is None else engine_slug(self.engine),
+            speculative=None
+            if option is None
+            else Speculative(
+                Drafting(option.method), option.draft_tokens, option.acceptance_rate, (option.draft_parameters_billion or 0.0) * 1e9
+            ),
             framework=None if self.framework is None else self.framework.lower(),
             **same,
         )

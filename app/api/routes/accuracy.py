@@ -1,0 +1,41 @@
+"""GET /accuracy: how far the engine's predictions are from published measurements."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import orjson
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from app.api.deps import Snapshots
+from app.api.openapi import problems
+from app.api.schemas.accuracy import AccuracyResponse, accuracy_json
+from app.calibration.report import report_on
+from app.catalog.queries import calibration_notes
+from app.sizing.market import Market
+
+router = APIRouter(tags=["accuracy"])
+
+
+@lru_cache(maxsize=1)
+def accuracy_body(market: Market) -> bytes:
+    """The answer of one snapshot; it is large and the same for everybody."""
+    return orjson.dumps(accuracy_json(market.version, report_on(market.evidence.rows), calibration_notes()))
+
+
+@router.get(
+    "/accuracy", operation_id="accuracy", response_model=AccuracyResponse, responses=problems(503),
+    summary="How far predictions are from published measurements",
+)  # fmt: skip
+def get_accuracy(request: Request, snapshots: Snapshots) -> Response:
+    """Errors by metric, engine, accelerator family, format, model size, load and source. Every figure is given
+    twice: for sources that the fit never saw, and in sample; beside them bias, the share of results inside
+    their 80 % interval, and the rows that are furthest off.
+    """
+    market = snapshots.market()
+    tag = f'"accuracy-{market.version}"'
+    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    if tag in {t.strip().removeprefix("W/") for t in request.headers.get("if-none-match", "").split(",")}:
+        return Response(status_code=304, headers=headers)
+    return Response(accuracy_body(market), media_type="application/json", headers=headers)

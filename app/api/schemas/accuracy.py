@@ -1,0 +1,107 @@
+"""The answer of GET /accuracy: how far predictions are from published results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+
+from app.api.schemas.base import Shown, rounded
+from app.calibration.report import Errors, Report, Slice
+from app.sizing.evidence import Compared
+
+
+class ErrorsShown(Shown):
+    median: float = Field(description="Median absolute relative error.")
+    p90: float = Field(description="Its 90th percentile.")
+    bias: float = Field(description="Median of predicted over measured; above 1 is predicted too high.")
+
+
+class SliceShown(Shown):
+    metric: str
+    value: str
+    rows: int
+    sources: int
+    unseen_source: ErrorsShown = Field(description="Each source predicted by a fit that never saw it: the honest figure.")
+    in_sample: ErrorsShown
+    coverage: float = Field(description="Share of unseen results inside their 80 % interval.")
+
+
+class WorstShown(Shown):
+    measurement: str
+    source: str
+    model: str
+    accelerator: str
+    engine: str
+    metric: str
+    measured: float
+    predicted: float = Field(description="By a fit that never saw the source.")
+    unit: str
+
+
+class CacheShown(Shown):
+    logs: int
+    median: float
+    p90: float
+    left_out: dict[str, int]
+
+
+class AccuracyResponse(Shown):
+    """Errors overall and by slice."""
+
+    snapshot: str
+    definitions: dict[str, str]
+    overall: list[SliceShown]
+    by: dict[str, list[SliceShown]]
+    worst: list[WorstShown]
+    kv_cache: CacheShown
+    left_out: dict[str, int] = Field(description="Published rows that were not compared, by reason.")
+    set_aside: dict[str, str] = Field(description="Rows compared and not fitted, with the reason.")
+
+
+DEFINITIONS = {
+    "throughput": "tokens/s of a whole deployment under load: generated, or prompt and generated, as the source counts",
+    "tpot": "seconds per token after the first, of a request in the middle of the run",
+    "ttft": "seconds from sending a request to its first token, queueing included",
+    "single_stream": "tokens/s of one request alone",
+    "prefill": "prompt tokens/s of one request alone",
+    "e2e": "seconds of a static batch, first prompt token to last generated token",
+}
+
+
+def _errors(e: Errors) -> dict[str, Any]:
+    return {"median": rounded(e.median, 4), "p90": rounded(e.p90, 4), "bias": rounded(e.bias, 4)}
+
+
+def _slice(s: Slice) -> dict[str, Any]:
+    return {
+        "metric": s.metric, "value": s.value, "rows": s.rows, "sources": s.sources, "unseen_source": _errors(s.held_out),
+        "in_sample": _errors(s.in_sample), "coverage": rounded(s.coverage, 4),
+    }  # fmt: skip
+
+
+def _worst(c: Compared) -> dict[str, Any]:
+    return {
+        "measurement": c.measurement, "source": c.reference, "model": c.model, "accelerator": c.setting.accelerator,
+        "engine": c.setting.engine, "metric": c.metric, "measured": rounded(c.measured), "predicted": rounded(c.held_out),
+        "unit": "tokens/s" if c.metric.endswith("per_s") else "s",
+    }  # fmt: skip
+
+
+def accuracy_json(snapshot: str, report: Report, notes: Mapping[str, Any]) -> dict[str, Any]:
+    """The report as it is sent; `notes` is the calibration's own account of what it left out."""
+    off = sorted(abs(log["predicted_bytes"] / log["measured_bytes"] - 1) for log in notes["kv_cache"])
+    return {
+        "snapshot": snapshot,
+        "definitions": DEFINITIONS,
+        "overall": [_slice(s) for s in report.overall],
+        "by": {name: [_slice(s) for s in slices] for name, slices in report.by.items()},
+        "worst": [_worst(c) for c in report.worst],
+        "kv_cache": {
+            "logs": len(off), "median": rounded(off[len(off) // 2], 4), "p90": rounded(off[int(0.9 * (len(off) - 1))], 4),
+            "left_out": notes["kv_cache_left_out"],
+        },
+        "left_out": notes["left_out"],
+        "set_aside": notes["set_aside"],
+    }  # fmt: skip

@@ -1,0 +1,185 @@
+"""`python -m app.calibration`: fit the factors, compare with every published result, write both for review.
+
+Writes factors.csv and predictions.csv among the catalogue's data files and accuracy.json beside them.
+With --check nothing is written: everything is computed again, and a median error of unseen sources that
+rose by more than a tenth over the committed one is a failure.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sqlalchemy.orm import Session, sessionmaker
+
+from app.calibration.cases import SET_ASIDE, Case, CaseBuilder, read_cases
+from app.calibration.fit import Fit, Parameter, predicted, solved
+from app.calibration.memory_logs import Logged, read_logs
+from app.calibration.report import headline
+from app.catalog.seed import rows_of, seed
+from app.catalog.snapshot import SnapshotStore
+from app.db import Base, make_engine
+from app.sizing.achieved import CoefficientTable
+from app.sizing.evidence import Compared, Setting, nearness
+from app.sizing.hardware import Factor
+from app.sizing.market import Market
+
+DATA = Path(__file__).resolve().parent.parent / "catalog" / "data"
+WORSE = 1.1
+WORKERS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Everything a run found."""
+
+    factors: list[Factor]
+    compared: list[Compared]
+    logs: list[Logged]
+    left_out: Counter[str]
+    logs_left_out: Counter[str]
+
+
+def fold(cases: Sequence[Case], table: CoefficientTable, source: str) -> list[tuple[str, str, float]]:
+    """(case, metric, prediction) of one source by a fit to all the others."""
+    parameters = solved([c for c in cases if c.source != source], table)
+    own = [c for c in cases if c.source == source]
+    return [(own[p.case].id, p.metric, value) for p, value in predicted(own, table, parameters)]
+
+
+def setting_of(case: Case) -> Setting:
+    devices = float(case.step.tensor_parallel[0] * case.step.pipeline_parallel[0]) * case.replicas
+    return Setting(
+        engine=case.stack.engine, family=case.stack.family, format_class=case.stack.format_class, accelerator=case.accelerator,
+        load=case.load.value, params=case.model_params, devices=devices, in_flight=min(case.wanted, case.most) * case.replicas,
+        input_tokens=case.input_tokens, output_tokens=case.output_tokens,
+    )  # fmt: skip
+
+
+def calibrate(market: Market, store: SnapshotStore) -> Calibration:
+    """Fit, predict every figure with and without its source, and compare the memory logs."""
+    cases, left_out = read_cases(list(rows_of("measurements_inference.csv")), market, store.model)
+    parameters: Mapping[Parameter, float] = solved(cases, market.coefficients)
+    fit = Fit([c for c in cases if c.set_aside is None], market.coefficients)
+    sources = sorted({c.source for c in cases})
+    with ProcessPoolExecutor(WORKERS) as pool:
+        folds = pool.map(fold, [cases] * len(sources), [market.coefficients] * len(sources), sources)
+        held_out = {(case, metric): value for found in folds for case, metric, value in found}
+    stacks: dict[str, set[tuple[str, str, str]]] = {s: set() for s in sources}
+    for case in cases:
+        if case.set_aside is None:
+            stacks[case.source].add((case.stack.engine, case.stack.family, case.stack.format_class))
+    compared = []
+    for point, value in predicted(cases, market.coefficients, parameters):
+        case = cases[point.case]
+        others = set().union(*(found for source, found in stacks.items() if source != case.source))
+        compared.append(
+            Compared(
+                measurement=case.id, source=case.source, reference=case.reference, metric=point.metric, measured=point.measured,
+                predicted=value, held_out=held_out[case.id, point.metric],
+                near=nearness(case.stack.engine, case.stack.family, case.stack.format_class, others),
+                set_aside=case.set_aside is not None, model=case.model, setting=setting_of(case),
+            )
+        )  # fmt: skip
+    logs, logs_left_out = read_logs(CaseBuilder(market, store.model), list(rows_of("measurements_kv_cache.csv")))
+    return Calibration(fit.factors(fit.at(parameters)), compared, logs, left_out, logs_left_out)
+
+
+def short(value: float) -> str:
+    return f"{value:.5g}"
+
+
+def factor_rows(factors: Iterable[Factor], as_of: str) -> list[dict[str, Any]]:
+    return [
+        {
+            **{k: getattr(f, k) for k in ("name", "runtime", "engine", "generation", "kernels", "vendor")},
+            "accelerator_family": f.family, "format_class": f.format_class, "value": short(f.value), "rows": f.rows,
+            "source": f"fitted to {f.sources}", "as_of": as_of,
+        }
+        for f in factors
+    ]  # fmt: skip
+
+
+def prediction_rows(compared: Iterable[Compared]) -> list[dict[str, Any]]:
+    rows = []
+    for c in sorted(compared, key=lambda c: (c.measurement, c.metric)):
+        s = asdict(c.setting)
+        numbers = {k: short(s[k]) for k in ("params", "devices", "in_flight", "input_tokens", "output_tokens")}
+        rows.append(
+            {
+                "measurement": c.measurement, "metric": c.metric, "source_key": c.source, "model": c.model, "engine": s["engine"],
+                "accelerator_family": s["family"], **{k: s[k] for k in ("format_class", "accelerator", "load")}, **numbers,
+                "measured": short(c.measured), "predicted": short(c.predicted), "held_out": short(c.held_out), "near": int(c.near),
+                "set_aside": str(c.set_aside).lower(),
+            }
+        )  # fmt: skip
+    return rows
+
+
+def write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def notes_of(found: Calibration) -> dict[str, Any]:
+    """What accuracy.json holds: rows left out and why, the cache sizes, and the figures a later run is held to."""
+    return {
+        "headline": headline(found.compared),
+        "left_out": dict(found.left_out.most_common()),
+        "set_aside": {" ".join(k): why for k, why in SET_ASIDE.items()},
+        "kv_cache": [
+            {**asdict(log), "measured_bytes": round(log.measured_bytes), "predicted_bytes": round(log.predicted_bytes)}
+            for log in found.logs
+        ],
+        "kv_cache_left_out": dict(found.logs_left_out.most_common()),
+    }
+
+
+def risen(committed: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Median errors of unseen sources that are worse than committed by more than a tenth, in words."""
+    return [
+        f"{kind}: {now[kind]['held_out']:.1%} is more than a tenth above the committed {figures['held_out']:.1%}"
+        for kind, figures in committed.items()
+        if now[kind]["held_out"] > WORSE * figures["held_out"]
+    ]
+
+
+def main() -> int:
+    checking = "--check" in sys.argv[1:]
+    with tempfile.TemporaryDirectory() as folder:
+        engine = make_engine(f"sqlite:///{folder}/calibration.sqlite3")
+        Base.metadata.create_all(engine)
+        with Session(engine) as session:
+            seed(session)
+        store = SnapshotStore(sessionmaker(engine), check_s=3600)
+        found = calibrate(store.market(), store)
+        engine.dispose()
+    notes = notes_of(found)
+    for kind, figures in notes["headline"].items():
+        print(f"{kind:16} {figures['rows']:6.0f} rows   unseen source {figures['held_out']:6.1%}   in sample {figures['in_sample']:6.1%}")
+    off = np.abs([log.off for log in found.logs])
+    print(f"{'kv cache':16} {len(off):6} logs   median {np.median(off):6.1%}   90th percentile {np.quantile(off, 0.9):6.1%}")
+    if checking:
+        worse = risen(json.loads((DATA / "accuracy.json").read_text())["headline"], notes["headline"])
+        print("\n".join(worse) or "No error rose by more than a tenth.")
+        return 1 if worse else 0
+    as_of = max(row["source_date"] for row in rows_of("measurements_inference.csv"))
+    write(DATA / "factors.csv", factor_rows(found.factors, as_of[:10]))
+    write(DATA / "predictions.csv", prediction_rows(found.compared))
+    (DATA / "accuracy.json").write_text(json.dumps(notes, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,239 @@
+"""Published serving results as cases: what ran, its work on one device, and the figures that were measured.
+
+A row becomes a case where it names model, accelerator, count and lengths; every other row is counted
+with the reason why it does not. The work is what the engine itself would count for /estimate.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from app.calibration.published import LAYER_SPLIT, engine_version, kv_format, weight_format
+from app.catalog.names import engine_slug
+from app.errors import AppError
+from app.sizing.achieved import format_class, generation_of, kernels_of, runtime_of, vendor_of
+from app.sizing.assumptions import Assumptions
+from app.sizing.candidates import Candidates, candidates
+from app.sizing.columns import Column
+from app.sizing.compute import PrefillWork, StepWork, prefill_work, step_work
+from app.sizing.estimate import unpriced
+from app.sizing.market import Market
+from app.sizing.memory import serving_memory
+from app.sizing.model import ModelArchitecture, ModelKind
+from app.sizing.plan import Plans, build_plans
+from app.sizing.rejections import Rejections
+from app.sizing.workload import Constraints, Deployment, Economics, Load
+
+# Results that contradict every other source of the same engine: compared and reported, not fitted.
+SET_ASIDE = {
+    ("argonne-llm-inference-bench", "llama.cpp", "amd"): "early ROCm back end: 4 to 7 times slower than later results on the same family",
+    ("argonne-llm-inference-bench", "llama.cpp", "intel"): "early SYCL back end: 1 to 3 tokens/s where the memory would allow 100",
+}
+# Throughput columns that count generated tokens, whatever their source says: 53.1 tokens/s of Llama-3-8B in
+# FP16 on one A100 is what another source measures of generation alone (54.6), and half of what both together would be.
+GENERATED_ONLY = frozenset({("argonne-llm-inference-bench", "llama.cpp")})
+LOADS = {"single": Load.CLOSED, "concurrency": Load.CLOSED, "batch": Load.BATCH, "offline": Load.OFFLINE}
+# More in flight than any memory holds.
+ENDLESS = 1e9
+
+
+class NotCompared(Exception):
+    """Why a row is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """What coefficients depend on."""
+
+    engine: str
+    generation: str
+    family: str
+    format_class: str
+
+    @property
+    def vendor(self) -> str:
+        return vendor_of(self.family)
+
+    @property
+    def kernels(self) -> str:
+        return kernels_of(self.family)
+
+    @property
+    def runtime(self) -> str:
+        return runtime_of(self.engine)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One published result, ready to be predicted; `measured` is in base units by metric."""
+
+    id: str
+    source: str
+    reference: str
+    stack: Stack
+    load: Load
+    accelerator: str
+    model: str
+    model_params: float
+    weight_format: str
+    replicas: float
+    wanted: float  # requests in flight per replica
+    most: float  # that run at once
+    chunk_tokens: float
+    input_tokens: float
+    output_tokens: float
+    step: StepWork
+    prefill: PrefillWork
+    measured: Mapping[str, float]
+
+    @property
+    def set_aside(self) -> str | None:
+        """Why this case is compared and not fitted; None for all others."""
+        return SET_ASIDE.get((self.source, self.stack.engine, self.stack.vendor))
+
+
+def figure(value: Any) -> float | None:
+    return float(value) if value not in (None, "") else None
+
+
+def measured_figures(row: Mapping[str, Any], *, alone: bool) -> Iterator[tuple[str, float]]:
+    """(metric, value) of a row, as a load tester defines them.
+
+    `decode_tokens_per_s` is one stream's rate after the first token; of a single stream only that is
+    kept where the source gives it, because its throughput column is the same figure.
+    """
+    decode = figure(row.get("decode_tok_s_per_user")) if alone else None
+    output, total = figure(row.get("output_tok_s")), figure(row.get("total_tok_s"))
+    if (row["source_key"], row["engine"]) in GENERATED_ONLY:
+        output, total = total, None
+    tpot = figure(row.get("tpot_ms_p50")) or figure(row.get("tpot_ms_mean"))
+    ttft = figure(row.get("ttft_ms_p50")) or figure(row.get("ttft_ms_mean"))
+    prompt = figure(row.get("prefill_tok_s")) if alone else None
+    if decode:
+        yield "decode_tokens_per_s", decode
+    elif output:
+        yield "output_tokens_per_s", output
+    if total and not output:
+        yield "total_tokens_per_s", total
+    if tpot:
+        yield "tpot_s", tpot / 1e3
+    if ttft:
+        yield "ttft_s", ttft / 1e3
+    elif prompt:
+        yield "prefill_tokens_per_s", prompt
+    whole = figure(row.get("e2e_ms_mean"))
+    if whole and not (decode or output or total):
+        yield "e2e_s", whole / 1e3
+
+
+class CaseBuilder:
+    """Turns rows into cases against one catalogue."""
+
+    def __init__(self, market: Market, model_named: Callable[[str], ModelArchitecture]) -> None:
+        self.market = market
+        self.model_named = cache(model_named)
+        self.machines = cache(self._machines)
+
+    def _machines(self, accelerator: str) -> Candidates:
+        return candidates(
+            self.market, Constraints(accelerators=(accelerator,)), Economics(), Assumptions(), Rejections(self.market),
+            fixed=Deployment(accelerator),
+        )  # fmt: skip
+
+    def deployment(self, row: Mapping[str, Any], model: ModelArchitecture) -> Deployment:
+        """What the row says was run, as /estimate takes it."""
+        engine = engine_slug(row["engine"])
+        if engine not in self.market.engines:
+            raise NotCompared(f"engine {row['engine']} is not in the catalogue")
+        total = int(float(row["num_accelerators"]))
+        split = engine in LAYER_SPLIT
+        pipeline = total if split else int(figure(row.get("pp")) or 1)
+        tensor = 1 if split else int(figure(row.get("tp")) or max(1, total // pipeline))
+        if engine == "neuronx":
+            tensor = min(tensor, total)  # published in cores, of which a chip has several
+        weights = weight_format(engine, row.get("weight_precision") or "") or model.native_format
+        return Deployment(
+            accelerator=row["accelerator"], accelerators_per_replica=tensor * pipeline, tensor_parallel=tensor,
+            pipeline_parallel=pipeline, replicas=max(1, total // (tensor * pipeline)), spare_replicas=0, engine=engine,
+            engine_version=engine_version(engine, row.get("engine_version") or ""), weight_format=weights,
+            kv_format=kv_format(engine, weights, row.get("kv_precision") or ""),
+        )  # fmt: skip
+
+    def plan(self, model: ModelArchitecture, deployment: Deployment) -> Plans:
+        """The row's machine, stack and layout: the cheapest machine that carries it."""
+        found, rejections = self.machines(deployment.accelerator), Rejections(self.market)
+        plans = None
+        for machines in (found, unpriced(self.market, deployment, Assumptions())):
+            if len(machines):
+                plans = build_plans(
+                    model, self.market, machines, Constraints(), rejections, phase="inference", personal=True, fixed=deployment
+                )
+                if len(plans):
+                    return plans.take(np.lexsort((plans.stack, np.nan_to_num(plans.c.usd_per_hour)))[:1])
+        why = rejections.nearest()
+        raise NotCompared(f"declined: {why[0].code if why else 'no layout'}")
+
+    def case(self, row: Mapping[str, Any]) -> Case:
+        """One row; NotCompared where it does not say enough, or cannot be."""
+        if not row.get("accelerator") or not row.get("num_accelerators"):
+            raise NotCompared("accelerator is not in the catalogue")
+        inputs, outputs = figure(row.get("input_len")), figure(row.get("output_len"))
+        if inputs is None or outputs is None:
+            raise NotCompared("lengths are not given")
+        if row["load_kind"] not in LOADS:
+            raise NotCompared("arrival rate or load is not given")
+        try:
+            model = self.model_named(row.get("model") or "")
+        except AppError:
+            raise NotCompared("model is not in the catalogue under that name") from None
+        if model.kind is not ModelKind.DECODER:
+            raise NotCompared("not a token stream")
+        alone = row["load_kind"] == "single"
+        measured = dict(measured_figures(row, alone=alone))
+        if not measured:
+            raise NotCompared("no speed is given")
+        deployment = self.deployment(row, model)
+        plans = self.plan(model, deployment)
+        memory = serving_memory(model, plans, self.market, Assumptions(), final_tokens=inputs + outputs, longest_tokens=inputs + outputs)
+        if not memory.fits[0]:
+            raise NotCompared("declined: out_of_memory")
+        load = LOADS[row["load_kind"]]
+        replicas = float(deployment.replicas or 1)
+        wanted = 1.0 if alone else ENDLESS if load is Load.OFFLINE else float(np.ceil((figure(row.get("load_value")) or 1.0) / replicas))
+        s, market = plans.s, self.market
+        weights, native = market.formats[int(s.weight_format[0])], bool(s.native[0])
+        engine = market.engines[int(s.engine[0])]
+        return Case(
+            id=row["id"], source=row["source_key"], reference=row["source_ref"],
+            stack=Stack(engine, generation_of(engine, deployment.engine_version, row.get("source_date") or ""), market.families[int(s.family[0])], format_class(weights, native)),
+            load=load, accelerator=row["accelerator"], model=model.name, model_params=float(model.total_params), weight_format=weights,
+            replicas=replicas, wanted=wanted, most=float(memory.sequences[0]), chunk_tokens=float(memory.max_batched_tokens[0]),
+            input_tokens=max(1.0, inputs), output_tokens=max(1.0, outputs),
+            step=step_work(model, plans, context_tokens=inputs + outputs / 2),
+            prefill=prefill_work(model, plans, prompt_tokens=max(1.0, inputs)), measured=measured,
+        )  # fmt: skip
+
+
+def read_cases(
+    rows: Sequence[Mapping[str, Any]], market: Market, model_named: Callable[[str], ModelArchitecture]
+) -> tuple[list[Case], Counter[str]]:
+    """Every row that can be asked about, and the others by reason."""
+    builder = CaseBuilder(market, model_named)
+    found: list[Case] = []
+    left_out: Counter[str] = Counter()
+    for row in rows:
+        try:
+            found.append(builder.case(row))
+        except NotCompared as why:
+            left_out[str(why)] += 1
+    return found, left_out
+
+
+def column_of(cases: Sequence[Case], name: str) -> Column:
+    return np.array([getattr(c, name) for c in cases], dtype=np.float64)

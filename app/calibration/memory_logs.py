@@ -1,0 +1,109 @@
+"""Engines' start-up logs beside the memory formulas: how large the cache really came out."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from app.calibration.cases import CaseBuilder, NotCompared, figure
+from app.errors import AppError
+from app.sizing.achieved import release_of
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Column
+from app.sizing.memory import serving_memory
+from app.sizing.model import ModelKind
+from app.sizing.units import GIB
+
+# Logs that do not say how large a cache the engine would have made, by words of their notes.
+NOT_A_CAPACITY = {
+    "low confidence": "who ran what was inferred from a thread",
+    "start failed": "the engine did not start",
+    "encoder-decoder": "the log counts the cache of a decoder and of its encoder apart",
+    "cache capped": "the cache was capped by hand",
+}
+# vLLM's release of a month, where a log names none.
+RELEASES = (("2024-12", "0.6"), ("2025-02", "0.7"), ("2025-04", "0.8"), ("2025-06", "0.9"), ("2025-09", "0.10"), ("2025-11", "0.11"))
+# The first engine did not split prompts shorter than this; longer ones went in steps of 512 tokens.
+UNSPLIT_TOKENS, SPLIT_TOKENS = 32768.0, 512.0
+USUAL_CONTEXT = 8192.0
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """One start-up: cache bytes of a device, measured and predicted."""
+
+    id: str
+    reference: str
+    engine: str
+    accelerator: str
+    model: str
+    measured_bytes: float
+    predicted_bytes: float
+
+    @property
+    def off(self) -> float:
+        return self.predicted_bytes / self.measured_bytes - 1
+
+
+def version_of(row: Mapping[str, Any]) -> str | None:
+    """The engine's version: as logged, else what was current that month."""
+    if row["engine_version"] or row["engine"] != "vLLM":
+        return row["engine_version"] or None
+    return next((version for month, version in RELEASES if (row["source_date"] or "9")[:7] <= month), None)
+
+
+def logged(builder: CaseBuilder, row: Mapping[str, Any]) -> Logged:
+    """One log beside the formulas; NotCompared where it is not a capacity, or names too little."""
+    why = next((reason for words, reason in NOT_A_CAPACITY.items() if words in row["notes"]), None)
+    if why is not None:
+        raise NotCompared(why)
+    if not row["accelerator"] or not row["model"]:
+        raise NotCompared("accelerator or model is not named")
+    cache, tokens = figure(row["kv_gib"]), figure(row["kv_tokens"])
+    if tokens is None and row["kv_blocks"]:
+        tokens = float(row["kv_blocks"]) * float(row["block_size"])
+    if cache is None and tokens is None:
+        raise NotCompared("no cache size is given")
+    try:
+        model = builder.model_named(row["model"])
+    except AppError:
+        raise NotCompared("model is not in the catalogue under that name") from None
+    if model.kind is not ModelKind.DECODER or model.reads_source:
+        raise NotCompared("the log counts the cache of a decoder and of its encoder apart")
+    plans = builder.plan(model, builder.deployment(row, model))
+    version, context = version_of(row), figure(row["max_model_len"]) or USUAL_CONTEXT
+    sequences = re.search(r"max_num_seqs (\d+)", row["notes"])
+    chunk = figure(row["max_num_batched_tokens"])
+    released = release_of(version)
+    if chunk is None and row["engine"] == "vLLM" and (("V0" in row["notes"]) or (released is not None and released < (0, 8))):
+        chunk = context if context <= UNSPLIT_TOKENS else SPLIT_TOKENS
+    memory = serving_memory(
+        model, plans, builder.market, Assumptions(), final_tokens=context, longest_tokens=context,
+        max_batch=_column(sequences and float(sequences[1])), max_batched_tokens=_column(chunk),
+        fraction=_column(figure(row["gpu_memory_utilization"])), engine_version=version,
+    )  # fmt: skip
+    measured = cache * GIB if cache is not None else (tokens or 0.0) * float(memory.cache_bytes_per_sequence[0]) / context
+    if measured <= 0:
+        raise NotCompared("nothing was left for a cache")
+    return Logged(row["id"], row["source_ref"], row["engine"], row["accelerator"], model.name, measured, float(memory.kv_pool_bytes[0]))
+
+
+def _column(value: float | None) -> Column | None:
+    return None if value is None else np.array([value])
+
+
+def read_logs(builder: CaseBuilder, rows: Sequence[Mapping[str, Any]]) -> tuple[list[Logged], Counter[str]]:
+    """Every log that says how large a cache came out, and the others by reason."""
+    found: list[Logged] = []
+    left_out: Counter[str] = Counter()
+    for row in rows:
+        try:
+            found.append(logged(builder, row))
+        except NotCompared as why:
+            left_out[str(why)] += 1
+    return found, left_out

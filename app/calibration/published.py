@@ -1,0 +1,36 @@
+"""How published results name formats and versions, in the catalogue's words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+# Engines that give each accelerator its share of the layers, not of every layer.
+LAYER_SPLIT = ("llama.cpp", "ollama")
+
+_FORMATS: Mapping[str, str] = MappingProxyType(
+    {
+        "fp4": "nvfp4", "int4": "int4-awq", "int4-gguf": "gguf-q4_k_m", "int8-eetq": "int8-gptq", "gguf-bf16": "gguf-f16",
+        "gguf-mxfp4": "mxfp4", "gguf-q3_k_xl": "gguf-q3_k_m", "gguf-q4_k_xl": "gguf-q4_k_m", "gguf-q5_k_xl": "gguf-q5_k_m",
+        "gguf-q6_k_xl": "gguf-q6_k", "gguf-q8_k_xl": "gguf-q8_0",
+    }
+)  # fmt: skip
+
+
+def weight_format(engine: str, published: str) -> str | None:
+    """The catalogue's format; None where the source does not say."""
+    if engine in LAYER_SPLIT and published in ("fp16", "bf16"):
+        return "gguf-f16"
+    return _FORMATS.get(published, published) or None
+
+
+def kv_format(engine: str, weights: str | None, published: str) -> str | None:
+    """The cache's format; TensorRT-LLM's 8 and 4 bit checkpoints carry an FP8 cache where nothing is said."""
+    if published:
+        return {"fp16": "bf16"}.get(published, published)
+    return "fp8" if engine == "tensorrt-llm" and weights in ("fp8", "nvfp4") else None
+
+
+def engine_version(engine: str, published: str) -> str | None:
+    """The engine's version; what serves TensorRT-LLM through Dynamo is published under Dynamo's."""
+    return None if not published or (engine == "tensorrt-llm" and published.startswith("0.8.1.post")) else published

@@ -1,0 +1,116 @@
+"""How far predictions are from published results: errors by slice, of unseen sources first."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from app.sizing.evidence import Compared, Evidence
+
+KINDS = ("throughput", "tpot", "ttft", "single_stream", "prefill", "e2e")
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Of absolute relative errors; `bias` is the median of predicted over measured."""
+
+    median: float
+    p90: float
+    bias: float
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """One slice of one quantity. `coverage` is the share of unseen results within their 80 % interval."""
+
+    metric: str
+    value: str
+    rows: int
+    sources: int
+    held_out: Errors
+    in_sample: Errors
+    coverage: float
+
+
+def errors_of(predicted: Iterable[float], measured: Iterable[float]) -> Errors:
+    ratio = np.array(list(predicted)) / np.array(list(measured))
+    off = np.abs(ratio - 1)
+    return Errors(float(np.median(off)), float(np.quantile(off, 0.9)), float(np.median(ratio)))
+
+
+def size_class(params: float) -> str:
+    """Model size, total parameters."""
+    for bound, name in ((3e9, "under 3B"), (10e9, "3B-10B"), (40e9, "10B-40B"), (100e9, "40B-100B"), (250e9, "100B-250B")):
+        if params < bound:
+            return name
+    return "250B and more"
+
+
+DIMENSIONS: Mapping[str, Callable[[Compared], str]] = MappingProxyType(
+    {
+        "engine": lambda c: c.setting.engine,
+        "accelerator_family": lambda c: c.setting.family,
+        "format": lambda c: c.setting.format_class,
+        "model_size": lambda c: size_class(c.setting.params),
+        "load": lambda c: c.setting.load,
+        "source": lambda c: c.source,
+        "nearness": lambda c: c.near.name.lower(),
+    }
+)
+
+
+def covered(c: Compared, evidence: Evidence) -> bool:
+    """Whether the interval an answer would have carried, had its source been unknown, holds the measurement."""
+    low, high = evidence.spread(c.kind, c.near, unseen=c.source)
+    return low <= c.measured / c.held_out <= high
+
+
+def slice_of(metric: str, value: str, rows: Sequence[Compared], evidence: Evidence) -> Slice:
+    measured = [r.measured for r in rows]
+    return Slice(
+        metric, value, len(rows), len({r.source for r in rows}), errors_of((r.held_out for r in rows), measured),
+        errors_of((r.predicted for r in rows), measured), float(np.mean([covered(r, evidence) for r in rows])),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Errors overall, by every dimension, and the rows that are furthest off."""
+
+    overall: tuple[Slice, ...]
+    by: Mapping[str, tuple[Slice, ...]]
+    worst: tuple[Compared, ...]
+
+
+def report_on(rows: Sequence[Compared], *, fewest: int = 10, worst: int = 20) -> Report:
+    """The report over all comparisons, those set aside included; slices of fewer rows are left out."""
+    evidence = Evidence(rows)
+    overall = tuple(slice_of(k, "all", found, evidence) for k in KINDS if (found := [r for r in rows if r.kind == k]))
+    by: dict[str, tuple[Slice, ...]] = {}
+    for name, of in DIMENSIONS.items():
+        groups: dict[tuple[str, str], list[Compared]] = defaultdict(list)
+        for r in rows:
+            groups[r.kind, of(r)].append(r)
+        by[name] = tuple(
+            slice_of(kind, value, found, evidence)
+            for (kind, value), found in sorted(groups.items(), key=lambda g: (KINDS.index(g[0][0]), g[0][1]))
+            if len(found) >= fewest
+        )
+    far = sorted(rows, key=lambda r: (-abs(np.log(r.held_out / r.measured)), r.measurement, r.metric))
+    return Report(overall, by, tuple(far[:worst]))
+
+
+def headline(rows: Sequence[Compared]) -> dict[str, dict[str, float]]:
+    """Median errors by quantity: what a later run is held to."""
+    found = {}
+    for kind in KINDS:
+        of_kind = [r for r in rows if r.kind == kind]
+        if of_kind:
+            measured = [r.measured for r in of_kind]
+            held_out, seen = errors_of((r.held_out for r in of_kind), measured), errors_of((r.predicted for r in of_kind), measured)
+            found[kind] = {"rows": len(of_kind), "held_out": round(held_out.median, 4), "in_sample": round(seen.median, 4)}
+    return found

@@ -1,0 +1,157 @@
+"""What engines achieve of a device's rates, and the fixed times they add: the coefficients of every speed.
+
+A coefficient is the most specific base row (kernel tables, data sheets of links) times every fitted
+factor that applies: of its engine, vendor, family, format class, and of their pairs. A combination
+nobody measured gets the factors of what it shares with measured ones.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from app.sizing.columns import Column, Columns
+from app.sizing.hardware import Coefficient, Factor
+from app.sizing.precision import WEIGHT_FORMATS
+
+
+@dataclass(frozen=True, slots=True)
+class Achieved(Columns):
+    """Coefficients of speed, one entry per row of a table. Fractions are of the device's or link's own rate."""
+
+    linear_compute_fraction: Column  # matrices, of the matrix rate
+    linear_memory_fraction: Column  # reading weights, of the bandwidth
+    expert_memory_fraction: Column  # reading routed experts, of what dense weights achieve
+    roofline_exponent: Column
+    prefill_compute_fraction: Column  # matrices of a prompt, of what large decode batches achieve
+    attention_compute_fraction: Column
+    attention_half_length_tokens: Column
+    attention_memory_fraction: Column
+    attention_latency_s: Column  # per layer
+    layer_overhead_s: Column
+    moe_layer_overhead_s: Column  # routing and permuting, per layer of experts
+    step_overhead_s: Column
+    sequence_overhead_s: Column
+    prefill_layer_overhead_s: Column
+    request_overhead_s: Column  # ingest, tokenising, first response
+    queued_share: Column  # of the prompts that arrive together, the share a new one waits behind
+    scale_up_latency_s: Column  # per collective
+    scale_up_bandwidth_fraction: Column
+    pcie_latency_s: Column
+    pcie_bandwidth_fraction: Column
+    network_latency_s: Column
+    network_bandwidth_fraction: Column
+    sample_compute_fraction: Column
+
+
+# Shares of a rate: a factor multiplies their odds, value / (1 - value), so nothing ever exceeds its rate.
+SHARES = frozenset(name for name in Achieved.__slots__ if name.endswith(("_fraction", "_share")))
+
+
+Number = TypeVar("Number", float, Column)
+
+
+def moved(name: str, base: Number, factor: Number) -> Number:
+    """A coefficient times a factor: of the odds where it is a share, of the value otherwise.
+
+    Check: a share of 0.8 with its odds halved is 2 / (1 + 2) = 0.667.
+    """
+    if name not in SHARES:
+        return base * factor
+    odds = base / (1 - base) * factor
+    return odds / (1 + odds)
+
+
+def format_class(weight_format: str, native: bool) -> str:
+    """Which coefficients a stored format computes with."""
+    stored = WEIGHT_FORMATS[weight_format]
+    if stored.linear_bits == 16.0:
+        return "16bit"
+    return stored.rate if native and stored.rate is not None else "weight_only"
+
+
+def vendor_of(family: str) -> str:
+    """The maker whose software stack a family shares; families are named vendor first where a vendor has several."""
+    return family.split("_", 1)[0]
+
+
+def kernels_of(family: str) -> str:
+    """Whether base values of a family come from measured kernel tables: so far one vendor's."""
+    return "tabulated" if vendor_of(family) == "nvidia" else "untabulated"
+
+
+# How engines issue their work. What is not listed replays whole steps as captured graphs, as servers do.
+RUNTIMES = {
+    "ggml": ("llama.cpp", "ollama", "ktransformers", "mlc-llm", "mlx"),
+    "eager": ("transformers", "autoawq", "exllamav2", "exllamav3", "deepspeed-mii", "pytorch", "optimum-neuron", "ipex-llm"),
+    "compiled": (
+        "neuronx", "optimum-habana", "sambaflow", "fastertransformer", "jetstream", "openvino", "torchax", "tt-metal", "tensorrt",
+        "efficient-transformers", "gpt-fast", "mindie",
+    ),
+}  # fmt: skip
+
+
+def runtime_of(engine: str) -> str:
+    return next((runtime for runtime, engines in RUNTIMES.items() if engine in engines), "captured")
+
+
+# First version, and month, of what an engine's scheduler and kernels are today: vLLM's second engine became
+# the default with 0.8, TensorRT-LLM's PyTorch runtime with 1.0.
+TODAY = {"vllm": ((0, 8), "2025-03"), "tensorrt-llm": ((1, 0), "2025-09"), "sglang": ((0, 5), "2025-08")}
+
+
+def release_of(version: str | None) -> tuple[int, int] | None:
+    """Major and minor number of a version; None where there are none.
+
+    Check: "0.11.2.dev690+g67475a6e8" is (0, 11).
+    """
+    digits = re.match(r"v?(\d+)\.(\d+)", version or "")
+    return (int(digits[1]), int(digits[2])) if digits else None
+
+
+def generation_of(engine: str, version: str | None, date: str = "") -> str:
+    """Generation of an engine by its version, else by the date it was run; what is not said is today's."""
+    if engine not in TODAY:
+        return "today"
+    first, month = TODAY[engine]
+    released = release_of(version)
+    if released is not None:
+        return "today" if released >= first else "before"
+    return "before" if date and date < month else "today"
+
+
+class CoefficientTable:
+    """Looks a coefficient up by family, format class and engine: the most specific base row, times its factors."""
+
+    def __init__(self, rows: Iterable[Coefficient], factors: Iterable[Factor] = ()) -> None:
+        self.rows = {(r.name, r.family, r.format_class, r.engine): r for r in rows}
+        self.factors: dict[str, list[Factor]] = defaultdict(list)
+        for factor in factors:
+            self.factors[factor.name].append(factor)
+
+    def row(self, name: str, *, family: str = "*", format_class: str = "*", engine: str = "*") -> Coefficient:
+        """Engine before family before format; a missing name is a broken catalogue, so KeyError."""
+        for e in (engine, "*"):
+            for f in (family, "*"):
+                for c in (format_class, "*"):
+                    found = self.rows.get((name, f, c, e))
+                    if found is not None:
+                        return found
+        raise KeyError(f"the catalogue has no coefficient {name} for {family}, {format_class}, {engine}")
+
+    def value(
+        self, name: str, *, family: str = "*", format_class: str = "*", engine: str = "*", generation: str = "today", fitted: bool = True
+    ) -> float:
+        """The base row's value, times every factor that applies unless only the base is wanted."""
+        base = self.row(name, family=family, format_class=format_class, engine=engine).value
+        if not fitted:
+            return base
+        at = {
+            "runtime": runtime_of(engine), "engine": engine, "generation": generation, "kernels": kernels_of(family),
+            "vendor": vendor_of(family), "family": family, "format_class": format_class,
+        }  # fmt: skip
+        return moved(name, base, math.prod([f.value for f in self.factors.get(name, ()) if f.applies(**at)], start=1.0))
