@@ -1,19 +1,18 @@
-"""`make accuracy`: the engine against published measurements, asked row by row as /estimate would be.
+"""Training and sample work (images, speech, encoders) against published measurements, asked row by row as /estimate would be.
 
-Nothing is fitted here. A row is compared where it names a catalogue model, the hardware, lengths and
-an engine of the catalogue; every other row is counted with the reason why it is not.
+Nothing is fitted here; token streams have `python -m app.calibration`. A row is compared where it names a
+catalogue model, the hardware and the batch; every other row is counted with the reason why it is not.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import statistics
 import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,32 +25,15 @@ from app.db import make_engine
 from app.errors import AppError
 from app.sizing.estimate import estimate
 from app.sizing.model import ModelArchitecture
-from app.sizing.result import Estimate
 from app.sizing.workload import Deployment, InferenceWorkload, Lengths, Load, Method, Question, Redundancy, Slo, TrainingWorkload
 
-ENGINES = {
-    "vLLM": "vllm", "TensorRT-LLM": "tensorrt-llm", "SGLang": "sglang", "TGI": "tgi", "llama.cpp": "llama.cpp", "Ollama": "ollama",
-}  # fmt: skip
 # Runs that check that a recipe works: untuned or tiny, by their source's own words.
 FUNCTIONAL_CHECKS = ("nemo_model_verification_cards",)
 LOADS = {"single": Load.CLOSED, "concurrency": Load.CLOSED, "batch": Load.BATCH, "offline": Load.OFFLINE}
-FORMATS = {
-    "": "bf16", "fp4": "nvfp4", "int4": "int4-awq", "gguf-bf16": "gguf-f16", "gguf-q4_k_xl": "gguf-q4_k_m", "gguf-q8_k_xl": "gguf-q8_0",
-}  # fmt: skip
-# Quantised copies under names of their own: the same shape.
-SAME_SHAPE = {
-    "amd/Llama-3.1-70B-Instruct-FP8-KV": "meta-llama/Llama-3.1-70B-Instruct",
-    "amd/Llama-3.1-405B-Instruct-FP8-KV": "meta-llama/Llama-3.1-405B-Instruct",
-}
 METHODS = {
     "pretrain": ("training", Method.FULL), "full_ft": ("fine_tuning", Method.FULL), "lora": ("fine_tuning", Method.LORA),
     "qlora": ("fine_tuning", Method.QLORA),
 }  # fmt: skip
-# Layer splits: these engines give each accelerator its share of the layers, not of every layer.
-LAYER_SPLIT = ("llama.cpp", "ollama")
-TIMES = ("TPOT ms", "TTFT ms")
-# Load generators start every slot of a closed loop at once and commonly send ten requests per slot (InferenceX does).
-REQUESTS_PER_SLOT = 10.0
 # A deadline and a token budget that never bind: the rows ask for speed alone.
 ENDLESS = 1e12
 
@@ -77,43 +59,6 @@ class Compared:
 
 def figure(value: Any) -> float | None:
     return float(value) if value not in (None, "") else None
-
-
-def kv_format(engine: str, weights: str, said: str) -> str | None:
-    """The cache's format: as published; TensorRT-LLM's 8 and 4 bit checkpoints carry an FP8 cache where nothing is said."""
-    if said:
-        return {"fp16": "bf16"}.get(said, said)
-    return "fp8" if engine == "tensorrt-llm" and weights in ("fp8", "nvfp4") else None
-
-
-def inference_question(model: ModelArchitecture, row: MeasurementRow) -> tuple[Question, Deployment]:
-    said: Mapping[str, Any] = row.payload
-    engine = ENGINES.get(row.engine or "")
-    if engine is None:
-        raise NotCompared("engine is not one of those compared")
-    inputs, outputs = figure(said.get("input_len")), figure(said.get("output_len"))
-    if inputs is None or outputs is None or outputs < 2:
-        raise NotCompared("lengths are not given")
-    if said["load_kind"] not in LOADS:
-        raise NotCompared("arrival rate or load is not given")
-    alone = said["load_kind"] == "single"
-    workload = InferenceWorkload(
-        model, LOADS[said["load_kind"]], 0.0, 0.0, 1.0 if alone else figure(said.get("load_value")) or 1.0, 1.0,
-        Lengths(inputs), Lengths(outputs), 0.0, Slo(None, None, None, 95), inputs + outputs, Redundancy(), 0.7,
-    )  # fmt: skip
-    total = int(row.num_accelerators or 1)
-    tensor = 1 if engine in LAYER_SPLIT else int(figure(said.get("tp")) or total)
-    pipeline = total if engine in LAYER_SPLIT else 1
-    weights = said.get("weight_precision", "")
-    weights = FORMATS.get(weights, weights)
-    if engine in LAYER_SPLIT and weights in ("fp16", "bf16"):
-        weights = "gguf-f16"
-    deployment = Deployment(
-        accelerator=row.accelerator or "", accelerators_per_replica=tensor * pipeline, tensor_parallel=tensor,
-        pipeline_parallel=pipeline, replicas=max(1, total // (tensor * pipeline)), spare_replicas=0, engine=engine,
-        weight_format=weights, kv_format=kv_format(engine, weights, said.get("kv_precision", "")),
-    )  # fmt: skip
-    return Question(workload), deployment
 
 
 # What a sample is where the row does not say: a question with its paragraph, 30 s of speech as MLPerf counts it.
@@ -151,41 +96,6 @@ def sample_question(model: ModelArchitecture, row: MeasurementRow) -> tuple[Ques
     )  # fmt: skip
 
 
-def start_burst_s(said: Mapping[str, Any], e: Estimate) -> float:
-    """What the first request of every slot adds to a run's mean TTFT: all prompts at once, computed one after another.
-
-    Steady service never sees it, so the engine leaves it out.
-    """
-    p = e.performance
-    if said["load_kind"] != "concurrency" or p is None or not p.prefill_tokens_per_s or not p.batch_at_peak:
-        return 0.0
-    slots = figure(said.get("load_value")) or 1.0
-    counted = re.search(r"(\d+) requests", said.get("notes", ""))
-    per_slot = float(counted[1]) / slots if counted else REQUESTS_PER_SLOT
-    prefill_s = (figure(said.get("input_len")) or 0.0) * (e.deployment.replicas or 1) / p.prefill_tokens_per_s
-    return (p.batch_at_peak - 1) / 2 * prefill_s / max(1.0, per_slot)
-
-
-def inference_figures(said: Mapping[str, Any], e: Estimate) -> Iterator[tuple[str, float | None, float | None]]:
-    """(metric, predicted, measured) in base units."""
-    p = e.performance
-    if p is None:
-        return
-    tpot = p.tpot.p50_s if p.tpot else None
-    ttft = p.ttft.p50_s if p.ttft else None
-    alone = figure(said.get("decode_tok_s_per_user")) if said["load_kind"] == "single" else None
-    if alone is None:  # else the two columns are one figure
-        yield "output tokens/s", p.output_tokens_per_s, figure(said.get("output_tok_s"))
-    yield "total tokens/s", p.total_tokens_per_s, figure(said.get("total_tok_s"))
-    yield "TPOT ms", tpot and tpot * 1e3, figure(said.get("tpot_ms_mean")) or figure(said.get("tpot_ms_p50"))
-    mean = figure(said.get("ttft_ms_mean"))
-    if mean is None:
-        yield "TTFT ms", ttft and ttft * 1e3, figure(said.get("ttft_ms_p50"))
-    else:
-        yield "TTFT ms", ttft and (ttft + start_burst_s(said, e)) * 1e3, mean
-    yield "single-stream tokens/s", tpot and 1 / tpot, alone
-
-
 def training_question(model: ModelArchitecture, row: MeasurementRow) -> tuple[Question, Deployment]:
     said: Mapping[str, Any] = row.payload
     if said.get("source_key") in FUNCTIONAL_CHECKS:
@@ -219,7 +129,7 @@ def compared(row: MeasurementRow, store: SnapshotStore) -> list[Compared]:
     if row.accelerator is None or row.num_accelerators is None:
         raise NotCompared("accelerator is not in the catalogue")
     try:
-        model = store.model(SAME_SHAPE.get(row.model or "", row.model or ""))
+        model = store.model(row.model or "")
     except AppError:
         raise NotCompared("model is not in the catalogue under that name") from None
     tokens = model.kind == "decoder"
@@ -228,7 +138,7 @@ def compared(row: MeasurementRow, store: SnapshotStore) -> list[Compared]:
     elif not tokens:
         raise NotCompared("not a language model")
     elif row.kind == "inference":
-        question, deployment = inference_question(model, row)
+        raise NotCompared("a token stream: compared by python -m app.calibration")
     else:
         question, deployment = training_question(model, row)
     try:
@@ -241,8 +151,6 @@ def compared(row: MeasurementRow, store: SnapshotStore) -> list[Compared]:
     figures: Iterable[tuple[str, float | None, float | None]]
     if row.kind == "training":
         figures = [("training tokens/s", p.tokens_per_s_per_accelerator, figure(said["tokens_s_per_accelerator"]))]
-    elif tokens:
-        figures = inference_figures(said, e)
     else:
         figures = [(f"samples/s, {model.family}", p.samples_per_s or p.requests_per_s_capacity, samples_measured(model, said))]
     family = market.accelerators[market.accelerator_index[row.accelerator]].family
@@ -250,8 +158,7 @@ def compared(row: MeasurementRow, store: SnapshotStore) -> list[Compared]:
     found = []
     for metric, predicted, measured in figures:
         if predicted and measured:
-            faster = predicted / measured if metric in TIMES else measured / predicted
-            covered = p.interval.low / middle <= faster <= p.interval.high / middle
+            covered = p.interval.low / middle <= measured / predicted <= p.interval.high / middle
             found.append(Compared(metric, said.get("source_key", row.source), family, predicted / measured, covered))
     return found
 

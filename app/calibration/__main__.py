@@ -22,7 +22,7 @@ import numpy as np
 from sqlalchemy.orm import Session, sessionmaker
 
 from app.calibration.cases import SET_ASIDE, Case, CaseBuilder, read_cases
-from app.calibration.fit import Fit, Parameter, predicted, solved
+from app.calibration.fit import Fit, Parameter, possible, predicted, solved
 from app.calibration.memory_logs import Logged, read_logs
 from app.calibration.report import headline
 from app.catalog.seed import rows_of, seed
@@ -68,6 +68,8 @@ def setting_of(case: Case) -> Setting:
 def calibrate(market: Market, store: SnapshotStore) -> Calibration:
     """Fit, predict every figure with and without its source, and compare the memory logs."""
     cases, left_out = read_cases(list(rows_of("measurements_inference.csv")), market, store.model)
+    cases, faster = possible(cases)
+    left_out["figures faster than the device's rates allow"] = faster
     parameters: Mapping[Parameter, float] = solved(cases, market.coefficients)
     fit = Fit([c for c in cases if c.set_aside is None], market.coefficients)
     sources = sorted({c.source for c in cases})

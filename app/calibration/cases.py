@@ -32,7 +32,6 @@ from app.sizing.workload import Constraints, Deployment, Economics, Load
 
 # Results that contradict every other source of the same engine: compared and reported, not fitted.
 SET_ASIDE = {
-    ("argonne-llm-inference-bench", "llama.cpp", "amd"): "early ROCm back end: 4 to 7 times slower than later results on the same family",
     ("argonne-llm-inference-bench", "llama.cpp", "intel"): "early SYCL back end: 1 to 3 tokens/s where the memory would allow 100",
 }
 # Throughput columns that count generated tokens, whatever their source says: 53.1 tokens/s of Llama-3-8B in
@@ -162,7 +161,7 @@ class CaseBuilder:
             accelerator=row["accelerator"], accelerators_per_replica=tensor * pipeline, tensor_parallel=tensor,
             pipeline_parallel=pipeline, replicas=max(1, total // (tensor * pipeline)), spare_replicas=0, engine=engine,
             engine_version=engine_version(engine, row.get("engine_version") or ""), weight_format=weights,
-            kv_format=kv_format(engine, weights, row.get("kv_precision") or ""),
+            kv_format=kv_format(engine, weights, row.get("kv_precision") or "", row.get("source_key") or ""),
         )  # fmt: skip
 
     def plan(self, model: ModelArchitecture, deployment: Deployment) -> Plans:
@@ -200,7 +199,9 @@ class CaseBuilder:
             raise NotCompared("no speed is given")
         deployment = self.deployment(row, model)
         plans = self.plan(model, deployment)
-        memory = serving_memory(model, plans, self.market, Assumptions(), final_tokens=inputs + outputs, longest_tokens=inputs + outputs)
+        memory = serving_memory(
+            model, plans, self.market, Assumptions(), final_tokens=inputs + outputs, longest_tokens=inputs + outputs, output_tokens=outputs
+        )
         if not memory.fits[0]:
             raise NotCompared("declined: out_of_memory")
         load = LOADS[row["load_kind"]]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from app.calibration.cases import Case, column_of
-from app.sizing.achieved import Achieved, CoefficientTable, moved
+from app.sizing.achieved import SHARES, Achieved, CoefficientTable, moved
 from app.sizing.columns import Column, stacked
 from app.sizing.compute import PrefillWork, StepWork, prefill_s, prefill_terms, step_terms
 from app.sizing.hardware import Factor
@@ -66,6 +66,7 @@ BEFORE: Mapping[tuple[str, ...], float] = {
 UNTABLED = 4.0
 CROWDING = 0.3  # many results of one source, stack and metric count less each: n of them as n ** 0.7
 SMALLEST = 0.005  # logarithm of a factor that is worth a row
+SLACK = 1.05  # rounding of lengths and rates
 STEPS, ENOUGH, NUDGE = 60, 2e-5, 1.001
 ROW_SPREAD = 0.15  # beyond this a row counts less and less
 
@@ -111,6 +112,28 @@ def predict(t: Table, k: Achieved) -> dict[str, Column]:
     }
 
 
+def ideal(count: int) -> Achieved:
+    """Every rate fully achieved and no time lost: what no measurement can beat."""
+    whole, none = np.full(count, 1.0), np.zeros(count)
+    values = {name: whole if name in SHARES else none for name in Achieved.__slots__}
+    return Achieved(**values | {"roofline_exponent": np.full(count, 50.0), "queued_share": none})
+
+
+def possible(cases: Sequence[Case]) -> tuple[list[Case], int]:
+    """The cases without figures that are better than the device's rates allow, and how many figures those were."""
+    kept, dropped = [], 0
+    for case in cases:
+        best = predict(table_of([case]), ideal(1))
+        good = {
+            m: v for m, v in case.measured.items()
+            if (v <= SLACK * best[m][0] if m.endswith("per_s") else v >= best[m][0] / SLACK)
+        }  # fmt: skip
+        dropped += len(case.measured) - len(good)
+        if good:
+            kept.append(replace(case, measured=good))
+    return kept, dropped
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
     """One measured figure of one case."""
@@ -147,7 +170,7 @@ class Fit:
                 values = [tuple(getattr(s, k) for k in keys) for s in stacks]
                 index = {v: len(self.names) + j for j, v in enumerate(sorted(set(values)))}
                 self.names.extend((name, keys, v) for v in index)
-                spread_of.extend(spread * (UNTABLED if "vendor" in keys and "nvidia" not in v else 1.0) for v in index)
+                spread_of.extend(spread * (UNTABLED if {"vendor", "family"} & set(keys) and not any(w.startswith("nvidia") for w in v) else 1.0) for v in index)
                 self.columns.setdefault(name, []).append(np.array([index[v] for v in values]))
         self.size = len(self.names)
         self.spread = np.array(spread_of)

@@ -24,11 +24,16 @@ def weight_format(engine: str, published: str) -> str | None:
     return _FORMATS.get(published, published) or None
 
 
-def kv_format(engine: str, weights: str | None, published: str) -> str | None:
-    """The cache's format; TensorRT-LLM's 8 and 4 bit checkpoints carry an FP8 cache where nothing is said."""
+# Sources that run a vendor's checkpoints, which carry an FP8 cache with their FP8 weights.
+VENDOR_CHECKPOINTS = ("inferencex-aiconfigurator",)
+
+
+def kv_format(engine: str, weights: str | None, published: str, source: str) -> str | None:
+    """The cache's format. Where nothing is said, checkpoints quantised for TensorRT-LLM carry an FP8 cache, and so do NVFP4's on any engine."""
     if published:
         return {"fp16": "bf16"}.get(published, published)
-    return "fp8" if engine == "tensorrt-llm" and weights in ("fp8", "nvfp4") else None
+    carried = weights == "nvfp4" or (weights == "fp8" and (engine == "tensorrt-llm" or (engine == "vllm" and source in VENDOR_CHECKPOINTS)))
+    return "fp8" if carried else None
 
 
 def engine_version(engine: str, published: str) -> str | None:

@@ -75,6 +75,7 @@ def measure_memory(
         market,
         assumed,
         final_tokens=workload.tokens_per_request,
+        output_tokens=workload.output_tokens.mean,
         longest_tokens=workload.max_context_tokens,
         max_batch=settings.max_batch,
         max_batched_tokens=settings.max_batched_tokens,

@@ -33,8 +33,9 @@ RATES = ("fp32", "16bit", "fp8", "int8", "fp4")
 PRICING = tuple(PricingModel)
 LINKS = (Link.NONE, Link.PCIE, Link.SCALE_UP)
 
-# One direction of a x16 slot, generation 4: the slowest slot data-centre cards are sold in.
+# One direction of a x16 slot of generation 4, and of 5, which these families have.
 PCIE_BYTES_PER_S = 32e9
+PCIE_5 = ("nvidia_hopper", "nvidia_blackwell", "nvidia_blackwell_consumer", "amd_cdna3", "amd_cdna4", "gaudi")
 
 # Engines that say the same of a format are quoted in this order until calibration tells them apart.
 ENGINE_PREFERENCE = (
@@ -134,7 +135,8 @@ def link_of(accelerator: Accelerator, *, count: float, topology: str) -> tuple[L
     linked = topology and not topology.startswith(("PCIe", "single", "vGPU", "sockets"))
     boards = accelerator.form_factor in ("SXM", "OAM", "superchip", "pod_chip") and not topology
     if not scale_up or not (linked or boards) or (bridged and not topology):
-        return (Link.PCIE, PCIE_BYTES_PER_S, count) if accelerator.kind != "cpu" else (Link.PCIE, 50e9, count)
+        slot = PCIE_BYTES_PER_S * (2 if accelerator.family in PCIE_5 else 1)
+        return (Link.PCIE, slot, count) if accelerator.kind != "cpu" else (Link.PCIE, 50e9, count)
     domain = float(accelerator.scaleup_domain_size)
     return Link.SCALE_UP, accelerator.scaleup_bytes_per_s, domain if beyond else min(count, domain)
 

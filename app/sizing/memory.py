@@ -35,6 +35,7 @@ class EngineMemory:
     logits_copies: float
     graphs_inside: bool
     sequences: float | None = None  # most at once, where it is not the usual
+    reserves: bool = False  # keeps room for a whole request from its start
 
 
 # Measured: start-up logs of vLLM 0.6 to 0.28; activation peaks of 49 runs of 0.19 on H100 are 3.8 times
@@ -43,7 +44,7 @@ _DEVICE = EngineMemory(0.92, "device", 3.8, graphs_inside=True)
 ENGINES: Mapping[str, EngineMemory] = MappingProxyType(
     {
         "sglang": EngineMemory(0.88, "static", 3.8, graphs_inside=False),
-        "tensorrt-llm": EngineMemory(0.9, "free", 3.8, graphs_inside=True, sequences=2048),
+        "tensorrt-llm": EngineMemory(0.9, "free", 1.0, graphs_inside=True, sequences=2048, reserves=True),
         "lmdeploy": EngineMemory(0.8, "free", 3.8, graphs_inside=True),
     }
 )
@@ -79,6 +80,7 @@ class ServingMemory(Columns):
     usable_bytes: Column  # what the engine will take: the parts before the cache, and the cache
     memory_fraction: Column
     cache_bytes_per_sequence: Column  # at the mean final length, per device
+    held_bytes_per_sequence: Column  # in the mean over a request's life, or reserved for it
     longest_sequence_bytes: Column  # at the longest context, per device
     max_sequences: Column
     max_batched_tokens: Column
@@ -103,9 +105,9 @@ class ServingMemory(Columns):
 
     @property
     def sequences(self) -> Column:
-        """Sequences of the mean final length that run at once."""
+        """Sequences that run at once: pages are given as a sequence grows, so that in the mean each holds half its output."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            by_memory = np.where(self.cache_bytes_per_sequence > 0, self.kv_pool_bytes / self.cache_bytes_per_sequence, np.inf)
+            by_memory = np.where(self.held_bytes_per_sequence > 0, self.kv_pool_bytes / self.held_bytes_per_sequence, np.inf)
         return np.maximum(1.0, np.floor(np.minimum(by_memory, self.max_sequences)))
 
 
@@ -167,6 +169,7 @@ def serving_memory(
     *,
     final_tokens: float,
     longest_tokens: float,
+    output_tokens: float = 0.0,
     max_batch: Column | None = None,
     max_batched_tokens: Column | None = None,
     fraction: Column | None = None,
@@ -223,6 +226,9 @@ def serving_memory(
         usable_bytes=usable,
         memory_fraction=share,
         cache_bytes_per_sequence=cache_bytes(model, final_tokens, plans),
+        held_bytes_per_sequence=np.where(
+            rule("reserves") > 0, cache_bytes(model, final_tokens, plans), cache_bytes(model, final_tokens - output_tokens / 2, plans)
+        ),
         longest_sequence_bytes=cache_bytes(model, longest_tokens, plans),
         max_sequences=sequences,
         max_batched_tokens=chunk,

@@ -97,16 +97,24 @@ def queue_quantile_s(rate: Column, service_s: Column, percentile: float, variati
     return np.where(load >= 1, np.inf, wait)
 
 
+def alone_s(prefill: PrefillTerms, chunk_tokens: Column) -> Column:
+    """TTFT on an idle replica: ingest and the prompt's own steps."""
+    return prefill.request_s + prefill_s(prefill, chunk_tokens, np.ones_like(prefill.new_tokens))
+
+
+def beside_s(prefill: PrefillTerms, chunk_tokens: Column, step_s: Column, batch: Column) -> Column:
+    """What a running batch adds to TTFT: each chunk of the prompt is computed beside a step of the others."""
+    return np.ceil(prefill.new_tokens / chunk_tokens) * step_s * (1 - 1 / np.maximum(batch, 1.0))
+
+
 def first_token_s(prefill: PrefillTerms, chunk_tokens: Column, step_s: Column, batch: Column) -> Column:
-    """TTFT without a queue: ingest, and the prompt's chunks, each of which a running batch slows by its own step."""
-    chunks = np.ceil(prefill.new_tokens / chunk_tokens)
-    beside = np.where(batch > 1, chunks * step_s * (1 - 1 / np.maximum(batch, 1.0)), 0.0)
-    return prefill.request_s + prefill_s(prefill, chunk_tokens, np.ones_like(batch)) + beside
+    """TTFT without a queue."""
+    return alone_s(prefill, chunk_tokens) + beside_s(prefill, chunk_tokens, step_s, batch)
 
 
 def turn_gap_s(prefill: PrefillTerms, chunk_tokens: Column, occupancy_s: Column) -> Column:
     """What a turn of a closed loop takes beyond the replica's work: ingest, and a lone prompt's unshared steps."""
-    return prefill.request_s + prefill_s(prefill, chunk_tokens, np.ones_like(occupancy_s)) - occupancy_s
+    return alone_s(prefill, chunk_tokens) - occupancy_s
 
 
 def variation_of(workload: InferenceWorkload) -> float:
@@ -140,7 +148,7 @@ def serving_speed(
     closed = workload.load is Load.CLOSED
     interleaved = occupancy * (1 - prefill.queued_share) if closed else occupancy
     fastest = mixed_tpot_s(step, interleaved, out, one)
-    quickest = first_token_s(tail, chunk, decode_step_s(step, one), one)
+    alone = quickest = alone_s(tail, chunk)
     tpot_limit = np.full(len(plans), np.inf if slo.tpot_s is None else slo.tpot_s)
     ttft_limit = np.full(len(plans), np.inf if slo.ttft_s is None else slo.ttft_s)
     if slo.e2e_s is not None:
@@ -152,7 +160,7 @@ def serving_speed(
 
     def within(b: Column) -> Mask:
         step_s = decode_step_s(step, b)
-        first = first_token_s(tail, chunk, step_s, b)
+        first = alone + beside_s(tail, chunk, step_s, b)
         if closed:
             first = first + queued_s(prefill, occupancy, b, slo.percentile)
         tpot = step_s + np.maximum(b - 1, 0.0) / later_tokens(out) * interleaved
@@ -164,7 +172,7 @@ def serving_speed(
     capacity = rate_per_s(step, occupancy, out, mean)
     saturation = rate_per_s(step, occupancy, out, cap)
     if open_loop:
-        base = first_token_s(tail, chunk, decode_step_s(step, peak), peak)
+        base = alone + beside_s(tail, chunk, decode_step_s(step, peak), peak)
 
         def meets(rate: Column) -> Mask:
             return base + queue_quantile_s(rate, occupancy, slo.percentile, variation) <= ttft_limit

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from app.api.schemas.base import Shown, rounded
-from app.calibration.report import Errors, Report, Slice
+from app.calibration.report import FAMILY_REASONS, Errors, Report, Slice
 from app.sizing.evidence import Compared
 
 
@@ -57,6 +57,7 @@ class AccuracyResponse(Shown):
     worst: list[WorstShown]
     kv_cache: CacheShown
     left_out: dict[str, int] = Field(description="Published rows that were not compared, by reason.")
+    reasons: dict[str, str] = Field(description="Accelerator families that are far off for an unseen source, with the reason.")
     set_aside: dict[str, str] = Field(description="Rows compared and not fitted, with the reason.")
 
 
@@ -103,5 +104,6 @@ def accuracy_json(snapshot: str, report: Report, notes: Mapping[str, Any]) -> di
             "left_out": notes["kv_cache_left_out"],
         },
         "left_out": notes["left_out"],
+        "reasons": dict(FAMILY_REASONS),
         "set_aside": notes["set_aside"],
     }  # fmt: skip

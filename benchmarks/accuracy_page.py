@@ -1,0 +1,189 @@
+"""`make accuracy-page`: docs/accuracy.md and its plots, from the committed predictions."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib import pyplot as plt
+from sqlalchemy.orm import Session
+
+from app.api.schemas.accuracy import DEFINITIONS
+from app.calibration.report import FAMILY_REASONS, KINDS, MANY, TOO_FAR, Slice, errors_of, report_on
+from app.catalog.queries import calibration_notes, list_compared
+from app.catalog.seed import seed
+from app.db import Base, make_engine
+from app.sizing.evidence import Compared
+
+DOCS = Path(__file__).parents[1] / "docs"
+FEWEST = 20
+NAMES = {
+    "throughput": "Throughput", "tpot": "Time per output token", "ttft": "Time to first token", "single_stream": "One stream",
+    "prefill": "Prompt rate of one stream", "e2e": "Static batch, end to end",
+}  # fmt: skip
+
+
+def comparisons() -> list[Compared]:
+    engine = make_engine("sqlite://")
+    Base.metadata.create_all(engine)
+    with Session(engine) as session:
+        seed(session)
+        return list_compared(session)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|" + "|".join([" --- "] + [" ---: "] * (len(head) - 1)) + "|"]
+    return "\n".join(lines + ["| " + " | ".join(r) + " |" for r in rows])
+
+
+def figures(s: Slice) -> list[str]:
+    h, i = s.held_out, s.in_sample
+    return [
+        str(s.rows),
+        str(s.sources),
+        f"{h.median:.0%}",
+        f"{h.p90:.0%}",
+        f"{h.bias:.2f}",
+        f"{s.coverage:.0%}",
+        f"{i.median:.0%}",
+        f"{i.p90:.0%}",
+    ]
+
+
+HEAD = ("rows", "sources", "median", "90th pct", "bias", "in interval", "in sample", "90th pct")
+
+
+def disagreements(rows: Sequence[Compared]) -> list[list[str]]:
+    """What the other sources say of a source's results: the floor of any prediction from them."""
+    groups: dict[tuple[str, str, str, str], list[Compared]] = defaultdict(list)
+    for r in rows:
+        groups[r.kind, r.source, r.setting.engine, r.setting.family].append(r)
+    found = []
+    for (kind, source, engine, family), rs in groups.items():
+        if len(rs) < FEWEST:
+            continue
+        measured = [r.measured for r in rs]
+        unseen, seen = errors_of((r.held_out for r in rs), measured), errors_of((r.predicted for r in rs), measured)
+        found.append(
+            (
+                abs(np.log(unseen.bias)),
+                [NAMES[kind], source, f"{engine} on {family}", str(len(rs)), f"{unseen.bias:.2f}", f"{seen.bias:.2f}"],
+            )
+        )
+    return [row for _, row in sorted(found, key=lambda f: -f[0])[:20]]
+
+
+def plots(rows: Sequence[Compared]) -> None:
+    mpl.rcParams.update({"svg.hashsalt": "headroom", "svg.fonttype": "none", "savefig.dpi": 110, "font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
+    folder = DOCS / "accuracy"
+    folder.mkdir(exist_ok=True)
+    figure, axes = plt.subplots(2, 3, figsize=(11, 7))
+    for axis, kind in zip(axes.flat, KINDS, strict=True):
+        of_kind = [r for r in rows if r.kind == kind and not r.set_aside]
+        measured, held_out = np.array([r.measured for r in of_kind]), np.array([r.held_out for r in of_kind])
+        axis.loglog(measured, held_out, ".", markersize=3, alpha=0.35, rasterized=True)
+        ends = np.array([min(measured.min(), held_out.min()), max(measured.max(), held_out.max())])
+        axis.loglog(ends, ends, color="black", linewidth=0.8)
+        axis.fill_between(ends, ends / 1.5, ends * 1.5, color="grey", alpha=0.15, linewidth=0)
+        axis.set_title(NAMES[kind])
+        axis.set_xlabel("measured")
+        axis.set_ylabel("predicted, source unseen")
+    figure.tight_layout()
+    figure.savefig(folder / "predicted-over-measured.svg", metadata={"Date": None})
+    families = [
+        s for s in report_on(rows).by["accelerator_family"] if s.rows >= MANY and s.metric in ("throughput", "tpot", "single_stream")
+    ]
+    figure, axis = plt.subplots(figsize=(9, 0.28 * len(families) + 1))
+    places = np.arange(len(families))
+    axis.barh(places - 0.2, [min(s.held_out.median, 1.5) for s in families], 0.4, label="source unseen")
+    axis.barh(places + 0.2, [min(s.in_sample.median, 1.5) for s in families], 0.4, label="in sample")
+    axis.axvline(TOO_FAR, color="black", linewidth=0.8, linestyle=":")
+    axis.set_yticks(places, [f"{NAMES[s.metric]}, {s.value} ({s.rows})" for s in families])
+    axis.invert_yaxis()
+    axis.set_xlabel("median absolute relative error (cut at 1.5)")
+    axis.legend(frameon=False)
+    figure.tight_layout()
+    figure.savefig(folder / "by-family.svg", metadata={"Date": None})
+    logs = calibration_notes()["kv_cache"]
+    figure, axis = plt.subplots(figsize=(5, 4.5))
+    measured = np.array([log["measured_bytes"] for log in logs]) / 2**30
+    predicted = np.array([log["predicted_bytes"] for log in logs]) / 2**30
+    axis.loglog(measured, predicted, "o", markersize=4, alpha=0.5)
+    axis.loglog([1, 150], [1, 150], color="black", linewidth=0.8)
+    axis.set_xlabel("cache in the start-up log, GiB per device")
+    axis.set_ylabel("predicted, GiB per device")
+    figure.tight_layout()
+    figure.savefig(folder / "kv-cache.svg", metadata={"Date": None})
+
+
+def page(rows: Sequence[Compared]) -> str:
+    report, notes = report_on(rows, fewest=FEWEST), calibration_notes()
+    off = np.abs([log["predicted_bytes"] / log["measured_bytes"] - 1 for log in notes["kv_cache"]])
+    far = [s for s in report.by["accelerator_family"] if s.rows >= MANY and s.held_out.median > TOO_FAR]
+    worst_logs = sorted(notes["kv_cache"], key=lambda log: -abs(log["predicted_bytes"] / log["measured_bytes"] - 1))[:8]
+    return f"""# How far predictions are from published results
+
+Written by `make accuracy-page` from what `make calibrate` computed; `GET /accuracy` and `headroom accuracy` answer the same
+figures. Each source is predicted by a fit that never saw it (left five columns of errors); beside it stands the fit to all of
+them. Errors are absolute and relative to the measurement; bias is the median of predicted over measured; "in interval" is the
+share of unseen results inside their 80 % interval.
+
+{table(("quantity", *HEAD), [[NAMES[s.metric], *figures(s)] for s in report.overall])}
+
+![predicted over measured](accuracy/predicted-over-measured.svg)
+
+What the quantities are, as load testers define them:
+
+{chr(10).join(f"- {NAMES[k]}: {text}" for k, text in DEFINITIONS.items())}
+
+## By accelerator family
+
+{table(("quantity and family", *HEAD), [[f"{NAMES[s.metric]}, {s.value}", *figures(s)] for s in report.by["accelerator_family"] if s.rows >= MANY])}
+
+![by family](accuracy/by-family.svg)
+
+Families above {TOO_FAR:.0%} for an unseen source, and why:
+
+{chr(10).join(f"- {NAMES[s.metric]}, {s.value} ({s.held_out.median:.0%}): {FAMILY_REASONS[s.value]}" for s in far)}
+
+## By engine, format, model size and load
+
+{table(("quantity and slice", *HEAD), [[f"{NAMES[s.metric]}, {s.value}", *figures(s)] for d in ("engine", "format", "model_size", "load") for s in report.by[d] if s.rows >= MANY])}
+
+## Where sources disagree
+
+What all other sources say of a source's results (bias of its unseen prediction), beside the fit that saw it. Far from 1 on the
+left and near 1 on the right, the source contradicts the others, or is the only one of its stack: no prediction from the others can do better.
+
+{table(("quantity", "source", "stack", "rows", "bias unseen", "bias seen"), disagreements(rows))}
+
+## Cache sizes of start-up logs
+
+{len(off)} logs: median error {np.median(off):.1%}, 90th percentile {np.quantile(off, 0.9):.1%}. The furthest:
+
+{table(("log", "model", "predicted over logged"), [[log["reference"].split("@")[0][-60:].replace("|", " "), log["model"], f"{log['predicted_bytes'] / log['measured_bytes']:.2f}"] for log in worst_logs])}
+
+![cache sizes](accuracy/kv-cache.svg)
+
+## What was left out
+
+Rows that name too little or are not token streams, by reason: {json.dumps(notes["left_out"])[1:-1].replace('"', "")}.
+
+Compared and not fitted: {"; ".join(f"{who} ({why})" for who, why in notes["set_aside"].items())}.
+
+Start-up logs left out: {json.dumps(notes["kv_cache_left_out"])[1:-1].replace('"', "")}.
+"""
+
+
+def main() -> None:
+    rows = comparisons()
+    plots(rows)
+    (DOCS / "accuracy.md").write_text(page(rows))
+
+
+if __name__ == "__main__":
+    main()
