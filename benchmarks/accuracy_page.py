@@ -78,7 +78,16 @@ def disagreements(rows: Sequence[Compared]) -> list[list[str]]:
 
 
 def plots(rows: Sequence[Compared]) -> None:
-    mpl.rcParams.update({"svg.hashsalt": "headroom", "svg.fonttype": "none", "savefig.dpi": 110, "font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
+    mpl.rcParams.update(
+        {
+            "svg.hashsalt": "headroom",
+            "svg.fonttype": "none",
+            "savefig.dpi": 110,
+            "font.size": 9,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+        }
+    )
     folder = DOCS / "accuracy"
     folder.mkdir(exist_ok=True)
     figure, axes = plt.subplots(2, 3, figsize=(11, 7))

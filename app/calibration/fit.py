@@ -170,7 +170,10 @@ class Fit:
                 values = [tuple(getattr(s, k) for k in keys) for s in stacks]
                 index = {v: len(self.names) + j for j, v in enumerate(sorted(set(values)))}
                 self.names.extend((name, keys, v) for v in index)
-                spread_of.extend(spread * (UNTABLED if {"vendor", "family"} & set(keys) and not any(w.startswith("nvidia") for w in v) else 1.0) for v in index)
+                spread_of.extend(
+                    spread * (UNTABLED if {"vendor", "family"} & set(keys) and not any(w.startswith("nvidia") for w in v) else 1.0)
+                    for v in index
+                )
                 self.columns.setdefault(name, []).append(np.array([index[v] for v in values]))
         self.size = len(self.names)
         self.spread = np.array(spread_of)

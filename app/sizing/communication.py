@@ -39,11 +39,15 @@ class LinkUse(Columns):
         return np.where(self.across, self.network_bytes_per_s * k.network_bandwidth_fraction, self.bytes_per_s(k))
 
 
+# Of one accelerator between machines whose network the catalogue does not know: 100 Gbit/s, usual in nodes of eight.
+UNKNOWN_NETWORK_BYTES_PER_S = 12.5e9
+
+
 def link_use(plans: Plans) -> LinkUse:
-    """Links of every plan; a network that is not known is taken as 1 GB/s per device."""
+    """Links of every plan."""
     m = plans.c.m
     across = (plans.nodes_per_replica > 1) & (plans.accelerators_per_replica > m.domain)
-    network = np.where(np.isnan(m.network_bytes_per_s), 1e9, m.network_bytes_per_s)
+    network = np.where(np.isnan(m.network_bytes_per_s), UNKNOWN_NETWORK_BYTES_PER_S, m.network_bytes_per_s)
     return LinkUse(m.link == LINKS.index(Link.PCIE), m.link_bytes_per_s, across, network)
 
 

@@ -162,7 +162,7 @@ def build_plans(
         np.setdiff1d(found.m.accelerator[pair_machine], found.m.accelerator[a_machine]), "no_layout",
         "No layout of this model on {name} fits one replica into the machines and accelerators allowed.",
     )  # fmt: skip
-    kv_rows, kv = _kv_choices(constraints, s, fixed)
+    kv_rows, kv = _kv_choices(market, constraints, s, fixed)
     rejections.reject(
         np.setdiff1d(found.m.accelerator[a_machine], found.m.accelerator[a_machine[kv_rows]]), "format_unsupported",
         "No engine on {name} keeps its cache in a format asked for.",
@@ -254,8 +254,8 @@ def _legal(
 ) -> tuple[Codes, Codes]:  # fmt: skip
     """Pairs of (row, layout) that a machine can be wired for and that are worth judging.
 
-    A replica spans machines only where the network is known and only along the pipeline (or inside
-    one scale-up domain). Layouts far larger than the weights need are left out; the largest legal
+    A replica spans machines only where the network is known (or a caller fixed the layout) and only along
+    the pipeline (or inside one scale-up domain). Layouts far larger than the weights need are left out; the largest legal
     one always stays, so that a type that does not fit is turned down by its best attempt.
     """
     m = found.m.take(machine)
@@ -263,7 +263,7 @@ def _legal(
     count, domain = m.count[:, None], m.domain[:, None]
     nodes = np.ceil(size / count)
     inside = size <= count
-    networked = ~np.isnan(m.network_bytes_per_s)[:, None] & (pp[None, :] >= nodes)
+    networked = (~np.isnan(m.network_bytes_per_s)[:, None] | (fixed is not None)) & (pp[None, :] >= nodes)
     spans = (np.mod(size, count) == 0) & (nodes <= max_nodes) & (networked | (domain >= size))
     pcie = (m.link == LINKS.index(Link.PCIE))[:, None]
     wired = (tp[None, :] == 1) | (tp[None, :] <= domain) | (pcie & (tp[None, :] <= count))
@@ -283,20 +283,27 @@ def _legal(
     return row, layout
 
 
-def _kv_choices(constraints: Constraints, s: Stacks, fixed: Deployment | None) -> tuple[Codes, Codes]:
-    """Rows repeated per cache format: 16 bit unless others are asked for by name."""
+def _kv_choices(market: Market, constraints: Constraints, s: Stacks, fixed: Deployment | None) -> tuple[Codes, Codes]:
+    """Rows repeated per cache format: 16 bit unless others are asked for by name.
+
+    A deployment that a caller fixed without saying runs its checkpoint: NVFP4's, and TensorRT-LLM's in 8 bits, carry an FP8 cache.
+    """
     asked: tuple[str, ...] = constraints.kv_formats
     if fixed is not None and fixed.kv_format:
         asked = (fixed.kv_format,)
     index: Mapping[str, int] = {k: i for i, k in enumerate(KV_NAMES)}
     support = {"bf16": s.kv_bf16, "fp16": s.kv_bf16, "fp8": s.kv_fp8, "int8": s.kv_int8, "gguf-q8_0": s.kv_int8}
+    if fixed is not None and not asked:
+        named = np.array([f == "nvfp4" for f in market.formats])[s.weight_format]
+        named |= np.array([f == "fp8" for f in market.formats])[s.weight_format] & np.isin(
+            s.engine, [i for i, e in enumerate(market.engines) if e == "tensorrt-llm"]
+        )
+        return np.arange(len(s)), np.where(named & s.kv_fp8, index["fp8"], index["bf16"])
     rows: list[Codes] = []
     codes: list[Codes] = []
     for name in asked or ("bf16",):
         usable = support.get(name, np.zeros(len(s), dtype=bool))
-        if not asked:
-            usable = np.ones(len(s), dtype=bool)
-        chosen = np.flatnonzero(usable)
+        chosen = np.flatnonzero(usable | (not asked))
         rows.append(chosen)
         codes.append(np.full(len(chosen), index[name]))
     return np.concatenate(rows), np.concatenate(codes)
