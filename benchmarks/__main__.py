@@ -1,4 +1,4 @@
-"""`make bench`: POST /recommend in process against an endpoint of the same sizes that computes nothing.
+"""`make bench`: POST /recommend and /estimate in process against an endpoint of the same sizes that computes nothing.
 
 Machines differ and are noisy, so the figure to compare over time is the ratio of the two in one
 run. Every request differs a little from the last, so none is answered from the store.
@@ -63,20 +63,20 @@ def measure() -> list[tuple[str, float, float, float]]:
 
     rows = []
     with TestClient(app) as client:
-        for path in sorted(BODIES.glob("recommend*.json")):
-            body = json.loads(path.read_text())
-            sizes["answer"] = client.post("/recommend", json=body).content
+        for path in sorted(BODIES.glob("*.json")):
+            body, endpoint = json.loads(path.read_text()), "/" + path.stem.split("-")[0]
+            sizes["answer"] = client.post(endpoint, json=body).content
             busy, calm = [], []
             for i in range(1, ROUNDS + WARM_UP + 1):
                 raw = orjson.dumps(variant(body, i))
                 headers = {"content-type": "application/json"}
-                one = timed(lambda raw=raw, headers=headers: client.post("/recommend", content=raw, headers=headers).status_code)  # type: ignore[misc]
+                one = timed(lambda raw=raw, headers=headers, to=endpoint: client.post(to, content=raw, headers=headers).status_code)  # type: ignore[misc]
                 other = timed(lambda raw=raw, headers=headers: client.post("/idle", content=raw, headers=headers).status_code)  # type: ignore[misc]
                 if i > WARM_UP:
                     busy.append(one)
                     calm.append(other)
             p50, p99 = quantiles(busy)
-            rows.append((path.stem.removeprefix("recommend-"), p50, p99, p50 / quantiles(calm)[0]))
+            rows.append((path.stem, p50, p99, p50 / quantiles(calm)[0]))
     return rows
 
 
@@ -100,9 +100,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HEADROOM_DATABASE_URL"] = f"sqlite:///{folder}/bench.sqlite3"
         subprocess.run([sys.executable, "-m", "app.cli", "prepare"], check=True, capture_output=True)
-        print(f"{'request':34} {'p50 ms':>8} {'p99 ms':>8} {'x idle':>8}")
+        print(f"{'request':44} {'p50 ms':>8} {'p99 ms':>8} {'x idle':>8}")
         for name, p50, p99, ratio in measure():
-            print(f"{name:34} {p50:8.1f} {p99:8.1f} {ratio:8.1f}")
+            print(f"{name:44} {p50:8.1f} {p99:8.1f} {ratio:8.1f}")
         print(f"peak memory of a server: {server_peak_mib():.0f} MiB")
 
 

@@ -274,6 +274,8 @@ def test_an_answer_says_how_sure_it_is_and_what_was_measured_nearby(client: Test
     assert {i["quantity"] for i in p["intervals"]} == {"ttft_ms", "tpot_ms"}
     assert all(i["low"] < p[i["quantity"]]["p50"] < i["high"] for i in p["intervals"])
     assert len(answer["nearest_measurements"]) == 3
+    assert {"ttft_ms", "tpot_ms", "output_tokens_per_s"} <= set(answer["metrics"])
+    assert estimated(client, expert_parallel=8)["deployment"]["expert_parallel"] == 8
     distances = [n["distance"] for n in answer["nearest_measurements"]]
     assert distances == sorted(distances)
 

@@ -141,7 +141,8 @@ def estimate_inference(
         engine_version=deployment.engine_version,
         speculative=deployment.speculative,
     )
-    return judge_deployment(question, workload, chosen.plans, market, settings)
+    found = judge_deployment(question, workload, chosen.plans, market, settings)
+    return replace(found, deployment=replace(found.deployment, expert_parallel=deployment.expert_parallel or 1))
 
 
 def batch_of(workload: InferenceWorkload, judged: Judged) -> Column:

@@ -37,7 +37,8 @@ LINKS = (Link.NONE, Link.PCIE, Link.SCALE_UP)
 PCIE_BYTES_PER_S = 32e9
 PCIE_5 = ("nvidia_hopper", "nvidia_blackwell", "nvidia_blackwell_consumer", "amd_cdna3", "amd_cdna4", "gaudi")
 
-# Engines that say the same of a format are quoted in this order until calibration tells them apart.
+# Of engines that serve one family in one format the first is judged where none is named: they differ by less than
+# predictions are sure of, and each more is another third of the search.
 ENGINE_PREFERENCE = (
     "vllm",
     "sglang",

@@ -35,6 +35,7 @@ from app.sizing.workload import (
 
 SERVING_ASSUMPTIONS = (
     "runtime_overhead_gib",
+    "graph_overhead_gib",
     "parallel_overhead_gib",
     "weights_load_overhead",
     "max_sequences",

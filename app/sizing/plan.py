@@ -89,7 +89,7 @@ def default_weight_formats(model: ModelArchitecture, *, personal: bool) -> froze
 
 
 def _stack_rows(market: Market, phase: str, formats: frozenset[str], constraints: Constraints, fixed: Deployment | None) -> Codes:
-    """Software stacks of a phase, one engine per family and format: those that predict alike are one."""
+    """Software stacks of a phase; where no engine is named, the preferred one per family and format."""
     stacks = market.stacks
     keep = stacks.phase == market.phases.index(phase)
     keep &= np.isin(stacks.weight_format, [market.format_index[f] for f in formats if f in market.format_index])

@@ -18,7 +18,8 @@ from sqlalchemy.exc import DBAPIError
 from app.api.body import parsed
 from app.api.deps import RawBody, SearchSlots, Sessions, Snapshots, resolve_model
 from app.api.openapi import body_of, problems
-from app.api.schemas.answers import EstimateShown, RecommendResponse, answer_json, estimate_json
+from app.api.schemas.answers import EstimateShown, RecommendResponse
+from app.api.schemas.conversion import answer_json, estimate_json
 from app.api.schemas.requests import EstimateRequest, RecommendRequest
 from app.catalog.names import nearest
 from app.catalog.recommendations import get_recommendation, store, stored_body

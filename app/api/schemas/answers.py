@@ -1,32 +1,10 @@
-"""Answers on the wire: the shapes that are documented, and the conversion that rounds once.
-
-Answers are built as plain dictionaries and serialised directly, because building a validated
-object for every fact costs more than the search; tests hold each answer against its model here.
-"""
+"""Answers on the wire: the shapes that are documented. `conversion.py` fills them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from pydantic import Field
 
-from app.api.schemas.base import Shown, present, rounded
-from app.sizing.assumptions import Assumed
-from app.sizing.evidence import Neighbour
-from app.sizing.rejections import Rejection
-from app.sizing.result import (
-    Answer,
-    CostSummary,
-    DeviceMemory,
-    Estimate,
-    Percentiles,
-    Performance,
-    Reason,
-    Step,
-)
-from app.sizing.units import GB, GIB, MB
-from app.sizing.workload import Deployment
+from app.api.schemas.base import Shown
 
 
 class OfferShown(Shown):
@@ -217,6 +195,7 @@ class EstimateShown(Shown):
     cost: CostShown | None = None
     explanation: list[ReasonShown]
     nearest_measurements: list[NearestShown]
+    metrics: dict[str, str] | None = Field(None, description="What each metric means, as load testers define it.")
     trace: list[StepShown] | None = None
 
 
@@ -279,154 +258,4 @@ class RecommendResponse(Shown):
     considered: ConsideredShown
     rejected_by_code: dict[str, int]
     sensitivity: list[ChangeShown]
-
-
-def deployment_json(d: Deployment) -> dict[str, Any]:
-    offer = None
-    if d.provider is not None and d.region is not None and d.pricing_model is not None:
-        offer = present(provider=d.provider, region=d.region, pricing_model=d.pricing_model.value, instance_type=d.instance_type)
-    names = list(DeploymentShown.model_fields)
-    values = {n: getattr(d, n) for n in names if n not in ("offer", "speculative")}
-    drafting = None
-    if (option := d.speculative) is not None:
-        drafting = present(
-            method=option.method.value, draft_tokens=option.draft_tokens, acceptance_rate=option.acceptance_rate,
-            draft_parameters_billion=option.draft_parameters / 1e9 or None,
-        )  # fmt: skip
-    return {k: v for k, v in {**values, "offer": offer, "speculative": drafting}.items() if v is not None}
-
-
-def memory_json(m: DeviceMemory) -> dict[str, Any]:
-    parts = {
-        "weights": m.weights_bytes, "kv_cache": m.kv_cache_bytes, "activations": m.activation_bytes,
-        "overhead": m.overhead_bytes, "gradients": m.gradient_bytes, "optimizer": m.optimizer_bytes,
-        "total": m.total_bytes, "capacity": m.capacity_bytes, "usable": m.usable_bytes,
-    }  # fmt: skip
-    shown = {k: round(v / GIB, 4) for k, v in parts.items()}
-    shown["total"] = round(sum(v for k, v in shown.items() if k not in ("total", "capacity", "usable")), 4)
-    counts = {"kv_cache_tokens": m.kv_cache_tokens, "max_concurrent_sequences": m.max_concurrent_sequences}
-    return {"per_accelerator_gib": shown, **{k: int(v) for k, v in counts.items() if v is not None}}
-
-
-def _ms(p: Percentiles | None) -> dict[str, Any] | None:
-    if p is None:
-        return None
-    values = {"p50": p.p50_s, "p95": p.p95_s, "p99": p.p99_s}
-    return {k: None if v is None else rounded(v * 1e3) for k, v in values.items()}
-
-
-def performance_json(p: Performance) -> dict[str, Any]:
-    same = (
-        "output_tokens_per_s", "total_tokens_per_s", "prefill_tokens_per_s", "requests_per_s_capacity", "samples_per_s",
-        "utilization_at_peak", "batch_at_peak", "unstable_above_requests_per_s", "cold_start_s", "tokens_per_s",
-        "tokens_per_s_per_accelerator", "step_time_s", "mfu", "scaling_efficiency", "days", "accelerator_hours",
-        "expected_interruptions",
-    )  # fmt: skip
-    shown = present(**{n: getattr(p, n) for n in same})
-    for name, value, unit in (
-        ("checkpoint_gb", p.checkpoint_bytes, GB),
-        ("required_storage_gb_per_s", p.required_storage_bytes_per_s, GB),
-        ("required_ingest_mb_per_s", p.required_ingest_bytes_per_s, MB),
-    ):
-        if value is not None:
-            shown[name] = rounded(value / unit)
-    for name, percentiles in (("ttft_ms", p.ttft), ("tpot_ms", p.tpot), ("e2e_ms", p.e2e)):
-        if (ms := _ms(percentiles)) is not None:
-            shown[name] = ms
-    if p.step_breakdown_s is not None:
-        shown["step_breakdown_s"] = {k: rounded(v) for k, v in p.step_breakdown_s.items()}
-    i = p.interval
-    shown["interval"] = {"quantity": i.quantity, "low": rounded(i.low), "high": rounded(i.high)}
-    if p.intervals:
-        shown["intervals"] = [
-            {"quantity": i.quantity.removesuffix("_s") + "_ms", "low": rounded(i.low * 1e3), "high": rounded(i.high * 1e3)}
-            for i in p.intervals
-        ]
-    shown["basis"] = p.basis
-    return shown
-
-
-def cost_json(c: CostSummary) -> dict[str, Any]:
-    price = None if c.price is None else {"source": c.price.source, "as_of": c.price.as_of, "pricing_model": c.price.pricing_model}
-    return {
-        "usd_per_hour": rounded(c.usd_per_hour),
-        "usd_per_month": rounded(c.usd_per_month),
-        f"usd_per_million_{c.per_million}": rounded(c.usd_per_million),
-        "usd_total": rounded(c.usd_total),
-        "purchase_usd": rounded(c.purchase_usd),
-        "power_kw": rounded(c.power_w / 1e3),
-        f"kwh_per_million_{c.per_million}": rounded(c.kwh_per_million),
-        "tco_usd": rounded(c.tco_usd),
-        "price": price,
-    }
-
-
-def reason_json(r: Reason) -> dict[str, Any]:
-    return {"code": r.code, "text": r.text, "evidence": {"quantity": r.quantity, "value": rounded(r.value), "unit": r.unit}}
-
-
-def step_json(s: Step) -> dict[str, Any]:
-    return {
-        "name": s.name, "formula": s.formula, "inputs": {k: rounded(float(v), 12) for k, v in s.inputs.items()},
-        "value": rounded(float(s.value), 12), "unit": s.unit, "source": s.source,
-    }  # fmt: skip
-
-
-def neighbour_json(n: Neighbour) -> dict[str, Any]:
-    c = n.compared
-    time = c.metric.endswith("_s") and not c.metric.endswith("per_s")
-    scale = 1e3 if time else 1.0
-    return {
-        "source": c.reference, "distance": rounded(n.distance, 3), "quantity": c.metric.removesuffix("_s") + "_ms" if time else c.metric,
-        "measured": rounded(c.measured * scale), "predicted": rounded(c.predicted * scale), "unit": "ms" if time else "tokens/s",
-    }  # fmt: skip
-
-
-def estimate_json(e: Estimate, *, trace: bool, neighbours: int = 3) -> dict[str, Any]:
-    shown: dict[str, Any] = {"deployment": deployment_json(e.deployment), "fits": e.fits}
-    if e.memory is not None:
-        shown["memory"] = memory_json(e.memory)
-    if e.performance is not None:
-        shown["performance"] = performance_json(e.performance)
-    if e.bottleneck is not None:
-        shown["bottleneck"] = e.bottleneck
-    if e.cost is not None:
-        shown["cost"] = cost_json(e.cost)
-    shown["explanation"] = [reason_json(r) for r in e.explanation]
-    shown["nearest_measurements"] = [neighbour_json(n) for n in e.nearest[:neighbours]]
-    if trace:
-        shown["trace"] = [step_json(s) for s in e.trace]
-    return shown
-
-
-def assumed_json(a: Assumed) -> dict[str, Any]:
-    return {"name": a.name, "value": rounded(a.value), "unit": a.unit, "reason": a.reason}
-
-
-def rejection_json(r: Rejection) -> dict[str, Any]:
-    shown = {"accelerator": r.accelerator, "code": r.code, "text": r.text}
-    return {**shown, **present(needed=r.needed, available=r.available, unit=r.unit)}
-
-
-def answer_json(answer: Answer, *, identity: str, created_at: str, catalog: Mapping[str, str], trace: bool) -> dict[str, Any]:
-    """A whole recommendation as it is sent and stored."""
-    return {
-        "id": identity,
-        "created_at": created_at,
-        "catalog": dict(catalog),
-        "summary": answer.summary,
-        "assumptions": [assumed_json(a) for a in answer.assumptions],
-        "warnings": [{"code": w.code, "text": w.text} for w in answer.warnings],
-        "recommendations": [
-            {"rank": r.rank, "score": rounded(r.score), **estimate_json(r.estimate, trace=trace, neighbours=1)}
-            for r in answer.recommendations
-        ],
-        "rejected": [rejection_json(r) for r in answer.rejected],
-        "considered": {
-            "accelerators": answer.considered.accelerators,
-            "plans": answer.considered.plans,
-            "feasible_accelerators": answer.considered.feasible_accelerators,
-        },
-        "rejected_by_code": dict(answer.rejected_by_code),
-        "sensitivity": [{"change": c.change, "effect": c.effect} for c in answer.sensitivity],
-    }
+    metrics: dict[str, str] | None = Field(None, description="What each metric means, as load testers define it.")

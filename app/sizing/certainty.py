@@ -1,0 +1,44 @@
+"""How sure a predicted speed is: its 80 % interval, what it rests on, and which published results are near."""
+
+from __future__ import annotations
+
+from app.sizing.achieved import format_class
+from app.sizing.evidence import SAME, Near, Neighbour, Setting, kind_of
+from app.sizing.inference import Judged
+from app.sizing.market import Market
+from app.sizing.result import Interval
+from app.sizing.trace import one
+from app.sizing.workload import InferenceWorkload
+
+
+def setting_of(workload: InferenceWorkload, judged: Judged, market: Market) -> Setting:
+    """A one-row table of a token stream as published results are described."""
+    plans = judged.plans
+    weights, native = market.formats[int(plans.s.weight_format[0])], bool(plans.s.native[0])
+    return Setting(
+        engine=market.engines[int(plans.s.engine[0])],
+        family=market.families[int(plans.s.family[0])],
+        format_class=format_class(weights, native),
+        accelerator=market.accelerators[int(plans.accelerator[0])].slug,
+        load=workload.load.value,
+        params=float(workload.model.total_params),
+        devices=one(plans.accelerators_per_replica * judged.fleet.replicas),
+        in_flight=max(1.0, one(judged.operation.batch * judged.fleet.replicas)),
+        input_tokens=workload.input_tokens.mean,
+        output_tokens=workload.output_tokens.mean,
+    )
+
+
+def interval_of(market: Market, setting: Setting, quantity: str, value: float | None, near: Near) -> tuple[Interval, ...]:
+    """The 80 % interval of one predicted quantity; none where nothing was predicted."""
+    if value is None:
+        return ()
+    low, high = market.evidence.spread(kind_of(quantity, setting), near)
+    return (Interval(quantity, value * low, value * high),)
+
+
+def basis_of(near: Near, neighbours: tuple[Neighbour, ...]) -> str:
+    """Measured where a published result is of the same stack, size and load; calibrated where the stack's parts were fitted."""
+    if neighbours and neighbours[0].distance <= SAME:
+        return "measured"
+    return "calibrated" if near is not Near.FAR else "roofline"
