@@ -56,6 +56,13 @@ ENGINE_PREFERENCE = (
 )
 
 
+# Engines whose batching stops paying early, and whose runtime is small.
+SMALL_ENGINES = ("llama.cpp", "ollama", "mlx", "mlc-llm", "exllamav3")
+
+# Engines on ggml's kernels.
+GGML_ENGINES = ("llama.cpp", "ollama")
+
+
 @dataclass(frozen=True, slots=True)
 class AcceleratorColumns(Columns):
     """Per accelerator type; NaN where the catalogue has no number."""
@@ -118,6 +125,8 @@ class Stacks(Columns):
     kv_fp8: Mask
     kv_int8: Mask
     phase: Codes
+    small_engine: Mask
+    ggml: Mask
     achieved: Achieved
 
 
@@ -357,6 +366,8 @@ class Market:
             kv_fp8=keeps("fp8"),
             kv_int8=keeps("int8", "gguf-q8_0"),
             phase=np.array([self.phases.index(s.phase) for s, _, _ in flat]),
+            small_engine=np.array([s.engine in SMALL_ENGINES for s, _, _ in flat]),
+            ggml=np.array([s.engine in GGML_ENGINES for s, _, _ in flat]),
             achieved=self.achieved(
                 [(s.engine, s.family, format_class(f, native)) for s, f, native in flat],
                 fitted=[s.phase == "inference" for s, _, _ in flat],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from types import MappingProxyType
 
 import numpy as np
@@ -50,6 +51,7 @@ ENGINES: Mapping[str, EngineMemory] = MappingProxyType(
 )
 
 
+@cache
 def engine_memory(engine: str, version: str | None = None) -> EngineMemory:
     """The rule of an engine at a version; today's where none is said.
 
@@ -176,7 +178,7 @@ def serving_memory(
     engine_version: str | None = None,
 ) -> ServingMemory:
     """Memory of every plan: weights, workspace and overhead first, the cache gets the rest of what the engine takes."""
-    small = plans.small_engine
+    small = plans.s.small_engine
     tp, capacity = plans.tensor_parallel, visible_bytes(plans, market, assumed)
     rules = [engine_memory(e, engine_version) for e in market.engines]
 

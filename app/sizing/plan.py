@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.candidates import Candidates
-from app.sizing.columns import Codes, Column, Columns, Mask
+from app.sizing.columns import Codes, Column, Columns
 from app.sizing.hardware import Link
 from app.sizing.market import LINKS, Market, Stacks
 from app.sizing.model import ModelArchitecture, ModelKind
@@ -17,12 +17,6 @@ from app.sizing.rejections import Rejections
 from app.sizing.workload import Constraints, Deployment
 
 KV_NAMES = tuple(KV_FORMATS)
-
-# Engines whose batching stops paying early, and whose runtime is small.
-SMALL_ENGINES = ("llama.cpp", "ollama", "mlx", "mlc-llm", "exllamav3")
-
-# Engines on ggml's kernels.
-GGML_ENGINES = ("llama.cpp", "ollama")
 
 # Engines that pad heads to a degree that does not divide them.
 PADDING_ENGINES = ("neuronx", "optimum-habana")
@@ -50,7 +44,6 @@ class Plans(Columns):
     weights_bytes: Column
     expert_bytes: Column
     streamed_bytes: Column  # dense weights read by every step
-    small_engine: Mask  # a small runtime that stops gaining at a few slots
     kv_element_bytes: Column
 
     @property
@@ -101,7 +94,7 @@ def _stack_rows(market: Market, phase: str, formats: frozenset[str], constraints
     rows = np.flatnonzero(keep)
     if not engines:
         kv = stacks.kv_bf16[rows] + 2 * stacks.kv_fp8[rows] + 4 * stacks.kv_int8[rows]
-        small = is_small(market, stacks)[rows]
+        small = stacks.small_engine[rows]
         key = np.stack([stacks.family[rows], stacks.weight_format[rows], small, small * kv])
         rows = rows[np.sort(np.unique(key, axis=1, return_index=True)[1])]
     return rows
@@ -155,7 +148,7 @@ def build_plans(
     layouts = _layouts(model, fixed)
     most = constraints.max_accelerators
     tp, pp = np.array([t for t, _ in layouts], float), np.array([p for _, p in layouts], float)
-    row, layout = _legal(market, found, stacks, pair_machine, pair_stack, weights[code], tp, pp, max_nodes_per_replica, most, fixed)
+    row, layout = _legal(found, stacks, pair_machine, pair_stack, weights[code], tp, pp, max_nodes_per_replica, most, fixed)
     a_machine, a_stack = pair_machine[row], pair_stack[row]
     s = stacks.take(a_stack)
     rejections.reject(
@@ -183,12 +176,7 @@ def build_plans(
         expert_bytes=experts[code],
         streamed_bytes=weights[code] - experts[code] - idle[code],
         kv_element_bytes=np.array([KV_FORMATS[k] for k in KV_NAMES])[kv],
-        small_engine=is_small(market, stacks)[a_stack],
     )
-
-
-def is_small(market: Market, stacks: Stacks) -> Mask:
-    return np.isin(stacks.engine, [market.engines.index(e) for e in SMALL_ENGINES if e in market.engines])
 
 
 def _asked_formats(model: ModelArchitecture, constraints: Constraints, fixed: Deployment | None, *, personal: bool) -> frozenset[str]:
@@ -220,10 +208,9 @@ def _rates(market: Market, accelerator: Codes, s: Stacks) -> tuple[Column, Colum
         uses = np.isin(s.weight_format, codes) & s.native
         faster = values[accelerator]
         rate = np.where(uses & ~np.isnan(faster), faster, rate)
-    ggml = np.isin(s.engine, [i for i, e in enumerate(market.engines) if e in GGML_ENGINES])
     wide = np.isin(s.weight_format, [market.format_index[f.name] for f in WEIGHT_FORMATS.values() if f.nominal_bits >= 16])
     blocks = columns.int8[accelerator] / np.where(wide, 2.0, 1.0)
-    return np.where(ggml & ~np.isnan(blocks), blocks, rate), bit16
+    return np.where(s.ggml & ~np.isnan(blocks), blocks, rate), bit16
 
 
 def _layouts(model: ModelArchitecture, fixed: Deployment | None) -> list[tuple[int, int]]:
@@ -249,7 +236,7 @@ def _layouts(model: ModelArchitecture, fixed: Deployment | None) -> list[tuple[i
 
 
 def _legal(
-    market: Market, found: Candidates, stacks: Stacks, machine: Codes, stack: Codes, weights: Column, tp: Column, pp: Column,
+    found: Candidates, stacks: Stacks, machine: Codes, stack: Codes, weights: Column, tp: Column, pp: Column,
     max_nodes: int, max_accelerators: int | None, fixed: Deployment | None,
 ) -> tuple[Codes, Codes]:  # fmt: skip
     """Pairs of (row, layout) that a machine can be wired for and that are worth judging.
@@ -270,7 +257,7 @@ def _legal(
     legal = (inside | spans) & wired
     if max_accelerators is not None:
         legal &= nodes * count <= max_accelerators
-    small = is_small(market, stacks)[stack]
+    small = stacks.small_engine[stack]
     legal &= ~small[:, None] | ((tp[None, :] == 1) & inside)
     if fixed is None:
         need = weights[:, None] / (0.85 * m.memory_bytes[:, None])

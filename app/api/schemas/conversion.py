@@ -18,7 +18,6 @@ from app.sizing.result import Answer, CostSummary, DeviceMemory, Estimate, Perce
 from app.sizing.units import GB, GIB, MB
 from app.sizing.workload import Deployment
 
-
 METRICS = {
     "ttft_ms": "from sending a request to its first token, queueing included",
     "tpot_ms": "mean time of a token after the first; the inter-token latency where tokens come one at a time",
