@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -137,6 +139,13 @@ def test_committed_errors_hold_what_is_promised(market: Market) -> None:
     worse = {k: {**v, "held_out": v["held_out"] * 1.2} for k, v in found.items()}
     assert len(risen(found, worse)) == len(found)
     assert risen(found, found) == []
+
+
+def test_the_readme_quotes_the_committed_errors(market: Market) -> None:
+    said = re.findall(r"(\d+) % \((\d+) %\)", (Path(__file__).parents[1] / "README.md").read_text())
+    found = headline(market.evidence.rows)
+    shown = [found[k] for k in ("throughput", "tpot", "ttft", "single_stream", "prefill")]
+    assert said == [(f"{100 * f['held_out']:.0f}", f"{100 * f['in_sample']:.0f}") for f in shown]
 
 
 def test_intervals_hold_four_fifths_of_unseen_sources(market: Market) -> None:

@@ -167,7 +167,6 @@ class CaseBuilder:
     def plan(self, model: ModelArchitecture, deployment: Deployment) -> Plans:
         """The row's machine, stack and layout: the cheapest machine that carries it."""
         found, rejections = self.machines(deployment.accelerator), Rejections(self.market)
-        plans = None
         for machines in (found, unpriced(self.market, deployment, Assumptions())):
             if len(machines):
                 plans = build_plans(

@@ -68,7 +68,7 @@ CROWDING = 0.3  # many results of one source, stack and metric count less each: 
 SMALLEST = 0.005  # logarithm of a factor that is worth a row
 SLACK = 1.05  # rounding of lengths and rates
 STEPS, ENOUGH, NUDGE = 60, 2e-5, 1.001
-ROW_SPREAD = 0.15  # beyond this a row counts less and less
+ROW_SPREAD = 0.12  # beyond this a row counts less and less
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,7 +202,6 @@ class Flow(Columns):
     tpot_s: Column
     ttft_s: Column
     rate_per_s: Column
-    waiting_s: Column  # for a slot, of TTFT
 
 
 def steady_flow(
@@ -224,8 +223,7 @@ def steady_flow(
         tpot = mixed_tpot_s(step, occupancy_s * (1 - prefill.queued_share), output_tokens, batch)
         idle = turn_gap_s(prefill, chunk_tokens, occupancy_s) if load is Load.CLOSED else 0.0
         rate = rate_per_s(step, occupancy_s, output_tokens, batch, idle_s=idle)
-    waiting = np.maximum(wanted - most, 0.0) / rate
-    return Flow(batch, tpot, ttft + waiting, rate, waiting)
+    return Flow(batch, tpot, ttft + np.maximum(wanted - most, 0.0) / rate, rate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,13 +254,9 @@ def operate(workload: InferenceWorkload, plans: Plans, memory: ServingMemory, sp
     if workload.load is Load.OPEN:
         rate = workload.peak_per_s / replicas
         batch = largest(np.zeros(len(plans)), speed.max_batch, lambda b: rate_per_s(step, occupancy, out, b) <= rate)
-        flow = Flow(
-            batch,
-            mixed_tpot_s(step, occupancy, out, np.maximum(batch, 1.0)),
-            first_token_s(prefill, chunk, decode_step_s(step, np.maximum(batch, 1.0)), np.maximum(batch, 1.0)),
-            rate,
-            0.0 * one,
-        )
+        running = np.maximum(batch, 1.0)
+        first = first_token_s(prefill, chunk, decode_step_s(step, running), running)
+        flow = Flow(batch, mixed_tpot_s(step, occupancy, out, running), first, rate)
         overloaded = rate > speed.saturation_per_s
         utilization = rate / np.maximum(speed.capacity_per_s, 1e-12)
     else:
