@@ -13,7 +13,7 @@ from matplotlib import pyplot as plt
 from sqlalchemy.orm import Session
 
 from app.api.schemas.accuracy import DEFINITIONS
-from app.calibration.report import FAMILY_REASONS, KINDS, MANY, TOO_FAR, Slice, errors_of, report_on
+from app.calibration.report import FAMILY_REASONS, KINDS, MANY, TOO_FAR, Slice, errors_of, link_of, report_on
 from app.catalog.queries import calibration_notes, list_compared
 from app.catalog.seed import seed
 from app.db import Base, make_engine
@@ -77,6 +77,14 @@ def disagreements(rows: Sequence[Compared]) -> list[list[str]]:
     return [row for _, row in sorted(found, key=lambda f: -f[0])[:20]]
 
 
+def worst_row(c: Compared) -> list[str]:
+    link, where = link_of(c.reference), c.source
+    return [
+        f"{c.metric}, {c.model} on {c.setting.devices:.0f} x {c.setting.accelerator}, {c.setting.engine}",
+        f"[{where}]({link})" if link else where, f"{c.measured:.4g}", f"{c.held_out:.4g}",
+    ]  # fmt: skip
+
+
 def plots(rows: Sequence[Compared]) -> None:
     mpl.rcParams.update(
         {
@@ -98,7 +106,7 @@ def plots(rows: Sequence[Compared]) -> None:
         ends = np.array([min(measured.min(), held_out.min()), max(measured.max(), held_out.max())])
         axis.loglog(ends, ends, color="black", linewidth=0.8)
         axis.fill_between(ends, ends / 1.5, ends * 1.5, color="grey", alpha=0.15, linewidth=0)
-        axis.set_title(NAMES[kind])
+        axis.set_title(f"{NAMES[kind]}, {'s' if kind in ('tpot', 'ttft', 'e2e') else 'tokens/s'}")
         axis.set_xlabel("measured")
         axis.set_ylabel("predicted, source unseen")
     figure.tight_layout()
@@ -169,6 +177,10 @@ What all other sources say of a source's results (bias of its unseen prediction)
 left and near 1 on the right, the source contradicts the others, or is the only one of its stack: no prediction from the others can do better.
 
 {table(("quantity", "source", "stack", "rows", "bias unseen", "bias seen"), disagreements(rows))}
+
+## The furthest single figures
+
+{table(("figure", "source", "measured", "unseen prediction"), [worst_row(c) for c in report.worst[:12]])}
 
 ## Cache sizes of start-up logs
 

@@ -18,7 +18,7 @@ from app.calibration.__main__ import risen
 from app.calibration.cases import GENERATED_ONLY, Case, CaseBuilder, NotCompared, measured_figures, read_cases
 from app.calibration.fit import Fit, ideal, points_of, possible, predict, predicted, solved, table_of
 from app.calibration.memory_logs import logged, read_logs, version_of
-from app.calibration.report import KINDS, headline, report_on, size_class, unexplained
+from app.calibration.report import KINDS, headline, link_of, report_on, size_class, unexplained
 from app.catalog.seed import data_text, rows_of
 from app.catalog.snapshot import SnapshotStore
 from app.cli import cli
@@ -238,6 +238,13 @@ def test_cache_sizes_of_start_up_logs(builder: CaseBuilder) -> None:
         logged(builder, row)
     assert version_of({"engine_version": "", "engine": "vLLM", "source_date": "2024-12-02"}) == "0.6"
     assert version_of({"engine_version": "", "engine": "vLLM", "source_date": "2026-09-01"}) is None
+
+
+def test_references_to_repositories_become_links() -> None:
+    assert link_of("a/b-c:docs/x y.md@0f45") is None
+    assert link_of("NVIDIA/TensorRT-LLM:docs/perf.md@0f45ab") == "https://github.com/NVIDIA/TensorRT-LLM/blob/0f45ab/docs/perf.md"
+    assert link_of("github.com/vllm-project/vllm/issues/10517") == "https://github.com/vllm-project/vllm/issues/10517"
+    assert link_of("a page of text") is None
 
 
 def test_model_sizes_are_classed() -> None:

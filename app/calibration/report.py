@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,18 @@ class Slice:
     held_out: Errors
     in_sample: Errors
     coverage: float
+
+
+def link_of(reference: str) -> str | None:
+    """Where a reference of the form owner/repository:path@commit can be read; None for any other.
+
+    Check: "a/b:docs/x.md@0f45" is https://github.com/a/b/blob/0f45/docs/x.md.
+    """
+    found = re.fullmatch(r"(?:github\.com/)?([\w.-]+/[\w.-]+):([^\s:@]+)@([0-9a-f]{4,40})", reference)
+    if found is None:
+        return f"https://{reference}" if reference.startswith("github.com/") and " " not in reference else None
+    repository, path, commit = found.groups()
+    return f"https://github.com/{repository}/blob/{commit}/{path}"
 
 
 def errors_of(predicted: Iterable[float], measured: Iterable[float]) -> Errors:

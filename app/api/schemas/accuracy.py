@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from app.api.schemas.base import Shown, rounded
-from app.calibration.report import FAMILY_REASONS, Errors, Report, Slice
+from app.calibration.report import FAMILY_REASONS, Errors, Report, Slice, link_of
 from app.sizing.evidence import Compared
 
 
@@ -31,6 +31,7 @@ class SliceShown(Shown):
 class WorstShown(Shown):
     measurement: str
     source: str
+    link: str | None = Field(description="Where the source can be read, if it is in a public repository.")
     model: str
     accelerator: str
     engine: str
@@ -84,7 +85,7 @@ def _slice(s: Slice) -> dict[str, Any]:
 
 def _worst(c: Compared) -> dict[str, Any]:
     return {
-        "measurement": c.measurement, "source": c.reference, "model": c.model, "accelerator": c.setting.accelerator,
+        "measurement": c.measurement, "source": c.reference, "link": link_of(c.reference), "model": c.model, "accelerator": c.setting.accelerator,
         "engine": c.setting.engine, "metric": c.metric, "measured": rounded(c.measured), "predicted": rounded(c.held_out),
         "unit": "tokens/s" if c.metric.endswith("per_s") else "s",
     }  # fmt: skip
