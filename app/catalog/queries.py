@@ -100,7 +100,7 @@ def calibration_notes() -> Mapping[str, Any]:
 
 
 def list_compared(session: Session) -> list[Compared]:
-    """Every published figure that the engine was compared with, by measurement."""
+    """Every published figure that the engine was compared with."""
     joined = select(PredictionRow, MeasurementRow.source).join(MeasurementRow, MeasurementRow.id == PredictionRow.measurement)
     return [
         Compared(
@@ -111,7 +111,7 @@ def list_compared(session: Session) -> list[Compared]:
                 params=p.params, devices=p.devices, in_flight=p.in_flight, input_tokens=p.input_tokens, output_tokens=p.output_tokens,
             ),
         )
-        for p, reference in session.execute(joined.order_by(PredictionRow.measurement, PredictionRow.metric))
+        for p, reference in session.execute(joined)
     ]  # fmt: skip
 
 

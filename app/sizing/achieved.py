@@ -130,7 +130,9 @@ class CoefficientTable:
     def __init__(self, rows: Iterable[Coefficient], factors: Iterable[Factor] = ()) -> None:
         self.rows = {(r.name, r.family, r.format_class, r.engine): r for r in rows}
         self.factors: dict[str, list[Factor]] = defaultdict(list)
-        for factor in factors:
+        for factor in sorted(
+            factors, key=lambda f: (f.name, f.runtime, f.engine, f.generation, f.kernels, f.vendor, f.family, f.format_class)
+        ):
             self.factors[factor.name].append(factor)
 
     def row(self, name: str, *, family: str = "*", format_class: str = "*", engine: str = "*") -> Coefficient:

@@ -103,6 +103,7 @@ class Evidence:
     """All comparisons of a catalogue, as columns to search and to take spreads from."""
 
     def __init__(self, rows: Sequence[Compared]) -> None:
+        rows = sorted(rows, key=lambda r: (r.measurement, r.metric))
         self.rows = tuple(rows)
         self.seen = {(r.setting.engine, r.setting.family, r.setting.format_class) for r in rows}
         settings = [r.setting for r in rows]
