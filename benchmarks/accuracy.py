@@ -19,6 +19,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session, sessionmaker
 
+from app.calibration.cases import LOADS, NotCompared, figure
 from app.catalog.snapshot import SnapshotStore
 from app.catalog.tables import MeasurementRow
 from app.db import make_engine
@@ -29,17 +30,12 @@ from app.sizing.workload import Deployment, InferenceWorkload, Lengths, Load, Me
 
 # Runs that check that a recipe works: untuned or tiny, by their source's own words.
 FUNCTIONAL_CHECKS = ("nemo_model_verification_cards",)
-LOADS = {"single": Load.CLOSED, "concurrency": Load.CLOSED, "batch": Load.BATCH, "offline": Load.OFFLINE}
 METHODS = {
     "pretrain": ("training", Method.FULL), "full_ft": ("fine_tuning", Method.FULL), "lora": ("fine_tuning", Method.LORA),
     "qlora": ("fine_tuning", Method.QLORA),
 }  # fmt: skip
 # A deadline and a token budget that never bind: the rows ask for speed alone.
 ENDLESS = 1e12
-
-
-class NotCompared(Exception):
-    """Why a row is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +51,6 @@ class Compared:
     @property
     def error(self) -> float:
         return abs(self.ratio - 1)
-
-
-def figure(value: Any) -> float | None:
-    return float(value) if value not in (None, "") else None
 
 
 # What a sample is where the row does not say: a question with its paragraph, 30 s of speech as MLPerf counts it.

@@ -7,10 +7,11 @@ import statistics
 import pytest
 from sqlalchemy.orm import Session
 
+from app.calibration.cases import NotCompared
 from app.catalog.snapshot import SnapshotStore
 from app.catalog.tables import MeasurementRow
 from app.db import make_engine
-from benchmarks.accuracy import NotCompared, compare_all, compared, line, speed_rows
+from benchmarks.accuracy import compare_all, compared, line, speed_rows
 
 
 @pytest.fixture(scope="module")
