@@ -22,7 +22,7 @@ import numpy as np
 from sqlalchemy.orm import Session, sessionmaker
 
 from app.calibration.cases import SET_ASIDE, Case, CaseBuilder, read_cases
-from app.calibration.fit import Fit, Parameter, possible, predicted, solved
+from app.calibration.fit import Fit, possible, predicted, solved
 from app.calibration.memory_logs import Logged, read_logs
 from app.calibration.report import headline
 from app.catalog.seed import rows_of, seed
@@ -70,8 +70,9 @@ def calibrate(market: Market, store: SnapshotStore) -> Calibration:
     cases, left_out = read_cases(list(rows_of("measurements_inference.csv")), market, store.model)
     cases, faster = possible(cases)
     left_out["figures faster than the device's rates allow"] = faster
-    parameters: Mapping[Parameter, float] = solved(cases, market.coefficients)
     fit = Fit([c for c in cases if c.set_aside is None], market.coefficients)
+    solution = fit.solve()
+    parameters = dict(zip(fit.names, solution.tolist(), strict=True))
     sources = sorted({c.source for c in cases})
     with ProcessPoolExecutor(WORKERS) as pool:
         folds = pool.map(fold, [cases] * len(sources), [market.coefficients] * len(sources), sources)
@@ -93,7 +94,7 @@ def calibrate(market: Market, store: SnapshotStore) -> Calibration:
             )
         )  # fmt: skip
     logs, logs_left_out = read_logs(CaseBuilder(market, store.model), list(rows_of("measurements_kv_cache.csv")))
-    return Calibration(fit.factors(fit.at(parameters)), compared, logs, left_out, logs_left_out)
+    return Calibration(fit.factors(solution), compared, logs, left_out, logs_left_out)
 
 
 def short(value: float) -> str:

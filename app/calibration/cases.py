@@ -22,11 +22,11 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.candidates import Candidates, candidates
 from app.sizing.columns import Column
 from app.sizing.compute import PrefillWork, StepWork, prefill_work, step_work
-from app.sizing.estimate import unpriced
+from app.sizing.estimate import fixed_plans, unpriced
 from app.sizing.market import Market
 from app.sizing.memory import serving_memory
 from app.sizing.model import ModelArchitecture, ModelKind
-from app.sizing.plan import Plans, build_plans
+from app.sizing.plan import Plans
 from app.sizing.rejections import Rejections
 from app.sizing.workload import Constraints, Deployment, Economics, Load
 
@@ -80,7 +80,6 @@ class Case:
     accelerator: str
     model: str
     model_params: float
-    weight_format: str
     replicas: float
     wanted: float  # requests in flight per replica
     most: float  # that run at once
@@ -167,15 +166,13 @@ class CaseBuilder:
     def plan(self, model: ModelArchitecture, deployment: Deployment) -> Plans:
         """The row's machine, stack and layout: the cheapest machine that carries it."""
         found, rejections = self.machines(deployment.accelerator), Rejections(self.market)
-        for machines in (found, unpriced(self.market, deployment, Assumptions())):
-            if len(machines):
-                plans = build_plans(
-                    model, self.market, machines, Constraints(), rejections, phase="inference", personal=True, fixed=deployment
-                )
-                if len(plans):
-                    return plans.take(np.lexsort((plans.stack, np.nan_to_num(plans.c.usd_per_hour)))[:1])
-        why = rejections.nearest()
-        raise NotCompared(f"declined: {why[0].code if why else 'no layout'}")
+        machines = found if len(found) else unpriced(self.market, deployment, Assumptions())
+        plans = fixed_plans(
+            model, self.market, machines, Constraints(), rejections, deployment, Assumptions(), phase="inference", personal=True
+        )
+        if not len(plans):
+            raise NotCompared(f"declined: {rejections.nearest()[0].code}")
+        return plans.take(np.lexsort((plans.stack, np.nan_to_num(plans.c.usd_per_hour)))[:1])
 
     def case(self, row: Mapping[str, Any]) -> Case:
         """One row; NotCompared where it does not say enough, or cannot be."""
@@ -212,7 +209,7 @@ class CaseBuilder:
         return Case(
             id=row["id"], source=row["source_key"], reference=row["source_ref"],
             stack=Stack(engine, generation_of(engine, deployment.engine_version, row.get("source_date") or ""), market.families[int(s.family[0])], format_class(weights, native)),
-            load=load, accelerator=row["accelerator"], model=model.name, model_params=float(model.total_params), weight_format=weights,
+            load=load, accelerator=row["accelerator"], model=model.name, model_params=float(model.total_params),
             replicas=replicas, wanted=wanted, most=float(memory.sequences[0]), chunk_tokens=float(memory.max_batched_tokens[0]),
             input_tokens=max(1.0, inputs), output_tokens=max(1.0, outputs),
             step=step_work(model, plans, context_tokens=inputs + outputs / 2),

@@ -29,11 +29,10 @@ VENDOR_CHECKPOINTS = ("inferencex-aiconfigurator",)
 
 
 def kv_format(engine: str, weights: str | None, published: str, source: str) -> str | None:
-    """The cache's format. Where nothing is said, checkpoints quantised for TensorRT-LLM carry an FP8 cache, and so do NVFP4's on any engine."""
+    """The cache's format as far as the source implies it; None leaves it to what the checkpoint of a deployment usually carries."""
     if published:
         return {"fp16": "bf16"}.get(published, published)
-    carried = weights == "nvfp4" or (weights == "fp8" and (engine == "tensorrt-llm" or (engine == "vllm" and source in VENDOR_CHECKPOINTS)))
-    return "fp8" if carried else None
+    return "fp8" if engine == "vllm" and weights == "fp8" and source in VENDOR_CHECKPOINTS else None
 
 
 def engine_version(engine: str, published: str) -> str | None:

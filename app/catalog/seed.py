@@ -39,7 +39,7 @@ from app.sizing.units import GB, GIB, MIB, TERA
 DATA_FILES = (
     "accelerators.csv", "systems.csv", "offers.csv", "price_history.csv", "engine_support.csv", "models.jsonl",
     "coefficients.csv", "measurements_inference.csv", "measurements_training.csv", "measurements_kv_cache.csv",
-    "factors.csv", "predictions.csv",
+    "factors.csv", "predictions.csv", "accuracy.json",
 )  # fmt: skip
 
 Row = Mapping[str, str]
@@ -307,8 +307,7 @@ def seed(session: Session) -> bool:
         rows = [values(row) for row in rows_of(name)]
         if loaded is OfferRow:
             newest_price = max(r["as_of"] for r in rows)
-        if rows:
-            session.execute(insert(loaded), rows)
+        session.execute(insert(loaded), rows)
     session.execute(insert(ModelRow), [model_values(e) for e in entries])
     session.execute(insert(ModelAliasRow), alias_values(entries))
     newest_fact = max(newest_price, *(row["as_of"] for row in rows_of("accelerators.csv")))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from app.sizing.achieved import format_class
-from app.sizing.evidence import SAME, Near, Neighbour, Setting, kind_of
+from app.sizing.evidence import SAME, Evidence, Near, Neighbour, Setting, kind_of
 from app.sizing.inference import Judged
 from app.sizing.market import Market
 from app.sizing.result import Interval
@@ -29,16 +31,29 @@ def setting_of(workload: InferenceWorkload, judged: Judged, market: Market) -> S
     )
 
 
-def interval_of(market: Market, setting: Setting, quantity: str, value: float | None, near: Near) -> tuple[Interval, ...]:
-    """The 80 % interval of one predicted quantity; none where nothing was predicted."""
-    if value is None:
-        return ()
-    low, high = market.evidence.spread(kind_of(quantity, setting), near)
-    return (Interval(quantity, value * low, value * high),)
+@dataclass(frozen=True, slots=True)
+class Certainty:
+    """What is known around a one-row table of a token stream."""
+
+    evidence: Evidence
+    setting: Setting
+    near: Near
+    neighbours: tuple[Neighbour, ...]
+
+    @property
+    def basis(self) -> str:
+        """Measured where a published result is of the same stack, size and load; calibrated where the stack's parts were fitted."""
+        if self.neighbours and self.neighbours[0].distance <= SAME:
+            return "measured"
+        return "calibrated" if self.near is not Near.FAR else "roofline"
+
+    def interval(self, quantity: str, value: float) -> Interval:
+        """The 80 % interval of one predicted quantity."""
+        low, high = self.evidence.spread(kind_of(quantity, self.setting), self.near)
+        return Interval(quantity, value * low, value * high)
 
 
-def basis_of(near: Near, neighbours: tuple[Neighbour, ...]) -> str:
-    """Measured where a published result is of the same stack, size and load; calibrated where the stack's parts were fitted."""
-    if neighbours and neighbours[0].distance <= SAME:
-        return "measured"
-    return "calibrated" if near is not Near.FAR else "roofline"
+def certainty_of(workload: InferenceWorkload, judged: Judged, market: Market) -> Certainty:
+    setting = setting_of(workload, judged, market)
+    evidence = market.evidence
+    return Certainty(evidence, setting, evidence.near(setting), evidence.neighbours(setting))

@@ -17,6 +17,7 @@ from app.sizing.explain import serving_estimate
 from app.sizing.explain_training import training_estimate
 from app.sizing.inference import Judged, Settings, measure_memory, measure_speed, measures, place
 from app.sizing.market import LINKS, Machines, Market, link_of
+from app.sizing.model import ModelArchitecture
 from app.sizing.plan import Plans, build_plans
 from app.sizing.rejections import Rejections
 from app.sizing.result import Estimate
@@ -91,6 +92,18 @@ def unpriced(market: Market, deployment: Deployment, assumed: Assumptions) -> Ca
     )  # fmt: skip
 
 
+def fixed_plans(
+    model: ModelArchitecture, market: Market, machines: Candidates, constraints: Constraints, rejections: Rejections,
+    deployment: Deployment, assumed: Assumptions, *, phase: str, personal: bool,
+) -> Plans:  # fmt: skip
+    """Plans of a fixed deployment: in machines on sale, or in a host of its own where its layout is larger than any of them."""
+    plans = build_plans(model, market, machines, constraints, rejections, phase=phase, personal=personal, fixed=deployment)
+    if len(plans) or deployment.system or deployment.provider or deployment.pricing_model:
+        return plans
+    host = unpriced(market, deployment, assumed)
+    return build_plans(model, market, host, constraints, Rejections(market), phase=phase, personal=personal, fixed=deployment)
+
+
 def estimate_inference(
     question: Question, workload: InferenceWorkload, deployment: Deployment, machines: Candidates, market: Market
 ) -> Estimate:
@@ -98,16 +111,10 @@ def estimate_inference(
     assumed, economics = question.assumptions, question.economics
     constraints = replace(question.constraints, accelerators=(deployment.accelerator,), kv_formats=())
     rejections = Rejections(market)
-    plans = build_plans(
-        workload.model, market, machines, constraints, rejections, fixed=deployment,
-        phase="sample_inference" if workload.single_pass else "inference", personal=workload.personal,
-    )  # fmt: skip
-    if not len(plans) and not (deployment.system or deployment.provider or deployment.pricing_model):
-        host = unpriced(market, deployment, assumed)  # a layout larger than any machine on sale
-        plans = build_plans(
-            workload.model, market, host, constraints, Rejections(market), fixed=deployment,
-            phase="sample_inference" if workload.single_pass else "inference", personal=workload.personal,
-        )  # fmt: skip
+    phase = "sample_inference" if workload.single_pass else "inference"
+    plans = fixed_plans(
+        workload.model, market, machines, constraints, rejections, deployment, assumed, phase=phase, personal=workload.personal
+    )
     if not len(plans):
         return narrate.impossible(deployment, workload.model, market, rejections)
     check_speculation(deployment, workload)

@@ -105,7 +105,7 @@ class Evidence:
     def __init__(self, rows: Sequence[Compared]) -> None:
         rows = sorted(rows, key=lambda r: (r.measurement, r.metric))
         self.rows = tuple(rows)
-        self.seen = {(r.setting.engine, r.setting.family, r.setting.format_class) for r in rows}
+        self.seen = {(r.setting.engine, r.setting.family, r.setting.format_class) for r in rows if not r.set_aside}
         settings = [r.setting for r in rows]
         self._numbers: Column = np.array([numbers_of(s) for s in settings]).reshape(len(rows), 5)
         words = {name: [word(s, name) for s in settings] for name in WEIGHTS}

@@ -8,11 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from app.sizing.candidates import Candidates
-from app.sizing.certainty import basis_of, interval_of, setting_of
+from app.sizing.certainty import Certainty, certainty_of
 from app.sizing.columns import Column
 from app.sizing.compute import linear_s, touched_experts
 from app.sizing.cost import Cost, kwh_per_million, usd_per_million
-from app.sizing.evidence import Neighbour
 from app.sizing.hardware import PricingModel
 from app.sizing.inference import Judged, Settings, served_per_s, throughput_per_s, units_per_request
 from app.sizing.market import PRICING, Market
@@ -159,7 +158,7 @@ def cold_start_s(judged: Judged, load_bytes_per_s: float, start_s: float) -> flo
 
 
 def serving_performance(
-    workload: InferenceWorkload, judged: Judged, market: Market, neighbours: tuple[Neighbour, ...], *, cold_start: float
+    workload: InferenceWorkload, judged: Judged, market: Market, sure: Certainty | None, *, cold_start: float
 ) -> Performance:
     """Speed of a one-row table, whole deployment, spares idle."""
     operation, speed = judged.operation, judged.speed
@@ -184,16 +183,15 @@ def serving_performance(
             cold_start_s=cold_start,
         )
     assert isinstance(speed, Speed)
+    assert sure is not None
     output = requests * workload.output_tokens.mean
     prompt = workload.input_tokens.mean * (1 - workload.cached_prefix_fraction)
     offline = workload.load is Load.OFFLINE
-    setting = setting_of(workload, judged, market)
-    near = market.evidence.near(setting)
     tpot, ttft = finite(one(operation.tpot_p50_s)), None if offline else finite(one(operation.ttft_p50_s))
     return Performance(
-        interval=interval_of(market, setting, "output_tokens_per_s", output, near)[0],
-        intervals=(*interval_of(market, setting, "tpot_s", tpot, near), *interval_of(market, setting, "ttft_s", ttft, near)),
-        basis=basis_of(near, neighbours),
+        interval=sure.interval("output_tokens_per_s", output),
+        intervals=tuple(sure.interval(name, value) for name, value in (("tpot_s", tpot), ("ttft_s", ttft)) if value is not None),
+        basis=sure.basis,
         output_tokens_per_s=output,
         total_tokens_per_s=requests * workload.tokens_per_request,
         prefill_tokens_per_s=one(judged.fleet.replicas) * prompt / one(speed.occupancy_s),
@@ -349,7 +347,7 @@ def serving_estimate(
             deployment, False, memory, None, "memory_capacity", None,
             (Reason("out_of_memory", text, "needed_gib", needed, "GiB"),),
         )  # fmt: skip
-    neighbours = () if workload.single_pass else market.evidence.neighbours(setting_of(workload, judged, market))
+    sure = None if workload.single_pass else certainty_of(workload, judged, market)
     bottleneck = bottleneck_of(workload, judged)
     served = one(served_per_s(workload, judged)) * units_per_request(workload)
     cost = cost_summary(
@@ -364,7 +362,7 @@ def serving_estimate(
         deployment=deployment,
         fits=True,
         memory=memory,
-        performance=serving_performance(workload, judged, market, neighbours, cold_start=cold_start_s(judged, load_bytes_per_s, start_s)),
+        performance=serving_performance(workload, judged, market, sure, cold_start=cold_start_s(judged, load_bytes_per_s, start_s)),
         bottleneck=bottleneck,
         cost=cost,
         explanation=(
@@ -372,5 +370,5 @@ def serving_estimate(
             *price_reason(cost, deployment),
         ),
         trace=serving_trace(workload, judged) if trace else (),
-        nearest=neighbours,
+        nearest=() if sure is None else sure.neighbours,
     )

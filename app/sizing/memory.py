@@ -11,7 +11,7 @@ import numpy as np
 
 from app.sizing.achieved import release_of
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column, Columns, Mask
+from app.sizing.columns import Codes, Column, Columns, Mask
 from app.sizing.market import Market
 from app.sizing.model import ModelArchitecture
 from app.sizing.plan import Plans
@@ -19,6 +19,16 @@ from app.sizing.units import GIB
 
 # From this size on engines default to larger steps and more sequences (vLLM's threshold; it leaves the A100 out).
 LARGE_DEVICE_BYTES = 70 * GIB
+
+
+# What an engine's fraction is of, and what it will take then; `beside` is workspace and overhead, `fixed` weights too.
+RULES: Mapping[str, str] = MappingProxyType(
+    {
+        "device": "capacity_bytes * memory_fraction",
+        "static": "min(capacity_bytes * memory_fraction + beside_bytes, capacity_bytes)",
+        "free": "fixed_bytes + memory_fraction * max(capacity_bytes - fixed_bytes, 0)",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +90,7 @@ class ServingMemory(Columns):
     kv_pool_bytes: Column
     capacity_bytes: Column
     usable_bytes: Column  # what the engine will take: the parts before the cache, and the cache
+    rule: Codes  # by which it takes that, an index into RULES
     memory_fraction: Column
     cache_bytes_per_sequence: Column  # at the mean final length, per device
     held_bytes_per_sequence: Column  # in the mean over a request's life, or reserved for it
@@ -210,15 +221,16 @@ def serving_memory(
     weights = weights_per_device_bytes(plans.weights_bytes + padded, plans.accelerators_per_replica, assumed)
     activations = activation_bytes(model, chunk, sequences, rule("logits_copies"), tp, plans.pipeline_parallel, assumed)
     fixed = weights + activations + overhead
-    of = np.array([("device", "static", "free").index(r.fraction_of) for r in rules])[plans.s.engine]
+    chosen = np.where(small, 0, np.array([list(RULES).index(r.fraction_of) for r in rules])[plans.s.engine])
     usable = np.choose(
-        np.where(small, 0, of),
+        chosen,
         [
             capacity * share,
             np.minimum(capacity * share + activations + overhead, capacity),
             fixed + share * np.maximum(capacity - fixed, 0.0),
         ],
     )
+    final = cache_bytes(model, final_tokens, plans)
     return ServingMemory(
         weights_bytes=weights,
         activation_bytes=activations,
@@ -226,11 +238,10 @@ def serving_memory(
         kv_pool_bytes=np.maximum(usable - fixed, 0.0),
         capacity_bytes=capacity,
         usable_bytes=usable,
+        rule=chosen,
         memory_fraction=share,
-        cache_bytes_per_sequence=cache_bytes(model, final_tokens, plans),
-        held_bytes_per_sequence=np.where(
-            rule("reserves") > 0, cache_bytes(model, final_tokens, plans), cache_bytes(model, final_tokens - output_tokens / 2, plans)
-        ),
+        cache_bytes_per_sequence=final,
+        held_bytes_per_sequence=np.where(rule("reserves") > 0, final, cache_bytes(model, final_tokens - output_tokens / 2, plans)),
         longest_sequence_bytes=cache_bytes(model, longest_tokens, plans),
         max_sequences=sequences,
         max_batched_tokens=chunk,

@@ -12,7 +12,7 @@ from app.sizing.columns import Column
 from app.sizing.compute import decode_step_s, forward_s, linear_s, touched_experts
 from app.sizing.cost import Cost
 from app.sizing.inference import Judged, served_per_s, units_per_request
-from app.sizing.memory import ServingMemory
+from app.sizing.memory import RULES, ServingMemory
 from app.sizing.result import Performance, Step
 from app.sizing.serving import Operation, Speed, later_tokens
 from app.sizing.single_pass import BatchMemory, BatchSpeed, batch_s, work_of
@@ -37,7 +37,7 @@ def serving_trace(workload: InferenceWorkload, judged: Judged) -> tuple[Step, ..
     devices = one(plans.accelerators_per_replica)
     load_overhead = one(memory.weights_bytes) * devices / one(plans.weights_bytes)
     step("weights_bytes_per_accelerator", "weights_bytes / accelerators_per_replica * load_overhead",
-         one(memory.weights_bytes), "B", "counts of the configuration; KAITO for the load overhead",
+         one(memory.weights_bytes), "B", "counts of the configuration; start-up logs for the load overhead",
          weights_bytes=one(plans.weights_bytes), accelerators_per_replica=devices, load_overhead=load_overhead)  # fmt: skip
     _usable(step, memory)
     if isinstance(memory, ServingMemory) and isinstance(speed, Speed):
@@ -72,20 +72,14 @@ def serving_trace(workload: InferenceWorkload, judged: Judged) -> tuple[Step, ..
 
 
 def _usable(step: Callable[..., None], memory: ServingMemory | BatchMemory) -> None:
-    """What the engine will take, by its own rule: a share of the device, of what loading leaves, or of weights and cache alone."""
-    capacity, share, usable = one(memory.capacity_bytes), one(memory.memory_fraction), one(memory.usable_bytes)
-    formula, beside = "capacity_bytes * memory_fraction", 0.0
-    inputs = {"capacity_bytes": capacity, "memory_fraction": share}
-    if isinstance(memory, ServingMemory) and not math.isclose(usable, capacity * share):
-        beside = one(memory.activation_bytes + memory.overhead_bytes)
-        formula = "min(capacity_bytes * memory_fraction + beside_bytes, capacity_bytes)"
-        inputs["beside_bytes"] = beside
-        if not math.isclose(usable, min(capacity * share + beside, capacity)):
-            formula, inputs["beside_bytes"] = (
-                "beside_bytes + memory_fraction * max(capacity_bytes - beside_bytes, 0)",
-                one(memory.fixed_bytes),
-            )
-    step("usable_bytes", formula, usable, "B", "the engine's own rule for its share of a device", **inputs)
+    """What the engine will take, by its own rule."""
+    known = {"capacity_bytes": one(memory.capacity_bytes), "memory_fraction": one(memory.memory_fraction)}
+    rule = "device"
+    if isinstance(memory, ServingMemory):
+        rule = list(RULES)[int(memory.rule[0])]
+        known |= {"beside_bytes": one(memory.activation_bytes + memory.overhead_bytes), "fixed_bytes": one(memory.fixed_bytes)}
+    inputs = {name: value for name, value in known.items() if name in RULES[rule]}
+    step("usable_bytes", RULES[rule], one(memory.usable_bytes), "B", "the engine's own rule for its share of a device", **inputs)
 
 
 def _stream_trace(add: Callable[..., None], workload: InferenceWorkload, judged: Judged, memory: ServingMemory, speed: Speed) -> None:

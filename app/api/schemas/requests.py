@@ -128,6 +128,9 @@ class SpeculativeSpec(Wire):
             raise ValueError("draft_parameters_billion goes with method draft_model, and only with it")
         return self
 
+    def to_speculative(self) -> Speculative:
+        return Speculative(Drafting(self.method), self.draft_tokens, self.acceptance_rate, (self.draft_parameters_billion or 0.0) * 1e9)
+
 
 class DeploymentSpec(Wire):
     """A deployment to judge; only the accelerator is required, the rest is chosen well and echoed."""
@@ -162,7 +165,6 @@ class DeploymentSpec(Wire):
     def to_deployment(self) -> Deployment:
         offer = self.offer or OfferSpec()
         same = self.model_dump(exclude={"accelerator", "system", "offer", "engine", "framework", "speculative"})
-        option = self.speculative
         return Deployment(
             accelerator=self.accelerator.lower(),
             system=None if self.system is None else self.system.lower().replace("/", "-").replace(".", "-"),
@@ -171,11 +173,7 @@ class DeploymentSpec(Wire):
             pricing_model=None if offer.pricing_model is None else PricingModel(offer.pricing_model),
             instance_type=offer.instance_type,
             engine=None if self.engine is None else engine_slug(self.engine),
-            speculative=None
-            if option is None
-            else Speculative(
-                Drafting(option.method), option.draft_tokens, option.acceptance_rate, (option.draft_parameters_billion or 0.0) * 1e9
-            ),
+            speculative=None if self.speculative is None else self.speculative.to_speculative(),
             framework=None if self.framework is None else self.framework.lower(),
             **same,
         )
