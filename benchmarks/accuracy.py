@@ -1,6 +1,6 @@
 """Training and sample work (images, speech, encoders) against published measurements, asked row by row as /estimate would be.
 
-Nothing is fitted here; token streams have `python -m app.calibration`. A row is compared where it names a
+Nothing is fitted here, and every source was seen by the fit; unseen ones and token streams have `python -m app.calibration`. A row is compared where it names a
 catalogue model, the hardware and the batch; every other row is counted with the reason why it is not.
 """
 
@@ -12,30 +12,32 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session, sessionmaker
 
-from app.calibration.cases import LOADS, NotCompared, figure
+from app.calibration.case import NotCompared, figure
+from app.calibration.serving import LOADS
+from app.calibration.training import TrainingCases
+from app.catalog.seed import rows_of
 from app.catalog.snapshot import SnapshotStore
 from app.catalog.tables import MeasurementRow
 from app.db import make_engine
 from app.errors import AppError
 from app.sizing.estimate import estimate
+from app.sizing.market import Market
 from app.sizing.model import ModelArchitecture
-from app.sizing.workload import Deployment, InferenceWorkload, Lengths, Load, Method, Question, Redundancy, Slo, TrainingWorkload
+from app.sizing.workload import Deployment, InferenceWorkload, Lengths, Load, Question, Redundancy, Slo
 
-# Runs that check that a recipe works: untuned or tiny, by their source's own words.
-FUNCTIONAL_CHECKS = ("nemo_model_verification_cards",)
-METHODS = {
-    "pretrain": ("training", Method.FULL), "full_ft": ("fine_tuning", Method.FULL), "lora": ("fine_tuning", Method.LORA),
-    "qlora": ("fine_tuning", Method.QLORA),
-}  # fmt: skip
-# A deadline and a token budget that never bind: the rows ask for speed alone.
-ENDLESS = 1e12
+
+@cache
+def published_runs() -> dict[str, Mapping[str, str]]:
+    """The published training results by id, with the columns that the catalogue keeps apart."""
+    return {r["id"]: r for r in rows_of("measurements_training.csv")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,71 +90,64 @@ def sample_question(model: ModelArchitecture, row: MeasurementRow) -> tuple[Ques
     )  # fmt: skip
 
 
-def training_question(model: ModelArchitecture, row: MeasurementRow) -> tuple[Question, Deployment]:
-    said: Mapping[str, Any] = row.payload
-    if said.get("source_key") in FUNCTIONAL_CHECKS:
-        raise NotCompared("functional check, not tuned for speed")
-    phase = METHODS.get(said.get("method", ""))
-    length, batch = figure(said.get("seq_len")), figure(said.get("global_batch"))
-    if phase is None or length is None or batch is None:
-        raise NotCompared("method, sequence length or global batch is not given")
-    if said.get("precision") not in ("bf16", "fp16"):
-        raise NotCompared("precision is not 16 bit")
-    if figure(said.get("tokens_s_per_accelerator")) is None:
-        raise NotCompared("no tokens/s")
-    workload = TrainingWorkload(
-        model, phase[0], phase[1], ENDLESS, length, int(batch), said["precision"], "adamw", ENDLESS, 0.0, None, None,
-        int(figure(said.get("lora_rank")) or 16), "all-linear",
-    )  # fmt: skip
+def run_figures(row: MeasurementRow, builder: TrainingCases, market: Market) -> list[Compared]:
+    """A training row asked as /estimate is: speed, peak memory as it would be answered, and hours of a whole run."""
+    said = published_runs()[row.id]
+    asked = builder.asked(said)
+    total = figure(said.get("tokens_total"))
+    workload = replace(asked.workload, units=total) if total else asked.workload
+    e = estimate(Question(workload), asked.deployment, market)
+    family = market.accelerators[market.accelerator_index[asked.run.accelerator]].family
+    found = []
+    if asked.peak_memory_bytes is not None and e.memory is not None:
+        found.append(
+            Compared("training memory, as answered", said["source_key"], family, e.memory.total_bytes / asked.peak_memory_bytes, True)
+        )
+    if e.performance is None:
+        return found
+    p = e.performance
+    if asked.units_per_s is not None:
+        rate = (p.samples_per_s or p.tokens_per_s or 0.0) / asked.run.accelerators
+        middle = getattr(p, p.interval.quantity)
+        covered = p.interval.low / middle <= asked.units_per_s / rate <= p.interval.high / middle
+        name = "training samples/s" if workload.in_samples else "training tokens/s"
+        found.append(Compared(name, said["source_key"], family, rate / asked.units_per_s, covered))
+    hours = figure(said.get("accelerator_hours"))
+    if total and hours and p.accelerator_hours:
+        found.append(Compared("accelerator-hours of whole runs", said["source_key"], family, p.accelerator_hours / hours, True))
+    return found
 
-    def given(name: str) -> int | None:
-        value = figure(said.get(name))
-        return None if value is None else int(value)
 
-    return Question(workload), Deployment(
-        row.accelerator or "", total_accelerators=int(row.num_accelerators or 1), tensor_parallel=given("tp"),
-        pipeline_parallel=given("pp"), micro_batch_sequences=given("micro_batch"),
-    )  # fmt: skip
-
-
-def compared(row: MeasurementRow, store: SnapshotStore) -> list[Compared]:
+def compared(row: MeasurementRow, store: SnapshotStore, builder: TrainingCases) -> list[Compared]:
     """The figures of one row beside the engine's; NotCompared where it cannot be asked, or the engine declines."""
     market = store.market()
     if row.accelerator is None or row.num_accelerators is None:
         raise NotCompared("accelerator is not in the catalogue")
     try:
+        return run_figures(row, builder, market) if row.kind == "training" else sample_figures(row, store, market)
+    except AppError as error:
+        raise NotCompared(f"declined: {error.code}") from None
+
+
+def sample_figures(row: MeasurementRow, store: SnapshotStore, market: Market) -> list[Compared]:
+    """Serving of encoders, images, speech and pictures."""
+    try:
         model = store.model(row.model or "")
     except AppError:
         raise NotCompared("model is not in the catalogue under that name") from None
-    tokens = model.kind == "decoder"
-    if row.kind == "inference" and not tokens:
-        question, deployment = sample_question(model, row)
-    elif not tokens:
-        raise NotCompared("not a language model")
-    elif row.kind == "inference":
+    if model.kind == "decoder":
         raise NotCompared("a token stream: compared by python -m app.calibration")
-    else:
-        question, deployment = training_question(model, row)
-    try:
-        e = estimate(question, deployment, market)
-    except AppError as error:
-        raise NotCompared(f"declined: {error.code}") from None
+    e = estimate(*sample_question(model, row), market)
     if e.performance is None:
         raise NotCompared(f"declined: {e.explanation[0].code}")
-    p, said = e.performance, row.payload
-    figures: Iterable[tuple[str, float | None, float | None]]
-    if row.kind == "training":
-        figures = [("training tokens/s", p.tokens_per_s_per_accelerator, figure(said["tokens_s_per_accelerator"]))]
-    else:
-        figures = [(f"samples/s, {model.family}", p.samples_per_s or p.requests_per_s_capacity, samples_measured(model, said))]
-    family = market.accelerators[market.accelerator_index[row.accelerator]].family
+    p, measured = e.performance, samples_measured(model, row.payload)
+    predicted = p.samples_per_s or p.requests_per_s_capacity
+    if not predicted or not measured:
+        return []
     middle = getattr(p, p.interval.quantity)
-    found = []
-    for metric, predicted, measured in figures:
-        if predicted and measured:
-            covered = p.interval.low / middle <= measured / predicted <= p.interval.high / middle
-            found.append(Compared(metric, said.get("source_key", row.source), family, predicted / measured, covered))
-    return found
+    covered = p.interval.low / middle <= measured / predicted <= p.interval.high / middle
+    family = market.accelerators[market.accelerator_index[row.accelerator or ""]].family
+    return [Compared(f"samples/s, {model.family}", row.payload.get("source_key", row.source), family, predicted / measured, covered)]
 
 
 def speed_rows(session: Session) -> list[MeasurementRow]:
@@ -165,9 +160,10 @@ def compare_all(rows: list[MeasurementRow], store: SnapshotStore) -> tuple[list[
     """Every row's figures, and the rows left out by (kind, reason)."""
     found: list[Compared] = []
     left_out: Counter[tuple[str, str]] = Counter()
+    builder = TrainingCases(store.market(), store.model)
     for row in rows:
         try:
-            found.extend(compared(row, store))
+            found.extend(compared(row, store, builder))
         except NotCompared as why:
             left_out[row.kind, str(why)] += 1
     return found, left_out
@@ -178,8 +174,9 @@ def line(name: str, rows: list[Compared]) -> str:
     p90 = errors[min(len(errors) - 1, int(0.9 * len(errors)))]
     bias = statistics.median(r.ratio for r in rows)
     covered = statistics.fmean(r.covered for r in rows)
+    under = statistics.fmean(r.ratio < 0.9 for r in rows)
     sources = len({r.source for r in rows})
-    return f"{name:44} {len(rows):6} {sources:8} {statistics.median(errors):9.0%} {p90:6.0%} {bias:6.2f} {covered:8.0%}"
+    return f"{name:44} {len(rows):6} {sources:8} {statistics.median(errors):9.0%} {p90:6.0%} {bias:6.2f} {under:6.0%} {covered:8.0%}"
 
 
 def report(found: list[Compared], left_out: Counter[tuple[str, str]]) -> None:
@@ -189,7 +186,7 @@ def report(found: list[Compared], left_out: Counter[tuple[str, str]]) -> None:
         by_metric[c.metric].append(c)
         if not c.metric.startswith("samples/s"):
             by_family[f"{c.metric}, {c.family}"].append(c)
-    print(f"{'metric':44} {'rows':>6} {'sources':>8} {'median':>9} {'p90':>6} {'bias':>6} {'covered':>8}")
+    print(f"{'metric':44} {'rows':>6} {'sources':>8} {'median':>9} {'p90':>6} {'bias':>6} {'under':>6} {'covered':>8}")
     for name, rows in by_metric.items():
         print(line(name, rows))
     print()

@@ -23,8 +23,10 @@ DOCS = Path(__file__).parents[1] / "docs"
 FEWEST = 20
 NAMES = {
     "throughput": "Throughput", "tpot": "Time per output token", "ttft": "Time to first token", "single_stream": "One stream",
-    "prefill": "Prompt rate of one stream", "e2e": "Static batch, end to end",
+    "prefill": "Prompt rate of one stream", "e2e": "Static batch, end to end", "training": "Training, tokens",
+    "training_samples": "Training, samples", "training_memory": "Training, peak memory",
 }  # fmt: skip
+AXES = {"tpot": "s", "ttft": "s", "e2e": "s", "training_samples": "samples/s", "training_memory": "bytes"}
 
 
 def comparisons() -> list[Compared]:
@@ -98,7 +100,7 @@ def plots(rows: Sequence[Compared]) -> None:
     )
     folder = DOCS / "accuracy"
     folder.mkdir(exist_ok=True)
-    figure, axes = plt.subplots(2, 3, figsize=(11, 7))
+    figure, axes = plt.subplots(3, 3, figsize=(11, 10.5))
     for axis, kind in zip(axes.flat, KINDS, strict=True):
         of_kind = [r for r in rows if r.kind == kind and not r.set_aside]
         measured, held_out = np.array([r.measured for r in of_kind]), np.array([r.held_out for r in of_kind])
@@ -106,13 +108,15 @@ def plots(rows: Sequence[Compared]) -> None:
         ends = np.array([min(measured.min(), held_out.min()), max(measured.max(), held_out.max())])
         axis.loglog(ends, ends, color="black", linewidth=0.8)
         axis.fill_between(ends, ends / 1.5, ends * 1.5, color="grey", alpha=0.15, linewidth=0)
-        axis.set_title(f"{NAMES[kind]}, {'s' if kind in ('tpot', 'ttft', 'e2e') else 'tokens/s'}")
+        axis.set_title(f"{NAMES[kind]}, {AXES.get(kind, 'tokens/s')}")
         axis.set_xlabel("measured")
         axis.set_ylabel("predicted, source unseen")
     figure.tight_layout()
     figure.savefig(folder / "predicted-over-measured.svg", metadata={"Date": None})
     families = [
-        s for s in report_on(rows).by["accelerator_family"] if s.rows >= MANY and s.metric in ("throughput", "tpot", "single_stream")
+        s
+        for s in report_on(rows).by["accelerator_family"]
+        if s.rows >= MANY and s.metric in ("throughput", "tpot", "single_stream", "training", "training_memory")
     ]
     figure, axis = plt.subplots(figsize=(9, 0.28 * len(families) + 1))
     places = np.arange(len(families))
@@ -141,6 +145,7 @@ def page(rows: Sequence[Compared]) -> str:
     report, notes = report_on(rows, fewest=FEWEST), calibration_notes()
     off = np.abs([log["predicted_bytes"] / log["measured_bytes"] - 1 for log in notes["kv_cache"]])
     far = [s for s in report.by["accelerator_family"] if s.rows >= MANY and s.held_out.median > TOO_FAR]
+    under = float(np.mean([r.held_out < 0.9 * r.measured for r in rows if r.kind == "training_memory"]))
     worst_logs = sorted(notes["kv_cache"], key=lambda log: -abs(log["predicted_bytes"] / log["measured_bytes"] - 1))[:8]
     return f"""# How far predictions are from published results
 
@@ -178,6 +183,13 @@ left and near 1 on the right, the source contradicts the others, or is the only 
 
 {table(("quantity", "source", "stack", "rows", "bias unseen", "bias seen"), disagreements(rows))}
 
+## Training: scale-ups and memory
+
+{notes["scaling"]["pairs"]} pairs of one run at two sizes: efficiency predicted without their source is off by {notes["scaling"]["median_points"]:.1f} percentage
+points in the median, {notes["scaling"]["p90_points"]:.1f} at the 90th percentile. Of peak memory, {under:.0%} of unseen predictions are more than a tenth too low: each
+would have been an out-of-memory error. Peaks are compared as their source counts them, by the allocator or by the driver; an answer's
+total holds the device's context and communication buffers too. `make accuracy` also asks every row as /estimate does.
+
 ## The furthest single figures
 
 {table(("figure", "source", "measured", "unseen prediction"), [worst_row(c) for c in report.worst[:12]])}
@@ -193,6 +205,8 @@ left and near 1 on the right, the source contradicts the others, or is the only 
 ## What was left out
 
 Rows that name too little or are not token streams, by reason: {json.dumps(notes["left_out"])[1:-1].replace('"', "")}.
+
+Rows of training, by reason: {json.dumps(notes["training_left_out"])[1:-1].replace('"', "")}.
 
 Compared and not fitted: {"; ".join(f"{who} ({why})" for who, why in notes["set_aside"].items())}.
 

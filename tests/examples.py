@@ -73,6 +73,7 @@ PRETRAIN = TrainingWorkload(
     experiment_overhead=0.0,
     dataset_bytes=None,
     checkpoint_interval_s=None,
+    synchronous_checkpoints=False,
     lora_rank=16,
     lora_targets="all-linear",
 )

@@ -7,7 +7,8 @@ import statistics
 import pytest
 from sqlalchemy.orm import Session
 
-from app.calibration.cases import NotCompared
+from app.calibration.case import NotCompared
+from app.calibration.training import TrainingCases
 from app.catalog.snapshot import SnapshotStore
 from app.catalog.tables import MeasurementRow
 from app.db import make_engine
@@ -42,14 +43,15 @@ def test_units_are_right(metric: str, rows: list[MeasurementRow], snapshots: Sna
 
 
 def test_what_cannot_be_asked_is_said(snapshots: SnapshotStore) -> None:
+    builder = TrainingCases(snapshots.market(), snapshots.model)
     nameless = MeasurementRow(id="x", kind="inference", accelerator=None, num_accelerators=1.0, payload={}, source="s")
     with pytest.raises(NotCompared, match="accelerator"):
-        compared(nameless, snapshots)
+        compared(nameless, snapshots, builder)
     unknown = MeasurementRow(
         id="y", kind="inference", accelerator="nvidia-h100-sxm5-80gb", num_accelerators=1.0, model="no/such", payload={}, source="s"
     )
     with pytest.raises(NotCompared, match="model"):
-        compared(unknown, snapshots)
+        compared(unknown, snapshots, builder)
 
 
 def test_a_line_of_the_report_counts_what_it_was_given(rows: list[MeasurementRow], snapshots: SnapshotStore) -> None:

@@ -15,10 +15,22 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from app.calibration.__main__ import risen
-from app.calibration.cases import GENERATED_ONLY, Case, CaseBuilder, NotCompared, measured_figures, read_cases
-from app.calibration.fit import Fit, ideal, points_of, possible, predict, predicted, solved, table_of
+from app.calibration.case import NotCompared
+from app.calibration.fit import Fit, points_of, predicted, solved
 from app.calibration.memory_logs import logged, read_logs, version_of
 from app.calibration.report import KINDS, headline, link_of, report_on, size_class, unexplained
+from app.calibration.serving import (
+    GENERATED_ONLY,
+    SERVING,
+    CaseBuilder,
+    ServingCase,
+    ideal,
+    measured_figures,
+    possible,
+    predict,
+    read_cases,
+    table_of,
+)
 from app.catalog.seed import data_text, rows_of
 from app.catalog.snapshot import SnapshotStore
 from app.cli import cli
@@ -40,7 +52,7 @@ def builder(market: Market, snapshots: SnapshotStore) -> CaseBuilder:
 
 
 @pytest.fixture(scope="module")
-def cases(market: Market, snapshots: SnapshotStore) -> list[Case]:
+def cases(market: Market, snapshots: SnapshotStore) -> list[ServingCase]:
     """One row in forty of every source."""
     found, _ = read_cases(list(ROWS.values())[::40], market, snapshots.model)
     return possible(found)[0]
@@ -78,7 +90,7 @@ def test_estimate_answers_what_the_committed_predictions_say(builder: CaseBuilde
     assert np.mean(same) >= 0.97  # the rest stand in another machine of the same accelerator
 
 
-def test_no_published_result_beats_an_ideal_device(cases: list[Case]) -> None:
+def test_no_published_result_beats_an_ideal_device(cases: list[ServingCase]) -> None:
     """And no prediction does: the guard holds for every coefficient the fit can give."""
     for case in cases:
         table = table_of([case])
@@ -89,8 +101,8 @@ def test_no_published_result_beats_an_ideal_device(cases: list[Case]) -> None:
     assert (kept, dropped) == ([], 1)
 
 
-def test_predictions_never_beat_an_ideal_device(cases: list[Case], market: Market) -> None:
-    fit = Fit(cases, market.coefficients)
+def test_predictions_never_beat_an_ideal_device(cases: list[ServingCase], market: Market) -> None:
+    fit = Fit(SERVING, cases, market.coefficients)
     rng = np.random.default_rng(7)
     for x in (fit.center, rng.normal(0, 1, fit.size), rng.normal(0, 3, fit.size)):
         values = np.exp(fit.log_predicted(fit.achieved(x)))
@@ -99,23 +111,23 @@ def test_predictions_never_beat_an_ideal_device(cases: list[Case], market: Marke
             assert value <= best * 1.0001 if point.metric.endswith("per_s") else value >= best * 0.9999
 
 
-def test_the_fit_recovers_what_made_the_data(cases: list[Case], market: Market) -> None:
+def test_the_fit_recovers_what_made_the_data(cases: list[ServingCase], market: Market) -> None:
     """Measurements made by the formulas with known factors are predicted by the fit to them."""
-    fit = Fit(cases, market.coefficients)
+    fit = Fit(SERVING, cases, market.coefficients)
     truth = fit.center + np.random.default_rng(3).normal(0, 1, fit.size) * fit.spread
     made = np.exp(fit.log_predicted(fit.achieved(truth)))
     synthetic = [dict(c.measured) for c in cases]
     for point, value in zip(fit.points, made.tolist(), strict=True):
         synthetic[point.case][point.metric] = value
     remade = [replace(c, measured=m) for c, m in zip(cases, synthetic, strict=True)]
-    found = predicted(remade, market.coefficients, solved(remade, market.coefficients))
+    found = predicted(SERVING, remade, market.coefficients, solved(SERVING, remade, market.coefficients))
     off = [abs(value / point.measured - 1) for point, value in found]
     assert np.median(off) < 0.03
     assert points_of(remade) == [point for point, _ in found]
 
 
-def test_the_fit_is_deterministic(cases: list[Case], market: Market) -> None:
-    assert solved(cases[:40], market.coefficients) == solved(cases[:40], market.coefficients)
+def test_the_fit_is_deterministic(cases: list[ServingCase], market: Market) -> None:
+    assert solved(SERVING, cases[:40], market.coefficients) == solved(SERVING, cases[:40], market.coefficients)
 
 
 def test_every_left_out_row_has_a_reason_and_most_named_rows_are_answered() -> None:

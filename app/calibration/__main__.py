@@ -16,26 +16,33 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from sqlalchemy.orm import Session, sessionmaker
 
-from app.calibration.cases import SET_ASIDE, Case, CaseBuilder, read_cases
-from app.calibration.fit import Fit, possible, predicted, solved
+from app.calibration.case import Case
+from app.calibration.fit import Fit, Problem, predicted, solved
 from app.calibration.memory_logs import Logged, read_logs
 from app.calibration.report import headline
+from app.calibration.scale_ups import ScaleUp, scale_ups, summary
+from app.calibration.serving import SERVING, SET_ASIDE, CaseBuilder, possible, read_cases
+from app.calibration.training import MEMORY, SAMPLES, TRAINING, read_training_cases
 from app.catalog.seed import rows_of, seed
 from app.catalog.snapshot import SnapshotStore
 from app.db import Base, make_engine
 from app.sizing.achieved import CoefficientTable
-from app.sizing.evidence import Compared, Setting, nearness
+from app.sizing.evidence import Compared, nearness
 from app.sizing.hardware import Factor
 from app.sizing.market import Market
 
 DATA = Path(__file__).resolve().parent.parent / "catalog" / "data"
 WORSE = 1.1
 WORKERS = 2
+
+
+PROBLEMS: Mapping[str, Problem] = MappingProxyType({"serving": SERVING, "tokens": TRAINING, "samples": SAMPLES, "memory": MEMORY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,43 +53,34 @@ class Calibration:
     compared: list[Compared]
     logs: list[Logged]
     left_out: Counter[str]
+    training_left_out: Counter[str]
     logs_left_out: Counter[str]
+    ups: list[ScaleUp]
 
 
-def fold(cases: Sequence[Case], table: CoefficientTable, source: str) -> list[tuple[str, str, float]]:
+def fold(problem: str, cases: Sequence[Case], table: CoefficientTable, source: str) -> list[tuple[str, str, float]]:
     """(case, metric, prediction) of one source by a fit to all the others."""
-    parameters = solved([c for c in cases if c.source != source], table)
+    parameters = solved(PROBLEMS[problem], [c for c in cases if c.source != source], table)
     own = [c for c in cases if c.source == source]
-    return [(own[p.case].id, p.metric, value) for p, value in predicted(own, table, parameters)]
+    return [(own[p.case].id, p.metric, value) for p, value in predicted(PROBLEMS[problem], own, table, parameters)]
 
 
-def setting_of(case: Case) -> Setting:
-    devices = float(case.step.tensor_parallel[0] * case.step.pipeline_parallel[0]) * case.replicas
-    return Setting(
-        engine=case.stack.engine, family=case.stack.family, format_class=case.stack.format_class, accelerator=case.accelerator,
-        load=case.load.value, params=case.model_params, devices=devices, in_flight=min(case.wanted, case.most) * case.replicas,
-        input_tokens=case.input_tokens, output_tokens=case.output_tokens,
-    )  # fmt: skip
-
-
-def calibrate(market: Market, store: SnapshotStore) -> Calibration:
-    """Fit, predict every figure with and without its source, and compare the memory logs."""
-    cases, left_out = read_cases(list(rows_of("measurements_inference.csv")), market, store.model)
-    cases, faster = possible(cases)
-    left_out["figures faster than the device's rates allow"] = faster
-    fit = Fit([c for c in cases if c.set_aside is None], market.coefficients)
+def compare(name: str, cases: Sequence[Case], table: CoefficientTable) -> tuple[list[Factor], list[Compared]]:
+    """Fit one problem, and predict every figure with and without its source."""
+    problem = PROBLEMS[name]
+    fit = Fit(problem, [c for c in cases if c.set_aside is None], table)
     solution = fit.solve()
     parameters = dict(zip(fit.names, solution.tolist(), strict=True))
     sources = sorted({c.source for c in cases})
     with ProcessPoolExecutor(WORKERS) as pool:
-        folds = pool.map(fold, [cases] * len(sources), [market.coefficients] * len(sources), sources)
+        folds = pool.map(fold, [name] * len(sources), [cases] * len(sources), [table] * len(sources), sources)
         held_out = {(case, metric): value for found in folds for case, metric, value in found}
     stacks: dict[str, set[tuple[str, str, str]]] = {s: set() for s in sources}
     for case in cases:
         if case.set_aside is None:
             stacks[case.source].add((case.stack.engine, case.stack.family, case.stack.format_class))
     compared = []
-    for point, value in predicted(cases, market.coefficients, parameters):
+    for point, value in predicted(problem, cases, table, parameters):
         case = cases[point.case]
         others = set().union(*(found for source, found in stacks.items() if source != case.source))
         compared.append(
@@ -90,11 +88,28 @@ def calibrate(market: Market, store: SnapshotStore) -> Calibration:
                 measurement=case.id, source=case.source, reference=case.reference, metric=point.metric, measured=point.measured,
                 predicted=value, held_out=held_out[case.id, point.metric],
                 near=nearness(case.stack.engine, case.stack.family, case.stack.format_class, others),
-                set_aside=case.set_aside is not None, model=case.model, setting=setting_of(case),
+                set_aside=case.set_aside is not None, model=case.model, setting=case.setting,
             )
         )  # fmt: skip
+    return fit.factors(solution), compared
+
+
+def calibrate(market: Market, store: SnapshotStore) -> Calibration:
+    """Fit and compare serving, training and the memory of training, and compare the memory logs."""
+    serving, left_out = read_cases(list(rows_of("measurements_inference.csv")), market, store.model)
+    serving, faster = possible(serving)
+    left_out["figures faster than the device's rates allow"] = faster
+    published = list(rows_of("measurements_training.csv"))
+    training, training_left_out = read_training_cases(published, market, store.model)
+    factors: list[Factor] = []
+    compared: list[Compared] = []
+    for name in PROBLEMS:
+        cases: Sequence[Case] = serving if name == "serving" else [c for c in training if c.group == name]
+        fitted, found = compare(name, cases, market.coefficients)
+        factors.extend(fitted)
+        compared.extend(found)
     logs, logs_left_out = read_logs(CaseBuilder(market, store.model), list(rows_of("measurements_kv_cache.csv")))
-    return Calibration(fit.factors(solution), compared, logs, left_out, logs_left_out)
+    return Calibration(factors, compared, logs, left_out, training_left_out, logs_left_out, scale_ups(published, compared))
 
 
 def short(value: float) -> str:
@@ -140,6 +155,8 @@ def notes_of(found: Calibration) -> dict[str, Any]:
     return {
         "headline": headline(found.compared),
         "left_out": dict(found.left_out.most_common()),
+        "training_left_out": dict(found.training_left_out.most_common()),
+        "scaling": summary(found.ups),
         "set_aside": {" ".join(k): why for k, why in SET_ASIDE.items()},
         "kv_cache": [
             {**asdict(log), "measured_bytes": round(log.measured_bytes), "predicted_bytes": round(log.predicted_bytes)}
@@ -171,6 +188,9 @@ def main() -> int:
     notes = notes_of(found)
     for kind, figures in notes["headline"].items():
         print(f"{kind:16} {figures['rows']:6.0f} rows   unseen source {figures['held_out']:6.1%}   in sample {figures['in_sample']:6.1%}")
+    print(
+        f"{'scale-ups':16} {len(found.ups):6} pairs  off by {notes['scaling']['median_points']:.1f} points in the median, 90th percentile {notes['scaling']['p90_points']:.1f}"
+    )
     off = np.abs([log.off for log in found.logs])
     print(f"{'kv cache':16} {len(off):6} logs   median {np.median(off):6.1%}   90th percentile {np.quantile(off, 0.9):6.1%}")
     if checking:

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from app.calibration.cases import CaseBuilder, NotCompared, figure
+from app.calibration.case import NotCompared, figure
+from app.calibration.serving import CaseBuilder
 from app.errors import AppError
 from app.sizing.achieved import release_of
 from app.sizing.assumptions import Assumptions

@@ -12,7 +12,7 @@ import numpy as np
 
 from app.sizing.evidence import Compared, Evidence
 
-KINDS = ("throughput", "tpot", "ttft", "single_stream", "prefill", "e2e")
+KINDS = ("throughput", "tpot", "ttft", "single_stream", "prefill", "e2e", "training", "training_samples", "training_memory")
 
 
 @dataclass(frozen=True, slots=True)

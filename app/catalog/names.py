@@ -8,6 +8,8 @@ from collections.abc import Iterable
 
 _PUNCTUATION = re.compile(r"[^a-z0-9.:]+")
 _SIZE_WORDS = re.compile(r"(?<![a-z0-9.])(\d+(?:\.\d+)?)-*(trillion|billion|million|bn|mn|t|b|m)(?![a-z0-9])")
+# A decimal point written as an underscore between hyphens: "Qwen-1_8B" has 1.8 billion, not 8.
+_DECIMAL = re.compile(r"(?<=-)(\d+)_(\d+)(?=b)")
 _SHORT = {"trillion": "t", "billion": "b", "bn": "b", "million": "m", "mn": "m"}
 # What names the file rather than the model: a quantisation or a container behind the name.
 _FILE_SUFFIX = re.compile(
@@ -66,7 +68,7 @@ def words(name: str) -> frozenset[str]:
 
 def containing(name: str, names: Iterable[tuple[str, str]]) -> list[str]:
     """Models (second) of which some name (first) has every word that was typed, shortest name first."""
-    typed = words(name)
+    typed = words(_DECIMAL.sub(r"\1.\2", name.lower()))
     if not any(len(w) >= 3 and w.isalpha() for w in typed):
         return []
     found: dict[str, int] = {}

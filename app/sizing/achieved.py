@@ -48,8 +48,61 @@ class Achieved(Columns):
     sample_compute_fraction: Column
 
 
+@dataclass(frozen=True, slots=True)
+class TrainingAchieved(Columns):
+    """Coefficients of training speed, one entry per row of a table. Fractions are of the device's or link's own rate."""
+
+    training_compute_fraction: Column  # matrices, of the matrix rate
+    training_expert_fraction: Column  # routed experts, of what dense matrices achieve
+    training_attention_fraction: Column  # attention, of the 16-bit matrix rate
+    training_elementwise_fraction: Column  # norms, gates, copies and the optimizer, of the memory's bandwidth
+    training_layer_s: Column  # launching and small kernels of one layer, forward and backward
+    training_expert_layer_s: Column  # routing and permuting, per layer of experts
+    adapter_layer_s: Column  # the adapters' own small matrices, per layer
+    training_step_s: Column
+    straggler_share: Column  # of a step, what waiting for the slowest machine adds with every doubling of machines
+    tensor_overlap_share: Column  # of tensor, context and expert traffic, what computation hides
+    data_overlap_share: Column  # of gradients and weights on their way, what computation may hide
+    expert_imbalance_share: Column  # of an expert layer's time, what the busiest rank takes beyond the mean
+    collective_scale_up_fraction: Column
+    collective_pcie_fraction: Column
+    collective_network_fraction: Column
+    collective_latency_s: Column  # per message inside a machine
+    collective_network_latency_s: Column
+    host_optimizer_params_per_s: Column  # that the processors of a machine update
+
+
+@dataclass(frozen=True, slots=True)
+class SampleTrainingAchieved(Columns):
+    """Coefficients of training on samples: images, speech, pictures to paint."""
+
+    sample_training_fraction: Column  # convolutions and matrices, of the matrix rate
+    sample_elementwise_fraction: Column  # activations written and read, of the memory's bandwidth
+    sample_layer_s: Column
+    sample_collective_fraction: Column  # of whichever link gradients cross
+    sample_overlap_share: Column
+    sample_step_s: Column
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingMemoryFactors(Columns):
+    """What allocators and kernels take beyond the counted bytes of training."""
+
+    training_activation_factor: Column  # of kept activations
+    training_workspace_factor: Column  # of a layer that is recomputed
+    training_loss_factor: Column  # of a loss that is not fused: copies, casts and what the allocator keeps of them
+    training_context_bytes: Column
+    training_collective_bytes: Column  # where devices talk to one another
+    training_fragmentation_fraction: Column  # of everything allocated after the weights, what the allocator keeps beyond it
+
+
 # Shares of a rate: a factor multiplies their odds, value / (1 - value), so nothing ever exceeds its rate.
-SHARES = frozenset(name for name in Achieved.__slots__ if name.endswith(("_fraction", "_share")))
+SHARES = frozenset(
+    name
+    for table in (Achieved, TrainingAchieved, SampleTrainingAchieved, TrainingMemoryFactors)
+    for name in table.__slots__
+    if name.endswith(("_fraction", "_share"))
+)
 
 
 Number = TypeVar("Number", float, Column)
@@ -100,8 +153,12 @@ def runtime_of(engine: str) -> str:
 
 
 # First version, and month, of what an engine's scheduler and kernels are today: vLLM's second engine became
-# the default with 0.8, TensorRT-LLM's PyTorch runtime with 1.0.
-TODAY = {"vllm": ((0, 8), "2025-03"), "tensorrt-llm": ((1, 0), "2025-09"), "sglang": ((0, 5), "2025-08")}
+# the default with 0.8, TensorRT-LLM's PyTorch runtime with 1.0. Training before fused attention and sequence
+# parallelism were usual is another generation.
+TODAY = {
+    "vllm": ((0, 8), "2025-03"), "tensorrt-llm": ((1, 0), "2025-09"), "sglang": ((0, 5), "2025-08"), "megatron": ((0, 4), "2023-06"),
+    "deepspeed": ((0, 10), "2023-06"),
+}  # fmt: skip
 
 
 def release_of(version: str | None) -> tuple[int, int] | None:

@@ -151,6 +151,22 @@ def candidates(
     )
 
 
+def undominated(found: Candidates) -> Candidates:
+    """Machines without those that another of the same accelerator and count beats or equals in everything: links,
+    network, memory, power and price. What they would do is never better, so a search need not judge them."""
+    m = found.m
+    more = np.stack(
+        [m.memory_bytes, m.link_bytes_per_s, m.domain, np.nan_to_num(m.network_bytes_per_s), np.nan_to_num(found.ram_bytes, nan=np.inf)]
+    )
+    less = np.stack([found.usd_per_hour, found.draw_w, found.rated_w, np.nan_to_num(found.purchase_usd, nan=0.0)])
+    alike = (m.accelerator[:, None] == m.accelerator[None, :]) & (m.count[:, None] == m.count[None, :])
+    beaten = alike & (more[:, None, :] >= more[:, :, None]).all(axis=0) & (less[:, None, :] <= less[:, :, None]).all(axis=0)
+    equal = beaten & beaten.T
+    order = np.arange(len(found))
+    keep: Mask = ~(beaten & (~equal | (order[None, :] < order[:, None]))).any(axis=1)
+    return found.take(keep)
+
+
 def _fixed_listings(market: Market, listings: Listings, fixed: Deployment) -> Mask:
     """Listings that agree with what the caller named of system and offer."""
     keep = np.ones(len(listings), dtype=bool)

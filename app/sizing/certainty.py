@@ -1,4 +1,4 @@
-"""How sure a predicted speed is: its 80 % interval, what it rests on, and which published results are near."""
+"""How sure a prediction is: its 80 % interval, what it rests on, and which published results are near."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from app.sizing.inference import Judged
 from app.sizing.market import Market
 from app.sizing.result import Interval
 from app.sizing.trace import one
-from app.sizing.workload import InferenceWorkload
+from app.sizing.training import Run
+from app.sizing.training_plan import PRECISION_RATE, TrainingPlans
+from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
 def setting_of(workload: InferenceWorkload, judged: Judged, market: Market) -> Setting:
@@ -33,7 +35,7 @@ def setting_of(workload: InferenceWorkload, judged: Judged, market: Market) -> S
 
 @dataclass(frozen=True, slots=True)
 class Certainty:
-    """What is known around a one-row table of a token stream."""
+    """What is known around a one-row table."""
 
     evidence: Evidence
     setting: Setting
@@ -47,9 +49,9 @@ class Certainty:
             return "measured"
         return "calibrated" if self.near is not Near.FAR else "roofline"
 
-    def interval(self, quantity: str, value: float) -> Interval:
-        """The 80 % interval of one predicted quantity."""
-        low, high = self.evidence.spread(kind_of(quantity, self.setting), self.near)
+    def interval(self, quantity: str, value: float, kind: str | None = None) -> Interval:
+        """The 80 % interval of one predicted quantity; `kind` is what it is reported as, where its name does not say."""
+        low, high = self.evidence.spread(kind or kind_of(quantity, self.setting), self.near)
         return Interval(quantity, value * low, value * high)
 
 
@@ -57,3 +59,21 @@ def certainty_of(workload: InferenceWorkload, judged: Judged, market: Market) ->
     setting = setting_of(workload, judged, market)
     evidence = market.evidence
     return Certainty(evidence, setting, evidence.near(setting), evidence.neighbours(setting))
+
+
+def training_certainty(workload: TrainingWorkload, plans: TrainingPlans, run: Run, market: Market) -> Certainty:
+    """What is known around a one-row table of a run."""
+    setting = Setting(
+        engine=market.engines[int(plans.framework[0])],
+        family=market.families[int(market.family_of[plans.accelerator][0])],
+        format_class=PRECISION_RATE[workload.precision],
+        accelerator=market.accelerators[int(plans.accelerator[0])].slug,
+        load=workload.method.value,
+        params=float(workload.model.total_params),
+        devices=one(run.devices),
+        in_flight=float(workload.global_batch),
+        input_tokens=workload.units_per_sequence,
+        output_tokens=1.0,
+    )
+    evidence = market.evidence
+    return Certainty(evidence, setting, evidence.near(setting, training=True), evidence.neighbours(setting, training=True))

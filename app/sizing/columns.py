@@ -40,6 +40,11 @@ class Columns:
 Table = TypeVar("Table", bound=Columns)
 
 
+def names_of(table: type[Columns]) -> tuple[str, ...]:
+    """The columns of a kind of table."""
+    return tuple(f.name for f in fields(table))
+
+
 def column(values: object) -> Column:
     """A float64 column; None becomes NaN, which every comparison treats as false."""
     return np.array(values, dtype=np.float64)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.achieved import Achieved
-from app.sizing.columns import Codes, Column, Columns, Mask
+from app.sizing.columns import Column, Columns, Mask
 from app.sizing.hardware import Link
-from app.sizing.market import LINKS, Market
+from app.sizing.market import LINKS
 from app.sizing.plan import Plans
 
 
@@ -58,30 +58,3 @@ def all_reduce_s(message_bytes: Column, ranks: Column, bytes_per_s: Column) -> C
     Check: 1 MB over 8 ranks at 337.5 GB/s: 1.75e6 / 337.5e9 = 5.2 us.
     """
     return 2 * (ranks - 1) / ranks * message_bytes / bytes_per_s
-
-
-@dataclass(frozen=True, slots=True)
-class LinkRates:
-    """Latency and achieved bytes per second of each kind of link, for training."""
-
-    latency_s: Column
-    bandwidth_fraction: Column
-    network_latency_s: float
-    network_fraction: float
-
-
-def link_rates(market: Market) -> LinkRates:
-    """The catalogue's collective coefficients, in the order of LINKS."""
-    value = market.coefficients.value
-    kinds = ["scale_up" if link is Link.SCALE_UP else "pcie" for link in LINKS]
-    return LinkRates(
-        latency_s=np.array([value(f"{k}_latency_s", fitted=False) for k in kinds]),
-        bandwidth_fraction=np.array([value(f"{k}_bandwidth_fraction", fitted=False) for k in kinds]),
-        network_latency_s=value("network_latency_s", fitted=False),
-        network_fraction=value("network_bandwidth_fraction", fitted=False),
-    )
-
-
-def achieved_bytes_per_s(link: Codes, link_bytes_per_s: Column, rates: LinkRates) -> Column:
-    """Bandwidth a training collective achieves inside a machine; a lone device never asks."""
-    return np.where(link_bytes_per_s > 0, link_bytes_per_s * rates.bandwidth_fraction[link], np.inf)

@@ -10,19 +10,15 @@ from app.errors import Conflict
 from app.sizing import narrate
 from app.sizing.assumptions import Assumptions
 from app.sizing.candidates import Candidates, candidates, machine_power_w
-from app.sizing.columns import Column, Mask, column
-from app.sizing.communication import link_rates
-from app.sizing.cost import deployment_cost
+from app.sizing.columns import Column, column
 from app.sizing.explain import serving_estimate
-from app.sizing.explain_training import training_estimate
 from app.sizing.inference import Judged, Settings, measure_memory, measure_speed, measures, place
 from app.sizing.market import LINKS, Machines, Market, link_of
 from app.sizing.model import ModelArchitecture
 from app.sizing.plan import Plans, build_plans
 from app.sizing.rejections import Rejections
 from app.sizing.result import Estimate
-from app.sizing.training import Run, run_at, smallest_run
-from app.sizing.training_plan import TrainingPlans, build_training_plans
+from app.sizing.training_estimate import estimate_training
 from app.sizing.workload import Constraints, Deployment, Drafting, InferenceWorkload, Load, Question, TrainingWorkload
 
 # Accelerators one host can carry where no listing says otherwise.
@@ -34,7 +30,7 @@ def estimate(question: Question, deployment: Deployment, market: Market) -> Esti
 
     Raises Conflict for a deployment that contradicts itself or the catalogue.
     """
-    check_consistency(deployment)
+    check_consistency(deployment, training=isinstance(question.workload, TrainingWorkload))
     constraints = Constraints(
         accelerators=(deployment.accelerator,),
         pricing_models=(deployment.pricing_model,) if deployment.pricing_model else (),
@@ -54,16 +50,16 @@ def estimate(question: Question, deployment: Deployment, market: Market) -> Esti
     return estimate_inference(question, question.workload, deployment, machines, market)
 
 
-def check_consistency(d: Deployment) -> None:
+def check_consistency(d: Deployment, *, training: bool) -> None:
     """Refuse what is not modelled and numbers that contradict one another; nothing given is ignored."""
-    if (d.context_parallel or 1) > 1:
-        raise Conflict("context_parallel above 1 is not modelled; leave it out or give 1.")
     experts = d.expert_parallel or 1
-    if (d.tensor_parallel or d.accelerators_per_replica or experts) % experts:
+    if not training and (d.tensor_parallel or d.accelerators_per_replica or experts) % experts:
         raise Conflict("expert_parallel must divide the tensor-parallel degree: whole experts lie on the ranks that share each layer.")
+    if not training and (d.context_parallel or 1) > 1:
+        raise Conflict("context_parallel above 1 is not modelled for serving; leave it out or give 1.")
     size = d.accelerators_per_replica
     if size is not None and d.tensor_parallel is not None and d.pipeline_parallel is not None:
-        shape = d.tensor_parallel * d.pipeline_parallel * (d.data_parallel or 1)
+        shape = d.tensor_parallel * d.pipeline_parallel * (d.context_parallel or 1) * (d.data_parallel or 1)
         if shape != size:
             raise Conflict(f"The degrees of parallelism make {shape} accelerators per replica, but {size} were given; leave one out.")
     if size is not None and d.replicas is not None and d.total_accelerators is not None:
@@ -178,58 +174,6 @@ def replicas_asked(deployment: Deployment, plans: Plans) -> Column | None:
     elif deployment.nodes is not None:
         total = deployment.nodes * plans.c.m.count
     return None if total is None else np.maximum(1.0, np.floor(total / plans.accelerators_per_replica) - spare)
-
-
-def estimate_training(
-    question: Question, workload: TrainingWorkload, deployment: Deployment, machines: Candidates, market: Market
-) -> Estimate:
-    """The layout asked for, or the fastest that fits the accelerators asked for."""
-    assumed, rates = question.assumptions, link_rates(market)
-    rejections = Rejections(market)
-    layouts = build_training_plans(workload, market, machines, Constraints(), rejections, fixed=deployment)
-    if not len(layouts):
-        return narrate.impossible(deployment, workload.model, market, rejections)
-    plans, run, fits, timely = training_runs(workload, layouts, deployment, market, assumed)
-    if not len(plans):
-        raise Conflict(
-            "The layout cannot be laid out: tensor_parallel * pipeline_parallel * data_parallel must equal the accelerators, "
-            "the data-parallel degree must divide the global batch into whole micro-batches, and several machines need a "
-            "known network."
-        )
-    cost = deployment_cost(plans.c, run.nodes, np.where(run.nodes > 1, run.nodes, 0.0), assumed, question.economics)
-    total = np.nan_to_num(cost.usd_per_hour, nan=0.0) * run.wall_s
-    short = np.where(fits, 0.0, run.memory.total_bytes / run.memory.usable_bytes)
-    key = total if deployment.total_accelerators is None and deployment.data_parallel is None else run.wall_s
-    row = np.lexsort((total, key, ~timely, short))[:1]
-    return training_estimate(
-        workload, plans.take(row), run.take(row), cost.take(row), rates, market, assumed,
-        fits=bool(fits[row][0]), trace=question.trace,
-    )  # fmt: skip
-
-
-def training_runs(
-    workload: TrainingWorkload, layouts: TrainingPlans, deployment: Deployment, market: Market, assumed: Assumptions
-) -> tuple[TrainingPlans, Run, Mask, Mask]:  # fmt: skip
-    """Runs at the degree the caller fixed, or at the smallest that fits and is in time."""
-    shape = layouts.tensor_parallel * layouts.pipeline_parallel
-    wanted = deployment.data_parallel
-    devices = deployment.accelerators_per_replica or deployment.total_accelerators
-    if wanted is None and devices is None:
-        return smallest_run(workload, layouts, link_rates(market), market, assumed)
-    degree = np.full(len(layouts), float(wanted)) if wanted is not None else float(devices or 1) / shape
-    each = workload.global_batch / (degree * layouts.micro_batch)
-    whole = (degree >= 1) & (np.mod(degree, 1) == 0) & ((np.mod(each, 1) == 0) | workload.in_samples) & (each >= 1)
-    size = shape * degree
-    machine = layouts.c.m
-    wired = ~np.isnan(machine.network_bytes_per_s) | (size <= machine.domain)
-    joined = (size <= machine.count) | ((np.mod(size, machine.count) == 0) & wired)
-    if not (whole & joined).any():
-        joined = size >= 1
-    keep = whole & joined
-    plans, degree = layouts.take(keep), degree[keep]
-    run = run_at(workload, plans, degree, link_rates(market), market, assumed)
-    ram = np.where(np.isnan(plans.c.ram_bytes), np.inf, plans.c.ram_bytes)
-    return plans, run, run.memory.fits & (run.memory.host_bytes <= 0.8 * ram), run.wall_s <= workload.deadline_s
 
 
 def judge_deployment(

@@ -22,6 +22,7 @@ UNKNOWN = (0.4, 1.9)
 # At this distance a result is of the same model size, stack, layout and load.
 SAME = 0.2
 RATES = ("output_tokens_per_s", "total_tokens_per_s", "decode_tokens_per_s")
+TRAINING_KINDS = {"training_tokens_per_s": "training", "training_samples_per_s": "training_samples", "peak_memory_bytes": "training_memory"}
 
 
 class Near(IntEnum):
@@ -51,6 +52,8 @@ class Setting:
 
 def kind_of(metric: str, setting: Setting) -> str:
     """The quantity errors are reported for: one stream's rate apart from throughput."""
+    if metric in TRAINING_KINDS:
+        return TRAINING_KINDS[metric]
     if metric in RATES:
         return "single_stream" if setting.load == "closed" and setting.in_flight <= 1 else "throughput"
     return metric.removesuffix("_tokens_per_s").removesuffix("_s")
@@ -105,13 +108,21 @@ class Evidence:
     def __init__(self, rows: Sequence[Compared]) -> None:
         rows = sorted(rows, key=lambda r: (r.measurement, r.metric))
         self.rows = tuple(rows)
-        self.seen = {(r.setting.engine, r.setting.family, r.setting.format_class) for r in rows if not r.set_aside}
+        self.seen = {
+            trains: {
+                (r.setting.engine, r.setting.family, r.setting.format_class)
+                for r in rows
+                if not r.set_aside and (r.metric in TRAINING_KINDS) == trains
+            }
+            for trains in (False, True)
+        }
         settings = [r.setting for r in rows]
         self._numbers: Column = np.array([numbers_of(s) for s in settings]).reshape(len(rows), 5)
         words = {name: [word(s, name) for s in settings] for name in WEIGHTS}
         self._codes = {name: {w: i for i, w in enumerate(sorted(set(found)))} for name, found in words.items()}
         self._words: dict[str, Codes] = {name: np.array([self._codes[name][w] for w in found]) for name, found in words.items()}
-        self._not_a_rate = np.array([r.metric not in RATES for r in rows], dtype=np.float64)
+        self._trains: Mask = np.array([r.metric in TRAINING_KINDS for r in rows], dtype=bool)
+        self._not_a_rate = np.array([not r.metric.endswith("tokens_per_s") for r in rows], dtype=np.float64)
         self._usable: Mask = np.array([not r.set_aside for r in rows], dtype=bool)
         self._kind = np.array([r.kind for r in rows])
         self._near: Codes = np.array([int(r.near) for r in rows], dtype=np.int64)
@@ -121,8 +132,8 @@ class Evidence:
         self._quantiles: dict[tuple[str, Near, str], tuple[float, float]] = {}
         self._widening: dict[str, float] = {}
 
-    def near(self, setting: Setting) -> Near:
-        return nearness(setting.engine, setting.family, setting.format_class, self.seen)
+    def near(self, setting: Setting, *, training: bool = False) -> Near:
+        return nearness(setting.engine, setting.family, setting.format_class, self.seen[training])
 
     def spread(self, kind: str, near: Near, *, unseen: str = "") -> tuple[float, float]:
         """Measured over predicted, 10th and 90th percentile: of results as near as this, wider company where they are few.
@@ -162,18 +173,21 @@ class Evidence:
             self._widening[kind] = max(1.0, float(np.quantile(needed, HIGH - LOW)))
         return self._widening[kind]
 
-    def neighbours(self, setting: Setting, count: int = 3) -> tuple[Neighbour, ...]:
-        """The nearest results, each measurement once."""
+    def neighbours(self, setting: Setting, count: int = 3, *, training: bool = False) -> tuple[Neighbour, ...]:
+        """The nearest results of serving, or of training, each measurement once."""
         if not self.rows:
             return ()
         distance = np.sqrt((((self._numbers - numbers_of(setting)) * SCALES) ** 2).sum(axis=1))
         for name, weight in WEIGHTS.items():
             distance = distance + weight * (self._words[name] != self._codes[name].get(word(setting, name), -1))
+        distance = np.where(self._trains == training, distance, np.inf)
         found: dict[str, Neighbour] = {}
         order = np.round(distance, 9) + 1e-6 * self._not_a_rate  # of one measurement's figures, its rate
         near = np.argpartition(order, min(len(order) - 1, 8 * count))[: 8 * count + 1]
         for i in near[np.lexsort((near, order[near]))].tolist():
             row = self.rows[i]
+            if not np.isfinite(distance[i]):
+                break
             found.setdefault(row.measurement, Neighbour(row, float(distance[i])))
             if len(found) == count:
                 break

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import math
+
+from app.sizing.alternatives import alternatives
 from app.sizing.assumptions import Assumptions
-from app.sizing.communication import LinkRates
+from app.sizing.certainty import Certainty, training_certainty
 from app.sizing.cost import Cost
 from app.sizing.explain import cost_summary, finite, price_reason
 from app.sizing.hardware import Link
 from app.sizing.market import LINKS, PRICING, Market
-from app.sizing.result import DeviceMemory, Estimate, Interval, Performance, Reason
+from app.sizing.result import ClusterNeeds, DeviceMemory, Estimate, Performance, Reason
 from app.sizing.trace import one, training_trace
-from app.sizing.training import Run, flops_per_unit, scaling_efficiency
+from app.sizing.training import Run, checkpoint_bytes, scaling_efficiency
+from app.sizing.training_memory import MOMENTS
 from app.sizing.training_plan import CHECKPOINTING, TrainingPlans
+from app.sizing.training_work import flops_per_unit, interleave
 from app.sizing.units import GIB
-from app.sizing.workload import Deployment, Method, TrainingWorkload
+from app.sizing.workload import Deployment, Economics, Method, TrainingWorkload
 
-CHECKPOINT_BYTES_PER_PARAMETER = 14.0  # 16-bit weights, fp32 master copy and two Adam moments
 WRITE_WINDOW = 0.25  # share of the checkpoint interval in which a checkpoint must be written
 
 
-def training_deployment(plans: TrainingPlans, run: Run, market: Market) -> Deployment:
+def training_deployment(workload: TrainingWorkload, plans: TrainingPlans, run: Run, market: Market) -> Deployment:
     """The complete deployment of a one-row table."""
     listing = int(plans.c.listing[0])
     system = int(market.listings.system[listing]) if listing >= 0 else -1
@@ -38,22 +42,20 @@ def training_deployment(plans: TrainingPlans, run: Run, market: Market) -> Deplo
         total_accelerators=int(one(run.nodes * plans.c.m.count)),
         tensor_parallel=int(one(plans.tensor_parallel)),
         pipeline_parallel=int(one(plans.pipeline_parallel)),
-        expert_parallel=1,
+        expert_parallel=int(one(plans.expert_parallel)),
         data_parallel=int(one(run.data_parallel)),
-        context_parallel=1,
+        context_parallel=int(one(plans.context_parallel)),
         zero_stage=int(one(plans.zero_stage)),
         micro_batch_sequences=int(one(plans.micro_batch)),
         activation_checkpointing=CHECKPOINTING[int(plans.checkpointing[0])],
         optimizer_offload=bool(plans.offload[0]),
         framework=market.engines[int(plans.framework[0])],
+        virtual_pipeline=int(one(interleave(workload, plans))),
+        sequence_parallel=bool(plans.sequence_parallel[0]),
+        flash_attention=bool(plans.fused_attention[0]),
+        fused_cross_entropy=bool(plans.fused_loss[0]),
+        fp32_gradients=bool(plans.wide_gradients[0]),
     )
-
-
-def checkpoint_bytes(workload: TrainingWorkload) -> float:
-    """A full checkpoint, or the adapters alone. Check: 405.9e9 parameters are 5.68 TB."""
-    if workload.method is Method.FULL:
-        return workload.model.total_params * CHECKPOINT_BYTES_PER_PARAMETER
-    return workload.model.lora_params(workload.lora_rank, workload.lora_targets) * CHECKPOINT_BYTES_PER_PARAMETER
 
 
 def bottleneck_of(run: Run, fits: bool) -> str:
@@ -65,8 +67,16 @@ def bottleneck_of(run: Run, fits: bool) -> str:
         "interconnect": one(step.exposed_communication_s),
         "latency": one(step.pipeline_bubble_s),
         "memory_bandwidth": one(step.optimizer_s),
+        "host": one(step.input_s),
     }
     return max(parts, key=lambda k: (parts[k], k))
+
+
+def degrees_in_words(plans: TrainingPlans, run: Run) -> str:
+    """The degrees of parallelism of a one-row table; context and expert parallelism where they are used."""
+    degrees = [("tensor", plans.tensor_parallel), ("pipeline", plans.pipeline_parallel)]
+    degrees += [(n, c) for n, c in (("context", plans.context_parallel), ("expert", plans.expert_parallel)) if one(c) > 1]
+    return ", ".join(f"{name} parallel {one(column):,.0f}" for name, column in (*degrees, ("data", run.data_parallel)))
 
 
 def interconnect_words(plans: TrainingPlans, run: Run) -> str:
@@ -82,13 +92,11 @@ def interconnect_words(plans: TrainingPlans, run: Run) -> str:
 
 
 def training_performance(
-    workload: TrainingWorkload, plans: TrainingPlans, run: Run, rates: LinkRates, market: Market, assumed: Assumptions
+    workload: TrainingWorkload, plans: TrainingPlans, run: Run, cost: Cost, certainty: Certainty, economics: Economics, assumed: Assumptions
 ) -> Performance:
     """Speed, duration and what the cluster must bring, of a one-row table."""
     units = workload.global_batch * workload.units_per_sequence / one(run.step.step_s)
     devices = one(run.devices)
-    low = market.coefficients.value("training_interval_low")
-    high = market.coefficients.value("training_interval_high")
     size = checkpoint_bytes(workload)
     quantity = "samples_per_s" if workload.in_samples else "tokens_per_s"
     step = run.step
@@ -98,8 +106,9 @@ def training_performance(
         else units * (assumed.dataset_bytes_per_token if not workload.in_samples else 110e3)
     )
     return Performance(
-        interval=Interval(quantity, units * low, units * high),
-        basis="roofline",
+        interval=certainty.interval(quantity, units, "training_samples" if workload.in_samples else "training"),
+        intervals=() if workload.in_samples else (certainty.interval("memory_total", one(run.memory.total_bytes), "training_memory"),),
+        basis=certainty.basis,
         samples_per_s=units if workload.in_samples else None,
         tokens_per_s=None if workload.in_samples else units,
         tokens_per_s_per_accelerator=None if workload.in_samples else units / devices,
@@ -112,18 +121,50 @@ def training_performance(
             "optimizer": one(step.optimizer_s),
             "input": one(step.input_s),
         },
-        scaling_efficiency=one(scaling_efficiency(workload, plans, run, rates, market, assumed)),
+        scaling_efficiency=one(scaling_efficiency(workload, plans, run)),
         days=one(run.wall_s) / 86400,
         accelerator_hours=one(run.wall_s) / 3600 * devices,
         checkpoint_bytes=size,
-        required_storage_bytes_per_s=size / (WRITE_WINDOW * one(run.checkpoint_interval_s)),
+        required_storage_bytes_per_s=size / (WRITE_WINDOW * one(run.losses.checkpoint_interval_s)),
         required_ingest_bytes_per_s=ingest,
         expected_interruptions=one(run.interruptions),
+        checkpoint_interval_s=one(run.losses.checkpoint_interval_s),
+        checkpoint_stall_s=one(run.losses.checkpoint_stall_s),
+        cluster=cluster_needs(workload, plans, run, cost, economics, assumed),
+    )
+
+
+def cluster_needs(
+    workload: TrainingWorkload, plans: TrainingPlans, run: Run, cost: Cost, economics: Economics, assumed: Assumptions
+) -> ClusterNeeds:
+    """Network, room for checkpoints, host memory, power and cooling of a one-row table.
+
+    A host holds what is offloaded, its share of a checkpoint on the way to storage, and a process per accelerator.
+    """
+    m, size = plans.c.m, checkpoint_bytes(workload)
+    here = min(one(m.count), one(run.devices))
+    host = one(run.memory.host_bytes) + here * assumed.host_memory_per_accelerator_gib * GIB
+    staged = 0.0 if workload.synchronous_checkpoints else size / one(run.nodes)
+    beyond = one(run.devices) > max(one(m.count), one(m.domain))
+    network = one(m.network_bytes_per_s * m.count) if beyond else None
+    power = one(cost.power_w)
+    return ClusterNeeds(
+        network_bytes_per_s_per_node=None if network is None or math.isnan(network) else network,
+        checkpoint_capacity_bytes=size * assumed.retained_checkpoints,
+        host_memory_bytes_per_node=host + staged,
+        power_w=power,
+        cooling_w=power * max(0.0, economics.pue - 1.0),
     )
 
 
 def training_reasons(
-    workload: TrainingWorkload, plans: TrainingPlans, run: Run, performance: Performance, bottleneck: str
+    workload: TrainingWorkload,
+    plans: TrainingPlans,
+    run: Run,
+    performance: Performance,
+    bottleneck: str,
+    market: Market,
+    assumed: Assumptions,
 ) -> tuple[Reason, ...]:
     """Why this layout, what it assumes of links and memory, and how close the deadline is."""
     memory, step = run.memory, run.step
@@ -144,23 +185,28 @@ def training_reasons(
         Reason(
             "memory",
             f"Each accelerator holds {total:.1f} of {usable:.1f} GiB usable"
-            + (f", with {', '.join(choices)}." if choices else ", with nothing sharded or recomputed."),
+            + (f", with {', '.join(choices)}" if choices else ", with nothing sharded or recomputed")
+            + f"; most at {MOMENTS[int(memory.moment[0])]}.",
             "memory_gib", total, "GiB",
         ),
         Reason(
             "layout",
-            f"{one(run.devices):,.0f} accelerators: tensor parallel {one(plans.tensor_parallel):g}, pipeline parallel "
-            f"{one(plans.pipeline_parallel):g}, data parallel {one(run.data_parallel):,.0f}; it assumes {interconnect_words(plans, run)}.",
+            f"{one(run.devices):,.0f} accelerators: {degrees_in_words(plans, run)}; it assumes {interconnect_words(plans, run)}.",
             "accelerators", one(run.devices), "accelerators",
         ),
     ]  # fmt: skip
+    others = alternatives(workload, plans, run, market, assumed)
+    if others:
+        reasons.append(
+            Reason("alternatives", f"As many accelerators, but {others}.", "step_time_s", one(step.step_s), "s")
+        )  # fmt: skip
     share = {
         "compute": one(step.compute_s), "interconnect": one(step.exposed_communication_s),
-        "latency": one(step.pipeline_bubble_s), "memory_bandwidth": one(step.optimizer_s),
+        "latency": one(step.pipeline_bubble_s), "memory_bandwidth": one(step.optimizer_s), "host": one(step.input_s),
     }[bottleneck] / one(step.step_s)  # fmt: skip
     words = {
         "compute": "arithmetic", "interconnect": "communication that computation does not hide",
-        "latency": "the pipeline's bubble", "memory_bandwidth": "the optimizer",
+        "latency": "the pipeline's bubble", "memory_bandwidth": "the optimizer", "host": "fixed time of the host",
     }  # fmt: skip
     reasons.append(
         Reason("bottleneck", f"{share:.0%} of a step is {words[bottleneck]}; {performance.mfu:.0%} of the peak is useful work.",
@@ -174,16 +220,17 @@ def training_reasons(
                "days", days, "days")
     )  # fmt: skip
     reasons.append(
-        Reason("storage", f"A checkpoint is {(performance.checkpoint_bytes or 0) / 1e9:,.1f} GB; storage must take "
-               f"{(performance.required_storage_bytes_per_s or 0) / 1e9:.3g} GB/s to write it in a quarter of the interval.",
-               "required_storage_gb_per_s", (performance.required_storage_bytes_per_s or 0) / 1e9, "GB/s")
+        Reason("storage", f"A checkpoint ({(performance.checkpoint_bytes or 0) / 1e9:,.1f} GB) every {one(run.losses.checkpoint_interval_s) / 60:.3g} min "
+            f"stalls {one(run.losses.checkpoint_stall_s):.3g} s; storage must take "
+            f"{(performance.required_storage_bytes_per_s or 0) / 1e9:.3g} GB/s to write it in a quarter of that.",
+            "required_storage_gb_per_s", (performance.required_storage_bytes_per_s or 0) / 1e9, "GB/s")
     )  # fmt: skip
     return tuple(reasons)
 
 
 def training_estimate(
-    workload: TrainingWorkload, plans: TrainingPlans, run: Run, cost: Cost, rates: LinkRates, market: Market, assumed: Assumptions,
-    *, fits: bool, trace: bool,
+    workload: TrainingWorkload, plans: TrainingPlans, run: Run, cost: Cost, market: Market, assumed: Assumptions,
+    economics: Economics, *, fits: bool, trace: bool,
 ) -> Estimate:  # fmt: skip
     """The estimate of a one-row table."""
     memory = run.memory
@@ -197,17 +244,22 @@ def training_estimate(
         capacity_bytes=one(memory.capacity_bytes),
         usable_bytes=one(memory.usable_bytes),
     )
-    deployment = training_deployment(plans, run, market)
+    deployment = training_deployment(workload, plans, run, market)
+    certainty = training_certainty(workload, plans, run, market)
+    performance = training_performance(workload, plans, run, cost, certainty, economics, assumed)
     if not fits:
         needed, usable = parts.total_bytes / GIB, parts.usable_bytes / GIB
         text = f"It does not fit: each accelerator would need {needed:.1f} GiB of {usable:.1f} usable."
         if parts.total_bytes <= parts.usable_bytes:
             text = f"It does not fit: the host would need {one(memory.host_bytes) / GIB:.0f} GiB for offloaded states."
+        least = next((i.low / GIB for i in performance.intervals), needed)
+        near = least <= usable
+        if near:
+            text += f" Of published runs like it, one in ten took less than {least:.1f} GiB: the speed is shown in case it fits."
         return Estimate(
-            deployment, False, parts, None, "memory_capacity", None,
-            (Reason("out_of_memory", text, "needed_gib", needed, "GiB"),),
+            deployment, False, parts, performance if near else None, "memory_capacity", None,
+            (Reason("out_of_memory", text, "needed_gib", needed, "GiB"),), nearest=certainty.neighbours if near else (),
         )  # fmt: skip
-    performance = training_performance(workload, plans, run, rates, market, assumed)
     bottleneck = bottleneck_of(run, fits)
     hourly = one(cost.usd_per_hour)
     total = finite(hourly * one(run.wall_s) / 3600)
@@ -228,8 +280,9 @@ def training_estimate(
         bottleneck=bottleneck,
         cost=summary,
         explanation=(
-            *training_reasons(workload, plans, run, performance, bottleneck),
+            *training_reasons(workload, plans, run, performance, bottleneck, market, assumed),
             *price_reason(summary, deployment),
         ),
         trace=training_trace(workload, plans, run, performance, cost, assumed) if trace else (),
+        nearest=certainty.neighbours,
     )

@@ -211,6 +211,11 @@ class ModelArchitecture:
         return sum(2 * g.layers * (g.decode_macs * g.read(context_tokens) + g.index_macs * g.kept(context_tokens)) for g in self.attention)
 
     @property
+    def routed_matmul_params(self) -> float:
+        """Elements of routed experts that a token multiplies."""
+        return float(sum(t.multiplied for t in self.tensors if t.part is Part.ROUTED_EXPERTS and t.per is Per.TOKEN))
+
+    @property
     def reads_source(self) -> bool:
         """Whether a prompt goes through an encoder of its own, to which the decoder looks back (T5, BART)."""
         return self.encoder is not None and self.images is None
@@ -334,12 +339,19 @@ class ModelArchitecture:
     def activation_bytes_per_layer(self, *, fused: bool = True) -> float:
         """Bytes of 16-bit activations one token keeps for backward in one mean layer, attention never materialised.
 
-        With fused kernels 8h + 4(n + m)d + 6f + 4n; in eager modules 16h + 8f + 4(n + m)d + 4n + 8.
+        With fused kernels 8h + 4(n + m)d + 6f + 4n; in eager modules 16h + 8f + 4(n + m)d + 4n + 8. An MLP
+        without a gate keeps its two products only: 4f.
         Source: Korthikanti et al. 2022 (arXiv:2205.05198), re-derived for gated MLPs and flash attention.
         Check: Llama-3.1-8B fused is 139 392 bytes, eager 200 840.
         """
         h, f, attention = self.hidden_size, self.mlp_width, self.attention_activation_bytes
-        return 8 * h + attention + 6 * f if fused else 16 * h + attention + 8 * f + 8
+        products = 4 * f if not self.is_gated else 6 * f if fused else 8 * f
+        return 8 * h + attention + products if fused else 16 * h + attention + products + 8
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether an MLP multiplies two products of its input (SwiGLU and the like)."""
+        return any("gate_proj" in t.role or "gate_up" in t.role for t in self.tensors)
 
     @property
     def attention_activation_bytes(self) -> float:

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from app.sizing.assumptions import Assumed, Assumptions
-from app.sizing.communication import LinkRates
 from app.sizing.cost import deployment_cost
 from app.sizing.hardware import Accelerator
 from app.sizing.inference import Judged
@@ -144,7 +143,7 @@ def assumptions(question: Question) -> tuple[Assumed, ...]:
     )  # fmt: skip
     if isinstance(workload, TrainingWorkload):
         names = (
-            "training_memory_margin", "framework_overhead_gib", "communication_overlap", "interruptions_per_accelerator_day",
+            "training_memory_margin", "interruptions_per_accelerator_day",
             "restart_minutes", "dataset_bytes_per_token",
         )  # fmt: skip
         return (*shape, *assumed.echo(*names), *money)
@@ -378,7 +377,7 @@ def rent_or_buy(judged: Judged) -> tuple[Change, ...]:
 
 
 def training_sensitivity(
-    workload: TrainingWorkload, plans: TrainingPlans, run: Run, rates: LinkRates, market: Market, assumed: Assumptions
+    workload: TrainingWorkload, plans: TrainingPlans, run: Run, market: Market, assumed: Assumptions
 ) -> tuple[Change, ...]:
     """What twice the machines would do to the duration, with the same layout."""
     degree = run.data_parallel * 2
@@ -387,7 +386,7 @@ def training_sensitivity(
         return (
             Change("twice the accelerators", "the global batch does not divide further at this micro-batch: more accelerators would idle"),
         )
-    other = run_at(workload, plans, degree, rates, market, assumed)
+    other = run_at(workload, plans, degree, market, assumed)
     share = float((run.wall_s / other.wall_s)[0])
     return (Change("twice the accelerators", f"the run is {share:.2f} times as fast, for {2 / share:.2f} times the money"),)
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing import narrate
-from app.sizing.candidates import RUN_PRICING, candidates
-from app.sizing.communication import link_rates
+from app.sizing.candidates import RUN_PRICING, candidates, undominated
 from app.sizing.cost import deployment_cost, within_limits
 from app.sizing.estimate import judge_deployment, stable_key
 from app.sizing.explain_training import training_estimate
@@ -26,6 +25,7 @@ from app.sizing.plan import build_plans
 from app.sizing.ranking import Measures, best_per_accelerator, score_of
 from app.sizing.rejections import Rejections
 from app.sizing.result import Answer, Change, Considered, Estimate, Ranked
+from app.sizing.scaling import Curve, alike, curve_of
 from app.sizing.training import smallest_run
 from app.sizing.training_plan import build_training_plans
 from app.sizing.workload import (
@@ -38,7 +38,7 @@ from app.sizing.workload import (
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Finalists of a search, best first, with what was counted on the way."""
+    """Finalists of a search, best first, with what was counted on the way; of training also the first one's scaling."""
 
     estimates: tuple[Estimate, ...]
     scores: tuple[float, ...]
@@ -46,6 +46,7 @@ class Found:
     plans: int
     feasible_accelerators: int
     sensitivity: tuple[Change, ...]
+    scaling: Curve | None = None
 
 
 def recommend(question: Question, market: Market) -> Answer:
@@ -68,6 +69,7 @@ def recommend(question: Question, market: Market) -> Answer:
         rejected_by_code=dict(sorted(Counter(r.code for r in rejected).items())),
         considered=Considered(len(market.accelerators), found.plans, found.feasible_accelerators),
         sensitivity=sensitivity,
+        scaling=found.scaling,
     )
 
 
@@ -116,10 +118,9 @@ def find_training(question: Question, workload: TrainingWorkload, market: Market
     """Judge every layout at the smallest size that fits and meets the deadline."""
     rejections = Rejections(market)
     constraints, economics, assumed = question.constraints, question.economics, question.assumptions
-    rates = link_rates(market)
     machines = candidates(market, constraints, economics, assumed, rejections, pricing=run_pricing(constraints))
-    layouts = build_training_plans(workload, market, machines, constraints, rejections)
-    plans, run, fits, timely = smallest_run(workload, layouts, rates, market, assumed)
+    layouts = build_training_plans(workload, market, undominated(machines), constraints, rejections)
+    plans, run, fits, timely = smallest_run(workload, layouts, market, assumed)
     rejections.reject(
         np.setdiff1d(layouts.accelerator, plans.accelerator), "no_layout",
         "No division of the global batch over {name} fills whole machines.",
@@ -149,15 +150,17 @@ def find_training(question: Question, workload: TrainingWorkload, market: Market
     scores = score_of(question.objective, merit)[best]
     estimates = tuple(
         training_estimate(
-            workload, plans.take(np.array([r])), run.take(np.array([r])), cost.take(np.array([r])), rates, market, assumed,
+            workload, plans.take(np.array([r])), run.take(np.array([r])), cost.take(np.array([r])), market, assumed, economics,
             fits=True, trace=question.trace,
         )
         for r in best[: question.limit].tolist()
     )  # fmt: skip
-    changes = narrate.training_sensitivity(workload, plans.take(best[:1]), run.take(best[:1]), rates, market, assumed)
+    first = plans.take(best[:1])
+    changes = narrate.training_sensitivity(workload, first, run.take(best[:1]), market, assumed)
+    curve = curve_of(workload, alike(layouts, first), market, assumed, economics)
     return Found(
         narrate.compared(estimates, question, len(best), market), tuple(float(s) for s in scores[: question.limit]), rejections,
-        len(layouts), len(best), changes,
+        len(layouts), len(best), changes, curve,
     )  # fmt: skip
 
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from app.sizing.assumptions import Assumed
 from app.sizing.evidence import Neighbour
+from app.sizing.maximum import Maximum
 from app.sizing.rejections import Rejection
+from app.sizing.scaling import Curve
 from app.sizing.workload import Deployment
 
 
@@ -89,6 +91,17 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterNeeds:
+    """What a cluster must bring beside its accelerators and the rates of its storage."""
+
+    network_bytes_per_s_per_node: float | None  # as the layout assumes; None: one machine
+    checkpoint_capacity_bytes: float
+    host_memory_bytes_per_node: float
+    power_w: float
+    cooling_w: float
+
+
+@dataclass(frozen=True, slots=True)
 class Performance:
     """What a deployment does; fields of another phase are None."""
 
@@ -119,6 +132,9 @@ class Performance:
     required_storage_bytes_per_s: float | None = None
     required_ingest_bytes_per_s: float | None = None
     expected_interruptions: float | None = None
+    checkpoint_interval_s: float | None = None
+    checkpoint_stall_s: float | None = None
+    cluster: ClusterNeeds | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +174,8 @@ class Estimate:
     explanation: tuple[Reason, ...]
     trace: tuple[Step, ...] = ()
     nearest: tuple[Neighbour, ...] = ()
+    scaling: Curve | None = None
+    maximum: Maximum | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,3 +212,4 @@ class Answer:
     rejected_by_code: Mapping[str, int]
     considered: Considered
     sensitivity: tuple[Change, ...]
+    scaling: Curve | None = None  # of the first recommendation, in training

@@ -16,8 +16,9 @@ from app.sizing.memory import RULES, ServingMemory
 from app.sizing.result import Performance, Step
 from app.sizing.serving import Operation, Speed, later_tokens
 from app.sizing.single_pass import BatchMemory, BatchSpeed, batch_s, work_of
-from app.sizing.training import Run, flops_per_unit
+from app.sizing.training import Run
 from app.sizing.training_plan import TrainingPlans
+from app.sizing.training_work import flops_per_unit
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 
 
@@ -156,12 +157,12 @@ def training_trace(
              {"units_per_s": rate, "flops_per_unit": flops_per_unit(workload), "accelerators": one(run.devices),
               "peak_flops_per_s": one(plans.peak_flops_per_s)}, performance.mfu or 0.0, "1", "Chowdhery et al. 2022 (arXiv:2204.02311)"),
         Step("wall_s",
-             "units / units_per_s * (1 + experiment_overhead) * (1 + checkpoint_stall_s / checkpoint_interval_s)"
-             " * (1 + interruptions_per_s * (restart_s + checkpoint_interval_s / 2))",
+             "units / units_per_s * (1 + validation_overhead) * (1 + experiment_overhead) * (1 + checkpoint_stall_s / checkpoint_interval_s)"
+             " / (1 - min(interruptions_per_s * (restart_s + checkpoint_interval_s / 2), 0.95))",
              {"units": workload.units, "units_per_s": rate, "experiment_overhead": workload.experiment_overhead,
-              "checkpoint_stall_s": assumed.checkpoint_stall_s, "checkpoint_interval_s": one(run.checkpoint_interval_s),
-              "interruptions_per_s": assumed.interruptions_per_accelerator_day * one(run.devices) / 86400,
-              "restart_s": assumed.restart_minutes * 60},
+              "validation_overhead": assumed.validation_overhead, "checkpoint_stall_s": one(run.losses.checkpoint_stall_s),
+              "checkpoint_interval_s": one(run.losses.checkpoint_interval_s), "interruptions_per_s": one(run.losses.interruptions_per_s),
+              "restart_s": run.losses.restart_s},
              one(run.wall_s), "s", "steps, experiments and lost time"),
         Step("accelerator_hours", "wall_s / 3600 * accelerators", {"wall_s": one(run.wall_s), "accelerators": one(run.devices)},
              performance.accelerator_hours or 0.0, "h", "definition"),

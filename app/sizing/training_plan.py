@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from app.sizing.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
 from app.sizing.candidates import Candidates
 from app.sizing.columns import Codes, Column, Columns, Mask
 from app.sizing.market import Market
@@ -13,17 +15,60 @@ from app.sizing.rejections import Rejections
 from app.sizing.workload import Constraints, Deployment, Method, TrainingWorkload
 
 CHECKPOINTING = ("none", "selective", "full")
+NONE, SELECTIVE, FULL = range(3)
 
-# Frameworks that split layers and matrices over devices; the others shard states over replicas.
-MODEL_PARALLEL_FRAMEWORKS = ("megatron", "nemo", "maxtext", "neuronx", "torchtitan")
-SPLIT_ONLY_FRAMEWORKS = ("megatron", "nemo")
-FRAMEWORK_PREFERENCE = (
-    "fsdp", "deepspeed", "peft+bitsandbytes", "optimum-habana", "optimum-neuron", "unsloth", "axolotl",
-    "mlx", "transformers", "megatron", "nemo", "maxtext", "torchtitan", "neuronx",
-)  # fmt: skip
-OFFLOADING_FRAMEWORKS = ("fsdp", "deepspeed", "axolotl", "unsloth")
 
-PRECISION_RATE = {"bf16": "16bit", "fp16": "16bit", "fp8": "fp8", "fp32": "fp32", "tf32": "fp32"}
+@dataclass(frozen=True, slots=True)
+class Framework:
+    """What sets a framework's layouts and memory apart.
+
+    `splits` are tensor, pipeline and context parallelism; `shards` ZeRO-3 over replicas. Trained
+    weights that are sharded are their own 32-bit master copy (`sharded_master`), or have one beside them.
+    """
+
+    splits: bool = False
+    shards: bool = True
+    fused_modules: bool = False
+    wide_gradients: bool = False
+    sharded_master: bool = False
+    fused_loss: bool = False
+    offloads: bool = False
+    copies_gradients: bool = False  # of its shard, in 32 bit
+    alone: bool = False  # on one accelerator
+
+
+FRAMEWORKS = {
+    "fsdp": Framework(sharded_master=True, offloads=True),
+    "deepspeed": Framework(offloads=True, copies_gradients=True),
+    "peft+bitsandbytes": Framework(sharded_master=True),
+    "optimum-habana": Framework(),
+    "optimum-neuron": Framework(fused_modules=True),
+    "unsloth": Framework(fused_modules=True, fused_loss=True, alone=True),
+    "axolotl": Framework(sharded_master=True, fused_loss=True, offloads=True),
+    "mlx": Framework(),
+    "transformers": Framework(),
+    "megatron": Framework(splits=True, shards=False, fused_modules=True),
+    "nemo": Framework(splits=True, shards=False, fused_modules=True),
+    "maxtext": Framework(splits=True, fused_modules=True, wide_gradients=True, sharded_master=True),
+    "torchtitan": Framework(splits=True, fused_modules=True, sharded_master=True),
+    "neuronx": Framework(splits=True, shards=False, fused_modules=True, wide_gradients=True),
+}
+OTHER = Framework()
+# Of frameworks that train a family alike the first is judged where none is named.
+PREFERENCE = {name: i for i, name in enumerate(FRAMEWORKS)}
+
+# The rate that matrices of a training precision run at.
+PRECISION_RATE = {
+    "bf16": "16bit", "fp16": "16bit", "bf16-true": "16bit", "fp8": "fp8", "mxfp8": "fp8", "nvfp4": "fp4", "fp32": "fp32", "tf32": "fp32",
+}  # fmt: skip
+# What a framework's list of formats must name for a training precision.
+SUPPORTED_AS = {
+    "tf32": {"tf32", "fp32", "bf16"}, "fp32": {"fp32", "tf32", "bf16", "fp16"}, "bf16-true": {"bf16"}, "mxfp8": {"fp8", "mxfp8"},
+    "nvfp4": {"nvfp4"},
+}  # fmt: skip
+LONG_SEQUENCE = 16384  # tokens from which context parallelism is worth judging
+LARGE_MODEL = 3e10  # parameters from which larger micro-batches do not pay: matrices are large enough
+LAYOUT = ("tensor", "pipeline", "context", "expert", "zero", "recompute", "micro_batch", "offload")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,35 +77,52 @@ class TrainingPlans(Columns):
 
     c: Candidates
     framework: Codes
-    model_parallel: Mask
     tensor_parallel: Column
     pipeline_parallel: Column
+    context_parallel: Column
+    expert_parallel: Column
     zero_stage: Column
     checkpointing: Codes  # index into CHECKPOINTING
     micro_batch: Column
     offload: Mask
+    alone: Mask  # on one accelerator only
     clusters: Mask  # training-class hardware; inference-class parts train within one machine
-    flops_per_s: Column
-    peak_flops_per_s: Column
+    interleaves: Mask
+    sequence_parallel: Mask
+    fused_attention: Mask
+    fused_modules: Mask
+    fused_loss: Mask
+    wide_gradients: Mask
+    sharded_master: Mask
+    copies_gradients: Mask
+    narrow: Mask  # matrices in 8 or 4 bit
+    chunks: Column | None  # model chunks of a pipeline stage, where asked
+    peak_flops_per_s: Column  # of matrices in the training precision
+    wide_flops_per_s: Column  # of what stays in 16 bit
     bytes_per_s: Column
+    k: TrainingAchieved
+    sample_k: SampleTrainingAchieved
+    memory_factors: TrainingMemoryFactors
 
     @property
     def accelerator(self) -> Codes:
         return self.c.m.accelerator
 
+    @property
+    def ranks(self) -> Column:
+        """Devices that hold one copy of the model's work: all degrees but the data-parallel one."""
+        return self.tensor_parallel * self.pipeline_parallel * self.context_parallel
 
-def _frameworks(market: Market, workload: TrainingWorkload, asked: str | None, constraints: Constraints) -> list[tuple[int, int, bool]]:
-    """(family, engine, splits models) of every framework that trains this way in this precision."""
-    order = {name: i for i, name in enumerate(FRAMEWORK_PREFERENCE)}
-    wanted = {workload.precision}
-    if workload.precision == "tf32":
-        wanted = {"tf32", "fp32", "bf16"}
+
+def _frameworks(market: Market, workload: TrainingWorkload, asked: str | None, constraints: Constraints) -> list[tuple[int, int]]:
+    """(family, engine) of every framework that trains this way in this precision."""
+    wanted = SUPPORTED_AS.get(workload.precision, {workload.precision})
     if workload.method is Method.QLORA:
         wanted = {"nf4", "int4-mlx"}
     phases = {"training", "fine_tuning"} if workload.method is Method.FULL else {"fine_tuning"}
     if workload.phase == "training":
         phases = {"training"}
-    best: dict[tuple[str, bool], tuple[int, str]] = {}
+    best: dict[tuple[str, bool, bool], tuple[int, str]] = {}
     for row in market.support:
         if row.phase not in phases or not wanted & set(row.weight_formats):
             continue
@@ -70,47 +132,76 @@ def _frameworks(market: Market, workload: TrainingWorkload, asked: str | None, c
             continue
         if row.tentative and asked is None and not constraints.engines:
             continue
-        splits = row.engine in MODEL_PARALLEL_FRAMEWORKS
-        rank = (order.get(row.engine, len(order)), row.engine)
-        key = (row.family, splits)
+        rank = (PREFERENCE.get(row.engine, len(PREFERENCE)), row.engine)
+        traits = FRAMEWORKS.get(row.engine, OTHER)
+        key = (row.family, traits.splits, traits.alone)
         best[key] = min(best.get(key, rank), rank)
-    return [(market.family_index[family], market.engines.index(engine), splits) for (family, splits), (_, engine) in sorted(best.items())]
+    return [(market.family_index[family], market.engines.index(engine)) for (family, *_), (_, engine) in sorted(best.items())]
 
 
-def _layouts(workload: TrainingWorkload, framework: str, fixed: Deployment | None) -> Column:
-    """Rows of (tp, pp, zero, checkpointing, micro-batch, offload) worth judging for one framework.
+def _layouts(workload: TrainingWorkload, framework: Framework, fixed: Deployment | None) -> Column:
+    """Rows of LAYOUT worth judging for one framework.
 
     What a deployment fixes replaces what would be judged; a framework that cannot split a model
     has no row for a split that was asked for.
     """
-    splits = framework in MODEL_PARALLEL_FRAMEWORKS and workload.method is Method.FULL and not workload.in_samples
+    asked = fixed or Deployment(accelerator="")
     usual = (2, 8, 32, 64, 128, 256) if workload.in_samples else (1, 2, 4, 8, 16)
     sizes = tuple(s for s in usual if _divides(workload, s)) or (1,)
-    recomputes = (0,) if workload.in_samples else (0, 1, 2)
-    asked = fixed or Deployment(accelerator="")
+    recomputes = (NONE,) if workload.in_samples else (NONE, SELECTIVE, FULL)
     if asked.micro_batch_sequences:
         sizes = (asked.micro_batch_sequences,)
     if asked.activation_checkpointing:
         recomputes = (CHECKPOINTING.index(asked.activation_checkpointing),)
-    degrees = (asked.tensor_parallel or 1, asked.pipeline_parallel or 1)
-    rows: list[tuple[float, ...]] = []
-    if degrees == (1, 1) and framework not in SPLIT_ONLY_FRAMEWORKS:
-        stages = (0, 3) if asked.zero_stage is None else (asked.zero_stage,)
-        if not asked.optimizer_offload:
-            rows += [(1, 1, z, r, s, 0) for z in stages for r in recomputes for s in sizes]
-        offloads = framework in OFFLOADING_FRAMEWORKS and workload.method is Method.FULL and not workload.in_samples
-        if offloads and asked.optimizer_offload is not False and 3 in stages:
-            rows += [(1, 1, 3, r, s, 1) for r in recomputes if r == recomputes[-1] for s in sizes if s <= 8]
-    if splits and not asked.optimizer_offload:
-        tps = (asked.tensor_parallel,) if asked.tensor_parallel else (1, 2, 4, 8)
-        pps = (asked.pipeline_parallel,) if asked.pipeline_parallel else (1, 2, 4, 8, 16)
-        stage = 1 if asked.zero_stage is None else asked.zero_stage
-        small = sizes if asked.micro_batch_sequences else tuple(s for s in sizes if s <= 2) or sizes[:1]
-        rows += [
-            (t, p, stage, r, s, 0) for t in tps for p in pps if _shape_allows(workload, t, p) for r in recomputes for s in small
-        ]  # fmt: skip
-    whole = [row for row in rows if _divides(workload, row[4])]
-    return np.array(whole, dtype=np.float64).reshape(-1, 6)
+    rows = [*_sharded(workload, framework, asked, recomputes, sizes), *_split(workload, framework, asked, recomputes, sizes)]
+    whole = [row for row in rows if _divides(workload, row[6])]
+    return np.array(whole, dtype=np.float64).reshape(-1, len(LAYOUT))
+
+
+def _sharded(
+    workload: TrainingWorkload, framework: Framework, asked: Deployment, recomputes: tuple[int, ...], sizes: tuple[int, ...]
+) -> Iterator[tuple[float, ...]]:
+    """Layouts that replicate layers and shard their states."""
+    split = max(asked.tensor_parallel or 1, asked.pipeline_parallel or 1, asked.context_parallel or 1, asked.expert_parallel or 1)
+    if split > 1 or (framework.splits and not framework.shards):
+        return
+    stages = (0, 3) if asked.zero_stage is None else (asked.zero_stage,)
+    if not asked.optimizer_offload:
+        yield from ((1, 1, 1, 1, z, r, s, 0) for z in stages for r in recomputes for s in sizes)
+    offloads = framework.offloads and workload.method is Method.FULL and not workload.in_samples
+    if offloads and (asked.optimizer_offload or (asked.optimizer_offload is None and 3 in stages)):
+        stage = 3 if asked.zero_stage is None else asked.zero_stage
+        yield from ((1, 1, 1, 1, stage, recomputes[-1], s, 1) for s in sizes if s <= 8 or asked.micro_batch_sequences)
+
+
+def _split(
+    workload: TrainingWorkload, framework: Framework, asked: Deployment, recomputes: tuple[int, ...], sizes: tuple[int, ...]
+) -> Iterator[tuple[float, ...]]:
+    """Layouts that divide layers, matrices, sequences and experts over devices."""
+    if not framework.splits or workload.method is Method.QLORA or workload.in_samples:
+        return
+    model = workload.model
+    tps = (asked.tensor_parallel,) if asked.tensor_parallel else (1, 2, 4, 8)
+    pps = (asked.pipeline_parallel,) if asked.pipeline_parallel else (1, 2, 4, 8, 16)
+    long = workload.units_per_sequence >= LONG_SEQUENCE
+    cps = (asked.context_parallel,) if asked.context_parallel else (1, 2, 4, 8, 16) if long else (1,)
+    eps = (
+        (asked.expert_parallel,) if asked.expert_parallel else tuple(e for e in (1, 8, 16, 32, 64) if e == 1 or model.num_experts % e == 0)
+    )
+    eps = eps if model.is_moe else (asked.expert_parallel or 1,)
+    stage = (3 if framework.shards else 1) if asked.zero_stage is None else asked.zero_stage
+    small = (
+        sizes
+        if asked.micro_batch_sequences
+        else tuple(s for s in sizes if s <= (2 if model.is_moe or long or model.total_params > LARGE_MODEL else 4)) or sizes[:1]
+    )
+    offload = float(asked.optimizer_offload or False)
+    yield from (
+        (t, p, c, e, stage, r, s, offload)
+        for t in tps for p in pps if _shape_allows(workload, t, p)
+        for c in cps if workload.units_per_sequence % c == 0
+        for e in eps for r in recomputes for s in small
+    )  # fmt: skip
 
 
 def _divides(workload: TrainingWorkload, micro_batch: float) -> bool:
@@ -134,78 +225,83 @@ def build_training_plans(
     machine: list[Codes] = []
     columns: list[Column] = []
     engines: list[Codes] = []
-    splits_of: list[Mask] = []
-    asked = fixed.framework if fixed is not None else None
-    for code, engine, splits in _frameworks(market, workload, asked, constraints):
+    asked = fixed or Deployment(accelerator="")
+    for code, engine in _frameworks(market, workload, asked.framework, constraints):
         rows = np.flatnonzero(family == code)
-        layouts = _layouts(workload, market.engines[engine], fixed)
+        layouts = _layouts(workload, FRAMEWORKS.get(market.engines[engine], OTHER), fixed)
         if not len(rows) or not len(layouts):
             continue
         machine.append(np.repeat(rows, len(layouts)))
         columns.append(np.tile(layouts, (len(rows), 1)))
         engines.append(np.full(len(rows) * len(layouts), engine))
-        splits_of.append(np.full(len(rows) * len(layouts), splits))
     a_machine = np.concatenate(machine) if machine else np.zeros(0, dtype=np.int64)
     rejections.reject(
         np.setdiff1d(found.m.accelerator, found.m.accelerator[a_machine]), "no_framework",
         f"No framework in the catalogue is known to do {workload.method.value} {workload.phase.replace('_', '-')} "
         f"in {workload.precision} on {{name}}.",
     )  # fmt: skip
-    layout = np.concatenate(columns) if columns else np.zeros((0, 6))
+    layout = np.concatenate(columns) if columns else np.zeros((0, len(LAYOUT)))
     engine_codes = np.concatenate(engines) if engines else np.zeros(0, dtype=np.int64)
-    model_parallel = np.concatenate(splits_of) if splits_of else np.zeros(0, dtype=bool)
     m = found.m.take(a_machine)
     # A machine can only be split as its own links allow, except along the pipeline.
     keep = (layout[:, 0] == 1) | (layout[:, 0] <= np.where(m.link_bytes_per_s > 0, np.maximum(m.count, m.domain), 1))
-    a_machine, layout, engine_codes, model_parallel = a_machine[keep], layout[keep], engine_codes[keep], model_parallel[keep]
-
-    accelerator = found.m.accelerator[a_machine]
-    peak = _peak(market, accelerator, workload.precision)
-    known = ~(np.isnan(peak) | np.isnan(market.columns.bytes_per_s[accelerator]) | np.isnan(found.m.memory_bytes[a_machine]))
+    keep |= np.full(len(layout), asked.tensor_parallel is not None)
+    accelerator = m.accelerator
+    peak, wide = _peak(market, accelerator, workload.precision), market.columns.bit16[accelerator]
+    known = ~(np.isnan(peak) | np.isnan(market.columns.bytes_per_s[accelerator]) | np.isnan(m.memory_bytes))
     rejections.reject(
         np.setdiff1d(accelerator, accelerator[known]), "missing_data",
         f"The catalogue lacks a {workload.precision} rate, a bandwidth or a memory size for {{name}}; nothing is guessed.",
     )  # fmt: skip
-    a_machine, layout, engine_codes, model_parallel = a_machine[known], layout[known], engine_codes[known], model_parallel[known]
-    accelerator, peak = accelerator[known], peak[known]
-    achieved = _achieved(market, workload, market.family_of[accelerator], engine_codes)
+    keep &= known
+    a_machine, layout, engine_codes, peak, wide = a_machine[keep], layout[keep], engine_codes[keep], peak[keep], wide[keep]
+    accelerator = accelerator[keep]
+    rate = PRECISION_RATE[workload.precision]
+    traits = [FRAMEWORKS.get(name, OTHER) for name in market.engines]
+
+    def trait(name: str, said: bool | None = None) -> Mask:
+        if said is not None:
+            return np.full(len(layout), said)
+        of_engine: Mask = np.array([getattr(t, name) for t in traits], dtype=bool)
+        found: Mask = np.take(of_engine, engine_codes)
+        return found
+
+    coefficients = market.training_coefficients(market.family_of[accelerator], engine_codes, rate)
     return TrainingPlans(
         c=found.take(a_machine),
         framework=engine_codes,
-        model_parallel=model_parallel,
         tensor_parallel=layout[:, 0],
         pipeline_parallel=layout[:, 1],
-        zero_stage=layout[:, 2],
-        checkpointing=layout[:, 3].astype(np.int64),
-        micro_batch=layout[:, 4],
-        offload=layout[:, 5] > 0,
+        context_parallel=layout[:, 2],
+        expert_parallel=layout[:, 3],
+        zero_stage=layout[:, 4],
+        checkpointing=layout[:, 5].astype(np.int64),
+        micro_batch=layout[:, 6],
+        offload=layout[:, 7] > 0,
+        alone=trait("alone"),
         clusters=market.columns.training_class[accelerator],
-        flops_per_s=peak * achieved,
+        interleaves=trait("splits"),
+        sequence_parallel=trait("splits", asked.sequence_parallel),
+        fused_attention=np.full(len(layout), asked.flash_attention is not False),
+        fused_modules=trait("fused_modules"),
+        fused_loss=trait("fused_loss", asked.fused_cross_entropy),
+        wide_gradients=trait("wide_gradients", asked.fp32_gradients),
+        sharded_master=trait("sharded_master"),
+        copies_gradients=trait("copies_gradients"),
+        narrow=np.full(len(layout), rate in ("fp8", "fp4")),
+        chunks=None if asked.virtual_pipeline is None else np.full(len(layout), float(asked.virtual_pipeline)),
         peak_flops_per_s=peak,
+        wide_flops_per_s=peak if rate == "fp32" else np.where(np.isnan(wide), peak, wide),
         bytes_per_s=market.columns.bytes_per_s[accelerator],
+        **coefficients,
     )
 
 
 def _peak(market: Market, accelerator: Codes, precision: str) -> Column:
     """Matrix rate of a training precision; BF16 needs hardware that has it."""
     columns = market.columns
-    rate = {"16bit": columns.bit16, "fp8": columns.fp8, "fp32": columns.fp32}[PRECISION_RATE[precision]][accelerator]
-    if precision == "bf16":
+    rates = {"16bit": columns.bit16, "fp8": columns.fp8, "fp4": columns.fp4, "fp32": columns.fp32}
+    rate = rates[PRECISION_RATE[precision]][accelerator]
+    if precision in ("bf16", "bf16-true"):
         return np.where(columns.has_bf16[accelerator], rate, np.nan)
     return rate
-
-
-def _achieved(market: Market, workload: TrainingWorkload, family: Codes, engine: Codes) -> Column:
-    """Achieved share of the peak by family and framework, before communication, bubble and optimizer."""
-    sample = workload.model.sample
-    name = "sample_training_fraction" if sample is not None and sample.convolutional else "training_compute_fraction"
-    kind = PRECISION_RATE[workload.precision]
-    pairs, row = np.unique(np.stack([family, engine]), axis=1, return_inverse=True)
-    values = np.array(
-        [
-            market.coefficients.value(name, family=market.families[f], format_class=kind, engine=market.engines[e])
-            for f, e in pairs.T.tolist()
-        ]
-    )
-    moe = market.coefficients.value("training_moe_fraction") if workload.model.is_moe else 1.0
-    return values[row.reshape(-1)] * moe if len(values) else np.zeros(0)

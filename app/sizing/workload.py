@@ -138,6 +138,7 @@ class TrainingWorkload:
     experiment_overhead: float
     dataset_bytes: float | None
     checkpoint_interval_s: float | None
+    synchronous_checkpoints: bool
     lora_rank: int
     lora_targets: str | tuple[str, ...]
 
@@ -252,6 +253,11 @@ class Deployment:
     activation_checkpointing: str | None = None
     optimizer_offload: bool | None = None
     framework: str | None = None
+    virtual_pipeline: int | None = None
+    sequence_parallel: bool | None = None
+    flash_attention: bool | None = None
+    fused_cross_entropy: bool | None = None
+    fp32_gradients: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,3 +272,4 @@ class Question:
     limit: int = 5
     rejected_limit: int = 20
     trace: bool = False
+    maximize: str | None = None  # what to make as large as fits: maximum.QUANTITIES

@@ -224,7 +224,7 @@ def test_every_accelerator_can_be_estimated(client: TestClient, name: str) -> No
             assert response.status_code in (200, 422), (slug, response.text)
             if response.status_code == 200:
                 estimate = EstimateShown.model_validate(response.json())
-                assert estimate.fits is (estimate.performance is not None), slug
+                assert estimate.performance is not None or not estimate.fits, slug
                 assert estimate.explanation, slug
 
 

@@ -119,7 +119,9 @@ def post_estimate(raw: RawBody, snapshots: Snapshots, slots: SearchSlots) -> Res
     deployment = request.deployment.to_deployment()
     check_names((deployment.accelerator,), market)
     check_system(deployment, market)
-    question = Question(workload=workload, economics=request.economics.to_economics(), assumptions=assumed, trace=request.trace)
+    question = Question(
+        workload=workload, economics=request.economics.to_economics(), assumptions=assumed, trace=request.trace, maximize=request.maximize
+    )
     with slots:
         result = estimate(question, deployment, market)
     return Response(json_bytes(estimate_json(result, trace=request.trace)), media_type="application/json")

@@ -48,6 +48,14 @@ class CacheShown(Shown):
     left_out: dict[str, int]
 
 
+class ScaleUpsShown(Shown):
+    """Runs published at several sizes: percentage points of efficiency that predictions without their source are off."""
+
+    pairs: int
+    median_points: float
+    p90_points: float
+
+
 class AccuracyResponse(Shown):
     """Errors overall and by slice."""
 
@@ -57,7 +65,9 @@ class AccuracyResponse(Shown):
     by: dict[str, list[SliceShown]]
     worst: list[WorstShown]
     kv_cache: CacheShown
-    left_out: dict[str, int] = Field(description="Published rows that were not compared, by reason.")
+    scaling: ScaleUpsShown
+    left_out: dict[str, int] = Field(description="Published rows of serving that were not compared, by reason.")
+    training_left_out: dict[str, int] = Field(description="Published rows of training that were not compared, by reason.")
     reasons: dict[str, str] = Field(description="Accelerator families that are far off for an unseen source, with the reason.")
     set_aside: dict[str, str] = Field(description="Rows compared and not fitted, with the reason.")
 
@@ -69,6 +79,9 @@ DEFINITIONS = {
     "single_stream": "tokens/s of one request alone",
     "prefill": "prompt tokens/s of one request alone",
     "e2e": "seconds of a static batch, first prompt token to last generated token",
+    "training": "tokens/s of one accelerator in training or fine-tuning, whole optimizer steps",
+    "training_samples": "samples/s of one accelerator in training: images and the like",
+    "training_memory": "peak memory of one accelerator in training, counted as the source counts it: by the allocator or by the driver",
 }
 
 
@@ -87,7 +100,7 @@ def _worst(c: Compared) -> dict[str, Any]:
     return {
         "measurement": c.measurement, "source": c.reference, "link": link_of(c.reference), "model": c.model, "accelerator": c.setting.accelerator,
         "engine": c.setting.engine, "metric": c.metric, "measured": rounded(c.measured), "predicted": rounded(c.held_out),
-        "unit": "tokens/s" if c.metric.endswith("per_s") else "s",
+        "unit": "B" if c.metric.endswith("bytes") else "samples/s" if "samples" in c.metric else "tokens/s" if c.metric.endswith("per_s") else "s",
     }  # fmt: skip
 
 
@@ -105,6 +118,8 @@ def accuracy_json(snapshot: str, report: Report, notes: Mapping[str, Any]) -> di
             "left_out": notes["kv_cache_left_out"],
         },
         "left_out": notes["left_out"],
+        "scaling": notes["scaling"],
+        "training_left_out": notes["training_left_out"],
         "reasons": dict(FAMILY_REASONS),
         "set_aside": notes["set_aside"],
     }  # fmt: skip

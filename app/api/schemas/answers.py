@@ -50,6 +50,11 @@ class DeploymentShown(Shown):
     activation_checkpointing: str | None = None
     optimizer_offload: bool | None = None
     framework: str | None = None
+    virtual_pipeline: int | None = Field(None, description="Model chunks of a pipeline stage, interleaved.")
+    sequence_parallel: bool | None = None
+    flash_attention: bool | None = None
+    fused_cross_entropy: bool | None = None
+    fp32_gradients: bool | None = None
 
 
 class MemoryPartsShown(Shown):
@@ -94,6 +99,42 @@ class BreakdownShown(Shown):
     input: float
 
 
+class ClusterShown(Shown):
+    """What a cluster must bring beside its accelerators and its storage, whose rates are required_storage and required_ingest."""
+
+    network_gbit_per_s_per_node: float | None = Field(None, description="As the layout assumes; absent within one machine or domain.")
+    checkpoint_capacity_tb: float = Field(description="Of the checkpoints that are kept.")
+    host_memory_gib_per_node: float
+    power_kw: float
+    cooling_kw: float
+
+
+class PointShown(Shown):
+    accelerators: int
+    days: float
+    usd_total: float | None = None
+    tokens_per_s: float = Field(description="Samples per second for models that work on samples.")
+    efficiency: float = Field(description="Speed per accelerator over that of the fewest.")
+
+
+class ScalingShown(Shown):
+    """The fastest layout that fits at every size, the global batch as it is."""
+
+    points: list[PointShown]
+    knee_accelerators: int = Field(description="The largest size whose last step up returned 70 % of what it added.")
+    minimum_accelerators: int = Field(description="The fewest judged on which anything fits.")
+    binds: str = Field(description="What stops the next step up from paying.")
+
+
+class MaximumShown(Shown):
+    """The largest value that fits, and the least found that does not."""
+
+    quantity: str
+    value: float
+    too_large: float
+    unit: str
+
+
 class PerformanceShown(Shown):
     """Whole deployment, spares idle; for a request rate, throughputs are its capacity within the SLO.
 
@@ -124,8 +165,13 @@ class PerformanceShown(Shown):
     required_storage_gb_per_s: float | None = None
     required_ingest_mb_per_s: float | None = None
     expected_interruptions: float | None = None
+    checkpoint_interval_minutes: float | None = None
+    checkpoint_stall_s: float | None = None
+    cluster: ClusterShown | None = None
     interval: IntervalShown
-    intervals: list[IntervalShown] = Field([], description="80 % intervals of TTFT and TPOT at their medians.")
+    intervals: list[IntervalShown] = Field(
+        [], description="80 % intervals of TTFT and TPOT at their medians; of the memory of training, in GiB."
+    )
     basis: str = Field(
         description="measured: a published result of the same stack, size and load; calibrated: fitted to results of its parts; "
         "roofline: nothing comparable was published."
@@ -195,6 +241,8 @@ class EstimateShown(Shown):
     cost: CostShown | None = None
     explanation: list[ReasonShown]
     nearest_measurements: list[NearestShown]
+    scaling: ScalingShown | None = Field(None, description="Of training: days and money against accelerators.")
+    maximum: MaximumShown | None = Field(None, description="Where the request asked to maximize something.")
     metrics: dict[str, str] | None = Field(None, description="What each metric means, as load testers define it.")
     trace: list[StepShown] | None = None
 
@@ -258,4 +306,5 @@ class RecommendResponse(Shown):
     considered: ConsideredShown
     rejected_by_code: dict[str, int]
     sensitivity: list[ChangeShown]
+    scaling: ScalingShown | None = Field(None, description="Of training: days and money against accelerators of the first recommendation.")
     metrics: dict[str, str] | None = Field(None, description="What each metric means, as load testers define it.")

@@ -13,8 +13,10 @@ from app.api.schemas.answers import DeploymentShown
 from app.api.schemas.base import present, rounded
 from app.sizing.assumptions import Assumed
 from app.sizing.evidence import Neighbour
+from app.sizing.maximum import Maximum
 from app.sizing.rejections import Rejection
-from app.sizing.result import Answer, CostSummary, DeviceMemory, Estimate, Percentiles, Performance, Reason, Step
+from app.sizing.result import Answer, ClusterNeeds, CostSummary, DeviceMemory, Estimate, Interval, Percentiles, Performance, Reason, Step
+from app.sizing.scaling import Curve
 from app.sizing.units import GB, GIB, MB
 from app.sizing.workload import Deployment
 
@@ -67,6 +69,37 @@ def _ms(p: Percentiles | None) -> dict[str, Any] | None:
     return {k: None if v is None else rounded(v * 1e3) for k, v in values.items()}
 
 
+def _side_interval(i: Interval) -> dict[str, Any]:
+    """An interval beside the main one: a time in milliseconds, or memory in GiB."""
+    name, factor = (i.quantity.removesuffix("_s") + "_ms", 1e3) if i.quantity.endswith("_s") else (f"{i.quantity}_gib", 1 / GIB)
+    return {"quantity": name, "low": rounded(i.low * factor), "high": rounded(i.high * factor)}
+
+
+def cluster_json(c: ClusterNeeds) -> dict[str, Any]:
+    network = c.network_bytes_per_s_per_node
+    return present(
+        network_gbit_per_s_per_node=None if network is None else network * 8 / 1e9,
+        checkpoint_capacity_tb=c.checkpoint_capacity_bytes / 1e12,
+        host_memory_gib_per_node=c.host_memory_bytes_per_node / GIB,
+        power_kw=c.power_w / 1e3,
+        cooling_kw=c.cooling_w / 1e3,
+    )
+
+
+def scaling_json(c: Curve) -> dict[str, Any]:
+    return {
+        "points": [
+            present(accelerators=p.accelerators, days=p.days, usd_total=p.usd_total, tokens_per_s=p.tokens_per_s, efficiency=p.efficiency)
+            for p in c.points
+        ],
+        "knee_accelerators": c.knee, "minimum_accelerators": c.minimum, "binds": c.binds,
+    }  # fmt: skip
+
+
+def maximum_json(m: Maximum) -> dict[str, Any]:
+    return {"quantity": m.quantity, "value": rounded(m.value), "too_large": rounded(m.too_large), "unit": m.unit}
+
+
 def performance_json(p: Performance) -> dict[str, Any]:
     same = (
         "output_tokens_per_s", "total_tokens_per_s", "prefill_tokens_per_s", "requests_per_s_capacity", "samples_per_s",
@@ -79,6 +112,8 @@ def performance_json(p: Performance) -> dict[str, Any]:
         ("checkpoint_gb", p.checkpoint_bytes, GB),
         ("required_storage_gb_per_s", p.required_storage_bytes_per_s, GB),
         ("required_ingest_mb_per_s", p.required_ingest_bytes_per_s, MB),
+        ("checkpoint_interval_minutes", p.checkpoint_interval_s, 60.0),
+        ("checkpoint_stall_s", p.checkpoint_stall_s, 1.0),
     ):
         if value is not None:
             shown[name] = rounded(value / unit)
@@ -90,10 +125,9 @@ def performance_json(p: Performance) -> dict[str, Any]:
     i = p.interval
     shown["interval"] = {"quantity": i.quantity, "low": rounded(i.low), "high": rounded(i.high)}
     if p.intervals:
-        shown["intervals"] = [
-            {"quantity": i.quantity.removesuffix("_s") + "_ms", "low": rounded(i.low * 1e3), "high": rounded(i.high * 1e3)}
-            for i in p.intervals
-        ]
+        shown["intervals"] = [_side_interval(i) for i in p.intervals]
+    if p.cluster is not None:
+        shown["cluster"] = cluster_json(p.cluster)
     shown["basis"] = p.basis
     return shown
 
@@ -124,13 +158,24 @@ def step_json(s: Step) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def metric_name(metric: str) -> str:
+    """A figure's name on the wire; training rates are per accelerator."""
+    if metric.startswith("training_"):
+        return metric.removeprefix("training_") + "_per_accelerator"
+    if metric == "peak_memory_bytes":
+        return "peak_memory_gib"
+    return metric.removesuffix("_s") + "_ms" if metric.endswith("_s") and not metric.endswith("per_s") else metric
+
+
 def neighbour_json(n: Neighbour) -> dict[str, Any]:
     c = n.compared
     time = c.metric.endswith("_s") and not c.metric.endswith("per_s")
-    scale = 1e3 if time else 1.0
+    scale, unit = (1e3, "ms") if time else (1 / GIB, "GiB") if c.metric.endswith("bytes") else (1.0, "tokens/s")
+    if c.metric == "training_samples_per_s":
+        unit = "samples/s"
     return {
-        "source": c.reference, "distance": rounded(n.distance, 3), "quantity": c.metric.removesuffix("_s") + "_ms" if time else c.metric,
-        "measured": rounded(c.measured * scale), "predicted": rounded(c.predicted * scale), "unit": "ms" if time else "tokens/s",
+        "source": c.reference, "distance": rounded(n.distance, 3), "quantity": metric_name(c.metric),
+        "measured": rounded(c.measured * scale), "predicted": rounded(c.predicted * scale), "unit": unit,
     }  # fmt: skip
 
 
@@ -148,6 +193,10 @@ def estimate_json(e: Estimate, *, trace: bool, neighbours: int = 3) -> dict[str,
     if neighbours > 1 and (metrics := metrics_of(e)) is not None:
         shown["metrics"] = metrics
     shown["nearest_measurements"] = [neighbour_json(n) for n in e.nearest[:neighbours]]
+    if e.scaling is not None:
+        shown["scaling"] = scaling_json(e.scaling)
+    if e.maximum is not None:
+        shown["maximum"] = maximum_json(e.maximum)
     if trace:
         shown["trace"] = [step_json(s) for s in e.trace]
     return shown
@@ -184,5 +233,6 @@ def answer_json(answer: Answer, *, identity: str, created_at: str, catalog: Mapp
         },
         "rejected_by_code": dict(answer.rejected_by_code),
         "sensitivity": [{"change": c.change, "effect": c.effect} for c in answer.sensitivity],
+        **({"scaling": scaling_json(answer.scaling)} if answer.scaling is not None else {}),
         **({} if metrics is None else {"metrics": metrics}),
     }

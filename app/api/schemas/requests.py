@@ -161,6 +161,11 @@ class DeploymentSpec(Wire):
     activation_checkpointing: Literal["none", "selective", "full"] | None = None
     optimizer_offload: bool | None = None
     framework: Slug | None = None
+    virtual_pipeline: Degree | None = None
+    sequence_parallel: bool | None = None
+    flash_attention: bool | None = None
+    fused_cross_entropy: bool | None = None
+    fp32_gradients: bool | None = None
 
     def to_deployment(self) -> Deployment:
         offer = self.offer or OfferSpec()
@@ -186,9 +191,20 @@ class EstimateRequest(Wire):
 
     workload: WorkloadSpec
     deployment: DeploymentSpec
+    maximize: Literal["parameters", "sequence_length", "micro_batch"] | None = Field(
+        None, description="Of training and fine-tuning: the largest that fits this hardware is found and judged."
+    )
     economics: EconomicsSpec = EconomicsSpec()
     assumptions: Overrides = {}
     trace: bool = False
+
+    @model_validator(mode="after")
+    def _runs_are_maximized(self) -> EstimateRequest:
+        if self.maximize is not None and self.workload.phase == "inference":
+            raise ValueError(
+                "maximize goes with phase training or fine_tuning; for serving, leave it out and read max_concurrent_sequences"
+            )
+        return self
 
 
 class InspectRequest(Wire):

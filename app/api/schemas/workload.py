@@ -206,7 +206,7 @@ def _redundancy(spec: Availability) -> Redundancy:
     return Redundancy(spare=spare, double=spec.redundancy == "2n", zones=spec.zones)
 
 
-Precision = Literal["bf16", "fp16", "fp8", "fp32", "tf32"]
+Precision = Literal["bf16", "fp16", "fp8", "mxfp8", "nvfp4", "fp32", "tf32", "bf16-true"]
 Optimizer = Literal["adamw", "adamw-8bit", "adafactor", "lion", "muon", "sgd"]
 
 
@@ -221,12 +221,17 @@ class _RunSpec(Wire):
     global_batch_tokens: Annotated[float, Field(ge=1, le=1e12)] | None = None
     global_batch_sequences: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     global_batch_samples: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
-    precision: Precision = "bf16"
+    precision: Precision = Field(
+        "bf16", description="Of matrices. All but fp32, tf32 and bf16-true keep a 32-bit master copy; bf16-true keeps everything in 16 bit."
+    )
     optimizer: Optimizer = "adamw"
     deadline_days: Annotated[float, Field(gt=0, le=36500)] | None = None
     deadline_hours: Annotated[float, Field(gt=0, le=876000)] | None = None
     dataset_gb: Annotated[float, Field(gt=0, le=1e9)] | None = None
     checkpoint_interval_minutes: Annotated[float, Field(gt=0, le=100000)] | None = None
+    checkpoint_mode: Literal["asynchronous", "synchronous"] = Field(
+        "asynchronous", description="Written while training goes on (it stalls for the copy to host memory), or before it goes on."
+    )
     experiment_overhead: Annotated[float, Field(ge=0, le=10)] = 0.0
 
     @model_validator(mode="after")
@@ -279,6 +284,7 @@ class _RunSpec(Wire):
             experiment_overhead=self.experiment_overhead,
             dataset_bytes=None if self.dataset_gb is None else self.dataset_gb * GB,
             checkpoint_interval_s=None if self.checkpoint_interval_minutes is None else self.checkpoint_interval_minutes * 60,
+            synchronous_checkpoints=self.checkpoint_mode == "synchronous",
             lora_rank=lora.rank,
             lora_targets=lora_targets(lora, model) if method is not Method.FULL else "all-linear",
         )

@@ -8,28 +8,69 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from app.calibration.case import NotCompared, Stack, figure
+from app.calibration.fit import Levels, Problem
 from app.calibration.published import LAYER_SPLIT, engine_version, kv_format, weight_format
 from app.catalog.names import engine_slug
 from app.errors import AppError
-from app.sizing.achieved import format_class, generation_of, kernels_of, runtime_of, vendor_of
+from app.sizing.achieved import SHARES, Achieved, format_class, generation_of
 from app.sizing.assumptions import Assumptions
 from app.sizing.candidates import Candidates, candidates
-from app.sizing.columns import Column
-from app.sizing.compute import PrefillWork, StepWork, prefill_work, step_work
+from app.sizing.columns import Column, stacked
+from app.sizing.compute import PrefillWork, StepWork, prefill_s, prefill_terms, prefill_work, step_terms, step_work
 from app.sizing.estimate import fixed_plans, unpriced
+from app.sizing.evidence import Setting
 from app.sizing.market import Market
 from app.sizing.memory import serving_memory
 from app.sizing.model import ModelArchitecture, ModelKind
 from app.sizing.plan import Plans
 from app.sizing.rejections import Rejections
+from app.sizing.serving import later_tokens, steady_flow
 from app.sizing.workload import Constraints, Deployment, Economics, Load
 
+# What a coefficient varies with, and how far (standard deviation of the logarithm of the factor).
+LEVELS: Levels = MappingProxyType(
+    {
+        "linear_memory_fraction": {
+            (): 0.07, ("kernels",): 0.28, ("format_class",): 0.14, ("vendor",): 0.17, ("family",): 0.14, ("runtime",): 0.14, ("engine",): 0.1,
+            ("runtime", "format_class"): 0.14, ("runtime", "vendor"): 0.17, ("engine", "family", "format_class"): 0.14,
+        },
+        "expert_memory_fraction": {(): 0.35, ("engine",): 0.21},
+        "linear_compute_fraction": {
+            (): 0.07, ("kernels",): 0.28, ("format_class",): 0.14, ("vendor",): 0.17, ("family",): 0.14, ("runtime",): 0.14, ("engine",): 0.1,
+            ("runtime", "format_class"): 0.14, ("runtime", "vendor"): 0.17, ("engine", "family", "format_class"): 0.14,
+        },
+        "prefill_compute_fraction": {(): 0.21, ("runtime",): 0.21, ("engine",): 0.21},
+        "attention_memory_fraction": {(): 0.07, ("vendor",): 0.14, ("runtime",): 0.14, ("engine",): 0.14, ("engine", "family"): 0.14},
+        "attention_compute_fraction": {(): 0.07, ("vendor",): 0.14, ("runtime",): 0.21, ("engine",): 0.14, ("engine", "family"): 0.14},
+        "layer_overhead_s": {
+            (): 0.14, ("kernels",): 0.28, ("vendor",): 0.17, ("runtime",): 0.21, ("engine",): 0.14, ("engine", "generation"): 0.14,
+            ("runtime", "vendor"): 0.17, ("engine", "family"): 0.1,
+        },
+        "moe_layer_overhead_s": {(): 0.35, ("vendor",): 0.14, ("engine",): 0.21},
+        "step_overhead_s": {(): 0.21, ("runtime",): 0.21, ("vendor",): 0.1, ("engine",): 0.21, ("engine", "generation"): 0.21},
+        "sequence_overhead_s": {(): 0.21, ("vendor",): 0.1, ("runtime",): 0.21, ("engine",): 0.21, ("engine", "generation"): 0.21},
+        "prefill_layer_overhead_s": {(): 0.21, ("runtime",): 0.21, ("engine",): 0.21, ("vendor",): 0.14, ("runtime", "vendor"): 0.14, ("engine", "generation"): 0.21},
+        "request_overhead_s": {(): 0.21, ("runtime",): 0.07, ("engine",): 0.42, ("engine", "generation"): 0.21},
+        "queued_share": {(): 0.35, ("engine",): 0.21},
+        "scale_up_latency_s": {(): 0.21, ("vendor",): 0.14, ("runtime",): 0.21, ("engine",): 0.14},
+        "pcie_latency_s": {(): 0.28, ("runtime",): 0.21},
+        "pcie_bandwidth_fraction": {(): 0.21},
+        "scale_up_bandwidth_fraction": {(): 0.14, ("vendor",): 0.07},
+    }
+)  # fmt: skip
+# Where an earlier generation is expected before any measurement: vLLM's first engine prepared and sampled
+# on one thread, which its authors found to take more than half of a step.
+BEFORE: Mapping[tuple[str, ...], float] = {
+    (name, "vllm", "before"): float(np.log(2.5)) for name in ("step_overhead_s", "sequence_overhead_s")
+}
 # Results that contradict every other source of the same engine: compared and reported, not fitted.
 SET_ASIDE = {
     ("argonne-llm-inference-bench", "llama.cpp", "intel"): "early SYCL back end: 1 to 3 tokens/s where the memory would allow 100",
@@ -38,39 +79,14 @@ SET_ASIDE = {
 # FP16 on one A100 is what another source measures of generation alone (54.6), and half of what both together would be.
 GENERATED_ONLY = frozenset({("argonne-llm-inference-bench", "llama.cpp")})
 LOADS = {"single": Load.CLOSED, "concurrency": Load.CLOSED, "batch": Load.BATCH, "offline": Load.OFFLINE}
+SLACK = 1.05  # rounding of lengths and rates
 # More in flight than any memory holds.
 ENDLESS = 1e9
 
 
-class NotCompared(Exception):
-    """Why a row is left out."""
-
-
 @dataclass(frozen=True, slots=True)
-class Stack:
-    """What coefficients depend on."""
-
-    engine: str
-    generation: str
-    family: str
-    format_class: str
-
-    @property
-    def vendor(self) -> str:
-        return vendor_of(self.family)
-
-    @property
-    def kernels(self) -> str:
-        return kernels_of(self.family)
-
-    @property
-    def runtime(self) -> str:
-        return runtime_of(self.engine)
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One published result, ready to be predicted; `measured` is in base units by metric."""
+class ServingCase:
+    """One published serving result."""
 
     id: str
     source: str
@@ -95,9 +111,18 @@ class Case:
         """Why this case is compared and not fitted; None for all others."""
         return SET_ASIDE.get((self.source, self.stack.engine, self.stack.vendor))
 
+    @property
+    def group(self) -> Load:
+        return self.load
 
-def figure(value: Any) -> float | None:
-    return float(value) if value not in (None, "") else None
+    @property
+    def setting(self) -> Setting:
+        devices = float(self.step.tensor_parallel[0] * self.step.pipeline_parallel[0]) * self.replicas
+        return Setting(
+            engine=self.stack.engine, family=self.stack.family, format_class=self.stack.format_class, accelerator=self.accelerator,
+            load=self.load.value, params=self.model_params, devices=devices, in_flight=min(self.wanted, self.most) * self.replicas,
+            input_tokens=self.input_tokens, output_tokens=self.output_tokens,
+        )  # fmt: skip
 
 
 def measured_figures(row: Mapping[str, Any], *, alone: bool) -> Iterator[tuple[str, float]]:
@@ -174,7 +199,7 @@ class CaseBuilder:
             raise NotCompared(f"declined: {rejections.nearest()[0].code}")
         return plans.take(np.lexsort((plans.stack, np.nan_to_num(plans.c.usd_per_hour)))[:1])
 
-    def case(self, row: Mapping[str, Any]) -> Case:
+    def case(self, row: Mapping[str, Any]) -> ServingCase:
         """One row; NotCompared where it does not say enough, or cannot be."""
         if not row.get("accelerator") or not row.get("num_accelerators"):
             raise NotCompared("accelerator is not in the catalogue")
@@ -206,7 +231,7 @@ class CaseBuilder:
         s, market = plans.s, self.market
         weights, native = market.formats[int(s.weight_format[0])], bool(s.native[0])
         engine = market.engines[int(s.engine[0])]
-        return Case(
+        return ServingCase(
             id=row["id"], source=row["source_key"], reference=row["source_ref"],
             stack=Stack(engine, generation_of(engine, deployment.engine_version, row.get("source_date") or ""), market.families[int(s.family[0])], format_class(weights, native)),
             load=load, accelerator=row["accelerator"], model=model.name, model_params=float(model.total_params),
@@ -219,10 +244,10 @@ class CaseBuilder:
 
 def read_cases(
     rows: Sequence[Mapping[str, Any]], market: Market, model_named: Callable[[str], ModelArchitecture]
-) -> tuple[list[Case], Counter[str]]:
+) -> tuple[list[ServingCase], Counter[str]]:
     """Every row that can be asked about, and the others by reason."""
     builder = CaseBuilder(market, model_named)
-    found: list[Case] = []
+    found: list[ServingCase] = []
     left_out: Counter[str] = Counter()
     for row in rows:
         try:
@@ -232,5 +257,71 @@ def read_cases(
     return found, left_out
 
 
-def column_of(cases: Sequence[Case], name: str) -> Column:
+def column_of(cases: Sequence[ServingCase], name: str) -> Column:
     return np.array([getattr(c, name) for c in cases], dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Cases of one kind of load, as columns."""
+
+    load: Load
+    step: StepWork
+    prefill: PrefillWork
+    wanted: Column
+    most: Column
+    chunk_tokens: Column
+    input_tokens: Column
+    output_tokens: Column
+    replicas: Column
+
+
+def table_of(cases: Sequence[ServingCase]) -> Table:
+    return Table(
+        cases[0].load, stacked([c.step for c in cases]), stacked([c.prefill for c in cases]),
+        *(column_of(cases, n) for n in ("wanted", "most", "chunk_tokens", "input_tokens", "output_tokens", "replicas")),
+    )  # fmt: skip
+
+
+def predict(t: Table, k: Achieved) -> dict[str, Column]:
+    """Every metric of every case, by the formulas that answer /estimate."""
+    step, prefill = step_terms(t.step, k), prefill_terms(t.prefill, k)
+    occupancy = prefill_s(prefill, t.chunk_tokens, np.full(len(t.wanted), np.inf)) / np.maximum(1.0, t.step.pipeline_parallel)
+    flow = steady_flow(
+        t.load, step, prefill, occupancy, chunk_tokens=t.chunk_tokens, output_tokens=t.output_tokens, wanted=t.wanted, most=t.most
+    )
+    requests = flow.rate_per_s * t.replicas
+    return {
+        "output_tokens_per_s": requests * t.output_tokens,
+        "total_tokens_per_s": requests * (t.input_tokens + t.output_tokens),
+        "tpot_s": flow.tpot_s,
+        "decode_tokens_per_s": 1 / flow.tpot_s,
+        "ttft_s": flow.ttft_s,
+        "prefill_tokens_per_s": t.prefill.new_tokens / (flow.ttft_s - prefill.request_s),
+        "e2e_s": flow.ttft_s + np.where(t.output_tokens > 1, later_tokens(t.output_tokens), 0.0) * flow.tpot_s,
+    }
+
+
+def ideal(count: int) -> Achieved:
+    """Every rate fully achieved and no time lost: what no measurement can beat."""
+    whole, none = np.full(count, 1.0), np.zeros(count)
+    values = {name: whole if name in SHARES else none for name in Achieved.__slots__}
+    return Achieved(**values | {"roofline_exponent": np.full(count, 50.0), "queued_share": none})
+
+
+def possible(cases: Sequence[ServingCase]) -> tuple[list[ServingCase], int]:
+    """The cases without figures that are better than the device's rates allow, and how many figures those were."""
+    kept, dropped = [], 0
+    for case in cases:
+        best = predict(table_of([case]), ideal(1))
+        good = {
+            m: v for m, v in case.measured.items()
+            if (v <= SLACK * best[m][0] if m.endswith("per_s") else v >= best[m][0] / SLACK)
+        }  # fmt: skip
+        dropped += len(case.measured) - len(good)
+        if good:
+            kept.append(replace(case, measured=good))
+    return kept, dropped
+
+
+SERVING = Problem(Achieved, LEVELS, BEFORE, table_of, predict)

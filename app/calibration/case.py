@@ -1,0 +1,66 @@
+"""What a published result is to the fit: what ran on which stack, and the figures that were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from app.sizing.achieved import kernels_of, runtime_of, vendor_of
+from app.sizing.evidence import Setting
+
+
+class NotCompared(Exception):
+    """Why a row is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """What coefficients depend on."""
+
+    engine: str
+    generation: str
+    family: str
+    format_class: str
+
+    @property
+    def vendor(self) -> str:
+        return vendor_of(self.family)
+
+    @property
+    def kernels(self) -> str:
+        return kernels_of(self.family)
+
+    @property
+    def runtime(self) -> str:
+        return runtime_of(self.engine)
+
+
+class Case(Protocol):
+    """One published result, ready to be predicted; `measured` is in base units by metric."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def reference(self) -> str: ...
+    @property
+    def stack(self) -> Stack: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def group(self) -> Hashable:
+        """Cases of one group are predicted as one table."""
+
+    @property
+    def measured(self) -> Mapping[str, float]: ...
+    @property
+    def setting(self) -> Setting: ...
+    @property
+    def set_aside(self) -> str | None:
+        """Why this case is compared and not fitted; None for all others."""
+
+
+def figure(value: Any) -> float | None:
+    return float(value) if value not in (None, "") else None

@@ -1,0 +1,256 @@
+"""How published training results name models, frameworks, precisions and layouts, in the catalogue's words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from app.calibration.case import NotCompared, figure
+from app.sizing.counting.read import read_architecture
+from app.sizing.counting.size import assumed_architecture
+from app.sizing.inventory import ONCE
+from app.sizing.market import Market
+from app.sizing.model import ModelArchitecture
+from app.sizing.training_plan import PRECISION_RATE, SUPPORTED_AS
+from app.sizing.units import GIB
+from app.sizing.workload import Deployment, Method, TrainingWorkload
+
+_PRECISIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "fp16-mixed": "fp16", "bf16-mixed": "bf16", "bf16 or fp16": "bf16", "nf4+bf16": "bf16", "nf4+fp16": "fp16",
+        "bf16 base+fp32 adapter": "bf16", "int4 (bnb)+bf16": "bf16", "bf16": "bf16", "fp16": "fp16", "fp8": "fp8", "mxfp8": "mxfp8",
+        "nvfp4": "nvfp4", "fp32": "fp32", "tf32": "tf32",
+    }
+)  # fmt: skip
+# Sources that hold weights, gradients and moments in 16 bit alike when all weights are trained.
+ALL_16_BIT = ("litgpt_config_hub", "ms_swift_benchmark", "ms_swift_tuners", "ms_swift_examples", "torchao_bench", "peft_method_comparison")
+
+
+def precision_of(row: Mapping[str, Any]) -> str | None:
+    """The training precision as a request names it."""
+    found = _PRECISIONS.get(row.get("precision") or "")
+    if found is None and row["source_key"].startswith("mlperf") and not row.get("hidden"):
+        found = "fp16"  # vision networks of MLPerf train in mixed precision, which their logs do not print
+    if found == "bf16" and row["method"] == "full_ft" and row["source_key"] in ALL_16_BIT and "Megatron" not in row["framework"]:
+        return "bf16-true"
+    return found
+
+
+def optimizer_of(row: Mapping[str, Any]) -> str | None:
+    """The optimizer as a request names it; None for one whose states are not modelled."""
+    name = (row.get("optimizer") or "").lower()
+    if any(word in name for word in ("galore", "4-bit", "fp8", "lora-fa")):
+        return None
+    if "8-bit" in name or "8bit" in name:
+        return "adamw-8bit"
+    return next((o for o in ("adafactor", "muon", "lion", "sgd") if o in name), "adamw")
+
+
+# Words of a framework's published name, and the catalogue's name for it; the first that is found counts.
+_TRAINERS = (
+    ("unsloth", "unsloth"), ("neuron", "neuronx"), ("maxtext", "maxtext"), ("pax", "maxtext"), ("levanter", "maxtext"),
+    ("lingvo", "maxtext"), ("jax", "maxtext"), ("torchtitan", "torchtitan"), ("automodel", "torchtitan"), ("deepspeed zero-3", "deepspeed"),
+    ("hf trainer + deepspeed", "deepspeed"), ("mindspeed", "megatron"), ("megatron", "megatron"), ("nemo", "megatron"),
+    ("internevo", "deepspeed"), ("colossal", "deepspeed"), ("deepspeed", "deepspeed"), ("litgpt", "fsdp"), ("lightning", "fsdp"),
+    ("flash-attn", "fsdp"), ("fsdp_qlora", "peft+bitsandbytes"),
+)  # fmt: skip
+_ADAPTER_TRAINERS = ("hf ", "peft", "ms-swift", "transformers", "trl")
+
+
+def trainer_of(row: Mapping[str, Any], method: Method, precision: str, market: Market) -> str | None:
+    """The catalogue's framework; None leaves it open, as where it is not known to train this way on the family."""
+    words = (row.get("framework") or "").lower()
+    name = next((slug for word, slug in _TRAINERS if word in words), None)
+    if row["source_key"].startswith("mlperf_training") and row["accelerator"].startswith("nvidia") and row.get("hidden"):
+        name = "megatron"
+    if name in (None, "fsdp") or any(word in words for word in _ADAPTER_TRAINERS):
+        adapters = method is not Method.FULL and name in (None, "fsdp")
+        name = "peft+bitsandbytes" if adapters else name or "fsdp"
+    family = market.accelerators[market.accelerator_index[row["accelerator"]]].family
+    wanted = {"nf4", "int4-mlx"} if method is Method.QLORA else SUPPORTED_AS.get(precision, {precision})
+    phases = {"training", "fine_tuning"} if method is Method.FULL else {"fine_tuning"}
+    supported = {s.engine for s in market.support if s.family == family and s.phase in phases and wanted & set(s.weight_formats)}
+    if name == "torchtitan" and name not in supported:
+        name = "fsdp"
+    return name if name in supported else None
+
+
+def shape_of(row: Mapping[str, Any], model_named: Callable[[str], ModelArchitecture | None]) -> ModelArchitecture | None:
+    """A model by the shape or the size that its row gives; a proxy is its model with fewer layers."""
+    name = row["model"]
+    if not row.get("hidden"):
+        plain = re.sub(r" \((?:MXNet|Paddle)\)$|^timm/", "", name)
+        known = model_named(plain) if plain != name else None
+        if known is not None:
+            return known
+    proxy = re.match(r"(.+) \(proxy, (\d+) layers\)", name)
+    whole = model_named(proxy[1]) if proxy else None
+    if proxy and whole is not None:
+        return with_layers(whole, int(proxy[2]))
+    number = {k: int(figure(row.get(k)) or 0) for k in ("hidden", "layers", "heads", "kv_heads", "ffn", "vocab")}
+    if not number["hidden"] or not number["layers"] or not number["heads"]:
+        size = figure(row.get("model_params_b"))
+        return assumed_architecture(size * 1e9) if size and name.startswith(("GPT", "Llama")) else None
+    h = number["hidden"]
+    gated = number["ffn"] < 4 * h if number["ffn"] else False
+    config: dict[str, Any] = {
+        "model_type": "llama" if gated else "gpt2", "hidden_size": h, "num_hidden_layers": number["layers"],
+        "num_attention_heads": number["heads"], "vocab_size": number["vocab"] or 51200,
+    }  # fmt: skip
+    if gated:
+        config |= {"num_key_value_heads": number["kv_heads"] or number["heads"], "intermediate_size": number["ffn"]}
+    else:
+        config |= {
+            "n_embd": h,
+            "n_layer": number["layers"],
+            "n_head": number["heads"],
+            "n_inner": number["ffn"] or 4 * h,
+            "n_positions": 2048,
+        }
+    return read_architecture(config, name=name)
+
+
+def with_layers(model: ModelArchitecture, layers: int) -> ModelArchitecture:
+    """The same model with its first layers only, as reduced-depth proxies are run."""
+    share = layers / model.num_layers
+    tensors = tuple(t if t.layers == ONCE else replace(t, layers=tuple(i for i in t.layers if i < layers)) for t in model.tensors)
+    return replace(
+        model, num_layers=layers, tensors=tuple(t for t in tensors if t.layers), moe_layers=round(model.moe_layers * share),
+        attention=tuple(replace(g, layers=max(1, round(g.layers * share))) for g in model.attention),
+        recurrent_flops_per_token=model.recurrent_flops_per_token * share,
+    )  # fmt: skip
+
+
+# Attention kernels that store their scores, and tensor parallelism without sequence parallelism: usual until then.
+FUSED_SINCE = "2023-01"
+# Peaks that the framework's own allocator counts: the device's context and communication buffers lie beside them.
+_ALLOCATOR_WORDS = ("allocated", "max_memory_usage", "reserved")
+_ALLOCATOR_SOURCES = (
+    "litgpt_config_hub", "litgpt_thunder", "lightning_fsdp_docs", "ms_swift_benchmark", "ms_swift_tuners", "torchao_bench",
+    "fsdp_qlora_bench", "peft_method_comparison", "aws_awsome_training",
+)  # fmt: skip
+# Sources whose figures are not what a run reached: extrapolated, or the size of the card.
+_NOT_A_PEAK = ("card capacity", "upper bound", "capacity of the card", "naive layer split")
+# A run that only shows that a recipe works, by its source's own words.
+_UNTUNED = "NOT performance-tuned"
+# Sources that give the longest length allowed, and run shorter samples unpadded: no rate of tokens follows.
+_SHORTER_IN_PRACTICE = ("ms_swift_benchmark", "ms_swift_tuners", "ms_swift_examples", "litgpt_config_hub")
+_NETWORK = re.compile(r"(\d+)\s*x\s*(?:[\w-]+ )*?(\d+)\s*Gb", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A row's run: how many accelerators, in which machines, laid out how."""
+
+    row: Mapping[str, Any]
+    accelerator: str
+    accelerators: float
+    per_machine: float | None
+    network_bytes_per_s: float | None  # of a machine
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Run:
+        cards = [float(count) * float(gbit) / 8 * 1e9 for count, gbit in _NETWORK.findall(row.get("interconnect") or "")]
+        across = float(row["num_accelerators"]) > (figure(row.get("accelerators_per_node")) or 0.0)
+        # MLPerf's field lists every card of a machine, those for storage and management too.
+        return cls(
+            row, row["accelerator"], float(row["num_accelerators"]), figure(row.get("accelerators_per_node")),
+            max(cards) if cards and across and not row["source_key"].startswith("mlperf") else None,
+        )  # fmt: skip
+
+    def given(self, name: str) -> int | None:
+        value = figure(self.row.get(name))
+        return None if value is None else int(value)
+
+    def layout(self, trainer: str | None, model: ModelArchitecture) -> tuple[Deployment, int]:
+        """(deployment as /estimate takes it, global batch); NotCompared where the batch cannot be told."""
+        row, notes = self.row, self.row.get("notes") or ""
+        tp, pp, cp, ep = self.given("tp"), self.given("pp"), self.given("cp"), self.given("ep")
+        micro, batch = self.given("micro_batch"), self.given("global_batch")
+        if trainer == "neuronx" and tp is not None and tp > 1:
+            tp = max(1, tp // 2)  # published in cores, of which a chip has two
+        ranks = (tp or 1) * (pp or 1) * (cp or 1)
+        if batch is None:
+            if micro is None:
+                raise NotCompared("batch is not given")
+            batch = int(micro * max(1.0, self.accelerators // ranks) * (self.given("grad_accum") or 1))
+        if micro is not None and (batch * ranks) % (micro * self.accelerators):
+            micro = None  # a source's micro-batch that contradicts its own layout
+        if trainer not in ("megatron", "nemo", "neuronx", "maxtext", "torchtitan"):
+            ranks, tp, pp, cp, ep = 1, None, None, None, None
+        if ranks > self.accelerators or self.accelerators % ranks:
+            tp, pp, cp, ep = None, None, None, None
+        virtual = re.search(r"VP=(\d+)", notes)
+        old = (row.get("source_date") or "9") < FUSED_SINCE
+        zero = self.given("zero_stage")
+        sharded = trainer in ("fsdp", "deepspeed", "peft+bitsandbytes", "torchtitan", "maxtext")
+        if trainer in ("megatron", "nemo", "neuronx") and zero is None:
+            zero = 1
+        offload = row.get("offload") or ""
+        if "may be" not in offload and any(word in offload for word in ("params", "25%", "50%", "75%", "activations")):
+            raise NotCompared("offload of parameters, activations or a share of the states is not modelled")
+        return Deployment(
+            accelerator=self.accelerator, total_accelerators=int(self.accelerators), tensor_parallel=tp, pipeline_parallel=pp,
+            context_parallel=cp, expert_parallel=ep if model.is_moe else None, micro_batch_sequences=micro,
+            zero_stage=zero if sharded or trainer in ("megatron", "nemo", "neuronx") else None,
+            activation_checkpointing="full" if "remat custom" in notes else row.get("activation_checkpointing") or None,
+            optimizer_offload="optimizer" in offload and "may be" not in offload, framework=trainer,
+            virtual_pipeline=int(virtual[1]) if virtual else 1 if old else None, sequence_parallel=False if old else None,
+            flash_attention=False if old else None, fused_cross_entropy=True if "Liger" in notes and "no Liger" not in notes else None,
+            fp32_gradients=True if "fp32 gradient" in notes else None,
+        ), batch  # fmt: skip
+
+    def units_per_s_per_accelerator(
+        self, model: ModelArchitecture, workload: TrainingWorkload, market: Market, precision: str
+    ) -> float | None:
+        """Tokens (or samples) per second of one accelerator, from whichever figure the row gives; None where no figure is a rate."""
+        row = self.row
+        if _UNTUNED in (row.get("notes") or "") or row["source_key"] in _SHORTER_IN_PRACTICE:
+            return None
+        tokens, samples, step = (
+            figure(row.get("tokens_s_per_accelerator")),
+            figure(row.get("samples_s_total")),
+            figure(row.get("step_time_s")),
+        )
+        if workload.in_samples:
+            return samples / self.accelerators if samples else None
+        if tokens:
+            return tokens
+        if samples:
+            return samples * workload.units_per_sequence / self.accelerators
+        if step and self.given("global_batch"):
+            return workload.global_batch * workload.units_per_sequence / step / self.accelerators
+        share, rate = figure(row.get("mfu")), figure(row.get("tflops_per_accelerator"))
+        if share is None and rate is None:
+            return None
+        peak = self._peak(market, precision)
+        useful = share * peak if share is not None else (rate or 0.0) * 1e12
+        wide = model.num_heads * model.head_dim
+        return useful / (6 * model.matmul_params + 12 * model.num_layers * wide * workload.units_per_sequence)
+
+    def _peak(self, market: Market, precision: str) -> float:
+        rates = market.accelerators[market.accelerator_index[self.accelerator]].flops_per_s
+        names = {"16bit": ("bf16", "fp16"), "fp8": ("fp8",), "fp4": ("fp4", "nvfp4"), "fp32": ("tf32", "fp32")}[PRECISION_RATE[precision]]
+        found = next((rates[n] for n in names if n in rates), None)
+        if found is None:
+            raise NotCompared("declined: the accelerator has no rate in this precision")
+        return found
+
+    def peak_memory_bytes(self) -> float | None:
+        notes = self.row.get("notes") or ""
+        peak = figure(self.row.get("peak_mem_gib_per_accelerator"))
+        return None if peak is None or any(words in notes for words in _NOT_A_PEAK) else peak * GIB
+
+    @property
+    def counts_allocated(self) -> bool:
+        """Whether the peak is what the allocator counts, without the device's context and communication buffers."""
+        notes = self.row.get("notes") or ""
+        return self.row["source_key"] in _ALLOCATOR_SOURCES or any(words in notes for words in _ALLOCATOR_WORDS)
+
+    def layout_is_known(self, model: ModelArchitecture) -> bool:
+        """Whether memory follows: the shape is known, and so is how a model over several accelerators is split."""
+        split = self.given("tp") is not None or self.given("zero_stage") is not None
+        return not model.shape_is_assumed and (self.accelerators == 1 or split)

@@ -1,0 +1,115 @@
+"""Days and money against the number of accelerators: where more of them stop paying, and what binds then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Column
+from app.sizing.cost import deployment_cost
+from app.sizing.market import Market
+from app.sizing.training import Run, fits, joined, legal, run_at
+from app.sizing.training_plan import TrainingPlans
+from app.sizing.workload import Economics, TrainingWorkload
+
+LARGEST_JUDGED = 16384
+# More accelerators still pay while each step up returns this share of what it adds.
+KNEE = 0.7
+BINDS = {
+    "compute": "small micro-batches and launches: there is too little work for each accelerator",
+    "exposed_communication": "communication that computation no longer hides",
+    "pipeline_bubble": "the pipeline's bubble: too few micro-batches are left for each replica",
+    "optimizer": "the optimizer's step",
+    "input": "fixed time per step",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The fastest layout that fits on a number of accelerators."""
+
+    accelerators: int
+    days: float
+    usd_total: float | None
+    tokens_per_s: float
+    efficiency: float  # speed per accelerator over that of the fewest
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """`knee` is the largest size whose last step up still paid; `binds` says what stops the next one."""
+
+    points: tuple[Point, ...]
+    knee: int
+    minimum: int
+    binds: str
+
+
+def sizes_for(plans: TrainingPlans) -> Column:
+    """Powers of two within a machine, then machines in powers of two, as far as this kind is joined."""
+    count = float(plans.c.m.count[0])
+    inside = 2.0 ** np.arange(np.floor(np.log2(count)) + 1)
+    machines = 2.0 ** np.arange(np.floor(np.log2(LARGEST_JUDGED / count)) + 1) if plans.clusters[0] else np.ones(1)
+    return np.union1d(inside, machines * count)
+
+
+def alike(layouts: TrainingPlans, chosen: TrainingPlans) -> TrainingPlans:
+    """Layouts of the machine, the price and the framework of a one-row table."""
+    same = (layouts.c.listing == chosen.c.listing) & (layouts.c.machine == chosen.c.machine) & (layouts.framework == chosen.framework)
+    return layouts.take(same)
+
+
+def curve_of(
+    workload: TrainingWorkload, layouts: TrainingPlans, market: Market, assumed: Assumptions, economics: Economics
+) -> Curve | None:
+    """The fastest layout at every size; None where none fits at any size. All rows are of one kind of machine.
+
+    The global batch stays as it is, so every layout runs out of micro-batches at some size.
+    """
+    sizes = sizes_for(layouts)
+    rows, at = np.divmod(np.arange(len(layouts) * len(sizes)), len(sizes))
+    degree = sizes[at] / layouts.ranks[rows]
+    possible = (degree >= 1) & (np.mod(degree, 1) == 0)
+    rows, degree, size = rows[possible], degree[possible], sizes[at][possible]
+    plans = layouts.take(rows)
+    kept = legal(workload, plans, degree) & joined(plans, size)
+    plans, degree, size = plans.take(kept), degree[kept], size[kept]
+    if not len(plans):
+        return None
+    run = run_at(workload, plans, degree, market, assumed)
+    good = np.flatnonzero(fits(plans, run))
+    if not len(good):
+        return None
+    order = good[np.lexsort((run.wall_s[good], size[good]))]
+    best = order[np.unique(size[order], return_index=True)[1]]
+    return _drawn(workload, plans.take(best), run.take(best), assumed, economics)
+
+
+def _drawn(workload: TrainingWorkload, plans: TrainingPlans, run: Run, assumed: Assumptions, economics: Economics) -> Curve:
+    """The curve through the best run of every size."""
+    cost = deployment_cost(plans.c, run.nodes, np.where(run.nodes > 1, run.nodes, 0.0), assumed, economics)
+    usd = cost.usd_per_hour * run.wall_s / 3600
+    rate = workload.global_batch * workload.units_per_sequence / run.step.step_s
+    each = rate / run.devices
+    points = tuple(
+        Point(int(d), float(w) / 86400, float(u) if np.isfinite(u) else None, float(r), float(e))
+        for d, w, u, r, e in zip(run.devices, run.wall_s, usd, rate, each / each[0], strict=True)
+    )
+    knee = 0
+    for i in range(1, len(points)):
+        gained = points[i - 1].days / points[i].days - 1
+        if gained < KNEE * (points[i].accelerators / points[i - 1].accelerators - 1):
+            break
+        knee = i
+    return Curve(points, points[knee].accelerators, points[0].accelerators, _binding(run, knee, len(points)))
+
+
+def _binding(run: Run, knee: int, count: int) -> str:
+    """The part of a step that shrinks least from the knee to the next size."""
+    if knee + 1 >= count:
+        return "the global batch: it cannot be divided over more accelerators" if count > 1 else "nothing larger can be laid out"
+    share = run.devices[knee + 1] / run.devices[knee]
+    grown = {name: float(getattr(run.step, f"{name}_s")[knee + 1] - getattr(run.step, f"{name}_s")[knee] / share) for name in BINDS}
+    return BINDS[max(grown, key=lambda n: (grown[n], n))]

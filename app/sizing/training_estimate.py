@@ -1,0 +1,100 @@
+"""What one deployment would do in training: the layout asked for, or the best of those that fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from app.errors import Conflict
+from app.sizing import narrate
+from app.sizing.candidates import Candidates
+from app.sizing.columns import Mask
+from app.sizing.cost import deployment_cost
+from app.sizing.explain_training import training_estimate
+from app.sizing.market import Market
+from app.sizing.maximum import Maximum, largest, with_value
+from app.sizing.rejections import Rejections
+from app.sizing.result import Estimate
+from app.sizing.scaling import alike, curve_of
+from app.sizing.training import Run, fits, legal, run_at, smallest_run
+from app.sizing.training_plan import TrainingPlans, build_training_plans
+from app.sizing.workload import Constraints, Deployment, Question, TrainingWorkload
+
+
+def estimate_training(
+    question: Question, workload: TrainingWorkload, deployment: Deployment, machines: Candidates, market: Market
+) -> Estimate:
+    """The layout asked for, or the fastest that fits the accelerators asked for, at the maximum where one is wanted."""
+    maximum: Maximum | None = None
+    if question.maximize is not None:
+        size = _size(deployment) or deployment.data_parallel or int(machines.m.count[0])
+        if deployment.data_parallel is None:
+            deployment = replace(deployment, accelerators_per_replica=size)
+
+        def fitting_layout(w: TrainingWorkload, d: Deployment) -> bool:
+            layouts = build_training_plans(w, market, machines, Constraints(), Rejections(market), fixed=d)
+            return bool(_runs(question, w, layouts, d, market)[2].any())
+
+        maximum = largest(question.maximize, workload, deployment, size, fitting_layout)
+        workload, deployment = with_value(workload, deployment, maximum.quantity, maximum.value, size)
+    assumed = question.assumptions
+    rejections = Rejections(market)
+    layouts = build_training_plans(workload, market, machines, Constraints(), rejections, fixed=deployment)
+    if not len(layouts):
+        return narrate.impossible(deployment, workload.model, market, rejections)
+    plans, run, fitting, timely = _runs(question, workload, layouts, deployment, market)
+    if not len(plans):
+        raise Conflict(
+            "The layout cannot be laid out: tensor_parallel * pipeline_parallel * context_parallel * data_parallel must equal the "
+            "accelerators, expert_parallel must divide the ranks that share a stage, the data-parallel degree must divide the "
+            "global batch into whole micro-batches, and several machines are filled whole."
+        )
+    cost = deployment_cost(plans.c, run.nodes, np.where(run.nodes > 1, run.nodes, 0.0), assumed, question.economics)
+    total = np.nan_to_num(cost.usd_per_hour, nan=0.0) * run.wall_s
+    short = np.where(fitting, 0.0, run.memory.total_bytes / run.memory.usable_bytes)
+    key = total if _size(deployment) is None and deployment.data_parallel is None else run.wall_s
+    row = np.lexsort((total, key, ~timely, short))[:1]
+    found = training_estimate(
+        workload,
+        plans.take(row),
+        run.take(row),
+        cost.take(row),
+        market,
+        assumed,
+        question.economics,
+        fits=bool(fitting[row][0]),
+        trace=question.trace,
+    )
+    curve = curve_of(workload, alike(layouts, plans.take(row)), market, assumed, question.economics)
+    return replace(found, scaling=curve, maximum=maximum)
+
+
+def _size(deployment: Deployment) -> int | None:
+    """Accelerators that the caller fixed."""
+    return deployment.accelerators_per_replica or deployment.total_accelerators
+
+
+def _runs(
+    question: Question, workload: TrainingWorkload, layouts: TrainingPlans, deployment: Deployment, market: Market
+) -> tuple[TrainingPlans, Run, Mask, Mask]:
+    """Runs at the degree the caller fixed, or at the smallest that fits and is in time: (plans, run, fit, in time)."""
+    assumed = question.assumptions
+    size = _size(deployment)
+    if deployment.data_parallel is None and size is None:
+        return smallest_run(workload, layouts, market, assumed)
+    degree = (
+        np.full(len(layouts), float(deployment.data_parallel)) if deployment.data_parallel is not None else float(size or 1) / layouts.ranks
+    )
+    devices, machine = layouts.ranks * degree, layouts.c.m
+    keep = (degree >= 1) & (np.mod(degree, 1) == 0) & legal(workload, layouts, np.maximum(1.0, np.round(degree)))
+    # A cluster fills whole machines, with a known network where one is on sale; else a usual one is assumed.
+    wired = (devices <= machine.count) | (np.mod(devices, machine.count) == 0)
+    known = wired & ((devices <= np.maximum(machine.count, machine.domain)) | ~np.isnan(machine.network_bytes_per_s))
+    for joined in (known, wired, np.ones(len(layouts), dtype=bool)):
+        if (keep & joined).any():
+            keep = keep & joined
+            break
+    plans, degree = layouts.take(keep), degree[keep]
+    run = run_at(workload, plans, degree, market, assumed)
+    return plans, run, fits(plans, run), run.wall_s <= workload.deadline_s
