@@ -134,6 +134,9 @@ class Assumptions:
         unit="min",
         reason="detection, replacement and reload after an interruption (over 90 % effective time on 16,384)",
     )
+    network_oversubscription: float = assumption(
+        1.0, low=1.0, high=32.0, unit="1", reason="what network cards could carry over what the switches between machines do carry"
+    )
     spot_interruptions_per_machine_day: float = assumption(
         0.1, low=0, high=24, unit="1/day", reason="machines of spot capacity taken back: about 5 % in a few hours to 20 % in a month"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 import numpy as np
@@ -149,6 +149,11 @@ def candidates(
         rated_w=rated[first],
         ram_bytes=market.system_ram_bytes[listings.system[first]],
     )
+
+
+def oversubscribed(found: Candidates, assumed: Assumptions) -> Candidates:
+    """Machines behind switches that carry less than their network cards do."""
+    return replace(found, m=replace(found.m, network_bytes_per_s=found.m.network_bytes_per_s / assumed.network_oversubscription))
 
 
 def undominated(found: Candidates) -> Candidates:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing import narrate
-from app.sizing.candidates import RUN_PRICING, candidates, undominated
+from app.sizing.candidates import RUN_PRICING, candidates, oversubscribed, undominated
 from app.sizing.cost import deployment_cost, within_limits
 from app.sizing.estimate import judge_deployment, stable_key
 from app.sizing.explain_training import training_estimate
@@ -119,7 +119,7 @@ def find_training(question: Question, workload: TrainingWorkload, market: Market
     rejections = Rejections(market)
     constraints, economics, assumed = question.constraints, question.economics, question.assumptions
     machines = candidates(market, constraints, economics, assumed, rejections, pricing=run_pricing(constraints))
-    layouts = build_training_plans(workload, market, undominated(machines), constraints, rejections)
+    layouts = build_training_plans(workload, market, oversubscribed(undominated(machines), assumed), constraints, rejections)
     plans, run, fits, timely = smallest_run(workload, layouts, market, assumed)
     rejections.reject(
         np.setdiff1d(layouts.accelerator, plans.accelerator), "no_layout",

@@ -8,7 +8,7 @@ import numpy as np
 
 from app.errors import Conflict
 from app.sizing import narrate
-from app.sizing.candidates import Candidates
+from app.sizing.candidates import Candidates, oversubscribed
 from app.sizing.columns import Mask
 from app.sizing.cost import deployment_cost
 from app.sizing.explain_training import training_estimate
@@ -26,6 +26,7 @@ def estimate_training(
     question: Question, workload: TrainingWorkload, deployment: Deployment, machines: Candidates, market: Market
 ) -> Estimate:
     """The layout asked for, or the fastest that fits the accelerators asked for, at the maximum where one is wanted."""
+    machines = oversubscribed(machines, question.assumptions)
     maximum: Maximum | None = None
     if question.maximize is not None:
         size = _size(deployment) or deployment.data_parallel or int(machines.m.count[0])

@@ -26,7 +26,7 @@ from tests.examples import body
 
 LISTS: dict[str, Any] = {
     "accelerators": (171, wire.AcceleratorList), "systems": (370, wire.SystemList), "offers": (3443, wire.OfferList),
-    "models": (557, wire.ModelList), "engines": (238, wire.EngineList), "prices": (886, wire.PriceList),
+    "models": (558, wire.ModelList), "engines": (238, wire.EngineList), "prices": (886, wire.PriceList),
 }  # fmt: skip
 
 

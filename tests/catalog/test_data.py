@@ -43,7 +43,7 @@ def test_the_catalogue_has_its_size() -> None:
     assert len(OFFERS) == 3443
     assert len(PRICES) == 886
     assert sum(s["phase"] != "sample_inference" for s in SUPPORT) == 205
-    assert len(MODELS) == 557
+    assert len(MODELS) == 558
     assert Counter(m["kind"] for m in MEASUREMENTS) == {"inference": 6073, "training": 3904, "kv_cache": 65}
 
 

@@ -206,7 +206,7 @@ def test_a_model_that_cannot_be_counted_is_not_kept(sessions: sessionmaker[Sessi
     with pytest.raises(UnreadableConfiguration, match="quantum"):
         store.model("acme/strange")
     with sessions() as session:
-        assert count(session, ModelRow) == 557
+        assert count(session, ModelRow) == 558
 
 
 def test_the_catalogue_is_asked_before_the_hub_and_similar_names_after(sessions: sessionmaker[Session]) -> None:

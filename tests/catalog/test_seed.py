@@ -28,7 +28,7 @@ def test_a_second_seed_changes_nothing(sqlite_url: str) -> None:
         assert newest_version(session) == before
         assert count(session, AcceleratorRow) == 171
         assert count(session, SystemRow) == 370
-        assert count(session, ModelRow) == 557
+        assert count(session, ModelRow) == 558
     engine.dispose()
 
 
