@@ -53,7 +53,7 @@ def alternatives(workload: TrainingWorkload, plans: TrainingPlans, run: Run, mar
     words = []
     for i, row in enumerate(rows.tolist()[:most]):
         change = float(other.step.step_s[i]) / one(run.step.step_s) - 1
-        needed = f"would need {float(other.memory.total_bytes[i]) / GIB:.0f} GiB"
-        speed = f"would be {abs(change):.0%} {'slower' if change >= 0 else 'faster'}"
+        needed = f"needs {float(other.memory.total_bytes[i]) / GIB:.0f} GiB"
+        speed = f"is {abs(change):.0%} {'slower' if change >= 0 else 'faster'}"
         words.append(f"{found[row][0]} {speed if fitting[i] else needed}")
     return "; ".join(words)

@@ -132,7 +132,7 @@ class Assumptions:
         low=0,
         high=240,
         unit="min",
-        reason="detection, replacement and reload after an interruption (over 90 % effective time on 16,384)",
+        reason="detection, replacement and reload after an interruption",
     )
     network_oversubscription: float = assumption(
         1.0, low=1.0, high=32.0, unit="1", reason="what network cards could carry over what the switches between machines do carry"
@@ -146,23 +146,19 @@ class Assumptions:
     checkpoint_write_gb_per_s_limit: float = assumption(
         2000, low=0.05, high=100000, unit="GB/s", reason="most that storage takes from all machines: Llama 3's sustained 2 TB/s"
     )
-    checkpoint_copy_gb_per_s: float = assumption(
-        10, low=0.5, high=200, unit="GB/s", reason="copy of an accelerator's states to host memory, before they are written"
-    )
+    checkpoint_copy_gb_per_s: float = assumption(10, low=0.5, high=200, unit="GB/s", reason="an accelerator's states to host memory")
     checkpoint_pause_s: float = assumption(
         1, low=0, high=600, unit="s", reason="time all ranks wait for one another around a checkpoint (0.2 to 0.5 s in memory)"
     )
-    retained_checkpoints: float = assumption(
-        3, low=1, high=1000, unit="checkpoints", reason="kept at a time, the newest and two to go back to"
-    )
+    retained_checkpoints: float = assumption(3, low=1, high=1000, unit="checkpoints", reason="kept at a time")
     validation_overhead: float = assumption(
-        0.005, low=0, high=0.5, unit="1", reason="time of validation passes over that of training (MLPerf's frequent ones: 0.09 to 0.16)"
+        0.005, low=0, high=0.5, unit="1", reason="validation over training time (MLPerf's frequent ones: 0.09 to 0.16)"
     )
     host_memory_per_accelerator_gib: float = assumption(
         16, low=1, high=512, unit="GiB", reason="framework process and data loader of one accelerator on its host"
     )
     training_memory_margin: float = assumption(
-        0.98, low=0.7, high=1.0, unit="1", reason="share of device memory a training plan may fill; fragmentation is counted apart"
+        0.98, low=0.7, high=1.0, unit="1", reason="share of device memory that training may fill; fragmentation is apart"
     )
     dataset_bytes_per_token: float = assumption(4, low=1, high=16, unit="B", reason="tokenised corpus on disk: 4-byte token ids")
     # operations and money

@@ -7,6 +7,7 @@ import math
 from app.sizing.alternatives import alternatives
 from app.sizing.assumptions import Assumptions
 from app.sizing.certainty import Certainty, training_certainty
+from app.sizing.columns import Mask
 from app.sizing.cost import Cost
 from app.sizing.explain import cost_summary, finite, price_reason
 from app.sizing.hardware import Link
@@ -14,8 +15,7 @@ from app.sizing.market import LINKS, PRICING, Market
 from app.sizing.result import ClusterNeeds, DeviceMemory, Estimate, Performance, Reason
 from app.sizing.trace import one, training_trace
 from app.sizing.training import Run, checkpoint_bytes, scaling_efficiency
-from app.sizing.training_memory import MOMENTS
-from app.sizing.training_plan import CHECKPOINTING, TrainingPlans
+from app.sizing.training_plan import CHECKPOINTING, FRAMEWORKS, OTHER, TrainingPlans
 from app.sizing.training_work import flops_per_unit, interleave
 from app.sizing.units import GIB
 from app.sizing.workload import Deployment, Economics, Method, TrainingWorkload
@@ -28,6 +28,7 @@ def training_deployment(workload: TrainingWorkload, plans: TrainingPlans, run: R
     listing = int(plans.c.listing[0])
     system = int(market.listings.system[listing]) if listing >= 0 else -1
     offer = int(market.listings.offer[listing]) if listing >= 0 else -1
+    usual = FRAMEWORKS.get(market.engines[int(plans.framework[0])], OTHER)
     return Deployment(
         accelerator=market.accelerators[int(plans.accelerator[0])].slug,
         system=market.system_slugs[system] if system >= 0 else None,
@@ -50,12 +51,17 @@ def training_deployment(workload: TrainingWorkload, plans: TrainingPlans, run: R
         activation_checkpointing=CHECKPOINTING[int(plans.checkpointing[0])],
         optimizer_offload=bool(plans.offload[0]),
         framework=market.engines[int(plans.framework[0])],
-        virtual_pipeline=int(one(interleave(workload, plans))),
-        sequence_parallel=bool(plans.sequence_parallel[0]),
-        flash_attention=bool(plans.fused_attention[0]),
-        fused_cross_entropy=bool(plans.fused_loss[0]),
-        fp32_gradients=bool(plans.wide_gradients[0]),
+        virtual_pipeline=int(one(interleave(workload, plans))) if one(plans.pipeline_parallel) > 1 else None,
+        sequence_parallel=unlike(plans.sequence_parallel, usual.splits),
+        flash_attention=unlike(plans.fused_attention, True),
+        fused_cross_entropy=unlike(plans.fused_loss, usual.fused_loss),
+        fp32_gradients=unlike(plans.wide_gradients, usual.wide_gradients),
     )
+
+
+def unlike(chosen: Mask, usual: bool) -> bool | None:
+    """A choice that is not the framework's own; None where it is, so that it need not be repeated."""
+    return None if bool(chosen[0]) is usual else bool(chosen[0])
 
 
 def bottleneck_of(run: Run, fits: bool) -> str:
@@ -186,7 +192,7 @@ def training_reasons(
             "memory",
             f"Each accelerator holds {total:.1f} of {usable:.1f} GiB usable"
             + (f", with {', '.join(choices)}" if choices else ", with nothing sharded or recomputed")
-            + f"; most at {MOMENTS[int(memory.moment[0])]}.",
+            + ("; most in the optimizer's step." if memory.peaks_in_update[0] else "."),
             "memory_gib", total, "GiB",
         ),
         Reason(
@@ -222,7 +228,7 @@ def training_reasons(
     reasons.append(
         Reason("storage", f"A checkpoint ({(performance.checkpoint_bytes or 0) / 1e9:,.1f} GB) every {one(run.losses.checkpoint_interval_s) / 60:.3g} min "
             f"stalls {one(run.losses.checkpoint_stall_s):.3g} s; storage must take "
-            f"{(performance.required_storage_bytes_per_s or 0) / 1e9:.3g} GB/s to write it in a quarter of that.",
+            f"{(performance.required_storage_bytes_per_s or 0) / 1e9:.3g} GB/s, a quarter of that long.",
             "required_storage_gb_per_s", (performance.required_storage_bytes_per_s or 0) / 1e9, "GB/s")
     )  # fmt: skip
     return tuple(reasons)

@@ -9,7 +9,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumed, Assumptions
 from app.sizing.cost import deployment_cost
-from app.sizing.hardware import Accelerator
+from app.sizing.hardware import Accelerator, PricingModel
 from app.sizing.inference import Judged
 from app.sizing.market import Market
 from app.sizing.model import ModelArchitecture
@@ -142,10 +142,13 @@ def assumptions(question: Question) -> tuple[Assumed, ...]:
         "maintenance_fraction_per_year",
     )  # fmt: skip
     if isinstance(workload, TrainingWorkload):
-        names = (
-            "training_memory_margin", "interruptions_per_accelerator_day",
-            "restart_minutes", "dataset_bytes_per_token",
-        )  # fmt: skip
+        write = "checkpoint_write_gb_per_s_per_machine" if workload.synchronous_checkpoints else "checkpoint_copy_gb_per_s"
+        names = ["training_memory_margin", "validation_overhead", "interruptions_per_accelerator_day", "restart_minutes", write]
+        names += ["retained_checkpoints", "dataset_bytes_per_token"]
+        if PricingModel.SPOT in question.constraints.pricing_models:
+            names.append("spot_interruptions_per_machine_day")
+        if assumed.network_oversubscription > 1:
+            names.append("network_oversubscription")
         return (*shape, *assumed.echo(*names), *money)
     slo = workload.slo
     stated = [

@@ -8,11 +8,10 @@ import numpy as np
 
 from app.sizing.achieved import TrainingMemoryFactors
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, Columns, Mask
+from app.sizing.columns import Column, Columns, Mask
 from app.sizing.precision import NF4_DOUBLE_QUANTISED_BYTES
 from app.sizing.training_plan import FULL, SELECTIVE, TrainingPlans
 from app.sizing.training_work import data_group, expert_group, interleave, rank_params, trained_rank_params
-from app.sizing.units import GIB
 from app.sizing.workload import Method, TrainingWorkload
 
 # Bytes of optimizer states per parameter. Adafactor keeps a row and a column; eight-bit moments carry a scale per block.
@@ -24,8 +23,6 @@ LOSS_BYTES_PER_LOGIT, EAGER_LOSS_BYTES_PER_LOGIT = 10.0, 16.0
 LOSS_CHUNK_TOKENS = 512.0
 # Share of offloaded states that stays pinned in the host beside the states themselves: gradients on their way.
 HOST_COPY_FACTOR = 1.33
-
-MOMENTS = ("the end of forward", "the optimizer's step")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +37,7 @@ class TrainingMemory(Columns):
     capacity_bytes: Column
     usable_bytes: Column
     host_bytes: Column  # offloaded states in host memory, per machine
-    moment: Codes  # index into MOMENTS
+    peaks_in_update: Mask  # in the optimizer's step; else at the end of forward
 
     @property
     def total_bytes(self) -> Column:
@@ -185,8 +182,8 @@ def held_bytes(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: 
     )  # fmt: skip
 
 
-def peak_bytes(held: HeldBytes, k: TrainingMemoryFactors) -> tuple[Column, Column, Column, Codes]:
-    """(gradients, activations, overhead) at the peak moment, and which moment that is.
+def peak_bytes(held: HeldBytes, k: TrainingMemoryFactors) -> tuple[Column, Column, Column, Mask]:
+    """(gradients, activations, overhead) at the peak moment, and whether that is the optimizer's step.
 
     At the end of forward every activation is held, and the gradients that outlive a step; in the
     optimizer's step the activations are gone, the gradients whole and the update's temporaries there.
@@ -201,13 +198,13 @@ def peak_bytes(held: HeldBytes, k: TrainingMemoryFactors) -> tuple[Column, Colum
     gradients, activations = np.where(late, held.gradients, kept), np.where(late, update, forward)
     slack = k.training_fragmentation_fraction * (held.optimizer + gradients + activations)
     overhead = k.training_context_bytes + np.where(held.several, k.training_collective_bytes, 0.0) + slack
-    return gradients, activations, overhead, late.astype(np.int64)
+    return gradients, activations, overhead, late
 
 
 def training_memory(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: Column, assumed: Assumptions) -> TrainingMemory:
     """Device memory at the peak moment of a step, against what may be used of the device."""
     held = held_bytes(workload, plans, data_parallel)
-    gradients, activations, overhead, moment = peak_bytes(held, plans.memory_factors)
+    gradients, activations, overhead, late = peak_bytes(held, plans.memory_factors)
     return TrainingMemory(
         weights_bytes=held.weights,
         gradient_bytes=gradients,
@@ -217,9 +214,5 @@ def training_memory(workload: TrainingWorkload, plans: TrainingPlans, data_paral
         capacity_bytes=plans.c.m.memory_bytes,
         usable_bytes=plans.c.m.memory_bytes * assumed.training_memory_margin,
         host_bytes=held.on_host,
-        moment=moment,
+        peaks_in_update=late,
     )
-
-
-def offloaded_gib(memory: TrainingMemory) -> Column:
-    return memory.host_bytes / GIB

@@ -197,7 +197,7 @@ def test_a_fetched_model_is_kept_with_its_date_and_survives_a_reload(sessions: s
         session.execute(update(CatalogVersionRow).values(digest="older"))
         session.commit()
         assert seed(session) is True
-        assert count(session, ModelRow) == 558
+        assert count(session, ModelRow) == 559
         assert session.scalars(select(ModelAliasRow.model).where(ModelAliasRow.alias == "acme-llama-own")).all() == ["acme/Llama-Own"]
 
 

@@ -89,7 +89,7 @@ def cluster_json(c: ClusterNeeds) -> dict[str, Any]:
 def scaling_json(c: Curve) -> dict[str, Any]:
     return {
         "points": [
-            present(accelerators=p.accelerators, days=p.days, usd_total=p.usd_total, tokens_per_s=p.tokens_per_s, efficiency=p.efficiency)
+            present(accelerators=p.accelerators, days=p.days, usd_total=p.usd_total, tokens_per_s=p.tokens_per_s, efficiency=round(p.efficiency, 4))
             for p in c.points
         ],
         "knee_accelerators": c.knee, "minimum_accelerators": c.minimum, "binds": c.binds,
