@@ -3,55 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column, stacked
 from app.sizing.market import Market
 from app.sizing.trace import one
 from app.sizing.training import Run, fits, legal, run_at
-from app.sizing.training_plan import CHECKPOINTING, TrainingPlans
+from app.sizing.training_plan import CHECKPOINTING, NONE, SELECTIVE, TrainingPlans
 from app.sizing.units import GIB
 from app.sizing.workload import TrainingWorkload
 
 
-def neighbours_of(plans: TrainingPlans) -> Iterator[tuple[str, TrainingPlans]]:
-    """(in words, the layout) one choice away from a one-row table."""
-
-    def half(name: str, column: Column) -> Iterator[tuple[str, TrainingPlans]]:
-        if one(column) >= 2:
-            yield f"{name.replace('_', ' ')} {one(column) / 2:g}", replace(plans, **{name: column / 2})  # type: ignore[arg-type]
-
+def neighbours_of(plans: TrainingPlans) -> Iterator[tuple[str, str, float]]:
+    """(in words, what changes, to what) for every layout one choice away from a one-row table."""
     kept = int(plans.checkpointing[0])
-    if kept > 0:
-        yield (
-            f"{'no' if kept == 1 else CHECKPOINTING[kept - 1]} activation checkpointing",
-            replace(plans, checkpointing=plans.checkpointing - 1),
-        )
-    yield from half("tensor_parallel", plans.tensor_parallel)
-    yield from half("pipeline_parallel", plans.pipeline_parallel)
-    yield from half("context_parallel", plans.context_parallel)
+    if kept > NONE:
+        yield f"{'no' if kept == SELECTIVE else CHECKPOINTING[kept - 1]} activation checkpointing", "checkpointing", kept - 1
+    for name in ("tensor_parallel", "pipeline_parallel", "context_parallel"):
+        degree = one(getattr(plans, name))
+        if degree >= 2:
+            yield f"{name.replace('_', ' ')} {degree / 2:g}", name, degree / 2
     if one(plans.zero_stage) >= 3:
-        yield "states kept whole (ZeRO-0)", replace(plans, zero_stage=np.zeros(1))
-    yield f"micro-batches of {one(plans.micro_batch) * 2:g}", replace(plans, micro_batch=plans.micro_batch * 2)
+        yield "states kept whole (ZeRO-0)", "zero_stage", 0.0
+    yield f"micro-batches of {one(plans.micro_batch) * 2:g}", "micro_batch", one(plans.micro_batch) * 2
 
 
 def alternatives(workload: TrainingWorkload, plans: TrainingPlans, run: Run, market: Market, assumed: Assumptions, *, most: int = 2) -> str:
     """Neighbouring layouts on as many devices, in words; empty where none can be laid out."""
     found = list(neighbours_of(plans))
-    table = stacked([p for _, p in found])
+    table = plans.take(np.zeros(len(found), dtype=np.int64))
+    for row, (_, name, value) in enumerate(found):
+        getattr(table, name)[row] = value
     degree = one(run.devices) / table.ranks
     good = (np.mod(degree, 1) == 0) & (degree >= 1) & legal(workload, table, np.maximum(1.0, np.round(degree)))
-    rows = np.flatnonzero(good)
+    rows = np.flatnonzero(good)[:most]
     if not len(rows):
         return ""
     table, degree = table.take(rows), degree[rows]
     other = run_at(workload, table, degree, market, assumed)
     fitting = fits(table, other)
     words = []
-    for i, row in enumerate(rows.tolist()[:most]):
+    for i, row in enumerate(rows.tolist()):
         change = float(other.step.step_s[i]) / one(run.step.step_s) - 1
         needed = f"needs {float(other.memory.total_bytes[i]) / GIB:.0f} GiB"
         speed = f"is {abs(change):.0%} {'slower' if change >= 0 else 'faster'}"

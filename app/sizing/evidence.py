@@ -121,7 +121,8 @@ class Evidence:
         words = {name: [word(s, name) for s in settings] for name in WEIGHTS}
         self._codes = {name: {w: i for i, w in enumerate(sorted(set(found)))} for name, found in words.items()}
         self._words: dict[str, Codes] = {name: np.array([self._codes[name][w] for w in found]) for name, found in words.items()}
-        self._trains: Mask = np.array([r.metric in TRAINING_KINDS for r in rows], dtype=bool)
+        trains = np.array([r.metric in TRAINING_KINDS for r in rows], dtype=bool)
+        self._of_training, self._of_serving = np.flatnonzero(trains), np.flatnonzero(~trains)
         self._not_a_rate = np.array([not r.metric.endswith("tokens_per_s") for r in rows], dtype=np.float64)
         self._usable: Mask = np.array([not r.set_aside for r in rows], dtype=bool)
         self._kind = np.array([r.kind for r in rows])
@@ -175,19 +176,17 @@ class Evidence:
 
     def neighbours(self, setting: Setting, count: int = 3, *, training: bool = False) -> tuple[Neighbour, ...]:
         """The nearest results of serving, or of training, each measurement once."""
-        if not self.rows:
+        rows = self._of_training if training else self._of_serving
+        if not len(rows):
             return ()
-        distance = np.sqrt((((self._numbers - numbers_of(setting)) * SCALES) ** 2).sum(axis=1))
+        distance = np.sqrt((((self._numbers[rows] - numbers_of(setting)) * SCALES) ** 2).sum(axis=1))
         for name, weight in WEIGHTS.items():
-            distance = distance + weight * (self._words[name] != self._codes[name].get(word(setting, name), -1))
-        distance = np.where(self._trains == training, distance, np.inf)
+            distance = distance + weight * (self._words[name][rows] != self._codes[name].get(word(setting, name), -1))
         found: dict[str, Neighbour] = {}
-        order = np.round(distance, 9) + 1e-6 * self._not_a_rate  # of one measurement's figures, its rate
+        order = np.round(distance, 9) + 1e-6 * self._not_a_rate[rows]  # of one measurement's figures, its rate
         near = np.argpartition(order, min(len(order) - 1, 8 * count))[: 8 * count + 1]
         for i in near[np.lexsort((near, order[near]))].tolist():
-            row = self.rows[i]
-            if not np.isfinite(distance[i]):
-                break
+            row = self.rows[rows[i]]
             found.setdefault(row.measurement, Neighbour(row, float(distance[i])))
             if len(found) == count:
                 break

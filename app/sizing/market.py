@@ -75,8 +75,7 @@ GGML_ENGINES = ("llama.cpp", "ollama")
 class TrainingCoefficients(TypedDict):
     """The coefficient tables of training plans."""
 
-    k: TrainingAchieved
-    sample_k: SampleTrainingAchieved
+    k: TrainingAchieved | SampleTrainingAchieved
     memory_factors: TrainingMemoryFactors
 
 
@@ -416,7 +415,7 @@ class Market:
         at = [(engine, self.families[f], format_class(self.formats[w], native)) for f, w, native in rows]
         return replace(stacks, achieved=self.achieved(at, generation="before"))
 
-    def training_coefficients(self, family: Codes, engine: Codes, rate: str) -> TrainingCoefficients:
+    def training_coefficients(self, family: Codes, engine: Codes, rate: str, *, samples: bool) -> TrainingCoefficients:
         """Coefficients of training, one row for each (family, framework) at a rate class of matrices."""
         pairs, row = np.unique(family * len(self.engines) + engine, return_inverse=True)
         found = [self._training_row(pair // len(self.engines), pair % len(self.engines), rate) for pair in pairs.tolist()]
@@ -424,7 +423,7 @@ class Market:
         def table(columns: type[Table]) -> Table:
             return columns(**{name: column([v[name] for v in found])[row] for name in names_of(columns)})
 
-        return {"k": table(TrainingAchieved), "sample_k": table(SampleTrainingAchieved), "memory_factors": table(TrainingMemoryFactors)}
+        return {"k": table(SampleTrainingAchieved) if samples else table(TrainingAchieved), "memory_factors": table(TrainingMemoryFactors)}
 
     def _training_row(self, family: int, engine: int, rate: str) -> Mapping[str, float]:
         known = self._training_rows.get((family, engine, rate))

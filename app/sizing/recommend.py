@@ -130,13 +130,13 @@ def find_training(question: Question, workload: TrainingWorkload, market: Market
         text="{name} needs {needed} GiB on each accelerator at its best layout; {available} may be used.",
         needed=run.memory.total_bytes / 2**30, available=run.memory.usable_bytes / 2**30, unit="gib",
     )  # fmt: skip
-    plans, run, timely = plans.take(fits), run.take(fits), timely[fits]
     rejections.lost(
-        plans.accelerator, timely, code="too_slow",
+        plans.accelerator[fits], timely[fits], code="too_slow",
         text="{name} needs {needed} days at the largest size judged; {available} are allowed.",
-        needed=run.wall_s / 86400, available=np.full(len(plans), workload.deadline_s / 86400), unit="days",
+        needed=run.wall_s[fits] / 86400, available=np.full(int(fits.sum()), workload.deadline_s / 86400), unit="days",
     )  # fmt: skip
-    plans, run = plans.take(timely), run.take(timely)
+    able = fits & timely
+    plans, run = plans.take(able), run.take(able)
     cost = deployment_cost(plans.c, run.nodes, np.where(run.nodes > 1, run.nodes, 0.0), assumed, economics)
     keep = within_limits(plans.accelerator, run.nodes * plans.c.m.count, cost, constraints, rejections)
     plans, run, cost = plans.take(keep), run.take(keep), cost.take(keep)

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from app.sizing.achieved import SampleTrainingAchieved
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, Columns, Mask, stacked
+from app.sizing.columns import Codes, Column, Columns, Mask
 from app.sizing.hardware import PricingModel
 from app.sizing.market import PRICING, Market
 from app.sizing.training_memory import TrainingMemory, training_memory
@@ -31,14 +32,15 @@ MOST_LOST = 0.95
 def micro_of(workload: TrainingWorkload, plans: TrainingPlans) -> MicroBatchTime:
     """Time of one micro-batch, whatever the data-parallel degree."""
     work = micro_batch_work(workload, plans)
-    return sample_batch_time(work, plans.sample_k) if workload.in_samples else micro_batch_time(work, plans.k)
+    return sample_batch_time(work, plans.k) if isinstance(plans.k, SampleTrainingAchieved) else micro_batch_time(work, plans.k)
 
 
 def step_of(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: Column, micro: MicroBatchTime | None = None) -> StepTime:
     """Time of one optimizer step at a data-parallel degree; `micro` where it is known already."""
     micro = micro if micro is not None else micro_of(workload, plans)
     state = state_work(workload, plans, data_parallel)
-    return sample_step_time(micro, state, plans.sample_k) if workload.in_samples else step_time(micro, state, plans.k)
+    k = plans.k
+    return sample_step_time(micro, state, k) if isinstance(k, SampleTrainingAchieved) else step_time(micro, state, k)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,21 +198,23 @@ def smallest_run(
     is shown at its largest degree, its best attempt.
     """
     options, count = degrees_of(workload, plans)
-    rows = np.flatnonzero(count > 0)
-    plans, options, count = plans.take(rows), options[rows], count[rows]
+    if not count.all():
+        rows = np.flatnonzero(count)
+        plans, options, count = plans.take(rows), options[rows], count[rows]
     micro = micro_of(workload, plans)
-    most = run_at(workload, plans, options[np.arange(len(plans)), count - 1], market, assumed, micro)
-    able = most.memory.fits & (most.wall_s <= workload.deadline_s)
-    hopeless, plans, options, micro = plans.take(~able), plans.take(able), options[able], micro.take(able)
-    index, low, high = np.arange(len(plans)), np.zeros(len(plans), dtype=np.int64), count[able] - 1
-    for _ in range(int(np.ceil(np.log2(max(2, int(count.max(initial=1)))))) + 1):
+    degree = options[np.arange(len(plans)), count - 1]
+    most = run_at(workload, plans, degree, market, assumed, micro)
+    able = np.flatnonzero(most.memory.fits & (most.wall_s <= workload.deadline_s))
+    open_plans, options, open_micro = plans.take(able), options[able], micro.take(able)
+    index, low, high = np.arange(len(able)), np.zeros(len(able), dtype=np.int64), count[able] - 1
+    for _ in range(int(np.ceil(np.log2(max(1, int(count.max(initial=1))))))):
         middle = (low + high) // 2
-        run = run_at(workload, plans, options[index, middle], market, assumed, micro)
+        run = run_at(workload, open_plans, options[index, middle], market, assumed, open_micro)
         good = run.memory.fits & (run.wall_s <= workload.deadline_s)
         high = np.where(good, middle, high)
         low = np.where(good, low, np.minimum(middle + 1, high))
-    run = run_at(workload, plans, options[index, high], market, assumed, micro)
-    plans, run = stacked([plans, hopeless]), stacked([run, most.take(~able)])
+    degree[able] = options[index, high]
+    run = run_at(workload, plans, degree, market, assumed, micro)
     return plans, run, fits(plans, run), run.wall_s <= workload.deadline_s
 
 

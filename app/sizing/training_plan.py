@@ -100,8 +100,7 @@ class TrainingPlans(Columns):
     peak_flops_per_s: Column  # of matrices in the training precision
     wide_flops_per_s: Column  # of what stays in 16 bit
     bytes_per_s: Column
-    k: TrainingAchieved
-    sample_k: SampleTrainingAchieved
+    k: TrainingAchieved | SampleTrainingAchieved  # by what the model works on
     memory_factors: TrainingMemoryFactors
 
     @property
@@ -226,9 +225,13 @@ def build_training_plans(
     columns: list[Column] = []
     engines: list[Codes] = []
     asked = fixed or Deployment(accelerator="")
+    made: dict[Framework, Column] = {}
     for code, engine in _frameworks(market, workload, asked.framework, constraints):
         rows = np.flatnonzero(family == code)
-        layouts = _layouts(workload, FRAMEWORKS.get(market.engines[engine], OTHER), fixed)
+        traits = FRAMEWORKS.get(market.engines[engine], OTHER)
+        if traits not in made:
+            made[traits] = _layouts(workload, traits, fixed)
+        layouts = made[traits]
         if not len(rows) or not len(layouts):
             continue
         machine.append(np.repeat(rows, len(layouts)))
@@ -257,16 +260,16 @@ def build_training_plans(
     a_machine, layout, engine_codes, peak, wide = a_machine[keep], layout[keep], engine_codes[keep], peak[keep], wide[keep]
     accelerator = accelerator[keep]
     rate = PRECISION_RATE[workload.precision]
-    traits = [FRAMEWORKS.get(name, OTHER) for name in market.engines]
+    of_all = [FRAMEWORKS.get(name, OTHER) for name in market.engines]
 
     def trait(name: str, said: bool | None = None) -> Mask:
         if said is not None:
             return np.full(len(layout), said)
-        of_engine: Mask = np.array([getattr(t, name) for t in traits], dtype=bool)
+        of_engine: Mask = np.array([getattr(t, name) for t in of_all], dtype=bool)
         found: Mask = np.take(of_engine, engine_codes)
         return found
 
-    coefficients = market.training_coefficients(market.family_of[accelerator], engine_codes, rate)
+    coefficients = market.training_coefficients(market.family_of[accelerator], engine_codes, rate, samples=workload.in_samples)
     return TrainingPlans(
         c=found.take(a_machine),
         framework=engine_codes,
