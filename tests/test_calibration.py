@@ -156,7 +156,9 @@ def test_committed_errors_hold_what_is_promised(market: Market) -> None:
 def test_the_readme_quotes_the_committed_errors(market: Market) -> None:
     said = re.findall(r"(\d+) % \((\d+) %\)", (Path(__file__).parents[1] / "README.md").read_text())
     found = headline(market.evidence.rows)
-    shown = [found[k] for k in ("throughput", "tpot", "ttft", "single_stream", "prefill", "training", "training_samples", "training_memory")]
+    shown = [
+        found[k] for k in ("throughput", "tpot", "ttft", "single_stream", "prefill", "training", "training_samples", "training_memory")
+    ]
     assert said == [(f"{100 * f['held_out']:.0f}", f"{100 * f['in_sample']:.0f}") for f in shown]
 
 

@@ -171,7 +171,10 @@ def test_utilisation_becomes_tokens(builder: TrainingCases) -> None:
         ({"model": "no such model"}, "shape"),
         ({"offload": "params to CPU"}, "offload"),
         ({"tokens_s_per_accelerator": ""}, "no speed"),
-        ({"framework": "MaxText (JAX)", "tp": "8", "num_accelerators": "12", "accelerators_per_node": "4", "global_batch": "7"}, "declined"),
+        (
+            {"framework": "MaxText (JAX)", "tp": "8", "num_accelerators": "12", "accelerators_per_node": "4", "global_batch": "7"},
+            "declined",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_said(builder: TrainingCases, change: dict[str, str], why: str) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from app.sizing.achieved import kernels_of, runtime_of, vendor_of
 from app.sizing.evidence import Setting
@@ -64,3 +65,19 @@ class Case(Protocol):
 
 def figure(value: Any) -> float | None:
     return float(value) if value not in (None, "") else None
+
+
+Row = Mapping[str, Any]
+Made = TypeVar("Made")
+
+
+def gathered(rows: Iterable[Row], made_of: Callable[[Row], Iterable[Made]]) -> tuple[list[Made], Counter[str]]:
+    """What can be made of every row, and how many rows nothing could be made of, by reason."""
+    found: list[Made] = []
+    left_out: Counter[str] = Counter()
+    for row in rows:
+        try:
+            found.extend(made_of(row))
+        except NotCompared as why:
+            left_out[str(why)] += 1
+    return found, left_out

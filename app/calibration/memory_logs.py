@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from app.calibration.case import NotCompared, figure
+from app.calibration.case import NotCompared, figure, gathered
 from app.calibration.serving import CaseBuilder
 from app.errors import AppError
 from app.sizing.achieved import release_of
@@ -100,11 +100,4 @@ def _column(value: float | None) -> Column | None:
 
 def read_logs(builder: CaseBuilder, rows: Sequence[Mapping[str, Any]]) -> tuple[list[Logged], Counter[str]]:
     """Every log that says how large a cache came out, and the others by reason."""
-    found: list[Logged] = []
-    left_out: Counter[str] = Counter()
-    for row in rows:
-        try:
-            found.append(logged(builder, row))
-        except NotCompared as why:
-            left_out[str(why)] += 1
-    return found, left_out
+    return gathered(rows, lambda row: [logged(builder, row)])

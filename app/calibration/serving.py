@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from app.calibration.case import NotCompared, Stack, figure
+from app.calibration.case import NotCompared, Stack, figure, gathered
 from app.calibration.fit import Levels, Problem
 from app.calibration.published import LAYER_SPLIT, engine_version, kv_format, weight_format
 from app.catalog.names import engine_slug
@@ -247,14 +247,7 @@ def read_cases(
 ) -> tuple[list[ServingCase], Counter[str]]:
     """Every row that can be asked about, and the others by reason."""
     builder = CaseBuilder(market, model_named)
-    found: list[ServingCase] = []
-    left_out: Counter[str] = Counter()
-    for row in rows:
-        try:
-            found.append(builder.case(row))
-        except NotCompared as why:
-            left_out[str(why)] += 1
-    return found, left_out
+    return gathered(rows, lambda row: [builder.case(row)])
 
 
 def column_of(cases: Sequence[ServingCase], name: str) -> Column:

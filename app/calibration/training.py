@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from app.calibration.case import NotCompared, Stack, figure
+from app.calibration.case import NotCompared, Stack, figure, gathered
 from app.calibration.fit import Levels, Problem
 from app.calibration.published_training import Run, optimizer_of, precision_of, shape_of, trainer_of
 from app.errors import AppError
@@ -278,12 +278,4 @@ def read_training_cases(
     rows: Sequence[Mapping[str, Any]], market: Market, model_named: Callable[[str], ModelArchitecture]
 ) -> tuple[list[TrainingCase], Counter[str]]:
     """Every row that can be asked about, and the others by reason."""
-    builder = TrainingCases(market, model_named)
-    found: list[TrainingCase] = []
-    left_out: Counter[str] = Counter()
-    for row in rows:
-        try:
-            found.extend(builder.cases(row))
-        except NotCompared as why:
-            left_out[str(why)] += 1
-    return found, left_out
+    return gathered(rows, TrainingCases(market, model_named).cases)

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from app.sizing.columns import Column, Columns
+from app.sizing.columns import Column, Columns, names_of
 from app.sizing.hardware import Coefficient, Factor
 from app.sizing.precision import WEIGHT_FORMATS
 
@@ -186,6 +186,7 @@ class CoefficientTable:
 
     def __init__(self, rows: Iterable[Coefficient], factors: Iterable[Factor] = ()) -> None:
         self.rows = {(r.name, r.family, r.format_class, r.engine): r for r in rows}
+        self._columns: dict[tuple[type[Columns], str, str, str], dict[str, float]] = {}
         self.factors: dict[str, list[Factor]] = defaultdict(list)
         for factor in sorted(
             factors, key=lambda f: (f.name, f.runtime, f.engine, f.generation, f.kernels, f.vendor, f.family, f.format_class)
@@ -214,3 +215,12 @@ class CoefficientTable:
             "vendor": vendor_of(family), "family": family, "format_class": format_class,
         }  # fmt: skip
         return moved(name, base, math.prod([f.value for f in self.factors.get(name, ()) if f.applies(**at)], start=1.0))
+
+    def row_of(self, table: type[Columns], family: str, engine: str, format_class: str) -> dict[str, float]:
+        """Every column of a coefficient table for one stack, worked out once."""
+        key = (table, family, engine, format_class)
+        known = self._columns.get(key)
+        if known is None:
+            at = {name: self.value(name, family=family, engine=engine, format_class=format_class) for name in names_of(table)}
+            known = self._columns[key] = at
+        return known

@@ -9,20 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypedDict
 
 import numpy as np
 
-from app.sizing.achieved import (
-    Achieved,
-    CoefficientTable,
-    SampleTrainingAchieved,
-    TrainingAchieved,
-    TrainingMemoryFactors,
-    format_class,
-    generation_of,
-)
-from app.sizing.columns import Codes, Column, Columns, Mask, Table, column, names_of
+from app.sizing.achieved import Achieved, CoefficientTable, format_class, generation_of
+from app.sizing.columns import Codes, Column, Columns, Mask, column
 from app.sizing.evidence import Evidence
 from app.sizing.hardware import (
     Accelerator,
@@ -70,13 +61,6 @@ SMALL_ENGINES = ("llama.cpp", "ollama", "mlx", "mlc-llm", "exllamav3")
 
 # Engines on ggml's kernels.
 GGML_ENGINES = ("llama.cpp", "ollama")
-
-
-class TrainingCoefficients(TypedDict):
-    """The coefficient tables of training plans."""
-
-    k: TrainingAchieved | SampleTrainingAchieved
-    memory_factors: TrainingMemoryFactors
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +185,6 @@ class Market:
         self.support = _least_tentative(support)
         self.coefficients = CoefficientTable(coefficients, factors)
         self.evidence = evidence if evidence is not None else Evidence(())
-        self._training_rows: dict[tuple[int, int, str], Mapping[str, float]] = {}
         self.version = version
         self.prices_as_of = prices_as_of
         self.created_at = created_at
@@ -414,26 +397,6 @@ class Market:
         rows = zip(stacks.family.tolist(), stacks.weight_format.tolist(), stacks.native.tolist(), strict=True)
         at = [(engine, self.families[f], format_class(self.formats[w], native)) for f, w, native in rows]
         return replace(stacks, achieved=self.achieved(at, generation="before"))
-
-    def training_coefficients(self, family: Codes, engine: Codes, rate: str, *, samples: bool) -> TrainingCoefficients:
-        """Coefficients of training, one row for each (family, framework) at a rate class of matrices."""
-        pairs, row = np.unique(family * len(self.engines) + engine, return_inverse=True)
-        found = [self._training_row(pair // len(self.engines), pair % len(self.engines), rate) for pair in pairs.tolist()]
-
-        def table(columns: type[Table]) -> Table:
-            return columns(**{name: column([v[name] for v in found])[row] for name in names_of(columns)})
-
-        return {"k": table(SampleTrainingAchieved) if samples else table(TrainingAchieved), "memory_factors": table(TrainingMemoryFactors)}
-
-    def _training_row(self, family: int, engine: int, rate: str) -> Mapping[str, float]:
-        known = self._training_rows.get((family, engine, rate))
-        if known is None:
-            names = (*names_of(TrainingAchieved), *names_of(SampleTrainingAchieved), *names_of(TrainingMemoryFactors))
-            family_name, engine_name = self.families[family], self.engines[engine]
-            known = self._training_rows[family, engine, rate] = {
-                n: self.coefficients.value(n, family=family_name, engine=engine_name, format_class=rate) for n in names
-            }
-        return known
 
     @cached_property
     def name_of_offer(self) -> Mapping[tuple[str, str, str, str], int]:

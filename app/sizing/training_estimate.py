@@ -26,6 +26,7 @@ def estimate_training(
     question: Question, workload: TrainingWorkload, deployment: Deployment, machines: Candidates, market: Market
 ) -> Estimate:
     """The layout asked for, or the fastest that fits the accelerators asked for, at the maximum where one is wanted."""
+    check_layout(workload, deployment)
     machines = oversubscribed(machines, question.assumptions)
     maximum: Maximum | None = None
     if question.maximize is not None:
@@ -69,6 +70,26 @@ def estimate_training(
     )
     curve = curve_of(workload, alike(layouts, plans.take(row)), market, assumed, question.economics)
     return replace(found, scaling=curve, maximum=maximum)
+
+
+def check_layout(workload: TrainingWorkload, d: Deployment) -> None:
+    """Refuse a layout that the model cannot take, with what it could.
+
+    Raises Conflict.
+    """
+    model = workload.model
+    if (d.expert_parallel or 1) > 1 and (not model.is_moe or model.num_experts % (d.expert_parallel or 1)):
+        experts = f"{model.num_experts} experts, which the degree must divide" if model.is_moe else "no experts"
+        raise Conflict(f"expert_parallel {d.expert_parallel} does not go with {model.name}: it has {experts}.")
+    if workload.units_per_sequence % (d.context_parallel or 1):
+        raise Conflict(f"context_parallel {d.context_parallel} must divide the sequence of {workload.units_per_sequence:g} tokens.")
+    if model.num_heads % (d.tensor_parallel or 1) and not workload.in_samples:
+        raise Conflict(f"tensor_parallel {d.tensor_parallel} must divide the {model.num_heads} attention heads of {model.name}.")
+    chunks = (d.pipeline_parallel or 1) * (d.virtual_pipeline or 1)
+    if chunks > model.num_layers and not workload.in_samples:
+        raise Conflict(
+            f"pipeline_parallel times virtual_pipeline is {chunks}, and {model.name} has {model.num_layers} layers: each chunk needs one."
+        )
 
 
 def _size(deployment: Deployment) -> int | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from app.sizing.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
 from app.sizing.candidates import Candidates
-from app.sizing.columns import Codes, Column, Columns, Mask
+from app.sizing.columns import Codes, Column, Columns, Mask, Table, column, names_of
 from app.sizing.market import Market
 from app.sizing.rejections import Rejections
 from app.sizing.workload import Constraints, Deployment, Method, TrainingWorkload
@@ -269,7 +269,13 @@ def build_training_plans(
         found: Mask = np.take(of_engine, engine_codes)
         return found
 
-    coefficients = market.training_coefficients(market.family_of[accelerator], engine_codes, rate, samples=workload.in_samples)
+    stacks, stack = np.unique(market.family_of[accelerator] * len(market.engines) + engine_codes, return_inverse=True)
+
+    def coefficients(table: type[Table]) -> Table:
+        named = [(market.families[s // len(market.engines)], market.engines[s % len(market.engines)]) for s in stacks.tolist()]
+        rows = [market.coefficients.row_of(table, family, engine, rate) for family, engine in named]
+        return table(**{name: column([r[name] for r in rows])[stack] for name in names_of(table)})
+
     return TrainingPlans(
         c=found.take(a_machine),
         framework=engine_codes,
@@ -296,7 +302,8 @@ def build_training_plans(
         peak_flops_per_s=peak,
         wide_flops_per_s=peak if rate == "fp32" else np.where(np.isnan(wide), peak, wide),
         bytes_per_s=market.columns.bytes_per_s[accelerator],
-        **coefficients,
+        k=coefficients(SampleTrainingAchieved) if workload.in_samples else coefficients(TrainingAchieved),
+        memory_factors=coefficients(TrainingMemoryFactors),
     )
 
 

@@ -26,7 +26,7 @@ LOSS_BYTES_PER_LOGIT = 22.0
 OPTIMIZER_TRAFFIC = {"adamw": 30.0, "adamw-8bit": 18.0, "adafactor": 16.0, "lion": 22.0, "muon": 22.0, "sgd": 22.0}
 # Newton-Schulz of Muon: five iterations of three products of the momentum matrix with its square.
 MUON_FLOPS_PER_PARAM_WIDTH = 30.0
-ROUTER_LAYER_BYTES = 12.0  # of h: tokens permuted to their experts and back, forward and backward, beside the exchange
+PERMUTED_BYTES = 6.0  # per element of h, expert of a token and layer: copied to its expert and back, forward and backward
 MAX_INTERLEAVE = 8.0
 
 
@@ -247,7 +247,7 @@ def moved_bytes_per_token(workload: TrainingWorkload, plans: TrainingPlans) -> C
     layer = (elementwise_bytes_per_token_layer(workload, plans) - norms) / tp + norms / sequence_split(plans)
     stored = np.where(plans.fused_attention, 0.0, 10.0 * model.num_heads * workload.units_per_sequence / tp)
     passes = np.where(plans.checkpointing == NONE, 3.0, 4.0)
-    permuted = 0.5 * ROUTER_LAYER_BYTES * model.hidden_size * model.experts_per_token * (model.moe_layers if model.is_moe else 0)
+    permuted = PERMUTED_BYTES * model.hidden_size * model.experts_per_token * (model.moe_layers if model.is_moe else 0)
     return (model.num_layers * (layer + stored) * passes + permuted + model.vocab_size * LOSS_BYTES_PER_LOGIT / tp) / pp
 
 

@@ -1,0 +1,113 @@
+"""Training over the wire: what is new in the request, what comes back, and what is refused and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+RUN = {
+    "phase": "fine_tuning", "method": "full", "model": "llama-3.1-8b", "training_tokens": 1e9, "sequence_length": 4096,
+    "global_batch_sequences": 64,
+}  # fmt: skip
+H100 = {"accelerator": "nvidia-h100-sxm5-80gb", "total_accelerators": 16}
+
+
+def post(
+    client: TestClient, status: int = 200, workload: dict[str, Any] | None = None, deployment: dict[str, Any] | None = None, **more: Any
+) -> Any:
+    body = {"workload": {**RUN, **(workload or {})}, "deployment": {**H100, **(deployment or {})}, **more}
+    answer = client.post("/estimate", json=body)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def test_an_estimate_of_training_is_whole(client: TestClient) -> None:
+    e = post(client)
+    p = e["performance"]
+    assert p["interval"]["quantity"] == "tokens_per_s"
+    assert p["interval"]["low"] < p["tokens_per_s"] < p["interval"]["high"]
+    memory = next(i for i in p["intervals"] if i["quantity"] == "memory_total_gib")
+    assert memory["low"] < e["memory"]["per_accelerator_gib"]["total"] < memory["high"]
+    assert p["basis"] in ("measured", "calibrated", "roofline")
+    assert {"network_gbit_per_s_per_node", "checkpoint_capacity_tb", "host_memory_gib_per_node", "power_kw", "cooling_kw"} == set(
+        p["cluster"]
+    )
+    assert e["nearest_measurements"]
+    assert all(n["quantity"].endswith("per_accelerator") or n["quantity"] == "peak_memory_gib" for n in e["nearest_measurements"])
+    assert e["scaling"]["knee_accelerators"] in [q["accelerators"] for q in e["scaling"]["points"]]
+    assert sum(p["step_breakdown_s"].values()) == pytest.approx(p["step_time_s"], rel=1e-3)
+
+
+def test_the_deployment_given_back_is_the_same_answer(client: TestClient) -> None:
+    for workload in ({}, {"model": "Qwen/Qwen3-30B-A3B"}, {"sequence_length": 32768}, {"method": "qlora"}, {"precision": "fp8"}):
+        first = post(client, workload=workload)
+        again = post(client, workload=workload, deployment=first["deployment"])
+        for part in ("deployment", "memory", "performance", "cost"):
+            assert again.get(part) == first.get(part), (workload, part)
+
+
+@pytest.mark.parametrize("quantity", ["parameters", "sequence_length", "micro_batch"])
+def test_what_can_be_maximized(client: TestClient, quantity: str) -> None:
+    e = post(client, maximize=quantity)
+    assert e["fits"] is True
+    assert e["maximum"]["quantity"] == quantity
+    assert e["maximum"]["value"] < e["maximum"]["too_large"]
+
+
+def test_serving_is_not_maximized(client: TestClient) -> None:
+    serving = {"phase": "inference", "model": "llama-3.1-8b", "traffic": {"concurrent_requests": 1}}
+    answer = client.post(
+        "/estimate", json={"workload": serving, "deployment": {"accelerator": H100["accelerator"]}, "maximize": "parameters"}
+    )
+    assert answer.status_code == 422
+    assert "training or fine_tuning" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("workload", "deployment", "words"),
+    [
+        ({}, {"expert_parallel": 8}, "no experts"),
+        ({"model": "Qwen/Qwen3-30B-A3B"}, {"expert_parallel": 7}, "must divide"),
+        ({}, {"context_parallel": 3}, "context_parallel 3 must divide"),
+        ({}, {"tensor_parallel": 3}, "attention heads"),
+        ({}, {"pipeline_parallel": 8, "virtual_pipeline": 8}, "each chunk needs one"),
+        ({}, {"tensor_parallel": 4, "data_parallel": 3}, "cannot be laid out"),
+        ({"method": "lora"}, {"framework": "maxtext"}, ""),
+    ],
+)
+def test_layouts_that_cannot_be_are_refused_with_what_could(
+    client: TestClient, workload: dict[str, Any], deployment: dict[str, Any], words: str
+) -> None:
+    if not words:
+        e = post(client, workload=workload, deployment=deployment)
+        assert e["fits"] is False
+        assert e["explanation"][0]["code"]
+        return
+    assert words in post(client, 422, workload=workload, deployment=deployment)["detail"]
+
+
+def test_precisions_that_a_chip_has_not_are_no_answer(client: TestClient) -> None:
+    e = post(client, workload={"precision": "nvfp4"})
+    assert e["fits"] is False
+    blackwell = post(client, workload={"precision": "nvfp4"}, deployment={"accelerator": "nvidia-b200-sxm-180gb"})
+    assert blackwell["fits"] is True
+
+
+def test_synchronous_checkpoints_stall_longer(client: TestClient) -> None:
+    later, now = (post(client, workload={"checkpoint_mode": mode})["performance"] for mode in ("asynchronous", "synchronous"))
+    assert now["checkpoint_stall_s"] > later["checkpoint_stall_s"]
+    assert now["days"] >= later["days"]
+
+
+def test_a_recommendation_draws_the_curve_of_its_first(client: TestClient) -> None:
+    body = {"workload": {**RUN, "phase": "training", "training_tokens": 1e12, "global_batch_sequences": 512, "deadline_days": 60}}
+    del body["workload"]["method"]
+    answer = client.post("/recommend", json=body).json()
+    first = answer["recommendations"][0]
+    days = {q["accelerators"]: q["days"] for q in answer["scaling"]["points"]}
+    size = first["deployment"]["accelerators_per_replica"]
+    if size in days:
+        assert days[size] <= first["performance"]["days"] * 1.000001
+    assert answer["scaling"]["binds"]
