@@ -78,6 +78,7 @@ class AcceleratorColumns(Columns):
     price_high_usd: Column
     has_bf16: Mask
     training_class: Mask  # built into clusters; the others train within one machine
+    unified: Mask  # memory is the system's
     desktop: Mask  # consumer, workstation and edge parts, which live in a desktop host
 
 
@@ -225,6 +226,7 @@ class Market:
             price_high_usd=column([a.list_price_usd_high for a in self.accelerators]),
             has_bf16=np.array(["bf16" in a.flops_per_s for a in self.accelerators]),
             training_class=np.array([a.training_class for a in self.accelerators]),
+            unified=np.array([a.kind == "soc" for a in self.accelerators]),
             desktop=np.array([a.segment != "datacenter" for a in self.accelerators]),
         )
 

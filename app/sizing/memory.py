@@ -207,7 +207,7 @@ def serving_memory(
     chunk = np.where(small, assumed.max_batched_tokens_small_engine, chunk)
     if max_batched_tokens is not None:
         chunk = max_batched_tokens
-    shared = np.array([a.kind == "soc" for a in market.accelerators])[plans.accelerator]
+    shared = market.columns.unified[plans.accelerator]
     share = np.where(shared, assumed.unified_memory_fraction, np.where(small, assumed.small_engine_memory_fraction, rule("fraction")))
     if fraction is not None:
         share = fraction

@@ -119,8 +119,7 @@ class BatchMemory(Columns):
 
 
 def batch_memory(work: SampleWork, plans: Plans, market: Market, assumed: Assumptions, *, fraction: Column | None = None) -> BatchMemory:
-    soc = np.array([a.kind == "soc" for a in market.accelerators])[plans.accelerator]
-    share = np.where(soc, assumed.unified_memory_fraction, assumed.batch_memory_fraction)
+    share = np.where(market.columns.unified[plans.accelerator], assumed.unified_memory_fraction, assumed.batch_memory_fraction)
     if fraction is not None:
         share = fraction
     n = len(plans)

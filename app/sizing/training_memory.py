@@ -212,7 +212,7 @@ def training_memory(workload: TrainingWorkload, plans: TrainingPlans, data_paral
         activation_bytes=activations,
         overhead_bytes=overhead,
         capacity_bytes=plans.c.m.memory_bytes,
-        usable_bytes=plans.c.m.memory_bytes * assumed.training_memory_margin,
+        usable_bytes=plans.c.m.memory_bytes * np.where(plans.unified, assumed.unified_memory_fraction, assumed.training_memory_margin),
         host_bytes=held.on_host,
         peaks_in_update=late,
     )

@@ -86,6 +86,7 @@ class TrainingPlans(Columns):
     micro_batch: Column
     offload: Mask
     alone: Mask  # on one accelerator only
+    unified: Mask  # memory is the system's
     clusters: Mask  # training-class hardware; inference-class parts train within one machine
     interleaves: Mask
     sequence_parallel: Mask
@@ -288,6 +289,7 @@ def build_training_plans(
         micro_batch=layout[:, 6],
         offload=layout[:, 7] > 0,
         alone=trait("alone"),
+        unified=market.columns.unified[accelerator],
         clusters=market.columns.training_class[accelerator],
         interleaves=trait("splits"),
         sequence_parallel=trait("splits", asked.sequence_parallel),

@@ -327,3 +327,11 @@ def test_a_run_that_may_fit_shows_its_speed(market: Market) -> None:
     assert "in case it fits" in near.explanation[0].text
     far = asked(market, replace(workload, units_per_sequence=8 * most.too_large), accelerators_per_replica=8)
     assert far.performance is None
+
+
+def test_unified_memory_is_shared_with_the_system(market: Market) -> None:
+    apple = next(a.slug for a in market.accelerators if a.family == "apple" and a.memory_bytes and a.memory_bytes >= 64 * GIB)
+    workload = replace(WORKLOAD, phase="fine_tuning", method=Method.LORA, global_batch=2, units_per_sequence=512.0)
+    found = asked(market, workload, accelerator=apple, accelerators_per_replica=1)
+    assert found.memory is not None
+    assert found.memory.usable_bytes == pytest.approx(0.75 * found.memory.capacity_bytes)
