@@ -57,7 +57,8 @@ _TRAINERS = (
     ("internevo", "deepspeed"), ("colossal", "deepspeed"), ("deepspeed", "deepspeed"), ("litgpt", "fsdp"), ("lightning", "fsdp"),
     ("flash-attn", "fsdp"), ("fsdp_qlora", "peft+bitsandbytes"),
 )  # fmt: skip
-_ADAPTER_TRAINERS = ("hf ", "peft", "ms-swift", "transformers", "trl")
+# Trainers that split a model by its layers and tensors; the others hold it whole, or shard its states.
+_MODEL_PARALLEL = ("megatron", "neuronx", "maxtext", "torchtitan")
 
 
 def trainer_of(row: Mapping[str, Any], method: Method, precision: str, market: Market) -> str | None:
@@ -66,9 +67,8 @@ def trainer_of(row: Mapping[str, Any], method: Method, precision: str, market: M
     name = next((slug for word, slug in _TRAINERS if word in words), None)
     if row["source_key"].startswith("mlperf_training") and row["accelerator"].startswith("nvidia") and row.get("hidden"):
         name = "megatron"
-    if name in (None, "fsdp") or any(word in words for word in _ADAPTER_TRAINERS):
-        adapters = method is not Method.FULL and name in (None, "fsdp")
-        name = "peft+bitsandbytes" if adapters else name or "fsdp"
+    if name in (None, "fsdp"):
+        name = "fsdp" if method is Method.FULL else "peft+bitsandbytes"
     family = market.accelerators[market.accelerator_index[row["accelerator"]]].family
     wanted = {"nf4", "int4-mlx"} if method is Method.QLORA else SUPPORTED_AS.get(precision, {precision})
     phases = {"training", "fine_tuning"} if method is Method.FULL else {"fine_tuning"}
@@ -179,15 +179,14 @@ class Run:
             batch = int(micro * max(1.0, self.accelerators // ranks) * (self.given("grad_accum") or 1))
         if micro is not None and (batch * ranks) % (micro * self.accelerators):
             micro = None  # a source's micro-batch that contradicts its own layout
-        if trainer not in ("megatron", "nemo", "neuronx", "maxtext", "torchtitan"):
+        if trainer not in _MODEL_PARALLEL:
             ranks, tp, pp, cp, ep = 1, None, None, None, None
         if ranks > self.accelerators or self.accelerators % ranks:
             tp, pp, cp, ep = None, None, None, None
         virtual = re.search(r"VP=(\d+)", notes)
         old = (row.get("source_date") or "9") < FUSED_SINCE
         zero = self.given("zero_stage")
-        sharded = trainer in ("fsdp", "deepspeed", "peft+bitsandbytes", "torchtitan", "maxtext")
-        if trainer in ("megatron", "nemo", "neuronx") and zero is None:
+        if trainer in ("megatron", "neuronx") and zero is None:
             zero = 1
         offload = row.get("offload") or ""
         if "may be" not in offload and any(word in offload for word in ("params", "25%", "50%", "75%", "activations")):
@@ -195,7 +194,7 @@ class Run:
         return Deployment(
             accelerator=self.accelerator, total_accelerators=int(self.accelerators), tensor_parallel=tp, pipeline_parallel=pp,
             context_parallel=cp, expert_parallel=ep if model.is_moe else None, micro_batch_sequences=micro,
-            zero_stage=zero if sharded or trainer in ("megatron", "nemo", "neuronx") else None,
+            zero_stage=None if trainer in (None, "unsloth") else zero,
             activation_checkpointing="full" if "remat custom" in notes else row.get("activation_checkpointing") or None,
             optimizer_offload="optimizer" in offload and "may be" not in offload, framework=trainer,
             virtual_pipeline=int(virtual[1]) if virtual else 1 if old else None, sequence_parallel=False if old else None,
