@@ -14,7 +14,7 @@ from app.sizing.counting.size import assumed_architecture
 from app.sizing.inventory import ONCE
 from app.sizing.market import Market
 from app.sizing.model import ModelArchitecture
-from app.sizing.training_plan import PRECISION_RATE, SUPPORTED_AS
+from app.sizing.training_plan import PRECISION_RATE, formats_wanted
 from app.sizing.units import GIB
 from app.sizing.workload import Deployment, Method, TrainingWorkload
 
@@ -70,7 +70,7 @@ def trainer_of(row: Mapping[str, Any], method: Method, precision: str, market: M
     if name in (None, "fsdp"):
         name = "fsdp" if method is Method.FULL else "peft+bitsandbytes"
     family = market.accelerators[market.accelerator_index[row["accelerator"]]].family
-    wanted = {"nf4", "int4-mlx"} if method is Method.QLORA else SUPPORTED_AS.get(precision, {precision})
+    wanted = formats_wanted(method, precision)
     phases = {"training", "fine_tuning"} if method is Method.FULL else {"fine_tuning"}
     supported = {s.engine for s in market.support if s.family == family and s.phase in phases and wanted & set(s.weight_formats)}
     if name == "torchtitan" and name not in supported:

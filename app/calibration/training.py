@@ -23,6 +23,7 @@ from app.errors import AppError
 from app.sizing.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors, generation_of
 from app.sizing.assumptions import Assumptions
 from app.sizing.candidates import Candidates, candidates
+from app.sizing.certainty import training_setting
 from app.sizing.columns import Column, Columns, Mask, column, stacked
 from app.sizing.estimate import LARGEST_HOST, unpriced
 from app.sizing.evidence import Setting
@@ -31,7 +32,7 @@ from app.sizing.model import ModelArchitecture, ModelKind
 from app.sizing.rejections import Rejections
 from app.sizing.training import step_of
 from app.sizing.training_memory import HeldBytes, held_bytes, peak_bytes, training_memory
-from app.sizing.training_plan import PRECISION_RATE, TrainingPlans, build_training_plans
+from app.sizing.training_plan import TrainingPlans, build_training_plans
 from app.sizing.training_step import micro_batch_time, sample_batch_time, sample_step_time, step_time
 from app.sizing.training_work import TrainingWork, training_work
 from app.sizing.workload import Constraints, Deployment, Economics, Method, TrainingWorkload
@@ -225,14 +226,9 @@ class TrainingCases:
         asked = self.asked(row)
         workload, run = asked.workload, asked.run
         plans, degree = self.plan(workload, asked.deployment, run)
-        family = self.market.families[int(self.market.family_of[plans.accelerator][0])]
-        engine = self.market.engines[int(plans.framework[0])]
-        stack = Stack(engine, generation_of(engine, None, row.get("source_date") or ""), family, PRECISION_RATE[workload.precision])
-        setting = Setting(
-            engine=engine, family=family, format_class=stack.format_class, accelerator=row["accelerator"], load=workload.method.value,
-            params=float(workload.model.total_params), devices=run.accelerators, in_flight=float(workload.global_batch),
-            input_tokens=workload.units_per_sequence, output_tokens=1.0,
-        )  # fmt: skip
+        setting = training_setting(workload, plans, run.accelerators, self.market)
+        generation = generation_of(setting.engine, None, row.get("source_date") or "")
+        stack = Stack(setting.engine, generation, setting.family, setting.format_class)
 
         def case(group: str, work: Columns, metric: str, measured: float) -> TrainingCase:
             return TrainingCase(

@@ -9,7 +9,7 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.market import Market
 from app.sizing.trace import one
-from app.sizing.training import Run, fits, legal, run_at
+from app.sizing.training import Run, degree_of, fits, run_at
 from app.sizing.training_plan import CHECKPOINTING, NONE, SELECTIVE, TrainingPlans
 from app.sizing.units import GIB
 from app.sizing.workload import TrainingWorkload
@@ -35,8 +35,7 @@ def alternatives(workload: TrainingWorkload, plans: TrainingPlans, run: Run, mar
     table = plans.take(np.zeros(len(found), dtype=np.int64))
     for row, (_, name, value) in enumerate(found):
         getattr(table, name)[row] = value
-    degree = one(run.devices) / table.ranks
-    good = (np.mod(degree, 1) == 0) & (degree >= 1) & legal(workload, table, np.maximum(1.0, np.round(degree)))
+    degree, good = degree_of(workload, table, np.full(len(table), one(run.devices)))
     rows = np.flatnonzero(good)[:most]
     if not len(rows):
         return ""

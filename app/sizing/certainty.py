@@ -61,19 +61,23 @@ def certainty_of(workload: InferenceWorkload, judged: Judged, market: Market) ->
     return Certainty(evidence, setting, evidence.near(setting), evidence.neighbours(setting))
 
 
-def training_certainty(workload: TrainingWorkload, plans: TrainingPlans, run: Run, market: Market) -> Certainty:
-    """What is known around a one-row table of a run."""
-    setting = Setting(
+def training_setting(workload: TrainingWorkload, plans: TrainingPlans, devices: float, market: Market) -> Setting:
+    """A one-row table of layouts as published results are described."""
+    return Setting(
         engine=market.engines[int(plans.framework[0])],
         family=market.families[int(market.family_of[plans.accelerator][0])],
         format_class=PRECISION_RATE[workload.precision],
         accelerator=market.accelerators[int(plans.accelerator[0])].slug,
         load=workload.method.value,
         params=float(workload.model.total_params),
-        devices=one(run.devices),
+        devices=devices,
         in_flight=float(workload.global_batch),
         input_tokens=workload.units_per_sequence,
         output_tokens=1.0,
     )
-    evidence = market.evidence
+
+
+def training_certainty(workload: TrainingWorkload, plans: TrainingPlans, run: Run, market: Market) -> Certainty:
+    """What is known around a one-row table of a run."""
+    setting, evidence = training_setting(workload, plans, one(run.devices), market), market.evidence
     return Certainty(evidence, setting, evidence.near(setting, training=True), evidence.neighbours(setting, training=True))

@@ -82,6 +82,15 @@ class Compared:
     def kind(self) -> str:
         return kind_of(self.metric, self.setting)
 
+    @property
+    def unit(self) -> str:
+        """Of `measured` and of the predictions."""
+        if self.metric.endswith("bytes"):
+            return "B"
+        if self.metric.endswith("per_s"):
+            return "samples/s" if "samples" in self.metric else "tokens/s"
+        return "s"
+
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:

@@ -14,12 +14,13 @@ from app.sizing.hardware import Link
 from app.sizing.market import LINKS, PRICING, Market
 from app.sizing.result import ClusterNeeds, DeviceMemory, Estimate, Performance, Reason
 from app.sizing.trace import one, training_trace
-from app.sizing.training import Run, checkpoint_bytes, scaling_efficiency
-from app.sizing.training_plan import CHECKPOINTING, FRAMEWORKS, OTHER, TrainingPlans
+from app.sizing.training import Run, checkpoint_bytes, scaling_efficiency, units_per_s
+from app.sizing.training_plan import CHECKPOINTING, TrainingPlans, framework_named
 from app.sizing.training_work import flops_per_unit, interleave
 from app.sizing.units import GIB
 from app.sizing.workload import Deployment, Economics, Method, TrainingWorkload
 
+BYTES_PER_SAMPLE = 110e3  # of a dataset whose size is not given: a photograph as it is stored
 WRITE_WINDOW = 0.25  # share of the checkpoint interval in which a checkpoint must be written
 
 
@@ -28,7 +29,7 @@ def training_deployment(workload: TrainingWorkload, plans: TrainingPlans, run: R
     listing = int(plans.c.listing[0])
     system = int(market.listings.system[listing]) if listing >= 0 else -1
     offer = int(market.listings.offer[listing]) if listing >= 0 else -1
-    usual = FRAMEWORKS.get(market.engines[int(plans.framework[0])], OTHER)
+    usual = framework_named(market.engines[int(plans.framework[0])])
     return Deployment(
         accelerator=market.accelerators[int(plans.accelerator[0])].slug,
         system=market.system_slugs[system] if system >= 0 else None,
@@ -64,18 +65,20 @@ def unlike(chosen: Mask, usual: bool) -> bool | None:
     return None if bool(chosen[0]) is usual else bool(chosen[0])
 
 
+# The part of a step that each bottleneck stands for, and what is said of it.
+BOUND_BY = {
+    "compute": ("compute", "arithmetic"),
+    "interconnect": ("exposed_communication", "communication that computation does not hide"),
+    "latency": ("pipeline_bubble", "the pipeline's bubble"),
+    "memory_bandwidth": ("optimizer", "the optimizer"),
+    "host": ("input", "fixed time of the host"),
+}
+
+
 def bottleneck_of(run: Run, fits: bool) -> str:
     if not fits:
         return "memory_capacity"
-    step = run.step
-    parts = {
-        "compute": one(step.compute_s),
-        "interconnect": one(step.exposed_communication_s),
-        "latency": one(step.pipeline_bubble_s),
-        "memory_bandwidth": one(step.optimizer_s),
-        "host": one(step.input_s),
-    }
-    return max(parts, key=lambda k: (parts[k], k))
+    return max(BOUND_BY, key=lambda k: (one(getattr(run.step, f"{BOUND_BY[k][0]}_s")), k))
 
 
 def degrees_in_words(plans: TrainingPlans, run: Run) -> str:
@@ -101,7 +104,7 @@ def training_performance(
     workload: TrainingWorkload, plans: TrainingPlans, run: Run, cost: Cost, certainty: Certainty, economics: Economics, assumed: Assumptions
 ) -> Performance:
     """Speed, duration and what the cluster must bring, of a one-row table."""
-    units = workload.global_batch * workload.units_per_sequence / one(run.step.step_s)
+    units = one(units_per_s(workload, run))
     devices = one(run.devices)
     size = checkpoint_bytes(workload)
     quantity = "samples_per_s" if workload.in_samples else "tokens_per_s"
@@ -109,7 +112,7 @@ def training_performance(
     ingest = (
         workload.dataset_bytes / (workload.units / units)
         if workload.dataset_bytes is not None
-        else units * (assumed.dataset_bytes_per_token if not workload.in_samples else 110e3)
+        else units * (assumed.dataset_bytes_per_token if not workload.in_samples else BYTES_PER_SAMPLE)
     )
     return Performance(
         interval=certainty.interval(quantity, units, "training_samples" if workload.in_samples else "training"),
@@ -120,13 +123,7 @@ def training_performance(
         tokens_per_s_per_accelerator=None if workload.in_samples else units / devices,
         step_time_s=one(step.step_s),
         mfu=units * flops_per_unit(workload) / (devices * one(plans.peak_flops_per_s)),
-        step_breakdown_s={
-            "compute": one(step.compute_s),
-            "exposed_communication": one(step.exposed_communication_s),
-            "pipeline_bubble": one(step.pipeline_bubble_s),
-            "optimizer": one(step.optimizer_s),
-            "input": one(step.input_s),
-        },
+        step_breakdown_s={part: one(getattr(step, f"{part}_s")) for part, _ in BOUND_BY.values()},
         scaling_efficiency=one(scaling_efficiency(workload, plans, run)),
         days=one(run.wall_s) / 86400,
         accelerator_hours=one(run.wall_s) / 3600 * devices,
@@ -206,16 +203,10 @@ def training_reasons(
         reasons.append(
             Reason("alternatives", f"As many accelerators, but {others}.", "step_time_s", one(step.step_s), "s")
         )  # fmt: skip
-    share = {
-        "compute": one(step.compute_s), "interconnect": one(step.exposed_communication_s),
-        "latency": one(step.pipeline_bubble_s), "memory_bandwidth": one(step.optimizer_s), "host": one(step.input_s),
-    }[bottleneck] / one(step.step_s)  # fmt: skip
-    words = {
-        "compute": "arithmetic", "interconnect": "communication that computation does not hide",
-        "latency": "the pipeline's bubble", "memory_bandwidth": "the optimizer", "host": "fixed time of the host",
-    }  # fmt: skip
+    part, words = BOUND_BY[bottleneck]
+    share = one(getattr(step, f"{part}_s")) / one(step.step_s)
     reasons.append(
-        Reason("bottleneck", f"{share:.0%} of a step is {words[bottleneck]}; {performance.mfu:.0%} of the peak is useful work.",
+        Reason("bottleneck", f"{share:.0%} of a step is {words}; {performance.mfu:.0%} of the peak is useful work.",
                "mfu", performance.mfu or 0.0, "1")
     )  # fmt: skip
     days, limit = one(run.wall_s) / 86400, workload.deadline_s / 86400
@@ -269,12 +260,11 @@ def training_estimate(
     bottleneck = bottleneck_of(run, fits)
     hourly = one(cost.usd_per_hour)
     total = finite(hourly * one(run.wall_s) / 3600)
-    rate = workload.global_batch * workload.units_per_sequence / one(run.step.step_s)
     summary = cost_summary(
         market,
         plans.c,
         cost,
-        units_per_s=rate,
+        units_per_s=one(units_per_s(workload, run)),
         usd_total=total,
         per_million="samples" if workload.in_samples else "tokens",
     )

@@ -15,7 +15,7 @@ import numpy as np
 
 from app.sizing import narrate
 from app.sizing.candidates import RUN_PRICING, candidates, oversubscribed, undominated
-from app.sizing.cost import deployment_cost, within_limits
+from app.sizing.cost import within_limits
 from app.sizing.estimate import judge_deployment, stable_key
 from app.sizing.explain_training import training_estimate
 from app.sizing.hardware import Environment, PricingModel
@@ -26,7 +26,7 @@ from app.sizing.ranking import Measures, best_per_accelerator, score_of
 from app.sizing.rejections import Rejections
 from app.sizing.result import Answer, Change, Considered, Estimate, Ranked
 from app.sizing.scaling import Curve, alike, curve_of
-from app.sizing.training import smallest_run
+from app.sizing.training import run_cost, smallest_run, units_per_s
 from app.sizing.training_plan import build_training_plans
 from app.sizing.workload import (
     Constraints,
@@ -137,14 +137,13 @@ def find_training(question: Question, workload: TrainingWorkload, market: Market
     )  # fmt: skip
     able = fits & timely
     plans, run = plans.take(able), run.take(able)
-    cost = deployment_cost(plans.c, run.nodes, np.where(run.nodes > 1, run.nodes, 0.0), assumed, economics)
+    cost = run_cost(plans, run, assumed, economics)
     keep = within_limits(plans.accelerator, run.nodes * plans.c.m.count, cost, constraints, rejections)
     plans, run, cost = plans.take(keep), run.take(keep), cost.take(keep)
     if not len(plans):
         return Found((), (), rejections, len(layouts), 0, ())
-    rate = workload.global_batch * workload.units_per_sequence / run.step.step_s
     usd = cost.usd_per_hour * run.wall_s / 3600
-    merit = Measures(usd, run.wall_s, rate / run.devices, cost.power_w * run.wall_s / workload.units)
+    merit = Measures(usd, run.wall_s, units_per_s(workload, run) / run.devices, cost.power_w * run.wall_s / workload.units)
     tie = run.devices * 1e4 + plans.tensor_parallel * 100 + plans.micro_batch
     best = best_per_accelerator(plans.accelerator, question.objective, merit, tie)
     scores = score_of(question.objective, merit)[best]

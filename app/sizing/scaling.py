@@ -8,9 +8,8 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column
-from app.sizing.cost import deployment_cost
 from app.sizing.market import Market
-from app.sizing.training import Run, fits, joined, legal, run_at
+from app.sizing.training import Run, degree_of, fits, joined, run_at, run_cost, units_per_s
 from app.sizing.training_plan import TrainingPlans
 from app.sizing.workload import Economics, TrainingWorkload
 
@@ -68,17 +67,13 @@ def curve_of(
 
     The global batch stays as it is, so every layout runs out of micro-batches at some size.
     """
-    sizes = sizes_for(layouts)
-    rows, at = np.divmod(np.arange(len(layouts) * len(sizes)), len(sizes))
-    degree = sizes[at] / layouts.ranks[rows]
-    possible = (degree >= 1) & (np.mod(degree, 1) == 0)
-    rows, degree, size = rows[possible], degree[possible], sizes[at][possible]
-    plans = layouts.take(rows)
-    kept = legal(workload, plans, degree) & joined(plans, size)
-    plans, degree, size = plans.take(kept), degree[kept], size[kept]
-    if not len(plans):
+    sizes = np.broadcast_to(sizes_for(layouts), (len(layouts), len(sizes_for(layouts))))
+    degrees, possible = degree_of(workload, layouts, sizes)
+    rows, at = np.nonzero(possible & joined(layouts, sizes))
+    if not len(rows):
         return None
-    run = run_at(workload, plans, degree, market, assumed)
+    plans, size = layouts.take(rows), sizes[rows, at]
+    run = run_at(workload, plans, degrees[rows, at], market, assumed)
     good = np.flatnonzero(fits(plans, run))
     if not len(good):
         return None
@@ -89,9 +84,8 @@ def curve_of(
 
 def _drawn(workload: TrainingWorkload, plans: TrainingPlans, run: Run, assumed: Assumptions, economics: Economics) -> Curve:
     """The curve through the best run of every size."""
-    cost = deployment_cost(plans.c, run.nodes, np.where(run.nodes > 1, run.nodes, 0.0), assumed, economics)
-    usd = cost.usd_per_hour * run.wall_s / 3600
-    rate = workload.global_batch * workload.units_per_sequence / run.step.step_s
+    usd = run_cost(plans, run, assumed, economics).usd_per_hour * run.wall_s / 3600
+    rate = units_per_s(workload, run)
     each = rate / run.devices
     points = tuple(
         Point(int(d), float(w) / 86400, float(u) if np.isfinite(u) else None, float(r), float(e))

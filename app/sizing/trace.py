@@ -16,7 +16,7 @@ from app.sizing.memory import RULES, ServingMemory
 from app.sizing.result import Performance, Step
 from app.sizing.serving import Operation, Speed, later_tokens
 from app.sizing.single_pass import BatchMemory, BatchSpeed, batch_s, work_of
-from app.sizing.training import Run
+from app.sizing.training import Run, units_per_s
 from app.sizing.training_plan import TrainingPlans
 from app.sizing.training_work import flops_per_unit
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
@@ -143,8 +143,7 @@ def training_trace(
 ) -> tuple[Step, ...]:
     """The arithmetic of a run, each line recomputable."""
     step, memory = run.step, run.memory
-    units = workload.global_batch * workload.units_per_sequence
-    rate = units / one(step.step_s)
+    rate = one(units_per_s(workload, run))
     steps = [
         Step(
             "step_time_s", "compute + exposed_communication + pipeline_bubble + optimizer + input",

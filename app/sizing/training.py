@@ -13,13 +13,14 @@ import numpy as np
 from app.sizing.achieved import SampleTrainingAchieved
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask
+from app.sizing.cost import Cost, deployment_cost
 from app.sizing.hardware import PricingModel
 from app.sizing.market import PRICING, Market
 from app.sizing.training_memory import TrainingMemory, training_memory
 from app.sizing.training_plan import TrainingPlans
 from app.sizing.training_step import MicroBatchTime, StepTime, micro_batch_time, sample_batch_time, sample_step_time, step_time
 from app.sizing.training_work import micro_batch_work, state_work
-from app.sizing.workload import Method, TrainingWorkload
+from app.sizing.workload import Economics, Method, TrainingWorkload
 
 LARGEST_CLUSTER = 131072
 HOST_MEMORY_SHARE = 0.8  # of a machine's own, for offloaded states
@@ -138,6 +139,16 @@ def run_at(
     )
 
 
+def run_cost(plans: TrainingPlans, run: Run, assumed: Assumptions, economics: Economics) -> Cost:
+    """Cost of a run's machines, and of a network between them where there are several."""
+    return deployment_cost(plans.c, run.nodes, np.where(run.nodes > 1, run.nodes, 0.0), assumed, economics)
+
+
+def units_per_s(workload: TrainingWorkload, run: Run) -> Column:
+    """Tokens (or samples) per second of the whole run while it steps."""
+    return workload.global_batch * workload.units_per_sequence / run.step.step_s
+
+
 def divides(divisor: Column, number: Column) -> Mask:
     """Whether whole numbers divide; a division and a floor, which cost a quarter of a remainder."""
     quotient = number / divisor
@@ -161,17 +172,31 @@ def legal(workload: TrainingWorkload, plans: TrainingPlans, degrees: Column) -> 
     return even
 
 
-def joined(plans: TrainingPlans, devices: Column) -> Mask:
-    """Whether devices (one number per row, or a row of options) are machines that are built into one cluster.
+def degree_of(workload: TrainingWorkload, plans: TrainingPlans, devices: Column) -> tuple[Column, Mask]:
+    """(data-parallel degree that makes up so many devices, whether each row may take it); one number per row, or a row of options."""
+    degree = devices / plans.ranks[(slice(None),) + (None,) * (devices.ndim - 1)]
+    whole = np.maximum(1.0, np.floor(degree))
+    return degree, (degree == whole) & legal(workload, plans, whole)
 
-    They fill whole machines beyond the first. Machines without a known network stay alone, and so does
-    inference-class hardware, which nobody builds into training clusters.
-    """
-    rows = (slice(None),) + (None,) * (devices.ndim - 1)
-    count, domain = plans.c.m.count[rows], plans.c.m.domain[rows]
-    wired = ~np.isnan(plans.c.m.network_bytes_per_s)[rows] | (devices <= domain)
-    found: Mask = (devices <= count) | (divides(count, devices) & wired & plans.clusters[rows])
+
+def filled(plans: TrainingPlans, devices: Column) -> Mask:
+    """Whether devices (one number per row, or a row of options) fill whole machines beyond the first."""
+    count = plans.c.m.count[(slice(None),) + (None,) * (devices.ndim - 1)]
+    found: Mask = (devices <= count) | divides(count, devices)
     return found
+
+
+def wired(plans: TrainingPlans, devices: Column) -> Mask:
+    """Whether devices are of one machine or one domain, or have a known network between their machines."""
+    rows = (slice(None),) + (None,) * (devices.ndim - 1)
+    near: Mask = devices <= np.maximum(plans.c.m.count, plans.c.m.domain)[rows]
+    return near | ~np.isnan(plans.c.m.network_bytes_per_s)[rows]
+
+
+def joined(plans: TrainingPlans, devices: Column) -> Mask:
+    """Whether devices are machines that are built into one cluster; inference-class hardware, nobody does, and it stays alone."""
+    rows = (slice(None),) + (None,) * (devices.ndim - 1)
+    return filled(plans, devices) & wired(plans, devices) & ((devices <= plans.c.m.count[rows]) | plans.clusters[rows])
 
 
 def degrees_of(workload: TrainingWorkload, plans: TrainingPlans) -> tuple[Column, Codes]:

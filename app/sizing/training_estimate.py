@@ -10,14 +10,13 @@ from app.errors import Conflict
 from app.sizing import narrate
 from app.sizing.candidates import Candidates, oversubscribed
 from app.sizing.columns import Mask
-from app.sizing.cost import deployment_cost
 from app.sizing.explain_training import training_estimate
 from app.sizing.market import Market
 from app.sizing.maximum import Maximum, largest, with_value
 from app.sizing.rejections import Rejections
 from app.sizing.result import Estimate
 from app.sizing.scaling import alike, curve_of
-from app.sizing.training import Run, fits, legal, run_at, smallest_run
+from app.sizing.training import Run, degree_of, filled, fits, run_at, run_cost, smallest_run, wired
 from app.sizing.training_plan import TrainingPlans, build_training_plans
 from app.sizing.workload import Constraints, Deployment, Question, TrainingWorkload
 
@@ -52,7 +51,7 @@ def estimate_training(
             "accelerators, expert_parallel must divide the ranks that share a stage, the data-parallel degree must divide the "
             "global batch into whole micro-batches, and several machines are filled whole."
         )
-    cost = deployment_cost(plans.c, run.nodes, np.where(run.nodes > 1, run.nodes, 0.0), assumed, question.economics)
+    cost = run_cost(plans, run, assumed, question.economics)
     total = np.nan_to_num(cost.usd_per_hour, nan=0.0) * run.wall_s
     short = np.where(fitting, 0.0, run.memory.total_bytes / run.memory.usable_bytes)
     key = total if _size(deployment) is None and deployment.data_parallel is None else run.wall_s
@@ -105,17 +104,15 @@ def _runs(
     size = _size(deployment)
     if deployment.data_parallel is None and size is None:
         return smallest_run(workload, layouts, market, assumed)
-    degree = (
-        np.full(len(layouts), float(deployment.data_parallel)) if deployment.data_parallel is not None else float(size or 1) / layouts.ranks
+    devices = (
+        layouts.ranks * float(deployment.data_parallel) if deployment.data_parallel is not None else np.full(len(layouts), float(size or 1))
     )
-    devices, machine = layouts.ranks * degree, layouts.c.m
-    keep = (degree >= 1) & (np.mod(degree, 1) == 0) & legal(workload, layouts, np.maximum(1.0, np.round(degree)))
+    degree, keep = degree_of(workload, layouts, devices)
     # A cluster fills whole machines, with a known network where one is on sale; else a usual one is assumed.
-    wired = (devices <= machine.count) | (np.mod(devices, machine.count) == 0)
-    known = wired & ((devices <= np.maximum(machine.count, machine.domain)) | ~np.isnan(machine.network_bytes_per_s))
-    for joined in (known, wired, np.ones(len(layouts), dtype=bool)):
-        if (keep & joined).any():
-            keep = keep & joined
+    whole = filled(layouts, devices)
+    for wanted in (whole & wired(layouts, devices), whole):
+        if (keep & wanted).any():
+            keep = keep & wanted
             break
     plans, degree = layouts.take(keep), degree[keep]
     run = run_at(workload, plans, degree, market, assumed)

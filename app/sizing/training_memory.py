@@ -11,7 +11,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
 from app.sizing.precision import NF4_DOUBLE_QUANTISED_BYTES
 from app.sizing.training_plan import FULL, SELECTIVE, TrainingPlans
-from app.sizing.training_work import data_group, expert_group, interleave, rank_params, trained_rank_params
+from app.sizing.training_work import data_group, held_params, interleave, rank_params, tokens_per_micro_batch, trained_rank_params
 from app.sizing.workload import Method, TrainingWorkload
 
 # Bytes of optimizer states per parameter. Adafactor keeps a row and a column; eight-bit moments carry a scale per block.
@@ -94,13 +94,19 @@ def activation_bytes_per_token_layer(workload: TrainingWorkload, plans: Training
     """
     model = workload.model
     h, f, n = model.hidden_size, model.mlp_width, model.num_heads
-    whole = np.where(plans.fused_modules, model.activation_bytes_per_layer(), model.activation_bytes_per_layer(fused=False))
+    whole, scores = whole_bytes_per_token_layer(workload, plans)
     whole = whole - np.where(plans.narrow, 2 * h + n * model.head_dim + f, 0.0)
     if workload.method is not Method.FULL:
         whole = whole + np.where(plans.fused_modules, 0.0, 4.0 * (2 * h + f))
-    scores = np.where(plans.fused_attention, 0.0, 5.0 * n * workload.units_per_sequence)
     selective = whole - (4 * f if model.is_gated else 2 * f)
     return np.choose(plans.checkpointing, [whole + scores, selective, np.full(len(plans), 2.0 * h)])
+
+
+def whole_bytes_per_token_layer(workload: TrainingWorkload, plans: TrainingPlans) -> tuple[Column, Column]:
+    """(activations, stored attention scores) of a token in a mean layer in 16 bit, when everything is kept."""
+    model = workload.model
+    whole = np.where(plans.fused_modules, model.activation_bytes_per_layer(), model.activation_bytes_per_layer(fused=False))
+    return whole, np.where(plans.fused_attention, 0.0, 5.0 * model.num_heads * workload.units_per_sequence)
 
 
 def held_bytes(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: Column) -> HeldBytes:
@@ -114,15 +120,9 @@ def held_bytes(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: 
     model, tp, pp, cp, dp = workload.model, plans.tensor_parallel, plans.pipeline_parallel, plans.context_parallel, data_parallel
     zero = np.zeros(len(plans))
     weight_width, gradient_width, state_width = recipe_bytes(workload, plans)
-    stage = plans.zero_stage
     dense_all, routed_all = rank_params(workload, plans)
     dense, routed = trained_rank_params(workload, plans)
-    groups = (data_group(plans, dp), expert_group(plans, dp))
-
-    def held(dense_params: Column, routed_params: Column, from_stage: int) -> Column:
-        shared = stage >= from_stage
-        return dense_params / np.where(shared, groups[0], 1.0) + routed_params / np.where(shared, groups[1], 1.0)
-
+    states_held = held_params(plans, dp, dense, routed, from_stage=1)
     frozen = workload.method is not Method.FULL
     width = weight_width
     if workload.method is Method.QLORA:
@@ -131,20 +131,21 @@ def held_bytes(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: 
     if workload.method is Method.LORA and workload.precision in ("fp8", "mxfp8", "nvfp4"):
         width = 1.0  # frozen matrices are held in the format they are multiplied in
     # Weights that are sharded and trained in mixed precision are their own master copy, in 32 bit.
-    own_master = plans.sharded_master & (stage >= 3) & (not frozen) & (workload.precision not in ("fp32", "tf32", "bf16-true"))
-    weights = held(dense_all, routed_all, 3) * np.where(own_master, 4.0, width)
-    states = held(dense, routed, 1) * (state_width - np.where(own_master, 4.0, 0.0))
-    gradients = held(dense, routed, 2) * np.where(own_master, 4.0, gradient_width)
+    mixed = not frozen and workload.precision not in ("fp32", "tf32", "bf16-true")
+    own_master = plans.sharded_master & (plans.zero_stage >= 3) & mixed
+    weights = held_params(plans, dp, dense_all, routed_all, from_stage=3) * np.where(own_master, 4.0, width)
+    states = states_held * (state_width - np.where(own_master, 4.0, 0.0))
+    gradients = held_params(plans, dp, dense, routed, from_stage=2) * np.where(own_master, 4.0, gradient_width)
     if frozen:
         weights = weights + (dense + routed) * 4.0
         states, gradients = (dense + routed) * OPTIMIZER_STATE_BYTES[workload.optimizer], (dense + routed) * 4.0
     layers = max(1, model.sample.layers if model.sample is not None else model.num_layers)
     unit = (model.total_params - model.parts.get("embedding", 0) - model.parts.get("head", 0)) / layers
     largest = max(unit, float(max(model.parts.get("embedding", 0), model.parts.get("head", 0))))
-    gathered = np.where((stage >= 3) & (groups[0] > 1), (unit + largest) * (4.0 if width == 4.0 else 2.0) / tp, 0.0)
+    gathered = np.where((plans.zero_stage >= 3) & (data_group(plans, dp) > 1), (unit + largest) * (4.0 if width == 4.0 else 2.0) / tp, 0.0)
     copied = plans.copies_gradients | ~plans.fused_attention
-    if not frozen and workload.precision not in ("fp32", "tf32", "bf16-true"):
-        states = states + np.where(copied, held(dense, routed, 1) * 4.0, 0.0)
+    if mixed:
+        states = states + np.where(copied, states_held * 4.0, 0.0)
     # Optimizers that are not fused hold a 32-bit copy of their shard's gradients while they step.
     copy_width = 2.0 if workload.precision == "bf16-true" else 4.0
     micro_batches = np.maximum(1.0, workload.global_batch / (dp * plans.micro_batch))
@@ -153,17 +154,15 @@ def held_bytes(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: 
     if model.sample is not None:
         kept, working, loss, chunk = plans.micro_batch * model.sample.kept_bytes, zero, zero, zero
     else:
-        tokens = plans.micro_batch * workload.units_per_sequence / cp
+        tokens = tokens_per_micro_batch(workload, plans)
         per_token = activation_bytes_per_token_layer(workload, plans)
         split = np.where(plans.sequence_parallel | (plans.checkpointing != FULL), tp, 1.0)
         chunks = interleave(workload, plans)
-        flight = np.where(pp > 1, np.minimum(micro_batches, pp) * (1 + (pp - 1) / (pp * chunks)), 1.0)
-        flight = np.where(pp > 1, np.minimum(flight, micro_batches), flight)
+        flight = np.minimum(np.minimum(micro_batches, pp) * (1 + (pp - 1) / (pp * chunks)), micro_batches)
         each = tokens * per_token / split * model.num_layers / pp
         kept = each * flight
-        scores = np.where(plans.fused_attention, 0.0, 5.0 * model.num_heads * workload.units_per_sequence)
-        whole = np.where(plans.fused_modules, model.activation_bytes_per_layer(), model.activation_bytes_per_layer(fused=False)) + scores
-        working = np.where(plans.checkpointing == FULL, tokens * whole / tp, 0.0)
+        whole, scores = whole_bytes_per_token_layer(workload, plans)
+        working = np.where(plans.checkpointing == FULL, tokens * (whole + scores) / tp, 0.0)
         working = np.where(plans.checkpointing == SELECTIVE, tokens * 4.0 * model.mlp_width / tp, working)
         per_logit = np.where(plans.fused_modules, LOSS_BYTES_PER_LOGIT, EAGER_LOSS_BYTES_PER_LOGIT)
         loss = tokens * model.vocab_size * per_logit / tp
@@ -177,7 +176,7 @@ def held_bytes(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: 
         gradients_late=(micro_batches <= 1) & ~plans.fused_modules,
         optimizer=states - on_host, on_host=on_host * np.minimum(plans.c.m.count, devices) * HOST_COPY_FACTOR,
         kept=kept, working=working, loss=loss, chunk=chunk,
-        update=np.where(plans.fused_modules | copied | plans.offload, 0.0, held(dense, routed, 1) * copy_width),
+        update=np.where(plans.fused_modules | copied | plans.offload, 0.0, states_held * copy_width),
         several=devices > 1,
     )  # fmt: skip
 

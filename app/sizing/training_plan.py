@@ -53,16 +53,21 @@ FRAMEWORKS = {
     "torchtitan": Framework(splits=True, fused_modules=True, sharded_master=True),
     "neuronx": Framework(splits=True, shards=False, fused_modules=True, wide_gradients=True),
 }
-OTHER = Framework()
+_OTHER = Framework()
 # Of frameworks that train a family alike the first is judged where none is named.
 PREFERENCE = {name: i for i, name in enumerate(FRAMEWORKS)}
+
+
+def framework_named(name: str) -> Framework:
+    return FRAMEWORKS.get(name, _OTHER)
+
 
 # The rate that matrices of a training precision run at.
 PRECISION_RATE = {
     "bf16": "16bit", "fp16": "16bit", "bf16-true": "16bit", "fp8": "fp8", "mxfp8": "fp8", "nvfp4": "fp4", "fp32": "fp32", "tf32": "fp32",
 }  # fmt: skip
 # What a framework's list of formats must name for a training precision.
-SUPPORTED_AS = {
+_SUPPORTED_AS = {
     "tf32": {"tf32", "fp32", "bf16"}, "fp32": {"fp32", "tf32", "bf16", "fp16"}, "bf16-true": {"bf16"}, "mxfp8": {"fp8", "mxfp8"},
     "nvfp4": {"nvfp4"},
 }  # fmt: skip
@@ -114,11 +119,14 @@ class TrainingPlans(Columns):
         return self.tensor_parallel * self.pipeline_parallel * self.context_parallel
 
 
+def formats_wanted(method: Method, precision: str) -> set[str]:
+    """Formats of which a framework must know one to train this way."""
+    return {"nf4", "int4-mlx"} if method is Method.QLORA else _SUPPORTED_AS.get(precision, {precision})
+
+
 def _frameworks(market: Market, workload: TrainingWorkload, asked: str | None, constraints: Constraints) -> list[tuple[int, int]]:
     """(family, engine) of every framework that trains this way in this precision."""
-    wanted = SUPPORTED_AS.get(workload.precision, {workload.precision})
-    if workload.method is Method.QLORA:
-        wanted = {"nf4", "int4-mlx"}
+    wanted = formats_wanted(workload.method, workload.precision)
     phases = {"training", "fine_tuning"} if workload.method is Method.FULL else {"fine_tuning"}
     if workload.phase == "training":
         phases = {"training"}
@@ -133,7 +141,7 @@ def _frameworks(market: Market, workload: TrainingWorkload, asked: str | None, c
         if row.tentative and asked is None and not constraints.engines:
             continue
         rank = (PREFERENCE.get(row.engine, len(PREFERENCE)), row.engine)
-        traits = FRAMEWORKS.get(row.engine, OTHER)
+        traits = framework_named(row.engine)
         key = (row.family, traits.splits, traits.alone)
         best[key] = min(best.get(key, rank), rank)
     return [(market.family_index[family], market.engines.index(engine)) for (family, *_), (_, engine) in sorted(best.items())]
@@ -229,7 +237,7 @@ def build_training_plans(
     made: dict[Framework, Column] = {}
     for code, engine in _frameworks(market, workload, asked.framework, constraints):
         rows = np.flatnonzero(family == code)
-        traits = FRAMEWORKS.get(market.engines[engine], OTHER)
+        traits = framework_named(market.engines[engine])
         if traits not in made:
             made[traits] = _layouts(workload, traits, fixed)
         layouts = made[traits]
@@ -249,7 +257,7 @@ def build_training_plans(
     m = found.m.take(a_machine)
     # A machine can only be split as its own links allow, except along the pipeline.
     keep = (layout[:, 0] == 1) | (layout[:, 0] <= np.where(m.link_bytes_per_s > 0, np.maximum(m.count, m.domain), 1))
-    keep |= np.full(len(layout), asked.tensor_parallel is not None)
+    keep |= asked.tensor_parallel is not None
     accelerator = m.accelerator
     peak, wide = _peak(market, accelerator, workload.precision), market.columns.bit16[accelerator]
     known = ~(np.isnan(peak) | np.isnan(market.columns.bytes_per_s[accelerator]) | np.isnan(m.memory_bytes))
@@ -261,7 +269,7 @@ def build_training_plans(
     a_machine, layout, engine_codes, peak, wide = a_machine[keep], layout[keep], engine_codes[keep], peak[keep], wide[keep]
     accelerator = accelerator[keep]
     rate = PRECISION_RATE[workload.precision]
-    of_all = [FRAMEWORKS.get(name, OTHER) for name in market.engines]
+    of_all = [framework_named(name) for name in market.engines]
 
     def trait(name: str, said: bool | None = None) -> Mask:
         if said is not None:

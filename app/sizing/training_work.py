@@ -14,6 +14,7 @@ from app.sizing.columns import Column, Columns, Mask
 from app.sizing.communication import UNKNOWN_NETWORK_BYTES_PER_S
 from app.sizing.hardware import Link
 from app.sizing.market import LINKS, PCIE_BYTES_PER_S
+from app.sizing.model import ModelArchitecture
 from app.sizing.precision import NF4_DOUBLE_QUANTISED_BYTES
 from app.sizing.training_plan import FULL, NONE, SELECTIVE, TrainingPlans
 from app.sizing.workload import Method, TrainingWorkload
@@ -133,10 +134,25 @@ def flops_per_unit(workload: TrainingWorkload) -> float:
         return 3 * model.sample.forward_flops
     if workload.method is Method.FULL:
         return model.training_flops_per_token(workload.units_per_sequence)
-    scores = model.prefill_attention_flops(workload.units_per_sequence) / workload.units_per_sequence
-    adapters = model.lora_params(workload.lora_rank, workload.lora_targets)
-    share = max(1, model.num_experts) / max(1, model.experts_per_token)
-    return 4 * model.training_matmul_params + 3 * scores + 6 * adapters / share + 3 * model.recurrent_flops_per_token
+    scores = score_flops_per_token(workload)
+    return 4 * model.training_matmul_params + 3 * scores + adapter_flops_per_token(workload) + 3 * model.recurrent_flops_per_token
+
+
+def routing_layers(model: ModelArchitecture) -> float:
+    """Layers that send tokens to experts; with a single expert there is nowhere to send them."""
+    return float(model.moe_layers if model.is_moe else 0)
+
+
+def score_flops_per_token(workload: TrainingWorkload) -> float:
+    """Attention of a mean token of a sequence, forward."""
+    return workload.model.prefill_attention_flops(workload.units_per_sequence) / workload.units_per_sequence
+
+
+def adapter_flops_per_token(workload: TrainingWorkload) -> float:
+    """Adapters, forward and backward; of those on routed experts a token passes its experts' only."""
+    model = workload.model
+    sharing = max(1, model.num_experts) / max(1, model.experts_per_token)
+    return 6 * model.lora_params(workload.lora_rank, workload.lora_targets) / sharing
 
 
 def elementwise_bytes_per_token_layer(workload: TrainingWorkload, plans: TrainingPlans) -> Column:
@@ -213,16 +229,11 @@ def token_work(workload: TrainingWorkload, plans: TrainingPlans) -> DeviceWork:
     head, routed = model.head_matmul_params, model.routed_matmul_params
     dense = model.training_matmul_params - head - routed
     passes = (2.0 if frozen else 3.0) + full
-    adapters = 0.0
-    if frozen:
-        sharing = max(1, model.num_experts) / max(1, model.experts_per_token)
-        adapters = 6 * model.lora_params(workload.lora_rank, workload.lora_targets) / sharing
-    scores = model.prefill_attention_flops(workload.units_per_sequence) / workload.units_per_sequence
+    adapters = adapter_flops_per_token(workload) if frozen else 0.0
     backward = np.where(plans.fused_attention, FUSED_BACKWARD, STORED_BACKWARD)
     score_passes = 1 + backward + (full | (~plans.fused_attention & selective))
-    attention = scores * score_passes + 3 * model.recurrent_flops_per_token
+    attention = score_flops_per_token(workload) * score_passes + 3 * model.recurrent_flops_per_token
     quantised = model.linear_params / ranks * (2.0 + full) * (NF4_DOUBLE_QUANTISED_BYTES + 4.0)
-    expert_layers = float(model.moe_layers if model.is_moe else 0) / plans.pipeline_parallel
     return DeviceWork(
         matrix_s=tokens * (2 * passes * dense + adapters) / ranks / plans.peak_flops_per_s,
         wide_matrix_s=tokens * 2 * (2.0 if frozen else 3.0) * head / ranks / plans.wide_flops_per_s,
@@ -231,7 +242,7 @@ def token_work(workload: TrainingWorkload, plans: TrainingPlans) -> DeviceWork:
         elementwise_s=tokens * moved_bytes_per_token(workload, plans) / plans.bytes_per_s,
         dequantised_s=quantised / plans.bytes_per_s if workload.method is Method.QLORA else np.zeros(len(plans)),
         layers=layers * (1 + full / 3),
-        expert_layers=expert_layers,
+        expert_layers=routing_layers(model) / plans.pipeline_parallel,
         adapted_layers=layers if frozen else np.zeros(len(plans)),
     )
 
@@ -247,7 +258,7 @@ def moved_bytes_per_token(workload: TrainingWorkload, plans: TrainingPlans) -> C
     layer = (elementwise_bytes_per_token_layer(workload, plans) - norms) / tp + norms / sequence_split(plans)
     stored = np.where(plans.fused_attention, 0.0, 10.0 * model.num_heads * workload.units_per_sequence / tp)
     passes = np.where(plans.checkpointing == NONE, 3.0, 4.0)
-    permuted = PERMUTED_BYTES * model.hidden_size * model.experts_per_token * (model.moe_layers if model.is_moe else 0)
+    permuted = PERMUTED_BYTES * model.hidden_size * model.experts_per_token * routing_layers(model)
     return (model.num_layers * (layer + stored) * passes + permuted + model.vocab_size * LOSS_BYTES_PER_LOGIT / tp) / pp
 
 
@@ -273,7 +284,7 @@ def layer_traffic(workload: TrainingWorkload, plans: TrainingPlans, links: Links
     context = links.traffic(
         tp * cp > links.domain, rounds * width / np.minimum(tp, model.kv_heads) / pp, np.where(cp > 1, layers * rounds, 0.0)
     )
-    exchanges = passes * 2 * (model.moe_layers if model.is_moe else 0) / pp
+    exchanges = passes * 2 * routing_layers(model) / pp
     routed = exchanges * hidden * model.experts_per_token / sequence_split(plans) * (ep - 1) / ep
     far = np.where(ep > links.domain, 1 - links.domain / ep, 0.0)
     messages = np.where(ep > 1, exchanges, 0.0)
@@ -307,7 +318,7 @@ def state_work(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: 
     links = links_of(plans)
     devices = plans.ranks * data_parallel
     shard, data = _state_traffic(workload, plans, data_parallel, links)
-    local = _local_params(plans, data_parallel, *trained_rank_params(workload, plans))
+    local = held_params(plans, data_parallel, *trained_rank_params(workload, plans), from_stage=1)
     orthogonal = local * MUON_FLOPS_PER_PARAM_WIDTH * workload.model.hidden_size / plans.wide_flops_per_s
     update = local * OPTIMIZER_TRAFFIC[workload.optimizer] / plans.bytes_per_s + (orthogonal if workload.optimizer == "muon" else 0.0)
     return StateWork(
@@ -337,10 +348,11 @@ def expert_group(plans: TrainingPlans, data_parallel: Column) -> Column:
     return np.maximum(1.0, ranks / expert_shards(plans))
 
 
-def _local_params(plans: TrainingPlans, dp: Column, dense: Column, routed: Column) -> Column:
-    """Parameters whose optimizer states one device updates."""
-    shared = plans.zero_stage >= 1
-    return dense / np.where(shared, data_group(plans, dp), 1.0) + routed / np.where(shared, expert_group(plans, dp), 1.0)
+def held_params(plans: TrainingPlans, data_parallel: Column, dense: Column, routed: Column, *, from_stage: int) -> Column:
+    """Of a rank's parameters those one device holds: its share where ZeRO shards them (states from stage 1, gradients 2, weights 3)."""
+    shared = plans.zero_stage >= from_stage
+    groups = data_group(plans, data_parallel), expert_group(plans, data_parallel)
+    return dense / np.where(shared, groups[0], 1.0) + routed / np.where(shared, groups[1], 1.0)
 
 
 def _state_traffic(workload: TrainingWorkload, plans: TrainingPlans, dp: Column, links: Links) -> tuple[Traffic, Traffic]:

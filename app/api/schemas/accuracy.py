@@ -100,7 +100,7 @@ def _worst(c: Compared) -> dict[str, Any]:
     return {
         "measurement": c.measurement, "source": c.reference, "link": link_of(c.reference), "model": c.model, "accelerator": c.setting.accelerator,
         "engine": c.setting.engine, "metric": c.metric, "measured": rounded(c.measured), "predicted": rounded(c.held_out),
-        "unit": "B" if c.metric.endswith("bytes") else "samples/s" if "samples" in c.metric else "tokens/s" if c.metric.endswith("per_s") else "s",
+        "unit": c.unit,
     }  # fmt: skip
 
 

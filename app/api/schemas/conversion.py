@@ -169,10 +169,7 @@ def metric_name(metric: str) -> str:
 
 def neighbour_json(n: Neighbour) -> dict[str, Any]:
     c = n.compared
-    time = c.metric.endswith("_s") and not c.metric.endswith("per_s")
-    scale, unit = (1e3, "ms") if time else (1 / GIB, "GiB") if c.metric.endswith("bytes") else (1.0, "tokens/s")
-    if c.metric == "training_samples_per_s":
-        unit = "samples/s"
+    scale, unit = {"s": (1e3, "ms"), "B": (1 / GIB, "GiB")}.get(c.unit, (1.0, c.unit))
     return {
         "source": c.reference, "distance": rounded(n.distance, 3), "quantity": metric_name(c.metric),
         "measured": rounded(c.measured * scale), "predicted": rounded(c.predicted * scale), "unit": unit,
