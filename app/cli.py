@@ -41,7 +41,9 @@ def prepare() -> None:
 
 @cli.command()
 def accuracy(
-    by: Annotated[str, typer.Option(help="engine, accelerator_family, format, model_size, load, source or nearness.")] = "engine",
+    by: Annotated[
+        str, typer.Option(help="engine, accelerator_family, format, model_size, load, source or nearness.")
+    ] = "engine",
 ) -> None:
     """Errors of the engine's predictions against published results, overall and by one dimension."""
     if by not in DIMENSIONS:
@@ -71,10 +73,18 @@ def serve(
     shown = "localhost" if settings.host in ("0.0.0.0", "127.0.0.1", "::") else settings.host
     typer.echo(f"Headroom: page http://{shown}:{port}/  docs http://{shown}:{port}/docs")
     uvicorn.run(
-        "app.main:create_app", factory=True, host=settings.host, port=port, workers=workers, access_log=False,
-        log_level=settings.log_level, timeout_graceful_shutdown=20, timeout_keep_alive=10, limit_concurrency=512,
+        "app.main:create_app",
+        factory=True,
+        host=settings.host,
+        port=port,
+        workers=workers,
+        access_log=False,
+        log_level=settings.log_level,
+        timeout_graceful_shutdown=20,
+        timeout_keep_alive=10,
+        limit_concurrency=512,
         server_header=False,
-    )  # fmt: skip
+    )
 
 
 def main() -> None:

@@ -11,7 +11,9 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="HEADROOM_", extra="ignore", frozen=True)
 
-    database_url: str = Field("sqlite:///headroom.sqlite3", description="SQLAlchemy URL: SQLite or PostgreSQL (psycopg).")
+    database_url: str = Field(
+        "sqlite:///headroom.sqlite3", description="SQLAlchemy URL: SQLite or PostgreSQL (psycopg)."
+    )
     host: str = Field("127.0.0.1", description="Address to listen on.")
     snapshot_check_s: float = Field(2.0, ge=0, description="Seconds between looks for a newer catalogue version.")
     max_body_bytes: int = Field(65536, ge=1024, le=33554432, description="Largest request body.")
@@ -19,6 +21,7 @@ class Settings(BaseSettings):
     max_concurrent_searches: int = Field(4, ge=1, le=256, description="Searches computed at once; others wait.")
     log_level: str = Field("info", description="debug, info, warning or error.")
     model_hub_url: str | None = Field(
-        None, pattern=r"^https?://[^\s/@]+(/[^\s]*)?$",
+        None,
+        pattern=r"^https?://[^\s/@]+(/[^\s]*)?$",
         description="Hub that serves config.json of models the catalogue lacks, under {url}/{id}/resolve/main/. Off where absent.",
-    )  # fmt: skip
+    )

@@ -70,8 +70,14 @@ def measure() -> list[tuple[str, float, float, float]]:
             for i in range(1, ROUNDS + WARM_UP + 1):
                 raw = orjson.dumps(variant(body, i))
                 headers = {"content-type": "application/json"}
-                one = timed(lambda raw=raw, headers=headers, to=endpoint: client.post(to, content=raw, headers=headers).status_code)  # type: ignore[misc]
-                other = timed(lambda raw=raw, headers=headers: client.post("/idle", content=raw, headers=headers).status_code)  # type: ignore[misc]
+                one = timed(
+                    lambda raw=raw, headers=headers, to=endpoint: (
+                        client.post(to, content=raw, headers=headers).status_code
+                    )
+                )  # type: ignore[misc]
+                other = timed(
+                    lambda raw=raw, headers=headers: client.post("/idle", content=raw, headers=headers).status_code
+                )  # type: ignore[misc]
                 if i > WARM_UP:
                     busy.append(one)
                     calm.append(other)

@@ -1,7 +1,9 @@
-"""Training and sample work (images, speech, encoders) against published measurements, asked row by row as /estimate would be.
+"""Training and sample work (images, speech, encoders) against published measurements, asked row by row as /estimate
+would be.
 
-Nothing is fitted here, and every source was seen by the fit; unseen ones and token streams have `python -m app.calibration`. A row is compared where it names a
-catalogue model, the hardware and the batch; every other row is counted with the reason why it is not.
+Nothing is fitted here, and every source was seen by the fit; unseen ones and token streams have `python -m
+app.calibration`. A row is compared where it names a catalogue model, the hardware and the batch; every other row is
+counted with the reason why it is not.
 """
 
 from __future__ import annotations
@@ -29,9 +31,10 @@ from app.catalog.tables import MeasurementRow
 from app.db import make_engine
 from app.errors import AppError
 from app.sizing.estimate import estimate
-from app.sizing.market import Market
-from app.sizing.model import ModelArchitecture
-from app.sizing.workload import Deployment, InferenceWorkload, Lengths, Load, Question, Redundancy, Slo
+from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.question import Deployment, Question
+from app.sizing.snapshot import Market
+from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo
 
 
 @cache
@@ -58,7 +61,14 @@ class Compared:
 # What a sample is where the row does not say: a question with its paragraph, 30 s of speech as MLPerf counts it.
 SAMPLE_TOKENS = {"bert-large-squad": 178.0}
 USUAL_TOKENS = 384.0
-SAMPLE_FORMATS = {"": "fp16", "fp16-amp": "fp16", "tf32": "fp32", "fp4": "nvfp4", "mixed-fp8": "fp8", "mixed(unet fp8)": "fp8"}
+SAMPLE_FORMATS = {
+    "": "fp16",
+    "fp16-amp": "fp16",
+    "tf32": "fp32",
+    "fp4": "nvfp4",
+    "mixed-fp8": "fp8",
+    "mixed(unet fp8)": "fp8",
+}
 
 
 def samples_measured(model: ModelArchitecture, said: Mapping[str, Any]) -> float | None:
@@ -79,15 +89,32 @@ def sample_question(model: ModelArchitecture, row: MeasurementRow) -> tuple[Ques
         raise NotCompared("arrival rate or load is not given")
     load = LOADS[said["load_kind"]]
     tokens = figure(said.get("input_len")) or SAMPLE_TOKENS.get(row.model or "", USUAL_TOKENS)
-    in_flight = 0.0 if load is Load.OFFLINE else 1.0 if said["load_kind"] == "single" else figure(said.get("load_value")) or 1.0
+    in_flight = (
+        0.0 if load is Load.OFFLINE else 1.0 if said["load_kind"] == "single" else figure(said.get("load_value")) or 1.0
+    )
     workload = InferenceWorkload(
-        model, load, 0.0, 0.0, in_flight, 1.0, Lengths(tokens), Lengths(0.0), 0.0, Slo(None, None, None, 95), tokens, Redundancy(), 0.7,
-    )  # fmt: skip
+        model,
+        load,
+        0.0,
+        0.0,
+        in_flight,
+        1.0,
+        Lengths(tokens),
+        Lengths(0.0),
+        0.0,
+        Slo(None, None, None, 95),
+        tokens,
+        Redundancy(),
+        0.7,
+    )
     weights = said.get("weight_precision") or ""
     return Question(workload), Deployment(
-        accelerator=row.accelerator or "", accelerators_per_replica=1, replicas=int(row.num_accelerators or 1), spare_replicas=0,
+        accelerator=row.accelerator or "",
+        accelerators_per_replica=1,
+        replicas=int(row.num_accelerators or 1),
+        spare_replicas=0,
         weight_format=SAMPLE_FORMATS.get(weights, weights),
-    )  # fmt: skip
+    )
 
 
 def run_figures(row: MeasurementRow, builder: TrainingCases, market: Market) -> list[Compared]:
@@ -101,7 +128,13 @@ def run_figures(row: MeasurementRow, builder: TrainingCases, market: Market) -> 
     found = []
     if asked.peak_memory_bytes is not None and e.memory is not None:
         found.append(
-            Compared("training memory, as answered", said["source_key"], family, e.memory.total_bytes / asked.peak_memory_bytes, True)
+            Compared(
+                "training memory, as answered",
+                said["source_key"],
+                family,
+                e.memory.total_bytes / asked.peak_memory_bytes,
+                True,
+            )
         )
     if e.performance is None:
         return found
@@ -114,7 +147,9 @@ def run_figures(row: MeasurementRow, builder: TrainingCases, market: Market) -> 
         found.append(Compared(name, said["source_key"], family, rate / asked.units_per_s, covered))
     hours = figure(said.get("accelerator_hours"))
     if total and hours and p.accelerator_hours:
-        found.append(Compared("accelerator-hours of whole runs", said["source_key"], family, p.accelerator_hours / hours, True))
+        found.append(
+            Compared("accelerator-hours of whole runs", said["source_key"], family, p.accelerator_hours / hours, True)
+        )
     return found
 
 
@@ -147,12 +182,22 @@ def sample_figures(row: MeasurementRow, store: SnapshotStore, market: Market) ->
     middle = getattr(p, p.interval.quantity)
     covered = p.interval.low / middle <= measured / predicted <= p.interval.high / middle
     family = market.accelerators[market.accelerator_index[row.accelerator or ""]].family
-    return [Compared(f"samples/s, {model.family}", row.payload.get("source_key", row.source), family, predicted / measured, covered)]
+    return [
+        Compared(
+            f"samples/s, {model.family}",
+            row.payload.get("source_key", row.source),
+            family,
+            predicted / measured,
+            covered,
+        )
+    ]
 
 
 def speed_rows(session: Session) -> list[MeasurementRow]:
     """The measurements that are speeds; the start-up logs (`kv_cache`) are memory."""
-    chosen = select(MeasurementRow).where(MeasurementRow.kind.in_(("inference", "training"))).order_by(MeasurementRow.id)
+    chosen = (
+        select(MeasurementRow).where(MeasurementRow.kind.in_(("inference", "training"))).order_by(MeasurementRow.id)
+    )
     return list(session.scalars(chosen))
 
 
@@ -202,7 +247,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/accuracy.sqlite3"
         subprocess.run(
-            [sys.executable, "-m", "app.cli", "prepare"], check=True, capture_output=True, env={**os.environ, "HEADROOM_DATABASE_URL": url}
+            [sys.executable, "-m", "app.cli", "prepare"],
+            check=True,
+            capture_output=True,
+            env={**os.environ, "HEADROOM_DATABASE_URL": url},
         )
         engine = make_engine(url)
         with Session(engine) as session:

@@ -22,10 +22,16 @@ from app.sizing.evidence import Compared
 DOCS = Path(__file__).parents[1] / "docs"
 FEWEST = 20
 NAMES = {
-    "throughput": "Throughput", "tpot": "Time per output token", "ttft": "Time to first token", "single_stream": "One stream",
-    "prefill": "Prompt rate of one stream", "e2e": "Static batch, end to end", "training": "Training, tokens",
-    "training_samples": "Training, samples", "training_memory": "Training, peak memory",
-}  # fmt: skip
+    "throughput": "Throughput",
+    "tpot": "Time per output token",
+    "ttft": "Time to first token",
+    "single_stream": "One stream",
+    "prefill": "Prompt rate of one stream",
+    "e2e": "Static batch, end to end",
+    "training": "Training, tokens",
+    "training_samples": "Training, samples",
+    "training_memory": "Training, peak memory",
+}
 AXES = {"tpot": "s", "ttft": "s", "e2e": "s", "training_samples": "samples/s", "training_memory": "bytes"}
 
 
@@ -83,8 +89,10 @@ def worst_row(c: Compared) -> list[str]:
     link, where = link_of(c.reference), c.source
     return [
         f"{c.metric}, {c.model} on {c.setting.devices:.0f} x {c.setting.accelerator}, {c.setting.engine}",
-        f"[{where}]({link})" if link else where, f"{c.measured:.4g}", f"{c.held_out:.4g}",
-    ]  # fmt: skip
+        f"[{where}]({link})" if link else where,
+        f"{c.measured:.4g}",
+        f"{c.held_out:.4g}",
+    ]
 
 
 def plots(rows: Sequence[Compared]) -> None:

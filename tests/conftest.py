@@ -20,7 +20,7 @@ from app.cli import alembic_config
 from app.config import Settings
 from app.db import make_engine
 from app.main import create_app
-from app.sizing.market import Market
+from app.sizing.snapshot import Market
 
 
 def migrations_for(url: str) -> Config:

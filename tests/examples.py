@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from app.sizing.counting.read import read_architecture
+from app.sizing.model.counting.read import read_architecture
 from app.sizing.workload import (
     InferenceWorkload,
     Lengths,
@@ -33,16 +33,27 @@ LLAMA_8B_CONFIG: dict[str, Any] = {
 }
 LLAMA_8B = read_architecture(LLAMA_8B_CONFIG, name="Llama-3.1-8B")
 LLAMA_70B = read_architecture(
-    {**LLAMA_8B_CONFIG, "hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 80, "num_attention_heads": 64},
+    {
+        **LLAMA_8B_CONFIG,
+        "hidden_size": 8192,
+        "intermediate_size": 28672,
+        "num_hidden_layers": 80,
+        "num_attention_heads": 64,
+    },
     name="Llama-3.1-70B",
 )
 OPT_13B = read_architecture(
     {
-        "model_type": "opt", "hidden_size": 5120, "ffn_dim": 20480, "num_hidden_layers": 40, "num_attention_heads": 40,
-        "vocab_size": 50272, "max_position_embeddings": 2048,
+        "model_type": "opt",
+        "hidden_size": 5120,
+        "ffn_dim": 20480,
+        "num_hidden_layers": 40,
+        "num_attention_heads": 40,
+        "vocab_size": 50272,
+        "max_position_embeddings": 2048,
     },
     name="OPT-13B",
-)  # fmt: skip
+)
 
 CHAT = InferenceWorkload(
     model=LLAMA_8B,

@@ -51,7 +51,9 @@ def main() -> None:
         k: (answer[k] if k in ("warnings", "rejected_by_code", "sensitivity") else refilled(v, answer[k]))
         for k, v in json.loads(shape).items()
     }
-    example["recommendations"][0]["explanation"] = [{"text": r["text"]} for r in answer["recommendations"][0]["explanation"]]
+    example["recommendations"][0]["explanation"] = [
+        {"text": r["text"]} for r in answer["recommendations"][0]["explanation"]
+    ]
     README.write_text(text.replace(shape, formatted(example) + "\n"))
 
 

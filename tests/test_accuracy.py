@@ -35,7 +35,9 @@ def test_every_row_is_compared_or_left_out_with_a_reason(rows: list[MeasurementR
 
 @pytest.mark.parametrize("metric", ["training tokens/s", "samples/s, resnet"])
 def test_units_are_right(metric: str, rows: list[MeasurementRow], snapshots: SnapshotStore) -> None:
-    """A wrong unit would be off by a thousand, a wrong count of accelerators by eight; the model itself by less than two."""
+    """A wrong unit would be off by a thousand, a wrong count of accelerators by eight; the model itself by less than
+    two.
+    """
     found, _ = compare_all(rows[::8], snapshots)
     ratios = [c.ratio for c in found if c.metric == metric]
     assert len(ratios) >= 10
@@ -48,7 +50,13 @@ def test_what_cannot_be_asked_is_said(snapshots: SnapshotStore) -> None:
     with pytest.raises(NotCompared, match="accelerator"):
         compared(nameless, snapshots, builder)
     unknown = MeasurementRow(
-        id="y", kind="inference", accelerator="nvidia-h100-sxm5-80gb", num_accelerators=1.0, model="no/such", payload={}, source="s"
+        id="y",
+        kind="inference",
+        accelerator="nvidia-h100-sxm5-80gb",
+        num_accelerators=1.0,
+        model="no/such",
+        payload={},
+        source="s",
     )
     with pytest.raises(NotCompared, match="model"):
         compared(unknown, snapshots, builder)

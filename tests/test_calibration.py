@@ -34,12 +34,13 @@ from app.calibration.serving import (
 from app.catalog.seed import data_text, rows_of
 from app.catalog.snapshot import SnapshotStore
 from app.cli import cli
-from app.sizing.achieved import SHARES, generation_of, moved, runtime_of
 from app.sizing.estimate import estimate
 from app.sizing.evidence import Compared, Evidence, Near, Setting, nearness
-from app.sizing.hardware import Factor
-from app.sizing.market import Market
-from app.sizing.workload import Deployment, InferenceWorkload, Lengths, Load, Question, Redundancy, Slo
+from app.sizing.hardware.achieved import SHARES, Factor, moved
+from app.sizing.hardware.engines import generation_of, runtime_of
+from app.sizing.question import Deployment, Question
+from app.sizing.snapshot import Market
+from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo
 from tests.examples import body
 
 ROWS = {r["id"]: r for r in rows_of("measurements_inference.csv")}
@@ -61,17 +62,32 @@ def cases(market: Market, snapshots: SnapshotStore) -> list[ServingCase]:
 def asked(row: dict[str, Any], builder: CaseBuilder, snapshots: SnapshotStore) -> tuple[Question, Deployment]:
     """A row as a caller would ask it."""
     model = snapshots.model(row["model"])
-    load = {"single": Load.CLOSED, "concurrency": Load.CLOSED, "batch": Load.BATCH, "offline": Load.OFFLINE}[row["load_kind"]]
+    load = {"single": Load.CLOSED, "concurrency": Load.CLOSED, "batch": Load.BATCH, "offline": Load.OFFLINE}[
+        row["load_kind"]
+    ]
     inputs, outputs = max(1.0, float(row["input_len"])), max(1.0, float(row["output_len"]))
     in_flight = 1.0 if row["load_kind"] == "single" else float(row["load_value"] or 1)
     workload = InferenceWorkload(
-        model, load, 0.0, 0.0, in_flight, 1.0, Lengths(inputs), Lengths(outputs), 0.0, Slo(None, None, None, 95), inputs + outputs,
-        Redundancy(), 0.7,
-    )  # fmt: skip
+        model,
+        load,
+        0.0,
+        0.0,
+        in_flight,
+        1.0,
+        Lengths(inputs),
+        Lengths(outputs),
+        0.0,
+        Slo(None, None, None, 95),
+        inputs + outputs,
+        Redundancy(),
+        0.7,
+    )
     return Question(workload), builder.deployment(row, model)
 
 
-def test_estimate_answers_what_the_committed_predictions_say(builder: CaseBuilder, snapshots: SnapshotStore, market: Market) -> None:
+def test_estimate_answers_what_the_committed_predictions_say(
+    builder: CaseBuilder, snapshots: SnapshotStore, market: Market
+) -> None:
     """The files of the fit and the engine that answers requests cannot drift apart."""
     same = []
     for c in [r for r in market.evidence.rows if r.metric in ("output_tokens_per_s", "tpot_s", "ttft_s")][::37]:
@@ -82,8 +98,10 @@ def test_estimate_answers_what_the_committed_predictions_say(builder: CaseBuilde
         p = estimate(question, deployment, market).performance
         assert p is not None, c.measurement
         found = {
-            "output_tokens_per_s": p.output_tokens_per_s, "tpot_s": p.tpot and p.tpot.p50_s, "ttft_s": p.ttft and p.ttft.p50_s,
-        }[c.metric]  # fmt: skip
+            "output_tokens_per_s": p.output_tokens_per_s,
+            "tpot_s": p.tpot and p.tpot.p50_s,
+            "ttft_s": p.ttft and p.ttft.p50_s,
+        }[c.metric]
         if found is not None:
             same.append(found == pytest.approx(c.predicted, rel=0.01))
     assert len(same) >= 40
@@ -145,8 +163,10 @@ def test_committed_errors_hold_what_is_promised(market: Market) -> None:
         assert found[kind] == pytest.approx(committed, abs=3e-4)
     assert found["throughput"]["held_out"] <= 0.20
     assert {k: v["in_sample"] <= 0.15 for k, v in found.items() if k in ("throughput", "tpot", "single_stream")} == {
-        "throughput": True, "tpot": True, "single_stream": True,
-    }  # fmt: skip
+        "throughput": True,
+        "tpot": True,
+        "single_stream": True,
+    }
     assert found["ttft"]["in_sample"] <= 0.30
     worse = {k: {**v, "held_out": v["held_out"] * 1.2} for k, v in found.items()}
     assert len(risen(found, worse)) == len(found)
@@ -157,7 +177,17 @@ def test_the_readme_quotes_the_committed_errors(market: Market) -> None:
     said = re.findall(r"(\d+) % \((\d+) %\)", (Path(__file__).parents[1] / "README.md").read_text())
     found = headline(market.evidence.rows)
     shown = [
-        found[k] for k in ("throughput", "tpot", "ttft", "single_stream", "prefill", "training", "training_samples", "training_memory")
+        found[k]
+        for k in (
+            "throughput",
+            "tpot",
+            "ttft",
+            "single_stream",
+            "prefill",
+            "training",
+            "training_samples",
+            "training_memory",
+        )
     ]
     assert said == [(f"{100 * f['held_out']:.0f}", f"{100 * f['in_sample']:.0f}") for f in shown]
 
@@ -173,20 +203,36 @@ def test_intervals_hold_four_fifths_of_unseen_sources(market: Market) -> None:
 
 def setting(**changes: Any) -> Setting:
     known: dict[str, Any] = {
-        "engine": "vllm", "family": "nvidia_hopper", "format_class": "fp8", "accelerator": "nvidia-h100-sxm5-80gb", "load": "closed",
-        "params": 70e9, "devices": 4.0, "in_flight": 16.0, "input_tokens": 1024.0, "output_tokens": 1024.0,
-    }  # fmt: skip
+        "engine": "vllm",
+        "family": "nvidia_hopper",
+        "format_class": "fp8",
+        "accelerator": "nvidia-h100-sxm5-80gb",
+        "load": "closed",
+        "params": 70e9,
+        "devices": 4.0,
+        "in_flight": 16.0,
+        "input_tokens": 1024.0,
+        "output_tokens": 1024.0,
+    }
     return Setting(**known | changes)
 
 
 def compared(i: int, ratio: float, *, source: str = "a", near: Near = Near.STACK, **changes: Any) -> Compared:
-    return Compared(f"m{i}", source, "r", "output_tokens_per_s", ratio * 100.0, 100.0, 100.0, near, False, "m", setting(**changes))
+    return Compared(
+        f"m{i}", source, "r", "output_tokens_per_s", ratio * 100.0, 100.0, 100.0, near, False, "m", setting(**changes)
+    )
 
 
 def test_an_interval_widens_where_sources_disagree_and_far_from_data() -> None:
-    agreeing = Evidence([compared(i, r, source=s) for s in "ab" for i, r in enumerate(np.linspace(0.9, 1.1, 60).tolist())])
+    agreeing = Evidence(
+        [compared(i, r, source=s) for s in "ab" for i, r in enumerate(np.linspace(0.9, 1.1, 60).tolist())]
+    )
     torn = Evidence(
-        [compared(i, r * f, source=s) for s, f in (("a", 0.7), ("b", 1.4)) for i, r in enumerate(np.linspace(0.9, 1.1, 60).tolist())]
+        [
+            compared(i, r * f, source=s)
+            for s, f in (("a", 0.7), ("b", 1.4))
+            for i, r in enumerate(np.linspace(0.9, 1.1, 60).tolist())
+        ]
     )
     tight, wide = agreeing.spread("throughput", Near.STACK), torn.spread("throughput", Near.STACK)
     assert 0.9 <= tight[0] < 1 < tight[1] <= 1.1
@@ -195,7 +241,12 @@ def test_an_interval_widens_where_sources_disagree_and_far_from_data() -> None:
 
 
 def test_neighbours_are_near_and_each_measurement_comes_once() -> None:
-    rows = [compared(0, 1.0), compared(0, 1.0), compared(1, 1.0, params=8e9), compared(2, 1.0, family="apple", engine="mlx")]
+    rows = [
+        compared(0, 1.0),
+        compared(0, 1.0),
+        compared(1, 1.0, params=8e9),
+        compared(2, 1.0, family="apple", engine="mlx"),
+    ]
     found = Evidence(rows).neighbours(setting())
     assert [n.compared.measurement for n in found] == ["m0", "m1", "m2"]
     assert found[0].distance == 0
@@ -215,7 +266,14 @@ def test_a_share_never_reaches_its_rate() -> None:
 
 def test_factors_apply_where_all_their_keys_agree() -> None:
     factor = Factor("layer_overhead_s", "captured", "vllm", "*", "*", "amd", "*", "*", 2.0, 10, "s")
-    at = {"runtime": "captured", "engine": "vllm", "generation": "today", "kernels": "untabulated", "vendor": "amd", "family": "amd_cdna3"}
+    at = {
+        "runtime": "captured",
+        "engine": "vllm",
+        "generation": "today",
+        "kernels": "untabulated",
+        "vendor": "amd",
+        "family": "amd_cdna3",
+    }
     assert factor.applies(**at, format_class="fp8")
     assert not factor.applies(**at | {"vendor": "nvidia"}, format_class="fp8")
     assert (runtime_of("ollama"), runtime_of("sglang"), runtime_of("transformers")) == ("ggml", "captured", "eager")
@@ -237,7 +295,14 @@ def test_figures_are_read_as_their_source_counts_them() -> None:
     row = {"source_key": "argonne-llm-inference-bench", "engine": "llama.cpp", "total_tok_s": "53.1"}
     assert dict(measured_figures(row, alone=True)) == {"output_tokens_per_s": 53.1}
     assert ("argonne-llm-inference-bench", "llama.cpp") in GENERATED_ONLY
-    row = {"source_key": "x", "engine": "vLLM", "total_tok_s": "100", "ttft_ms_mean": "900", "ttft_ms_p50": "300", "tpot_ms_mean": "20"}
+    row = {
+        "source_key": "x",
+        "engine": "vLLM",
+        "total_tok_s": "100",
+        "ttft_ms_mean": "900",
+        "ttft_ms_p50": "300",
+        "tpot_ms_mean": "20",
+    }
     assert dict(measured_figures(row, alone=False)) == {"total_tokens_per_s": 100.0, "ttft_s": 0.3, "tpot_s": 0.02}
 
 
@@ -256,15 +321,23 @@ def test_cache_sizes_of_start_up_logs(builder: CaseBuilder) -> None:
 
 def test_references_to_repositories_become_links() -> None:
     assert link_of("a/b-c:docs/x y.md@0f45") is None
-    assert link_of("NVIDIA/TensorRT-LLM:docs/perf.md@0f45ab") == "https://github.com/NVIDIA/TensorRT-LLM/blob/0f45ab/docs/perf.md"
+    assert (
+        link_of("NVIDIA/TensorRT-LLM:docs/perf.md@0f45ab")
+        == "https://github.com/NVIDIA/TensorRT-LLM/blob/0f45ab/docs/perf.md"
+    )
     assert link_of("github.com/vllm-project/vllm/issues/10517") == "https://github.com/vllm-project/vllm/issues/10517"
     assert link_of("a page of text") is None
 
 
 def test_model_sizes_are_classed() -> None:
     assert [size_class(p) for p in (1e9, 8e9, 32e9, 70e9, 235e9, 671e9)] == [
-        "under 3B", "3B-10B", "10B-40B", "40B-100B", "100B-250B", "250B and more",
-    ]  # fmt: skip
+        "under 3B",
+        "3B-10B",
+        "10B-40B",
+        "40B-100B",
+        "100B-250B",
+        "250B and more",
+    ]
 
 
 def test_accuracy_is_answered_with_both_figures_and_reasons(client: TestClient) -> None:
@@ -273,7 +346,9 @@ def test_accuracy_is_answered_with_both_figures_and_reasons(client: TestClient) 
     answer = response.json()
     assert {s["metric"] for s in answer["overall"]} == set(KINDS)
     assert set(answer["by"]) == {"engine", "accelerator_family", "format", "model_size", "load", "source", "nearness"}
-    assert all(s["unseen_source"]["median"] > 0 and 0 <= s["coverage"] <= 1 for slices in answer["by"].values() for s in slices)
+    assert all(
+        s["unseen_source"]["median"] > 0 and 0 <= s["coverage"] <= 1 for slices in answer["by"].values() for s in slices
+    )
     assert answer["worst"][0]["source"]
     assert client.get("/accuracy", headers={"If-None-Match": response.headers["etag"]}).status_code == 304
 
@@ -316,7 +391,13 @@ def test_speculation_is_asked_for_by_name_and_echoed(client: TestClient) -> None
     assert drafted["performance"]["tpot_ms"]["p50"] < plain["performance"]["tpot_ms"]["p50"]
     assert drafted["deployment"]["speculative"] == {"method": "eagle", "draft_tokens": 3, "acceptance_rate": 0.7}
     wasted = estimated(
-        client, speculative={"method": "draft_model", "draft_tokens": 8, "acceptance_rate": 0.05, "draft_parameters_billion": 8}
+        client,
+        speculative={
+            "method": "draft_model",
+            "draft_tokens": 8,
+            "acceptance_rate": 0.05,
+            "draft_parameters_billion": 8,
+        },
     )
     assert wasted["performance"]["tpot_ms"]["p50"] > plain["performance"]["tpot_ms"]["p50"]
     request = body("estimate-llama-70b-8xh100")
@@ -324,7 +405,12 @@ def test_speculation_is_asked_for_by_name_and_echoed(client: TestClient) -> None
     refused = client.post("/estimate", json=request)
     assert refused.status_code == 422
     assert "multi-token prediction" in refused.json()["detail"]
-    request["deployment"]["speculative"] = {"method": "eagle", "draft_tokens": 1, "acceptance_rate": 0.8, "draft_parameters_billion": 1}
+    request["deployment"]["speculative"] = {
+        "method": "eagle",
+        "draft_tokens": 1,
+        "acceptance_rate": 0.8,
+        "draft_parameters_billion": 1,
+    }
     assert client.post("/estimate", json=request).status_code == 422
 
 

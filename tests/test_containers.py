@@ -23,7 +23,11 @@ def commands(text: str) -> set[str]:
 
 
 def test_every_command_that_is_run_exists() -> None:
-    for name in commands(DOCKERFILE) | commands(MAKEFILE) | {c["command"][1] for c in COMPOSE["services"].values() if "command" in c}:
+    for name in (
+        commands(DOCKERFILE)
+        | commands(MAKEFILE)
+        | {c["command"][1] for c in COMPOSE["services"].values() if "command" in c}
+    ):
         assert CliRunner().invoke(cli, [name, "--help"]).exit_code == 0
 
 

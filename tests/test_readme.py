@@ -27,7 +27,9 @@ def contained(part: Any, whole: Any, where: str = "") -> None:
 
 
 def test_the_worked_example_is_real(client: TestClient) -> None:
-    request, answer = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", README.read_text(), flags=re.DOTALL))
+    request, answer = (
+        json.loads(block) for block in re.findall(r"```json\n(.*?)```", README.read_text(), flags=re.DOTALL)
+    )
     real = client.post("/recommend", json=request)
     assert real.status_code == 200
     contained(answer, real.json())

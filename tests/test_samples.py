@@ -1,4 +1,6 @@
-"""Networks that generate no tokens, end to end: published throughput within a factor of two, sizes that count, errors that say why."""
+"""Networks that generate no tokens, end to end: published throughput within a factor of two, sizes that count, errors
+that say why.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +98,10 @@ def test_every_family_trains(client: TestClient, model: str) -> None:
     size = tokens if model == "bert-large" else samples
     answer = client.post(
         "/recommend",
-        json={"workload": {"phase": "training", "model": model, **size, "precision": "fp16", "deadline_hours": 200}, "limit": 1},
+        json={
+            "workload": {"phase": "training", "model": model, **size, "precision": "fp16", "deadline_hours": 200},
+            "limit": 1,
+        },
     ).json()
     performance = answer["recommendations"][0]["performance"]
     assert performance["days"] * 24 <= 200
@@ -104,8 +109,15 @@ def test_every_family_trains(client: TestClient, model: str) -> None:
 
 
 def speed(client: TestClient, model: str, sample: dict[str, Any] | None) -> float:
-    workload = {"phase": "inference", "model": model, "traffic": {"offline": True}, **({"sample": sample} if sample else {})}
-    answer = client.post("/estimate", json={"workload": workload, "deployment": {"accelerator": "nvidia-h100-sxm5-80gb"}})
+    workload = {
+        "phase": "inference",
+        "model": model,
+        "traffic": {"offline": True},
+        **({"sample": sample} if sample else {}),
+    }
+    answer = client.post(
+        "/estimate", json={"workload": workload, "deployment": {"accelerator": "nvidia-h100-sxm5-80gb"}}
+    )
     assert answer.status_code == 200, answer.text
     return float(answer.json()["performance"]["samples_per_s"])
 
@@ -120,7 +132,9 @@ def speed(client: TestClient, model: str, sample: dict[str, Any] | None) -> floa
         ("wan2.1-1.3b", {"frames": 17}, {"frames": 81}),
     ],
 )
-def test_speed_follows_the_size_of_a_sample(client: TestClient, model: str, smaller: dict[str, Any], larger: dict[str, Any]) -> None:
+def test_speed_follows_the_size_of_a_sample(
+    client: TestClient, model: str, smaller: dict[str, Any], larger: dict[str, Any]
+) -> None:
     assert speed(client, model, smaller) > 1.5 * speed(client, model, larger)
 
 
@@ -136,8 +150,18 @@ def test_a_size_that_does_not_apply_says_what_does(client: TestClient) -> None:
 
 
 def vision_workload(images: dict[str, Any] | None) -> dict[str, Any]:
-    traffic = {"peak_requests_per_s": 2, "input_tokens": 200, "output_tokens": 100, **({"images": images} if images else {})}
-    return {"phase": "inference", "model": "qwen2.5-vl-7b", "traffic": traffic, "slo": {"ttft_ms": 5000, "tpot_ms": 100}}
+    traffic = {
+        "peak_requests_per_s": 2,
+        "input_tokens": 200,
+        "output_tokens": 100,
+        **({"images": images} if images else {}),
+    }
+    return {
+        "phase": "inference",
+        "model": "qwen2.5-vl-7b",
+        "traffic": traffic,
+        "slo": {"ttft_ms": 5000, "tpot_ms": 100},
+    }
 
 
 def test_images_join_the_prompt(client: TestClient) -> None:
@@ -163,9 +187,11 @@ def test_images_on_a_model_that_reads_none_are_refused(client: TestClient) -> No
 
 def test_an_encoder_decoder_is_served(client: TestClient) -> None:
     workload = {
-        "phase": "inference", "model": "flan-t5-xl", "traffic": {"peak_requests_per_s": 2, "input_tokens": 400, "output_tokens": 60},
+        "phase": "inference",
+        "model": "flan-t5-xl",
+        "traffic": {"peak_requests_per_s": 2, "input_tokens": 400, "output_tokens": 60},
         "slo": {"ttft_ms": 2000, "tpot_ms": 100},
-    }  # fmt: skip
+    }
     assert client.post("/recommend", json={"workload": workload, "limit": 1}).json()["recommendations"]
 
 
@@ -176,9 +202,16 @@ def test_inspection_shows_what_applies_to_each_kind(client: TestClient) -> None:
         found: dict[str, Any] = answer.json()
         return found
 
-    llama = inspected({"model": "llama-3.1-8b", "context_tokens": [8192], "lora": {"rank": 8, "target_modules": ["q_proj", "v_proj"]}})
+    llama = inspected(
+        {"model": "llama-3.1-8b", "context_tokens": [8192], "lora": {"rank": 8, "target_modules": ["q_proj", "v_proj"]}}
+    )
     assert llama["by_context"] == [
-        {"context_tokens": 8192, "kv_cache_gib": 1, "forward_flops_per_token": 19304300000, "training_flops_per_token": 51471200000}
+        {
+            "context_tokens": 8192,
+            "kv_cache_gib": 1,
+            "forward_flops_per_token": 19304300000,
+            "training_flops_per_token": 51471200000,
+        }
     ]
     assert llama["lora"] == {"rank": 8, "parameters": {"chosen": 3_407_872}}
     assert llama["activation_bytes_per_token_and_layer"] == {"fused": 139392, "eager": 200840}
@@ -203,8 +236,12 @@ def test_inspection_shows_what_applies_to_each_kind(client: TestClient) -> None:
 @pytest.mark.parametrize("targets", [["no_such_matrix"], ["q_proj", "mystery"]])
 def test_adapters_on_matrices_a_model_lacks_are_refused(client: TestClient, targets: list[str]) -> None:
     workload = {
-        "phase": "fine_tuning", "model": "llama-3.1-8b", "method": "lora", "training_tokens": 1e6, "lora": {"rank": 8, "target_modules": targets},
-    }  # fmt: skip
+        "phase": "fine_tuning",
+        "model": "llama-3.1-8b",
+        "method": "lora",
+        "training_tokens": 1e6,
+        "lora": {"rank": 8, "target_modules": targets},
+    }
     answer = client.post("/recommend", json={"workload": workload})
     assert answer.status_code == 422
     assert "down_proj" in answer.json()["detail"]
@@ -212,13 +249,20 @@ def test_adapters_on_matrices_a_model_lacks_are_refused(client: TestClient, targ
 
 def test_a_checkpoint_published_in_4_bits_is_not_widened_to_8(client: TestClient) -> None:
     config = {
-        "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
-        "num_key_value_heads": 8, "vocab_size": 128256, "quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128},
-    }  # fmt: skip
+        "model_type": "llama",
+        "hidden_size": 4096,
+        "intermediate_size": 14336,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "vocab_size": 128256,
+        "quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128},
+    }
     workload = {
-        "phase": "inference", "model": {"huggingface_config": config, "name": "own-awq"},
+        "phase": "inference",
+        "model": {"huggingface_config": config, "name": "own-awq"},
         "traffic": {"peak_requests_per_s": 2, "input_tokens": 500, "output_tokens": 100},
-    }  # fmt: skip
+    }
     answer = client.post("/recommend", json={"workload": workload, "limit": 20}).json()
     formats = {r["deployment"]["weight_format"] for r in answer["recommendations"]}
     assert "int4-awq" in formats

@@ -1,4 +1,6 @@
-"""The fit to published training results: how rows are read, that files and engine agree, and the errors that are promised."""
+"""The fit to published training results: how rows are read, that files and engine agree, and the errors that are
+promised.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,9 @@ from app.calibration.scale_ups import scale_ups, summary
 from app.calibration.training import TrainingCases, predict_memory, predict_tokens
 from app.catalog.seed import data_text, rows_of
 from app.catalog.snapshot import SnapshotStore
-from app.sizing.achieved import TrainingAchieved, TrainingMemoryFactors
 from app.sizing.columns import column, names_of
-from app.sizing.market import Market
+from app.sizing.hardware.achieved import TrainingAchieved, TrainingMemoryFactors
+from app.sizing.snapshot import Market
 from app.sizing.workload import Method
 
 ROWS: dict[str, dict[str, Any]] = {r["id"]: dict(r) for r in rows_of("measurements_training.csv")}
@@ -74,10 +76,14 @@ def test_rows_that_name_what_is_needed_are_answered() -> None:
     aside = ("not a training rate", "ran out of memory")
     assert all(any(w in why for why in json.loads(data_text("accuracy.json"))["training_left_out"]) for w in aside)
     named = [
-        r for r in ROWS.values()
-        if all(r[k] for k in needed) and any(r[k] for k in rates) and r["method"] != "other" and not r["notes"].startswith("OOM")
+        r
+        for r in ROWS.values()
+        if all(r[k] for k in needed)
+        and any(r[k] for k in rates)
+        and r["method"] != "other"
+        and not r["notes"].startswith("OOM")
         and "NOT performance-tuned" not in r["notes"]
-    ]  # fmt: skip
+    ]
     missing = [(r["source_key"], r["model"], r["precision"]) for r in named if r["id"] not in answered]
     assert len(missing) <= 0.05 * len(named), missing[:20]
 
@@ -114,17 +120,30 @@ def test_precisions_and_optimizers_are_read(row: dict[str, str], precision: str 
         ("PyTorch Neuron (torch-neuronx)", "aws-trainium1", Method.FULL, "neuronx"),
     ],
 )
-def test_frameworks_are_named_as_the_catalogue_does(market: Market, framework: str, accelerator: str, method: Method, name: str) -> None:
+def test_frameworks_are_named_as_the_catalogue_does(
+    market: Market, framework: str, accelerator: str, method: Method, name: str
+) -> None:
     row = {**EMPTY, "framework": framework, "accelerator": accelerator}
     assert trainer_of(row, method, "bf16", market) == name
 
 
 @pytest.mark.parametrize(
     ("interconnect", "bytes_per_s"),
-    [("NVLink+8x400Gb IB", 400e9), ("NVLink+4x100Gb Omni-Path", 50e9), ("NVLink+8x200Gb HDR IB (Selene)", 200e9), ("NVLink", None)],
+    [
+        ("NVLink+8x400Gb IB", 400e9),
+        ("NVLink+4x100Gb Omni-Path", 50e9),
+        ("NVLink+8x200Gb HDR IB (Selene)", 200e9),
+        ("NVLink", None),
+    ],
 )
 def test_networks_are_read(interconnect: str, bytes_per_s: float | None) -> None:
-    row = {**EMPTY, "accelerator": "x", "num_accelerators": "64", "accelerators_per_node": "8", "interconnect": interconnect}
+    row = {
+        **EMPTY,
+        "accelerator": "x",
+        "num_accelerators": "64",
+        "accelerators_per_node": "8",
+        "interconnect": interconnect,
+    }
     assert Run.of(row).network_bytes_per_s == bytes_per_s
 
 
@@ -139,7 +158,8 @@ def test_shapes_stand_in_for_names(snapshots: SnapshotStore) -> None:
     assert assumed.shape_is_assumed
     whole = snapshots.model("meta-llama/Llama-3.1-405B")
     proxy = shape_of(
-        {**EMPTY, "model": "meta-llama/Llama-3.1-405B (proxy, 21 layers)"}, lambda name: whole if "proxy" not in name else None
+        {**EMPTY, "model": "meta-llama/Llama-3.1-405B (proxy, 21 layers)"},
+        lambda name: whole if "proxy" not in name else None,
     )
     assert proxy is not None
     per_layer = (whole.total_params - whole.parts["embedding"] - whole.parts["head"]) / 126
@@ -150,10 +170,21 @@ def test_shapes_stand_in_for_names(snapshots: SnapshotStore) -> None:
 def test_utilisation_becomes_tokens(builder: TrainingCases) -> None:
     """MFU of the source's convention: 6 N and full attention, over the peak of the precision."""
     row = {
-        **EMPTY, "id": "x", "accelerator": "nvidia-a100-sxm4-80gb", "num_accelerators": "8", "model": "meta-llama/Llama-2-7b-hf",
-        "method": "pretrain", "framework": "Megatron-LM", "precision": "bf16", "seq_len": "2048", "global_batch": "64", "mfu": "0.5",
-        "source_key": "s", "source_ref": "r", "source_date": "2024-01",
-    }  # fmt: skip
+        **EMPTY,
+        "id": "x",
+        "accelerator": "nvidia-a100-sxm4-80gb",
+        "num_accelerators": "8",
+        "model": "meta-llama/Llama-2-7b-hf",
+        "method": "pretrain",
+        "framework": "Megatron-LM",
+        "precision": "bf16",
+        "seq_len": "2048",
+        "global_batch": "64",
+        "mfu": "0.5",
+        "source_key": "s",
+        "source_ref": "r",
+        "source_date": "2024-01",
+    }
     found = builder.asked(row).units_per_s
     model = builder.asked(row).workload.model
     assert found == pytest.approx(0.5 * 312e12 / (6 * model.matmul_params + 12 * 32 * 4096 * 2048))
@@ -172,17 +203,35 @@ def test_utilisation_becomes_tokens(builder: TrainingCases) -> None:
         ({"offload": "params to CPU"}, "offload"),
         ({"tokens_s_per_accelerator": ""}, "no speed"),
         (
-            {"framework": "MaxText (JAX)", "tp": "8", "num_accelerators": "12", "accelerators_per_node": "4", "global_batch": "7"},
+            {
+                "framework": "MaxText (JAX)",
+                "tp": "8",
+                "num_accelerators": "12",
+                "accelerators_per_node": "4",
+                "global_batch": "7",
+            },
             "declined",
         ),
     ],
 )
 def test_what_cannot_be_compared_is_said(builder: TrainingCases, change: dict[str, str], why: str) -> None:
     row = {
-        **EMPTY, "id": "x", "accelerator": "nvidia-h100-sxm5-80gb", "num_accelerators": "8", "model": "meta-llama/Llama-3.1-8B",
-        "method": "pretrain", "framework": "Megatron-LM", "precision": "bf16", "seq_len": "4096", "global_batch": "64", "micro_batch": "1",
-        "tokens_s_per_accelerator": "9000", "source_key": "s", "source_ref": "r", "source_date": "2024-01",
-    }  # fmt: skip
+        **EMPTY,
+        "id": "x",
+        "accelerator": "nvidia-h100-sxm5-80gb",
+        "num_accelerators": "8",
+        "model": "meta-llama/Llama-3.1-8B",
+        "method": "pretrain",
+        "framework": "Megatron-LM",
+        "precision": "bf16",
+        "seq_len": "4096",
+        "global_batch": "64",
+        "micro_batch": "1",
+        "tokens_s_per_accelerator": "9000",
+        "source_key": "s",
+        "source_ref": "r",
+        "source_date": "2024-01",
+    }
     assert builder.cases(row)
     with pytest.raises(NotCompared, match=why):
         builder.cases({**row, **change})

@@ -88,7 +88,9 @@ def _check(value: Any) -> None:
         elif isinstance(node, str):
             for c in node:
                 if c < " " or c == "\x7f" or "\ud800" <= c <= "\udfff":
-                    raise _refuse("A string holds a control character or half of a character pair; only plain text is taken.")
+                    raise _refuse(
+                        "A string holds a control character or half of a character pair; only plain text is taken."
+                    )
 
 
 def _depth(text: str) -> int:
@@ -126,7 +128,9 @@ def document_of(raw: bytes) -> Any:
     if _depth(text) > MAX_DEPTH:
         raise _refuse(f"The body is nested deeper than {MAX_DEPTH} levels.")
     try:
-        document = json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_int)
+        document = json.loads(
+            text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_int
+        )
     except json.JSONDecodeError as error:
         raise _refuse(f"The body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}.") from None
     _check(document)

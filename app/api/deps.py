@@ -12,11 +12,11 @@ from app.api.body import read_body
 from app.api.schemas.model import ConfigModel, SizedModel
 from app.catalog.snapshot import SnapshotStore
 from app.errors import Unanswerable
-from app.sizing.counting.read import read_architecture
-from app.sizing.counting.size import assumed_architecture
-from app.sizing.inventory import ONCE, Part, Tensor
-from app.sizing.model import ModelArchitecture, ModelKind
-from app.sizing.sample import SampleWork
+from app.sizing.model.architecture import ModelArchitecture, ModelKind
+from app.sizing.model.counting.read import read_architecture
+from app.sizing.model.counting.size import assumed_architecture
+from app.sizing.model.sample import SampleWork
+from app.sizing.model.tensors import ONCE, Part, Tensor
 from app.sizing.units import GIGA, MIB
 
 
@@ -49,7 +49,9 @@ def resolve_model(reference: str | ConfigModel | SizedModel, snapshots: Snapshot
         return read_architecture(reference.huggingface_config, name=reference.name)
     if reference.gflops_per_sample is None:
         if reference.activation_mib_per_sample is not None:
-            raise Unanswerable("activation_mib_per_sample goes with gflops_per_sample, for a model that works on samples.")
+            raise Unanswerable(
+                "activation_mib_per_sample goes with gflops_per_sample, for a model that works on samples."
+            )
         return assumed_architecture(reference.parameters_billion * 1e9)
     flops = reference.gflops_per_sample * GIGA
     total = round(reference.parameters_billion * 1e9)
@@ -67,7 +69,9 @@ def resolve_model(reference: str | ConfigModel | SizedModel, snapshots: Snapshot
         mlp_width=0.0,
         vocab_size=0,
         tensors=(Tensor("network", Part.OTHER, 1, total, ONCE, quantised=True),),
-        sample=SampleWork(flops=flops, moved_bytes=2 * activations, live_bytes=activations, kept_bytes=2.5 * activations, layers=50),
+        sample=SampleWork(
+            flops=flops, moved_bytes=2 * activations, live_bytes=activations, kept_bytes=2.5 * activations, layers=50
+        ),
         assumed=assumed,
         shape_is_assumed=given is None,
         source="figures of the request",

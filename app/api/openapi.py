@@ -49,10 +49,13 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Declared problem answers of a route."""
     content = {"application/problem+json": {"schema": {"$ref": REF.format(model="Problem")}}}
     texts = {
-        400: "The body is not well-formed JSON.", 404: "Something named does not exist.", 413: "The body is too large.",
-        415: "The body is not plain JSON.", 422: "The request breaks its schema or contradicts itself.",
+        400: "The body is not well-formed JSON.",
+        404: "Something named does not exist.",
+        413: "The body is too large.",
+        415: "The body is not plain JSON.",
+        422: "The request breaks its schema or contradicts itself.",
         503: "The catalogue is not available.",
-    }  # fmt: skip
+    }
     return {s: {"description": texts[s], "content": content} for s in statuses}
 
 
@@ -62,7 +65,9 @@ def install(app: FastAPI) -> None:
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
             made = get_openapi(title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes)
-            _, extra = models_json_schema([*((m, "validation") for m in BODIES), (Problem, "serialization")], ref_template=REF)
+            _, extra = models_json_schema(
+                [*((m, "validation") for m in BODIES), (Problem, "serialization")], ref_template=REF
+            )
             schemas = made.setdefault("components", {}).setdefault("schemas", {})
             for name, schema in extra.get("$defs", {}).items():
                 schemas.setdefault(name, schema)

@@ -17,12 +17,23 @@ from starlette.responses import Response
 from app.errors import AppError, Conflict, NotFound, Unanswerable, Unavailable
 
 MAX_ERRORS = 20
-STATUS: tuple[tuple[type[AppError], int], ...] = ((NotFound, 404), (Conflict, 422), (Unanswerable, 422), (Unavailable, 503))
+STATUS: tuple[tuple[type[AppError], int], ...] = (
+    (NotFound, 404),
+    (Conflict, 422),
+    (Unanswerable, 422),
+    (Unavailable, 503),
+)
 TITLES = {
-    400: "Malformed request", 404: "Not found", 405: "Method not allowed", 408: "Request timeout",
-    413: "Body too large", 415: "Unsupported media type", 422: "Invalid request", 500: "Internal error",
+    400: "Malformed request",
+    404: "Not found",
+    405: "Method not allowed",
+    408: "Request timeout",
+    413: "Body too large",
+    415: "Unsupported media type",
+    422: "Invalid request",
+    500: "Internal error",
     503: "Temporarily unavailable",
-}  # fmt: skip
+}
 
 log = structlog.get_logger("headroom")
 
@@ -44,10 +55,22 @@ class Invalid(Exception):
 
 
 def problem(
-    status: int, *, code: str, detail: str, title: str | None = None, headers: dict[str, str] | None = None, **facts: Any
+    status: int,
+    *,
+    code: str,
+    detail: str,
+    title: str | None = None,
+    headers: dict[str, str] | None = None,
+    **facts: Any,
 ) -> Response:
     """A problem document as a response."""
-    body = {"type": f"/problems/{code}", "title": title or TITLES.get(status, "Error"), "status": status, "detail": detail, **facts}
+    body = {
+        "type": f"/problems/{code}",
+        "title": title or TITLES.get(status, "Error"),
+        "status": status,
+        "detail": detail,
+        **facts,
+    }
     return Response(orjson.dumps(body), status_code=status, media_type="application/problem+json", headers=headers)
 
 
@@ -56,7 +79,9 @@ def pointer(location: Sequence[Any], document: Any) -> str:
     node, parts = document, []
     for i, step in enumerate(location):
         last = i == len(location) - 1
-        if (isinstance(node, dict) and step in node) or (isinstance(node, list) and isinstance(step, int) and 0 <= step < len(node)):
+        if (isinstance(node, dict) and step in node) or (
+            isinstance(node, list) and isinstance(step, int) and 0 <= step < len(node)
+        ):
             node = node[step]
         elif not (last and isinstance(node, dict)):
             continue
@@ -126,9 +151,11 @@ def install(app: FastAPI) -> None:
     def database_error(_: Request, error: DBAPIError) -> Response:
         log.error("database_unavailable", error=type(error.orig).__name__)
         return problem(
-            503, code="database-unavailable", detail="The catalogue's database does not answer; try again shortly.",
+            503,
+            code="database-unavailable",
+            detail="The catalogue's database does not answer; try again shortly.",
             headers={"Retry-After": "2"},
-        )  # fmt: skip
+        )
 
     @app.exception_handler(Exception)
     def unexpected(request: Request, error: Exception) -> Response:

@@ -32,17 +32,18 @@ from app.calibration.training import MEMORY, SAMPLES, TRAINING, read_training_ca
 from app.catalog.seed import rows_of, seed
 from app.catalog.snapshot import SnapshotStore
 from app.db import Base, make_engine
-from app.sizing.achieved import CoefficientTable
 from app.sizing.evidence import Compared, nearness
-from app.sizing.hardware import Factor
-from app.sizing.market import Market
+from app.sizing.hardware.achieved import CoefficientTable, Factor
+from app.sizing.snapshot import Market
 
 DATA = Path(__file__).resolve().parent.parent / "catalog" / "data"
 WORSE = 1.1
 WORKERS = 2
 
 
-PROBLEMS: Mapping[str, Problem] = MappingProxyType({"serving": SERVING, "tokens": TRAINING, "samples": SAMPLES, "memory": MEMORY})
+PROBLEMS: Mapping[str, Problem] = MappingProxyType(
+    {"serving": SERVING, "tokens": TRAINING, "samples": SAMPLES, "memory": MEMORY}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +86,19 @@ def compare(name: str, cases: Sequence[Case], table: CoefficientTable) -> tuple[
         others = set().union(*(found for source, found in stacks.items() if source != case.source))
         compared.append(
             Compared(
-                measurement=case.id, source=case.source, reference=case.reference, metric=point.metric, measured=point.measured,
-                predicted=value, held_out=held_out[case.id, point.metric],
+                measurement=case.id,
+                source=case.source,
+                reference=case.reference,
+                metric=point.metric,
+                measured=point.measured,
+                predicted=value,
+                held_out=held_out[case.id, point.metric],
                 near=nearness(case.stack.engine, case.stack.family, case.stack.format_class, others),
-                set_aside=case.set_aside is not None, model=case.model, setting=case.setting,
+                set_aside=case.set_aside is not None,
+                model=case.model,
+                setting=case.setting,
             )
-        )  # fmt: skip
+        )
     return fit.factors(solution), compared
 
 
@@ -109,7 +117,9 @@ def calibrate(market: Market, store: SnapshotStore) -> Calibration:
         factors.extend(fitted)
         compared.extend(found)
     logs, logs_left_out = read_logs(CaseBuilder(market, store.model), list(rows_of("measurements_kv_cache.csv")))
-    return Calibration(factors, compared, logs, left_out, training_left_out, logs_left_out, scale_ups(published, compared))
+    return Calibration(
+        factors, compared, logs, left_out, training_left_out, logs_left_out, scale_ups(published, compared)
+    )
 
 
 def short(value: float) -> str:
@@ -120,11 +130,15 @@ def factor_rows(factors: Iterable[Factor], as_of: str) -> list[dict[str, Any]]:
     return [
         {
             **{k: getattr(f, k) for k in ("name", "runtime", "engine", "generation", "kernels", "vendor")},
-            "accelerator_family": f.family, "format_class": f.format_class, "value": short(f.value), "rows": f.rows,
-            "source": f"fitted to {f.sources}", "as_of": as_of,
+            "accelerator_family": f.family,
+            "format_class": f.format_class,
+            "value": short(f.value),
+            "rows": f.rows,
+            "source": f"fitted to {f.sources}",
+            "as_of": as_of,
         }
         for f in factors
-    ]  # fmt: skip
+    ]
 
 
 def prediction_rows(compared: Iterable[Compared]) -> list[dict[str, Any]]:
@@ -134,12 +148,21 @@ def prediction_rows(compared: Iterable[Compared]) -> list[dict[str, Any]]:
         numbers = {k: short(s[k]) for k in ("params", "devices", "in_flight", "input_tokens", "output_tokens")}
         rows.append(
             {
-                "measurement": c.measurement, "metric": c.metric, "source_key": c.source, "model": c.model, "engine": s["engine"],
-                "accelerator_family": s["family"], **{k: s[k] for k in ("format_class", "accelerator", "load")}, **numbers,
-                "measured": short(c.measured), "predicted": short(c.predicted), "held_out": short(c.held_out), "near": int(c.near),
+                "measurement": c.measurement,
+                "metric": c.metric,
+                "source_key": c.source,
+                "model": c.model,
+                "engine": s["engine"],
+                "accelerator_family": s["family"],
+                **{k: s[k] for k in ("format_class", "accelerator", "load")},
+                **numbers,
+                "measured": short(c.measured),
+                "predicted": short(c.predicted),
+                "held_out": short(c.held_out),
+                "near": int(c.near),
                 "set_aside": str(c.set_aside).lower(),
             }
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -187,12 +210,16 @@ def main() -> int:
         engine.dispose()
     notes = notes_of(found)
     for kind, figures in notes["headline"].items():
-        print(f"{kind:16} {figures['rows']:6.0f} rows   unseen source {figures['held_out']:6.1%}   in sample {figures['in_sample']:6.1%}")
+        print(
+            f"{kind:16} {figures['rows']:6.0f} rows   unseen source {figures['held_out']:6.1%}   in sample {figures['in_sample']:6.1%}"
+        )
     print(
         f"{'scale-ups':16} {len(found.ups):6} pairs  off by {notes['scaling']['median_points']:.1f} points in the median, 90th percentile {notes['scaling']['p90_points']:.1f}"
     )
     off = np.abs([log.off for log in found.logs])
-    print(f"{'kv cache':16} {len(off):6} logs   median {np.median(off):6.1%}   90th percentile {np.quantile(off, 0.9):6.1%}")
+    print(
+        f"{'kv cache':16} {len(off):6} logs   median {np.median(off):6.1%}   90th percentile {np.quantile(off, 0.9):6.1%}"
+    )
     if checking:
         worse = risen(json.loads((DATA / "accuracy.json").read_text())["headline"], notes["headline"])
         print("\n".join(worse) or "No error rose by more than a tenth.")

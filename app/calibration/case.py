@@ -7,8 +7,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from app.sizing.achieved import kernels_of, runtime_of, vendor_of
 from app.sizing.evidence import Setting
+from app.sizing.hardware.achieved import kernels_of, vendor_of
+from app.sizing.hardware.engines import runtime_of
 
 
 class NotCompared(Exception):

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from app.calibration.case import Case
-from app.sizing.achieved import CoefficientTable, moved
 from app.sizing.columns import Column, Columns, names_of
-from app.sizing.hardware import Factor
+from app.sizing.hardware.achieved import CoefficientTable, Factor, moved
 
 Parameter = tuple[str, tuple[str, ...], tuple[str, ...]]  # coefficient, keys, their values
 # What a coefficient varies with, and how far (standard deviation of the logarithm of the factor).
@@ -79,7 +78,9 @@ class Fit:
         self.log_measured = np.log([p.measured for p in self.points])
         stacks = [c.stack for c in cases]
         self.base = {
-            name: np.array([table.row(name, family=s.family, format_class=s.format_class, engine=s.engine).value for s in stacks])
+            name: np.array(
+                [table.row(name, family=s.family, format_class=s.format_class, engine=s.engine).value for s in stacks]
+            )
             for name in names_of(problem.coefficients)
         }
         self.names: list[Parameter] = []
@@ -91,7 +92,12 @@ class Fit:
                 index = {v: len(self.names) + j for j, v in enumerate(sorted(set(values)))}
                 self.names.extend((name, keys, v) for v in index)
                 spread_of.extend(
-                    spread * (UNTABLED if {"vendor", "family"} & set(keys) and not any(w.startswith("nvidia") for w in v) else 1.0)
+                    spread
+                    * (
+                        UNTABLED
+                        if {"vendor", "family"} & set(keys) and not any(w.startswith("nvidia") for w in v)
+                        else 1.0
+                    )
                     for v in index
                 )
                 self.columns.setdefault(name, []).append(np.array([index[v] for v in values]))
@@ -122,7 +128,9 @@ class Fit:
         return total
 
     def achieved(self, x: Column) -> Any:
-        return self.problem.coefficients(**{name: moved(name, base, np.exp(self.log_factor(name, x))) for name, base in self.base.items()})
+        return self.problem.coefficients(
+            **{name: moved(name, base, np.exp(self.log_factor(name, x))) for name, base in self.base.items()}
+        )
 
     def log_predicted(self, k: Any) -> Column:
         out = np.empty(len(self.points))
@@ -159,7 +167,9 @@ class Fit:
     def cost(self, x: Column, here: Column) -> float:
         """Robust sum of squares: pseudo-Huber in the rows, squares in the factors."""
         off = self.off(here)
-        return float((self.weight * 2 * (np.sqrt(1 + off**2) - 1)).sum() + (((x - self.center) / self.spread) ** 2).sum())
+        return float(
+            (self.weight * 2 * (np.sqrt(1 + off**2) - 1)).sum() + (((x - self.center) / self.spread) ** 2).sum()
+        )
 
     def solve(self) -> Column:
         """Levenberg-Marquardt on reweighted squares."""
@@ -201,12 +211,16 @@ class Fit:
             at = dict.fromkeys(KEYS, "*") | dict(zip(keys, values, strict=True))
             sources = sorted({self.cases[c].source for c in used[i]})
             if abs(x[i]) >= SMALLEST:
-                found.append(Factor(name=name, **at, value=float(np.exp(x[i])), rows=len(used[i]), sources=" ".join(sources)))
+                found.append(
+                    Factor(name=name, **at, value=float(np.exp(x[i])), rows=len(used[i]), sources=" ".join(sources))
+                )
         return found
 
     def at(self, named: Mapping[Parameter, float]) -> Column:
         """Parameters of another fit, by name; what it never saw keeps what was expected beforehand."""
-        return np.array([named.get(name, center) for name, center in zip(self.names, self.center.tolist(), strict=True)])
+        return np.array(
+            [named.get(name, center) for name, center in zip(self.names, self.center.tolist(), strict=True)]
+        )
 
 
 def solved(problem: Problem, cases: Sequence[Case], table: CoefficientTable) -> dict[Parameter, float]:

@@ -13,11 +13,11 @@ import numpy as np
 from app.calibration.case import NotCompared, figure, gathered
 from app.calibration.serving import CaseBuilder
 from app.errors import AppError
-from app.sizing.achieved import release_of
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column
-from app.sizing.memory import serving_memory
-from app.sizing.model import ModelKind
+from app.sizing.hardware.engines import release_of
+from app.sizing.model.architecture import ModelKind
+from app.sizing.serving.memory import serving_memory
 from app.sizing.units import GIB
 
 # Logs that do not say how large a cache the engine would have made, by words of their notes.
@@ -28,7 +28,14 @@ NOT_A_CAPACITY = {
     "cache capped": "the cache was capped by hand",
 }
 # vLLM's release of a month, where a log names none.
-RELEASES = (("2024-12", "0.6"), ("2025-02", "0.7"), ("2025-04", "0.8"), ("2025-06", "0.9"), ("2025-09", "0.10"), ("2025-11", "0.11"))
+RELEASES = (
+    ("2024-12", "0.6"),
+    ("2025-02", "0.7"),
+    ("2025-04", "0.8"),
+    ("2025-06", "0.9"),
+    ("2025-09", "0.10"),
+    ("2025-11", "0.11"),
+)
 # The first engine did not split prompts shorter than this; longer ones went in steps of 512 tokens.
 UNSPLIT_TOKENS, SPLIT_TOKENS = 32768.0, 512.0
 USUAL_CONTEXT = 8192.0
@@ -81,17 +88,38 @@ def logged(builder: CaseBuilder, row: Mapping[str, Any]) -> Logged:
     sequences = re.search(r"max_num_seqs (\d+)", row["notes"])
     chunk = figure(row["max_num_batched_tokens"])
     released = release_of(version)
-    if chunk is None and row["engine"] == "vLLM" and (("V0" in row["notes"]) or (released is not None and released < (0, 8))):
+    if (
+        chunk is None
+        and row["engine"] == "vLLM"
+        and (("V0" in row["notes"]) or (released is not None and released < (0, 8)))
+    ):
         chunk = context if context <= UNSPLIT_TOKENS else SPLIT_TOKENS
     memory = serving_memory(
-        model, plans, builder.market, Assumptions(), final_tokens=context, longest_tokens=context,
-        max_batch=_column(sequences and float(sequences[1])), max_batched_tokens=_column(chunk),
-        fraction=_column(figure(row["gpu_memory_utilization"])), engine_version=version,
-    )  # fmt: skip
-    measured = cache * GIB if cache is not None else (tokens or 0.0) * float(memory.cache_bytes_per_sequence[0]) / context
+        model,
+        plans,
+        builder.market,
+        Assumptions(),
+        final_tokens=context,
+        longest_tokens=context,
+        max_batch=_column(sequences and float(sequences[1])),
+        max_batched_tokens=_column(chunk),
+        fraction=_column(figure(row["gpu_memory_utilization"])),
+        engine_version=version,
+    )
+    measured = (
+        cache * GIB if cache is not None else (tokens or 0.0) * float(memory.cache_bytes_per_sequence[0]) / context
+    )
     if measured <= 0:
         raise NotCompared("nothing was left for a cache")
-    return Logged(row["id"], row["source_ref"], row["engine"], row["accelerator"], model.name, measured, float(memory.kv_pool_bytes[0]))
+    return Logged(
+        row["id"],
+        row["source_ref"],
+        row["engine"],
+        row["accelerator"],
+        model.name,
+        measured,
+        float(memory.kv_pool_bytes[0]),
+    )
 
 
 def _column(value: float | None) -> Column | None:

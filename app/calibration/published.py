@@ -10,11 +10,19 @@ LAYER_SPLIT = ("llama.cpp", "ollama")
 
 _FORMATS: Mapping[str, str] = MappingProxyType(
     {
-        "fp4": "nvfp4", "int4": "int4-awq", "int4-gguf": "gguf-q4_k_m", "int8-eetq": "int8-gptq", "gguf-bf16": "gguf-f16",
-        "gguf-mxfp4": "mxfp4", "gguf-q3_k_xl": "gguf-q3_k_m", "gguf-q4_k_xl": "gguf-q4_k_m", "gguf-q5_k_xl": "gguf-q5_k_m",
-        "gguf-q6_k_xl": "gguf-q6_k", "gguf-q8_k_xl": "gguf-q8_0",
+        "fp4": "nvfp4",
+        "int4": "int4-awq",
+        "int4-gguf": "gguf-q4_k_m",
+        "int8-eetq": "int8-gptq",
+        "gguf-bf16": "gguf-f16",
+        "gguf-mxfp4": "mxfp4",
+        "gguf-q3_k_xl": "gguf-q3_k_m",
+        "gguf-q4_k_xl": "gguf-q4_k_m",
+        "gguf-q5_k_xl": "gguf-q5_k_m",
+        "gguf-q6_k_xl": "gguf-q6_k",
+        "gguf-q8_k_xl": "gguf-q8_0",
     }
-)  # fmt: skip
+)
 
 
 def weight_format(engine: str, published: str) -> str | None:
@@ -29,7 +37,9 @@ VENDOR_CHECKPOINTS = ("inferencex-aiconfigurator",)
 
 
 def kv_format(engine: str, weights: str | None, published: str, source: str) -> str | None:
-    """The cache's format as far as the source implies it; None leaves it to what the checkpoint of a deployment usually carries."""
+    """The cache's format as far as the source implies it; None leaves it to what the checkpoint of a deployment usually
+    carries.
+    """
     if published:
         return {"fp16": "bf16"}.get(published, published)
     return "fp8" if engine == "vllm" and weights == "fp8" and source in VENDOR_CHECKPOINTS else None

@@ -9,24 +9,43 @@ from types import MappingProxyType
 from typing import Any
 
 from app.calibration.case import NotCompared, figure
-from app.sizing.counting.read import read_architecture
-from app.sizing.counting.size import assumed_architecture
-from app.sizing.inventory import ONCE
-from app.sizing.market import Market
-from app.sizing.model import ModelArchitecture
-from app.sizing.training_plan import PRECISION_RATE, formats_wanted
+from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.model.counting.read import read_architecture
+from app.sizing.model.counting.size import assumed_architecture
+from app.sizing.model.tensors import ONCE
+from app.sizing.question import Deployment
+from app.sizing.snapshot import Market
+from app.sizing.training.plans import PRECISION_RATE, formats_wanted
 from app.sizing.units import GIB
-from app.sizing.workload import Deployment, Method, TrainingWorkload
+from app.sizing.workload import Method, TrainingWorkload
 
 _PRECISIONS: Mapping[str, str] = MappingProxyType(
     {
-        "fp16-mixed": "fp16", "bf16-mixed": "bf16", "bf16 or fp16": "bf16", "nf4+bf16": "bf16", "nf4+fp16": "fp16",
-        "bf16 base+fp32 adapter": "bf16", "int4 (bnb)+bf16": "bf16", "bf16": "bf16", "fp16": "fp16", "fp8": "fp8", "mxfp8": "mxfp8",
-        "nvfp4": "nvfp4", "fp32": "fp32", "tf32": "tf32",
+        "fp16-mixed": "fp16",
+        "bf16-mixed": "bf16",
+        "bf16 or fp16": "bf16",
+        "nf4+bf16": "bf16",
+        "nf4+fp16": "fp16",
+        "bf16 base+fp32 adapter": "bf16",
+        "int4 (bnb)+bf16": "bf16",
+        "bf16": "bf16",
+        "fp16": "fp16",
+        "fp8": "fp8",
+        "mxfp8": "mxfp8",
+        "nvfp4": "nvfp4",
+        "fp32": "fp32",
+        "tf32": "tf32",
     }
-)  # fmt: skip
+)
 # Sources that hold weights, gradients and moments in 16 bit alike when all weights are trained.
-ALL_16_BIT = ("litgpt_config_hub", "ms_swift_benchmark", "ms_swift_tuners", "ms_swift_examples", "torchao_bench", "peft_method_comparison")
+ALL_16_BIT = (
+    "litgpt_config_hub",
+    "ms_swift_benchmark",
+    "ms_swift_tuners",
+    "ms_swift_examples",
+    "torchao_bench",
+    "peft_method_comparison",
+)
 
 
 def precision_of(row: Mapping[str, Any]) -> str | None:
@@ -34,7 +53,12 @@ def precision_of(row: Mapping[str, Any]) -> str | None:
     found = _PRECISIONS.get(row.get("precision") or "")
     if found is None and row["source_key"].startswith("mlperf") and not row.get("hidden"):
         found = "fp16"  # vision networks of MLPerf train in mixed precision, which their logs do not print
-    if found == "bf16" and row["method"] == "full_ft" and row["source_key"] in ALL_16_BIT and "Megatron" not in row["framework"]:
+    if (
+        found == "bf16"
+        and row["method"] == "full_ft"
+        and row["source_key"] in ALL_16_BIT
+        and "Megatron" not in row["framework"]
+    ):
         return "bf16-true"
     return found
 
@@ -51,12 +75,28 @@ def optimizer_of(row: Mapping[str, Any]) -> str | None:
 
 # Words of a framework's published name, and the catalogue's name for it; the first that is found counts.
 _TRAINERS = (
-    ("unsloth", "unsloth"), ("neuron", "neuronx"), ("maxtext", "maxtext"), ("pax", "maxtext"), ("levanter", "maxtext"),
-    ("lingvo", "maxtext"), ("jax", "maxtext"), ("torchtitan", "torchtitan"), ("automodel", "torchtitan"), ("deepspeed zero-3", "deepspeed"),
-    ("hf trainer + deepspeed", "deepspeed"), ("mindspeed", "megatron"), ("megatron", "megatron"), ("nemo", "megatron"),
-    ("internevo", "deepspeed"), ("colossal", "deepspeed"), ("deepspeed", "deepspeed"), ("litgpt", "fsdp"), ("lightning", "fsdp"),
-    ("flash-attn", "fsdp"), ("fsdp_qlora", "peft+bitsandbytes"),
-)  # fmt: skip
+    ("unsloth", "unsloth"),
+    ("neuron", "neuronx"),
+    ("maxtext", "maxtext"),
+    ("pax", "maxtext"),
+    ("levanter", "maxtext"),
+    ("lingvo", "maxtext"),
+    ("jax", "maxtext"),
+    ("torchtitan", "torchtitan"),
+    ("automodel", "torchtitan"),
+    ("deepspeed zero-3", "deepspeed"),
+    ("hf trainer + deepspeed", "deepspeed"),
+    ("mindspeed", "megatron"),
+    ("megatron", "megatron"),
+    ("nemo", "megatron"),
+    ("internevo", "deepspeed"),
+    ("colossal", "deepspeed"),
+    ("deepspeed", "deepspeed"),
+    ("litgpt", "fsdp"),
+    ("lightning", "fsdp"),
+    ("flash-attn", "fsdp"),
+    ("fsdp_qlora", "peft+bitsandbytes"),
+)
 # Trainers that split a model by its layers and tensors; the others hold it whole, or shard its states.
 _MODEL_PARALLEL = ("megatron", "neuronx", "maxtext", "torchtitan")
 
@@ -65,20 +105,28 @@ def trainer_of(row: Mapping[str, Any], method: Method, precision: str, market: M
     """The catalogue's framework; None leaves it open, as where it is not known to train this way on the family."""
     words = (row.get("framework") or "").lower()
     name = next((slug for word, slug in _TRAINERS if word in words), None)
-    if row["source_key"].startswith("mlperf_training") and row["accelerator"].startswith("nvidia") and row.get("hidden"):
+    if (
+        row["source_key"].startswith("mlperf_training")
+        and row["accelerator"].startswith("nvidia")
+        and row.get("hidden")
+    ):
         name = "megatron"
     if name in (None, "fsdp"):
         name = "fsdp" if method is Method.FULL else "peft+bitsandbytes"
     family = market.accelerators[market.accelerator_index[row["accelerator"]]].family
     wanted = formats_wanted(method, precision)
     phases = {"training", "fine_tuning"} if method is Method.FULL else {"fine_tuning"}
-    supported = {s.engine for s in market.support if s.family == family and s.phase in phases and wanted & set(s.weight_formats)}
+    supported = {
+        s.engine for s in market.support if s.family == family and s.phase in phases and wanted & set(s.weight_formats)
+    }
     if name == "torchtitan" and name not in supported:
         name = "fsdp"
     return name if name in supported else None
 
 
-def shape_of(row: Mapping[str, Any], model_named: Callable[[str], ModelArchitecture | None]) -> ModelArchitecture | None:
+def shape_of(
+    row: Mapping[str, Any], model_named: Callable[[str], ModelArchitecture | None]
+) -> ModelArchitecture | None:
     """A model by the shape or the size that its row gives; a proxy is its model with fewer layers."""
     name = row["model"]
     if not row.get("hidden"):
@@ -97,9 +145,12 @@ def shape_of(row: Mapping[str, Any], model_named: Callable[[str], ModelArchitect
     h = number["hidden"]
     gated = number["ffn"] < 4 * h if number["ffn"] else False
     config: dict[str, Any] = {
-        "model_type": "llama" if gated else "gpt2", "hidden_size": h, "num_hidden_layers": number["layers"],
-        "num_attention_heads": number["heads"], "vocab_size": number["vocab"] or 51200,
-    }  # fmt: skip
+        "model_type": "llama" if gated else "gpt2",
+        "hidden_size": h,
+        "num_hidden_layers": number["layers"],
+        "num_attention_heads": number["heads"],
+        "vocab_size": number["vocab"] or 51200,
+    }
     if gated:
         config |= {"num_key_value_heads": number["kv_heads"] or number["heads"], "intermediate_size": number["ffn"]}
     else:
@@ -116,12 +167,17 @@ def shape_of(row: Mapping[str, Any], model_named: Callable[[str], ModelArchitect
 def with_layers(model: ModelArchitecture, layers: int) -> ModelArchitecture:
     """The same model with its first layers only, as reduced-depth proxies are run."""
     share = layers / model.num_layers
-    tensors = tuple(t if t.layers == ONCE else replace(t, layers=tuple(i for i in t.layers if i < layers)) for t in model.tensors)
+    tensors = tuple(
+        t if t.layers == ONCE else replace(t, layers=tuple(i for i in t.layers if i < layers)) for t in model.tensors
+    )
     return replace(
-        model, num_layers=layers, tensors=tuple(t for t in tensors if t.layers), moe_layers=round(model.moe_layers * share),
+        model,
+        num_layers=layers,
+        tensors=tuple(t for t in tensors if t.layers),
+        moe_layers=round(model.moe_layers * share),
         attention=tuple(replace(g, layers=max(1, round(g.layers * share))) for g in model.attention),
         recurrent_flops_per_token=model.recurrent_flops_per_token * share,
-    )  # fmt: skip
+    )
 
 
 # Attention kernels that store their scores, and tensor parallelism without sequence parallelism: usual until then.
@@ -129,9 +185,16 @@ FUSED_SINCE = "2023-01"
 # Peaks that the framework's own allocator counts: the device's context and communication buffers lie beside them.
 _ALLOCATOR_WORDS = ("allocated", "max_memory_usage", "reserved")
 _ALLOCATOR_SOURCES = (
-    "litgpt_config_hub", "litgpt_thunder", "lightning_fsdp_docs", "ms_swift_benchmark", "ms_swift_tuners", "torchao_bench",
-    "fsdp_qlora_bench", "peft_method_comparison", "aws_awsome_training",
-)  # fmt: skip
+    "litgpt_config_hub",
+    "litgpt_thunder",
+    "lightning_fsdp_docs",
+    "ms_swift_benchmark",
+    "ms_swift_tuners",
+    "torchao_bench",
+    "fsdp_qlora_bench",
+    "peft_method_comparison",
+    "aws_awsome_training",
+)
 # Sources whose figures are not what a run reached: extrapolated, or the size of the card.
 _NOT_A_PEAK = ("card capacity", "upper bound", "capacity of the card", "naive layer split")
 # A run that only shows that a recipe works, by its source's own words.
@@ -153,13 +216,18 @@ class Run:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Run:
-        cards = [float(count) * float(gbit) / 8 * 1e9 for count, gbit in _NETWORK.findall(row.get("interconnect") or "")]
+        cards = [
+            float(count) * float(gbit) / 8 * 1e9 for count, gbit in _NETWORK.findall(row.get("interconnect") or "")
+        ]
         across = float(row["num_accelerators"]) > (figure(row.get("accelerators_per_node")) or 0.0)
         # MLPerf's field lists every card of a machine, those for storage and management too.
         return cls(
-            row, row["accelerator"], float(row["num_accelerators"]), figure(row.get("accelerators_per_node")),
+            row,
+            row["accelerator"],
+            float(row["num_accelerators"]),
+            figure(row.get("accelerators_per_node")),
             max(cards) if cards and across and not row["source_key"].startswith("mlperf") else None,
-        )  # fmt: skip
+        )
 
     def given(self, name: str) -> int | None:
         value = figure(self.row.get(name))
@@ -192,20 +260,30 @@ class Run:
         if "may be" not in offload and any(word in offload for word in ("params", "25%", "50%", "75%", "activations")):
             raise NotCompared("offload of parameters, activations or a share of the states is not modelled")
         return Deployment(
-            accelerator=self.accelerator, total_accelerators=int(self.accelerators), tensor_parallel=tp, pipeline_parallel=pp,
-            context_parallel=cp, expert_parallel=ep if model.is_moe else None, micro_batch_sequences=micro,
+            accelerator=self.accelerator,
+            total_accelerators=int(self.accelerators),
+            tensor_parallel=tp,
+            pipeline_parallel=pp,
+            context_parallel=cp,
+            expert_parallel=ep if model.is_moe else None,
+            micro_batch_sequences=micro,
             zero_stage=None if trainer in (None, "unsloth") else zero,
             activation_checkpointing="full" if "remat custom" in notes else row.get("activation_checkpointing") or None,
-            optimizer_offload="optimizer" in offload and "may be" not in offload, framework=trainer,
-            virtual_pipeline=int(virtual[1]) if virtual else 1 if old else None, sequence_parallel=False if old else None,
-            flash_attention=False if old else None, fused_cross_entropy=True if "Liger" in notes and "no Liger" not in notes else None,
+            optimizer_offload="optimizer" in offload and "may be" not in offload,
+            framework=trainer,
+            virtual_pipeline=int(virtual[1]) if virtual else 1 if old else None,
+            sequence_parallel=False if old else None,
+            flash_attention=False if old else None,
+            fused_cross_entropy=True if "Liger" in notes and "no Liger" not in notes else None,
             fp32_gradients=True if "fp32 gradient" in notes else None,
-        ), batch  # fmt: skip
+        ), batch
 
     def units_per_s_per_accelerator(
         self, model: ModelArchitecture, workload: TrainingWorkload, market: Market, precision: str
     ) -> float | None:
-        """Tokens (or samples) per second of one accelerator, from whichever figure the row gives; None where no figure is a rate."""
+        """Tokens (or samples) per second of one accelerator, from whichever figure the row gives; None where no figure
+        is a rate.
+        """
         row = self.row
         if _UNTUNED in (row.get("notes") or "") or row["source_key"] in _SHORTER_IN_PRACTICE:
             return None
@@ -232,7 +310,9 @@ class Run:
 
     def _peak(self, market: Market, precision: str) -> float:
         rates = market.accelerators[market.accelerator_index[self.accelerator]].flops_per_s
-        names = {"16bit": ("bf16", "fp16"), "fp8": ("fp8",), "fp4": ("fp4", "nvfp4"), "fp32": ("tf32", "fp32")}[PRECISION_RATE[precision]]
+        names = {"16bit": ("bf16", "fp16"), "fp8": ("fp8",), "fp4": ("fp4", "nvfp4"), "fp32": ("tf32", "fp32")}[
+            PRECISION_RATE[precision]
+        ]
         found = next((rates[n] for n in names if n in rates), None)
         if found is None:
             raise NotCompared("declined: the accelerator has no rate in this precision")

@@ -12,7 +12,17 @@ import numpy as np
 
 from app.sizing.evidence import Compared, Evidence
 
-KINDS = ("throughput", "tpot", "ttft", "single_stream", "prefill", "e2e", "training", "training_samples", "training_memory")
+KINDS = (
+    "throughput",
+    "tpot",
+    "ttft",
+    "single_stream",
+    "prefill",
+    "e2e",
+    "training",
+    "training_samples",
+    "training_memory",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +67,13 @@ def errors_of(predicted: Iterable[float], measured: Iterable[float]) -> Errors:
 
 def size_class(params: float) -> str:
     """Model size, total parameters."""
-    for bound, name in ((3e9, "under 3B"), (10e9, "3B-10B"), (40e9, "10B-40B"), (100e9, "40B-100B"), (250e9, "100B-250B")):
+    for bound, name in (
+        (3e9, "under 3B"),
+        (10e9, "3B-10B"),
+        (40e9, "10B-40B"),
+        (100e9, "40B-100B"),
+        (250e9, "100B-250B"),
+    ):
         if params < bound:
             return name
     return "250B and more"
@@ -105,9 +121,14 @@ def covered(c: Compared, evidence: Evidence) -> bool:
 def slice_of(metric: str, value: str, rows: Sequence[Compared], evidence: Evidence) -> Slice:
     measured = [r.measured for r in rows]
     return Slice(
-        metric, value, len(rows), len({r.source for r in rows}), errors_of((r.held_out for r in rows), measured),
-        errors_of((r.predicted for r in rows), measured), float(np.mean([covered(r, evidence) for r in rows])),
-    )  # fmt: skip
+        metric,
+        value,
+        len(rows),
+        len({r.source for r in rows}),
+        errors_of((r.held_out for r in rows), measured),
+        errors_of((r.predicted for r in rows), measured),
+        float(np.mean([covered(r, evidence) for r in rows])),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +142,11 @@ class Report:
 
 def unexplained(report: Report) -> list[Slice]:
     """Family slices that are far off, have many rows, and no written reason."""
-    return [s for s in report.by["accelerator_family"] if s.rows >= MANY and s.held_out.median > TOO_FAR and s.value not in FAMILY_REASONS]
+    return [
+        s
+        for s in report.by["accelerator_family"]
+        if s.rows >= MANY and s.held_out.median > TOO_FAR and s.value not in FAMILY_REASONS
+    ]
 
 
 def report_on(rows: Sequence[Compared], *, fewest: int = 10, worst: int = 20) -> Report:
@@ -149,6 +174,13 @@ def headline(rows: Sequence[Compared]) -> dict[str, dict[str, float]]:
         of_kind = [r for r in rows if r.kind == kind]
         if of_kind:
             measured = [r.measured for r in of_kind]
-            held_out, seen = errors_of((r.held_out for r in of_kind), measured), errors_of((r.predicted for r in of_kind), measured)
-            found[kind] = {"rows": len(of_kind), "held_out": round(held_out.median, 4), "in_sample": round(seen.median, 4)}
+            held_out, seen = (
+                errors_of((r.held_out for r in of_kind), measured),
+                errors_of((r.predicted for r in of_kind), measured),
+            )
+            found[kind] = {
+                "rows": len(of_kind),
+                "held_out": round(held_out.median, 4),
+                "in_sample": round(seen.median, 4),
+            }
     return found

@@ -13,9 +13,23 @@ from app.sizing.evidence import Compared
 
 # What must be the same for two rows to be one run at two sizes.
 SAME = (
-    "source_key", "source_ref", "model", "accelerator", "precision", "framework", "framework_version", "method", "seq_len", "tp", "pp",
-    "cp", "ep", "micro_batch", "zero_stage", "activation_checkpointing",
-)  # fmt: skip
+    "source_key",
+    "source_ref",
+    "model",
+    "accelerator",
+    "precision",
+    "framework",
+    "framework_version",
+    "method",
+    "seq_len",
+    "tp",
+    "pp",
+    "cp",
+    "ep",
+    "micro_batch",
+    "zero_stage",
+    "activation_checkpointing",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +64,22 @@ def scale_ups(rows: Iterable[Mapping[str, Any]], compared: Iterable[Compared]) -
             if count > fewest:
                 ups.append(
                     ScaleUp(
-                        at.measurement, base.measurement, count / fewest, at.measured / base.measured, at.predicted / base.predicted,
+                        at.measurement,
+                        base.measurement,
+                        count / fewest,
+                        at.measured / base.measured,
+                        at.predicted / base.predicted,
                         at.held_out / base.held_out,
                     )
-                )  # fmt: skip
+                )
     return ups
 
 
 def summary(ups: list[ScaleUp]) -> dict[str, float]:
     """Pairs, and percentage points of efficiency that unseen predictions are off."""
     off = np.array([u.points_off for u in ups])
-    return {"pairs": len(ups), "median_points": round(float(np.median(off)), 2), "p90_points": round(float(np.quantile(off, 0.9)), 2)}
+    return {
+        "pairs": len(ups),
+        "median_points": round(float(np.median(off)), 2),
+        "p90_points": round(float(np.quantile(off, 0.9)), 2),
+    }

@@ -20,44 +20,100 @@ from app.calibration.fit import Levels, Problem
 from app.calibration.published import LAYER_SPLIT, engine_version, kv_format, weight_format
 from app.catalog.names import engine_slug
 from app.errors import AppError
-from app.sizing.achieved import SHARES, Achieved, format_class, generation_of
 from app.sizing.assumptions import Assumptions
-from app.sizing.candidates import Candidates, candidates
 from app.sizing.columns import Column, stacked
-from app.sizing.compute import PrefillWork, StepWork, prefill_s, prefill_terms, prefill_work, step_terms, step_work
-from app.sizing.estimate import fixed_plans, unpriced
+from app.sizing.decisions.machines import Candidates, candidates, unpriced
+from app.sizing.decisions.rejections import Rejections
 from app.sizing.evidence import Setting
-from app.sizing.market import Market
-from app.sizing.memory import serving_memory
-from app.sizing.model import ModelArchitecture, ModelKind
-from app.sizing.plan import Plans
-from app.sizing.rejections import Rejections
-from app.sizing.serving import later_tokens, steady_flow
-from app.sizing.workload import Constraints, Deployment, Economics, Load
+from app.sizing.hardware.achieved import SHARES, Achieved, format_class
+from app.sizing.hardware.engines import generation_of
+from app.sizing.model.architecture import ModelArchitecture, ModelKind
+from app.sizing.question import Constraints, Deployment, Economics
+from app.sizing.serving.load import later_tokens, steady_flow
+from app.sizing.serving.memory import serving_memory
+from app.sizing.serving.plans import Plans
+from app.sizing.serving.prefill import PrefillWork, prefill_s, prefill_terms, prefill_work
+from app.sizing.serving.search import fixed_plans
+from app.sizing.serving.step import StepWork, step_terms, step_work
+from app.sizing.snapshot import Market
+from app.sizing.workload import Load
 
 # What a coefficient varies with, and how far (standard deviation of the logarithm of the factor).
 LEVELS: Levels = MappingProxyType(
     {
         "linear_memory_fraction": {
-            (): 0.07, ("kernels",): 0.28, ("format_class",): 0.14, ("vendor",): 0.17, ("family",): 0.14, ("runtime",): 0.14, ("engine",): 0.1,
-            ("runtime", "format_class"): 0.14, ("runtime", "vendor"): 0.17, ("engine", "family", "format_class"): 0.14,
+            (): 0.07,
+            ("kernels",): 0.28,
+            ("format_class",): 0.14,
+            ("vendor",): 0.17,
+            ("family",): 0.14,
+            ("runtime",): 0.14,
+            ("engine",): 0.1,
+            ("runtime", "format_class"): 0.14,
+            ("runtime", "vendor"): 0.17,
+            ("engine", "family", "format_class"): 0.14,
         },
         "expert_memory_fraction": {(): 0.35, ("engine",): 0.21},
         "linear_compute_fraction": {
-            (): 0.07, ("kernels",): 0.28, ("format_class",): 0.14, ("vendor",): 0.17, ("family",): 0.14, ("runtime",): 0.14, ("engine",): 0.1,
-            ("runtime", "format_class"): 0.14, ("runtime", "vendor"): 0.17, ("engine", "family", "format_class"): 0.14,
+            (): 0.07,
+            ("kernels",): 0.28,
+            ("format_class",): 0.14,
+            ("vendor",): 0.17,
+            ("family",): 0.14,
+            ("runtime",): 0.14,
+            ("engine",): 0.1,
+            ("runtime", "format_class"): 0.14,
+            ("runtime", "vendor"): 0.17,
+            ("engine", "family", "format_class"): 0.14,
         },
         "prefill_compute_fraction": {(): 0.21, ("runtime",): 0.21, ("engine",): 0.21},
-        "attention_memory_fraction": {(): 0.07, ("vendor",): 0.14, ("runtime",): 0.14, ("engine",): 0.14, ("engine", "family"): 0.14},
-        "attention_compute_fraction": {(): 0.07, ("vendor",): 0.14, ("runtime",): 0.21, ("engine",): 0.14, ("engine", "family"): 0.14},
+        "attention_memory_fraction": {
+            (): 0.07,
+            ("vendor",): 0.14,
+            ("runtime",): 0.14,
+            ("engine",): 0.14,
+            ("engine", "family"): 0.14,
+        },
+        "attention_compute_fraction": {
+            (): 0.07,
+            ("vendor",): 0.14,
+            ("runtime",): 0.21,
+            ("engine",): 0.14,
+            ("engine", "family"): 0.14,
+        },
         "layer_overhead_s": {
-            (): 0.14, ("kernels",): 0.28, ("vendor",): 0.17, ("runtime",): 0.21, ("engine",): 0.14, ("engine", "generation"): 0.14,
-            ("runtime", "vendor"): 0.17, ("engine", "family"): 0.1,
+            (): 0.14,
+            ("kernels",): 0.28,
+            ("vendor",): 0.17,
+            ("runtime",): 0.21,
+            ("engine",): 0.14,
+            ("engine", "generation"): 0.14,
+            ("runtime", "vendor"): 0.17,
+            ("engine", "family"): 0.1,
         },
         "moe_layer_overhead_s": {(): 0.35, ("vendor",): 0.14, ("engine",): 0.21},
-        "step_overhead_s": {(): 0.21, ("runtime",): 0.21, ("vendor",): 0.1, ("engine",): 0.21, ("engine", "generation"): 0.21},
-        "sequence_overhead_s": {(): 0.21, ("vendor",): 0.1, ("runtime",): 0.21, ("engine",): 0.21, ("engine", "generation"): 0.21},
-        "prefill_layer_overhead_s": {(): 0.21, ("runtime",): 0.21, ("engine",): 0.21, ("vendor",): 0.14, ("runtime", "vendor"): 0.14, ("engine", "generation"): 0.21},
+        "step_overhead_s": {
+            (): 0.21,
+            ("runtime",): 0.21,
+            ("vendor",): 0.1,
+            ("engine",): 0.21,
+            ("engine", "generation"): 0.21,
+        },
+        "sequence_overhead_s": {
+            (): 0.21,
+            ("vendor",): 0.1,
+            ("runtime",): 0.21,
+            ("engine",): 0.21,
+            ("engine", "generation"): 0.21,
+        },
+        "prefill_layer_overhead_s": {
+            (): 0.21,
+            ("runtime",): 0.21,
+            ("engine",): 0.21,
+            ("vendor",): 0.14,
+            ("runtime", "vendor"): 0.14,
+            ("engine", "generation"): 0.21,
+        },
         "request_overhead_s": {(): 0.21, ("runtime",): 0.07, ("engine",): 0.42, ("engine", "generation"): 0.21},
         "queued_share": {(): 0.35, ("engine",): 0.21},
         "scale_up_latency_s": {(): 0.21, ("vendor",): 0.14, ("runtime",): 0.21, ("engine",): 0.14},
@@ -65,7 +121,7 @@ LEVELS: Levels = MappingProxyType(
         "pcie_bandwidth_fraction": {(): 0.21},
         "scale_up_bandwidth_fraction": {(): 0.14, ("vendor",): 0.07},
     }
-)  # fmt: skip
+)
 # Where an earlier generation is expected before any measurement: vLLM's first engine prepared and sampled
 # on one thread, which its authors found to take more than half of a step.
 BEFORE: Mapping[tuple[str, ...], float] = {
@@ -73,7 +129,11 @@ BEFORE: Mapping[tuple[str, ...], float] = {
 }
 # Results that contradict every other source of the same engine: compared and reported, not fitted.
 SET_ASIDE = {
-    ("argonne-llm-inference-bench", "llama.cpp", "intel"): "early SYCL back end: 1 to 3 tokens/s where the memory would allow 100",
+    (
+        "argonne-llm-inference-bench",
+        "llama.cpp",
+        "intel",
+    ): "early SYCL back end: 1 to 3 tokens/s where the memory would allow 100",
 }
 # Throughput columns that count generated tokens, whatever their source says: 53.1 tokens/s of Llama-3-8B in
 # FP16 on one A100 is what another source measures of generation alone (54.6), and half of what both together would be.
@@ -119,10 +179,17 @@ class ServingCase:
     def setting(self) -> Setting:
         devices = float(self.step.tensor_parallel[0] * self.step.pipeline_parallel[0]) * self.replicas
         return Setting(
-            engine=self.stack.engine, family=self.stack.family, format_class=self.stack.format_class, accelerator=self.accelerator,
-            load=self.load.value, params=self.model_params, devices=devices, in_flight=min(self.wanted, self.most) * self.replicas,
-            input_tokens=self.input_tokens, output_tokens=self.output_tokens,
-        )  # fmt: skip
+            engine=self.stack.engine,
+            family=self.stack.family,
+            format_class=self.stack.format_class,
+            accelerator=self.accelerator,
+            load=self.load.value,
+            params=self.model_params,
+            devices=devices,
+            in_flight=min(self.wanted, self.most) * self.replicas,
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+        )
 
 
 def measured_figures(row: Mapping[str, Any], *, alone: bool) -> Iterator[tuple[str, float]]:
@@ -165,9 +232,13 @@ class CaseBuilder:
 
     def _machines(self, accelerator: str) -> Candidates:
         return candidates(
-            self.market, Constraints(accelerators=(accelerator,)), Economics(), Assumptions(), Rejections(self.market),
+            self.market,
+            Constraints(accelerators=(accelerator,)),
+            Economics(),
+            Assumptions(),
+            Rejections(self.market),
             fixed=Deployment(accelerator),
-        )  # fmt: skip
+        )
 
     def deployment(self, row: Mapping[str, Any], model: ModelArchitecture) -> Deployment:
         """What the row says was run, as /estimate takes it."""
@@ -182,18 +253,32 @@ class CaseBuilder:
             tensor = min(tensor, total)  # published in cores, of which a chip has several
         weights = weight_format(engine, row.get("weight_precision") or "") or model.native_format
         return Deployment(
-            accelerator=row["accelerator"], accelerators_per_replica=tensor * pipeline, tensor_parallel=tensor,
-            pipeline_parallel=pipeline, replicas=max(1, total // (tensor * pipeline)), spare_replicas=0, engine=engine,
-            engine_version=engine_version(engine, row.get("engine_version") or ""), weight_format=weights,
+            accelerator=row["accelerator"],
+            accelerators_per_replica=tensor * pipeline,
+            tensor_parallel=tensor,
+            pipeline_parallel=pipeline,
+            replicas=max(1, total // (tensor * pipeline)),
+            spare_replicas=0,
+            engine=engine,
+            engine_version=engine_version(engine, row.get("engine_version") or ""),
+            weight_format=weights,
             kv_format=kv_format(engine, weights, row.get("kv_precision") or "", row.get("source_key") or ""),
-        )  # fmt: skip
+        )
 
     def plan(self, model: ModelArchitecture, deployment: Deployment) -> Plans:
         """The row's machine, stack and layout: the cheapest machine that carries it."""
         found, rejections = self.machines(deployment.accelerator), Rejections(self.market)
         machines = found if len(found) else unpriced(self.market, deployment, Assumptions())
         plans = fixed_plans(
-            model, self.market, machines, Constraints(), rejections, deployment, Assumptions(), phase="inference", personal=True
+            model,
+            self.market,
+            machines,
+            Constraints(),
+            rejections,
+            deployment,
+            Assumptions(),
+            phase="inference",
+            personal=True,
         )
         if not len(plans):
             raise NotCompared(f"declined: {rejections.nearest()[0].code}")
@@ -221,25 +306,52 @@ class CaseBuilder:
         deployment = self.deployment(row, model)
         plans = self.plan(model, deployment)
         memory = serving_memory(
-            model, plans, self.market, Assumptions(), final_tokens=inputs + outputs, longest_tokens=inputs + outputs, output_tokens=outputs
+            model,
+            plans,
+            self.market,
+            Assumptions(),
+            final_tokens=inputs + outputs,
+            longest_tokens=inputs + outputs,
+            output_tokens=outputs,
         )
         if not memory.fits[0]:
             raise NotCompared("declined: out_of_memory")
         load = LOADS[row["load_kind"]]
         replicas = float(deployment.replicas or 1)
-        wanted = 1.0 if alone else ENDLESS if load is Load.OFFLINE else float(np.ceil((figure(row.get("load_value")) or 1.0) / replicas))
+        wanted = (
+            1.0
+            if alone
+            else ENDLESS
+            if load is Load.OFFLINE
+            else float(np.ceil((figure(row.get("load_value")) or 1.0) / replicas))
+        )
         s, market = plans.s, self.market
         weights, native = market.formats[int(s.weight_format[0])], bool(s.native[0])
         engine = market.engines[int(s.engine[0])]
         return ServingCase(
-            id=row["id"], source=row["source_key"], reference=row["source_ref"],
-            stack=Stack(engine, generation_of(engine, deployment.engine_version, row.get("source_date") or ""), market.families[int(s.family[0])], format_class(weights, native)),
-            load=load, accelerator=row["accelerator"], model=model.name, model_params=float(model.total_params),
-            replicas=replicas, wanted=wanted, most=float(memory.sequences[0]), chunk_tokens=float(memory.max_batched_tokens[0]),
-            input_tokens=max(1.0, inputs), output_tokens=max(1.0, outputs),
+            id=row["id"],
+            source=row["source_key"],
+            reference=row["source_ref"],
+            stack=Stack(
+                engine,
+                generation_of(engine, deployment.engine_version, row.get("source_date") or ""),
+                market.families[int(s.family[0])],
+                format_class(weights, native),
+            ),
+            load=load,
+            accelerator=row["accelerator"],
+            model=model.name,
+            model_params=float(model.total_params),
+            replicas=replicas,
+            wanted=wanted,
+            most=float(memory.sequences[0]),
+            chunk_tokens=float(memory.max_batched_tokens[0]),
+            input_tokens=max(1.0, inputs),
+            output_tokens=max(1.0, outputs),
             step=step_work(model, plans, context_tokens=inputs + outputs / 2),
-            prefill=prefill_work(model, plans, prompt_tokens=max(1.0, inputs)), measured=measured,
-        )  # fmt: skip
+            prefill=prefill_work(model, plans, prompt_tokens=max(1.0, inputs)),
+            measured=measured,
+        )
 
 
 def read_cases(
@@ -271,17 +383,28 @@ class Table:
 
 def table_of(cases: Sequence[ServingCase]) -> Table:
     return Table(
-        cases[0].load, stacked([c.step for c in cases]), stacked([c.prefill for c in cases]),
+        cases[0].load,
+        stacked([c.step for c in cases]),
+        stacked([c.prefill for c in cases]),
         *(column_of(cases, n) for n in ("wanted", "most", "chunk_tokens", "input_tokens", "output_tokens", "replicas")),
-    )  # fmt: skip
+    )
 
 
 def predict(t: Table, k: Achieved) -> dict[str, Column]:
     """Every metric of every case, by the formulas that answer /estimate."""
     step, prefill = step_terms(t.step, k), prefill_terms(t.prefill, k)
-    occupancy = prefill_s(prefill, t.chunk_tokens, np.full(len(t.wanted), np.inf)) / np.maximum(1.0, t.step.pipeline_parallel)
+    occupancy = prefill_s(prefill, t.chunk_tokens, np.full(len(t.wanted), np.inf)) / np.maximum(
+        1.0, t.step.pipeline_parallel
+    )
     flow = steady_flow(
-        t.load, step, prefill, occupancy, chunk_tokens=t.chunk_tokens, output_tokens=t.output_tokens, wanted=t.wanted, most=t.most
+        t.load,
+        step,
+        prefill,
+        occupancy,
+        chunk_tokens=t.chunk_tokens,
+        output_tokens=t.output_tokens,
+        wanted=t.wanted,
+        most=t.most,
     )
     requests = flow.rate_per_s * t.replicas
     return {
@@ -308,9 +431,10 @@ def possible(cases: Sequence[ServingCase]) -> tuple[list[ServingCase], int]:
     for case in cases:
         best = predict(table_of([case]), ideal(1))
         good = {
-            m: v for m, v in case.measured.items()
+            m: v
+            for m, v in case.measured.items()
             if (v <= SLACK * best[m][0] if m.endswith("per_s") else v >= best[m][0] / SLACK)
-        }  # fmt: skip
+        }
         dropped += len(case.measured) - len(good)
         if good:
             kept.append(replace(case, measured=good))

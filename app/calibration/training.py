@@ -20,27 +20,33 @@ from app.calibration.case import NotCompared, Stack, figure, gathered
 from app.calibration.fit import Levels, Problem
 from app.calibration.published_training import Run, optimizer_of, precision_of, shape_of, trainer_of
 from app.errors import AppError
-from app.sizing.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors, generation_of
+from app.sizing.answer.certainty import training_setting
 from app.sizing.assumptions import Assumptions
-from app.sizing.candidates import Candidates, candidates
-from app.sizing.certainty import training_setting
 from app.sizing.columns import Column, Columns, Mask, column, stacked
-from app.sizing.estimate import LARGEST_HOST, unpriced
+from app.sizing.decisions.machines import LARGEST_HOST, Candidates, candidates, unpriced
+from app.sizing.decisions.rejections import Rejections
 from app.sizing.evidence import Setting
-from app.sizing.market import Market
-from app.sizing.model import ModelArchitecture, ModelKind
-from app.sizing.rejections import Rejections
-from app.sizing.training import step_of
-from app.sizing.training_memory import HeldBytes, held_bytes, peak_bytes, training_memory
-from app.sizing.training_plan import TrainingPlans, build_training_plans
-from app.sizing.training_step import micro_batch_time, sample_batch_time, sample_step_time, step_time
-from app.sizing.training_work import TrainingWork, training_work
-from app.sizing.workload import Constraints, Deployment, Economics, Method, TrainingWorkload
+from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
+from app.sizing.hardware.engines import generation_of
+from app.sizing.model.architecture import ModelArchitecture, ModelKind
+from app.sizing.question import Constraints, Deployment, Economics
+from app.sizing.snapshot import Market
+from app.sizing.training.memory import HeldBytes, held_bytes, peak_bytes, training_memory
+from app.sizing.training.plans import TrainingPlans, build_training_plans
+from app.sizing.training.run import step_of
+from app.sizing.training.step import micro_batch_time, sample_batch_time, sample_step_time, step_time
+from app.sizing.training.work import TrainingWork, training_work
+from app.sizing.workload import Method, TrainingWorkload
 
 TRAINING_LEVELS: Levels = MappingProxyType(
     {
         "training_compute_fraction": {
-            (): 0.4, ("family",): 0.1, ("format_class",): 0.1, ("engine",): 0.1, ("vendor",): 0.1, ("engine", "generation"): 0.1,
+            (): 0.4,
+            ("family",): 0.1,
+            ("format_class",): 0.1,
+            ("engine",): 0.1,
+            ("vendor",): 0.1,
+            ("engine", "generation"): 0.1,
             ("family", "format_class"): 0.1,
         },
         "training_expert_fraction": {(): 0.8, ("format_class",): 0.15, ("engine",): 0.15, ("family",): 0.1},
@@ -61,7 +67,7 @@ TRAINING_LEVELS: Levels = MappingProxyType(
         "collective_network_latency_s": {(): 0.15},
         "host_optimizer_params_per_s": {(): 0.4},
     }
-)  # fmt: skip
+)
 SAMPLE_LEVELS: Levels = MappingProxyType(
     {
         "sample_training_fraction": {(): 0.4, ("family",): 0.2, ("format_class",): 0.3, ("vendor",): 0.2},
@@ -71,7 +77,7 @@ SAMPLE_LEVELS: Levels = MappingProxyType(
         "sample_overlap_share": {(): 0.3},
         "sample_step_s": {(): 0.5},
     }
-)  # fmt: skip
+)
 MEMORY_LEVELS: Levels = MappingProxyType(
     {
         "training_activation_factor": {(): 0.3, ("engine",): 0.1, ("engine", "generation"): 0.075},
@@ -81,13 +87,17 @@ MEMORY_LEVELS: Levels = MappingProxyType(
         "training_collective_bytes": {(): 0.2},
         "training_fragmentation_fraction": {(): 0.3, ("engine", "generation"): 0.25},
     }
-)  # fmt: skip
+)
 
 STATES_HELD = 0.95  # rounding of printed sizes
 # A deadline and a token budget that never bind: the rows ask for speed alone.
 ENDLESS = 1e15
-METHODS = {"pretrain": ("training", Method.FULL), "full_ft": ("fine_tuning", Method.FULL), "lora": ("fine_tuning", Method.LORA),
-           "qlora": ("fine_tuning", Method.QLORA)}  # fmt: skip
+METHODS = {
+    "pretrain": ("training", Method.FULL),
+    "full_ft": ("fine_tuning", Method.FULL),
+    "lora": ("fine_tuning", Method.LORA),
+    "qlora": ("fine_tuning", Method.QLORA),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +148,9 @@ def predict_tokens(t: SpeedTable, k: TrainingAchieved) -> dict[str, Column]:
 
 
 def predict_samples(t: SpeedTable, s: SampleTrainingAchieved) -> dict[str, Column]:
-    return {"training_samples_per_s": t.units / sample_step_time(sample_batch_time(t.work.micro, s), t.work.state, s).step_s}
+    return {
+        "training_samples_per_s": t.units / sample_step_time(sample_batch_time(t.work.micro, s), t.work.state, s).step_s
+    }
 
 
 def predict_memory(t: MemoryTable, k: TrainingMemoryFactors) -> dict[str, Column]:
@@ -169,19 +181,29 @@ class TrainingCases:
 
     def _machines(self, accelerator: str) -> Candidates:
         found = candidates(
-            self.market, Constraints(accelerators=(accelerator,)), Economics(), Assumptions(), Rejections(self.market),
+            self.market,
+            Constraints(accelerators=(accelerator,)),
+            Economics(),
+            Assumptions(),
+            Rejections(self.market),
             fixed=Deployment(accelerator),
-        )  # fmt: skip
+        )
         return found if len(found) else unpriced(self.market, Deployment(accelerator), Assumptions())
 
     def machine(self, run: Run) -> Candidates:
         """The machine of a row: its accelerators per machine and its network where stated, else the best on sale."""
         found = self.machines(run.accelerator)
         m = found.m
-        wanted = run.per_machine or min(run.accelerators, float(self.market.accelerators[int(m.accelerator[0])].typical_node_size))
+        wanted = run.per_machine or min(
+            run.accelerators, float(self.market.accelerators[int(m.accelerator[0])].typical_node_size)
+        )
         rack = m.domain.max() > LARGEST_HOST
         beyond = np.where(rack, -m.domain, np.abs(m.count - wanted))
-        one = found.take(np.lexsort((-np.nan_to_num(m.network_bytes_per_s), -m.link_bytes_per_s, np.abs(m.count - wanted), beyond))[:1])
+        one = found.take(
+            np.lexsort((-np.nan_to_num(m.network_bytes_per_s), -m.link_bytes_per_s, np.abs(m.count - wanted), beyond))[
+                :1
+            ]
+        )
         if run.per_machine is not None and not rack and run.per_machine < float(one.m.count[0]):
             one = replace(one, m=replace(one.m, count=column([run.per_machine]), domain=column([run.per_machine])))
         if run.network_bytes_per_s is not None:
@@ -215,11 +237,30 @@ class TrainingCases:
             raise NotCompared("sequence length is not given")
         deployment, batch = run.layout(trainer_of(row, method, precision, self.market), model)
         workload = TrainingWorkload(
-            model, phase, method, ENDLESS, length, batch, precision, optimizer_of(row) or "adamw", ENDLESS, 0.0, None, None, False,
-            int(figure(row.get("lora_rank")) or 16), "all-linear",
-        )  # fmt: skip
-        memory = run.peak_memory_bytes() if optimizer_of(row) is not None and not samples and run.layout_is_known(model) else None
-        return Asked(run, workload, deployment, run.units_per_s_per_accelerator(model, workload, self.market, precision), memory)
+            model,
+            phase,
+            method,
+            ENDLESS,
+            length,
+            batch,
+            precision,
+            optimizer_of(row) or "adamw",
+            ENDLESS,
+            0.0,
+            None,
+            None,
+            False,
+            int(figure(row.get("lora_rank")) or 16),
+            "all-linear",
+        )
+        memory = (
+            run.peak_memory_bytes()
+            if optimizer_of(row) is not None and not samples and run.layout_is_known(model)
+            else None
+        )
+        return Asked(
+            run, workload, deployment, run.units_per_s_per_accelerator(model, workload, self.market, precision), memory
+        )
 
     def cases(self, row: Mapping[str, Any]) -> list[TrainingCase]:
         """The cases of one row; NotCompared where it does not say enough, or cannot be."""
@@ -232,14 +273,26 @@ class TrainingCases:
 
         def case(group: str, work: Columns, metric: str, measured: float) -> TrainingCase:
             return TrainingCase(
-                row["id"], row["source_key"], row["source_ref"], stack, group, workload.model.name, setting, work, {metric: measured}
+                row["id"],
+                row["source_key"],
+                row["source_ref"],
+                stack,
+                group,
+                workload.model.name,
+                setting,
+                work,
+                {metric: measured},
             )
 
         found = []
         if asked.units_per_s is not None:
             units = column([workload.global_batch * workload.units_per_sequence / run.accelerators])
-            group, metric = ("samples", "training_samples_per_s") if workload.in_samples else ("tokens", "training_tokens_per_s")
-            found.append(case(group, SpeedTable(training_work(workload, plans, degree), units), metric, asked.units_per_s))
+            group, metric = (
+                ("samples", "training_samples_per_s") if workload.in_samples else ("tokens", "training_tokens_per_s")
+            )
+            found.append(
+                case(group, SpeedTable(training_work(workload, plans, degree), units), metric, asked.units_per_s)
+            )
         if asked.peak_memory_bytes is not None:
             held = held_bytes(workload, plans, degree)
             if asked.peak_memory_bytes < STATES_HELD * float((held.weights + held.optimizer)[0]):

@@ -11,24 +11,35 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from app.sizing.counting.read import is_known, read_architecture, without_generation
-from app.sizing.counting.samples import VAE_DECODE_FLOPS_PER_PIXEL
-from app.sizing.inventory import ONCE, Part, Per, Tensor
-from app.sizing.model import ModelArchitecture, ModelKind
-from app.sizing.sample import SampleLaw
+from app.sizing.model.architecture import ModelArchitecture, ModelKind
+from app.sizing.model.counting.read import is_known, read_architecture, without_generation
+from app.sizing.model.counting.samples import VAE_DECODE_FLOPS_PER_PIXEL
+from app.sizing.model.sample import SampleLaw
+from app.sizing.model.tensors import ONCE, Part, Per, Tensor
 
 NETWORKS = {
-    "efficientnet": "depthwise", "efficientnetv2": "depthwise", "mobilenet_v2": "depthwise", "mobilenet_v3": "depthwise",
-    "convnext": "convolution", "densenet": "convolution", "vgg": "convolution", "yolov8": "convolution", "yolo11": "convolution",
+    "efficientnet": "depthwise",
+    "efficientnetv2": "depthwise",
+    "mobilenet_v2": "depthwise",
+    "mobilenet_v3": "depthwise",
+    "convnext": "convolution",
+    "densenet": "convolution",
+    "vgg": "convolution",
+    "yolov8": "convolution",
+    "yolo11": "convolution",
     "swin": "windowed",
-}  # fmt: skip
+}
 
 # Denoising steps and guidance (which evaluates the network twice) usual for a family, and the cell
 # of pixels that makes a position: eight to one by the image encoder, two to one by the patch.
 DENOISING = {
-    "unet2d_condition": (30, 2.0), "flux2": (28, 1.0), "qwen_image": (50, 2.0), "z_image": (8, 1.0), "wan": (50, 2.0),
+    "unet2d_condition": (30, 2.0),
+    "flux2": (28, 1.0),
+    "qwen_image": (50, 2.0),
+    "z_image": (8, 1.0),
+    "wan": (50, 2.0),
     "hunyuan_video": (50, 1.0),
-}  # fmt: skip
+}
 CELL_PIXELS = 16
 TEXT_TOKENS = 512
 TEXT_ENCODER_TOKENS = 77
@@ -78,7 +89,11 @@ def _registered(entry: Mapping[str, Any]) -> ModelArchitecture:
         tensors=(Tensor("network", Part.OTHER, 1, total, ONCE, quantised=True, per=Per.NEVER),),
         source=f"registered facts ({entry['counted_by']})",
     )
-    law = _denoiser(entry, family, config, total) if entry["modality"] == "diffusion" else _image_network(entry, family, config)
+    law = (
+        _denoiser(entry, family, config, total)
+        if entry["modality"] == "diffusion"
+        else _image_network(entry, family, config)
+    )
     model = model.with_law(law)
     components = entry.get("components") or {}
     return _with_components(model, components) if components else model
@@ -91,14 +106,19 @@ def _image_network(entry: Mapping[str, Any], family: str, config: Mapping[str, A
     depth = sum(depths) if isinstance(depths, list) else 24
     network = NETWORKS.get(family, "transformer")
     return SampleLaw(
-        unit="image", width=side, height=side, cell_pixels=1,
+        unit="image",
+        width=side,
+        height=side,
+        cell_pixels=1,
         flops_per_position=float(entry["flops"]["forward_flops_per_image"]) / side**2,
-        network=network, layers=depth * (1 if network == "transformer" else 3),
-    )  # fmt: skip
+        network=network,
+        layers=depth * (1 if network == "transformer" else 3),
+    )
 
 
 def _denoiser(entry: Mapping[str, Any], family: str, config: Mapping[str, Any], total: int) -> SampleLaw:
-    """FLOPs of a denoising step: in proportion to the pixels for a UNet, matrices and attention over positions otherwise.
+    """FLOPs of a denoising step: in proportion to the pixels for a UNet, matrices and attention over positions
+    otherwise.
 
     Where no step was counted, a position passes blocks of 12 times the squared width.
     """
@@ -107,9 +127,16 @@ def _denoiser(entry: Mapping[str, Any], family: str, config: Mapping[str, Any], 
     width, height, frames = VIDEO.get(family, (side, side, 1))
     counted = float((entry.get("flops") or {}).get("forward_flops_per_step") or 0.0)
     law: dict[str, Any] = {
-        "unit": "clip" if frames > 1 else "picture", "width": width, "height": height, "frames": frames, "frames_per_position": 4,
-        "steps": steps, "guidance": guidance, "extra_flops_per_pixel": VAE_DECODE_FLOPS_PER_PIXEL, "network": "denoiser",
-    }  # fmt: skip
+        "unit": "clip" if frames > 1 else "picture",
+        "width": width,
+        "height": height,
+        "frames": frames,
+        "frames_per_position": 4,
+        "steps": steps,
+        "guidance": guidance,
+        "extra_flops_per_pixel": VAE_DECODE_FLOPS_PER_PIXEL,
+        "network": "denoiser",
+    }
     if family == "unet2d_condition":
         return SampleLaw(**law, cell_pixels=8, flops_per_position=counted / (side // 8) ** 2, layers=70)
     layers = int(config.get("num_layers") or config["n_layers"]) + int(config.get("num_single_layers") or 0)
@@ -119,6 +146,12 @@ def _denoiser(entry: Mapping[str, Any], family: str, config: Mapping[str, Any], 
     # attention and an MLP of four times the width; image and text may each have their own copy of a block
     linear = (counted - pairs * positions**2) / positions if counted else 2.0 * min(total, 12 * wide * wide * layers)
     return SampleLaw(
-        **law, cell_pixels=CELL_PIXELS, fixed_positions=float(TEXT_TOKENS), flops_per_position=max(linear, 0.0), flops_per_pair=pairs,
-        layers=layers, width_of_positions=wide, basis="" if counted else "work of a step estimated from width and depth",
-    )  # fmt: skip
+        **law,
+        cell_pixels=CELL_PIXELS,
+        fixed_positions=float(TEXT_TOKENS),
+        flops_per_position=max(linear, 0.0),
+        flops_per_pair=pairs,
+        layers=layers,
+        width_of_positions=wide,
+        basis="" if counted else "work of a step estimated from width and depth",
+    )

@@ -82,13 +82,18 @@ def is_public(address: str) -> bool:
 class ModelHub:
     """A hub that serves `{url}/{id}/resolve/main/config.json`."""
 
-    def __init__(self, url: str, *, transport: httpx2.BaseTransport | None = None, resolve: Resolve = addresses_of) -> None:
+    def __init__(
+        self, url: str, *, transport: httpx2.BaseTransport | None = None, resolve: Resolve = addresses_of
+    ) -> None:
         self.url = url.rstrip("/")
         self._resolve = resolve
         self._client = httpx2.Client(
-            transport=transport, timeout=httpx2.Timeout(3.0), follow_redirects=False, trust_env=False,
+            transport=transport,
+            timeout=httpx2.Timeout(3.0),
+            follow_redirects=False,
+            trust_env=False,
             headers={"accept": "application/json", "accept-encoding": "identity", "user-agent": "headroom"},
-        )  # fmt: skip
+        )
         self._slots = threading.BoundedSemaphore(FETCHES_AT_ONCE)
         self._missing: dict[str, float] = {}
 
@@ -138,10 +143,14 @@ class ModelHub:
         except OSError as error:
             raise HubUnavailable(f"The model hub's host name could not be looked up. {_ALTERNATIVE}") from error
         if not found or not all(is_public(a) for a in found):
-            raise HubUnavailable(f"The model hub led to an address that is not public; it was not contacted. {_ALTERNATIVE}")
+            raise HubUnavailable(
+                f"The model hub led to an address that is not public; it was not contacted. {_ALTERNATIVE}"
+            )
         address = f"[{found[0]}]" if ":" in found[0] else found[0]
         target = f"{parts.scheme}://{address}:{port}{parts.path}{'?' + parts.query if parts.query else ''}"
-        return self._client.stream("GET", target, headers={"host": parts.netloc}, extensions={"sni_hostname": parts.hostname})
+        return self._client.stream(
+            "GET", target, headers={"host": parts.netloc}, extensions={"sni_hostname": parts.hostname}
+        )
 
     def _redirected(self, url: str, location: str) -> str:
         following = urljoin(url, location)
@@ -152,7 +161,11 @@ class ModelHub:
     def _refused(self, response: httpx2.Response, model_id: str) -> None:
         """Raises unless the hub answered with the file."""
         reason = response.headers.get("x-error-code", "")
-        if reason == "GatedRepo" or response.status_code == 403 or (response.status_code == 401 and reason != "RepoNotFound"):
+        if (
+            reason == "GatedRepo"
+            or response.status_code == 403
+            or (response.status_code == 401 and reason != "RepoNotFound")
+        ):
             raise GatedModel(
                 f"The model hub gives {model_id} only to those who accepted its terms. Paste its config.json as huggingface_config.",
                 model=model_id,

@@ -29,11 +29,20 @@ def folded(name: str) -> str:
 
 # Engines as people and benchmarks write them, folded.
 _ENGINE_ALIASES = {
-    "trt-llm": "tensorrt-llm", "tensorrtllm": "tensorrt-llm", "llamacpp": "llama.cpp", "llama-cpp": "llama.cpp",
-    "hf-transformers": "transformers", "huggingface-transformers": "transformers", "huggingface": "transformers",
-    "deepspeed-optimum-habana": "optimum-habana", "transformers-neuronx": "neuronx", "neuron-neuronx-distributed": "neuronx",
-    "nxd-inference": "neuronx", "mlc": "mlc-llm", "text-generation-inference": "tgi",
-}  # fmt: skip
+    "trt-llm": "tensorrt-llm",
+    "tensorrtllm": "tensorrt-llm",
+    "llamacpp": "llama.cpp",
+    "llama-cpp": "llama.cpp",
+    "hf-transformers": "transformers",
+    "huggingface-transformers": "transformers",
+    "huggingface": "transformers",
+    "deepspeed-optimum-habana": "optimum-habana",
+    "transformers-neuronx": "neuronx",
+    "neuron-neuronx-distributed": "neuronx",
+    "nxd-inference": "neuronx",
+    "mlc": "mlc-llm",
+    "text-generation-inference": "tgi",
+}
 
 
 def engine_slug(name: str) -> str:

@@ -31,9 +31,11 @@ from app.catalog.tables import (
 from app.db import Base
 from app.errors import AmbiguousModel, UnknownModel
 from app.sizing.evidence import Compared, Evidence, Near, Setting
-from app.sizing.hardware import Accelerator, Coefficient, EngineSupport, Factor, Offer, PricingModel, System
-from app.sizing.market import Market
-from app.sizing.model import ModelArchitecture
+from app.sizing.hardware.achieved import Coefficient, Factor
+from app.sizing.hardware.parts import Accelerator, Offer, PricingModel, System
+from app.sizing.hardware.support import EngineSupport
+from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.snapshot import Market
 
 RATE_NAMES = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")
 
@@ -101,46 +103,91 @@ def calibration_notes() -> Mapping[str, Any]:
 
 def list_compared(session: Session) -> list[Compared]:
     """Every published figure that the engine was compared with."""
-    joined = select(PredictionRow, MeasurementRow.source).join(MeasurementRow, MeasurementRow.id == PredictionRow.measurement)
+    joined = select(PredictionRow, MeasurementRow.source).join(
+        MeasurementRow, MeasurementRow.id == PredictionRow.measurement
+    )
     return [
         Compared(
-            measurement=p.measurement, source=p.source_key, reference=reference, metric=p.metric, measured=p.measured,
-            predicted=p.predicted, held_out=p.held_out, near=Near(p.near), set_aside=p.set_aside, model=p.model,
+            measurement=p.measurement,
+            source=p.source_key,
+            reference=reference,
+            metric=p.metric,
+            measured=p.measured,
+            predicted=p.predicted,
+            held_out=p.held_out,
+            near=Near(p.near),
+            set_aside=p.set_aside,
+            model=p.model,
             setting=Setting(
-                engine=p.engine, family=p.accelerator_family, format_class=p.format_class, accelerator=p.accelerator, load=p.load,
-                params=p.params, devices=p.devices, in_flight=p.in_flight, input_tokens=p.input_tokens, output_tokens=p.output_tokens,
+                engine=p.engine,
+                family=p.accelerator_family,
+                format_class=p.format_class,
+                accelerator=p.accelerator,
+                load=p.load,
+                params=p.params,
+                devices=p.devices,
+                in_flight=p.in_flight,
+                input_tokens=p.input_tokens,
+                output_tokens=p.output_tokens,
             ),
         )
         for p, reference in session.execute(joined)
-    ]  # fmt: skip
+    ]
 
 
 def load_market(session: Session, digest: str, published_at: str) -> Market:
     """The whole catalogue as one immutable value."""
     offers = [
         Offer(
-            provider=o.provider, region=o.region, instance_type=o.instance_type, system=o.system, accelerator=o.accelerator,
-            accelerator_count=o.accelerator_count, pricing_model=PricingModel(o.pricing_model), usd_per_hour=o.usd_per_hour,
-            source=o.source, as_of=o.as_of, marketplace=o.tier == "marketplace",
+            provider=o.provider,
+            region=o.region,
+            instance_type=o.instance_type,
+            system=o.system,
+            accelerator=o.accelerator,
+            accelerator_count=o.accelerator_count,
+            pricing_model=PricingModel(o.pricing_model),
+            usd_per_hour=o.usd_per_hour,
+            source=o.source,
+            as_of=o.as_of,
+            marketplace=o.tier == "marketplace",
         )
         for o in session.scalars(select(OfferRow).where(OfferRow.tier.not_in(("incomplete", "quarantined"))))
-    ]  # fmt: skip
+    ]
     systems = [
         System(
-            slug=s.slug, name=s.name, kind=s.kind, provider=s.provider, accelerator=s.accelerator,
-            accelerator_count=s.accelerator_count, ram_bytes=s.ram_bytes, topology=s.topology,
-            network_bytes_per_s=s.network_bytes_per_s, power_w=s.power_w, list_price_usd=s.list_price_usd,
-            source=s.source, as_of=s.as_of,
+            slug=s.slug,
+            name=s.name,
+            kind=s.kind,
+            provider=s.provider,
+            accelerator=s.accelerator,
+            accelerator_count=s.accelerator_count,
+            ram_bytes=s.ram_bytes,
+            topology=s.topology,
+            network_bytes_per_s=s.network_bytes_per_s,
+            power_w=s.power_w,
+            list_price_usd=s.list_price_usd,
+            source=s.source,
+            as_of=s.as_of,
         )
         for s in session.scalars(select(SystemRow))
-    ]  # fmt: skip
+    ]
     coefficients = [
         Coefficient(c.name, c.accelerator_family, c.format_class, c.engine, c.value, c.low, c.high, c.unit, c.source)
         for c in session.scalars(select(CoefficientRow))
     ]
     factors = [
         Factor(
-            f.name, f.runtime, f.engine, f.generation, f.kernels, f.vendor, f.accelerator_family, f.format_class, f.value, f.rows, f.source
+            f.name,
+            f.runtime,
+            f.engine,
+            f.generation,
+            f.kernels,
+            f.vendor,
+            f.accelerator_family,
+            f.format_class,
+            f.value,
+            f.rows,
+            f.source,
         )
         for f in session.scalars(select(FactorRow))
     ]
@@ -151,7 +198,9 @@ def load_market(session: Session, digest: str, published_at: str) -> Market:
         support=[
             _support(s)
             for s in session.scalars(
-                select(EngineSupportRow).order_by(EngineSupportRow.engine, EngineSupportRow.accelerator_family, EngineSupportRow.phase)
+                select(EngineSupportRow).order_by(
+                    EngineSupportRow.engine, EngineSupportRow.accelerator_family, EngineSupportRow.phase
+                )
             )
         ],
         coefficients=coefficients,
@@ -176,8 +225,8 @@ def get_model(session: Session, name: str, *, loosely: bool = True) -> ModelArch
 def get_model_facts(session: Session, name: str, *, loosely: bool = True) -> tuple[Mapping[str, Any], str]:
     """The registry entry of a name, and how the name was read where it was neither an id nor an alias.
 
-    Tried in turn: the exact id, a folded alias, and if `loosely` the name without what names a file (":latest", "-q4_K_M",
-    "-AWQ"), the same words run together, the words of a name in any order.
+    Tried in turn: the exact id, a folded alias, and if `loosely` the name without what names a file (":latest",
+    "-q4_K_M", "-AWQ"), the same words run together, the words of a name in any order.
     """
     exact = session.get(ModelRow, name)
     if exact is not None:
@@ -206,7 +255,9 @@ def get_model_facts(session: Session, name: str, *, loosely: bool = True) -> tup
 
 
 def _by_alias(session: Session, key: str) -> Sequence[ModelRow]:
-    of_alias = select(ModelRow).join(ModelAliasRow, ModelAliasRow.model == ModelRow.id).where(ModelAliasRow.alias == key)
+    of_alias = (
+        select(ModelRow).join(ModelAliasRow, ModelAliasRow.model == ModelRow.id).where(ModelAliasRow.alias == key)
+    )
     return session.scalars(of_alias.order_by(ModelRow.id)).all()
 
 
@@ -232,12 +283,15 @@ _NOT_SHAPE = ("architectures", "max_position_embeddings", "_name_or_path")
 def _one_of(rows: Sequence[ModelRow]) -> ModelRow | None:
     """The only model, or the first of several that do not differ in any count: base and instruct of one shape."""
     shapes = {
-        orjson.dumps({k: v for k, v in row.facts["config"].items() if k not in _NOT_SHAPE}, option=orjson.OPT_SORT_KEYS) for row in rows
+        orjson.dumps({k: v for k, v in row.facts["config"].items() if k not in _NOT_SHAPE}, option=orjson.OPT_SORT_KEYS)
+        for row in rows
     }
     return rows[0] if len(shapes) == 1 else None
 
 
-def page(session: Session, statement: Select[Any], key: Any, *, after: str | None, limit: int) -> tuple[Sequence[Any], str | None]:
+def page(
+    session: Session, statement: Select[Any], key: Any, *, after: str | None, limit: int
+) -> tuple[Sequence[Any], str | None]:
     """One page of rows in key order and the cursor of the next, None at the end."""
     ordered = statement.order_by(key)
     if after is not None:

@@ -28,7 +28,9 @@ def get_recommendation(session: Session, identity: str) -> tuple[bytes, datetime
 
 def store(session: Session, *, identity: str, snapshot: str, request: bytes, body: bytes) -> bytes:
     """Keep an answer; where another request stored it first, theirs is the answer."""
-    session.add(RecommendationRow(id=identity, snapshot=snapshot, request=request, body=body, stored_at=datetime.now(UTC)))
+    session.add(
+        RecommendationRow(id=identity, snapshot=snapshot, request=request, body=body, stored_at=datetime.now(UTC))
+    )
     try:
         session.commit()
     except IntegrityError:

@@ -32,15 +32,25 @@ from app.catalog.tables import (
     SystemRow,
 )
 from app.db import Base
-from app.sizing.counting.read import read_architecture
-from app.sizing.model import ModelKind
+from app.sizing.model.architecture import ModelKind
+from app.sizing.model.counting.read import read_architecture
 from app.sizing.units import GB, GIB, MIB, TERA
 
 DATA_FILES = (
-    "accelerators.csv", "systems.csv", "offers.csv", "price_history.csv", "engine_support.csv", "models.jsonl",
-    "coefficients.csv", "measurements_inference.csv", "measurements_training.csv", "measurements_kv_cache.csv",
-    "factors.csv", "predictions.csv", "accuracy.json",
-)  # fmt: skip
+    "accelerators.csv",
+    "systems.csv",
+    "offers.csv",
+    "price_history.csv",
+    "engine_support.csv",
+    "models.jsonl",
+    "coefficients.csv",
+    "measurements_inference.csv",
+    "measurements_training.csv",
+    "measurements_kv_cache.csv",
+    "factors.csv",
+    "predictions.csv",
+    "accuracy.json",
+)
 
 Row = Mapping[str, str]
 
@@ -78,7 +88,9 @@ def accelerator_values(row: Row) -> dict[str, Any]:
         "memory_type": row["memory_type"],
         "memory_bytes_per_s": number(row["memory_bandwidth_gb_s"], GB),
         "unified_memory": row["unified_memory"] == "true",
-        **{f"{r}_flops_per_s": number(row[f"{r}_tflops"], TERA) for r in ("fp32", "tf32", "fp16", "bf16", "fp8", "fp4")},
+        **{
+            f"{r}_flops_per_s": number(row[f"{r}_tflops"], TERA) for r in ("fp32", "tf32", "fp16", "bf16", "fp8", "fp4")
+        },
         "int8_flops_per_s": number(row["int8_tops"], TERA),
         "power_w": number(row["tdp_w"]),
         "scaleup_link": row["scaleup_link"],
@@ -160,15 +172,45 @@ def coefficient_values(row: Row) -> dict[str, Any]:
 
 
 def factor_values(row: Row) -> dict[str, Any]:
-    keys = ("name", "runtime", "engine", "generation", "kernels", "vendor", "accelerator_family", "format_class", "source", "as_of")
+    keys = (
+        "name",
+        "runtime",
+        "engine",
+        "generation",
+        "kernels",
+        "vendor",
+        "accelerator_family",
+        "format_class",
+        "source",
+        "as_of",
+    )
     return {**{k: row[k] for k in keys}, "value": float(row["value"]), "rows": int(row["rows"])}
 
 
-PREDICTED_NUMBERS = ("measured", "predicted", "held_out", "params", "devices", "in_flight", "input_tokens", "output_tokens")
+PREDICTED_NUMBERS = (
+    "measured",
+    "predicted",
+    "held_out",
+    "params",
+    "devices",
+    "in_flight",
+    "input_tokens",
+    "output_tokens",
+)
 
 
 def prediction_values(row: Row) -> dict[str, Any]:
-    keys = ("measurement", "metric", "source_key", "model", "engine", "accelerator_family", "format_class", "accelerator", "load")
+    keys = (
+        "measurement",
+        "metric",
+        "source_key",
+        "model",
+        "engine",
+        "accelerator_family",
+        "format_class",
+        "accelerator",
+        "load",
+    )
     return {
         **{k: row[k] for k in keys},
         **{k: float(row[k]) for k in PREDICTED_NUMBERS},
@@ -204,7 +246,16 @@ def alias_values(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"alias": a, "model": m} for a, m in sorted(pairs)]
 
 
-MEASUREMENT_KEYS = ("id", "accelerator", "num_accelerators", "model", "engine", "framework", "source_ref", "source_date")
+MEASUREMENT_KEYS = (
+    "id",
+    "accelerator",
+    "num_accelerators",
+    "model",
+    "engine",
+    "framework",
+    "source_ref",
+    "source_date",
+)
 
 
 def measurement_values(kind: str) -> Callable[[Row], dict[str, Any]]:
@@ -261,11 +312,19 @@ def store_fetched_model(session: Session, model_id: str, fetched: Fetched) -> No
     model = read_architecture(fetched.config, name=model_id)
     modality = SAMPLE_MODALITIES.get(model.law.unit, "vision") if model.law is not None else MODALITIES[model.kind]
     entry = {
-        "hf_id": model_id, "family": model.family, "developer": model_id.split("/", maxsplit=1)[0],
-        "modality": "vision-language" if model.images is not None else modality, "config": dict(fetched.config),
-        "total_params": model.total_params, "active_params": model.active_params, "aliases": [], "source_ref": [fetched.url],
-        "counted_by": "closed form", "confidence": "medium", "as_of": datetime.now(UTC).date().isoformat(),
-    }  # fmt: skip
+        "hf_id": model_id,
+        "family": model.family,
+        "developer": model_id.split("/", maxsplit=1)[0],
+        "modality": "vision-language" if model.images is not None else modality,
+        "config": dict(fetched.config),
+        "total_params": model.total_params,
+        "active_params": model.active_params,
+        "aliases": [],
+        "source_ref": [fetched.url],
+        "counted_by": "closed form",
+        "confidence": "medium",
+        "as_of": datetime.now(UTC).date().isoformat(),
+    }
     try:
         session.execute(insert(ModelRow), [{**model_values(entry), "origin": "hub"}])
         session.execute(insert(ModelAliasRow), [{"alias": folded(model_id), "model": model_id}])
@@ -296,10 +355,21 @@ def seed(session: Session) -> bool:
     if newest is not None and newest.digest == digest:
         return False
     entries = model_entries()
-    replaced = select(ModelRow.id).where(or_(ModelRow.origin == "curated", ModelRow.id.in_([e["hf_id"] for e in entries])))
+    replaced = select(ModelRow.id).where(
+        or_(ModelRow.origin == "curated", ModelRow.id.in_([e["hf_id"] for e in entries]))
+    )
     session.execute(delete(ModelAliasRow).where(ModelAliasRow.model.in_(replaced)))
     session.execute(delete(ModelRow).where(ModelRow.id.in_(replaced)))
-    for table in (PredictionRow, MeasurementRow, FactorRow, CoefficientRow, EngineSupportRow, PriceRow, OfferRow, SystemRow):
+    for table in (
+        PredictionRow,
+        MeasurementRow,
+        FactorRow,
+        CoefficientRow,
+        EngineSupportRow,
+        PriceRow,
+        OfferRow,
+        SystemRow,
+    ):
         session.execute(delete(table))
     replace_accelerators(session)
     newest_price = ""

@@ -13,8 +13,8 @@ from app.catalog.hub import MODEL_ID, HubUnavailable, MissingModel, ModelHub
 from app.catalog.queries import get_model, load_market, newest_version
 from app.catalog.seed import store_fetched_model
 from app.errors import Unavailable, UnknownModel
-from app.sizing.market import Market
-from app.sizing.model import ModelArchitecture
+from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.snapshot import Market
 
 MODELS_KEPT = 512
 
@@ -78,7 +78,11 @@ class SnapshotStore:
         if known is not None:
             return known
         with self._sessions() as session:
-            model = get_model(session, name) if self._hub is None or not MODEL_ID.fullmatch(name) else self._by_id(session, self._hub, name)
+            model = (
+                get_model(session, name)
+                if self._hub is None or not MODEL_ID.fullmatch(name)
+                else self._by_id(session, self._hub, name)
+            )
         with self._lock:
             self._models[name] = model
             while len(self._models) > MODELS_KEPT:

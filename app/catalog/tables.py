@@ -104,7 +104,9 @@ class OfferRow(Base):
         UniqueConstraint("provider", "region", "instance_type", "accelerator", "accelerator_count", "pricing_model"),
         CheckConstraint("usd_per_hour > 0", name="price_positive"),
         CheckConstraint("accelerator_count >= 0", name="count_not_negative"),
-        CheckConstraint("tier IN ('standard', 'serverless', 'marketplace', 'incomplete', 'quarantined')", name="tier_known"),
+        CheckConstraint(
+            "tier IN ('standard', 'serverless', 'marketplace', 'incomplete', 'quarantined')", name="tier_known"
+        ),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
@@ -182,7 +184,9 @@ class ModelRow(Base):
     release_date: Mapped[str | None] = mapped_column(String(10))
     total_params: Mapped[float]
     active_params: Mapped[float]
-    facts: Mapped[dict[str, Any]] = mapped_column(JSON, doc="the registry entry: config, derived counts, work per sample")
+    facts: Mapped[dict[str, Any]] = mapped_column(
+        JSON, doc="the registry entry: config, derived counts, work per sample"
+    )
     source: Mapped[str] = mapped_column(Text)
     as_of: Mapped[str] = mapped_column(String(10))
     confidence: Mapped[str] = mapped_column(String(10))
@@ -226,7 +230,15 @@ class FactorRow(Base):
     __tablename__ = "factors"
     __table_args__ = (
         UniqueConstraint(
-            "name", "runtime", "engine", "generation", "kernels", "vendor", "accelerator_family", "format_class", name="uq_factors_keys"
+            "name",
+            "runtime",
+            "engine",
+            "generation",
+            "kernels",
+            "vendor",
+            "accelerator_family",
+            "format_class",
+            name="uq_factors_keys",
         ),
         CheckConstraint("value > 0", name="positive"),
     )

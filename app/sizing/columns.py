@@ -60,3 +60,8 @@ def stacked(tables: Sequence[Table]) -> Table:
         elif isinstance(parts[0], Columns):
             joined[f.name] = stacked(parts)
     return replace(tables[0], **joined)
+
+
+def one(values: Column) -> float:
+    """The only entry of a one-row column."""
+    return float(values[0])

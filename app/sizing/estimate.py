@@ -7,22 +7,33 @@ from dataclasses import replace
 import numpy as np
 
 from app.errors import Conflict
-from app.sizing import narrate
-from app.sizing.assumptions import Assumptions
-from app.sizing.candidates import Candidates, candidates, machine_power_w
-from app.sizing.columns import Column, column
-from app.sizing.explain import serving_estimate
-from app.sizing.inference import Judged, Settings, measure_memory, measure_speed, measures, place
-from app.sizing.market import LINKS, Machines, Market, link_of
-from app.sizing.model import ModelArchitecture
-from app.sizing.plan import Plans, build_plans
-from app.sizing.rejections import Rejections
-from app.sizing.result import Estimate
-from app.sizing.training_estimate import estimate_training
-from app.sizing.workload import Constraints, Deployment, Drafting, InferenceWorkload, Load, Question, TrainingWorkload
-
-# Accelerators one host can carry where no listing says otherwise.
-LARGEST_HOST = 16
+from app.sizing.answer.serving import judge_deployment
+from app.sizing.answer.summary import impossible
+from app.sizing.answer.training import training_estimate
+from app.sizing.columns import Column
+from app.sizing.decisions.machines import Candidates, candidates, oversubscribed, unpriced
+from app.sizing.decisions.rejections import Rejections
+from app.sizing.question import Constraints, Deployment, Question
+from app.sizing.result import Estimate, Maximum
+from app.sizing.serving.search import (
+    Settings,
+    batch_of,
+    check_speculation,
+    fixed_plans,
+    measure_memory,
+    measure_speed,
+    measures,
+    place,
+    replicas_asked,
+    stable_key,
+)
+from app.sizing.snapshot import Market
+from app.sizing.training.maximum import largest, with_value
+from app.sizing.training.plans import build_training_plans
+from app.sizing.training.run import run_cost
+from app.sizing.training.scaling import alike, curve_of
+from app.sizing.training.search import _runs, _size, check_layout
+from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
 def estimate(question: Question, deployment: Deployment, market: Market) -> Estimate:
@@ -54,50 +65,24 @@ def check_consistency(d: Deployment, *, training: bool) -> None:
     """Refuse what is not modelled and numbers that contradict one another; nothing given is ignored."""
     experts = d.expert_parallel or 1
     if not training and (d.tensor_parallel or d.accelerators_per_replica or experts) % experts:
-        raise Conflict("expert_parallel must divide the tensor-parallel degree: whole experts lie on the ranks that share each layer.")
+        raise Conflict(
+            "expert_parallel must divide the tensor-parallel degree: whole experts lie on the ranks that share each layer."
+        )
     if not training and (d.context_parallel or 1) > 1:
         raise Conflict("context_parallel above 1 is not modelled for serving; leave it out or give 1.")
     size = d.accelerators_per_replica
     if size is not None and d.tensor_parallel is not None and d.pipeline_parallel is not None:
         shape = d.tensor_parallel * d.pipeline_parallel * (d.context_parallel or 1) * (d.data_parallel or 1)
         if shape != size:
-            raise Conflict(f"The degrees of parallelism make {shape} accelerators per replica, but {size} were given; leave one out.")
+            raise Conflict(
+                f"The degrees of parallelism make {shape} accelerators per replica, but {size} were given; leave one out."
+            )
     if size is not None and d.replicas is not None and d.total_accelerators is not None:
         used = size * (d.replicas + (d.spare_replicas or 0))
         if used > d.total_accelerators:
-            raise Conflict(f"The replicas and spares take {used} accelerators; total_accelerators is {d.total_accelerators}.")
-
-
-def unpriced(market: Market, deployment: Deployment, assumed: Assumptions) -> Candidates:
-    """A machine of the accelerator's usual size where nobody in the catalogue sells one."""
-    index = market.accelerator_index[deployment.accelerator]
-    accelerator = market.accelerators[index]
-    wanted = deployment.accelerators_per_replica or deployment.total_accelerators or 1
-    count = float(wanted if accelerator.typical_node_size < wanted <= LARGEST_HOST else accelerator.typical_node_size)
-    link, rate, domain = link_of(accelerator, count=count, topology="")
-    nan = column([None])
-    machine = Machines(
-        accelerator=np.array([index]), count=column([count]), memory_bytes=column([accelerator.memory_bytes]),
-        link=np.array([LINKS.index(link)]), link_bytes_per_s=column([rate]), domain=column([domain]),
-        network_bytes_per_s=nan, power_w=nan, on_prem=np.array([True]), workstation=np.array([False]),
-    )  # fmt: skip
-    rated = machine_power_w(market, machine, assumed)
-    return Candidates(
-        machine=np.array([-1]), listing=np.array([-1]), m=machine, usd_per_hour=nan, purchase_usd=nan,
-        draw_w=rated * assumed.load_power_fraction, rated_w=rated, ram_bytes=nan,
-    )  # fmt: skip
-
-
-def fixed_plans(
-    model: ModelArchitecture, market: Market, machines: Candidates, constraints: Constraints, rejections: Rejections,
-    deployment: Deployment, assumed: Assumptions, *, phase: str, personal: bool,
-) -> Plans:  # fmt: skip
-    """Plans of a fixed deployment: in machines on sale, or in a host of its own where its layout is larger than any of them."""
-    plans = build_plans(model, market, machines, constraints, rejections, phase=phase, personal=personal, fixed=deployment)
-    if len(plans) or deployment.system or deployment.provider or deployment.pricing_model:
-        return plans
-    host = unpriced(market, deployment, assumed)
-    return build_plans(model, market, host, constraints, Rejections(market), phase=phase, personal=personal, fixed=deployment)
+            raise Conflict(
+                f"The replicas and spares take {used} accelerators; total_accelerators is {d.total_accelerators}."
+            )
 
 
 def estimate_inference(
@@ -109,10 +94,18 @@ def estimate_inference(
     rejections = Rejections(market)
     phase = "sample_inference" if workload.single_pass else "inference"
     plans = fixed_plans(
-        workload.model, market, machines, constraints, rejections, deployment, assumed, phase=phase, personal=workload.personal
+        workload.model,
+        market,
+        machines,
+        constraints,
+        rejections,
+        deployment,
+        assumed,
+        phase=phase,
+        personal=workload.personal,
     )
     if not len(plans):
-        return narrate.impossible(deployment, workload.model, market, rejections)
+        return impossible(deployment, workload.model, market, rejections)
     check_speculation(deployment, workload)
 
     def fixed(value: float | None) -> Column | None:
@@ -136,7 +129,9 @@ def estimate_inference(
     row = np.lexsort((stable_key(judged), merit.latency_s, usd, short))[:1]
     chosen = judged.take(row)
     settings = Settings(
-        max_batch=settings.max_batch[row] if settings.max_batch is not None else np.maximum(1.0, batch_of(workload, chosen)),
+        max_batch=settings.max_batch[row]
+        if settings.max_batch is not None
+        else np.maximum(1.0, batch_of(workload, chosen)),
         max_batched_tokens=getattr(chosen.memory, "max_batched_tokens", None),
         memory_fraction=chosen.memory.memory_fraction,
         replicas=chosen.fleet.replicas,
@@ -148,49 +143,51 @@ def estimate_inference(
     return replace(found, deployment=replace(found.deployment, expert_parallel=deployment.expert_parallel or 1))
 
 
-def batch_of(workload: InferenceWorkload, judged: Judged) -> Column:
-    """Most sequences at once where the caller fixed none: what meets the limits at a request rate, else all that run."""
-    return judged.speed.slo_batch if workload.load is Load.OPEN else judged.speed.max_batch
+def estimate_training(
+    question: Question, workload: TrainingWorkload, deployment: Deployment, machines: Candidates, market: Market
+) -> Estimate:
+    """The layout asked for, or the fastest that fits the accelerators asked for, at the maximum where one is wanted."""
+    check_layout(workload, deployment)
+    machines = oversubscribed(machines, question.assumptions)
+    maximum: Maximum | None = None
+    if question.maximize is not None:
+        size = _size(deployment) or deployment.data_parallel or int(machines.m.count[0])
+        if deployment.data_parallel is None:
+            deployment = replace(deployment, accelerators_per_replica=size)
 
+        def fitting_layout(w: TrainingWorkload, d: Deployment) -> bool:
+            layouts = build_training_plans(w, market, machines, Constraints(), Rejections(market), fixed=d)
+            return bool(_runs(question, w, layouts, d, market)[2].any())
 
-def check_speculation(d: Deployment, workload: InferenceWorkload) -> None:
-    """Refuse drafting that the model or the workload has no use for."""
-    if d.speculative is None:
-        return
-    if workload.single_pass:
-        raise Conflict("speculative decoding goes with models that generate tokens.")
-    if d.speculative.method is Drafting.MTP and not workload.model.mtp_params:
-        raise Conflict(f"{workload.model.name} has no multi-token prediction layer; use draft_model, eagle or ngram.")
-
-
-def replicas_asked(deployment: Deployment, plans: Plans) -> Column | None:
-    """Replicas the caller fixed: by their number, or by the accelerators or machines they fill."""
-    if deployment.replicas is not None:
-        return np.full(len(plans), float(deployment.replicas))
-    spare = deployment.spare_replicas or 0
-    total: Column | None = None
-    if deployment.total_accelerators is not None:
-        total = np.full(len(plans), float(deployment.total_accelerators))
-    elif deployment.nodes is not None:
-        total = deployment.nodes * plans.c.m.count
-    return None if total is None else np.maximum(1.0, np.floor(total / plans.accelerators_per_replica) - spare)
-
-
-def judge_deployment(
-    question: Question, workload: InferenceWorkload, plans: Plans, market: Market, settings: Settings
-) -> Estimate:  # fmt: skip
-    """The estimate of the one plan in `plans` with these engine settings."""
+        maximum = largest(question.maximize, workload, deployment, size, fitting_layout)
+        workload, deployment = with_value(workload, deployment, maximum.quantity, maximum.value, size)
     assumed = question.assumptions
-    memory = measure_memory(workload, plans, market, assumed, settings)
-    speed = measure_speed(workload, plans, memory, settings)
-    judged = place(workload, plans, memory, speed, assumed, question.economics, settings)
-    return serving_estimate(
-        workload, judged, market, settings, load_bytes_per_s=assumed.model_load_gb_per_s * 1e9, start_s=assumed.engine_start_s,
+    rejections = Rejections(market)
+    layouts = build_training_plans(workload, market, machines, Constraints(), rejections, fixed=deployment)
+    if not len(layouts):
+        return impossible(deployment, workload.model, market, rejections)
+    plans, run, fitting, timely = _runs(question, workload, layouts, deployment, market)
+    if not len(plans):
+        raise Conflict(
+            "The layout cannot be laid out: tensor_parallel * pipeline_parallel * context_parallel * data_parallel must equal the "
+            "accelerators, expert_parallel must divide the ranks that share a stage, the data-parallel degree must divide the "
+            "global batch into whole micro-batches, and several machines are filled whole."
+        )
+    cost = run_cost(plans, run, assumed, question.economics)
+    total = np.nan_to_num(cost.usd_per_hour, nan=0.0) * run.wall_s
+    short = np.where(fitting, 0.0, run.memory.total_bytes / run.memory.usable_bytes)
+    key = total if _size(deployment) is None and deployment.data_parallel is None else run.wall_s
+    row = np.lexsort((total, key, ~timely, short))[:1]
+    found = training_estimate(
+        workload,
+        plans.take(row),
+        run.take(row),
+        cost.take(row),
+        market,
+        assumed,
+        question.economics,
+        fits=bool(fitting[row][0]),
         trace=question.trace,
-    )  # fmt: skip
-
-
-def stable_key(judged: Judged) -> Column:
-    """Orders plans that are equal in everything that matters: fewer devices, then catalogue order."""
-    plans = judged.plans
-    return judged.fleet.accelerators(plans) * 1e6 + plans.accelerators_per_replica * 1e3 + plans.stack
+    )
+    curve = curve_of(workload, alike(layouts, plans.take(row)), market, assumed, question.economics)
+    return replace(found, scaling=curve, maximum=maximum)

@@ -12,8 +12,9 @@ from enum import IntEnum
 
 import numpy as np
 
-from app.sizing.achieved import runtime_of, vendor_of
 from app.sizing.columns import Codes, Column, Mask
+from app.sizing.hardware.achieved import vendor_of
+from app.sizing.hardware.engines import runtime_of
 
 LOW, HIGH = 0.1, 0.9  # of what is measured, an interval leaves out a tenth on either side
 FEWEST = 40  # results that a spread is taken from
@@ -22,7 +23,11 @@ UNKNOWN = (0.4, 1.9)
 # At this distance a result is of the same model size, stack, layout and load.
 SAME = 0.2
 RATES = ("output_tokens_per_s", "total_tokens_per_s", "decode_tokens_per_s")
-TRAINING_KINDS = {"training_tokens_per_s": "training", "training_samples_per_s": "training_samples", "peak_memory_bytes": "training_memory"}
+TRAINING_KINDS = {
+    "training_tokens_per_s": "training",
+    "training_samples_per_s": "training_samples",
+    "peak_memory_bytes": "training_memory",
+}
 
 
 class Near(IntEnum):
@@ -129,7 +134,9 @@ class Evidence:
         self._numbers: Column = np.array([numbers_of(s) for s in settings]).reshape(len(rows), 5)
         words = {name: [word(s, name) for s in settings] for name in WEIGHTS}
         self._codes = {name: {w: i for i, w in enumerate(sorted(set(found)))} for name, found in words.items()}
-        self._words: dict[str, Codes] = {name: np.array([self._codes[name][w] for w in found]) for name, found in words.items()}
+        self._words: dict[str, Codes] = {
+            name: np.array([self._codes[name][w] for w in found]) for name, found in words.items()
+        }
         trains = np.array([r.metric in TRAINING_KINDS for r in rows], dtype=bool)
         self._of_training, self._of_serving = np.flatnonzero(trains), np.flatnonzero(~trains)
         self._not_a_rate = np.array([not r.metric.endswith("tokens_per_s") for r in rows], dtype=np.float64)
@@ -146,7 +153,8 @@ class Evidence:
         return nearness(setting.engine, setting.family, setting.format_class, self.seen[training])
 
     def spread(self, kind: str, near: Near, *, unseen: str = "") -> tuple[float, float]:
-        """Measured over predicted, 10th and 90th percentile: of results as near as this, wider company where they are few.
+        """Measured over predicted, 10th and 90th percentile: of results as near as this, wider company where they are
+        few.
 
         Sources differ from one another more than the results of one do, so the percentiles are widened
         until they hold four fifths of every source's results when they are taken from the other sources.
@@ -203,7 +211,15 @@ class Evidence:
 
 
 # What a difference counts for: words by whether they agree, numbers by powers of two.
-WEIGHTS = {"vendor": 1.0, "family": 0.5, "accelerator": 0.2, "runtime": 0.5, "engine": 0.3, "format_class": 0.3, "load": 0.3}
+WEIGHTS = {
+    "vendor": 1.0,
+    "family": 0.5,
+    "accelerator": 0.2,
+    "runtime": 0.5,
+    "engine": 0.3,
+    "format_class": 0.3,
+    "load": 0.3,
+}
 SCALES = np.array([0.4, 0.3, 0.15, 0.1, 0.1])
 
 

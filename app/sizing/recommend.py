@@ -13,27 +13,26 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.sizing import narrate
-from app.sizing.candidates import RUN_PRICING, candidates, oversubscribed, undominated
-from app.sizing.cost import within_limits
-from app.sizing.estimate import judge_deployment, stable_key
-from app.sizing.explain_training import training_estimate
-from app.sizing.hardware import Environment, PricingModel
-from app.sizing.inference import Judged, Settings, measures, search
-from app.sizing.market import Market
-from app.sizing.plan import build_plans
-from app.sizing.ranking import Measures, best_per_accelerator, score_of
-from app.sizing.rejections import Rejections
-from app.sizing.result import Answer, Change, Considered, Estimate, Ranked
-from app.sizing.scaling import Curve, alike, curve_of
-from app.sizing.training import run_cost, smallest_run, units_per_s
-from app.sizing.training_plan import build_training_plans
-from app.sizing.workload import (
-    Constraints,
-    InferenceWorkload,
-    Question,
-    TrainingWorkload,
-)
+from app.sizing.answer.comparison import compared
+from app.sizing.answer.sensitivity import first_of, sensitivity, training_sensitivity
+from app.sizing.answer.serving import judge_deployment
+from app.sizing.answer.summary import assumptions, summary
+from app.sizing.answer.training import training_estimate
+from app.sizing.answer.warnings import warnings
+from app.sizing.decisions.cost import within_limits
+from app.sizing.decisions.machines import candidates, oversubscribed, undominated
+from app.sizing.decisions.ranking import Measures, best_per_accelerator, score_of
+from app.sizing.decisions.rejections import Rejections
+from app.sizing.question import Question
+from app.sizing.result import Answer, Change, Considered, Curve, Estimate, Ranked
+from app.sizing.serving.plans import build_plans
+from app.sizing.serving.search import Judged, Settings, measures, search, stable_key
+from app.sizing.snapshot import Market
+from app.sizing.training.plans import build_training_plans
+from app.sizing.training.run import run_cost, smallest_run, units_per_s
+from app.sizing.training.scaling import alike, curve_of
+from app.sizing.training.search import run_pricing
+from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +60,9 @@ def recommend(question: Question, market: Market) -> Answer:
         for i, (e, s) in enumerate(zip(found.estimates, found.scores, strict=True))
     )
     return Answer(
-        summary=narrate.summary(question, ranked, rejected, market),
-        assumptions=narrate.assumptions(question),
-        warnings=narrate.warnings(question, ranked, market),
+        summary=summary(question, ranked, rejected, market),
+        assumptions=assumptions(question),
+        warnings=warnings(question, ranked, market),
         recommendations=ranked,
         rejected=tuple(rejected[: question.rejected_limit]),
         rejected_by_code=dict(sorted(Counter(r.code for r in rejected).items())),
@@ -86,9 +85,14 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Mark
     constraints, economics, assumed = question.constraints, question.economics, question.assumptions
     machines = candidates(market, constraints, economics, assumed, rejections)
     plans = build_plans(
-        workload.model, market, machines, constraints, rejections,
-        phase="sample_inference" if workload.single_pass else "inference", personal=workload.personal,
-    )  # fmt: skip
+        workload.model,
+        market,
+        machines,
+        constraints,
+        rejections,
+        phase="sample_inference" if workload.single_pass else "inference",
+        personal=workload.personal,
+    )
     judged = search(workload, plans, market, constraints, economics, assumed, rejections)
     if not len(judged):
         return Found((), (), rejections, len(plans), 0, ())
@@ -97,9 +101,11 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Mark
     scores = score_of(question.objective, merit)[best]
     chosen = best[: question.limit]
     estimates = tuple(finalist(question, workload, judged.take(np.array([row])), market) for row in chosen.tolist())
-    estimates = narrate.compared(estimates, question, len(best), market)
-    changes = narrate.sensitivity(workload, judged, assumed, economics)
-    return Found(estimates, tuple(float(s) for s in scores[: question.limit]), rejections, len(plans), len(best), changes)
+    estimates = compared(estimates, question, len(best), market)
+    changes = sensitivity(workload, judged, assumed, economics)
+    return Found(
+        estimates, tuple(float(s) for s in scores[: question.limit]), rejections, len(plans), len(best), changes
+    )
 
 
 def finalist(question: Question, workload: InferenceWorkload, row: Judged, market: Market) -> Estimate:
@@ -119,22 +125,33 @@ def find_training(question: Question, workload: TrainingWorkload, market: Market
     rejections = Rejections(market)
     constraints, economics, assumed = question.constraints, question.economics, question.assumptions
     machines = candidates(market, constraints, economics, assumed, rejections, pricing=run_pricing(constraints))
-    layouts = build_training_plans(workload, market, oversubscribed(undominated(machines), assumed), constraints, rejections)
+    layouts = build_training_plans(
+        workload, market, oversubscribed(undominated(machines), assumed), constraints, rejections
+    )
     plans, run, fits, timely = smallest_run(workload, layouts, market, assumed)
     rejections.reject(
-        np.setdiff1d(layouts.accelerator, plans.accelerator), "no_layout",
+        np.setdiff1d(layouts.accelerator, plans.accelerator),
+        "no_layout",
         "No division of the global batch over {name} fills whole machines.",
-    )  # fmt: skip
+    )
     rejections.lost(
-        plans.accelerator, fits, code="out_of_memory",
+        plans.accelerator,
+        fits,
+        code="out_of_memory",
         text="{name} needs {needed} GiB on each accelerator at its best layout; {available} may be used.",
-        needed=run.memory.total_bytes / 2**30, available=run.memory.usable_bytes / 2**30, unit="gib",
-    )  # fmt: skip
+        needed=run.memory.total_bytes / 2**30,
+        available=run.memory.usable_bytes / 2**30,
+        unit="gib",
+    )
     rejections.lost(
-        plans.accelerator[fits], timely[fits], code="too_slow",
+        plans.accelerator[fits],
+        timely[fits],
+        code="too_slow",
         text="{name} needs {needed} days at the largest size judged; {available} are allowed.",
-        needed=run.wall_s[fits] / 86400, available=np.full(int(fits.sum()), workload.deadline_s / 86400), unit="days",
-    )  # fmt: skip
+        needed=run.wall_s[fits] / 86400,
+        available=np.full(int(fits.sum()), workload.deadline_s / 86400),
+        unit="days",
+    )
     able = fits & timely
     plans, run = plans.take(able), run.take(able)
     cost = run_cost(plans, run, assumed, economics)
@@ -143,30 +160,38 @@ def find_training(question: Question, workload: TrainingWorkload, market: Market
     if not len(plans):
         return Found((), (), rejections, len(layouts), 0, ())
     usd = cost.usd_per_hour * run.wall_s / 3600
-    merit = Measures(usd, run.wall_s, units_per_s(workload, run) / run.devices, cost.power_w * run.wall_s / workload.units)
+    merit = Measures(
+        usd, run.wall_s, units_per_s(workload, run) / run.devices, cost.power_w * run.wall_s / workload.units
+    )
     tie = run.devices * 1e4 + plans.tensor_parallel * 100 + plans.micro_batch
     best = best_per_accelerator(plans.accelerator, question.objective, merit, tie)
     scores = score_of(question.objective, merit)[best]
     estimates = tuple(
         training_estimate(
-            workload, plans.take(np.array([r])), run.take(np.array([r])), cost.take(np.array([r])), market, assumed, economics,
-            fits=True, trace=question.trace,
+            workload,
+            plans.take(np.array([r])),
+            run.take(np.array([r])),
+            cost.take(np.array([r])),
+            market,
+            assumed,
+            economics,
+            fits=True,
+            trace=question.trace,
         )
         for r in best[: question.limit].tolist()
-    )  # fmt: skip
+    )
     first = plans.take(best[:1])
-    changes = narrate.training_sensitivity(workload, first, run.take(best[:1]), market, assumed)
+    changes = training_sensitivity(workload, first, run.take(best[:1]), market, assumed)
     curve = curve_of(workload, alike(layouts, first), market, assumed, economics)
     return Found(
-        narrate.compared(estimates, question, len(best), market), tuple(float(s) for s in scores[: question.limit]), rejections,
-        len(layouts), len(best), changes, curve,
-    )  # fmt: skip
-
-
-def run_pricing(constraints: Constraints) -> tuple[PricingModel, ...]:
-    """Pricing models of a run where none are named: on demand, and owned where own machines are asked for."""
-    own = constraints.max_purchase_usd is not None or constraints.environments == (Environment.ON_PREM,)
-    return (*RUN_PRICING, PricingModel.OWNED) if own else RUN_PRICING
+        compared(estimates, question, len(best), market),
+        tuple(float(s) for s in scores[: question.limit]),
+        rejections,
+        len(layouts),
+        len(best),
+        changes,
+        curve,
+    )
 
 
 def what_would_give(question: Question, market: Market, nearest: str) -> list[Change]:
@@ -192,18 +217,29 @@ def what_would_give(question: Question, market: Market, nearest: str) -> list[Ch
     if limits.weight_formats:
         without("allow other weight formats", weight_formats=())
     if limits.environments or limits.providers or limits.regions or limits.pricing_models:
-        without("allow every environment, provider, region and pricing model", environments=(), providers=(), regions=(), pricing_models=())
+        without(
+            "allow every environment, provider, region and pricing model",
+            environments=(),
+            providers=(),
+            regions=(),
+            pricing_models=(),
+        )
     workload = question.workload
     if isinstance(workload, InferenceWorkload):
         slo = workload.slo
         doubled = replace(
-            slo, ttft_s=slo.ttft_s and slo.ttft_s * 2, tpot_s=slo.tpot_s and slo.tpot_s * 2, e2e_s=slo.e2e_s and slo.e2e_s * 2
+            slo,
+            ttft_s=slo.ttft_s and slo.ttft_s * 2,
+            tpot_s=slo.tpot_s and slo.tpot_s * 2,
+            e2e_s=slo.e2e_s and slo.e2e_s * 2,
         )
         relaxed.append(("double every latency limit", replace(question, workload=replace(workload, slo=doubled))))
     else:
-        relaxed.append(("double the deadline", replace(question, workload=replace(workload, deadline_s=2 * workload.deadline_s))))
+        relaxed.append(
+            ("double the deadline", replace(question, workload=replace(workload, deadline_s=2 * workload.deadline_s)))
+        )
     changes = [] if not nearest else [Change("none", f"nothing fits; the nearest miss: {nearest}")]
     for label, other in relaxed:
         estimates = find(replace(other, limit=1), market).estimates
-        changes.append(Change(label, narrate.first_of(estimates)))
+        changes.append(Change(label, first_of(estimates)))
     return changes

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from app.sizing.assumptions import Assumed
 from app.sizing.evidence import Neighbour
-from app.sizing.maximum import Maximum
-from app.sizing.rejections import Rejection
-from app.sizing.scaling import Curve
-from app.sizing.workload import Deployment
+from app.sizing.question import Deployment
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,3 +212,61 @@ class Answer:
     considered: Considered
     sensitivity: tuple[Change, ...]
     scaling: Curve | None = None  # of the first recommendation, in training
+
+
+UNITS = {"parameters": "parameters", "sequence_length": "tokens", "micro_batch": "sequences"}
+
+
+@dataclass(frozen=True, slots=True)
+class Maximum:
+    """The largest value that fits, and the least that does not."""
+
+    quantity: str
+    value: float
+    too_large: float
+
+    @property
+    def unit(self) -> str:
+        return UNITS[self.quantity]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The fastest layout that fits on a number of accelerators."""
+
+    accelerators: int
+    days: float
+    usd_total: float | None
+    tokens_per_s: float
+    efficiency: float  # speed per accelerator over that of the fewest
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """`knee` is the largest size whose last step up still paid; `binds` says what stops the next one."""
+
+    points: tuple[Point, ...]
+    knee: int
+    minimum: int
+    binds: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why an accelerator type was turned down, with the shortfall of its nearest plan."""
+
+    accelerator: str
+    code: str
+    text: str
+    needed: float | None = None
+    available: float | None = None
+    unit: str | None = None
+
+    @property
+    def miss(self) -> float:
+        """How far off: needed over available, infinite where there is no number."""
+        if self.needed is None or self.available is None or self.needed <= 0:
+            return np.inf
+        if self.available <= 0:
+            return 1e12
+        return max(self.needed / self.available, self.available / self.needed)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from statistics import NormalDist
 
-from app.sizing.assumptions import Assumptions
-from app.sizing.hardware import Environment, PricingModel
-from app.sizing.model import ModelArchitecture
+from app.sizing.model.architecture import ModelArchitecture
 
 _NORMAL = NormalDist()
 
@@ -145,131 +143,3 @@ class TrainingWorkload:
     @property
     def in_samples(self) -> bool:
         return self.model.sample is not None
-
-
-@dataclass(frozen=True, slots=True)
-class Constraints:
-    """What may be used; empty tuples and None mean no limit."""
-
-    environments: tuple[Environment, ...] = ()
-    providers: tuple[str, ...] = ()
-    regions: tuple[str, ...] = ()
-    vendors: tuple[str, ...] = ()
-    accelerators: tuple[str, ...] = ()
-    exclude_accelerators: tuple[str, ...] = ()
-    pricing_models: tuple[PricingModel, ...] = ()
-    weight_formats: tuple[str, ...] = ()
-    kv_formats: tuple[str, ...] = ()
-    engines: tuple[str, ...] = ()
-    max_usd_per_hour: float | None = None
-    max_purchase_usd: float | None = None
-    max_accelerators: int | None = None
-    max_power_w: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Economics:
-    """Over how long and at which energy price hardware is paid for."""
-
-    horizon_months: float = 36.0
-    electricity_usd_per_kwh: float = 0.12
-    pue: float = 1.3
-
-
-class Objective(StrEnum):
-    COST = "cost"
-    LATENCY = "latency"
-    THROUGHPUT = "throughput"
-    ENERGY = "energy"
-    BALANCED = "balanced"
-
-
-class Drafting(StrEnum):
-    """Where speculated tokens come from."""
-
-    DRAFT_MODEL = "draft_model"
-    MTP = "mtp"  # the model's own multi-token prediction layer
-    EAGLE = "eagle"  # one extra layer on the model's hidden states
-    NGRAM = "ngram"  # looked up in the text so far
-
-
-@dataclass(frozen=True, slots=True)
-class Speculative:
-    """Tokens drafted and verified together; only ever on where a caller asks for it."""
-
-    method: Drafting
-    draft_tokens: int
-    acceptance_rate: float
-    draft_parameters: float = 0.0  # of a draft model
-
-    @property
-    def tokens_per_step(self) -> float:
-        """Tokens a sequence gains per verified step: 1 + a + ... + a^k.
-
-        Source: Leviathan et al. 2023 (arXiv:2211.17192). Check: 3 drafted at 0.8: 1 + 0.8 + 0.64 + 0.512 = 2.952.
-        """
-        return sum(self.acceptance_rate**i for i in range(self.draft_tokens + 1))
-
-    def draft_share(self, model: ModelArchitecture) -> float:
-        """Work of drafting one token, as a share of the model's own for one: a layer and the head, or the draft model's."""
-        if self.method is Drafting.NGRAM:
-            return 0.0
-        if self.method is Drafting.DRAFT_MODEL:
-            return self.draft_parameters / model.matmul_params
-        head = model.head_matmul_params
-        return ((model.matmul_params - head) / model.num_layers + head) / model.matmul_params
-
-
-@dataclass(frozen=True, slots=True)
-class Deployment:
-    """What a caller fixed of a deployment; None is chosen well and echoed."""
-
-    accelerator: str
-    system: str | None = None
-    provider: str | None = None
-    region: str | None = None
-    pricing_model: PricingModel | None = None
-    instance_type: str | None = None
-    accelerators_per_replica: int | None = None
-    replicas: int | None = None
-    spare_replicas: int | None = None
-    nodes: int | None = None
-    total_accelerators: int | None = None
-    tensor_parallel: int | None = None
-    pipeline_parallel: int | None = None
-    expert_parallel: int | None = None
-    engine: str | None = None
-    engine_version: str | None = None
-    weight_format: str | None = None
-    kv_format: str | None = None
-    max_batch: int | None = None
-    max_batched_tokens: int | None = None
-    memory_fraction: float | None = None
-    speculative: Speculative | None = None
-    data_parallel: int | None = None
-    context_parallel: int | None = None
-    zero_stage: int | None = None
-    micro_batch_sequences: int | None = None
-    activation_checkpointing: str | None = None
-    optimizer_offload: bool | None = None
-    framework: str | None = None
-    virtual_pipeline: int | None = None
-    sequence_parallel: bool | None = None
-    flash_attention: bool | None = None
-    fused_cross_entropy: bool | None = None
-    fp32_gradients: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A workload and everything that decides between plans."""
-
-    workload: InferenceWorkload | TrainingWorkload
-    constraints: Constraints = field(default_factory=Constraints)
-    objective: Objective = Objective.COST
-    economics: Economics = field(default_factory=Economics)
-    assumptions: Assumptions = field(default_factory=Assumptions)
-    limit: int = 5
-    rejected_limit: int = 20
-    trace: bool = False
-    maximize: str | None = None  # what to make as large as fits: maximum.QUANTITIES

@@ -80,7 +80,9 @@ def test_the_infeasible_request_says_what_would_have_to_give(client: TestClient)
 def test_a_recommended_deployment_posted_back_gives_the_same_numbers(client: TestClient, name: str) -> None:
     answer = recommend(client, name)
     for ranked in answer["recommendations"]:
-        again = client.post("/estimate", json={"workload": body(name)["workload"], "deployment": ranked["deployment"]}).json()
+        again = client.post(
+            "/estimate", json={"workload": body(name)["workload"], "deployment": ranked["deployment"]}
+        ).json()
         for part in ("deployment", "fits", "memory", "performance", "bottleneck", "cost"):
             assert again[part] == ranked[part], part
 
@@ -90,7 +92,13 @@ def test_constraints_are_kept(client: TestClient) -> None:
     for r in answer["recommendations"]:
         offer = r["deployment"]["offer"]
         assert offer["pricing_model"] == "on_demand"
-        assert offer["region"].startswith(("eu-", "europe-")) or offer["region"] in ("westeurope", "northeurope", "francecentral", "germanywestcentral", "swedencentral")  # fmt: skip
+        assert offer["region"].startswith(("eu-", "europe-")) or offer["region"] in (
+            "westeurope",
+            "northeurope",
+            "francecentral",
+            "germanywestcentral",
+            "swedencentral",
+        )
     desktop = recommend(client, "recommend-inference-personal-70b-desktop")
     for r in desktop["recommendations"]:
         assert r["deployment"]["offer"]["pricing_model"] == "owned"
@@ -141,7 +149,9 @@ def test_two_processes_and_both_databases_give_the_same_bytes(sqlite_url: str, p
     found = []
     for url, seed in ((sqlite_url, "1"), (postgres_url, "2")):
         environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(__file__).parents[2])}
-        done = subprocess.run([sys.executable, "-c", SCRIPT, url, *paths], env=environment, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT, url, *paths], env=environment, capture_output=True, text=True, check=True
+        )
         found.append(done.stdout.split())
     assert len(found[0]) == len(paths)
     assert found[0] == found[1]
@@ -217,10 +227,16 @@ def test_ambiguous_deployments_are_refused_with_a_reason(client: TestClient) -> 
 def test_every_accelerator_can_be_estimated(client: TestClient, name: str) -> None:
     """Sold or not, known or not, alone or by four: an estimate or a reason, never a failure."""
     slugs = [a["slug"] for a in client.get("/catalog/accelerators", params={"limit": 1000}).json()["items"]]
-    workload = {**body(name)["workload"], "model": "Qwen/Qwen2.5-7B-Instruct"} if "embeddings" not in name else body(name)["workload"]
+    workload = (
+        {**body(name)["workload"], "model": "Qwen/Qwen2.5-7B-Instruct"}
+        if "embeddings" not in name
+        else body(name)["workload"]
+    )
     for slug in slugs:
         for more in ({}, {"total_accelerators": 4}):
-            response = client.post("/estimate", json={"workload": workload, "deployment": {"accelerator": slug, **more}, "trace": True})
+            response = client.post(
+                "/estimate", json={"workload": workload, "deployment": {"accelerator": slug, **more}, "trace": True}
+            )
             assert response.status_code in (200, 422), (slug, response.text)
             if response.status_code == 200:
                 estimate = EstimateShown.model_validate(response.json())
@@ -250,4 +266,6 @@ def test_a_purchase_reckoned_from_parts_says_so(client: TestClient, accelerator:
     answer = recommend(client, "recommend-inference-chat-70b", constraints=limits)
     said = next(r["text"] for r in answer["recommendations"][0]["explanation"] if r["code"] == "price")
     assert ("ask for a quote" in said) is in_parts
-    assert {"server_host_usd", "list_price_position", "host_power_fraction"} <= {a["name"] for a in answer["assumptions"]}
+    assert {"server_host_usd", "list_price_position", "host_power_fraction"} <= {
+        a["name"] for a in answer["assumptions"]
+    }

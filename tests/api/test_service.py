@@ -25,9 +25,13 @@ from app.main import create_app
 from tests.examples import body
 
 LISTS: dict[str, Any] = {
-    "accelerators": (171, wire.AcceleratorList), "systems": (370, wire.SystemList), "offers": (3443, wire.OfferList),
-    "models": (558, wire.ModelList), "engines": (238, wire.EngineList), "prices": (886, wire.PriceList),
-}  # fmt: skip
+    "accelerators": (171, wire.AcceleratorList),
+    "systems": (370, wire.SystemList),
+    "offers": (3443, wire.OfferList),
+    "models": (558, wire.ModelList),
+    "engines": (238, wire.EngineList),
+    "prices": (886, wire.PriceList),
+}
 
 
 @pytest.mark.parametrize("name", LISTS)
@@ -51,10 +55,15 @@ def test_pages_cover_a_list_once(client: TestClient, name: str) -> None:
 def test_filters_cut_and_unknown_ones_are_refused(client: TestClient) -> None:
     items = client.get("/catalog/accelerators", params={"vendor": "Apple"}).json()["items"]
     assert len(items) == 26
-    offers = client.get("/catalog/offers", params={"accelerator": "nvidia-l4", "pricing_model": "spot", "provider": "gcp"}).json()["items"]
+    offers = client.get(
+        "/catalog/offers", params={"accelerator": "nvidia-l4", "pricing_model": "spot", "provider": "gcp"}
+    ).json()["items"]
     assert offers
     assert all(o["provider"] == "gcp" and o["pricing_model"] == "spot" for o in offers)
-    assert any(m["id"] == "Qwen/Qwen2.5-32B-Instruct" for m in client.get("/catalog/models", params={"q": "Qwen2.5 32B"}).json()["items"])
+    assert any(
+        m["id"] == "Qwen/Qwen2.5-32B-Instruct"
+        for m in client.get("/catalog/models", params={"q": "Qwen2.5 32B"}).json()["items"]
+    )
     assert client.get("/catalog/offers", params={"colour": "red"}).status_code == 422
     assert client.get("/catalog/offers", params={"limit": "nan"}).status_code == 422
     assert client.get("/catalog/offers", params={"cursor": "!!"}).status_code in (400, 422)
@@ -72,7 +81,9 @@ def test_an_unchanged_page_is_not_sent_twice(client: TestClient) -> None:
 
 def test_rows_carry_friendly_units(client: TestClient) -> None:
     h100 = next(
-        a for a in client.get("/catalog/accelerators", params={"vendor": "NVIDIA"}).json()["items"] if a["slug"] == "nvidia-h100-sxm5-80gb"
+        a
+        for a in client.get("/catalog/accelerators", params={"vendor": "NVIDIA"}).json()["items"]
+        if a["slug"] == "nvidia-h100-sxm5-80gb"
     )
     assert h100["memory_gib"] == pytest.approx(79.647, abs=1e-3)
     assert h100["tflops"]["bf16"] == 989.4
@@ -82,10 +93,12 @@ def test_rows_carry_friendly_units(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("typed", "found"),
     [
-        ("qwen 7b instruct", "Qwen/Qwen2.5-7B-Instruct"), ("LLAMA-3.1", "meta-llama/Llama-3.1-8B"), ("v3 whisper", "openai/whisper-large-v3"),
+        ("qwen 7b instruct", "Qwen/Qwen2.5-7B-Instruct"),
+        ("LLAMA-3.1", "meta-llama/Llama-3.1-8B"),
+        ("v3 whisper", "openai/whisper-large-v3"),
         ("diffusion", "stabilityai/stable-diffusion-xl-base-1.0"),
     ],
-)  # fmt: skip
+)
 def test_models_are_searched_by_words_in_any_order(client: TestClient, typed: str, found: str) -> None:
     items = client.get("/catalog/models", params={"q": typed, "limit": 100}).json()["items"]
     assert found in [i["id"] for i in items]
@@ -110,7 +123,9 @@ def test_inspection_counts_a_model(client: TestClient) -> None:
 def test_health(client: TestClient, tmp_path: Path) -> None:
     assert client.get("/livez").json() == {"status": "ok"}
     assert client.get("/readyz").json()["status"] == "ready"
-    with TestClient(create_app(Settings(database_url=f"sqlite:///{tmp_path}/none.sqlite3")), raise_server_exceptions=False) as empty:
+    with TestClient(
+        create_app(Settings(database_url=f"sqlite:///{tmp_path}/none.sqlite3")), raise_server_exceptions=False
+    ) as empty:
         assert empty.get("/livez").status_code == 200
         response = empty.get("/readyz")
         assert response.status_code == 503
@@ -139,7 +154,9 @@ def test_the_openapi_document_is_complete(client: TestClient) -> None:
     operations = [o for path in document["paths"].values() for o in path.values()]
     identities = [o["operationId"] for o in operations]
     assert len(identities) == len(set(identities))
-    assert {"recommend", "estimate", "getRecommendation", "listOffers", "inspectModel", "livez", "readyz"} <= set(identities)
+    assert {"recommend", "estimate", "getRecommendation", "listOffers", "inspectModel", "livez", "readyz"} <= set(
+        identities
+    )
     for reference in re.findall(r'"#/components/schemas/([^"]+)"', client.get("/openapi.json").text):
         assert reference in document["components"]["schemas"], reference
     assert [name for name, schema in document["components"]["schemas"].items() if "examples" not in schema] == []

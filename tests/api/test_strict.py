@@ -50,7 +50,9 @@ def test_malformed_json_is_a_400(client: TestClient, path: str, kind: str) -> No
 
 
 @pytest.mark.parametrize("path", POSTS)
-@pytest.mark.parametrize("raw", [b"null", b"[]", b"5", b'"x"', b"true", b"{}", b'{"\\u202eworkload": 1}', b'{"workload": null}'])
+@pytest.mark.parametrize(
+    "raw", [b"null", b"[]", b"5", b'"x"', b"true", b"{}", b'{"\\u202eworkload": 1}', b'{"workload": null}']
+)
 def test_the_wrong_document_is_a_422(client: TestClient, path: str, raw: bytes) -> None:
     response = client.post(path, content=raw, headers=JSON)
     assert response.status_code == 422
@@ -183,14 +185,27 @@ def test_the_body_has_a_limit_however_its_length_is_told(client: TestClient) -> 
     assert client.post("/recommend", content=chunks(), headers=JSON).status_code == 413
 
 
-@pytest.mark.parametrize("headers", [{"content-type": "text/plain"}, {"content-type": "application/xml"}, {**JSON, "content-encoding": "gzip"}, {}])  # fmt: skip
+@pytest.mark.parametrize(
+    "headers",
+    [{"content-type": "text/plain"}, {"content-type": "application/xml"}, {**JSON, "content-encoding": "gzip"}, {}],
+)
 def test_other_media_types_are_415(client: TestClient, headers: dict[str, str]) -> None:
     response = client.post("/recommend", content=GOOD.encode(), headers=headers)
     assert response.status_code == 415
     assert response.headers["content-type"] == "application/problem+json"
 
 
-@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/nothing", 404), ("GET", "/recommend", 405), ("DELETE", "/catalog/offers", 405), ("POST", "/livez", 405), ("GET", "/recommendations/..%2f", 404), ("GET", "/recommendations/x", 422)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/nothing", 404),
+        ("GET", "/recommend", 405),
+        ("DELETE", "/catalog/offers", 405),
+        ("POST", "/livez", 405),
+        ("GET", "/recommendations/..%2f", 404),
+        ("GET", "/recommendations/x", 422),
+    ],
+)
 def test_wrong_paths_and_methods_are_problems(client: TestClient, method: str, path: str, status: int) -> None:
     response = client.request(method, path)
     assert response.status_code == status
@@ -209,7 +224,9 @@ EXTREMES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("traffic", EXTREMES, ids=range(len(EXTREMES)))
-@pytest.mark.parametrize("model", ["Qwen/Qwen2.5-7B-Instruct", {"parameters_billion": 20000}, {"parameters_billion": 0.001}])
+@pytest.mark.parametrize(
+    "model", ["Qwen/Qwen2.5-7B-Instruct", {"parameters_billion": 20000}, {"parameters_billion": 0.001}]
+)
 def test_extremes_are_answered_or_refused_never_broken(client: TestClient, traffic: dict[str, Any], model: Any) -> None:
     request = {"workload": {"phase": "inference", "model": model, "traffic": traffic}}
     response = client.post("/recommend", json=request)
@@ -222,6 +239,13 @@ def test_extremes_are_answered_or_refused_never_broken(client: TestClient, traff
 @pytest.mark.parametrize("batch", [1, 997, 10_000_000])
 @pytest.mark.parametrize("days", [1e-6, 36500])
 def test_extreme_runs_are_answered_or_refused(client: TestClient, units: float, batch: int, days: float) -> None:
-    workload = {"phase": "training", "model": "gpt2", "training_tokens": units, "sequence_length": 128, "global_batch_sequences": batch, "deadline_days": days}  # fmt: skip
+    workload = {
+        "phase": "training",
+        "model": "gpt2",
+        "training_tokens": units,
+        "sequence_length": 128,
+        "global_batch_sequences": batch,
+        "deadline_days": days,
+    }
     response = client.post("/recommend", json={"workload": workload})
     assert response.status_code in (200, 422), response.text

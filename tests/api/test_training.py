@@ -8,14 +8,22 @@ import pytest
 from starlette.testclient import TestClient
 
 RUN = {
-    "phase": "fine_tuning", "method": "full", "model": "llama-3.1-8b", "training_tokens": 1e9, "sequence_length": 4096,
+    "phase": "fine_tuning",
+    "method": "full",
+    "model": "llama-3.1-8b",
+    "training_tokens": 1e9,
+    "sequence_length": 4096,
     "global_batch_sequences": 64,
-}  # fmt: skip
+}
 H100 = {"accelerator": "nvidia-h100-sxm5-80gb", "total_accelerators": 16}
 
 
 def post(
-    client: TestClient, status: int = 200, workload: dict[str, Any] | None = None, deployment: dict[str, Any] | None = None, **more: Any
+    client: TestClient,
+    status: int = 200,
+    workload: dict[str, Any] | None = None,
+    deployment: dict[str, Any] | None = None,
+    **more: Any,
 ) -> Any:
     body = {"workload": {**RUN, **(workload or {})}, "deployment": {**H100, **(deployment or {})}, **more}
     answer = client.post("/estimate", json=body)
@@ -31,17 +39,30 @@ def test_an_estimate_of_training_is_whole(client: TestClient) -> None:
     memory = next(i for i in p["intervals"] if i["quantity"] == "memory_total_gib")
     assert memory["low"] < e["memory"]["per_accelerator_gib"]["total"] < memory["high"]
     assert p["basis"] in ("measured", "calibrated", "roofline")
-    assert {"network_gbit_per_s_per_node", "checkpoint_capacity_tb", "host_memory_gib_per_node", "power_kw", "cooling_kw"} == set(
-        p["cluster"]
-    )
+    assert {
+        "network_gbit_per_s_per_node",
+        "checkpoint_capacity_tb",
+        "host_memory_gib_per_node",
+        "power_kw",
+        "cooling_kw",
+    } == set(p["cluster"])
     assert e["nearest_measurements"]
-    assert all(n["quantity"].endswith("per_accelerator") or n["quantity"] == "peak_memory_gib" for n in e["nearest_measurements"])
+    assert all(
+        n["quantity"].endswith("per_accelerator") or n["quantity"] == "peak_memory_gib"
+        for n in e["nearest_measurements"]
+    )
     assert e["scaling"]["knee_accelerators"] in [q["accelerators"] for q in e["scaling"]["points"]]
     assert sum(p["step_breakdown_s"].values()) == pytest.approx(p["step_time_s"], rel=1e-3)
 
 
 def test_the_deployment_given_back_is_the_same_answer(client: TestClient) -> None:
-    for workload in ({}, {"model": "Qwen/Qwen3-30B-A3B"}, {"sequence_length": 32768}, {"method": "qlora"}, {"precision": "fp8"}):
+    for workload in (
+        {},
+        {"model": "Qwen/Qwen3-30B-A3B"},
+        {"sequence_length": 32768},
+        {"method": "qlora"},
+        {"precision": "fp8"},
+    ):
         first = post(client, workload=workload)
         again = post(client, workload=workload, deployment=first["deployment"])
         for part in ("deployment", "memory", "performance", "cost"):
@@ -59,7 +80,8 @@ def test_what_can_be_maximized(client: TestClient, quantity: str) -> None:
 def test_serving_is_not_maximized(client: TestClient) -> None:
     serving = {"phase": "inference", "model": "llama-3.1-8b", "traffic": {"concurrent_requests": 1}}
     answer = client.post(
-        "/estimate", json={"workload": serving, "deployment": {"accelerator": H100["accelerator"]}, "maximize": "parameters"}
+        "/estimate",
+        json={"workload": serving, "deployment": {"accelerator": H100["accelerator"]}, "maximize": "parameters"},
     )
     assert answer.status_code == 422
     assert "training or fine_tuning" in answer.text
@@ -96,13 +118,23 @@ def test_precisions_that_a_chip_has_not_are_no_answer(client: TestClient) -> Non
 
 
 def test_synchronous_checkpoints_stall_longer(client: TestClient) -> None:
-    later, now = (post(client, workload={"checkpoint_mode": mode})["performance"] for mode in ("asynchronous", "synchronous"))
+    later, now = (
+        post(client, workload={"checkpoint_mode": mode})["performance"] for mode in ("asynchronous", "synchronous")
+    )
     assert now["checkpoint_stall_s"] > later["checkpoint_stall_s"]
     assert now["days"] >= later["days"]
 
 
 def test_a_recommendation_draws_the_curve_of_its_first(client: TestClient) -> None:
-    body = {"workload": {**RUN, "phase": "training", "training_tokens": 1e12, "global_batch_sequences": 512, "deadline_days": 60}}
+    body = {
+        "workload": {
+            **RUN,
+            "phase": "training",
+            "training_tokens": 1e12,
+            "global_batch_sequences": 512,
+            "deadline_days": 60,
+        }
+    }
     del body["workload"]["method"]
     answer = client.post("/recommend", json=body).json()
     first = answer["recommendations"][0]

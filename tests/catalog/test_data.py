@@ -19,8 +19,8 @@ from app.catalog.seed import (
     support_values,
     system_values,
 )
-from app.sizing.hardware import PricingModel
-from app.sizing.precision import KV_FORMATS, WEIGHT_FORMATS
+from app.sizing.hardware.parts import PricingModel
+from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
 from app.sizing.units import GIB, TERA
 
 ACCELERATORS = {r["slug"]: r for r in map(accelerator_values, rows_of("accelerators.csv"))}
@@ -31,7 +31,9 @@ SUPPORT = [support_values(r) for r in rows_of("engine_support.csv")]
 COEFFICIENTS = [coefficient_values(r) for r in rows_of("coefficients.csv")]
 MODELS = model_entries()
 MEASUREMENTS = [
-    measurement_values(kind)(row) for kind in ("inference", "training", "kv_cache") for row in rows_of(f"measurements_{kind}.csv")
+    measurement_values(kind)(row)
+    for kind in ("inference", "training", "kv_cache")
+    for row in rows_of(f"measurements_{kind}.csv")
 ]
 DAY = re.compile(r"20\d\d-\d\d-\d\d")
 
@@ -47,7 +49,11 @@ def test_the_catalogue_has_its_size() -> None:
     assert Counter(m["kind"] for m in MEASUREMENTS) == {"inference": 6073, "training": 3904, "kv_cache": 65}
 
 
-@pytest.mark.parametrize("rows", [list(ACCELERATORS.values()), list(SYSTEMS.values()), OFFERS, SUPPORT, COEFFICIENTS], ids=["accelerators", "systems", "offers", "support", "coefficients"])  # fmt: skip
+@pytest.mark.parametrize(
+    "rows",
+    [list(ACCELERATORS.values()), list(SYSTEMS.values()), OFFERS, SUPPORT, COEFFICIENTS],
+    ids=["accelerators", "systems", "offers", "support", "coefficients"],
+)
 def test_every_row_has_a_source_and_a_date(rows: list[dict[str, object]]) -> None:
     for row in rows:
         assert row["source"]
@@ -79,7 +85,12 @@ def test_no_single_stream_was_measured_faster_than_its_weights_can_be_read() -> 
     checked = 0
     for m in MEASUREMENTS:
         said = m["payload"]
-        if said.get("load_kind") != "single" or "decode_tok_s_per_user" not in said or m["model"] not in facts or not m["accelerator"]:
+        if (
+            said.get("load_kind") != "single"
+            or "decode_tok_s_per_user" not in said
+            or m["model"] not in facts
+            or not m["accelerator"]
+        ):
             continue
         bandwidth = ACCELERATORS[m["accelerator"]]["memory_bytes_per_s"]
         if bandwidth is None:
@@ -95,7 +106,8 @@ def test_slugs_and_names_are_unique() -> None:
     assert len(SYSTEMS) == sum(1 for _ in rows_of("systems.csv"))
     assert all(re.fullmatch(r"[a-z0-9][a-z0-9.-]*", s) for s in (*ACCELERATORS, *SYSTEMS))
     keys = Counter(
-        (o["provider"], o["region"], o["instance_type"], o["accelerator"], o["accelerator_count"], o["pricing_model"]) for o in OFFERS
+        (o["provider"], o["region"], o["instance_type"], o["accelerator"], o["accelerator_count"], o["pricing_model"])
+        for o in OFFERS
     )
     assert max(keys.values()) == 1
     assert max(Counter((s["engine"], s["accelerator_family"], s["phase"]) for s in SUPPORT).values()) == 1
@@ -139,15 +151,33 @@ def test_rates_are_dense() -> None:
     """FP8 is at most twice BF16 (2:4 sparsity would make it four times), Rubin and the TPU generations apart."""
     for slug, a in ACCELERATORS.items():
         bf16, fp8 = a["bf16_flops_per_s"], a["fp8_flops_per_s"]
-        if bf16 and fp8 and slug not in ("nvidia-rubin-vr200", "aws-trainium3", "tenstorrent-wormhole-n150", "tenstorrent-wormhole-n300"):
+        if (
+            bf16
+            and fp8
+            and slug
+            not in ("nvidia-rubin-vr200", "aws-trainium3", "tenstorrent-wormhole-n150", "tenstorrent-wormhole-n300")
+        ):
             assert fp8 <= 2.05 * bf16, slug
-    for slug, tflops in {"nvidia-h100-sxm5-80gb": 989.4, "nvidia-a100-sxm4-80gb": 312, "nvidia-l40s": 362, "nvidia-b200-sxm-180gb": 2250, "amd-mi300x": 1307.4, "nvidia-rtx-4090": 165.2}.items():  # fmt: skip
+    for slug, tflops in {
+        "nvidia-h100-sxm5-80gb": 989.4,
+        "nvidia-a100-sxm4-80gb": 312,
+        "nvidia-l40s": 362,
+        "nvidia-b200-sxm-180gb": 2250,
+        "amd-mi300x": 1307.4,
+        "nvidia-rtx-4090": 165.2,
+    }.items():
         assert ACCELERATORS[slug]["bf16_flops_per_s"] == pytest.approx(tflops * TERA)
     assert ACCELERATORS["nvidia-a100-sxm4-80gb"]["fp8_flops_per_s"] is None
 
 
 def test_memory_is_what_the_device_reports() -> None:
-    for slug, mib in {"nvidia-h100-sxm5-80gb": 81559, "nvidia-h200-sxm-141gb": 144384, "nvidia-b200-sxm-180gb": 183359, "nvidia-l4": 22888, "nvidia-t4": 15360}.items():  # fmt: skip
+    for slug, mib in {
+        "nvidia-h100-sxm5-80gb": 81559,
+        "nvidia-h200-sxm-141gb": 144384,
+        "nvidia-b200-sxm-180gb": 183359,
+        "nvidia-l4": 22888,
+        "nvidia-t4": 15360,
+    }.items():
         assert ACCELERATORS[slug]["memory_bytes"] == mib * 2**20
         assert ACCELERATORS[slug]["memory_is_reported"]
     # Labels are read as GiB, never as 10^9 bytes, and never exceeded by a report.

@@ -54,10 +54,24 @@ def test_the_request_goes_to_the_checked_address_under_the_hosts_name() -> None:
 @pytest.mark.parametrize(
     "address",
     [
-        "127.0.0.1", "10.0.0.8", "172.16.4.4", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "::1", "fd00::1", "fe80::1",
-        "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "224.0.0.1", "240.0.0.1", "not-an-address",
+        "127.0.0.1",
+        "10.0.0.8",
+        "172.16.4.4",
+        "192.168.1.1",
+        "169.254.169.254",
+        "100.64.0.1",
+        "0.0.0.0",
+        "::1",
+        "fd00::1",
+        "fe80::1",
+        "::ffff:127.0.0.1",
+        "64:ff9b::7f00:1",
+        "2002:7f00:1::",
+        "224.0.0.1",
+        "240.0.0.1",
+        "not-an-address",
     ],
-)  # fmt: skip
+)
 def test_private_addresses_are_never_contacted(address: str) -> None:
     def handler(_: httpx2.Request) -> httpx2.Response:
         raise AssertionError("contacted")
@@ -82,9 +96,10 @@ def test_a_redirect_is_followed_and_its_target_checked() -> None:
     with pytest.raises(HubUnavailable, match="not plain http"):
         hub_of(moved("file:///etc/passwd"), url="http://hub.example").fetch("acme/m")
     inside = ModelHub(
-        "https://hub.example", transport=httpx2.MockTransport(moved("https://metadata.example/config.json")),
+        "https://hub.example",
+        transport=httpx2.MockTransport(moved("https://metadata.example/config.json")),
         resolve=lambda host, _: [PUBLIC] if host == "hub.example" else ["169.254.169.254"],
-    )  # fmt: skip
+    )
     with pytest.raises(HubUnavailable, match="not public"):
         inside.fetch("acme/m")
 
@@ -108,18 +123,32 @@ def test_endless_redirects_end() -> None:
         (lambda _: httpx2.Response(200, content=b"[" * 100_000), HubUnavailable, "not a JSON object"),
         (lambda _: httpx2.Response(200, content=b" " * (hubs.MAX_BYTES + 1)), HubUnavailable, "larger than 2 MiB"),
         (
-            lambda _: httpx2.Response(200, content=gzip.compress(b" " * 20_000_000), headers={"content-encoding": "gzip"}),
-            HubUnavailable, "larger than 2 MiB",
+            lambda _: httpx2.Response(
+                200, content=gzip.compress(b" " * 20_000_000), headers={"content-encoding": "gzip"}
+            ),
+            HubUnavailable,
+            "larger than 2 MiB",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_the_hub_does_not_give_says_so(handler: Handler, error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         hub_of(handler).fetch("acme/m")
 
 
 @pytest.mark.parametrize(
-    "name", ["acme", "acme/m/x", "../etc", "a/..", "acme/m?x=1", "acme/%2e%2e", "https://x/y", "acme/m\n", "a" * 90 + "/" + "b" * 90]
+    "name",
+    [
+        "acme",
+        "acme/m/x",
+        "../etc",
+        "a/..",
+        "acme/m?x=1",
+        "acme/%2e%2e",
+        "https://x/y",
+        "acme/m\n",
+        "a" * 90 + "/" + "b" * 90,
+    ],
 )
 def test_only_ids_are_asked_for(name: str) -> None:
     with pytest.raises(MissingModel, match="not an id"):
@@ -198,7 +227,9 @@ def test_a_fetched_model_is_kept_with_its_date_and_survives_a_reload(sessions: s
         session.commit()
         assert seed(session) is True
         assert count(session, ModelRow) == 559
-        assert session.scalars(select(ModelAliasRow.model).where(ModelAliasRow.alias == "acme-llama-own")).all() == ["acme/Llama-Own"]
+        assert session.scalars(select(ModelAliasRow.model).where(ModelAliasRow.alias == "acme-llama-own")).all() == [
+            "acme/Llama-Own"
+        ]
 
 
 def test_a_model_that_cannot_be_counted_is_not_kept(sessions: sessionmaker[Session]) -> None:

@@ -56,7 +56,9 @@ def test_every_alias_and_id_finds_its_model_in_any_case_and_punctuation(session:
 
 
 def test_a_loose_reading_is_told(session: Session) -> None:
-    assert any("was read as meta-llama/Llama-2-70b-hf" in a for a in get_model(session, "TheBloke/Llama-2-70B-AWQ").assumed)
+    assert any(
+        "was read as meta-llama/Llama-2-70b-hf" in a for a in get_model(session, "TheBloke/Llama-2-70B-AWQ").assumed
+    )
     assert not any("was read as" in a for a in get_model(session, "meta-llama/Llama-2-70b-hf").assumed)
 
 
@@ -75,7 +77,9 @@ def test_models_of_one_shape_are_no_ambiguity(session: Session) -> None:
     assert get_model_facts(session, "gemma 9b")[0]["hf_id"] == "google/gemma-2-9b"
 
 
-@pytest.mark.parametrize("typed", ["gpt-9", "7b", "llama-3.1-7b", "acme/none", "x" * 200, "\u00e9", "%", "_", "' OR 1=1"])
+@pytest.mark.parametrize(
+    "typed", ["gpt-9", "7b", "llama-3.1-7b", "acme/none", "x" * 200, "\u00e9", "%", "_", "' OR 1=1"]
+)
 def test_an_unknown_name_is_refused_with_the_nearest(session: Session, typed: str) -> None:
     with pytest.raises(UnknownModel) as caught:
         get_model_facts(session, typed)

@@ -15,8 +15,8 @@ from app.catalog.snapshot import EmptyCatalog, SnapshotStore
 from app.catalog.tables import AcceleratorRow, CatalogVersionRow, ModelRow, OfferRow, SystemRow
 from app.db import Base, make_engine
 from app.errors import AmbiguousModel, UnknownModel
+from app.sizing.question import Question
 from app.sizing.recommend import recommend
-from app.sizing.workload import Question
 from tests.examples import CHAT, PRETRAIN
 
 
@@ -155,7 +155,10 @@ def test_an_ambiguous_alias_is_refused_with_the_choices(tmp_path: Path) -> None:
         from app.catalog.tables import ModelAliasRow  # noqa: PLC0415
 
         session.add_all(
-            [ModelAliasRow(alias="the-model", model="openai-community/gpt2"), ModelAliasRow(alias="the-model", model="tiiuae/falcon-7b")]
+            [
+                ModelAliasRow(alias="the-model", model="openai-community/gpt2"),
+                ModelAliasRow(alias="the-model", model="tiiuae/falcon-7b"),
+            ]
         )
         session.commit()
         with pytest.raises(AmbiguousModel) as caught:
@@ -172,4 +175,6 @@ def test_a_market_is_the_same_value_twice(sqlite_url: str) -> None:
         first, second = (load_market(session, version[1], version[2]) for _ in range(2))
     engine.dispose()
     assert first.accelerators == second.accelerators
-    assert recommend(Question(replace(CHAT, peak_per_s=1.0)), first) == recommend(Question(replace(CHAT, peak_per_s=1.0)), second)
+    assert recommend(Question(replace(CHAT, peak_per_s=1.0)), first) == recommend(
+        Question(replace(CHAT, peak_per_s=1.0)), second
+    )

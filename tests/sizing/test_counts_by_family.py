@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from app.api.schemas.inspect import inspection, usual_contexts
 from app.catalog.seed import model_entries
 from app.errors import UnreadableConfiguration
-from app.sizing.counting.read import known_types, read_architecture
-from app.sizing.counting.size import ERROR, HIDDEN_SIZE, LAYERS, assumed_architecture
-from app.sizing.inventory import Part, Per
-from app.sizing.model import ModelArchitecture, ModelKind
-from app.sizing.precision import WEIGHT_FORMATS
+from app.sizing.model.architecture import ModelArchitecture, ModelKind
+from app.sizing.model.counting.read import known_types, read_architecture
+from app.sizing.model.counting.size import ERROR, HIDDEN_SIZE, LAYERS, assumed_architecture
+from app.sizing.model.formats import WEIGHT_FORMATS
+from app.sizing.model.tensors import Part, Per
 from app.sizing.units import GIB
 from tests.examples import LLAMA_8B_CONFIG
 
@@ -31,12 +31,28 @@ def counted(name: str, **changes: Any) -> ModelArchitecture:
 
 # One of each kind of block, small enough to read.
 BASES = (
-    "meta-llama/Llama-3.1-8B", "google/gemma-2-9b-it", "tiiuae/falcon-7b", "openai-community/gpt2", "bigcode/starcoder2-3b",
-    "mistralai/Mixtral-8x7B-v0.1", "Qwen/Qwen3-30B-A3B", "deepseek-ai/DeepSeek-V3", "openai/gpt-oss-20b", "ai21labs/Jamba-v0.1",
-    "state-spaces/mamba2-130m", "google-t5/t5-base", "facebook/bart-base", "google-bert/bert-base-uncased",
-    "answerdotai/ModernBERT-base", "openai/whisper-small", "google/vit-base-patch16-224", "Qwen/Qwen2.5-VL-3B-Instruct",
-    "llava-hf/llava-1.5-7b-hf", "facebook/wav2vec2-base-960h", "black-forest-labs/FLUX.1-dev",
-)  # fmt: skip
+    "meta-llama/Llama-3.1-8B",
+    "google/gemma-2-9b-it",
+    "tiiuae/falcon-7b",
+    "openai-community/gpt2",
+    "bigcode/starcoder2-3b",
+    "mistralai/Mixtral-8x7B-v0.1",
+    "Qwen/Qwen3-30B-A3B",
+    "deepseek-ai/DeepSeek-V3",
+    "openai/gpt-oss-20b",
+    "ai21labs/Jamba-v0.1",
+    "state-spaces/mamba2-130m",
+    "google-t5/t5-base",
+    "facebook/bart-base",
+    "google-bert/bert-base-uncased",
+    "answerdotai/ModernBERT-base",
+    "openai/whisper-small",
+    "google/vit-base-patch16-224",
+    "Qwen/Qwen2.5-VL-3B-Instruct",
+    "llava-hf/llava-1.5-7b-hf",
+    "facebook/wav2vec2-base-960h",
+    "black-forest-labs/FLUX.1-dev",
+)
 DEPTHS = ("num_hidden_layers", "n_layer", "num_layers", "encoder_layers", "decoder_layers")
 WIDTHS = (
     "intermediate_size",
@@ -66,7 +82,12 @@ def test_counts_grow_with_every_size(name: str, key: str, times: int) -> None:
     assert larger.active_params > base.active_params
     for stored in ("bf16", "fp8", "int4-awq", "gguf-q4_k_m"):
         assert larger.weights_bytes(WEIGHT_FORMATS[stored]) > base.weights_bytes(WEIGHT_FORMATS[stored])
-    if base.attention and key in DEPTHS and base.kind is ModelKind.DECODER and key not in ("encoder_layers", "num_layers"):
+    if (
+        base.attention
+        and key in DEPTHS
+        and base.kind is ModelKind.DECODER
+        and key not in ("encoder_layers", "num_layers")
+    ):
         assert larger.kv_cache_bytes_per_token() > base.kv_cache_bytes_per_token()
         assert larger.flops_per_token(1000) > base.flops_per_token(1000)
 
@@ -80,7 +101,9 @@ def test_shares_sum_to_the_whole(name: str) -> None:
     assert model.routed_params <= model.linear_params <= model.total_params
     for degree in (2, 4, 8):
         heads = min(degree, model.kv_heads)
-        assert model.kv_cache_bytes_per_token(tensor_parallel=degree) * heads == pytest.approx(model.kv_cache_bytes_per_token())
+        assert model.kv_cache_bytes_per_token(tensor_parallel=degree) * heads == pytest.approx(
+            model.kv_cache_bytes_per_token()
+        )
     sixteen = model.weights_bytes(WEIGHT_FORMATS["bf16"])
     assert sixteen == 2 * model.total_params
     for stored in WEIGHT_FORMATS.values():
@@ -102,9 +125,16 @@ def test_cache_shrinks_with_fewer_heads_and_grows_with_context(heads: int, fewer
 
 @given(st.integers(1, 200_000))
 def test_windows_and_sparse_reading_only_ever_save(context: int) -> None:
-    for name in ("google/gemma-3-27b-it", "openai/gpt-oss-120b", "deepseek-ai/DeepSeek-V3.2", "deepseek-ai/DeepSeek-V4-Flash"):
+    for name in (
+        "google/gemma-3-27b-it",
+        "openai/gpt-oss-120b",
+        "deepseek-ai/DeepSeek-V3.2",
+        "deepseek-ai/DeepSeek-V4-Flash",
+    ):
         model = counted(name)
-        whole = replace(model, attention=tuple(replace(g, window_tokens=None, read_tokens=None) for g in model.attention))
+        whole = replace(
+            model, attention=tuple(replace(g, window_tokens=None, read_tokens=None) for g in model.attention)
+        )
         assert model.cache_bytes(context) <= whole.cache_bytes(context)
         assert model.read_bytes(context) <= whole.read_bytes(context)
         assert model.flops_per_token(context) <= whole.flops_per_token(context)
@@ -154,11 +184,15 @@ def test_image_tokens_follow_each_familys_rule(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "gflop"),
     [
-        ("microsoft/resnet-50", 8.178), ("google/vit-base-patch16-224", 35.13), ("black-forest-labs/FLUX.1-dev", 74_385),
-        ("stabilityai/stable-diffusion-3-medium-diffusers", 8_904), ("stabilityai/stable-diffusion-3.5-medium", 11_250),
-        ("facebook/dinov2-large", 1_013.6), ("google/siglip-so400m-patch14-384", 670.3),
+        ("microsoft/resnet-50", 8.178),
+        ("google/vit-base-patch16-224", 35.13),
+        ("black-forest-labs/FLUX.1-dev", 74_385),
+        ("stabilityai/stable-diffusion-3-medium-diffusers", 8_904),
+        ("stabilityai/stable-diffusion-3.5-medium", 11_250),
+        ("facebook/dinov2-large", 1_013.6),
+        ("google/siglip-so400m-patch14-384", 670.3),
     ],
-)  # fmt: skip
+)
 def test_work_of_a_sample_equals_the_counted_network(name: str, gflop: float) -> None:
     model = counted(name)
     assert model.law is not None
@@ -176,7 +210,10 @@ def test_work_of_a_sample_equals_the_counted_network(name: str, gflop: float) ->
         ({"layer_types": ["full_attention"]}, "1 entries for 32 layers"),
         ({"layer_types": ["mystery"] * 32}, "mystery"),
         ({"architectures": 5, "intermediate_size": "wide"}, "intermediate_size"),
-        ({"vision_config": {"model_type": "mystery_vit"}, "model_type": "llava", "text_config": LLAMA_8B_CONFIG}, "mystery_vit"),
+        (
+            {"vision_config": {"model_type": "mystery_vit"}, "model_type": "llava", "text_config": LLAMA_8B_CONFIG},
+            "mystery_vit",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_counted_says_why(change: dict[str, Any], named: str) -> None:
@@ -194,9 +231,13 @@ def test_an_unknown_type_is_never_taken_for_a_llama_and_the_known_are_named() ->
 def test_supersets_of_a_known_type_are_counted() -> None:
     plain = read_architecture(LLAMA_8B_CONFIG, name="x")
     extra = {
-        **LLAMA_8B_CONFIG, "torch_dtype": "bfloat16", "rope_scaling": {"rope_type": "llama3"}, "auto_map": {"AutoModel": "x.Y"}, "_x": [1],
+        **LLAMA_8B_CONFIG,
+        "torch_dtype": "bfloat16",
+        "rope_scaling": {"rope_type": "llama3"},
+        "auto_map": {"AutoModel": "x.Y"},
+        "_x": [1],
         "layer_types": ["full_attention"] * 32,
-    }  # fmt: skip
+    }
     assert read_architecture(extra, name="x").total_params == plain.total_params
     nested = {"model_type": "thinker", "thinker_config": {"text_config": LLAMA_8B_CONFIG}}
     assert read_architecture(nested, name="x").total_params == plain.total_params
@@ -204,15 +245,27 @@ def test_supersets_of_a_known_type_are_counted() -> None:
 
 def test_keys_absent_from_a_nested_part_mean_the_librarys_defaults_and_are_told() -> None:
     published = {  # as google/gemma-3-4b-it is saved
-        "model_type": "gemma3", "architectures": ["Gemma3ForConditionalGeneration"], "mm_tokens_per_image": 256,
+        "model_type": "gemma3",
+        "architectures": ["Gemma3ForConditionalGeneration"],
+        "mm_tokens_per_image": 256,
         "text_config": {
-            "model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34, "sliding_window": 1024,
+            "model_type": "gemma3_text",
+            "hidden_size": 2560,
+            "intermediate_size": 10240,
+            "num_hidden_layers": 34,
+            "sliding_window": 1024,
         },
         "vision_config": {
-            "model_type": "siglip_vision_model", "hidden_size": 1152, "intermediate_size": 4304, "num_hidden_layers": 27,
-            "num_attention_heads": 16, "image_size": 896, "patch_size": 14, "vision_use_head": False,
+            "model_type": "siglip_vision_model",
+            "hidden_size": 1152,
+            "intermediate_size": 4304,
+            "num_hidden_layers": 27,
+            "num_attention_heads": 16,
+            "image_size": 896,
+            "patch_size": 14,
+            "vision_use_head": False,
         },
-    }  # fmt: skip
+    }
     model = read_architecture(published, name="x")
     assert model.total_params == ENTRIES["google/gemma-3-4b-it"]["total_params"]
     assert any("num_attention_heads 8" in a for a in model.assumed)
@@ -222,38 +275,85 @@ def test_keys_absent_from_a_nested_part_mean_the_librarys_defaults_and_are_told(
 
 def test_published_files_with_little_in_them_are_read() -> None:
     llava = {  # as llava-hf/llava-1.5-7b-hf is saved: the text part says only what is not Llama 7B
-        "model_type": "llava", "architectures": ["LlavaForConditionalGeneration"], "tie_word_embeddings": False,
-        "text_config": {"model_type": "llama", "max_position_embeddings": 4096, "vocab_size": 32064, "torch_dtype": "float16"},
-        "vision_config": {
-            "model_type": "clip_vision_model", "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24,
-            "num_attention_heads": 16, "image_size": 336, "patch_size": 14, "projection_dim": 768, "vocab_size": 32000,
+        "model_type": "llava",
+        "architectures": ["LlavaForConditionalGeneration"],
+        "tie_word_embeddings": False,
+        "text_config": {
+            "model_type": "llama",
+            "max_position_embeddings": 4096,
+            "vocab_size": 32064,
+            "torch_dtype": "float16",
         },
-    }  # fmt: skip
+        "vision_config": {
+            "model_type": "clip_vision_model",
+            "hidden_size": 1024,
+            "intermediate_size": 4096,
+            "num_hidden_layers": 24,
+            "num_attention_heads": 16,
+            "image_size": 336,
+            "patch_size": 14,
+            "projection_dim": 768,
+            "vocab_size": 32000,
+        },
+    }
     assert read_architecture(llava, name="x").total_params == ENTRIES["llava-hf/llava-1.5-7b-hf"]["total_params"]
     falcon = {
-        "model_type": "falcon", "alibi": False, "bias": False, "hidden_size": 4544, "multi_query": True, "new_decoder_architecture": False,
-        "num_attention_heads": 71, "num_hidden_layers": 32, "parallel_attn": True, "vocab_size": 65024,
-    }  # fmt: skip
+        "model_type": "falcon",
+        "alibi": False,
+        "bias": False,
+        "hidden_size": 4544,
+        "multi_query": True,
+        "new_decoder_architecture": False,
+        "num_attention_heads": 71,
+        "num_hidden_layers": 32,
+        "parallel_attn": True,
+        "vocab_size": 65024,
+    }
     assert read_architecture(falcon, name="x").total_params == ENTRIES["tiiuae/falcon-7b"]["total_params"]
     bloom = {"model_type": "bloom", "n_embed": 1024, "n_layer": 24, "n_head": 16, "vocab_size": 250880}
     assert read_architecture(bloom, name="x").total_params == ENTRIES["bigscience/bloom-560m"]["total_params"]
-    t5 = {"model_type": "t5", "d_model": 512, "d_ff": 2048, "d_kv": 64, "num_layers": 6, "num_heads": 8, "vocab_size": 32128}
+    t5 = {
+        "model_type": "t5",
+        "d_model": 512,
+        "d_ff": 2048,
+        "d_kv": 64,
+        "num_layers": 6,
+        "num_heads": 8,
+        "vocab_size": 32128,
+    }
     assert read_architecture(t5, name="x").total_params == ENTRIES["google-t5/t5-small"]["total_params"]
 
 
 def test_an_original_internvl_file_is_read() -> None:
     entry = ENTRIES["OpenGVLab/InternVL3-8B"]["config"]
-    vision = {k: v for k, v in entry["vision_config"].items() if k not in ("model_type", "attention_bias", "use_qk_norm")}
+    vision = {
+        k: v for k, v in entry["vision_config"].items() if k not in ("model_type", "attention_bias", "use_qk_norm")
+    }
     original = {
-        "model_type": "internvl_chat", "downsample_ratio": 0.5, "tie_word_embeddings": False, "llm_config": entry["text_config"],
-        "vision_config": {**vision, "model_type": "intern_vit_6b", "qkv_bias": True, "qk_normalization": False, "image_size": 448, "patch_size": 14},
-    }  # fmt: skip
+        "model_type": "internvl_chat",
+        "downsample_ratio": 0.5,
+        "tie_word_embeddings": False,
+        "llm_config": entry["text_config"],
+        "vision_config": {
+            **vision,
+            "model_type": "intern_vit_6b",
+            "qkv_bias": True,
+            "qk_normalization": False,
+            "image_size": 448,
+            "patch_size": 14,
+        },
+    }
     assert read_architecture(original, name="x").total_params == ENTRIES["OpenGVLab/InternVL3-8B"]["total_params"]
 
 
 def test_a_flat_file_of_a_wrapping_type_is_read() -> None:
     entry = ENTRIES["Qwen/Qwen2.5-VL-7B-Instruct"]["config"]
-    flat = {**entry["text_config"], "model_type": "qwen2_5_vl", "vision_config": entry["vision_config"], "tie_word_embeddings": False}
+    flat = {
+        **entry["text_config"],
+        "model_type": "qwen2_5_vl",
+        "vision_config": entry["vision_config"],
+        "tie_word_embeddings": False,
+    }
     assert read_architecture(flat, name="x").total_params == ENTRIES["Qwen/Qwen2.5-VL-7B-Instruct"]["total_params"]
 
 
@@ -266,11 +366,25 @@ def test_a_flat_file_of_a_wrapping_type_is_read() -> None:
         ({"quant_method": "gptq", "bits": 8, "group_size": 128}, "int8", 8.1875),
         ({"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_use_double_quant": True}, "nf4", 4.126953),
         ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "int8", 8.0),
-        ({"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights": {"num_bits": 8, "type": "float"}}}}, "fp8", 8.0),
-        ({"quant_method": "compressed-tensors", "config_groups": {"g": {"weights": {"num_bits": 4, "type": "int", "group_size": 32}}}}, "int4-awq", 4.5),
+        (
+            {
+                "quant_method": "compressed-tensors",
+                "config_groups": {"group_0": {"weights": {"num_bits": 8, "type": "float"}}},
+            },
+            "fp8",
+            8.0,
+        ),
+        (
+            {
+                "quant_method": "compressed-tensors",
+                "config_groups": {"g": {"weights": {"num_bits": 4, "type": "int", "group_size": 32}}},
+            },
+            "int4-awq",
+            4.5,
+        ),
         ({"quant_method": "modelopt", "quantization": {"quant_algo": "NVFP4"}}, "nvfp4", 4.5),
     ],
-)  # fmt: skip
+)
 def test_stated_quantisation_is_honoured(stated: dict[str, Any], format_name: str, bits: float) -> None:
     plain = read_architecture(LLAMA_8B_CONFIG, name="x")
     model = read_architecture({**LLAMA_8B_CONFIG, "quantization_config": stated}, name="x")
@@ -298,7 +412,12 @@ def test_the_shape_rule_is_what_the_catalogue_says() -> None:
             continue
         model = read_architecture(entry["config"], name=entry["hf_id"])
         latent = any(g.decode_macs > g.prefill_macs for g in model.attention)
-        plain = model.kind is ModelKind.DECODER and model.encoder is None and model.attention and not model.state_bytes_per_sequence
+        plain = (
+            model.kind is ModelKind.DECODER
+            and model.encoder is None
+            and model.attention
+            and not model.state_bytes_per_sequence
+        )
         if plain and not latent and model.total_params >= 1e8:
             shapes.setdefault((model.total_params, model.num_layers, model.hidden_size), model)
     models = list(shapes.values())
@@ -312,7 +431,8 @@ def test_the_shape_rule_is_what_the_catalogue_says() -> None:
         "num_hidden_layers": [abs(a.num_layers / m.num_layers - 1) for a, m in zip(assumed, models, strict=True)],
         "hidden_size": [abs(a.hidden_size / m.hidden_size - 1) for a, m in zip(assumed, models, strict=True)],
         "kv_cache_bytes_per_token": [
-            abs(a.kv_cache_bytes_per_token() / m.kv_cache_bytes_per_token() - 1) for a, m in zip(assumed, models, strict=True)
+            abs(a.kv_cache_bytes_per_token() / m.kv_cache_bytes_per_token() - 1)
+            for a, m in zip(assumed, models, strict=True)
         ],
     }
     for name, (median, ninetieth) in ERROR.items():
@@ -329,7 +449,11 @@ def test_adapters_follow_the_matrices() -> None:
     assert mixtral.lora_params(16, "all-linear") > mixtral.lora_params(16, "attention") > mixtral.lora_params(16, "q_v")
     mamba = counted("state-spaces/mamba2-130m")
     assert mamba.lora_params(4, "attention") > 0
-    tower = {t.role for t in counted("llava-hf/llava-1.5-7b-hf").tensors if t.part is Part.ENCODER_TOWER and t.per is Per.SOURCE}
+    tower = {
+        t.role
+        for t in counted("llava-hf/llava-1.5-7b-hf").tensors
+        if t.part is Part.ENCODER_TOWER and t.per is Per.SOURCE
+    }
     assert not tower & {"q_proj", "v_proj", "up_proj"}
 
 
@@ -353,9 +477,34 @@ def test_logits_and_activations_match_the_worked_figures() -> None:
 
 
 JUNK: tuple[Any, ...] = (
-    None, 0, 1, -1, 3, 7, 10**9, 10**8, 10**30, 1.5, float("inf"), float("nan"), "", "x", "7", [], {}, [1], [None], ["a"], {"a": 1}, True,
-    False, [[]], [0] * 5, 4096, 65536,
-)  # fmt: skip
+    None,
+    0,
+    1,
+    -1,
+    3,
+    7,
+    10**9,
+    10**8,
+    10**30,
+    1.5,
+    float("inf"),
+    float("nan"),
+    "",
+    "x",
+    "7",
+    [],
+    {},
+    [1],
+    [None],
+    ["a"],
+    {"a": 1},
+    True,
+    False,
+    [[]],
+    [0] * 5,
+    4096,
+    65536,
+)
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])

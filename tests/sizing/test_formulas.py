@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.communication import all_reduce_s
-from app.sizing.compute import StepTerms, decode_step_s, smooth_maximum, touched_experts
-from app.sizing.cost import kwh_per_million, usd_per_million
-from app.sizing.memory import activation_bytes, engine_memory, padded_share, weights_per_device_bytes
-from app.sizing.precision import WEIGHT_FORMATS
-from app.sizing.replicas import replicas_needed, spare_replicas
-from app.sizing.serving import mean_batch_for, mixed_tpot_s, queue_quantile_s, rate_per_s
+from app.sizing.decisions.cost import kwh_per_million, usd_per_million
+from app.sizing.decisions.placement import replicas_needed, spare_replicas
+from app.sizing.hardware.engines import engine_memory
+from app.sizing.hardware.links import all_reduce_s
+from app.sizing.model.formats import WEIGHT_FORMATS
+from app.sizing.serving.load import mean_batch_for, mixed_tpot_s, queue_quantile_s, rate_per_s
+from app.sizing.serving.memory import activation_bytes, padded_share, weights_per_device_bytes
+from app.sizing.serving.step import StepTerms, decode_step_s, smooth_maximum, touched_experts
 from app.sizing.units import GIB
 from app.sizing.workload import Lengths, Redundancy
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B
@@ -108,8 +109,15 @@ def test_replicas_carry_the_target_share() -> None:
 
 @pytest.mark.parametrize(
     ("redundancy", "spare"),
-    [(Redundancy(), 0), (Redundancy(spare=1), 1), (Redundancy(spare=2), 2), (Redundancy(double=True), 3), (Redundancy(spare=1, zones=2), 3), (Redundancy(spare=1, zones=4), 1)],
-)  # fmt: skip
+    [
+        (Redundancy(), 0),
+        (Redundancy(spare=1), 1),
+        (Redundancy(spare=2), 2),
+        (Redundancy(double=True), 3),
+        (Redundancy(spare=1, zones=2), 3),
+        (Redundancy(spare=1, zones=4), 1),
+    ],
+)
 def test_spares_survive_the_loss_of_a_domain(redundancy: Redundancy, spare: int) -> None:
     assert spare_replicas(redundancy, col(3))[0] == spare
 

@@ -8,27 +8,23 @@ import pytest
 
 from app.catalog.snapshot import SnapshotStore
 from app.sizing.estimate import estimate
-from app.sizing.market import Market
+from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.recommend import recommend
 from app.sizing.result import Estimate
-from app.sizing.workload import (
-    Constraints,
-    Deployment,
-    InferenceWorkload,
-    Lengths,
-    Load,
-    Method,
-    Objective,
-    Question,
-    Slo,
-    TrainingWorkload,
-)
+from app.sizing.snapshot import Market
+from app.sizing.workload import InferenceWorkload, Lengths, Load, Method, Slo, TrainingWorkload
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN
 
 IDLE = replace(
-    CHAT, load=Load.CLOSED, in_flight=1.0, peak_per_s=0.0, input_tokens=Lengths(512), output_tokens=Lengths(128),
-    slo=Slo(None, None, None, 95), max_context_tokens=2048.0,
-)  # fmt: skip
+    CHAT,
+    load=Load.CLOSED,
+    in_flight=1.0,
+    peak_per_s=0.0,
+    input_tokens=Lengths(512),
+    output_tokens=Lengths(128),
+    slo=Slo(None, None, None, 95),
+    max_context_tokens=2048.0,
+)
 
 
 def fits(market: Market, workload: InferenceWorkload, **deployment: object) -> bool:
@@ -61,7 +57,9 @@ def test_70b_in_16_bit_exceeds_one_80_gb_device_and_its_int4_form_fits_48_gb(mar
     assert fits(market, workload, accelerator="nvidia-l40s", weight_format="int4-awq", **one)
 
 
-def test_full_7b_fine_tuning_fits_one_80_gb_device_only_with_named_savings(market: Market, snapshots: SnapshotStore) -> None:
+def test_full_7b_fine_tuning_fits_one_80_gb_device_only_with_named_savings(
+    market: Market, snapshots: SnapshotStore
+) -> None:
     workload = replace(
         PRETRAIN,
         model=snapshots.model("mistralai/Mistral-7B-v0.1"),
@@ -83,9 +81,15 @@ def test_full_7b_fine_tuning_fits_one_80_gb_device_only_with_named_savings(marke
 
 def test_qlora_70b_fits_one_48_gb_and_one_80_gb_device(market: Market) -> None:
     workload = replace(
-        PRETRAIN, model=LLAMA_70B, phase="fine_tuning", method=Method.QLORA, units=1e7, units_per_sequence=2048.0, global_batch=16,
+        PRETRAIN,
+        model=LLAMA_70B,
+        phase="fine_tuning",
+        method=Method.QLORA,
+        units=1e7,
+        units_per_sequence=2048.0,
+        global_batch=16,
         deadline_s=14 * 86400.0,
-    )  # fmt: skip
+    )
     for accelerator in ("nvidia-rtx-a6000", "nvidia-h100-sxm5-80gb"):
         assert train(market, workload, accelerator=accelerator, accelerators_per_replica=1).fits
     assert not train(market, workload, accelerator="nvidia-rtx-4090", accelerators_per_replica=1).fits
@@ -93,7 +97,10 @@ def test_qlora_70b_fits_one_48_gb_and_one_80_gb_device(market: Market) -> None:
 
 def test_a_t4_never_trains_a_70b(market: Market) -> None:
     """It has no BF16, and inference-class parts are not built into the clusters that FP16 would take."""
-    runs = [("bf16", p, m) for p, m in (("training", Method.FULL), ("fine_tuning", Method.LORA), ("fine_tuning", Method.QLORA))]
+    runs = [
+        ("bf16", p, m)
+        for p, m in (("training", Method.FULL), ("fine_tuning", Method.LORA), ("fine_tuning", Method.QLORA))
+    ]
     for precision, phase, method in [*runs, ("fp16", "training", Method.FULL), ("fp16", "fine_tuning", Method.FULL)]:
         workload = replace(PRETRAIN, model=LLAMA_70B, method=method, phase=phase, precision=precision, units=1e9)
         answer = recommend(Question(workload, Constraints(accelerators=("nvidia-t4",))), market)
@@ -103,9 +110,14 @@ def test_a_t4_never_trains_a_70b(market: Market) -> None:
 
 def test_405b_in_80_days_takes_about_16_000_h100_and_says_which_links(market: Market, snapshots: SnapshotStore) -> None:
     workload = replace(
-        PRETRAIN, model=snapshots.model("meta-llama/Llama-3.1-405B"), units=15.6e12, units_per_sequence=8192.0, global_batch=2048,
-        deadline_s=80 * 86400.0, experiment_overhead=0.1,
-    )  # fmt: skip
+        PRETRAIN,
+        model=snapshots.model("meta-llama/Llama-3.1-405B"),
+        units=15.6e12,
+        units_per_sequence=8192.0,
+        global_batch=2048,
+        deadline_s=80 * 86400.0,
+        experiment_overhead=0.1,
+    )
     answer = recommend(Question(workload, Constraints(accelerators=("nvidia-h100-sxm5-80gb",))), market)
     best = answer.recommendations[0].estimate
     assert best.deployment.accelerators_per_replica == 16_384
@@ -136,12 +148,17 @@ def test_hardware_without_a_rate_is_refused_with_that_reason(market: Market) -> 
 
 def test_cpus_tpus_and_apple_machines_compete(market: Market) -> None:
     answer = recommend(Question(replace(IDLE, slo=Slo(None, 1.0, None, 95)), limit=200), market)
-    kinds = {market.accelerators[market.accelerator_index[r.estimate.deployment.accelerator]].kind for r in answer.recommendations}
+    kinds = {
+        market.accelerators[market.accelerator_index[r.estimate.deployment.accelerator]].kind
+        for r in answer.recommendations
+    }
     assert {"gpu", "cpu", "soc", "tpu", "asic"} <= kinds
 
 
 def test_fp8_is_not_offered_where_hardware_or_engine_lack_it(market: Market) -> None:
-    refused = estimate(Question(IDLE), Deployment(accelerator="nvidia-v100-sxm2-32gb", weight_format="fp8", engine="vllm"), market)
+    refused = estimate(
+        Question(IDLE), Deployment(accelerator="nvidia-v100-sxm2-32gb", weight_format="fp8", engine="vllm"), market
+    )
     assert not refused.fits
     assert "never made to run" in refused.explanation[0].text
 

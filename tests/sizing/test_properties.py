@@ -14,25 +14,42 @@ from sqlalchemy.orm import Session
 from app.catalog.snapshot import SnapshotStore
 from app.db import make_engine
 from app.sizing.estimate import estimate
-from app.sizing.hardware import Coefficient, Environment, Offer, PricingModel
-from app.sizing.market import Market
-from app.sizing.model import ModelArchitecture
+from app.sizing.hardware.achieved import Coefficient
+from app.sizing.hardware.parts import Environment, Offer, PricingModel
+from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.question import Constraints, Question
 from app.sizing.recommend import recommend
 from app.sizing.result import Answer
-from app.sizing.workload import Constraints, InferenceWorkload, Lengths, Load, Question, Redundancy, Slo, TrainingWorkload
+from app.sizing.snapshot import Market
+from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo, TrainingWorkload
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN
 
 SLOW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 WORKLOADS = st.builds(
     lambda model, peak, prompt, spread, output, ttft, tpot, percentile, burst, spare: replace(
-        CHAT, model=model, peak_per_s=peak, average_per_s=peak / 2, input_tokens=Lengths(prompt, prompt * spread),
-        output_tokens=Lengths(output), slo=Slo(ttft, tpot, None, percentile), burstiness=burst, redundancy=Redundancy(spare=spare),
+        CHAT,
+        model=model,
+        peak_per_s=peak,
+        average_per_s=peak / 2,
+        input_tokens=Lengths(prompt, prompt * spread),
+        output_tokens=Lengths(output),
+        slo=Slo(ttft, tpot, None, percentile),
+        burstiness=burst,
+        redundancy=Redundancy(spare=spare),
         max_context_tokens=prompt * spread + output,
     ),
-    st.sampled_from([LLAMA_8B, LLAMA_70B]), st.floats(0.05, 200), st.floats(16, 8000), st.floats(1, 3), st.floats(2, 2000),
-    st.floats(0.2, 5), st.floats(0.01, 0.2), st.sampled_from([50.0, 90.0, 95.0, 99.0]), st.floats(0, 4), st.integers(0, 2),
-)  # fmt: skip
+    st.sampled_from([LLAMA_8B, LLAMA_70B]),
+    st.floats(0.05, 200),
+    st.floats(16, 8000),
+    st.floats(1, 3),
+    st.floats(2, 2000),
+    st.floats(0.2, 5),
+    st.floats(0.01, 0.2),
+    st.sampled_from([50.0, 90.0, 95.0, 99.0]),
+    st.floats(0, 4),
+    st.integers(0, 2),
+)
 
 
 def cheapest(answer: Answer) -> float:
@@ -45,7 +62,10 @@ def cheapest(answer: Answer) -> float:
 @given(WORKLOADS, st.floats(1.01, 4))
 def test_more_traffic_is_never_cheaper(market: Market, workload: InferenceWorkload, factor: float) -> None:
     busier = replace(workload, peak_per_s=workload.peak_per_s * factor)
-    assert cheapest(recommend(Question(busier, limit=1), market)) >= cheapest(recommend(Question(workload, limit=1), market)) - 1e-9
+    assert (
+        cheapest(recommend(Question(busier, limit=1), market))
+        >= cheapest(recommend(Question(workload, limit=1), market)) - 1e-9
+    )
 
 
 @SLOW
@@ -53,7 +73,10 @@ def test_more_traffic_is_never_cheaper(market: Market, workload: InferenceWorklo
 def test_a_looser_slo_is_never_dearer(market: Market, workload: InferenceWorkload, factor: float) -> None:
     slo = workload.slo
     loose = replace(workload, slo=replace(slo, ttft_s=(slo.ttft_s or 1) * factor, tpot_s=(slo.tpot_s or 1) * factor))
-    assert cheapest(recommend(Question(loose, limit=1), market)) <= cheapest(recommend(Question(workload, limit=1), market)) + 1e-9
+    assert (
+        cheapest(recommend(Question(loose, limit=1), market))
+        <= cheapest(recommend(Question(workload, limit=1), market)) + 1e-9
+    )
 
 
 @SLOW
@@ -100,7 +123,9 @@ def test_every_type_is_ranked_or_turned_down(market: Market, workload: Inference
         assert not limits.kv_formats or d.kv_format in limits.kv_formats
         assert not limits.engines or d.engine in limits.engines
     feasible = answer.considered.feasible_accelerators
-    assert feasible + sum(answer.rejected_by_code.values()) == answer.considered.accelerators == len(market.accelerators)
+    assert (
+        feasible + sum(answer.rejected_by_code.values()) == answer.considered.accelerators == len(market.accelerators)
+    )
 
 
 @SLOW
@@ -112,14 +137,18 @@ def test_every_ranked_plan_meets_the_limits_it_was_given(market: Market, workloa
         assert performance is not None
         assert (performance.utilization_at_peak or 0) <= workload.target_utilization + 1e-3
         assert performance.tpot is not None
-        at = {50.0: performance.tpot.p50_s, 95.0: performance.tpot.p95_s, 99.0: performance.tpot.p99_s}.get(workload.slo.percentile)
+        at = {50.0: performance.tpot.p50_s, 95.0: performance.tpot.p95_s, 99.0: performance.tpot.p99_s}.get(
+            workload.slo.percentile
+        )
         if at is not None:
             assert at <= (workload.slo.tpot_s or 0) * 1.01
 
 
 @SLOW
 @given(WORKLOADS, st.booleans())
-def test_an_estimate_of_a_recommendation_gives_its_numbers(market: Market, workload: InferenceWorkload, trace: bool) -> None:
+def test_an_estimate_of_a_recommendation_gives_its_numbers(
+    market: Market, workload: InferenceWorkload, trace: bool
+) -> None:
     for ranked in recommend(Question(workload, limit=3), market).recommendations:
         again = estimate(Question(workload, trace=trace), ranked.estimate.deployment, market)
         assert again.performance == ranked.estimate.performance
@@ -130,11 +159,19 @@ def test_an_estimate_of_a_recommendation_gives_its_numbers(market: Market, workl
 
 RUNS = st.builds(
     lambda model, units, sequence, batch, days: replace(
-        PRETRAIN, model=model, units=units, units_per_sequence=float(sequence), global_batch=batch, deadline_s=days * 86400.0
+        PRETRAIN,
+        model=model,
+        units=units,
+        units_per_sequence=float(sequence),
+        global_batch=batch,
+        deadline_s=days * 86400.0,
     ),
-    st.sampled_from([LLAMA_8B, LLAMA_70B]), st.floats(1e8, 1e12), st.sampled_from([512, 2048, 8192]),
-    st.sampled_from([16, 128, 1024, 1536]), st.floats(1, 365),
-)  # fmt: skip
+    st.sampled_from([LLAMA_8B, LLAMA_70B]),
+    st.floats(1e8, 1e12),
+    st.sampled_from([512, 2048, 8192]),
+    st.sampled_from([16, 128, 1024, 1536]),
+    st.floats(1, 365),
+)
 
 
 @SLOW
@@ -149,7 +186,9 @@ def test_training_plans_fit_meet_the_deadline_and_round_trip(market: Market, wor
         assert (performance.days or 0) * 86400 <= workload.deadline_s * (1 + 1e-9)
         assert sum((performance.step_breakdown_s or {}).values()) == pytest.approx(performance.step_time_s)
         assert 0 < (performance.mfu or 0) < 1
-        assert (d.tensor_parallel or 0) * (d.pipeline_parallel or 0) * (d.data_parallel or 0) == d.accelerators_per_replica
+        assert (d.tensor_parallel or 0) * (d.pipeline_parallel or 0) * (
+            d.data_parallel or 0
+        ) == d.accelerators_per_replica
         again = estimate(Question(workload), d, market)
         assert again.performance == performance
         assert again.memory == memory
@@ -169,7 +208,12 @@ def test_a_longer_run_is_never_cheaper(market: Market, workload: TrainingWorkloa
 
 def rebuilt(market: Market, offers: list[Offer], *, shuffle: int | None = None) -> Market:
     """The same catalogue with other offers, rows in another order."""
-    lists: list[list[object]] = [list(market.accelerators), list(market.systems.values()), list(offers), list(market.support)]
+    lists: list[list[object]] = [
+        list(market.accelerators),
+        list(market.systems.values()),
+        list(offers),
+        list(market.support),
+    ]
     coefficients: list[Coefficient] = list(market.coefficients.rows.values())
     if shuffle is not None:
         rng = random.Random(shuffle)
@@ -177,10 +221,17 @@ def rebuilt(market: Market, offers: list[Offer], *, shuffle: int | None = None) 
             rng.shuffle(rows)  # type: ignore[arg-type]
     systems = [s for s in lists[1] if not getattr(s, "slug", "").startswith("host-")]
     return Market(
-        accelerators=lists[0], systems=systems, offers=lists[2], support=lists[3], coefficients=coefficients,  # type: ignore[arg-type]
-        factors=[f for found in market.coefficients.factors.values() for f in found], evidence=market.evidence,
-        version=market.version, prices_as_of=market.prices_as_of, created_at=market.created_at,
-    )  # fmt: skip
+        accelerators=lists[0],
+        systems=systems,
+        offers=lists[2],
+        support=lists[3],
+        coefficients=coefficients,  # type: ignore[arg-type]
+        factors=[f for found in market.coefficients.factors.values() for f in found],
+        evidence=market.evidence,
+        version=market.version,
+        prices_as_of=market.prices_as_of,
+        created_at=market.created_at,
+    )
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -191,16 +242,28 @@ def test_the_order_of_rows_changes_nothing(market: Market, seed: int) -> None:
 
 
 @SLOW
-@given(WORKLOADS, st.sampled_from(["nvidia-l4", "nvidia-h100-sxm5-80gb", "amd-mi300x"]), st.sampled_from([1.0, 8.0]), st.floats(0.01, 100))
+@given(
+    WORKLOADS,
+    st.sampled_from(["nvidia-l4", "nvidia-h100-sxm5-80gb", "amd-mi300x"]),
+    st.sampled_from([1.0, 8.0]),
+    st.floats(0.01, 100),
+)
 def test_adding_an_offer_never_worsens_the_best(
     market: Market, workload: InferenceWorkload, accelerator: str, count: float, price: float
 ) -> None:
-    offer = Offer("new", "eu-1", f"new-{count:g}", None, accelerator, count, PricingModel.ON_DEMAND, price, "a test", "2026-01-01")
+    offer = Offer(
+        "new", "eu-1", f"new-{count:g}", None, accelerator, count, PricingModel.ON_DEMAND, price, "a test", "2026-01-01"
+    )
     more = rebuilt(market, [*market.offers, offer])
-    assert cheapest(recommend(Question(workload, limit=1), more)) <= cheapest(recommend(Question(workload, limit=1), market)) + 1e-9
+    assert (
+        cheapest(recommend(Question(workload, limit=1), more))
+        <= cheapest(recommend(Question(workload, limit=1), market)) + 1e-9
+    )
 
 
-def test_every_model_of_the_catalogue_is_sized_without_error(market: Market, snapshots: SnapshotStore, sqlite_url: str) -> None:
+def test_every_model_of_the_catalogue_is_sized_without_error(
+    market: Market, snapshots: SnapshotStore, sqlite_url: str
+) -> None:
     from sqlalchemy import select  # noqa: PLC0415
 
     from app.catalog.tables import ModelRow  # noqa: PLC0415
@@ -213,9 +276,15 @@ def test_every_model_of_the_catalogue_is_sized_without_error(market: Market, sna
         model: ModelArchitecture = snapshots.model(name)
         context = float(min(512, model.max_context_tokens or 512))
         workload = replace(
-            CHAT, model=model, peak_per_s=0.2, average_per_s=0.1, input_tokens=Lengths(context / 2), output_tokens=Lengths(context / 4),
-            slo=Slo(60.0, 5.0, None, 95) if model.kind.value == "decoder" else Slo(None, None, 20000.0, 95), max_context_tokens=context,
-        )  # fmt: skip
+            CHAT,
+            model=model,
+            peak_per_s=0.2,
+            average_per_s=0.1,
+            input_tokens=Lengths(context / 2),
+            output_tokens=Lengths(context / 4),
+            slo=Slo(60.0, 5.0, None, 95) if model.kind.value == "decoder" else Slo(None, None, 20000.0, 95),
+            max_context_tokens=context,
+        )
         answer = recommend(Question(workload, limit=1), market)
         assert answer.recommendations, name
         performance = answer.recommendations[0].estimate.performance
@@ -225,7 +294,7 @@ def test_every_model_of_the_catalogue_is_sized_without_error(market: Market, sna
 
 def test_load_kinds_agree_on_the_same_operating_point(market: Market) -> None:
     """64 in flight for ever and the rate that this comes to keep as many sequences running."""
-    from app.sizing.workload import Deployment  # noqa: PLC0415
+    from app.sizing.question import Deployment  # noqa: PLC0415
 
     deployment = Deployment(
         accelerator="nvidia-h100-sxm5-80gb",

@@ -11,15 +11,18 @@ import pytest
 
 from app.catalog.architectures import architecture_of
 from app.catalog.seed import model_entries
-from app.sizing.counting.read import is_known, read_architecture
-from app.sizing.inventory import Part
-from app.sizing.model import ModelArchitecture
-from app.sizing.precision import WEIGHT_FORMATS
+from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.model.counting.read import is_known, read_architecture
+from app.sizing.model.formats import WEIGHT_FORMATS
+from app.sizing.model.tensors import Part
 from app.sizing.units import GIB
 
 ENTRIES = {e["hf_id"]: e for e in model_entries()}
 CLOSED = {name: e for name, e in ENTRIES.items() if is_known(e["config"])}
-INSTANTIATED = [json.loads(line) for line in (Path(__file__).parents[1] / "reference" / "instantiated.jsonl").read_text().splitlines()]
+INSTANTIATED = [
+    json.loads(line)
+    for line in (Path(__file__).parents[1] / "reference" / "instantiated.jsonl").read_text().splitlines()
+]
 
 # Checkpoint totals that do not reconcile, and why.
 UNRECONCILED = {
@@ -32,9 +35,18 @@ UNRECONCILED = {
 }
 # Published totals more than a twentieth off: names rounded far down, or a stored table counted in.
 ROUNDED_FAR = {
-    "microsoft/phi-1", "microsoft/phi-1_5", "ibm-granite/granite-4.0-micro", "Qwen/Qwen3.5-0.8B", "Qwen/Qwen3.5-2B", "ibm-granite/granite-4.0-h-micro", "Qwen/Qwen3.5-4B", "google-t5/t5-3b",
-    "google/flan-t5-xl", "stabilityai/stable-diffusion-3.5-medium", "Wan-AI/Wan2.1-T2V-1.3B-Diffusers",
-}  # fmt: skip
+    "microsoft/phi-1",
+    "microsoft/phi-1_5",
+    "ibm-granite/granite-4.0-micro",
+    "Qwen/Qwen3.5-0.8B",
+    "Qwen/Qwen3.5-2B",
+    "ibm-granite/granite-4.0-h-micro",
+    "Qwen/Qwen3.5-4B",
+    "google-t5/t5-3b",
+    "google/flan-t5-xl",
+    "stabilityai/stable-diffusion-3.5-medium",
+    "Wan-AI/Wan2.1-T2V-1.3B-Diffusers",
+}
 
 
 def _bare(entry: dict[str, Any]) -> ModelArchitecture:
@@ -45,7 +57,11 @@ def _bare(entry: dict[str, Any]) -> ModelArchitecture:
 def test_nearly_every_model_has_a_closed_form() -> None:
     assert len(CLOSED) >= 517
     without = {e["config"]["model_type"] for name, e in ENTRIES.items() if name not in CLOSED}
-    assert not {e["modality"] for e in ENTRIES.values() if e["config"]["model_type"] in without} & {"text", "vision-language", "embedding"}
+    assert not {e["modality"] for e in ENTRIES.values() if e["config"]["model_type"] in without} & {
+        "text",
+        "vision-language",
+        "embedding",
+    }
 
 
 @pytest.mark.parametrize("name", CLOSED)
@@ -61,7 +77,8 @@ def test_total_and_active_equal_the_registry_to_the_unit(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [n for n, e in CLOSED.items() if e["modality"] in ("text", "vision-language", "speech") and e.get("derived")]
+    "name",
+    [n for n, e in CLOSED.items() if e["modality"] in ("text", "vision-language", "speech") and e.get("derived")],
 )
 def test_cache_state_and_multiplied_elements_equal_the_registry(name: str) -> None:
     derived, model = CLOSED[name]["derived"], _bare(CLOSED[name])
@@ -85,7 +102,9 @@ def test_networks_without_a_closed_form_keep_their_counted_parameters() -> None:
 def test_checkpoint_totals_reconcile_after_the_itemised_extras() -> None:
     known = {n: e for n, e in ENTRIES.items() if e.get("checkpoint_params")}
     off = {
-        n for n, e in known.items() if _bare(e).total_params + sum((e.get("checkpoint_extras") or {}).values()) != e["checkpoint_params"]
+        n
+        for n, e in known.items()
+        if _bare(e).total_params + sum((e.get("checkpoint_extras") or {}).values()) != e["checkpoint_params"]
     }
     assert off == UNRECONCILED.keys()
     assert len(off) / len(known) <= 0.03
@@ -121,7 +140,9 @@ def test_forty_architectures_are_held_against_instantiation() -> None:
 
 @pytest.mark.parametrize("case", INSTANTIATED, ids=lambda c: c["config"]["model_type"])
 def test_committed_counts_are_what_the_library_instantiates(case: dict[str, Any]) -> None:
-    torch = pytest.importorskip("torch", reason="pip install -e '.[instantiate]' to instantiate models on the meta device")
+    torch = pytest.importorskip(
+        "torch", reason="pip install -e '.[instantiate]' to instantiate models on the meta device"
+    )
     transformers = pytest.importorskip("transformers")
     config = json.loads(json.dumps(case["config"]))
     architecture = getattr(transformers, config.pop("architectures")[0])
@@ -149,28 +170,45 @@ def test_a_checkpoint_in_its_own_format_is_as_large_as_published(name: str, byte
 
 # bits per weight of the whole file: llama.cpp's table of Llama-3.1-8B, and the same rules on two other sizes
 GGUF = {
-    "q2_k": (3.1593, 2.9802, 3.3768), "q3_k_s": (3.6429, 3.4846, 3.8223), "q3_k_m": (3.9960, 3.8754, 4.1816),
-    "q3_k_l": (4.2979, 4.2104, 4.5008), "q4_0": (4.6358, 4.5312, 4.7544), "q4_k_s": (4.6672, 4.5650, 4.7819),
-    "q4_k_m": (4.8944, 4.8157, 5.0089), "q5_0": (5.5704, 5.5163, 5.6317), "q5_k_s": (5.5704, 5.5163, 5.6317),
-    "q5_k_m": (5.7036, 5.6629, 5.7628), "q6_k": (6.5633, 6.5630, 6.5639), "q8_0": (8.5008, 8.5004, 8.5013),
+    "q2_k": (3.1593, 2.9802, 3.3768),
+    "q3_k_s": (3.6429, 3.4846, 3.8223),
+    "q3_k_m": (3.9960, 3.8754, 4.1816),
+    "q3_k_l": (4.2979, 4.2104, 4.5008),
+    "q4_0": (4.6358, 4.5312, 4.7544),
+    "q4_k_s": (4.6672, 4.5650, 4.7819),
+    "q4_k_m": (4.8944, 4.8157, 5.0089),
+    "q5_0": (5.5704, 5.5163, 5.6317),
+    "q5_k_s": (5.5704, 5.5163, 5.6317),
+    "q5_k_m": (5.7036, 5.6629, 5.7628),
+    "q6_k": (6.5633, 6.5630, 6.5639),
+    "q8_0": (8.5008, 8.5004, 8.5013),
     "f16": (16.0005, 16.0003, 16.0009),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", GGUF)
 def test_gguf_file_types_have_llama_cpps_bits_per_weight(kind: str) -> None:
-    names = ("meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-70B-Instruct", "meta-llama/Llama-3.2-3B-Instruct")
+    names = (
+        "meta-llama/Llama-3.1-8B-Instruct",
+        "meta-llama/Llama-3.1-70B-Instruct",
+        "meta-llama/Llama-3.2-3B-Instruct",
+    )
     for name, bits in zip(names, GGUF[kind], strict=True):
         model = _bare(ENTRIES[name])
-        assert model.weights_bytes(WEIGHT_FORMATS[f"gguf-{kind}"]) * 8 / model.total_params == pytest.approx(bits, abs=5.1e-5)
+        assert model.weights_bytes(WEIGHT_FORMATS[f"gguf-{kind}"]) * 8 / model.total_params == pytest.approx(
+            bits, abs=5.1e-5
+        )
 
 
 @pytest.mark.parametrize(
     ("name", "gib"),
     [
-        ("Qwen/Qwen2.5-7B-Instruct", 5.449), ("meta-llama/Llama-3.1-8B-Instruct", 5.614), ("google/gemma-2-9b-it", 6.071),
-        ("mistralai/Mixtral-8x7B-Instruct-v0.1", 24.819), ("meta-llama/Llama-3.1-70B-Instruct", 39.776),
+        ("Qwen/Qwen2.5-7B-Instruct", 5.449),
+        ("meta-llama/Llama-3.1-8B-Instruct", 5.614),
+        ("google/gemma-2-9b-it", 6.071),
+        ("mistralai/Mixtral-8x7B-Instruct-v0.1", 24.819),
+        ("meta-llama/Llama-3.1-70B-Instruct", 39.776),
     ],
-)  # fmt: skip
+)
 def test_nf4_base_weights(name: str, gib: float) -> None:
     assert _bare(ENTRIES[name]).weights_bytes(WEIGHT_FORMATS["nf4"]) / GIB == pytest.approx(gib, abs=5.1e-4)

@@ -12,28 +12,29 @@ import pytest
 
 from app.catalog.snapshot import SnapshotStore
 from app.sizing.estimate import estimate
-from app.sizing.market import Market
+from app.sizing.question import Deployment, Drafting, Question, Speculative
 from app.sizing.recommend import recommend
 from app.sizing.result import Step
-from app.sizing.workload import (
-    Deployment,
-    Drafting,
-    InferenceWorkload,
-    Load,
-    Method,
-    Question,
-    Slo,
-    Speculative,
-    TrainingWorkload,
-)
+from app.sizing.snapshot import Market
+from app.sizing.workload import InferenceWorkload, Load, Method, Slo, TrainingWorkload
 from tests.examples import CHAT, LLAMA_70B, PRETRAIN
 
 DRAFTED = Speculative(Drafting.EAGLE, 3, 0.7)
 
 BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Pow: operator.pow,
-}  # fmt: skip
-FUNCTIONS: dict[str, Callable[..., float]] = {"min": min, "max": max, "ceil": math.ceil, "floor": math.floor, "sqrt": math.sqrt}
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+}
+FUNCTIONS: dict[str, Callable[..., float]] = {
+    "min": min,
+    "max": max,
+    "ceil": math.ceil,
+    "floor": math.floor,
+    "sqrt": math.sqrt,
+}
 
 
 def evaluate(formula: str, inputs: Mapping[str, float]) -> float:
@@ -68,12 +69,25 @@ def check(steps: list[Step], *named: str) -> None:
 
 def test_steps_of_a_service(market: Market) -> None:
     for workload in (CHAT, replace(CHAT, model=LLAMA_70B), replace(CHAT, load=Load.CLOSED, in_flight=32.0)):
-        check(all_steps(market, workload), "weights_bytes_per_accelerator", "kv_pool_bytes", "decode_step_s", "tpot_s", "usd_per_hour")
+        check(
+            all_steps(market, workload),
+            "weights_bytes_per_accelerator",
+            "kv_pool_bytes",
+            "decode_step_s",
+            "tpot_s",
+            "usd_per_hour",
+        )
 
 
-@pytest.mark.parametrize(("engine", "speculative"), [("vllm", None), ("sglang", None), ("tensorrt-llm", None), ("vllm", DRAFTED)])
-def test_steps_of_every_engines_memory_rule_and_of_drafting(market: Market, engine: str, speculative: Speculative | None) -> None:
-    deployment = Deployment("nvidia-h100-sxm5-80gb", engine=engine, weight_format="fp8", tensor_parallel=1, speculative=speculative)
+@pytest.mark.parametrize(
+    ("engine", "speculative"), [("vllm", None), ("sglang", None), ("tensorrt-llm", None), ("vllm", DRAFTED)]
+)
+def test_steps_of_every_engines_memory_rule_and_of_drafting(
+    market: Market, engine: str, speculative: Speculative | None
+) -> None:
+    deployment = Deployment(
+        "nvidia-h100-sxm5-80gb", engine=engine, weight_format="fp8", tensor_parallel=1, speculative=speculative
+    )
     found = estimate(Question(replace(CHAT, load=Load.CLOSED, in_flight=32.0), trace=True), deployment, market)
     check(list(found.trace), "usable_bytes", "kv_pool_bytes", "forward_s", "decode_step_s", "tpot_s")
 
@@ -89,5 +103,16 @@ def test_steps_of_single_pass_work(market: Market, snapshots: SnapshotStore) -> 
 
 
 def test_steps_of_training_and_fine_tuning(market: Market) -> None:
-    check(all_steps(market, PRETRAIN), "step_time_s", "mfu", "wall_s", "accelerator_hours", "usd_total", "memory_bytes_per_accelerator")
-    check(all_steps(market, replace(PRETRAIN, phase="fine_tuning", method=Method.QLORA, units=1e7, global_batch=16)), "wall_s")
+    check(
+        all_steps(market, PRETRAIN),
+        "step_time_s",
+        "mfu",
+        "wall_s",
+        "accelerator_hours",
+        "usd_total",
+        "memory_bytes_per_accelerator",
+    )
+    check(
+        all_steps(market, replace(PRETRAIN, phase="fine_tuning", method=Method.QLORA, units=1e7, global_batch=16)),
+        "wall_s",
+    )

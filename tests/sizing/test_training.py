@@ -12,18 +12,20 @@ import pytest
 from app.catalog.snapshot import SnapshotStore
 from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
-from app.sizing.candidates import candidates, oversubscribed, undominated
+from app.sizing.decisions.machines import candidates, oversubscribed, undominated
+from app.sizing.decisions.rejections import Rejections
 from app.sizing.estimate import estimate
-from app.sizing.market import Market
+from app.sizing.question import Constraints, Deployment, Economics, Question
 from app.sizing.recommend import recommend
-from app.sizing.rejections import Rejections
 from app.sizing.result import Estimate
-from app.sizing.training import losses_of, run_at
-from app.sizing.training_memory import held_bytes, training_memory
-from app.sizing.training_plan import TrainingPlans, build_training_plans
-from app.sizing.training_work import elementwise_bytes_per_token_layer, rank_params, training_work
+from app.sizing.snapshot import Market
+from app.sizing.training.memory import held_bytes, training_memory
+from app.sizing.training.plans import TrainingPlans, build_training_plans
+from app.sizing.training.ranks import rank_params
+from app.sizing.training.run import losses_of, run_at
+from app.sizing.training.work import elementwise_bytes_per_token_layer, training_work
 from app.sizing.units import GIB
-from app.sizing.workload import Constraints, Deployment, Economics, Method, Question, TrainingWorkload
+from app.sizing.workload import Method, TrainingWorkload
 from tests.examples import LLAMA_8B, LLAMA_70B, PRETRAIN
 
 H100 = "nvidia-h100-sxm5-80gb"
@@ -35,19 +37,30 @@ def plans_of(market: Market, workload: TrainingWorkload, **fixed: object) -> Tra
     deployment = Deployment(**{"accelerator": H100, **fixed})  # type: ignore[arg-type]
     rejections = Rejections(market)
     found = candidates(
-        market, Constraints(accelerators=(deployment.accelerator,)), Economics(), Assumptions(), rejections, fixed=deployment
+        market,
+        Constraints(accelerators=(deployment.accelerator,)),
+        Economics(),
+        Assumptions(),
+        rejections,
+        fixed=deployment,
     )
     best = found.take(np.lexsort((-np.nan_to_num(found.m.network_bytes_per_s), -found.m.count))[:1])
     return build_training_plans(workload, market, best, Constraints(), rejections, fixed=deployment)
 
 
 def one(market: Market, workload: TrainingWorkload = WORKLOAD, **fixed: object) -> TrainingPlans:
-    plans = plans_of(market, workload, **{"framework": "megatron", "micro_batch_sequences": 1, "activation_checkpointing": "none", **fixed})
+    plans = plans_of(
+        market,
+        workload,
+        **{"framework": "megatron", "micro_batch_sequences": 1, "activation_checkpointing": "none", **fixed},
+    )
     assert len(plans) == 1
     return plans
 
 
-def asked(market: Market, workload: TrainingWorkload = WORKLOAD, maximize: str | None = None, **fixed: object) -> Estimate:
+def asked(
+    market: Market, workload: TrainingWorkload = WORKLOAD, maximize: str | None = None, **fixed: object
+) -> Estimate:
     deployment = Deployment(**{"accelerator": H100, **fixed})  # type: ignore[arg-type]
     return estimate(Question(workload, maximize=maximize), deployment, market)
 
@@ -102,7 +115,9 @@ def test_weights_that_are_sharded_and_trained_are_their_own_master_copy(market: 
 
 
 def test_qlora_holds_its_base_at_half_a_byte_per_linear_element(market: Market) -> None:
-    workload = replace(WORKLOAD, model=LLAMA_70B, phase="fine_tuning", method=Method.QLORA, units_per_sequence=512.0, global_batch=2)
+    workload = replace(
+        WORKLOAD, model=LLAMA_70B, phase="fine_tuning", method=Method.QLORA, units_per_sequence=512.0, global_batch=2
+    )
     plans = one(market, workload, framework="peft+bitsandbytes", zero_stage=0, activation_checkpointing="full")
     held = held_bytes(workload, plans, np.ones(1))
     adapters = LLAMA_70B.lora_params(16, "all-linear")
@@ -113,7 +128,9 @@ def test_qlora_holds_its_base_at_half_a_byte_per_linear_element(market: Market) 
 
 
 def test_activations_by_what_is_recomputed_flash_or_not(market: Market) -> None:
-    """8B, 4096 tokens, 32 layers: 139 392 bytes per token and layer whole, 2h recomputed, 5ns more where scores are stored."""
+    """8B, 4096 tokens, 32 layers: 139 392 bytes per token and layer whole, 2h recomputed, 5ns more where scores are
+    stored.
+    """
     tokens, layers = 4096, 32
     whole = held_bytes(WORKLOAD, one(market, zero_stage=1, **SINGLE), np.ones(1))
     assert float(whole.kept[0]) == pytest.approx(tokens * layers * 139_392)
@@ -122,7 +139,9 @@ def test_activations_by_what_is_recomputed_flash_or_not(market: Market) -> None:
     assert float(full.working[0]) == pytest.approx(tokens * 139_392)
     stored = held_bytes(WORKLOAD, one(market, zero_stage=1, flash_attention=False, **SINGLE), np.ones(1))
     assert float(stored.kept[0]) == pytest.approx(tokens * layers * (139_392 + 5 * 32 * 4096))
-    split = held_bytes(WORKLOAD, one(market, zero_stage=1, tensor_parallel=4, pipeline_parallel=1, context_parallel=2), np.ones(1))
+    split = held_bytes(
+        WORKLOAD, one(market, zero_stage=1, tensor_parallel=4, pipeline_parallel=1, context_parallel=2), np.ones(1)
+    )
     assert float(split.kept[0]) == pytest.approx(float(whole.kept[0]) / 8)
 
 
@@ -138,7 +157,9 @@ def test_the_first_pipeline_stage_holds_as_many_micro_batches_as_there_are_stage
     plans = one(market, zero_stage=1, tensor_parallel=1, pipeline_parallel=4, context_parallel=1, virtual_pipeline=1)
     held = held_bytes(WORKLOAD, plans, np.ones(1))
     each = 4096 * 8 * 139_392  # eight layers to a stage
-    assert float(held.kept[0]) == pytest.approx(4 * each * (1 + 3 / 4))  # interleaving of one chunk bounds the schedules
+    assert float(held.kept[0]) == pytest.approx(
+        4 * each * (1 + 3 / 4)
+    )  # interleaving of one chunk bounds the schedules
     few = held_bytes(replace(WORKLOAD, global_batch=2), plans, np.ones(1))
     assert float(few.kept[0]) == pytest.approx(2 * each)
 
@@ -149,7 +170,13 @@ def test_memory_parts_sum_and_shrink_with_every_split(market: Market) -> None:
     base = training_memory(WORKLOAD, one(market, zero_stage=1, **SINGLE), np.ones(1), assumed)
     for split in ({"tensor_parallel": 2}, {"pipeline_parallel": 2}, {"context_parallel": 2}):
         memory = training_memory(WORKLOAD, one(market, zero_stage=1, **{**SINGLE, **split}), np.ones(1), assumed)
-        parts = memory.weights_bytes + memory.gradient_bytes + memory.optimizer_bytes + memory.activation_bytes + memory.overhead_bytes
+        parts = (
+            memory.weights_bytes
+            + memory.gradient_bytes
+            + memory.optimizer_bytes
+            + memory.activation_bytes
+            + memory.overhead_bytes
+        )
         assert parts[0] == memory.total_bytes[0]
         assert memory.total_bytes[0] < base.total_bytes[0]
 
@@ -165,7 +192,9 @@ def test_tensor_parallel_traffic_is_two_all_reduces_of_the_hidden_states_per_lay
 
 
 def test_gradients_and_weights_cross_the_ring_once_a_step(market: Market) -> None:
-    """ZeRO-1 on 16 x 8: 2 bytes of gradients scattered and 2 of weights gathered, over eight cards of 50 GB/s a machine."""
+    """ZeRO-1 on 16 x 8: 2 bytes of gradients scattered and 2 of weights gathered, over eight cards of 50 GB/s a
+    machine.
+    """
     plans = one(market, zero_stage=1, **SINGLE)
     state = training_work(replace(WORKLOAD, global_batch=128), plans, np.full(1, 128.0)).state
     crossed = 127 / 128 * LLAMA_8B.total_params * 4
@@ -219,7 +248,9 @@ def test_checkpoints_stall_for_the_copy_or_for_the_write(market: Market) -> None
 def test_spot_machines_are_taken_back(market: Market) -> None:
     """The same run on spot capacity is interrupted more, and takes longer, than on demand."""
     sold = Constraints(accelerators=(H100,), pricing_models=("spot",))  # type: ignore[arg-type]
-    spot = recommend(Question(replace(WORKLOAD, units=1e12, global_batch=512), sold), market).recommendations[0].estimate
+    spot = (
+        recommend(Question(replace(WORKLOAD, units=1e12, global_batch=512), sold), market).recommendations[0].estimate
+    )
     assert spot.performance is not None
     assert spot.performance.days is not None
     failures = 4.74e-4 * (spot.deployment.accelerators_per_replica or 0) * spot.performance.days
@@ -271,7 +302,9 @@ def test_more_accelerators_take_larger_models(market: Market) -> None:
 
 def test_nothing_to_maximize_is_said(market: Market, snapshots: SnapshotStore) -> None:
     with pytest.raises(Conflict, match="samples"):
-        resnet = replace(WORKLOAD, model=snapshots.model("microsoft/resnet-50"), units_per_sequence=1.0, global_batch=256)
+        resnet = replace(
+            WORKLOAD, model=snapshots.model("microsoft/resnet-50"), units_per_sequence=1.0, global_batch=256
+        )
         asked(market, resnet, maximize="sequence_length", accelerators_per_replica=8)
     with pytest.raises(Conflict, match="Nothing fits"):
         asked(market, replace(WORKLOAD, model=LLAMA_70B), maximize="micro_batch", accelerators_per_replica=1)
@@ -295,7 +328,11 @@ def test_an_oversubscribed_network_slows_what_crosses_it(market: Market) -> None
     assert np.allclose(halved.m.network_bytes_per_s[known] * 2, found.m.network_bytes_per_s[known])
     workload = replace(WORKLOAD, global_batch=512, units=1e12)
     fast, slow = (
-        estimate(Question(workload, assumptions=a), Deployment(H100, accelerators_per_replica=256, framework="fsdp", zero_stage=3), market)
+        estimate(
+            Question(workload, assumptions=a),
+            Deployment(H100, accelerators_per_replica=256, framework="fsdp", zero_stage=3),
+            market,
+        )
         for a in (Assumptions(), Assumptions(network_oversubscription=8.0))
     )
     assert slow.performance.step_time_s > fast.performance.step_time_s  # type: ignore[union-attr, operator]
@@ -330,7 +367,9 @@ def test_a_run_that_may_fit_shows_its_speed(market: Market) -> None:
 
 
 def test_unified_memory_is_shared_with_the_system(market: Market) -> None:
-    apple = next(a.slug for a in market.accelerators if a.family == "apple" and a.memory_bytes and a.memory_bytes >= 64 * GIB)
+    apple = next(
+        a.slug for a in market.accelerators if a.family == "apple" and a.memory_bytes and a.memory_bytes >= 64 * GIB
+    )
     workload = replace(WORKLOAD, phase="fine_tuning", method=Method.LORA, global_batch=2, units_per_sequence=512.0)
     found = asked(market, workload, accelerator=apple, accelerators_per_replica=1)
     assert found.memory is not None

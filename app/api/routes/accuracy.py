@@ -13,7 +13,7 @@ from app.api.openapi import problems
 from app.api.schemas.accuracy import AccuracyResponse, accuracy_json
 from app.calibration.report import report_on
 from app.catalog.queries import calibration_notes
-from app.sizing.market import Market
+from app.sizing.snapshot import Market
 
 router = APIRouter(tags=["accuracy"])
 
@@ -25,9 +25,12 @@ def accuracy_body(market: Market) -> bytes:
 
 
 @router.get(
-    "/accuracy", operation_id="accuracy", response_model=AccuracyResponse, responses=problems(503),
+    "/accuracy",
+    operation_id="accuracy",
+    response_model=AccuracyResponse,
+    responses=problems(503),
     summary="How far predictions are from published measurements",
-)  # fmt: skip
+)
 def get_accuracy(request: Request, snapshots: Snapshots) -> Response:
     """Errors by metric, engine, accelerator family, format, model size, load and source. Every figure is given
     twice: for sources that the fit never saw, and in sample; beside them bias, the share of results inside

@@ -36,13 +36,23 @@ def _after(cursor: str | None, *, whole: bool) -> Any:
         text = base64.urlsafe_b64decode(cursor.encode("ascii") + b"==").decode("utf-8")
         return int(text) if whole else text
     except (ValueError, UnicodeError, binascii.Error):
-        raise Malformed(400, "unknown-cursor", "The cursor is not one that a list answered; start without it.") from None
+        raise Malformed(
+            400, "unknown-cursor", "The cursor is not one that a list answered; start without it."
+        ) from None
 
 
 def _listed(
-    request: Request, sessions: Sessions, snapshots: Snapshots, filters: wire.Page, statement: Select[Any], key: Any, convert: wire.RowJson,
-    *, whole: bool = False, edition: str = "",
-) -> Response:  # fmt: skip
+    request: Request,
+    sessions: Sessions,
+    snapshots: Snapshots,
+    filters: wire.Page,
+    statement: Select[Any],
+    key: Any,
+    convert: wire.RowJson,
+    *,
+    whole: bool = False,
+    edition: str = "",
+) -> Response:
     """One page as JSON, with the snapshot's ETag: the same page of the same snapshot is not sent twice.
 
     `edition` tells apart what may be added to a snapshot: models fetched from a hub.
@@ -57,7 +67,9 @@ def _listed(
         rows, following = page(session, statement, key, after=_after(filters.cursor, whole=whole), limit=filters.limit)
         items = [convert(r) for r in rows]
     cursor = None if following is None else base64.urlsafe_b64encode(following.encode()).decode().rstrip("=")
-    return Response(orjson.dumps({"items": items, "next_cursor": cursor}), media_type="application/json", headers=headers)
+    return Response(
+        orjson.dumps({"items": items, "next_cursor": cursor}), media_type="application/json", headers=headers
+    )
 
 
 def _equal(table: Any, filters: wire.Page, *names: str) -> list[ColumnElement[bool]]:
@@ -65,38 +77,62 @@ def _equal(table: Any, filters: wire.Page, *names: str) -> list[ColumnElement[bo
     return [getattr(table, n) == getattr(filters, n) for n in names if getattr(filters, n) is not None]
 
 
-@router.get("/accelerators", operation_id="listAccelerators", response_model=wire.AcceleratorList, responses=LIST_PROBLEMS)
+@router.get(
+    "/accelerators", operation_id="listAccelerators", response_model=wire.AcceleratorList, responses=LIST_PROBLEMS
+)
 def list_accelerators(
     request: Request, filters: Annotated[wire.AcceleratorFilter, Query()], sessions: Sessions, snapshots: Snapshots
 ) -> Response:
     """Accelerator types with dense rates, memory as reported, links, power and price range."""
     where = _equal(AcceleratorRow, filters, "vendor", "kind", "family", "segment")
-    return _listed(request, sessions, snapshots, filters, select(AcceleratorRow).where(*where), AcceleratorRow.slug, wire.accelerator_json)
+    return _listed(
+        request,
+        sessions,
+        snapshots,
+        filters,
+        select(AcceleratorRow).where(*where),
+        AcceleratorRow.slug,
+        wire.accelerator_json,
+    )
 
 
 @router.get("/systems", operation_id="listSystems", response_model=wire.SystemList, responses=LIST_PROBLEMS)
-def list_systems(request: Request, filters: Annotated[wire.SystemFilter, Query()], sessions: Sessions, snapshots: Snapshots) -> Response:
+def list_systems(
+    request: Request, filters: Annotated[wire.SystemFilter, Query()], sessions: Sessions, snapshots: Snapshots
+) -> Response:
     """Servers, workstations, instance types and pod slices that carry accelerators."""
     where = _equal(SystemRow, filters, "accelerator", "provider", "kind")
-    return _listed(request, sessions, snapshots, filters, select(SystemRow).where(*where), SystemRow.slug, wire.system_json)
+    return _listed(
+        request, sessions, snapshots, filters, select(SystemRow).where(*where), SystemRow.slug, wire.system_json
+    )
 
 
 @router.get("/offers", operation_id="listOffers", response_model=wire.OfferList, responses=LIST_PROBLEMS)
-def list_offers(request: Request, filters: Annotated[wire.OfferFilter, Query()], sessions: Sessions, snapshots: Snapshots) -> Response:
+def list_offers(
+    request: Request, filters: Annotated[wire.OfferFilter, Query()], sessions: Sessions, snapshots: Snapshots
+) -> Response:
     """Current prices by provider, region, instance type and pricing model."""
     where = _equal(OfferRow, filters, "accelerator", "provider", "region", "pricing_model", "instance_type")
-    return _listed(request, sessions, snapshots, filters, select(OfferRow).where(*where), OfferRow.id, wire.offer_json, whole=True)
+    return _listed(
+        request, sessions, snapshots, filters, select(OfferRow).where(*where), OfferRow.id, wire.offer_json, whole=True
+    )
 
 
 @router.get("/prices", operation_id="listPrices", response_model=wire.PriceList, responses=LIST_PROBLEMS)
-def list_prices(request: Request, filters: Annotated[wire.PriceFilter, Query()], sessions: Sessions, snapshots: Snapshots) -> Response:
+def list_prices(
+    request: Request, filters: Annotated[wire.PriceFilter, Query()], sessions: Sessions, snapshots: Snapshots
+) -> Response:
     """Earlier prices as they were observed."""
     where = _equal(PriceRow, filters, "accelerator", "provider", "region", "instance_type", "pricing_model")
-    return _listed(request, sessions, snapshots, filters, select(PriceRow).where(*where), PriceRow.id, wire.price_json, whole=True)
+    return _listed(
+        request, sessions, snapshots, filters, select(PriceRow).where(*where), PriceRow.id, wire.price_json, whole=True
+    )
 
 
 @router.get("/models", operation_id="listModels", response_model=wire.ModelList, responses=LIST_PROBLEMS)
-def list_models(request: Request, filters: Annotated[wire.ModelFilter, Query()], sessions: Sessions, snapshots: Snapshots) -> Response:
+def list_models(
+    request: Request, filters: Annotated[wire.ModelFilter, Query()], sessions: Sessions, snapshots: Snapshots
+) -> Response:
     """Models with their parameter counts and the aliases people type."""
     where = _equal(ModelRow, filters, "modality", "family")
     if filters.q is not None:
@@ -106,22 +142,36 @@ def list_models(request: Request, filters: Annotated[wire.ModelFilter, Query()],
     with sessions() as session:
         fetched = session.scalar(select(func.count()).select_from(ModelRow).where(ModelRow.origin == "hub"))
     statement = select(ModelRow).where(*where)
-    return _listed(request, sessions, snapshots, filters, statement, ModelRow.id, wire.model_json, edition=f"+{fetched}")
+    return _listed(
+        request, sessions, snapshots, filters, statement, ModelRow.id, wire.model_json, edition=f"+{fetched}"
+    )
 
 
 @router.get("/engines", operation_id="listEngines", response_model=wire.EngineList, responses=LIST_PROBLEMS)
-def list_engines(request: Request, filters: Annotated[wire.EngineFilter, Query()], sessions: Sessions, snapshots: Snapshots) -> Response:
+def list_engines(
+    request: Request, filters: Annotated[wire.EngineFilter, Query()], sessions: Sessions, snapshots: Snapshots
+) -> Response:
     """Engines and frameworks by accelerator family and phase, with the formats that run end to end."""
     where = _equal(EngineSupportRow, filters, "engine", "accelerator_family", "phase")
     return _listed(
-        request, sessions, snapshots, filters, select(EngineSupportRow).where(*where), EngineSupportRow.id, wire.engine_json, whole=True
+        request,
+        sessions,
+        snapshots,
+        filters,
+        select(EngineSupportRow).where(*where),
+        EngineSupportRow.id,
+        wire.engine_json,
+        whole=True,
     )
 
 
 @router.post(
-    "/models/inspect", operation_id="inspectModel", response_model=InspectResponse, openapi_extra=body_of(InspectRequest),
+    "/models/inspect",
+    operation_id="inspectModel",
+    response_model=InspectResponse,
+    openapi_extra=body_of(InspectRequest),
     responses=problems(400, 404, 413, 415, 422, 503),
-)  # fmt: skip
+)
 def inspect_model(raw: RawBody, snapshots: Snapshots) -> Response:
     """All counts of a model: a name, a pasted configuration, or a size."""
     request = parsed(raw, InspectRequest)

@@ -28,7 +28,9 @@ def livez() -> JSONResponse:
     return JSONResponse({"status": "ok"})
 
 
-@router.get("/readyz", operation_id="readyz", responses=problems(503), summary="A catalogue is loaded and the database answers")
+@router.get(
+    "/readyz", operation_id="readyz", responses=problems(503), summary="A catalogue is loaded and the database answers"
+)
 def readyz(sessions: Sessions, snapshots: Snapshots) -> Response:
     """Ready to take traffic: the catalogue is in memory and its database answers."""
     try:
@@ -38,7 +40,10 @@ def readyz(sessions: Sessions, snapshots: Snapshots) -> Response:
     except (DBAPIError, EmptyCatalog) as error:
         log.warning("not_ready", error=type(error).__name__)
         return problem(
-            503, code="not-ready", detail="The catalogue is not loaded or its database does not answer.", headers={"Retry-After": "2"}
+            503,
+            code="not-ready",
+            detail="The catalogue is not loaded or its database does not answer.",
+            headers={"Retry-After": "2"},
         )
     return JSONResponse({"status": "ready", "snapshot": market.version, "prices_as_of": market.prices_as_of})
 
@@ -53,7 +58,9 @@ def install(app: FastAPI) -> None:
     pages = {"/": static_text("index.html"), "/docs": static_text("docs.html")}
 
     def page(text: str) -> HTMLResponse:
-        return HTMLResponse(text, headers={"Content-Security-Policy": CONTENT_POLICY, "X-Content-Type-Options": "nosniff"})
+        return HTMLResponse(
+            text, headers={"Content-Security-Policy": CONTENT_POLICY, "X-Content-Type-Options": "nosniff"}
+        )
 
     @app.get("/", include_in_schema=False)
     def index() -> HTMLResponse:

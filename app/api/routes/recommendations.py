@@ -26,9 +26,9 @@ from app.catalog.recommendations import get_recommendation, store, stored_body
 from app.errors import UnknownAccelerator, UnknownSystem
 from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate
-from app.sizing.market import Market
+from app.sizing.question import Deployment, Objective, Question
 from app.sizing.recommend import recommend
-from app.sizing.workload import Deployment, Objective, Question
+from app.sizing.snapshot import Market
 
 router = APIRouter(tags=["sizing"])
 log = structlog.get_logger("headroom")
@@ -56,9 +56,13 @@ def identity_of(request: RecommendRequest, snapshot: str) -> tuple[str, bytes]:
 
 
 @router.post(
-    "/recommend", operation_id="recommend", response_model=RecommendResponse, openapi_extra=body_of(RecommendRequest),
-    responses=problems(400, 404, 413, 415, 422, 503), summary="Rank the hardware that can run a workload",
-)  # fmt: skip
+    "/recommend",
+    operation_id="recommend",
+    response_model=RecommendResponse,
+    openapi_extra=body_of(RecommendRequest),
+    responses=problems(400, 404, 413, 415, 422, 503),
+    summary="Rank the hardware that can run a workload",
+)
 def post_recommend(raw: RawBody, sessions: Sessions, snapshots: Snapshots, slots: SearchSlots) -> Response:
     """Which hardware, how much of it, laid out how, what it will do and cost, how sure that is, and
     why the rest was turned down. The same request on the same catalogue snapshot is the same answer,
@@ -91,7 +95,9 @@ def post_recommend(raw: RawBody, sessions: Sessions, snapshots: Snapshots, slots
     with slots:
         answer = recommend(question, market)
     catalog = {"snapshot": market.version, "prices_as_of": market.prices_as_of}
-    body = json_bytes(answer_json(answer, identity=identity, created_at=market.created_at, catalog=catalog, trace=request.trace))
+    body = json_bytes(
+        answer_json(answer, identity=identity, created_at=market.created_at, catalog=catalog, trace=request.trace)
+    )
     headers = {}
     try:
         with sessions() as session:
@@ -104,9 +110,13 @@ def post_recommend(raw: RawBody, sessions: Sessions, snapshots: Snapshots, slots
 
 
 @router.post(
-    "/estimate", operation_id="estimate", response_model=EstimateShown, openapi_extra=body_of(EstimateRequest),
-    responses=problems(400, 404, 413, 415, 422, 503), summary="What one deployment would do",
-)  # fmt: skip
+    "/estimate",
+    operation_id="estimate",
+    response_model=EstimateShown,
+    openapi_extra=body_of(EstimateRequest),
+    responses=problems(400, 404, 413, 415, 422, 503),
+    summary="What one deployment would do",
+)
 def post_estimate(raw: RawBody, snapshots: Snapshots, slots: SearchSlots) -> Response:
     """Memory, speed, latency, energy and cost of a workload on one deployment. A deployment taken
     from a recommendation gives back that recommendation's numbers; what is left out is chosen well
@@ -120,7 +130,11 @@ def post_estimate(raw: RawBody, snapshots: Snapshots, slots: SearchSlots) -> Res
     check_names((deployment.accelerator,), market)
     check_system(deployment, market)
     question = Question(
-        workload=workload, economics=request.economics.to_economics(), assumptions=assumed, trace=request.trace, maximize=request.maximize
+        workload=workload,
+        economics=request.economics.to_economics(),
+        assumptions=assumed,
+        trace=request.trace,
+        maximize=request.maximize,
     )
     with slots:
         result = estimate(question, deployment, market)
@@ -128,16 +142,23 @@ def post_estimate(raw: RawBody, snapshots: Snapshots, slots: SearchSlots) -> Res
 
 
 @router.get(
-    "/recommendations/{id}", operation_id="getRecommendation", response_model=RecommendResponse,
-    responses=problems(404, 422, 503), summary="A stored answer, byte for byte",
-)  # fmt: skip
+    "/recommendations/{id}",
+    operation_id="getRecommendation",
+    response_model=RecommendResponse,
+    responses=problems(404, 422, 503),
+    summary="A stored answer, byte for byte",
+)
 def get_recommendation_by_id(
     id: Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="As the answer gave it.")], sessions: Sessions
 ) -> Response:
     """The answer as it was given. Last-Modified says when it was first stored."""
     with sessions() as session:
         body, stored_at = get_recommendation(session, id)
-    headers = {"Last-Modified": format_datetime(stored_at, usegmt=True), "ETag": f'"{id}"', "Cache-Control": "immutable, max-age=31536000"}
+    headers = {
+        "Last-Modified": format_datetime(stored_at, usegmt=True),
+        "ETag": f'"{id}"',
+        "Cache-Control": "immutable, max-age=31536000",
+    }
     return Response(body, media_type="application/json", headers=headers)
 
 

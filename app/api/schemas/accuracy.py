@@ -23,7 +23,9 @@ class SliceShown(Shown):
     value: str
     rows: int
     sources: int
-    unseen_source: ErrorsShown = Field(description="Each source predicted by a fit that never saw it: the honest figure.")
+    unseen_source: ErrorsShown = Field(
+        description="Each source predicted by a fit that never saw it: the honest figure."
+    )
     in_sample: ErrorsShown
     coverage: float = Field(description="Share of unseen results inside their 80 % interval.")
 
@@ -67,8 +69,12 @@ class AccuracyResponse(Shown):
     kv_cache: CacheShown
     scaling: ScaleUpsShown
     left_out: dict[str, int] = Field(description="Published rows of serving that were not compared, by reason.")
-    training_left_out: dict[str, int] = Field(description="Published rows of training that were not compared, by reason.")
-    reasons: dict[str, str] = Field(description="Accelerator families that are far off for an unseen source, with the reason.")
+    training_left_out: dict[str, int] = Field(
+        description="Published rows of training that were not compared, by reason."
+    )
+    reasons: dict[str, str] = Field(
+        description="Accelerator families that are far off for an unseen source, with the reason."
+    )
     set_aside: dict[str, str] = Field(description="Rows compared and not fitted, with the reason.")
 
 
@@ -91,17 +97,29 @@ def _errors(e: Errors) -> dict[str, Any]:
 
 def _slice(s: Slice) -> dict[str, Any]:
     return {
-        "metric": s.metric, "value": s.value, "rows": s.rows, "sources": s.sources, "unseen_source": _errors(s.held_out),
-        "in_sample": _errors(s.in_sample), "coverage": rounded(s.coverage, 4),
-    }  # fmt: skip
+        "metric": s.metric,
+        "value": s.value,
+        "rows": s.rows,
+        "sources": s.sources,
+        "unseen_source": _errors(s.held_out),
+        "in_sample": _errors(s.in_sample),
+        "coverage": rounded(s.coverage, 4),
+    }
 
 
 def _worst(c: Compared) -> dict[str, Any]:
     return {
-        "measurement": c.measurement, "source": c.reference, "link": link_of(c.reference), "model": c.model, "accelerator": c.setting.accelerator,
-        "engine": c.setting.engine, "metric": c.metric, "measured": rounded(c.measured), "predicted": rounded(c.held_out),
+        "measurement": c.measurement,
+        "source": c.reference,
+        "link": link_of(c.reference),
+        "model": c.model,
+        "accelerator": c.setting.accelerator,
+        "engine": c.setting.engine,
+        "metric": c.metric,
+        "measured": rounded(c.measured),
+        "predicted": rounded(c.held_out),
         "unit": c.unit,
-    }  # fmt: skip
+    }
 
 
 def accuracy_json(snapshot: str, report: Report, notes: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,7 +132,9 @@ def accuracy_json(snapshot: str, report: Report, notes: Mapping[str, Any]) -> di
         "by": {name: [_slice(s) for s in slices] for name, slices in report.by.items()},
         "worst": [_worst(c) for c in report.worst],
         "kv_cache": {
-            "logs": len(off), "median": rounded(off[len(off) // 2], 4), "p90": rounded(off[int(0.9 * (len(off) - 1))], 4),
+            "logs": len(off),
+            "median": rounded(off[len(off) // 2], 4),
+            "p90": rounded(off[int(0.9 * (len(off) - 1))], 4),
             "left_out": notes["kv_cache_left_out"],
         },
         "left_out": notes["left_out"],
@@ -122,4 +142,4 @@ def accuracy_json(snapshot: str, report: Report, notes: Mapping[str, Any]) -> di
         "training_left_out": notes["training_left_out"],
         "reasons": dict(FAMILY_REASONS),
         "set_aside": notes["set_aside"],
-    }  # fmt: skip
+    }

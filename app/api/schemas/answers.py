@@ -100,9 +100,13 @@ class BreakdownShown(Shown):
 
 
 class ClusterShown(Shown):
-    """What a cluster must bring beside its accelerators and its storage, whose rates are required_storage and required_ingest."""
+    """What a cluster must bring beside its accelerators and its storage, whose rates are required_storage and
+    required_ingest.
+    """
 
-    network_gbit_per_s_per_node: float | None = Field(None, description="As the layout assumes; absent within one machine or domain.")
+    network_gbit_per_s_per_node: float | None = Field(
+        None, description="As the layout assumes; absent within one machine or domain."
+    )
     checkpoint_capacity_tb: float = Field(description="Of the checkpoints that are kept.")
     host_memory_gib_per_node: float
     power_kw: float
@@ -223,7 +227,9 @@ class NearestShown(Shown):
     """A published result near this deployment, with what the engine predicts for it."""
 
     source: str
-    distance: float = Field(description="0: the same; 0.3: another engine, format or twice the size; above 1.5: another vendor.")
+    distance: float = Field(
+        description="0: the same; 0.3: another engine, format or twice the size; above 1.5: another vendor."
+    )
     quantity: str
     measured: float
     predicted: float
@@ -306,5 +312,7 @@ class RecommendResponse(Shown):
     considered: ConsideredShown
     rejected_by_code: dict[str, int]
     sensitivity: list[ChangeShown]
-    scaling: ScalingShown | None = Field(None, description="Of training: days and money against accelerators of the first recommendation.")
+    scaling: ScalingShown | None = Field(
+        None, description="Of training: days and money against accelerators of the first recommendation."
+    )
     metrics: dict[str, str] | None = Field(None, description="What each metric means, as load testers define it.")

@@ -208,25 +208,56 @@ def accelerator_json(r: AcceleratorRow) -> dict[str, Any]:
     rates = {n: getattr(r, f"{n}_flops_per_s") for n in ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")}
     prices = [r.list_price_usd_low, r.list_price_usd_high]
     return {
-        **_same(r, "slug", "name", "vendor", "kind", "family", "form_factor", "architecture", "segment", "release_year"),
+        **_same(
+            r, "slug", "name", "vendor", "kind", "family", "form_factor", "architecture", "segment", "release_year"
+        ),
         "memory_gib": _per(r.memory_bytes, GIB),
-        **_same(r, "memory_is_reported", "memory_type", "unified_memory", "power_w", "scaleup_link", "scaleup_domain_size",
-                "typical_node_size", "training_class", "confidence", "notes", "source", "as_of"),
+        **_same(
+            r,
+            "memory_is_reported",
+            "memory_type",
+            "unified_memory",
+            "power_w",
+            "scaleup_link",
+            "scaleup_domain_size",
+            "typical_node_size",
+            "training_class",
+            "confidence",
+            "notes",
+            "source",
+            "as_of",
+        ),
         "memory_gb_per_s": _per(r.memory_bytes_per_s, GB),
         "tflops": {k: rounded(v / TERA) for k, v in rates.items() if v is not None},
         "scaleup_gb_per_s": _per(r.scaleup_bytes_per_s, GB),
         "list_price_usd": None if None in prices else prices,
-    }  # fmt: skip
+    }
 
 
 def system_json(r: SystemRow) -> dict[str, Any]:
     return {
-        **_same(r, "slug", "name", "kind", "provider", "accelerator", "accelerator_count", "cpu_model", "vcpus", "topology",
-                "network_type", "list_price_usd", "confidence", "notes", "source", "as_of"),
+        **_same(
+            r,
+            "slug",
+            "name",
+            "kind",
+            "provider",
+            "accelerator",
+            "accelerator_count",
+            "cpu_model",
+            "vcpus",
+            "topology",
+            "network_type",
+            "list_price_usd",
+            "confidence",
+            "notes",
+            "source",
+            "as_of",
+        ),
         "ram_gib": _per(r.ram_bytes, GIB),
         "network_gbit_per_s": None if r.network_bytes_per_s is None else rounded(r.network_bytes_per_s * 8 / GB),
         "power_kw": _per(r.power_w, 1e3),
-    }  # fmt: skip
+    }
 
 
 def offer_json(r: OfferRow) -> dict[str, Any]:
@@ -235,7 +266,19 @@ def offer_json(r: OfferRow) -> dict[str, Any]:
 
 def model_json(r: ModelRow) -> dict[str, Any]:
     return {
-        **_same(r, "id", "family", "developer", "modality", "licence", "release_date", "confidence", "source", "as_of", "origin"),
+        **_same(
+            r,
+            "id",
+            "family",
+            "developer",
+            "modality",
+            "licence",
+            "release_date",
+            "confidence",
+            "source",
+            "as_of",
+            "origin",
+        ),
         "parameters": int(r.total_params),
         "active_parameters": int(r.active_params),
         "aliases": list(r.facts.get("aliases", [])),

@@ -13,12 +13,23 @@ from app.api.schemas.answers import DeploymentShown
 from app.api.schemas.base import present, rounded
 from app.sizing.assumptions import Assumed
 from app.sizing.evidence import Neighbour
-from app.sizing.maximum import Maximum
-from app.sizing.rejections import Rejection
-from app.sizing.result import Answer, ClusterNeeds, CostSummary, DeviceMemory, Estimate, Interval, Percentiles, Performance, Reason, Step
-from app.sizing.scaling import Curve
+from app.sizing.question import Deployment
+from app.sizing.result import (
+    Answer,
+    ClusterNeeds,
+    CostSummary,
+    Curve,
+    DeviceMemory,
+    Estimate,
+    Interval,
+    Maximum,
+    Percentiles,
+    Performance,
+    Reason,
+    Rejection,
+    Step,
+)
 from app.sizing.units import GB, GIB, MB
-from app.sizing.workload import Deployment
 
 METRICS = {
     "ttft_ms": "from sending a request to its first token, queueing included",
@@ -38,24 +49,34 @@ def metrics_of(e: Estimate) -> dict[str, str] | None:
 def deployment_json(d: Deployment) -> dict[str, Any]:
     offer = None
     if d.provider is not None and d.region is not None and d.pricing_model is not None:
-        offer = present(provider=d.provider, region=d.region, pricing_model=d.pricing_model.value, instance_type=d.instance_type)
+        offer = present(
+            provider=d.provider, region=d.region, pricing_model=d.pricing_model.value, instance_type=d.instance_type
+        )
     names = list(DeploymentShown.model_fields)
     values = {n: getattr(d, n) for n in names if n not in ("offer", "speculative")}
     drafting = None
     if (option := d.speculative) is not None:
         drafting = present(
-            method=option.method.value, draft_tokens=option.draft_tokens, acceptance_rate=option.acceptance_rate,
+            method=option.method.value,
+            draft_tokens=option.draft_tokens,
+            acceptance_rate=option.acceptance_rate,
             draft_parameters_billion=option.draft_parameters / 1e9 or None,
-        )  # fmt: skip
+        )
     return {k: v for k, v in {**values, "offer": offer, "speculative": drafting}.items() if v is not None}
 
 
 def memory_json(m: DeviceMemory) -> dict[str, Any]:
     parts = {
-        "weights": m.weights_bytes, "kv_cache": m.kv_cache_bytes, "activations": m.activation_bytes,
-        "overhead": m.overhead_bytes, "gradients": m.gradient_bytes, "optimizer": m.optimizer_bytes,
-        "total": m.total_bytes, "capacity": m.capacity_bytes, "usable": m.usable_bytes,
-    }  # fmt: skip
+        "weights": m.weights_bytes,
+        "kv_cache": m.kv_cache_bytes,
+        "activations": m.activation_bytes,
+        "overhead": m.overhead_bytes,
+        "gradients": m.gradient_bytes,
+        "optimizer": m.optimizer_bytes,
+        "total": m.total_bytes,
+        "capacity": m.capacity_bytes,
+        "usable": m.usable_bytes,
+    }
     shown = {k: round(v / GIB, 4) for k, v in parts.items()}
     shown["total"] = round(sum(v for k, v in shown.items() if k not in ("total", "capacity", "usable")), 4)
     counts = {"kv_cache_tokens": m.kv_cache_tokens, "max_concurrent_sequences": m.max_concurrent_sequences}
@@ -71,7 +92,9 @@ def _ms(p: Percentiles | None) -> dict[str, Any] | None:
 
 def _side_interval(i: Interval) -> dict[str, Any]:
     """An interval beside the main one: a time in milliseconds, or memory in GiB."""
-    name, factor = (i.quantity.removesuffix("_s") + "_ms", 1e3) if i.quantity.endswith("_s") else (f"{i.quantity}_gib", 1 / GIB)
+    name, factor = (
+        (i.quantity.removesuffix("_s") + "_ms", 1e3) if i.quantity.endswith("_s") else (f"{i.quantity}_gib", 1 / GIB)
+    )
     return {"quantity": name, "low": rounded(i.low * factor), "high": rounded(i.high * factor)}
 
 
@@ -89,11 +112,19 @@ def cluster_json(c: ClusterNeeds) -> dict[str, Any]:
 def scaling_json(c: Curve) -> dict[str, Any]:
     return {
         "points": [
-            present(accelerators=p.accelerators, days=p.days, usd_total=p.usd_total, tokens_per_s=p.tokens_per_s, efficiency=round(p.efficiency, 4))
+            present(
+                accelerators=p.accelerators,
+                days=p.days,
+                usd_total=p.usd_total,
+                tokens_per_s=p.tokens_per_s,
+                efficiency=round(p.efficiency, 4),
+            )
             for p in c.points
         ],
-        "knee_accelerators": c.knee, "minimum_accelerators": c.minimum, "binds": c.binds,
-    }  # fmt: skip
+        "knee_accelerators": c.knee,
+        "minimum_accelerators": c.minimum,
+        "binds": c.binds,
+    }
 
 
 def maximum_json(m: Maximum) -> dict[str, Any]:
@@ -102,11 +133,24 @@ def maximum_json(m: Maximum) -> dict[str, Any]:
 
 def performance_json(p: Performance) -> dict[str, Any]:
     same = (
-        "output_tokens_per_s", "total_tokens_per_s", "prefill_tokens_per_s", "requests_per_s_capacity", "samples_per_s",
-        "utilization_at_peak", "batch_at_peak", "unstable_above_requests_per_s", "cold_start_s", "tokens_per_s",
-        "tokens_per_s_per_accelerator", "step_time_s", "mfu", "scaling_efficiency", "days", "accelerator_hours",
+        "output_tokens_per_s",
+        "total_tokens_per_s",
+        "prefill_tokens_per_s",
+        "requests_per_s_capacity",
+        "samples_per_s",
+        "utilization_at_peak",
+        "batch_at_peak",
+        "unstable_above_requests_per_s",
+        "cold_start_s",
+        "tokens_per_s",
+        "tokens_per_s_per_accelerator",
+        "step_time_s",
+        "mfu",
+        "scaling_efficiency",
+        "days",
+        "accelerator_hours",
         "expected_interruptions",
-    )  # fmt: skip
+    )
     shown = present(**{n: getattr(p, n) for n in same})
     for name, value, unit in (
         ("checkpoint_gb", p.checkpoint_bytes, GB),
@@ -133,7 +177,11 @@ def performance_json(p: Performance) -> dict[str, Any]:
 
 
 def cost_json(c: CostSummary) -> dict[str, Any]:
-    price = None if c.price is None else {"source": c.price.source, "as_of": c.price.as_of, "pricing_model": c.price.pricing_model}
+    price = (
+        None
+        if c.price is None
+        else {"source": c.price.source, "as_of": c.price.as_of, "pricing_model": c.price.pricing_model}
+    )
     return {
         "usd_per_hour": rounded(c.usd_per_hour),
         "usd_per_month": rounded(c.usd_per_month),
@@ -148,14 +196,22 @@ def cost_json(c: CostSummary) -> dict[str, Any]:
 
 
 def reason_json(r: Reason) -> dict[str, Any]:
-    return {"code": r.code, "text": r.text, "evidence": {"quantity": r.quantity, "value": rounded(r.value), "unit": r.unit}}
+    return {
+        "code": r.code,
+        "text": r.text,
+        "evidence": {"quantity": r.quantity, "value": rounded(r.value), "unit": r.unit},
+    }
 
 
 def step_json(s: Step) -> dict[str, Any]:
     return {
-        "name": s.name, "formula": s.formula, "inputs": {k: rounded(float(v), 12) for k, v in s.inputs.items()},
-        "value": rounded(float(s.value), 12), "unit": s.unit, "source": s.source,
-    }  # fmt: skip
+        "name": s.name,
+        "formula": s.formula,
+        "inputs": {k: rounded(float(v), 12) for k, v in s.inputs.items()},
+        "value": rounded(float(s.value), 12),
+        "unit": s.unit,
+        "source": s.source,
+    }
 
 
 def metric_name(metric: str) -> str:
@@ -171,9 +227,13 @@ def neighbour_json(n: Neighbour) -> dict[str, Any]:
     c = n.compared
     scale, unit = {"s": (1e3, "ms"), "B": (1 / GIB, "GiB")}.get(c.unit, (1.0, c.unit))
     return {
-        "source": c.reference, "distance": rounded(n.distance, 3), "quantity": metric_name(c.metric),
-        "measured": rounded(c.measured * scale), "predicted": rounded(c.predicted * scale), "unit": unit,
-    }  # fmt: skip
+        "source": c.reference,
+        "distance": rounded(n.distance, 3),
+        "quantity": metric_name(c.metric),
+        "measured": rounded(c.measured * scale),
+        "predicted": rounded(c.predicted * scale),
+        "unit": unit,
+    }
 
 
 def estimate_json(e: Estimate, *, trace: bool, neighbours: int = 3) -> dict[str, Any]:
@@ -208,7 +268,9 @@ def rejection_json(r: Rejection) -> dict[str, Any]:
     return {**shown, **present(needed=r.needed, available=r.available, unit=r.unit)}
 
 
-def answer_json(answer: Answer, *, identity: str, created_at: str, catalog: Mapping[str, str], trace: bool) -> dict[str, Any]:
+def answer_json(
+    answer: Answer, *, identity: str, created_at: str, catalog: Mapping[str, str], trace: bool
+) -> dict[str, Any]:
     """A whole recommendation as it is sent and stored."""
     metrics = metrics_of(answer.recommendations[0].estimate) if answer.recommendations else None
     return {

@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import Field
 
 from app.api.schemas.base import Shown, rounded
-from app.sizing.model import ModelArchitecture, ModelKind
-from app.sizing.precision import WEIGHT_FORMATS
+from app.sizing.model.architecture import ModelArchitecture, ModelKind
+from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.units import GIB
 
 
@@ -29,7 +29,9 @@ class ShapeShown(Shown):
 
 
 class ContextShown(Shown):
-    """What one sequence costs at a context: cache and state in 16 bit, FLOPs of one more token, training FLOPs per token."""
+    """What one sequence costs at a context: cache and state in 16 bit, FLOPs of one more token, training FLOPs per
+    token.
+    """
 
     context_tokens: int
     kv_cache_gib: float
@@ -97,12 +99,16 @@ class InspectResponse(Shown):
 
     name: str
     source: str
-    kind: str = Field(description="decoder: generates tokens; encoder: one pass over them; samples: images, speech, pictures.")
+    kind: str = Field(
+        description="decoder: generates tokens; encoder: one pass over them; samples: images, speech, pictures."
+    )
     family: str
     parameters: int
     active_parameters: int
     parts: dict[str, int] = Field(description="Parameters by part; they sum to the total.")
-    mtp_parameters: int = Field(0, description="Multi-token-prediction layers, beside the total: loaded for speculative decoding only.")
+    mtp_parameters: int = Field(
+        0, description="Multi-token-prediction layers, beside the total: loaded for speculative decoding only."
+    )
     shape: ShapeShown | None = None
     kv_cache_bytes_per_token: float
     kv_cache_bytes_per_token_beyond_window: float = 0.0
@@ -129,7 +135,12 @@ def usual_contexts(model: ModelArchitecture) -> list[int]:
 
 
 def inspection(
-    model: ModelArchitecture, *, contexts: Sequence[int], rank: int, targets: str | tuple[str, ...], image: tuple[int, int]
+    model: ModelArchitecture,
+    *,
+    contexts: Sequence[int],
+    rank: int,
+    targets: str | tuple[str, ...],
+    image: tuple[int, int],
 ) -> dict[str, Any]:
     """Every count of a model, those of another kind of model left out."""
     shown: dict[str, Any] = {
@@ -162,7 +173,9 @@ def _of_samples(model: ModelArchitecture) -> dict[str, Any]:
         "flops_per_sample": rounded(work.total_flops),
         "sample": {
             "unit": work.unit,
-            "described": next((a.removeprefix("a sample is ") for a in model.assumed if a.startswith("a sample is ")), work.unit),
+            "described": next(
+                (a.removeprefix("a sample is ") for a in model.assumed if a.startswith("a sample is ")), work.unit
+            ),
             "passes": rounded(work.passes),
             "flops_per_pass": rounded(work.flops),
             "flops_once": rounded(work.extra_flops),
@@ -179,9 +192,15 @@ def _of_tokens(
     shown: dict[str, Any] = {
         "mtp_parameters": model.mtp_params,
         "shape": {
-            "num_layers": model.num_layers, "hidden_size": model.hidden_size, "num_attention_heads": model.num_heads,
-            "num_key_value_heads": model.kv_heads, "head_dim": model.head_dim, "mlp_width": _exact(model.mlp_width),
-            "vocab_size": model.vocab_size, "num_experts": model.num_experts, "experts_per_token": model.experts_per_token,
+            "num_layers": model.num_layers,
+            "hidden_size": model.hidden_size,
+            "num_attention_heads": model.num_heads,
+            "num_key_value_heads": model.kv_heads,
+            "head_dim": model.head_dim,
+            "mlp_width": _exact(model.mlp_width),
+            "vocab_size": model.vocab_size,
+            "num_experts": model.num_experts,
+            "experts_per_token": model.experts_per_token,
             "max_context_tokens": model.max_context_tokens,
         },
         "kv_cache_bytes_per_token_beyond_window": _exact(model.kv_cache_bytes_per_token_beyond_window),
@@ -197,10 +216,14 @@ def _of_tokens(
             for c in contexts
         ],
         "activation_bytes_per_token_and_layer": {
-            "fused": _exact(model.activation_bytes_per_layer()), "eager": _exact(model.activation_bytes_per_layer(fused=False)),
+            "fused": _exact(model.activation_bytes_per_layer()),
+            "eager": _exact(model.activation_bytes_per_layer(fused=False)),
         },
-        "lora": {"rank": rank, "parameters": {name: int(model.lora_params(rank, chosen)) for name, chosen in wanted.items()}},
-    }  # fmt: skip
+        "lora": {
+            "rank": rank,
+            "parameters": {name: int(model.lora_params(rank, chosen)) for name, chosen in wanted.items()},
+        },
+    }
     if model.kind is ModelKind.DECODER:
         shown["logits"] = {
             "vocabulary_gib": rounded(2 * (model.parts.get("embedding", 0) + model.parts.get("head", 0)) / GIB),
@@ -212,7 +235,10 @@ def _of_tokens(
     if model.images is not None:
         width, height = image
         shown["image"] = {
-            "width": width, "height": height, "tokens": model.images.tokens(width, height),
-            "patches": model.images.patches(width, height), "tower_flops": rounded(model.image_flops(width, height)),
-        }  # fmt: skip
+            "width": width,
+            "height": height,
+            "tokens": model.images.tokens(width, height),
+            "patches": model.images.patches(width, height),
+            "tower_flops": rounded(model.image_flops(width, height)),
+        }
     return shown

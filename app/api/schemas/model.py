@@ -9,9 +9,9 @@ from pydantic import Discriminator, Field, Tag
 
 from app.api.schemas.base import Name, Wire
 from app.errors import Unanswerable
-from app.sizing.inventory import Per
-from app.sizing.model import ModelArchitecture
-from app.sizing.sample import SampleShape
+from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.model.sample import SampleShape
+from app.sizing.model.tensors import Per
 from app.sizing.workload import Lengths
 
 
@@ -71,12 +71,18 @@ class SampleSpec(Wire):
         accepted = model.law.sizes if model.law is not None else ()
         for name in given:
             if name not in accepted:
-                words = f"it depends on {', '.join(accepted)}" if accepted else "its work does not follow from the size of a sample"
+                words = (
+                    f"it depends on {', '.join(accepted)}"
+                    if accepted
+                    else "its work does not follow from the size of a sample"
+                )
                 raise Unanswerable(f"sample.{name} does not apply to {model.name}: {words}.")
         return model.sized(SampleShape(**given))
 
 
-def with_images(model: ModelArchitecture, prompt: Lengths, images: Images | None) -> tuple[ModelArchitecture, Lengths, float]:
+def with_images(
+    model: ModelArchitecture, prompt: Lengths, images: Images | None
+) -> tuple[ModelArchitecture, Lengths, float]:
     """The model and prompt with the images of a request, and the FLOPs of reading them.
 
     Tokens of the images join the prompt; where layers cross to the image instead, its keys and values are kept
@@ -90,7 +96,9 @@ def with_images(model: ModelArchitecture, prompt: Lengths, images: Images | None
     tokens = count * model.images.tokens(width, height)
     kept = count * model.images.patches(width, height) * model.cross_kv_bytes_per_source_token
     note = f"{count:g} image{'' if count == 1 else 's'} of {width} x {height} pixels add{'s' if count == 1 else ''} {tokens:,.0f} tokens to a prompt"
-    model = replace(model, state_bytes_per_sequence=model.state_bytes_per_sequence + kept, assumed=(*model.assumed, note))
+    model = replace(
+        model, state_bytes_per_sequence=model.state_bytes_per_sequence + kept, assumed=(*model.assumed, note)
+    )
     longer = Lengths(prompt.mean + tokens, None if prompt.p95 is None else prompt.p95 + tokens)
     return model, longer, count * model.image_flops(width, height)
 
@@ -99,9 +107,9 @@ class LoraSpec(Wire):
     """Adapters: their rank and the matrices they touch."""
 
     rank: Annotated[int, Field(ge=1, le=4096)] = 16
-    target_modules: Literal["all-linear", "attention", "q_v"] | Annotated[list[Name], Field(min_length=1, max_length=40)] = Field(
-        "all-linear", description="A preset, or names of matrices such as q_proj and down_proj."
-    )
+    target_modules: (
+        Literal["all-linear", "attention", "q_v"] | Annotated[list[Name], Field(min_length=1, max_length=40)]
+    ) = Field("all-linear", description="A preset, or names of matrices such as q_proj and down_proj.")
 
 
 def lora_targets(lora: LoraSpec, model: ModelArchitecture) -> str | tuple[str, ...]:

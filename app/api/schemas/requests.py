@@ -12,15 +12,40 @@ from app.api.schemas.base import Pattern, Slug, Wire
 from app.api.schemas.model import ImageSize, LoraSpec, ModelReference, SampleSpec
 from app.api.schemas.workload import WorkloadSpec
 from app.catalog.names import engine_slug
-from app.sizing.hardware import Environment, PricingModel
-from app.sizing.workload import Constraints, Deployment, Drafting, Economics, Speculative
+from app.sizing.hardware.parts import Environment, PricingModel
+from app.sizing.question import Constraints, Deployment, Drafting, Economics, Speculative
 
-PricingName = Literal["on_demand", "spot", "reserved_1y", "reserved_3y", "committed_1y", "committed_3y", "capacity_block", "owned"]
+PricingName = Literal[
+    "on_demand", "spot", "reserved_1y", "reserved_3y", "committed_1y", "committed_3y", "capacity_block", "owned"
+]
 WeightFormatName = Literal[
-    "fp32", "bf16", "fp16", "fp8", "int8", "int4-awq", "int4-gptq", "int4-mlx", "int8-mlx", "int8-gptq", "nf4", "nvfp4", "mxfp4", "gguf-f16",
-    "gguf-q8_0", "gguf-q6_k", "gguf-q5_k_m", "gguf-q5_k_s", "gguf-q5_0", "gguf-q4_k_m", "gguf-q4_k_s", "gguf-q4_0", "gguf-q3_k_l",
-    "gguf-q3_k_m", "gguf-q3_k_s", "gguf-q2_k",
-]  # fmt: skip
+    "fp32",
+    "bf16",
+    "fp16",
+    "fp8",
+    "int8",
+    "int4-awq",
+    "int4-gptq",
+    "int4-mlx",
+    "int8-mlx",
+    "int8-gptq",
+    "nf4",
+    "nvfp4",
+    "mxfp4",
+    "gguf-f16",
+    "gguf-q8_0",
+    "gguf-q6_k",
+    "gguf-q5_k_m",
+    "gguf-q5_k_s",
+    "gguf-q5_0",
+    "gguf-q4_k_m",
+    "gguf-q4_k_s",
+    "gguf-q4_0",
+    "gguf-q3_k_l",
+    "gguf-q3_k_m",
+    "gguf-q3_k_s",
+    "gguf-q2_k",
+]
 KvFormatName = Literal["bf16", "fp16", "fp8", "int8", "gguf-q8_0", "gguf-q4_0"]
 SlugList = Annotated[list[Slug], Field(max_length=200)]
 
@@ -40,7 +65,9 @@ class ConstraintsSpec(Wire):
     vendors: SlugList = []
     accelerators: SlugList = []
     exclude_accelerators: SlugList = []
-    pricing_models: Annotated[list[PricingName], Field(max_length=8)] = Field([], description="Default: all but spot and capacity_block.")
+    pricing_models: Annotated[list[PricingName], Field(max_length=8)] = Field(
+        [], description="Default: all but spot and capacity_block."
+    )
     weight_formats: Annotated[list[WeightFormatName], Field(max_length=30)] = Field(
         [], description="Default: 16 and 8 bits and the published format; 4 bits too for personal use."
     )
@@ -90,7 +117,9 @@ Overrides = Annotated[
 class RecommendRequest(Wire):
     """A workload and what decides between plans."""
 
-    model_config = {"json_schema_extra": {"examples": [example("recommend-chat-70b"), example("recommend-training-7b")]}}
+    model_config = {
+        "json_schema_extra": {"examples": [example("recommend-chat-70b"), example("recommend-training-7b")]}
+    }
 
     workload: WorkloadSpec
     constraints: ConstraintsSpec = ConstraintsSpec()
@@ -119,7 +148,9 @@ class SpeculativeSpec(Wire):
 
     method: Literal["draft_model", "mtp", "eagle", "ngram"]
     draft_tokens: Annotated[int, Field(ge=1, le=32, description="Tokens drafted per step.")]
-    acceptance_rate: Annotated[float, Field(gt=0, lt=1, description="Share of drafted tokens that the model accepts, each.")]
+    acceptance_rate: Annotated[
+        float, Field(gt=0, lt=1, description="Share of drafted tokens that the model accepts, each.")
+    ]
     draft_parameters_billion: Annotated[float, Field(gt=0, le=1000)] | None = None
 
     @model_validator(mode="after")
@@ -129,7 +160,9 @@ class SpeculativeSpec(Wire):
         return self
 
     def to_speculative(self) -> Speculative:
-        return Speculative(Drafting(self.method), self.draft_tokens, self.acceptance_rate, (self.draft_parameters_billion or 0.0) * 1e9)
+        return Speculative(
+            Drafting(self.method), self.draft_tokens, self.acceptance_rate, (self.draft_parameters_billion or 0.0) * 1e9
+        )
 
 
 class DeploymentSpec(Wire):
@@ -212,8 +245,13 @@ class InspectRequest(Wire):
 
     model: ModelReference
     sample: SampleSpec | None = None
-    context_tokens: Annotated[list[Annotated[int, Field(ge=1, le=100_000_000)]], Field(min_length=1, max_length=20)] | None = Field(
-        None, description="Contexts at which cache and FLOPs are shown; default 1024, 8192, 32768 and 131072 as far as the model goes."
+    context_tokens: (
+        Annotated[list[Annotated[int, Field(ge=1, le=100_000_000)]], Field(min_length=1, max_length=20)] | None
+    ) = Field(
+        None,
+        description="Contexts at which cache and FLOPs are shown; default 1024, 8192, 32768 and 131072 as far as the model goes.",
     )
     lora: LoraSpec = LoraSpec()
-    image: ImageSize | None = Field(None, description="An image whose tokens are counted; default 1024 x 1024 where a model takes images.")
+    image: ImageSize | None = Field(
+        None, description="An image whose tokens are counted; default 1024 x 1024 where a model takes images."
+    )

@@ -11,7 +11,7 @@ from app.api.schemas.base import Wire
 from app.api.schemas.model import Images, LoraSpec, ModelReference, SampleSpec, lora_targets, with_images
 from app.errors import Unanswerable
 from app.sizing.assumptions import Assumptions
-from app.sizing.model import ModelArchitecture, ModelKind
+from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.units import GB
 from app.sizing.workload import (
     InferenceWorkload,
@@ -54,7 +54,9 @@ PromptSpec = Annotated[
     Annotated[Annotated[float, Field(ge=1, le=1e8)], Tag("number")] | Annotated[PromptLengths, Tag("distribution")],
     Discriminator(_length_kind),
 ]
-LengthSpec = Annotated[Annotated[Tokens, Tag("number")] | Annotated[LengthDistribution, Tag("distribution")], Discriminator(_length_kind)]
+LengthSpec = Annotated[
+    Annotated[Tokens, Tag("number")] | Annotated[LengthDistribution, Tag("distribution")], Discriminator(_length_kind)
+]
 
 
 def to_lengths(spec: float | LengthDistribution) -> Lengths:
@@ -71,7 +73,9 @@ class Users(Wire):
 
 
 class Traffic(Wire):
-    """How requests arrive: exactly one of peak_requests_per_s, concurrent_requests, users, batch, offline, samples_per_s."""
+    """How requests arrive: exactly one of peak_requests_per_s, concurrent_requests, users, batch, offline,
+    samples_per_s.
+    """
 
     peak_requests_per_s: Annotated[float, Field(gt=0, le=1e6)] | None = None
     concurrent_requests: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
@@ -85,7 +89,9 @@ class Traffic(Wire):
     )
     input_tokens: PromptSpec = 512.0
     output_tokens: LengthSpec = 256.0
-    images: Images | None = Field(None, description="Images with every request; their tokens are added to input_tokens.")
+    images: Images | None = Field(
+        None, description="Images with every request; their tokens are added to input_tokens."
+    )
     cached_prefix_fraction: Annotated[float, Field(ge=0, le=0.99)] = 0.0
 
     @model_validator(mode="after")
@@ -222,7 +228,8 @@ class _RunSpec(Wire):
     global_batch_sequences: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     global_batch_samples: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     precision: Precision = Field(
-        "bf16", description="Of matrices. All but fp32, tf32 and bf16-true keep a 32-bit master copy; bf16-true keeps everything in 16 bit."
+        "bf16",
+        description="Of matrices. All but fp32, tf32 and bf16-true keep a 32-bit master copy; bf16-true keeps everything in 16 bit.",
     )
     optimizer: Optimizer = "adamw"
     deadline_days: Annotated[float, Field(gt=0, le=36500)] | None = None
@@ -230,7 +237,8 @@ class _RunSpec(Wire):
     dataset_gb: Annotated[float, Field(gt=0, le=1e9)] | None = None
     checkpoint_interval_minutes: Annotated[float, Field(gt=0, le=100000)] | None = None
     checkpoint_mode: Literal["asynchronous", "synchronous"] = Field(
-        "asynchronous", description="Written while training goes on (it stalls for the copy to host memory), or before it goes on."
+        "asynchronous",
+        description="Written while training goes on (it stalls for the copy to host memory), or before it goes on.",
     )
     experiment_overhead: Annotated[float, Field(ge=0, le=10)] = 0.0
 
@@ -243,12 +251,21 @@ class _RunSpec(Wire):
         return self
 
     def _run(
-        self, model: ModelArchitecture, *, phase: str, method: Method, units: float | None, default_deadline_s: float,
-        lora: LoraSpec, default_batch: int,
-    ) -> TrainingWorkload:  # fmt: skip
+        self,
+        model: ModelArchitecture,
+        *,
+        phase: str,
+        method: Method,
+        units: float | None,
+        default_deadline_s: float,
+        lora: LoraSpec,
+        default_batch: int,
+    ) -> TrainingWorkload:
         model = self.sample.applied_to(model) if self.sample is not None else model
         if model.reads_source:
-            model = replace(model, assumed=(*model.assumed, "half the tokens of a training sequence are source, half target"))
+            model = replace(
+                model, assumed=(*model.assumed, "half the tokens of a training sequence are source, half target")
+            )
         samples = model.sample is not None
         if samples:
             units = self.training_samples if units is None else units
@@ -259,9 +276,13 @@ class _RunSpec(Wire):
                 batch = max(1, round(self.global_batch_tokens / self.sequence_length))
         if units is None:
             wanted = "training_samples" if samples else "training_tokens"
-            raise Unanswerable(f"The run needs {wanted}" + (", or examples and epochs." if phase == "fine_tuning" else "."))
+            raise Unanswerable(
+                f"The run needs {wanted}" + (", or examples and epochs." if phase == "fine_tuning" else ".")
+            )
         if samples and method is not Method.FULL:
-            raise Unanswerable("Adapters (lora, qlora) are sized for models that work on tokens; method full is accepted here.")
+            raise Unanswerable(
+                "Adapters (lora, qlora) are sized for models that work on tokens; method full is accepted here."
+            )
         if not samples and model.max_context_tokens and self.sequence_length > 16 * model.max_context_tokens:
             raise Unanswerable(
                 f"sequence_length {self.sequence_length:,} is far beyond {model.name}'s {model.max_context_tokens:,} tokens."
@@ -283,7 +304,9 @@ class _RunSpec(Wire):
             deadline_s=deadline,
             experiment_overhead=self.experiment_overhead,
             dataset_bytes=None if self.dataset_gb is None else self.dataset_gb * GB,
-            checkpoint_interval_s=None if self.checkpoint_interval_minutes is None else self.checkpoint_interval_minutes * 60,
+            checkpoint_interval_s=None
+            if self.checkpoint_interval_minutes is None
+            else self.checkpoint_interval_minutes * 60,
             synchronous_checkpoints=self.checkpoint_mode == "synchronous",
             lora_rank=lora.rank,
             lora_targets=lora_targets(lora, model) if method is not Method.FULL else "all-linear",
@@ -297,9 +320,14 @@ class TrainingSpec(_RunSpec):
 
     def to_workload(self, model: ModelArchitecture, assumed: Assumptions) -> TrainingWorkload:
         return self._run(
-            model, phase="training", method=Method.FULL, units=self.training_tokens,
-            default_deadline_s=assumed.default_training_days * 86400, lora=LoraSpec(), default_batch=512,
-        )  # fmt: skip
+            model,
+            phase="training",
+            method=Method.FULL,
+            units=self.training_tokens,
+            default_deadline_s=assumed.default_training_days * 86400,
+            lora=LoraSpec(),
+            default_batch=512,
+        )
 
 
 class FineTuningSpec(_RunSpec):
@@ -316,9 +344,14 @@ class FineTuningSpec(_RunSpec):
         if units is None and self.examples is not None:
             units = self.examples * self.epochs * (1 if model.sample is not None else self.sequence_length)
         return self._run(
-            model, phase="fine_tuning", method=Method(self.method), units=units,
-            default_deadline_s=assumed.default_fine_tuning_hours * 3600, lora=self.lora, default_batch=16,
-        )  # fmt: skip
+            model,
+            phase="fine_tuning",
+            method=Method(self.method),
+            units=units,
+            default_deadline_s=assumed.default_fine_tuning_hours * 3600,
+            lora=self.lora,
+            default_batch=16,
+        )
 
 
 WorkloadSpec = Annotated[InferenceSpec | TrainingSpec | FineTuningSpec, Field(discriminator="phase")]

@@ -1,0 +1,87 @@
+"""How sure a prediction is: its 80 % interval, what it rests on, and which published results are near."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.sizing.columns import one
+from app.sizing.evidence import SAME, Evidence, Near, Neighbour, Setting, kind_of
+from app.sizing.hardware.achieved import format_class
+from app.sizing.result import Interval
+from app.sizing.serving.search import Judged
+from app.sizing.snapshot import Market
+from app.sizing.training.plans import PRECISION_RATE, TrainingPlans
+from app.sizing.training.run import Run
+from app.sizing.workload import InferenceWorkload, TrainingWorkload
+
+
+def setting_of(workload: InferenceWorkload, judged: Judged, market: Market) -> Setting:
+    """A one-row table of a token stream as published results are described."""
+    plans = judged.plans
+    weights, native = market.formats[int(plans.s.weight_format[0])], bool(plans.s.native[0])
+    return Setting(
+        engine=market.engines[int(plans.s.engine[0])],
+        family=market.families[int(plans.s.family[0])],
+        format_class=format_class(weights, native),
+        accelerator=market.accelerators[int(plans.accelerator[0])].slug,
+        load=workload.load.value,
+        params=float(workload.model.total_params),
+        devices=one(plans.accelerators_per_replica * judged.fleet.replicas),
+        in_flight=max(1.0, one(judged.operation.batch * judged.fleet.replicas)),
+        input_tokens=workload.input_tokens.mean,
+        output_tokens=workload.output_tokens.mean,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Certainty:
+    """What is known around a one-row table."""
+
+    evidence: Evidence
+    setting: Setting
+    near: Near
+    neighbours: tuple[Neighbour, ...]
+
+    @property
+    def basis(self) -> str:
+        """Measured where a published result is of the same stack, size and load; calibrated where the stack's parts
+        were fitted.
+        """
+        if self.neighbours and self.neighbours[0].distance <= SAME:
+            return "measured"
+        return "calibrated" if self.near is not Near.FAR else "roofline"
+
+    def interval(self, quantity: str, value: float, kind: str | None = None) -> Interval:
+        """The 80 % interval of one predicted quantity; `kind` is what it is reported as, where its name does not say."""
+        low, high = self.evidence.spread(kind or kind_of(quantity, self.setting), self.near)
+        return Interval(quantity, value * low, value * high)
+
+
+def certainty_of(workload: InferenceWorkload, judged: Judged, market: Market) -> Certainty:
+    setting = setting_of(workload, judged, market)
+    evidence = market.evidence
+    return Certainty(evidence, setting, evidence.near(setting), evidence.neighbours(setting))
+
+
+def training_setting(workload: TrainingWorkload, plans: TrainingPlans, devices: float, market: Market) -> Setting:
+    """A one-row table of layouts as published results are described."""
+    return Setting(
+        engine=market.engines[int(plans.framework[0])],
+        family=market.families[int(market.family_of[plans.accelerator][0])],
+        format_class=PRECISION_RATE[workload.precision],
+        accelerator=market.accelerators[int(plans.accelerator[0])].slug,
+        load=workload.method.value,
+        params=float(workload.model.total_params),
+        devices=devices,
+        in_flight=float(workload.global_batch),
+        input_tokens=workload.units_per_sequence,
+        output_tokens=1.0,
+    )
+
+
+def training_certainty(workload: TrainingWorkload, plans: TrainingPlans, run: Run, market: Market) -> Certainty:
+    """What is known around a one-row table of a run."""
+    setting, evidence = training_setting(workload, plans, one(run.devices), market), market.evidence
+    return Certainty(
+        evidence, setting, evidence.near(setting, training=True), evidence.neighbours(setting, training=True)
+    )

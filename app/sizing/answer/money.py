@@ -1,0 +1,98 @@
+"""Money in an answer: the cost of a finalist, where its price comes from, and dollars in words."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from app.sizing.columns import one
+from app.sizing.decisions.cost import Cost, kwh_per_million, usd_per_million
+from app.sizing.decisions.machines import Candidates
+from app.sizing.hardware.parts import PricingModel
+from app.sizing.question import Deployment
+from app.sizing.result import CostSummary, Estimate, Price, Reason
+from app.sizing.snapshot import Market
+from app.sizing.units import HOURS_PER_MONTH
+
+
+def finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def price_of(market: Market, found: Candidates) -> Price | None:
+    """Where the price of a one-row table's machine comes from."""
+    listing = int(found.listing[0])
+    if listing < 0 or math.isnan(one(found.usd_per_hour)):
+        return None
+    offer = int(market.listings.offer[listing])
+    if offer >= 0:
+        o = market.offers[offer]
+        return Price(o.source, o.as_of, o.pricing_model.value)
+    if math.isnan(market.listings.list_price_usd[listing]):
+        part = market.accelerators[int(found.m.accelerator[0])]
+        return Price(part.source, part.as_of, PricingModel.OWNED.value)
+    system = market.systems[market.system_slugs[int(market.listings.system[listing])]]
+    return Price(system.source, system.as_of, PricingModel.OWNED.value)
+
+
+def cost_summary(
+    market: Market, found: Candidates, cost: Cost, *, units_per_s: float, usd_total: float | None, per_million: str
+) -> CostSummary:
+    """The money of a one-row table."""
+    hourly = one(cost.usd_per_hour)
+    priced = math.isfinite(hourly)
+    units = np.array([units_per_s])
+    return CostSummary(
+        usd_per_hour=finite(hourly),
+        usd_per_month=hourly * HOURS_PER_MONTH if priced else None,
+        usd_per_million=one(usd_per_million(cost.usd_per_hour, units)) if priced else None,
+        usd_total=usd_total,
+        purchase_usd=finite(one(cost.purchase_usd)),
+        power_w=one(cost.power_w),
+        kwh_per_million=one(kwh_per_million(cost.power_w, units)),
+        tco_usd=finite(one(cost.tco_usd)),
+        price=price_of(market, found),
+        per_million=per_million,
+        bought_in_parts=math.isfinite(one(cost.purchase_usd))
+        and math.isnan(one(market.listings.list_price_usd[found.listing])),
+    )
+
+
+def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, ...]:
+    """What is paid, for how many machines, and of which date the price is."""
+    if summary.usd_per_hour is None or summary.price is None:
+        text = "The catalogue has no price for this accelerator: cost is left out."
+        return (Reason("price", text, "usd_per_hour", 0.0, "USD/h"),)
+    machines = f"{deployment.nodes} machine{'s' if deployment.nodes != 1 else ''}"
+    if summary.purchase_usd is not None:
+        text = (
+            f"{machines} bought for {summary.purchase_usd:,.0f} USD: {summary.usd_per_hour:,.2f} USD per hour over the horizon with "
+            f"power, floor space and upkeep, no resale counted; price of {summary.price.as_of}."
+        )
+        if summary.bought_in_parts:
+            text += " No price of the whole machine is known: accelerators at list price plus an assumed host; ask for a quote."
+    else:
+        region = "" if deployment.region == "unspecified" else f" in {deployment.region}"
+        text = (
+            f"{machines} ({deployment.instance_type}) at {deployment.provider}{region}, "
+            f"{summary.price.pricing_model.replace('_', ' ')}: {summary.usd_per_hour:,.2f} USD per hour; price of {summary.price.as_of}."
+        )
+    return (Reason("price", text, "usd_per_hour", summary.usd_per_hour, "USD/h"),)
+
+
+def usd(value: float) -> str:
+    """Dollars as a buyer writes them: whole above a hundred, cents above one, two figures below a cent."""
+    if value >= 100:
+        return f"{value:,.0f} USD"
+    return f"{value:,.2f} USD" if value >= 0.1 or value <= 0 else f"{value:.2g} USD"
+
+
+def price_words(estimate: Estimate) -> str:
+    cost = estimate.cost
+    if cost is None or cost.usd_per_hour is None:
+        return "no price is known"
+    if cost.usd_total is not None:
+        return f"{usd(cost.usd_total)} for the run ({usd(cost.usd_per_hour)} per hour)"
+    per = "" if cost.usd_per_million is None else f", {usd(cost.usd_per_million)} per million {cost.per_million}"
+    return f"{usd(cost.usd_per_hour)} per hour{per}"

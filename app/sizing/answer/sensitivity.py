@@ -1,0 +1,96 @@
+"""What would change with one thing changed: load, redundancy, machines, rent or buy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from app.sizing.answer.money import price_words, usd
+from app.sizing.assumptions import Assumptions
+from app.sizing.decisions.cost import deployment_cost
+from app.sizing.decisions.placement import fleet, replicas_needed, spare_replicas
+from app.sizing.question import Economics
+from app.sizing.result import Change, Estimate
+from app.sizing.serving.search import Judged
+from app.sizing.snapshot import Market
+from app.sizing.training.plans import TrainingPlans
+from app.sizing.training.run import Run, run_at
+from app.sizing.workload import InferenceWorkload, Load, Redundancy, TrainingWorkload
+
+
+def first_of(estimates: Sequence[Estimate]) -> str:
+    """The best answer of a changed question, in a clause."""
+    if not estimates:
+        return "still nothing fits"
+    e = estimates[0]
+    return f"{e.deployment.total_accelerators:,} x {e.deployment.accelerator}, {price_words(e)}"
+
+
+def sensitivity(
+    workload: InferenceWorkload, judged: Judged, assumed: Assumptions, economics: Economics
+) -> tuple[Change, ...]:
+    """What the best plan would cost with more load, less redundancy or a tighter plan."""
+    if workload.load is not Load.OPEN:
+        return ()
+
+    def cost_of(changed: InferenceWorkload) -> float:
+        replicas = replicas_needed(changed, judged.speed.capacity_per_s, judged.speed.slo_batch)
+        placed = fleet(
+            judged.plans.accelerators_per_replica,
+            judged.plans.c.m.count,
+            replicas,
+            spare_replicas(changed.redundancy, replicas),
+        )
+        cost = deployment_cost(judged.plans.c, placed.nodes, np.zeros(len(judged)), assumed, economics)
+        return float(cost.usd_per_hour.min())
+
+    now = cost_of(workload)
+    if not np.isfinite(now) or now <= 0:
+        return ()
+    cases = [("twice the peak load", replace(workload, peak_per_s=2 * workload.peak_per_s))]
+    if workload.redundancy.label != "none":
+        cases.append(("no redundancy", replace(workload, redundancy=Redundancy())))
+    else:
+        cases.append(("redundancy n+1", replace(workload, redundancy=Redundancy(spare=1))))
+    if workload.target_utilization > 0.5:
+        cases.append(
+            ("half of each replica kept free (target utilisation 0.5)", replace(workload, target_utilization=0.5))
+        )
+    told = [
+        Change(label, f"the cheapest plan costs {usd(cost_of(w))} per hour instead of {usd(now)}") for label, w in cases
+    ]
+    return (*told, *rent_or_buy(judged))
+
+
+def rent_or_buy(judged: Judged) -> tuple[Change, ...]:
+    """The cheapest way to own what the load needs against the cheapest way to rent it."""
+    hourly, owned = judged.cost.usd_per_hour, ~np.isnan(judged.cost.purchase_usd)
+    if owned.all() or not owned.any():
+        return ()
+    buy = int(np.flatnonzero(owned)[np.argmin(hourly[owned])])
+    rent = int(np.flatnonzero(~owned)[np.argmin(hourly[~owned])])
+    price = float(judged.cost.purchase_usd[buy])
+    text = f"owning costs {usd(price)} up front and {usd(float(hourly[buy]))} per hour over the horizon, renting {usd(float(hourly[rent]))} per hour"
+    return (Change("rent or buy", text),)
+
+
+def training_sensitivity(
+    workload: TrainingWorkload, plans: TrainingPlans, run: Run, market: Market, assumed: Assumptions
+) -> tuple[Change, ...]:
+    """What twice the machines would do to the duration, with the same layout."""
+    degree = run.data_parallel * 2
+    each = workload.global_batch / (degree * plans.micro_batch)
+    if float(each[0]) < 1 or float(each[0]) % 1:
+        return (
+            Change(
+                "twice the accelerators",
+                "the global batch does not divide further at this micro-batch: more accelerators would idle",
+            ),
+        )
+    other = run_at(workload, plans, degree, market, assumed)
+    share = float((run.wall_s / other.wall_s)[0])
+    return (
+        Change("twice the accelerators", f"the run is {share:.2f} times as fast, for {2 / share:.2f} times the money"),
+    )

@@ -1,0 +1,179 @@
+"""Words about a whole answer: summary, assumptions, warnings, comparisons and what-ifs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.sizing.answer.money import price_words
+from app.sizing.assumptions import Assumed
+from app.sizing.decisions.rejections import Rejections
+from app.sizing.hardware.parts import PricingModel
+from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.question import Deployment, Objective, Question
+from app.sizing.result import Estimate, Ranked, Reason, Rejection
+from app.sizing.serving.plans import default_weight_formats
+from app.sizing.snapshot import Market
+from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
+
+SERVING_ASSUMPTIONS = (
+    "runtime_overhead_gib",
+    "graph_overhead_gib",
+    "parallel_overhead_gib",
+    "weights_load_overhead",
+    "max_sequences",
+    "model_load_gb_per_s",
+    "engine_start_s",
+)
+
+
+OBJECTIVE_WORDS = {
+    Objective.COST: "the lowest cost",
+    Objective.LATENCY: "the lowest latency",
+    Objective.THROUGHPUT: "the highest throughput per accelerator",
+    Objective.ENERGY: "the least energy per unit of work",
+    Objective.BALANCED: "a balance of cost, latency and energy",
+}
+
+
+def load_words(workload: InferenceWorkload) -> str:
+    """The second question: one user, or a service, and how big."""
+    unit = "samples" if workload.model.sample else "requests"
+    if workload.load is Load.OPEN:
+        return f"a service of {workload.peak_per_s:.3g} {unit}/s at peak"
+    if workload.load is Load.OFFLINE:
+        return "offline work with no latency limit"
+    if workload.in_flight <= 1:
+        return "one user at a time"
+    return f"{workload.in_flight:g} {unit} {'in a static batch' if workload.load is Load.BATCH else 'in flight'}"
+
+
+def purpose(question: Question) -> str:
+    """The three questions before buying: training or serving, one user or a service, what counts."""
+    workload, goal = question.workload, OBJECTIVE_WORDS[question.objective]
+    if isinstance(workload, TrainingWorkload):
+        what = "train" if workload.phase == "training" else f"fine-tune ({workload.method.value})"
+        unit = "samples" if workload.in_samples else "tokens"
+        limit = workload.deadline_s / 86400
+        span = f"{limit:.3g} days" if limit >= 2 else f"{limit * 24:.3g} hours"
+        return f"You {what} {workload.model.name} on {workload.units:.3g} {unit} within {span}, and look for {goal}"
+    return f"You serve {workload.model.name} (no training), {load_words(workload)}, and look for {goal}"
+
+
+def hardware_words(estimate: Estimate, market: Market) -> str:
+    """How many of what, where, in one clause."""
+    d = estimate.deployment
+    name = market.accelerators[market.accelerator_index[d.accelerator]].name
+    count = d.total_accelerators or 0
+    place = d.provider or "no listed price"
+    pricing = d.pricing_model.value.replace("_", " ") if d.pricing_model else "unpriced"
+    region = "" if d.region in (None, "unspecified") else f", {d.region}"
+    where = f"owned ({d.system})" if pricing == "owned" else f"at {place}{region}, {pricing}"
+    return f"{count:,} x {name} {where}"
+
+
+def summary(question: Question, ranked: Sequence[Ranked], rejected: Sequence[Rejection], market: Market) -> str:
+    """Two or three sentences a buyer can read."""
+    opening = purpose(question)
+    if not ranked:
+        near = rejected[0].text if rejected else "The catalogue is empty."
+        return f"{opening}. Nothing in the catalogue can do this within the limits. Nearest miss: {near}"
+    first = ranked[0].estimate
+    d = first.deployment
+    if isinstance(question.workload, TrainingWorkload):
+        layout = f"{d.framework}, {d.accelerators_per_replica:,} accelerators"
+        days = (first.performance.days or 0.0) if first.performance else 0.0
+        span = f"{days:.3g} days" if days >= 2 else f"{days * 24:.3g} hours"
+        middle = f"Take {hardware_words(first, market)} ({layout}): {span}, {price_words(first)}."
+    else:
+        spare = f" and {d.spare_replicas} spare" if d.spare_replicas else ""
+        middle = (
+            f"Take {hardware_words(first, market)} as {d.replicas} replica{'s' if d.replicas != 1 else ''}{spare} of "
+            f"{d.accelerators_per_replica} in {d.weight_format} on {d.engine}: {price_words(first)}."
+        )
+    closing = ""
+    if len(ranked) > 1:
+        second = ranked[1].estimate
+        closing = f" Next best: {hardware_words(second, market)}, {price_words(second)}."
+    return f"{opening}. {middle}{closing}"
+
+
+def assumptions(question: Question) -> tuple[Assumed, ...]:
+    """What was assumed rather than asked or derived, as it mattered to this workload."""
+    assumed, workload = question.assumptions, question.workload
+    shape = tuple(
+        Assumed("model_shape", text, "text", "only part of the model was given") for text in workload.model.assumed
+    )
+    money = assumed.echo(
+        "load_power_fraction",
+        "host_power_fraction",
+        "list_price_position",
+        "server_host_usd",
+        "workstation_host_usd",
+        "maintenance_fraction_per_year",
+    )
+    if isinstance(workload, TrainingWorkload):
+        write = (
+            "checkpoint_write_gb_per_s_per_machine" if workload.synchronous_checkpoints else "checkpoint_copy_gb_per_s"
+        )
+        names = [
+            "training_memory_margin",
+            "validation_overhead",
+            "interruptions_per_accelerator_day",
+            "restart_minutes",
+            write,
+        ]
+        names += ["retained_checkpoints", "dataset_bytes_per_token"]
+        if PricingModel.SPOT in question.constraints.pricing_models:
+            names.append("spot_interruptions_per_machine_day")
+        if assumed.network_oversubscription > 1:
+            names.append("network_oversubscription")
+        return (*shape, *assumed.echo(*names), *money)
+    slo = workload.slo
+    stated = [
+        Assumed(name, value * 1e3, "ms", f"limit that p{slo.percentile:g} of requests must meet")
+        for name, value in (("ttft_ms", slo.ttft_s), ("tpot_ms", slo.tpot_s), ("e2e_ms", slo.e2e_s))
+        if value is not None
+    ]
+    if workload.load is Load.OPEN:
+        stated.append(Assumed("peak_requests_per_s", workload.peak_per_s, "1/s", "load that is planned for"))
+        stated.append(
+            Assumed("average_requests_per_s", workload.average_per_s, "1/s", "load that prices a million tokens")
+        )
+        stated.append(
+            Assumed("target_utilization", workload.target_utilization, "1", "share of capacity planned to be used")
+        )
+    if not question.constraints.weight_formats:
+        formats = default_weight_formats(workload.model, personal=workload.personal)
+        stated.append(
+            Assumed(
+                "weight_formats",
+                ", ".join(sorted(formats)),
+                "text",
+                "judged by default: 16 and 8 bits, 4 bits for personal use",
+            )
+        )
+    return (*shape, *stated, *assumed.echo(*SERVING_ASSUMPTIONS), *money)
+
+
+def impossible(deployment: Deployment, model: ModelArchitecture, market: Market, rejections: Rejections) -> Estimate:
+    """An estimate of something never made to run together, or of a shape the model does not have."""
+    index = market.accelerator_index[deployment.accelerator]
+    known = rejections.by_accelerator.get(index)
+    name = market.accelerators[index].name
+    wanted = " ".join(
+        str(v) for v in (deployment.engine or deployment.framework, deployment.weight_format, deployment.kv_format) if v
+    )
+    if known is not None and known.code == "missing_data":
+        text, code = known.text, known.code
+    elif known is not None:
+        text, code = (
+            f"{wanted or 'This'} was never made to run on {name}, as far as the catalogue knows.",
+            "unsupported",
+        )
+    else:
+        text = (
+            f"No layout of {model.name} on {name} agrees with the deployment: {model.num_heads} attention heads and "
+            f"{model.kv_heads} key/value heads must divide by tensor_parallel, and the machine must hold a replica."
+        )
+        code = "no_layout"
+    return Estimate(deployment, False, None, None, None, None, (Reason(code, text, "fits", 0.0, "1"),))

@@ -1,0 +1,55 @@
+"""Orders plans by the buyer's objective; ties are broken by the other measures, then by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.sizing.columns import Codes, Column
+from app.sizing.question import Objective
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """What a plan is judged by; smaller is better except throughput."""
+
+    usd: Column
+    latency_s: Column
+    throughput_per_accelerator: Column
+    joules_per_unit: Column
+
+
+def score_of(objective: Objective, measures: Measures) -> Column:
+    """The number that ranks: smaller is better and every score is monotone in each measure it uses.
+
+    `balanced` is the geometric mean of cost, latency and energy, so that halving one is worth
+    doubling another whatever the units.
+    """
+    if objective is Objective.COST:
+        return measures.usd
+    if objective is Objective.LATENCY:
+        return measures.latency_s
+    if objective is Objective.THROUGHPUT:
+        return 1.0 / np.maximum(measures.throughput_per_accelerator, 1e-12)
+    if objective is Objective.ENERGY:
+        return measures.joules_per_unit
+    product = measures.usd * measures.latency_s * measures.joules_per_unit
+    return np.cbrt(np.maximum(product, 1e-300))
+
+
+def best_per_accelerator(accelerator: Codes, objective: Objective, measures: Measures, tie: Column) -> Codes:
+    """Row of the best plan of each accelerator type, best type first.
+
+    Ties within one part in 10^9 are broken by cost, latency, energy, then the stable row key `tie`.
+    """
+    score = score_of(objective, measures)
+
+    def rounded(values: Column) -> Column:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(values > 0, np.round(np.log(values) * 1e9), -np.inf)
+
+    keys = (tie, rounded(measures.joules_per_unit), rounded(measures.latency_s), rounded(measures.usd), rounded(score))
+    order = np.lexsort((accelerator, *keys))
+    first = np.sort(np.unique(accelerator[order], return_index=True)[1])
+    return order[first]

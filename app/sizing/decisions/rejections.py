@@ -1,0 +1,67 @@
+"""Why accelerator types were turned down: one reason each, with the shortfall in numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from app.sizing.columns import Codes, Column, Mask
+from app.sizing.result import Rejection
+from app.sizing.snapshot import Market
+
+
+@dataclass(slots=True)
+class Rejections:
+    """Collects the types that fall out, one reason each: the first filter no plan of theirs survived."""
+
+    market: Market
+    by_accelerator: dict[int, Rejection] = field(default_factory=dict)
+
+    def reject(self, accelerators: Codes, code: str, text: str) -> None:
+        """Turn types down for a reason that has no number."""
+        for i in accelerators.tolist():
+            if i not in self.by_accelerator:
+                a = self.market.accelerators[i]
+                self.by_accelerator[i] = Rejection(a.slug, code, text.format(name=a.name))
+
+    def lost(
+        self, accelerator: Codes, kept: Mask, *, code: str, text: str, needed: Column, available: Column, unit: str
+    ) -> None:
+        """Record the types none of whose rows were kept, with the row that came nearest."""
+        survivors = np.unique(accelerator[kept])
+        dropped = ~np.isin(accelerator, survivors)
+        if not dropped.any():
+            return
+        rows = np.flatnonzero(dropped)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(available[rows] > 0, needed[rows] / available[rows], np.inf)
+            miss = np.maximum(ratio, np.where(ratio > 0, 1 / ratio, np.inf))
+        order = rows[np.lexsort((rows, np.nan_to_num(miss, nan=np.inf), accelerator[rows]))]
+        first = np.unique(accelerator[order], return_index=True)[1]
+        for row in order[first].tolist():
+            i = int(accelerator[row])
+            a = self.market.accelerators[i]
+            need, have = float(needed[row]), float(available[row])
+            self.by_accelerator.setdefault(
+                i,
+                Rejection(
+                    a.slug,
+                    code,
+                    text.format(name=a.name, needed=_show(need), available=_show(have)),
+                    need,
+                    have,
+                    unit,
+                ),
+            )
+
+    def nearest(self) -> list[Rejection]:
+        """All rejections, nearest miss first, stable by name; types the caller left out come last."""
+        return sorted(self.by_accelerator.values(), key=lambda r: (r.code == "excluded", r.miss, r.accelerator))
+
+
+def _show(value: float) -> str:
+    """A number as a person would write it: three significant digits, no exponent below 10^15."""
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"

@@ -1,0 +1,96 @@
+"""What exists to run on: accelerators, the systems that carry them, and what they are sold for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+
+class PricingModel(StrEnum):
+    ON_DEMAND = "on_demand"
+    SPOT = "spot"
+    RESERVED_1Y = "reserved_1y"
+    RESERVED_3Y = "reserved_3y"
+    COMMITTED_1Y = "committed_1y"
+    COMMITTED_3Y = "committed_3y"
+    CAPACITY_BLOCK = "capacity_block"
+    OWNED = "owned"
+
+
+class Environment(StrEnum):
+    CLOUD = "cloud"
+    ON_PREM = "on_prem"
+
+
+@dataclass(frozen=True, slots=True)
+class Accelerator:
+    """One accelerator type. Rates are dense; a missing rate is missing, never another's double.
+
+    `memory_bytes` is what the device reports where that is known and the label otherwise
+    (`memory_is_reported` says which); it is None for sockets, whose memory is the system's.
+    """
+
+    slug: str
+    name: str
+    vendor: str
+    kind: str
+    family: str
+    form_factor: str
+    segment: str
+    memory_bytes: float | None
+    memory_is_reported: bool
+    memory_bytes_per_s: float | None
+    unified_memory: bool
+    flops_per_s: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    power_w: float | None = None
+    scaleup_link: str = "none"
+    scaleup_bytes_per_s: float = 0.0
+    scaleup_domain_size: int = 1
+    typical_node_size: int = 1
+    list_price_usd_low: float | None = None
+    list_price_usd_high: float | None = None
+    training_class: bool = False
+    source: str = ""
+    as_of: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A server or instance type that carries accelerators (or, for CPUs, sockets)."""
+
+    slug: str
+    name: str
+    kind: str
+    provider: str
+    accelerator: str
+    accelerator_count: float
+    ram_bytes: float | None
+    topology: str
+    network_bytes_per_s: float | None
+    power_w: float | None
+    list_price_usd: float | None
+    source: str = ""
+    as_of: str = ""
+
+    @property
+    def environment(self) -> Environment:
+        return Environment.ON_PREM if self.kind in ("server", "workstation") else Environment.CLOUD
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One price: provider x region x instance type x pricing model, for the whole instance."""
+
+    provider: str
+    region: str
+    instance_type: str
+    system: str | None
+    accelerator: str
+    accelerator_count: float
+    pricing_model: PricingModel
+    usd_per_hour: float
+    source: str
+    as_of: str
+    marketplace: bool = False  # somebody's machine behind a broker: no service level

@@ -1,0 +1,306 @@
+"""Decoders: from a configuration to the tensors of every block and what a token leaves in the cache."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from app.sizing.model.architecture import AttentionGroup, ModelArchitecture, ModelKind
+from app.sizing.model.counting import attention
+from app.sizing.model.counting.configuration import Config, Reader
+from app.sizing.model.counting.encoders import labels
+from app.sizing.model.counting.families import FAMILIES, Family
+from app.sizing.model.counting.feed_forward import Experts, dense_width, experts, mlp
+from app.sizing.model.counting.mixers import MIXERS
+from app.sizing.model.counting.schedule import Layer, alike, layers_of, window_tokens
+from app.sizing.model.tensors import ONCE, Inventory, Part, Per
+
+# Families that are recurrent in every layer: no heads, no cache.
+_NO_ATTENTION = ("mamba", "falcon_mamba", "mamba2")
+
+
+def read_decoder(text: Config, family: str, name: str, *, nested: bool = False) -> ModelArchitecture:
+    """Counts of a language model's decoder; towers and quantisation are added by the caller.
+
+    Raises UnreadableConfiguration naming the key that stands in the way.
+    Check: Llama-3.1-8B has 8 030 261 248 parameters and 131 072 bytes of cache per token.
+    """
+    spec, reader = FAMILIES[family], Reader(text, family, nested=nested)
+    blocks = reader.find("layers_block_type")
+    h, layers = (
+        reader.size("hidden_size"),
+        reader.size("num_hidden_layers", len(blocks) if isinstance(blocks, list) else None),
+    )
+    inventory = Inventory()
+    schedule = layers_of(reader, spec, family, layers)
+    groups = _mixers(inventory, reader, spec, family, h, schedule)
+    routing, width = _feed_forward(inventory, reader, spec, family, h, schedule)
+    _norms(inventory, reader, spec, family, h, schedule)
+    dense = reader.find("st_dense_dims")  # layers an embedding repository appends behind the pooler
+    for inputs, outputs in pairwise(dense if isinstance(dense, list) else []):
+        inventory.linear("pooled_dense", Part.HEAD, int(inputs), int(outputs), ONCE, quantised=False, per=Per.NEVER)
+    vocabulary = reader.size("vocab_size")
+    tied = _tied(reader, spec)
+    wanted = reader.architecture
+    headless = wanted.endswith("Model") and not wanted.endswith("LMHeadModel") and family != "chatglm"
+    _ends(inventory, reader, spec, family, h, layers, vocabulary, tied=tied, headless=headless)
+    n = 1 if family in _NO_ATTENTION else reader.size("num_attention_heads")
+    return ModelArchitecture(
+        name=name,
+        kind=ModelKind.DECODER,
+        family=family,
+        num_layers=layers,
+        hidden_size=h,
+        num_heads=n,
+        head_dim=_head_dim(reader, spec, family, h, n),
+        mlp_width=routing.active_width or width,
+        vocab_size=vocabulary,
+        tensors=tuple(inventory.tensors),
+        attention=groups,
+        state_bytes_per_sequence=inventory.state_bytes,
+        recurrent_flops_per_token=inventory.recurrent_flops,
+        num_experts=routing.count,
+        experts_per_token=routing.per_token,
+        moe_layers=routing.layers,
+        max_context_tokens=reader.integer("max_position_embeddings", 0) or None,
+        tied_head=tied,
+        mtp_params=_mtp_params(inventory, reader, family, h, schedule),
+        assumed=_defaulted(reader, family),
+        source="closed form of the configuration",
+    )
+
+
+def _head_dim(reader: Reader, spec: Family, family: str, h: int, n: int) -> int:
+    """Size of a query head; a latent one has a part with positions and a part without."""
+    if family in _NO_ATTENTION:
+        return h
+    if reader.integer("kv_lora_rank", 0):
+        return reader.size("qk_nope_head_dim") + reader.integer("qk_rope_head_dim", 0)
+    return attention.head_dim(reader, spec, hidden_size=h, heads=n)
+
+
+def _defaulted(reader: Reader, family: str) -> tuple[str, ...]:
+    named = [
+        f"{k} {v}"
+        for k, v in reader.defaulted.items()
+        if k not in ("tie_word_embeddings", "attention_bias", "max_position_embeddings")
+    ]
+    return (f"keys absent from the {family} part mean the library's defaults: {', '.join(named)}",) if named else ()
+
+
+def _tied(reader: Reader, spec: Family) -> bool:
+    return True if spec.always_tied else reader.flag("tie_word_embeddings", default=spec.tied)
+
+
+def _mixers(
+    inventory: Inventory, reader: Reader, spec: Family, family: str, h: int, schedule: list[Layer]
+) -> tuple[AttentionGroup, ...]:
+    """Attention and recurrent mixers of all layers; groups in the order they first appear."""
+    groups: list[AttentionGroup] = []
+    for (mixer, kv_heads), layers in alike(schedule, lambda x: (x.mixer, x.kv_heads)).items():
+        if mixer == "":
+            continue
+        if mixer in MIXERS:
+            MIXERS[mixer](inventory, reader, h, layers)
+        elif mixer == "matrix":
+            inventory.linear("linear_attn", Part.ATTENTION, h, h, layers)
+        else:
+            groups += _attention(inventory, reader, spec, family, h, mixer, kv_heads, layers)
+    return tuple(groups)
+
+
+def _attention(
+    inventory: Inventory,
+    reader: Reader,
+    spec: Family,
+    family: str,
+    h: int,
+    mixer: str,
+    kv_heads: int,
+    layers: tuple[int, ...],
+) -> tuple[AttentionGroup, ...]:
+    if family == "deepseek_v4":
+        ratio = int(mixer.removeprefix("compressed_")) if mixer != "window" else 0
+        return attention.compressed(inventory, reader, hidden_size=h, layers=layers, ratio=ratio)
+    if reader.integer("kv_lora_rank", 0):
+        indexed = attention.index_layers(reader, layers)
+        gate = reader.flag("mla_use_output_gate")
+        return attention.latent(inventory, reader, hidden_size=h, layers=layers, output_gate=gate, indexed=indexed)
+    heads = attention.heads_of(reader, spec, family, hidden_size=h, kv_heads=kv_heads)
+    windowed = mixer.endswith("window")
+    window = window_tokens(reader, family) if windowed else None
+    if mixer == "sparse":
+        return attention.sparse_blocks(inventory, reader, spec, hidden_size=h, heads=heads, layers=layers)
+    if mixer == "cross":
+        return _cross(inventory, reader, spec, h, heads, layers)
+    if family == "gemma4_text":
+        reuses = mixer.startswith("reused")
+        alternative = not windowed and reader.flag("attention_k_eq_v")
+        if not windowed:
+            d = reader.size("global_head_dim", heads.d)
+            m = reader.size("num_global_key_value_heads", heads.m) if alternative else heads.m
+            heads = attention.Heads(heads.n, m, d, d)
+        return attention.grouped(
+            inventory,
+            reader,
+            spec,
+            hidden_size=h,
+            heads=heads,
+            layers=layers,
+            window=window,
+            keys_are_values=alternative,
+            reuses_cache=reuses,
+        )
+    if family == "mimo_v2_flash":
+        prefix = "swa_" if windowed else ""
+        heads = attention.Heads(
+            reader.size(f"{prefix}num_attention_heads", heads.n),
+            reader.size(f"{prefix}num_key_value_heads", heads.m),
+            reader.size(f"{prefix}head_dim", heads.d),
+            reader.size(f"{prefix}v_head_dim", heads.d),
+        )
+        sinks = reader.flag("add_swa_attention_sink_bias" if windowed else "add_full_attention_sink_bias")
+        return attention.grouped(
+            inventory, reader, spec, hidden_size=h, heads=heads, layers=layers, window=window, sinks=sinks
+        )
+    gate = spec.query_gate and reader.flag("attn_output_gate", default=True)
+    return attention.grouped(
+        inventory, reader, spec, hidden_size=h, heads=heads, layers=layers, window=window, sinks=spec.sinks, gate=gate
+    )
+
+
+def _cross(
+    inventory: Inventory, reader: Reader, spec: Family, h: int, heads: attention.Heads, layers: tuple[int, ...]
+) -> tuple[AttentionGroup, ...]:
+    """Layers that attend to the image alone: they cache image tokens once and no text (Llama 3.2 Vision)."""
+    (group,) = attention.grouped(inventory, reader, spec, hidden_size=h, heads=heads, layers=layers)
+    inventory.vector("q_norm", Part.NORMS, heads.d, layers)
+    inventory.vector("k_norm", Part.NORMS, heads.d, layers)
+    inventory.vector("gates", Part.OTHER, 2, layers)
+    return (AttentionGroup(group.layers, group.kv_elements, group.kv_heads, 0.0, 0.0, crosses=True),)
+
+
+def _feed_forward(
+    inventory: Inventory, reader: Reader, spec: Family, family: str, h: int, schedule: list[Layer]
+) -> tuple[Experts, float]:
+    """Feed-forward of all layers: (routing, width of the dense MLP)."""
+    routing, widest = Experts(), 0.0
+    fused = spec.fused_gate_up
+    for (kind, own), layers in alike(schedule, lambda x: (x.feed_forward, x.width)).items():
+        if kind in ("mlp", "both"):
+            width = own or dense_width(reader, family, h)
+            bias = reader.flag(spec.mlp_bias)
+            mlp(inventory, Part.MLP, h, width, layers, gated=spec.gated, bias=bias, fused=fused)
+            widest = max(widest, float(width))
+        if kind == "matrix":
+            inventory.linear("linear_mlp", Part.MLP, h, h, layers)
+        if kind in ("moe", "both"):
+            routing = experts(inventory, reader, spec, family, h, layers)
+            if kind == "both":
+                routing = Experts(routing.layers, routing.count, routing.per_token, routing.active_width + widest)
+    if family == "apertus":
+        inventory.vector("activation", Part.MLP, 2, tuple(range(len(schedule))))
+    return routing, widest
+
+
+def _norms(inventory: Inventory, reader: Reader, spec: Family, family: str, h: int, schedule: list[Layer]) -> None:
+    """Normalisation of every block and the final one."""
+    every = tuple(range(len(schedule)))
+    norms = spec.norms
+    if family == "falcon":
+        parallel = 1 if reader.find("num_ln_in_parallel_attn") == 1 else 2
+        norms = (
+            parallel
+            if reader.flag("new_decoder_architecture")
+            else 1
+            if reader.flag("parallel_attn", default=True)
+            else 2
+        )
+    if family == "stablelm":
+        norms = 1 if reader.flag("use_parallel_residual") else 2
+    if family == "nemotron-nas":  # no norm before what is not there
+        present = sum((x.mixer != "") + (x.feed_forward != "") for x in schedule)
+        inventory.vector("norms", Part.NORMS, h, tuple(range(present)))
+    else:
+        inventory.vector("norms", Part.NORMS, norms * spec.norm_vectors * h, every)
+    if family == "gemma4_text":
+        inventory.vector("moe_norms", Part.NORMS, 3 * h, tuple(i for i in every if schedule[i].feed_forward == "both"))
+    projected = family == "opt" and not reader.flag("do_layer_norm_before", default=True)
+    inventory.vector("final_norm", Part.NORMS, 0 if projected else spec.final_norm * spec.norm_vectors * h)
+    inventory.vector("embedding_norm", Part.NORMS, 2 * h if spec.embedding_norm else 0)
+
+
+def _ends(
+    inventory: Inventory,
+    reader: Reader,
+    spec: Family,
+    family: str,
+    h: int,
+    layers: int,
+    vocabulary: int,
+    *,
+    tied: bool,
+    headless: bool,
+) -> None:
+    """Embedding, positions and output head; a file of the bare model has no head."""
+    width = reader.size("word_embed_proj_dim", h) if family == "opt" else h
+    rows = vocabulary + (8 if family == "mllama_text_model" else 0)
+    inventory.table("embed_tokens", rows, width)
+    if width != h:
+        inventory.linear("project_in", Part.OTHER, width, h, ONCE)
+        inventory.linear("project_out", Part.OTHER, h, width, ONCE)
+    if spec.positions:
+        inventory.table("embed_positions", reader.size(spec.positions) + spec.extra_positions, h)
+    small = reader.integer("hidden_size_per_layer_input", 0)
+    if family == "gemma4_text" and small:
+        every = tuple(range(layers))
+        inventory.table("embed_tokens_per_layer", reader.size("vocab_size_per_layer_input", vocabulary), layers * small)
+        inventory.linear("per_layer_model_projection", Part.OTHER, h, layers * small, ONCE)
+        inventory.linear("per_layer_input_gate", Part.OTHER, h, small, every)
+        inventory.linear("per_layer_projection", Part.OTHER, small, h, every)
+        inventory.vector("post_per_layer_input_norm", Part.NORMS, h, every)
+        inventory.vector("per_layer_projection_norm", Part.NORMS, small)
+    if family == "deepseek_v4":
+        _hyper_connections(inventory, reader, h, layers)
+    if headless:
+        return
+    if reader.architecture.endswith("ForSequenceClassification"):
+        inventory.linear("score", Part.HEAD, h, labels(reader), ONCE, quantised=False, per=Per.NEVER)
+        return
+    bias = spec.head_bias if isinstance(spec.head_bias, bool) else reader.flag(spec.head_bias)
+    inventory.head(width, vocabulary, tied=tied, bias=bias)
+
+
+def _hyper_connections(inventory: Inventory, reader: Reader, h: int, layers: int) -> None:
+    """DeepSeek-V4 keeps several residual streams; each sublayer mixes them by weights it computes."""
+    streams = reader.size("hc_mult")
+    weights = (2 + streams) * streams
+    every = tuple(range(layers))
+    inventory.linear(
+        "hyper_connection", Part.OTHER, streams * h, weights, every, bias=weights + 3, copies=2, quantised=False
+    )
+    inventory.vector("hyper_head", Part.OTHER, streams * h * streams + streams + 1)
+
+
+def _mtp_params(inventory: Inventory, reader: Reader, family: str, h: int, schedule: list[Layer]) -> int:
+    """Multi-token-prediction layers: each one more full-attention layer, a projection of two hidden states, and norms.
+
+    Not part of the total: they load only where speculative decoding is on.
+    Check: DeepSeek-V3's is 11 610 067 968 elements.
+    """
+    count = reader.integer("mtp_layers", 0)
+    known = reader.integer("kv_lora_rank", 0) or family in (
+        "glm4_moe",
+        "qwen3_5_text",
+        "qwen3_5_moe_text",
+        "nemotron_h",
+    )
+    if not count or not known:
+        return 0
+
+    def block(layer: int) -> int:
+        return sum(t.size * t.copies for t in inventory.tensors if layer in t.layers)
+
+    attends = max((block(i) for i, x in enumerate(schedule) if x.mixer == "full"), default=0)
+    if family == "nemotron_h":  # an attention block and a block of experts
+        attends += max((block(i) for i, x in enumerate(schedule) if x.feed_forward == "moe"), default=0)
+    return count * (attends + 2 * h * h + 3 * h)

@@ -1,0 +1,174 @@
+"""Encoders: one pass over a text, no cache. BERT and its relatives, embeddings and rerankers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from app.sizing.model.architecture import AttentionGroup, ModelArchitecture, ModelKind
+from app.sizing.model.counting.configuration import Config, Reader
+from app.sizing.model.tensors import ONCE, Inventory, Part, Per
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderFamily:
+    """Blocks of an encoder type. `positions` and `types` say whether such tables are learned."""
+
+    bias: bool = True
+    gated: bool = False
+    positions: bool = True
+    types: int | None = 2  # where the file does not say; None: no such table
+    norm_vectors: int = 2
+    pooler: bool = True  # of the bare model
+
+
+FAMILIES: Mapping[str, EncoderFamily] = {
+    "bert": EncoderFamily(),
+    "roberta": EncoderFamily(types=1),
+    "xlm-roberta": EncoderFamily(types=1),
+    "camembert": EncoderFamily(types=1),
+    "jina_embeddings_v3": EncoderFamily(types=1, positions=False),
+    "distilbert": EncoderFamily(types=None, pooler=False),
+    "mpnet": EncoderFamily(types=None),
+    "deberta-v2": EncoderFamily(types=0, positions=False, pooler=False),
+    "nomic_bert": EncoderFamily(bias=False, gated=True, positions=False, pooler=False),
+    "modernbert": EncoderFamily(bias=False, gated=True, positions=False, types=None, norm_vectors=1, pooler=False),
+    "electra": EncoderFamily(pooler=False),
+    "albert": EncoderFamily(),
+}
+
+
+def labels(reader: Reader) -> int:
+    """Classes of a classifier: stated, or as many as are named."""
+    named = reader.find("id2label")
+    return reader.integer("num_labels", len(named) if isinstance(named, Mapping) and named else 2)
+
+
+def read_encoder(config: Config, name: str) -> ModelArchitecture:
+    """Counts of an encoder with the head its `architectures` names.
+
+    Check: BERT-base with its masked-language head has 109 514 298 parameters.
+    """
+    family = str(config["model_type"])
+    spec, reader = FAMILIES[family], Reader(config, family)
+    if config.get("position_embedding_type") in ("rotary", "alibi"):
+        spec = replace(spec, positions=False)
+    h, layers, n = reader.size("hidden_size"), reader.size("num_hidden_layers"), reader.size("num_attention_heads")
+    f = reader.size("intermediate_size", 4 * h)
+    vocabulary = reader.size("vocab_size")
+    inventory = Inventory()
+    width = reader.size("embedding_size", h) if family in ("electra", "albert") else h
+    _embeddings(inventory, reader, spec, family, vocabulary=vocabulary, width=width, h=h)
+    shared = family == "albert"  # one layer's weights serve every layer
+    every, used = ((0,), layers) if shared else (tuple(range(layers)), 1)
+    for role in ("q_proj", "k_proj", "v_proj", "o_proj"):
+        inventory.linear(role, Part.ATTENTION, h, h, every, bias=spec.bias, used=used)
+    geglu = config.get("feed_forward_type") == "geglu"
+    for role in ("gate_proj", "up_proj") if spec.gated or geglu else ("up_proj",):
+        inventory.linear(role, Part.MLP, h, f, every, bias=spec.bias and not geglu, used=used)
+    inventory.linear("down_proj", Part.MLP, f, h, every, bias=spec.bias, used=used)
+    if family == "modernbert":  # the first layer has no norm before its attention
+        inventory.vector("norms", Part.NORMS, h, tuple(range(2 * layers - 1)))
+        inventory.vector("final_norm", Part.NORMS, h)
+    else:
+        inventory.vector("norms", Part.NORMS, 2 * spec.norm_vectors * h, every)
+    _relative(inventory, reader, family, h, n)
+    _head(inventory, reader, spec, family, h=h, width=width, vocabulary=vocabulary)
+    if family == "jina_embeddings_v3":
+        _task_adapters(inventory, reader, h, f, layers, vocabulary)
+    return ModelArchitecture(
+        name=name,
+        kind=ModelKind.ENCODER,
+        family=family,
+        num_layers=layers,
+        hidden_size=h,
+        num_heads=n,
+        head_dim=h // n,
+        mlp_width=float(f),
+        vocab_size=vocabulary,
+        tensors=tuple(inventory.tensors),
+        attention=_attention(reader, family, h, n, layers),
+        max_context_tokens=reader.integer("max_position_embeddings", 512) or None,
+        tied_head=True,
+        source="closed form of the configuration",
+    )
+
+
+def _attention(reader: Reader, family: str, h: int, n: int, layers: int) -> tuple[AttentionGroup, ...]:
+    """Every position sees every other; ModernBERT's local layers see a window."""
+    every = reader.size("global_attn_every_n_layers", 3) if family == "modernbert" else 1
+    whole = sum(i % every == 0 for i in range(layers))
+    window = float(reader.size("local_attention", 128)) if family == "modernbert" else None
+
+    def group(count: int, limit: float | None) -> AttentionGroup:
+        return AttentionGroup(count, 0.0, n, 2.0 * h, 0.0, window_tokens=limit)
+
+    return tuple(group(c, w) for c, w in ((whole, None), (layers - whole, window)) if c)
+
+
+def _embeddings(
+    inventory: Inventory, reader: Reader, spec: EncoderFamily, family: str, *, vocabulary: int, width: int, h: int
+) -> None:
+    inventory.table("embed_tokens", vocabulary, width)
+    if spec.positions:
+        inventory.table("embed_positions", reader.size("max_position_embeddings", 512), width)
+    if spec.types is not None:
+        inventory.table("embed_types", reader.integer("type_vocab_size", spec.types), width)
+    inventory.vector("embedding_norm", Part.NORMS, spec.norm_vectors * (h if family == "deberta-v2" else width))
+    if width != h:
+        inventory.linear("embedding_projection", Part.OTHER, width, h, ONCE, bias=True, per=Per.TOKEN)
+
+
+def _relative(inventory: Inventory, reader: Reader, family: str, h: int, n: int) -> None:
+    """Learned relative positions: buckets per head (MPNet), or vectors that are projected like keys (DeBERTa)."""
+    if family == "mpnet":
+        inventory.table("relative_attention_bias", reader.size("relative_attention_num_buckets", 32), n, Part.OTHER)
+    if family == "deberta-v2" and reader.flag("relative_attention"):
+        buckets = reader.find("position_buckets")
+        rows = 2 * (buckets if isinstance(buckets, int) and buckets > 0 else reader.size("max_position_embeddings"))
+        inventory.table("rel_embeddings", rows, h, Part.OTHER)
+        inventory.vector("rel_norm", Part.NORMS, 2 * h if "layer_norm" in str(reader.find("norm_rel_ebd")) else 0)
+        kernel = reader.integer("conv_kernel_size", 0)
+        inventory.vector("convolution", Part.OTHER, h * h * kernel + 3 * h if kernel else 0)
+
+
+def _once(inventory: Inventory, role: str, inputs: int, outputs: int, *, bias: bool = True) -> None:
+    """A matrix of the head: multiplied once per text, not per token."""
+    inventory.linear(role, Part.HEAD, inputs, outputs, ONCE, bias=bias, quantised=False, per=Per.NEVER)
+
+
+def _head(
+    inventory: Inventory, reader: Reader, spec: EncoderFamily, family: str, *, h: int, width: int, vocabulary: int
+) -> None:
+    wanted = reader.architecture
+    modern = family == "modernbert"
+    if wanted.endswith(("ForMaskedLM", "ForPreTraining")) and not (
+        family == "electra" and wanted.endswith("ForPreTraining")
+    ):
+        _once(inventory, "transform", h, width, bias=not modern)
+        inventory.vector("transform_norm", Part.HEAD, (1 if modern else 2) * width)
+        inventory.vector("decoder.bias", Part.HEAD, vocabulary if reader.flag("decoder_bias!") else 0)
+        if not reader.flag("tie_word_embeddings!"):
+            second = family not in ("modernbert", "distilbert")
+            _once(inventory, "decoder", width, vocabulary, bias=second)
+    elif wanted.endswith("ForPreTraining"):
+        _once(inventory, "dense", h, h)
+        _once(inventory, "prediction", h, 1)
+    elif wanted.endswith("ForSequenceClassification"):
+        _once(inventory, "pooler", h, h, bias=not modern)
+        inventory.vector("pooler_norm", Part.HEAD, h if modern else 0)
+        _once(inventory, "classifier", h, labels(reader))
+    elif spec.pooler:
+        _once(inventory, "pooler", h, h)
+
+
+def _task_adapters(inventory: Inventory, reader: Reader, h: int, f: int, layers: int, vocabulary: int) -> None:
+    """Jina v3 carries low-rank adapters for five tasks on every matrix and table."""
+    rank = reader.size("lora_rank", 4)
+    tasks = reader.find("lora_adaptations")
+    count = len(tasks) if isinstance(tasks, list) and tasks else 5
+    types = reader.integer("type_vocab_size", 1)
+    layer = 4 * h + 2 * h + 2 * (h + f)
+    inventory.vector(
+        "task_adapters", Part.OTHER, count * rank * (layers * layer + (vocabulary + h) + (types + h) + 2 * h)
+    )

@@ -1,0 +1,236 @@
+"""What a configuration file does not say: the blocks of each decoder's model type.
+
+Source: the model definitions of the transformers library, and of the repositories that bring
+their own; every type is held against an instantiated model or a registered total in tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """How a model type builds its blocks.
+
+    Flags given as strings are keys to read from the configuration; `norms` counts normalisation
+    layers per block and `norm_vectors` the vectors each owns (RMSNorm 1, LayerNorm with bias 2).
+    A key that ends in "!" is on unless the file says otherwise.
+    `qk_norm` is "head" (one vector of the head's size for q and k each), "head_with_bias", "full"
+    (the width of all heads), or a key that switches such a norm on, with a colon: "use_qk_norm:head".
+    """
+
+    qkv_bias: bool | str = False
+    out_bias: bool | str = False
+    mlp_bias: bool | str = False
+    gated: bool = True
+    norms: int = 2
+    norm_vectors: int = 1
+    final_norm: bool = True
+    qk_norm: str = ""
+    tied: bool = False  # where the file does not say
+    always_tied: bool = False
+    head_bias: bool | str = False
+    positions: str = ""  # key of a learned position table
+    extra_positions: int = 0
+    embedding_norm: bool = False
+    fused_qkv: bool = False
+    fused_gate_up: bool = False
+    window_every: int = 0  # every n-th layer is full, the others keep a window; 1: every layer keeps a window
+    query_gate: bool = False  # the query projection also emits an output gate
+    sinks: bool = False
+    expert_bias: bool = False
+    router_bias: bool = False
+    shared_gate: bool = False
+    head_dim: int = 0  # where the file does not say and it is not hidden_size / heads
+
+
+_LLAMA = Family(qkv_bias="attention_bias", out_bias="attention_bias", mlp_bias="mlp_bias")
+_GPT = Family(qkv_bias=True, out_bias=True, mlp_bias=True, gated=False, norm_vectors=2)
+_PLAIN = Family()
+_QWEN3 = Family(qkv_bias="attention_bias", out_bias="attention_bias", qk_norm="head")
+_QWEN3_5 = replace(_QWEN3, query_gate=True, shared_gate=True, head_dim=256)
+
+FAMILIES: Mapping[str, Family] = {
+    # Llama-shaped: gated MLP, RMSNorm, biases by the file
+    "llama": _LLAMA,
+    "mistral": replace(_LLAMA, window_every=1),
+    "ministral": replace(_LLAMA, window_every=1),
+    "ministral3": replace(_LLAMA, window_every=1),
+    "granite": _LLAMA,
+    "smollm3": replace(_LLAMA, tied=True),
+    "minicpm": replace(_LLAMA, tied=True),
+    "baichuan": replace(_LLAMA, fused_qkv=True),
+    "exaone": _LLAMA,
+    "helium": _LLAMA,
+    "iquestcoder": _LLAMA,
+    "arcee": replace(_LLAMA, gated=False),
+    "internlm2": Family(qkv_bias="bias", out_bias="bias", fused_qkv=True),
+    "internlm3": Family(qkv_bias="qkv_bias", out_bias="bias"),
+    "qwen": Family(qkv_bias=True, fused_qkv=True),
+    "qwen2": Family(qkv_bias=True),
+    "mimo": Family(qkv_bias=True),
+    "qwen2_vl_text": Family(qkv_bias=True),
+    "qwen2_5_vl_text": Family(qkv_bias=True),
+    "qwen3": _QWEN3,
+    "qwen3_vl_text": _QWEN3,
+    "exaone4": replace(_QWEN3, qkv_bias=False, out_bias=False, window_every=4),
+    "hunyuan_v1_dense": replace(_QWEN3, tied=True),
+    "gemma": Family(always_tied=True, head_dim=256),
+    "gemma2": Family(norms=4, always_tied=True, head_dim=256, window_every=2),
+    "gemma3_text": Family(norms=4, qk_norm="head", always_tied=True, head_dim=256, window_every=6),
+    "gemma4_text": Family(
+        qkv_bias="attention_bias",
+        out_bias="attention_bias",
+        norms=4,
+        qk_norm="head",
+        always_tied=True,
+        head_dim=256,
+        window_every=6,
+    ),
+    "muse_glimmer_text": Family(norms=4, query_gate=True),
+    "phi3": Family(fused_qkv=True, fused_gate_up=True, window_every=1),
+    "phi3_v": Family(fused_qkv=True, fused_gate_up=True),
+    "phi3small": Family(
+        qkv_bias=True, out_bias=True, mlp_bias=True, norm_vectors=2, tied=True, fused_qkv=True, fused_gate_up=True
+    ),
+    "olmo": Family(qkv_bias="attention_bias", out_bias="attention_bias", norms=0, final_norm=False),
+    "olmo2": Family(qkv_bias="attention_bias", out_bias="attention_bias", qk_norm="full"),
+    "olmo3": Family(qkv_bias="attention_bias", out_bias="attention_bias", qk_norm="full", window_every=4),
+    "stablelm": Family(qkv_bias="use_qkv_bias", norm_vectors=2, qk_norm="qk_layernorm:full"),
+    "cohere": Family(
+        norms=1, tied=True, qk_norm="use_qk_norm:full", qkv_bias="attention_bias", out_bias="attention_bias"
+    ),
+    "cohere2": Family(norms=1, tied=True, window_every=4, qkv_bias="attention_bias", out_bias="attention_bias"),
+    "glm": Family(qkv_bias="attention_bias", fused_gate_up=True),
+    "glm4": Family(qkv_bias="attention_bias", norms=4, fused_gate_up=True),
+    "chatglm": Family(
+        qkv_bias="add_qkv_bias",
+        out_bias="add_bias_linear",
+        mlp_bias="add_bias_linear",
+        fused_qkv=True,
+        fused_gate_up=True,
+    ),
+    "ernie4_5": Family(qkv_bias="use_bias", out_bias="use_bias", mlp_bias="use_bias", tied=True),
+    "seed_oss": Family(qkv_bias="attention_bias", out_bias="attention_out_bias", mlp_bias="mlp_bias"),
+    "apertus": Family(gated=False, qk_norm="head", qkv_bias="attention_bias", out_bias="attention_bias"),
+    "mllama_text_model": Family(),
+    "nemotron-nas": _LLAMA,
+    "minicpm3": Family(tied=True),
+    # plain MLP, LayerNorm
+    "phi": replace(_GPT, norms=1, head_bias=True, qk_norm="qk_layernorm:head_with_bias"),
+    "starcoder2": Family(
+        qkv_bias="use_bias",
+        out_bias="use_bias",
+        mlp_bias="use_bias",
+        gated=False,
+        norm_vectors=2,
+        tied=True,
+        window_every=1,
+    ),
+    "nemotron": Family(
+        qkv_bias="attention_bias", out_bias="attention_bias", mlp_bias="mlp_bias", gated=False, norm_vectors=2
+    ),
+    "gpt2": replace(_GPT, tied=True, positions="max_position_embeddings", fused_qkv=True),
+    "gpt_bigcode": replace(_GPT, tied=True, positions="max_position_embeddings", fused_qkv=True),
+    "gpt_neo": replace(_GPT, qkv_bias=False, tied=True, positions="max_position_embeddings"),
+    "gptj": Family(mlp_bias=True, gated=False, norms=1, norm_vectors=2, head_bias=True),
+    "codegen": Family(mlp_bias=True, gated=False, norms=1, norm_vectors=2, head_bias=True, fused_qkv=True),
+    "gpt_neox": replace(_GPT, qkv_bias="attention_bias!", out_bias="attention_bias!", fused_qkv=True),
+    "bloom": replace(_GPT, tied=True, embedding_norm=True, fused_qkv=True),
+    "opt": replace(_GPT, tied=True, positions="max_position_embeddings", extra_positions=2),
+    "mpt": Family(gated=False, tied=True, fused_qkv=True),
+    "falcon": Family(
+        qkv_bias="bias", out_bias="bias", mlp_bias="bias", gated=False, norm_vectors=2, tied=True, fused_qkv=True
+    ),
+    # mixtures of experts
+    "mixtral": Family(window_every=1),
+    "qwen2_moe": Family(qkv_bias=True, shared_gate=True),
+    "qwen3_moe": _QWEN3,
+    "qwen3_vl_moe_text": _QWEN3,
+    "olmoe": Family(qk_norm="full"),
+    "granitemoe": Family(tied=True),
+    "granitemoeshared": Family(tied=True),
+    "minimax_m2": Family(qk_norm="use_qk_norm:full"),
+    "minimax_m3": Family(qk_norm="use_qk_norm:head"),
+    "exaone_moe": Family(qk_norm="head"),
+    "flex_olmo": Family(qk_norm="full"),
+    "mellum": _QWEN3,
+    "solar_open": Family(qkv_bias="attention_bias", qk_norm="use_qk_norm:head"),
+    "youtu": Family(),
+    "dots1": Family(qk_norm="head", qkv_bias="attention_bias", out_bias="attention_bias"),
+    "hunyuan_v1_moe": replace(_QWEN3, tied=True),
+    "hy_v3": Family(qk_norm="head"),
+    "ernie4_5_moe": Family(
+        qkv_bias="use_bias", out_bias="use_bias", mlp_bias="use_bias", head_bias="use_bias", tied=True
+    ),
+    "arctic": Family(norms=3),
+    "grok-1": Family(norms=4, tied=True),
+    "dbrx": Family(fused_qkv=True),
+    "deepseek": Family(),
+    "deepseek_v2": Family(),
+    "deepseek_v3": Family(),
+    "deepseek_v32": Family(),
+    "deepseek_v4": Family(),
+    "kimi_k2": Family(),
+    "kimi_linear": Family(),
+    "glm4_moe": Family(qkv_bias="attention_bias", qk_norm="use_qk_norm:head"),
+    "glm4_moe_lite": Family(),
+    "glm_moe_dsa": Family(),
+    "mistral4": Family(),
+    "gpt_oss": Family(
+        qkv_bias="attention_bias!",
+        out_bias="attention_bias!",
+        mlp_bias=True,
+        sinks=True,
+        expert_bias=True,
+        router_bias=True,
+        window_every=-2,
+    ),
+    "llama4_text": Family(qkv_bias="attention_bias", out_bias="attention_bias"),
+    "phimoe": Family(qkv_bias="attention_bias", out_bias="attention_bias", norm_vectors=2, head_bias="lm_head_bias"),
+    "mimo_v2_flash": Family(qkv_bias="attention_bias", out_bias=False),
+    # recurrent and hybrid
+    "mamba": Family(norms=1, tied=True),
+    "falcon_mamba": Family(norms=1),
+    "mamba2": Family(norms=1, tied=True),
+    "jamba": Family(),
+    "nemotron_h": Family(gated=False, norms=1, mlp_bias="mlp_bias"),
+    "granitemoehybrid": Family(tied=True, qkv_bias="attention_bias", out_bias="attention_bias"),
+    "minimax": Family(),
+    "lfm2": Family(qk_norm="head", tied=True),
+    "lfm2_moe": Family(qk_norm="head", tied=True),
+    "qwen3_next": _QWEN3_5,
+    "qwen3_5_text": _QWEN3_5,
+    "qwen3_5_moe_text": _QWEN3_5,
+}
+
+# A wrapping file names the whole; these are the text models inside, where the text part does not say.
+TEXT_OF: Mapping[str, str] = {
+    "gemma3": "gemma3_text",
+    "gemma4": "gemma4_text",
+    "llama4": "llama4_text",
+    "mllama": "mllama_text_model",
+    "qwen2_vl": "qwen2_vl_text",
+    "qwen2_5_vl": "qwen2_5_vl_text",
+    "qwen3_vl": "qwen3_vl_text",
+    "qwen3_vl_moe": "qwen3_vl_moe_text",
+    "qwen3_5": "qwen3_5_text",
+    "qwen3_5_moe": "qwen3_5_moe_text",
+    "muse_glimmer": "muse_glimmer_text",
+    "mistral3": "mistral",
+    "llava": "llama",
+    "llava_next": "llama",
+    "llava_onevision": "qwen2",
+    "internvl": "qwen2",
+    "internvl_chat": "qwen2",
+    "idefics3": "llama",
+    "smolvlm": "llama",
+    "paligemma": "gemma",
+    "kimi_k25": "kimi_k2",
+    "kimi_k3": "kimi_linear",
+    "minimax_text_01": "minimax",
+    "minimax_m1": "minimax",
+    "deepseek_vl_v2": "deepseek_v2",
+}

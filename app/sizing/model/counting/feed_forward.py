@@ -1,0 +1,132 @@
+"""What follows the mixer: a dense MLP, routed experts with or without shared ones, or both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from app.errors import UnreadableConfiguration
+from app.sizing.model.counting.configuration import Reader
+from app.sizing.model.counting.families import Family
+from app.sizing.model.tensors import Inventory, Part
+
+Layers = tuple[int, ...]
+_SHARED_BIAS = ("nemotron_h", "ernie4_5_moe")  # whose shared experts have the biases of a dense MLP
+
+
+@dataclass(frozen=True, slots=True)
+class Experts:
+    """Routing of a model: layers that route, experts, experts per token, width active per token."""
+
+    layers: int = 0
+    count: int = 0
+    per_token: int = 0
+    active_width: float = 0.0
+
+
+def mlp(
+    inventory: Inventory,
+    part: Part,
+    h: int,
+    f: int,
+    layers: Layers,
+    *,
+    gated: bool,
+    bias: bool = False,
+    fused: bool = False,
+    prefix: str = "",
+) -> None:
+    """A dense MLP: gated 3 h f, plain 2 h f.
+
+    Check: Llama-3.1-8B, 3 * 4096 * 14336 = 176 160 768 a layer.
+    """
+    if gated and fused:
+        inventory.linear(f"{prefix}gate_up_proj", part, h, 2 * f, layers, bias=bias)
+    else:
+        if gated:
+            inventory.linear(f"{prefix}gate_proj", part, h, f, layers, bias=bias)
+        inventory.linear(f"{prefix}up_proj", part, h, f, layers, bias=bias)
+    inventory.linear(f"{prefix}down_proj", part, f, h, layers, bias=bias)
+
+
+def dense_width(reader: Reader, family: str, h: int) -> int:
+    """Width of the dense MLP, by each family's own reading of its keys."""
+    if family == "llama4_text":
+        return reader.size("intermediate_size_mlp", reader.size("intermediate_size"))
+    if family == "minimax_m3":
+        return reader.size("dense_intermediate_size")
+    if family == "mpt":
+        return h * reader.size("expansion_ratio", 4)
+    if family == "qwen":
+        return reader.size("intermediate_size") // 2
+    if family == "lfm2":
+        f = reader.size("intermediate_size")
+        if reader.flag("block_auto_adjust_ff_dim", default=True):
+            f = int(int(2 * f / 3) * reader.number("block_ffn_dim_multiplier", 1.0))
+            multiple = reader.size("block_multiple_of", 256)
+            f = multiple * -(-f // multiple)
+        return f
+    value = reader.find("intermediate_size")
+    if family in ("granitemoehybrid", "granitemoeshared") and reader.find("shared_intermediate_size") is not None:
+        return reader.size("shared_intermediate_size")
+    return 4 * h if value is None else reader.size("intermediate_size")
+
+
+def _one(value: Any) -> Any:
+    """Hunyuan lists the same value for each layer."""
+    return value[0] if isinstance(value, list) and value and len(set(map(str, value))) == 1 else value
+
+
+def experts(inventory: Inventory, reader: Reader, spec: Family, family: str, h: int, layers: Layers) -> Experts:
+    """Routed experts, their router and the shared ones of all routing layers.
+
+    Inactive per token are (E - k) experts. Raises UnreadableConfiguration where k exceeds E.
+    """
+    count, k = reader.size("num_experts"), reader.size("experts_per_token")
+    if k > count:
+        raise UnreadableConfiguration(f"{k} experts per token were asked of {count}.", key="num_experts_per_tok")
+    f = dense_width(reader, family, h) if family == "grok-1" else reader.integer("intermediate_size", 0)
+    e = reader.size("moe_intermediate_size", f)
+    matrices_in = reader.integer("moe_latent_size", 0) or reader.integer("routed_expert_hidden_size", 0) or h
+    part = Part.ROUTED_EXPERTS
+    bias = spec.expert_bias
+    if spec.gated:
+        inventory.linear("experts.gate_proj", part, matrices_in, e, layers, copies=count, used=k, bias=bias)
+    inventory.linear("experts.up_proj", part, matrices_in, e, layers, copies=count, used=k, bias=bias)
+    inventory.linear("experts.down_proj", part, e, matrices_in, layers, copies=count, used=k, bias=bias)
+    if matrices_in != h:
+        inventory.linear("latent_in", Part.SHARED_EXPERTS, h, matrices_in, layers)
+        inventory.linear("latent_out", Part.SHARED_EXPERTS, matrices_in, h, layers)
+        inventory.vector("latent_norm", Part.NORMS, matrices_in if reader.flag("latent_moe_use_norm") else 0, layers)
+    inventory.linear("router", Part.ROUTER, h, count, layers, bias=spec.router_bias, quantised=False)
+    inventory.vector("router.correction_bias", Part.ROUTER, count if family == "ernie4_5_moe" else 0, layers)
+    if family == "gemma4_text":
+        inventory.vector("router.scales", Part.ROUTER, h + count, layers)
+    shared = _shared_width(reader, family, e, f)
+    mlp(
+        inventory,
+        Part.SHARED_EXPERTS,
+        h,
+        shared,
+        layers,
+        gated=spec.gated,
+        bias=family in _SHARED_BIAS and reader.flag(spec.mlp_bias),
+        prefix="shared_expert.",
+    )
+    if shared and spec.shared_gate:
+        inventory.linear("shared_expert_gate", Part.ROUTER, h, 1, layers, quantised=False)
+    if family == "arctic":
+        mlp(inventory, Part.MLP, h, h, layers, gated=True, prefix="residual.")
+        inventory.vector("residual_norm", Part.NORMS, h, layers)
+    return Experts(len(layers), count, k, float(k * e + shared))
+
+
+def _shared_width(reader: Reader, family: str, e: int, f: int) -> int:
+    for key in ("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size"):
+        value = reader.integer(key, 0)
+        if value:
+            return value
+    if family == "llama4_text":
+        return f
+    number = _one(reader.find("num_shared_experts"))
+    return int(number) * e if isinstance(number, int) else 0

@@ -1,0 +1,101 @@
+"""Quantisation a configuration states: how the checkpoint is published."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.sizing.model.counting.configuration import Config
+from app.sizing.model.formats import NativeQuantisation
+
+# What quantised repositories leave in 16 bit beside norms, routers, embeddings and the head.
+_ATTENTION = r"^attention\."
+_DENSE = r"^mlp\."
+_SHARED = r"^shared_experts\."
+
+
+def _whole(value: Any, default: int) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= 4096 else default
+
+
+def _kept(patterns: Any) -> tuple[str, ...]:
+    """Roles that a list of module names leaves wide."""
+    text = " ".join(str(p) for p in patterns) if isinstance(patterns, list) else ""
+    found = []
+    if "self_attn" in text or "attention" in text:
+        found.append(_ATTENTION)
+    if "shared_expert" in text:
+        found.append(_SHARED)
+    if "mlp\\.(gate" in text or "mlp.gate_proj" in text or ".mlp.down_proj" in text:
+        found.append(_DENSE)
+    return tuple(found)
+
+
+def native_quantisation(config: Config) -> NativeQuantisation | None:
+    """The quantisation of the checkpoint, or None where it is published in 16 bit.
+
+    Known are fp8 (per tensor or in blocks), mxfp4, compressed-tensors, awq, gptq, modelopt and
+    bitsandbytes; another method is read as the bits it states.
+    """
+    stated: Any = config.get("quantization_config")
+    if not isinstance(stated, Mapping):
+        return None
+    method = str(stated.get("quant_method", stated.get("quant_algo", ""))).lower()
+    group, bits = _whole(stated.get("group_size"), 128), _whole(stated.get("bits", stated.get("num_bits")), 4)
+    kept = _kept(
+        stated.get("modules_to_not_convert")
+        or stated.get("ignore")
+        or stated.get("ignored_layers")
+        or stated.get("exclude_modules")
+    )
+    if method in {"fp8", "fbgemm_fp8"}:
+        block = stated.get("weight_block_size")
+        side = _whole(block[0], 0) if isinstance(block, list) and block else 0
+        experts_in_4 = str(config.get("expert_dtype", "")) == "fp4"
+        return NativeQuantisation("fp8", 8.0, block=side, kept=kept, experts_bits=4.25 if experts_in_4 else None)
+    if method == "mxfp4":
+        return NativeQuantisation("mxfp4", 4.25, kept=(*kept, _ATTENTION, _DENSE))
+    if method == "awq":
+        return NativeQuantisation("int4-awq", bits + 16 / group + bits / group, kept=kept)
+    if method == "gptq":
+        name = "int4-gptq" if bits <= 4 else "int8"
+        return NativeQuantisation(name, bits + 16 / group + bits / group, kept=kept)
+    if method == "bitsandbytes":
+        four = bool(stated.get("load_in_4bit") or stated.get("_load_in_4bit"))
+        double = bool(stated.get("bnb_4bit_use_double_quant"))
+        return NativeQuantisation("nf4", 4.126953 if double else 4.5) if four else NativeQuantisation("int8", 8.0)
+    if method == "compressed-tensors":
+        return _compressed(stated, kept)
+    if "modelopt" in method or method == "nvfp4":
+        return _modelopt(stated, kept)
+    if not method:
+        return None
+    return NativeQuantisation("int8" if bits >= 8 else "int4-gptq", bits + 16 / group, kept=kept)
+
+
+def _compressed(stated: Mapping[str, Any], kept: tuple[str, ...]) -> NativeQuantisation:
+    """compressed-tensors: the weights of its first group say width, type and scales."""
+    weights: Any = stated
+    groups = stated.get("config_groups")
+    if isinstance(groups, Mapping) and groups:
+        first = next(iter(groups.values()))
+        weights = first.get("weights") or {} if isinstance(first, Mapping) else {}
+    bits = _whole(weights.get("num_bits"), 8)
+    group = _whole(weights.get("group_size"), 0)
+    floating = weights.get("type") == "float"
+    if bits == 4 and floating:
+        mx = "mx" in str(stated.get("format", "")) or group == 32
+        return NativeQuantisation("mxfp4" if mx else "nvfp4", 4.25 if mx else 4.5, kept=kept)
+    if bits == 8:
+        return NativeQuantisation("fp8" if floating else "int8", 8.0, kept=kept)
+    return NativeQuantisation("int4-awq", bits + (16 / group if group else 0.0), kept=kept)
+
+
+def _modelopt(stated: Mapping[str, Any], kept: tuple[str, ...]) -> NativeQuantisation:
+    inner = stated.get("quantization")
+    algorithm = str(
+        stated.get("quant_algo") or (inner.get("quant_algo") if isinstance(inner, Mapping) else "") or ""
+    ).upper()
+    return (
+        NativeQuantisation("nvfp4", 4.5, kept=kept) if "FP4" in algorithm else NativeQuantisation("fp8", 8.0, kept=kept)
+    )

@@ -1,0 +1,267 @@
+"""Which mixer and which feed-forward each layer has: patterns, periods and lists of the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from app.errors import UnreadableConfiguration
+from app.sizing.model.counting.configuration import Reader
+from app.sizing.model.counting.families import Family
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer: how it mixes tokens ("full", "window", "mamba2", ..., "" for none) and what follows ("mlp", "moe",
+    "both", "").
+
+    `kv_heads` and `width` stand only where a layer differs from its model's own.
+    """
+
+    mixer: str
+    feed_forward: str = "mlp"
+    kv_heads: int = 0
+    width: int = 0
+
+
+MIXER_NAMES: Mapping[str, str] = {
+    "full_attention": "full",
+    "sliding_attention": "window",
+    "chunked_attention": "window",
+    "attention": "full",
+    "linear_attention": "linear",
+    "mamba": "mamba2",
+    "conv": "conv",
+    "recurrent": "linear",
+    "hybrid": "hybrid",
+    "compressed_sparse_attention": "csa",
+    "heavily_compressed_attention": "hca",
+}
+_NEMOTRON = {"M": Layer("mamba2", ""), "*": Layer("full", ""), "-": Layer("", "mlp"), "E": Layer("", "moe")}
+_NEMOTRON_WORDS = {"mamba": "M", "attention": "*", "mlp": "-", "moe": "E"}
+
+
+def window_tokens(reader: Reader, family: str) -> float | None:
+    """Tokens a windowed layer keeps; None where the file keeps them all."""
+    key = {"llama4_text": "attention_chunk_size", "gpt_neo": "window_size"}.get(family, "sliding_window")
+    window = reader.find(key)
+    if window is None:
+        window = {"llama4_text": 8192, "gpt_neo": 256}.get(family)
+    if isinstance(window, bool) or not isinstance(window, int) or window <= 0:
+        return None
+    if family == "qwen2" and not reader.find("use_sliding_window"):
+        return None
+    return float(window)
+
+
+def _mixer(reader: Reader, spec: Family, family: str, layers: int, linear: str) -> list[str]:
+    """Full, windowed or linear attention of each layer."""
+    window = window_tokens(reader, family)
+    types = reader.layer_list("layer_types", layers)
+    if types is not None:
+        unknown = sorted({str(t) for t in types} - MIXER_NAMES.keys())
+        if unknown:
+            raise UnreadableConfiguration(
+                f"'layer_types' has {unknown[0][:40]!r}; known are {', '.join(sorted(MIXER_NAMES))}.", key="layer_types"
+            )
+        names = [MIXER_NAMES[t] for t in types]
+        if window is None:
+            names = ["full" if n == "window" else n for n in names]
+        return [linear if n == "linear" else n for n in names]
+    if linear:
+        every = reader.size("full_attention_interval", 4)
+        return ["full" if (i + 1) % every == 0 else linear for i in range(layers)]
+    if window is None:
+        return ["full"] * layers
+    if family == "llama4_text":
+        rope = reader.layer_list("no_rope_layers", layers)
+        step = reader.size("no_rope_layer_interval", 4)
+        return ["window" if (rope[i] if rope else (i + 1) % step) else "full" for i in range(layers)]
+    if family == "gpt_neo":
+        return ["window" if i % 2 else "full" for i in range(layers)]
+    if family == "qwen2":
+        first = reader.integer("max_window_layers", 0)
+        return ["window" if i >= first else "full" for i in range(layers)]
+    pattern = reader.find("sliding_window_pattern")
+    if isinstance(pattern, str) and pattern:
+        return ["window" if pattern[i % len(pattern)] == "L" else "full" for i in range(layers)]
+    every = pattern if isinstance(pattern, int) and not isinstance(pattern, bool) and pattern > 0 else spec.window_every
+    if every == 1:
+        return ["window"] * layers
+    if every < 0:  # the windowed layer comes first
+        return ["full" if (i + 1) % -every == 0 else "window" for i in range(layers)]
+    return ["window" if every and (i + 1) % every else "full" for i in range(layers)]
+
+
+def _routed(reader: Reader, family: str, layers: int) -> list[bool]:
+    """Which layers route to experts."""
+    if not reader.integer("num_experts", 0) > 1:
+        return [False] * layers
+    words = reader.layer_list("mlp_layer_types", layers)
+    if words is not None:
+        return [w == "sparse" for w in words]
+    explicit = reader.find("moe_layers")
+    if isinstance(explicit, list) and explicit:
+        return [i in explicit for i in range(layers)]
+    if family == "llama4_text":
+        step = reader.size("interleave_moe_layer_step", 1)
+        return [(i + 1) % step == 0 for i in range(layers)]
+    if family == "ernie4_5_moe":
+        first, last = reader.integer("moe_layer_start_index", 1), reader.integer("moe_layer_end_index", layers - 1)
+        every = reader.size("moe_layer_interval", 1)
+        return [(i + 1) % every == 0 and first <= i <= last for i in range(layers)]
+    if family == "lfm2_moe":
+        return [i >= reader.integer("num_dense_layers", 0) for i in range(layers)]
+    frequency = reader.find("moe_layer_freq") or reader.find("moe_layer_frequency")
+    if isinstance(frequency, list):
+        listed = reader.layer_list("moe_layer_freq", layers) or []
+        return [bool(x) for x in listed]
+    dense_first = reader.integer("first_k_dense_replace", 0)
+    step = reader.size("decoder_sparse_step", 1)
+    every = frequency if isinstance(frequency, int) and frequency > 0 else 1
+    only_dense = reader.find("mlp_only_layers") or []
+    return [i >= dense_first and (i + 1) % step == 0 and i % every == 0 and i not in only_dense for i in range(layers)]
+
+
+def _jamba(reader: Reader, layers: int) -> list[Layer]:
+    period, offset = reader.size("attn_layer_period", 8), reader.integer("attn_layer_offset", 4)
+    every, first = reader.size("expert_layer_period", 2), reader.integer("expert_layer_offset", 1)
+    routed = reader.integer("num_experts", 1) > 1
+    return [
+        Layer("full" if i % period == offset else "mamba1", "moe" if routed and i % every == first else "mlp")
+        for i in range(layers)
+    ]
+
+
+def _nemotron_h(reader: Reader, layers: int) -> list[Layer]:
+    pattern: Any = reader.find("hybrid_override_pattern")
+    words = reader.find("layers_block_type")
+    if pattern is None and isinstance(words, list):
+        pattern = "".join(_NEMOTRON_WORDS.get(str(w), "?") for w in words)
+    if not isinstance(pattern, str) or len(pattern) != layers or set(pattern) - _NEMOTRON.keys():
+        raise UnreadableConfiguration(
+            "nemotron_h needs 'hybrid_override_pattern' with one of M, *, - or E per layer.",
+            key="hybrid_override_pattern",
+        )
+    return [_NEMOTRON[c] for c in pattern]
+
+
+def _kimi_linear(reader: Reader, layers: int) -> list[Layer]:
+    linear = reader.find("linear_attn_config")
+    full = linear.get("full_attn_layers") if isinstance(linear, Mapping) else None
+    if not isinstance(full, list):
+        raise UnreadableConfiguration(
+            "kimi_linear needs 'linear_attn_config' with 'full_attn_layers'.", key="linear_attn_config"
+        )
+    routed = _routed(reader, "kimi_linear", layers)
+    return [Layer("full" if i + 1 in full else "kimi_delta", "moe" if routed[i] else "mlp") for i in range(layers)]
+
+
+def _nas(reader: Reader, layers: int) -> list[Layer]:
+    """Searched architectures: each layer has its own heads and width, or a single matrix, or nothing."""
+    blocks = reader.layer_list("block_configs", layers)
+    if blocks is None or not all(isinstance(b, Mapping) for b in blocks):
+        raise UnreadableConfiguration(
+            "nemotron-nas needs 'block_configs' with one entry per layer.", key="block_configs"
+        )
+    h, heads = reader.size("hidden_size"), reader.size("num_attention_heads")
+    found = []
+    for block in blocks:
+        attention, ffn = block.get("attention") or {}, block.get("ffn") or {}
+        mixer = "" if attention.get("no_op") else "matrix" if attention.get("replace_with_linear") else "full"
+        group = attention.get("n_heads_in_group") or 1
+        after = "" if ffn.get("no_op") else "matrix" if ffn.get("replace_with_linear") else "mlp"
+        width = 256 * -(-int(2 * float(ffn.get("ffn_mult") or 0) * h / 3) // 256)
+        found.append(Layer(mixer, after, heads // int(group) if mixer == "full" else 0, width))
+    return found
+
+
+def _mimo_v2(reader: Reader, layers: int) -> list[Layer]:
+    windowed = reader.layer_list("hybrid_layer_pattern", layers) or [0] * layers
+    routed = _routed(reader, "mimo_v2_flash", layers)
+    return [Layer("window" if w else "full", "moe" if r else "mlp") for w, r in zip(windowed, routed, strict=True)]
+
+
+def _gemma4(reader: Reader, layers: int) -> list[Layer]:
+    """The last layers may reuse earlier caches, with an MLP twice as wide; experts stand beside the dense MLP."""
+    mixers = _mixer(reader, Family(window_every=6), "gemma4_text", layers, "")
+    shared = reader.integer("num_kv_shared_layers", 0)
+    after = "both" if reader.flag("enable_moe_block") else "mlp"
+    double = 2 * reader.size("intermediate_size") if reader.flag("use_double_wide_mlp") else 0
+    reused = [i >= layers - shared > 0 for i in range(layers)]
+    return [Layer(f"reused_{m}" if r else m, after, 0, double if r else 0) for m, r in zip(mixers, reused, strict=True)]
+
+
+def _mllama(reader: Reader, layers: int) -> list[Layer]:
+    crossing = reader.find("cross_attention_layers") or list(range(3, layers, 5))
+    return [Layer("cross" if i in crossing else "full") for i in range(layers)]
+
+
+def _sparse_m3(reader: Reader, layers: int) -> list[Layer]:
+    sparse = reader.find("sparse_attention_config") or {}
+    frequency = sparse.get("sparse_attention_freq") if isinstance(sparse, Mapping) else None
+    on = frequency if isinstance(frequency, list) and len(frequency) == layers else [0] * layers
+    routed = _routed(reader, "minimax_m3", layers)
+    return [Layer("sparse" if s else "full", "moe" if r else "mlp") for s, r in zip(on, routed, strict=True)]
+
+
+def _minimax(reader: Reader, layers: int) -> list[Layer]:
+    types = reader.layer_list("attn_type_list", layers)
+    if types is not None:
+        return [Layer("full" if t == 1 else "lightning", "moe") for t in types]
+    listed = reader.layer_list("layer_types", layers)
+    mixers = (
+        [MIXER_NAMES.get(str(t), "full") for t in listed]
+        if listed
+        else ["linear" if i % 8 != 7 else "full" for i in range(layers)]
+    )
+    return [Layer("lightning" if m == "linear" else m, "moe") for m in mixers]
+
+
+def _deepseek_v4(reader: Reader, layers: int) -> list[Layer]:
+    ratios = reader.layer_list("compress_ratios", layers)
+    if ratios is None:
+        raise UnreadableConfiguration(
+            "deepseek_v4 needs 'compress_ratios' with one entry per layer.", key="compress_ratios"
+        )
+    return [Layer("window" if not r else f"compressed_{r}", "moe") for r in ratios]
+
+
+_BY_FAMILY: Mapping[str, Callable[[Reader, int], list[Layer]]] = {
+    "jamba": _jamba,
+    "nemotron_h": _nemotron_h,
+    "kimi_linear": _kimi_linear,
+    "nemotron-nas": _nas,
+    "mimo_v2_flash": _mimo_v2,
+    "gemma4_text": _gemma4,
+    "mllama_text_model": _mllama,
+    "minimax_m3": _sparse_m3,
+    "minimax": _minimax,
+    "deepseek_v4": _deepseek_v4,
+    "mamba": lambda _, layers: [Layer("mamba1", "")] * layers,
+    "falcon_mamba": lambda _, layers: [Layer("mamba1", "")] * layers,
+    "mamba2": lambda _, layers: [Layer("mamba2", "")] * layers,
+}
+_LINEAR = {"qwen3_next": "gated_delta", "qwen3_5_text": "gated_delta", "qwen3_5_moe_text": "gated_delta"}
+
+
+def layers_of(reader: Reader, spec: Family, family: str, layers: int) -> list[Layer]:
+    """The layers in order.
+
+    Raises UnreadableConfiguration where a pattern does not fit the number of layers.
+    """
+    own = _BY_FAMILY.get(family)
+    if own is not None:
+        return own(reader, layers)
+    mixers = _mixer(reader, spec, family, layers, _LINEAR.get(family, ""))
+    routed = _routed(reader, family, layers)
+    return [Layer(m, "moe" if r else "mlp") for m, r in zip(mixers, routed, strict=True)]
+
+
+def alike(layers: list[Layer], key: Callable[[Layer], Any]) -> dict[Any, tuple[int, ...]]:
+    """Layer indices by what `key` says of them, in order of first appearance."""
+    found: dict[Any, list[int]] = {}
+    for i, layer in enumerate(layers):
+        found.setdefault(key(layer), []).append(i)
+    return {k: tuple(v) for k, v in found.items()}

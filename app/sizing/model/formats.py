@@ -1,0 +1,231 @@
+"""Number formats: what a weight or a cached value occupies, and which rate it computes at."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from app.sizing.model.tensors import Part, Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class WeightFormat:
+    """How weights are stored.
+
+    `linear_bits` is what one element of a quantised matrix occupies, scales included, and
+    `row_bits` what each of its output rows adds; `head_bits` and `embedding_bits` are what the
+    output head and the look-up tables keep, and `other_bits` everything else (norms, routers,
+    encoder towers).
+    `rate` names the matrix rate the hardware would use when it computes in this format, and None
+    says that weights are widened to 16 bit before they are multiplied (weight-only).
+    """
+
+    name: str
+    linear_bits: float
+    rate: str | None
+    head_bits: float = 16.0
+    embedding_bits: float = 16.0
+    other_bits: float = 16.0
+    routed_experts_only: bool = False
+    row_bits: float = 0.0
+
+    @property
+    def is_gguf(self) -> bool:
+        return self.name.startswith("gguf-")
+
+    @property
+    def nominal_bits(self) -> int:
+        """The width in the format's name: 4 for every 4-bit scheme whatever its scales cost."""
+        return 32 if self.linear_bits > 16 else 16 if self.linear_bits > 9 else int(self.linear_bits)
+
+
+# Bits per element of GGUF block types: bytes of a block over its elements.
+BLOCK_BITS: Mapping[str, float] = MappingProxyType(
+    {
+        "f32": 32.0,
+        "f16": 16.0,
+        "q8_0": 8.5,
+        "q6_k": 6.5625,
+        "q5_k": 5.5,
+        "q5_1": 6.0,
+        "q5_0": 5.5,
+        "q4_k": 4.5,
+        "q4_1": 5.0,
+        "q4_0": 4.5,
+        "iq4_nl": 4.5,
+        "q3_k": 3.4375,
+        "q2_k": 2.625,
+    }
+)
+# What a row falls back to whose length is no multiple of 256.
+_SHORT_ROWS = {"q6_k": "q8_0", "q5_k": "q5_1", "q4_k": "q5_0", "q3_k": "iq4_nl", "q2_k": "iq4_nl"}
+_VALUES, _DOWN, _OUT = ("v_proj", "kv_b_proj"), ("down_proj", "experts.down_proj"), ("o_proj",)
+
+
+def _many_bits(layer: int, layers: int) -> bool:
+    """Layers whose values and down projections a medium mixture keeps finer: the ends, and every third between."""
+    return layer < layers // 8 or layer >= 7 * layers // 8 or (layer - layers // 8) % 3 == 2
+
+
+def _gguf_type(mixture: str, role: str, layer: int, layers: int, heads_per_kv: float) -> str:
+    """Block type of one matrix in a file type, as llama.cpp chooses without an importance matrix."""
+    base = mixture if mixture in BLOCK_BITS else mixture.rsplit("_", 1)[0]
+    values, down, out, fused = role in _VALUES, role in _DOWN, role in _OUT, role == "qkv_proj"
+    if mixture == "q2_k":
+        if values:
+            return "q4_k" if heads_per_kv >= 4 else "q3_k"
+        return "q3_k" if down or out else base
+    if mixture == "q3_k_m":
+        if values:
+            return "q5_k" if layer < 2 else "q4_k"
+        if down:
+            return "q5_k" if layer < layers // 16 else "q4_k"
+        return "q4_k" if out or fused else base
+    if mixture == "q3_k_l":
+        return "q5_k" if values or down or out else "q4_k" if fused else base
+    if mixture == "q4_k_s" and ((values and layer < 4) or (down and layer < layers // 8)):
+        return "q5_k"
+    if mixture in ("q4_k_m", "q5_k_m"):
+        if (values or down) and _many_bits(layer, layers):
+            return "q6_k"
+        if fused:
+            return "q5_k" if mixture == "q4_k_m" else "q6_k"
+    return base
+
+
+def _gguf_bits(stored: WeightFormat, tensor: Tensor, *, layers: int, heads_per_kv: float, tied_head: bool) -> float:
+    """Mean bits per element of one tensor in a GGUF file type.
+
+    Vectors and routers stay in 32 bit; the head is Q6_K, and a tied embedding takes the head's type.
+    Check: Llama-3.1-8B in Q4_K_M is 4.8944 bits per weight over the whole file.
+    """
+    mixture = stored.name.removeprefix("gguf-")
+    if tensor.inputs == 1 or tensor.part is Part.ROUTER:
+        return 32.0
+    whole = mixture in ("f16", "q8_0")
+    if tensor.part is Part.HEAD or (tensor.part is Part.EMBEDDING and tied_head and tensor.role == "embed_tokens"):
+        return _row_bits(mixture if whole else "q6_k", tensor.inputs)
+    if tensor.part is Part.ENCODER_TOWER:
+        return 16.0  # the projector file beside the model
+    if whole or tensor.part is Part.EMBEDDING:
+        return _row_bits(mixture if whole else _gguf_type(mixture, "", 0, 1, 1.0), tensor.inputs)
+    chosen = [_gguf_type(mixture, tensor.role, layer, layers, heads_per_kv) for layer in tensor.layers]
+    return sum(_row_bits(kind, tensor.inputs) for kind in chosen) / len(chosen)
+
+
+def _row_bits(kind: str, row: int) -> float:
+    if kind.endswith("_k") and row % 256:
+        kind = _SHORT_ROWS[kind]
+    return BLOCK_BITS["f16" if kind not in ("f16", "f32") and row % 32 else kind]
+
+
+def stored_bits(stored: WeightFormat, tensor: Tensor, *, layers: int, heads_per_kv: float, tied_head: bool) -> float:
+    """Mean bits that one element of a tensor occupies in a format."""
+    if stored.is_gguf:
+        return _gguf_bits(stored, tensor, layers=layers, heads_per_kv=heads_per_kv, tied_head=tied_head)
+    if tensor.quantised:
+        if stored.routed_experts_only and tensor.part is not Part.ROUTED_EXPERTS:
+            return 16.0
+        return stored.linear_bits + stored.row_bits / tensor.inputs
+    if tensor.part is Part.HEAD:
+        return stored.head_bits
+    if tensor.part is Part.EMBEDDING:
+        return stored.head_bits if tied_head else stored.embedding_bits
+    return stored.other_bits
+
+
+def _gguf(kind: str) -> WeightFormat:
+    base = BLOCK_BITS[kind if kind in BLOCK_BITS else kind.rsplit("_", 1)[0]]
+    return WeightFormat(
+        f"gguf-{kind}",
+        base,
+        None,
+        head_bits=base if base in (16.0, 8.5) else 6.5625,
+        embedding_bits=base,
+        other_bits=32.0,
+    )
+
+
+# Bits of each scheme: scales included. INT8 keeps one fp32 scale per output row; INT4 one fp16 scale
+# and one packed zero point per 128 weights (4 + 16/128 + 4/128); NF4 one fp32 scale per 64 (4.5), and
+# an 8-bit one where it is quantised twice; MXFP4 one byte per 32, NVFP4 one byte per 16. A GGUF file
+# type is a mixture of block types, by matrix and depth.
+NF4_DOUBLE_QUANTISED_BYTES = 0.515869
+WEIGHT_FORMATS = MappingProxyType(
+    {
+        f.name: f
+        for f in (
+            WeightFormat("fp32", 32.0, "fp32", head_bits=32.0, embedding_bits=32.0, other_bits=32.0),
+            WeightFormat("bf16", 16.0, "bf16"),
+            WeightFormat("fp16", 16.0, "fp16"),
+            WeightFormat("fp8", 8.0, "fp8"),
+            WeightFormat("int8", 8.0, "int8", row_bits=32.0),
+            WeightFormat("int8-gptq", 8.15625, None),
+            WeightFormat("int4-awq", 4.15625, None),
+            WeightFormat("int4-gptq", 4.15625, None),
+            WeightFormat("int4-mlx", 4.5, None, head_bits=4.5, embedding_bits=4.5),
+            WeightFormat("int8-mlx", 8.5, None, head_bits=8.5, embedding_bits=8.5),
+            WeightFormat("nf4", 4.5, None),
+            WeightFormat("nvfp4", 4.5, "fp4"),
+            WeightFormat("mxfp4", 4.25, "fp4", routed_experts_only=True),
+            *(
+                _gguf(kind)
+                for kind in (
+                    "f16",
+                    "q8_0",
+                    "q6_k",
+                    "q5_k_m",
+                    "q5_k_s",
+                    "q5_0",
+                    "q4_k_m",
+                    "q4_k_s",
+                    "q4_0",
+                    "q3_k_l",
+                    "q3_k_m",
+                    "q3_k_s",
+                    "q2_k",
+                )
+            ),
+        )
+    }
+)
+
+# Bytes of one cached element.
+KV_FORMATS = MappingProxyType(
+    {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0, "gguf-q8_0": 1.0625, "gguf-q4_0": 0.5625}
+)
+
+SIXTEEN_BIT = ("bf16", "fp16")
+
+
+@dataclass(frozen=True, slots=True)
+class NativeQuantisation:
+    """How the weights are published: the format of what was quantised, and which tensors stayed wide.
+
+    `bits` is what one quantised element occupies, its scales included; `block` is the side of the
+    square that shares one 32-bit scale (FP8 checkpoints). Kept tensors occupy `kept_bits`.
+    """
+
+    format: str
+    bits: float
+    block: int = 0
+    kept: tuple[str, ...] = ()  # regular expressions of the roles left wide
+    kept_bits: float = 16.0
+    experts_bits: float | None = None  # of routed experts where they differ
+
+
+def native_bits(native: NativeQuantisation, tensor: Tensor, *, scales: bool = True) -> float:
+    """Bits one tensor occupies in the checkpoint; block scales are a fraction of a per cent."""
+    if not tensor.quantised or any(re.search(pattern, f"{tensor.part.value}.{tensor.role}") for pattern in native.kept):
+        return tensor.size * native.kept_bits
+    blocks = (
+        math.ceil(tensor.outputs / native.block) * math.ceil(tensor.inputs / native.block)
+        if native.block and scales
+        else 0
+    )
+    if native.experts_bits is not None and tensor.part is Part.ROUTED_EXPERTS:
+        return tensor.size * native.experts_bits
+    return tensor.size * native.bits + 32 * blocks

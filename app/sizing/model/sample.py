@@ -1,0 +1,179 @@
+"""Work of models that take samples in place of tokens: images, speech, pictures to paint."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SampleWork:
+    """Work of one sample where tokens are not the unit: an image, a stretch of speech, a picture to paint.
+
+    `flops` is one forward pass over one sample; a sample takes `passes` of them (denoising steps,
+    decoded tokens), each reading all weights once per batch. `extra_flops` come once per sample
+    (text encoders, image decoder, speech encoder). `training_flops` is one forward of a training step.
+    A pass writes and reads `moved_bytes` beside the weights, holds `live_bytes` at its peak, and leaves
+    `kept_bytes` for backward in training; all in 16 bit.
+    """
+
+    flops: float
+    passes: float = 1.0
+    extra_flops: float = 0.0
+    moved_bytes: float = 0.0
+    live_bytes: float = 0.0
+    kept_bytes: float = 0.0
+    layers: int = 1
+    convolutional: bool = False
+    decodes: bool = False
+    unit: str = "sample"
+    training_flops: float | None = None
+
+    @property
+    def total_flops(self) -> float:
+        return self.flops * self.passes + self.extra_flops
+
+    @property
+    def forward_flops(self) -> float:
+        """Forward pass of a training step over one sample."""
+        return self.flops if self.training_flops is None else self.training_flops
+
+
+@dataclass(frozen=True, slots=True)
+class SampleShape:
+    """How large one sample is, where a request says so; None is the model's own usual size."""
+
+    width: int | None = None
+    height: int | None = None
+    frames: int | None = None
+    audio_s: float | None = None
+    steps: int | None = None
+    text_tokens: int | None = None
+
+
+# FLOPs a network does per element of activation it writes, where its layers are not known: convolutions
+# (ResNet-50: 8.18 GFLOP for 11.1 M elements), transformers (ViT-B/16: 35 GFLOP for 30 M), UNets. Depthwise
+# networks (EfficientNet, MobileNet) and shifted windows (Swin) do little work per element, and pass it several times.
+FLOPS_PER_ACTIVATION = {
+    "convolution": 740.0,
+    "transformer": 1200.0,
+    "denoiser": 5000.0,
+    "depthwise": 45.0,
+    "windowed": 190.0,
+}
+KEPT_PER_ACTIVATION = 2.5  # what training keeps beside the outputs: inputs of norms, masks, gradients in flight
+LIVE_SHARE = 0.2  # of all activations, what a network whose layers shrink holds at its widest
+# Bytes a transformer writes per position and layer, and holds at its widest, in units of its width.
+WRITTEN_PER_WIDTH, LIVE_PER_WIDTH = 34.0, 24.0
+
+
+@dataclass(frozen=True, slots=True)
+class SampleLaw:
+    """Work of a sample by its size: a pass over S positions is `flops_fixed + flops_per_position S + flops_per_pair
+    S^2`.
+
+    Positions come from pixels, frames and seconds of audio. A convolutional network has one
+    position per pixel and no pairs. Speech that is padded to windows (`window_s`) is read by
+    `extra_flops_per_window` each; text is then decoded (`decodes`), a pass for every token.
+    """
+
+    unit: str
+    width: int = 0
+    height: int = 0
+    frames: int = 1
+    audio_s: float = 0.0
+    window_s: float = 0.0
+    steps: int = 1
+    guidance: float = 1.0
+    text_tokens: int = 0
+    decodes: bool = False
+    fixed_positions: float = 0.0
+    cell_pixels: int = 0  # side of the square of pixels that makes a position
+    positions_per_second: float = 0.0
+    frames_per_position: int = 1
+    flops_fixed: float = 0.0
+    flops_per_position: float = 0.0
+    flops_per_pair: float = 0.0
+    extra_flops_fixed: float = 0.0
+    extra_flops_per_pixel: float = 0.0
+    extra_flops_per_window: float = 0.0
+    network: str = "transformer"
+    layers: int = 1
+    width_of_positions: int = 0  # hidden size; 0 where the network has no one width
+    read_bytes_per_pass: float = 0.0  # what each decoded token looks back at
+    basis: str = ""  # where the figures come from, if not the configuration
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """Fields of a sample's shape that this law depends on."""
+        taken: tuple[str, ...] = ("width", "height") if self.cell_pixels else ()
+        taken += ("frames",) if self.frames > 1 else ()
+        taken += ("steps",) if self.network == "denoiser" else ()
+        taken += ("audio_s",) if self.audio_s else ()
+        return (*taken, "text_tokens") if self.decodes else taken
+
+    def described(self, shape: SampleShape) -> str:
+        """The sample in words."""
+        width, height = shape.width or self.width, shape.height or self.height
+        frames = shape.frames or self.frames
+        size = f"{width} x {height} pixels" + (f", {frames} frames" if frames > 1 else "")
+        if self.audio_s:
+            text = f", {self._text_tokens(shape):g} tokens of text" if self.decodes else ""
+            return f"{shape.audio_s or self.audio_s:g} s of speech{text}"
+        steps = f", {shape.steps or self.steps} denoising steps" if self.steps > 1 else ""
+        return f"one {self.unit} of {size}{steps}{', guided (two passes a step)' if self.guidance > 1 else ''}"
+
+    def _text_tokens(self, shape: SampleShape) -> float:
+        """Text spoken in proportion to the time, unless stated."""
+        if shape.text_tokens is not None:
+            return float(shape.text_tokens)
+        return self.text_tokens * (shape.audio_s or self.audio_s) / self.audio_s if self.audio_s else 0.0
+
+    def positions(self, shape: SampleShape) -> float:
+        """Positions one pass works on."""
+        cells = 0
+        if self.cell_pixels:
+            cells = ((shape.width or self.width) // self.cell_pixels) * (
+                (shape.height or self.height) // self.cell_pixels
+            )
+        latent_frames = ((shape.frames or self.frames) - 1) // self.frames_per_position + 1
+        seconds = shape.audio_s or self.audio_s
+        seconds = min(seconds, self.window_s) if self.window_s else seconds
+        return (
+            self.fixed_positions
+            + float(max(1, cells) * latent_frames if self.cell_pixels else 0)
+            + self.positions_per_second * seconds
+        )
+
+    def work(self, shape: SampleShape) -> SampleWork:
+        """The work of one sample of a size.
+
+        Check: ViT-B/16 at 224 pixels has 197 positions and takes 35.1 GFLOP.
+        """
+        positions = self.positions(shape)
+        one = self.flops_fixed + self.flops_per_position * positions + self.flops_per_pair * positions**2
+        pixels = float((shape.width or self.width) * (shape.height or self.height)) * (shape.frames or self.frames)
+        windows = math.ceil((shape.audio_s or self.audio_s) / self.window_s) if self.window_s else 0
+        extra = self.extra_flops_fixed + self.extra_flops_per_pixel * pixels + self.extra_flops_per_window * windows
+        passes = max(1.0, self._text_tokens(shape)) if self.decodes else float(shape.steps or self.steps)
+        written = self._written_bytes(positions, one)
+        live = LIVE_PER_WIDTH * self.width_of_positions * positions if self.width_of_positions else LIVE_SHARE * written
+        return SampleWork(
+            flops=one * self.guidance,
+            passes=passes,
+            extra_flops=extra,
+            moved_bytes=self.read_bytes_per_pass if self.decodes else 2 * written,
+            live_bytes=live + self.read_bytes_per_pass,
+            kept_bytes=KEPT_PER_ACTIVATION * written,
+            layers=self.layers,
+            convolutional=self.network in ("convolution", "depthwise"),
+            decodes=self.decodes,
+            unit=self.unit,
+            training_flops=one * passes + extra if self.decodes else one,
+        )
+
+    def _written_bytes(self, positions: float, flops: float) -> float:
+        """Activations one pass writes: by the width of a transformer's positions, or by its FLOPs."""
+        if self.width_of_positions:
+            return WRITTEN_PER_WIDTH * self.width_of_positions * self.layers * positions
+        return 2 * flops / FLOPS_PER_ACTIVATION[self.network]

@@ -1,0 +1,124 @@
+"""What a model consists of: every learnable tensor with its shape, and how often it is multiplied.
+
+All counts follow from this list: parameters by part, active parameters, FLOPs, bytes in every
+format with its scales, adapters. Shapes are (outputs, inputs), as a linear layer stores them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+ONCE = (-1,)  # the layer index of what stands outside the layers
+
+
+class Part(StrEnum):
+    """Where a tensor belongs; the parts of a model sum to its total."""
+
+    EMBEDDING = "embedding"
+    HEAD = "head"
+    ATTENTION = "attention"
+    MLP = "mlp"
+    ROUTED_EXPERTS = "routed_experts"
+    SHARED_EXPERTS = "shared_experts"
+    ROUTER = "router"
+    RECURRENT = "recurrent"
+    NORMS = "norms"
+    OTHER = "other"
+    ENCODER_TOWER = "encoder_tower"
+
+
+class Per(StrEnum):
+    """What a matrix is multiplied for: each token, each position an encoder reads, each image token, or nothing."""
+
+    TOKEN = "token"
+    SOURCE = "source"
+    IMAGE_TOKEN = "image_token"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """Like-shaped tensors: `copies` in each of `layers`, of which `used` are multiplied at a time.
+
+    A tied head is multiplied without being stored: copies 0, used 1. A vector has one input.
+    """
+
+    role: str
+    part: Part
+    outputs: int
+    inputs: int
+    layers: tuple[int, ...] = ONCE
+    copies: int = 1
+    used: int = 1
+    quantised: bool = False
+    per: Per = Per.NEVER
+
+    @property
+    def size(self) -> int:
+        return self.outputs * self.inputs
+
+    @property
+    def count(self) -> int:
+        return self.copies * len(self.layers)
+
+    @property
+    def params(self) -> int:
+        return self.size * self.count
+
+    @property
+    def inactive_params(self) -> int:
+        """What one token leaves aside: the experts it is not routed to."""
+        return self.size * max(0, self.copies - self.used) * len(self.layers)
+
+    @property
+    def multiplied(self) -> int:
+        """Elements multiplied for one unit of `per`."""
+        return 0 if self.per is Per.NEVER else self.size * self.used * len(self.layers)
+
+
+@dataclass(slots=True)
+class Inventory:
+    """Gathers tensors; `layers` are indices, so that formats which vary by depth can be counted."""
+
+    tensors: list[Tensor] = field(default_factory=list)
+    state_bytes: float = 0.0  # constant state of one sequence, all layers
+    recurrent_flops: float = 0.0  # of one token, beyond matrices
+
+    def add(self, tensor: Tensor) -> None:
+        if tensor.layers and tensor.size and (tensor.copies or tensor.used):
+            self.tensors.append(tensor)
+
+    def linear(
+        self,
+        role: str,
+        part: Part,
+        inputs: int,
+        outputs: int,
+        layers: tuple[int, ...],
+        *,
+        bias: bool | int = False,
+        copies: int = 1,
+        used: int | None = None,
+        quantised: bool = True,
+        per: Per = Per.TOKEN,
+    ) -> None:
+        """A matrix and its bias: `bias` says whether there is one, or how long it is."""
+        used = copies if used is None else used
+        self.add(Tensor(role, part, outputs, inputs, layers, copies, used, quantised, per))
+        length = outputs if bias is True else int(bias)
+        self.add(Tensor(f"{role}.bias", part, length, 1, layers, copies, used))
+
+    def vector(self, role: str, part: Part, size: int, layers: tuple[int, ...] = ONCE, *, copies: int = 1) -> None:
+        """Learnable elements that no token multiplies: norms, sinks, convolutions, scalars."""
+        self.add(Tensor(role, part, size, 1, layers, copies, copies))
+
+    def table(self, role: str, rows: int, width: int, part: Part = Part.EMBEDDING) -> None:
+        """Rows that are looked up."""
+        self.add(Tensor(role, part, rows, width, ONCE))
+
+    def head(self, inputs: int, outputs: int, *, tied: bool, bias: bool = False) -> None:
+        """The output head: multiplied where a token is sampled, stored unless it is the embedding."""
+        self.add(Tensor("lm_head", Part.HEAD, outputs, inputs, ONCE, 0 if tied else 1, 1, False, Per.TOKEN))
+        if bias:
+            self.vector("lm_head.bias", Part.HEAD, outputs)
