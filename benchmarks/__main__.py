@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,11 @@ def variant(body: dict[str, Any], i: int) -> dict[str, Any]:
     return {**body, "economics": {"electricity_usd_per_kwh": 0.12 + i * 1e-6}}
 
 
+def posted(client: TestClient, endpoint: str, raw: bytes) -> int:
+    """Status of one request."""
+    return client.post(endpoint, content=raw, headers={"content-type": "application/json"}).status_code
+
+
 def measure() -> list[tuple[str, float, float, float]]:
     """(body, p50 ms, p99 ms, p50 over that of the idle endpoint) of each worked request."""
     sizes: dict[str, bytes] = {}
@@ -69,15 +75,8 @@ def measure() -> list[tuple[str, float, float, float]]:
             busy, calm = [], []
             for i in range(1, ROUNDS + WARM_UP + 1):
                 raw = orjson.dumps(variant(body, i))
-                headers = {"content-type": "application/json"}
-                one = timed(
-                    lambda raw=raw, headers=headers, to=endpoint: (
-                        client.post(to, content=raw, headers=headers).status_code
-                    )
-                )  # type: ignore[misc]
-                other = timed(
-                    lambda raw=raw, headers=headers: client.post("/idle", content=raw, headers=headers).status_code
-                )  # type: ignore[misc]
+                one = timed(partial(posted, client, endpoint, raw))
+                other = timed(partial(posted, client, "/idle", raw))
                 if i > WARM_UP:
                     busy.append(one)
                     calm.append(other)

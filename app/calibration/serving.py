@@ -282,7 +282,7 @@ class CaseBuilder:
         )
         if not len(plans):
             raise NotCompared(f"declined: {rejections.nearest()[0].code}")
-        return plans.take(np.lexsort((plans.stack, np.nan_to_num(plans.c.usd_per_hour)))[:1])
+        return plans.take(np.lexsort((plans.stack_row, np.nan_to_num(plans.offered.usd_per_hour)))[:1])
 
     def case(self, row: Mapping[str, Any]) -> ServingCase:
         """One row; NotCompared where it does not say enough, or cannot be."""
@@ -325,7 +325,7 @@ class CaseBuilder:
             if load is Load.OFFLINE
             else float(np.ceil((figure(row.get("load_value")) or 1.0) / replicas))
         )
-        s, market = plans.s, self.market
+        s, market = plans.stack, self.market
         weights, native = market.formats[int(s.weight_format[0])], bool(s.native[0])
         engine = market.engines[int(s.engine[0])]
         return ServingCase(

@@ -193,21 +193,31 @@ class TrainingCases:
     def machine(self, run: Run) -> Candidates:
         """The machine of a row: its accelerators per machine and its network where stated, else the best on sale."""
         found = self.machines(run.accelerator)
-        m = found.m
+        m = found.node
         wanted = run.per_machine or min(
             run.accelerators, float(self.market.accelerators[int(m.accelerator[0])].typical_node_size)
         )
-        rack = m.domain.max() > LARGEST_HOST
-        beyond = np.where(rack, -m.domain, np.abs(m.count - wanted))
+        rack = m.scale_up_domain.max() > LARGEST_HOST
+        beyond = np.where(rack, -m.scale_up_domain, np.abs(m.accelerators_per_node - wanted))
         one = found.take(
-            np.lexsort((-np.nan_to_num(m.network_bytes_per_s), -m.link_bytes_per_s, np.abs(m.count - wanted), beyond))[
-                :1
-            ]
+            np.lexsort(
+                (
+                    -np.nan_to_num(m.network_bytes_per_s),
+                    -m.link_bytes_per_s,
+                    np.abs(m.accelerators_per_node - wanted),
+                    beyond,
+                )
+            )[:1]
         )
-        if run.per_machine is not None and not rack and run.per_machine < float(one.m.count[0]):
-            one = replace(one, m=replace(one.m, count=column([run.per_machine]), domain=column([run.per_machine])))
+        if run.per_machine is not None and not rack and run.per_machine < float(one.node.accelerators_per_node[0]):
+            one = replace(
+                one,
+                node=replace(
+                    one.node, accelerators_per_node=column([run.per_machine]), scale_up_domain=column([run.per_machine])
+                ),
+            )
         if run.network_bytes_per_s is not None:
-            one = replace(one, m=replace(one.m, network_bytes_per_s=column([run.network_bytes_per_s / wanted])))
+            one = replace(one, node=replace(one.node, network_bytes_per_s=column([run.network_bytes_per_s / wanted])))
         return one
 
     def model_of(self, row: Mapping[str, Any]) -> ModelArchitecture:

@@ -151,7 +151,7 @@ def estimate_training(
     machines = oversubscribed(machines, question.assumptions)
     maximum: Maximum | None = None
     if question.maximize is not None:
-        size = _size(deployment) or deployment.data_parallel or int(machines.m.count[0])
+        size = _size(deployment) or deployment.data_parallel or int(machines.node.accelerators_per_node[0])
         if deployment.data_parallel is None:
             deployment = replace(deployment, accelerators_per_replica=size)
 

@@ -155,7 +155,7 @@ def find_training(question: Question, workload: TrainingWorkload, market: Market
     able = fits & timely
     plans, run = plans.take(able), run.take(able)
     cost = run_cost(plans, run, assumed, economics)
-    keep = within_limits(plans.accelerator, run.nodes * plans.c.m.count, cost, constraints, rejections)
+    keep = within_limits(plans.accelerator, run.nodes * plans.node.accelerators_per_node, cost, constraints, rejections)
     plans, run, cost = plans.take(keep), run.take(keep), cost.take(keep)
     if not len(plans):
         return Found((), (), rejections, len(layouts), 0, ())

@@ -49,11 +49,11 @@ class Machines(Columns):
     """Kinds of machine: what the formulas read of a node."""
 
     accelerator: Codes
-    count: Column
+    accelerators_per_node: Column
     memory_bytes: Column  # per accelerator
     link: Codes  # index into LINKS
     link_bytes_per_s: Column  # per accelerator and direction, inside the scale-up domain
-    domain: Column  # accelerators that reach one another at that rate
+    scale_up_domain: Column  # accelerators that reach one another at that rate
     network_bytes_per_s: Column  # per accelerator, between machines; NaN unknown
     power_w: Column  # whole machine; NaN unknown
     on_prem: Mask
@@ -275,11 +275,11 @@ class Market:
 
         machines = Machines(
             accelerator=k[:, 0].astype(np.int64),
-            count=k[:, 1],
+            accelerators_per_node=k[:, 1],
             memory_bytes=known(k[:, 2]),
             link=k[:, 3].astype(np.int64),
             link_bytes_per_s=k[:, 4],
-            domain=k[:, 5],
+            scale_up_domain=k[:, 5],
             network_bytes_per_s=known(k[:, 6]),
             power_w=known(k[:, 7]),
             on_prem=k[:, 8] > 0,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -14,7 +16,6 @@ from sqlalchemy.orm import Session
 from app.catalog.snapshot import SnapshotStore
 from app.db import make_engine
 from app.sizing.estimate import estimate
-from app.sizing.hardware.achieved import Coefficient
 from app.sizing.hardware.parts import Environment, Offer, PricingModel
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Question
@@ -206,26 +207,26 @@ def test_a_longer_run_is_never_cheaper(market: Market, workload: TrainingWorkloa
     assert total(replace(workload, units=workload.units * factor)) >= total(workload) * (1 - 1e-9)
 
 
+T = TypeVar("T")
+
+
 def rebuilt(market: Market, offers: list[Offer], *, shuffle: int | None = None) -> Market:
     """The same catalogue with other offers, rows in another order."""
-    lists: list[list[object]] = [
-        list(market.accelerators),
-        list(market.systems.values()),
-        list(offers),
-        list(market.support),
-    ]
-    coefficients: list[Coefficient] = list(market.coefficients.rows.values())
-    if shuffle is not None:
-        rng = random.Random(shuffle)
-        for rows in (*lists[:3], coefficients):
-            rng.shuffle(rows)  # type: ignore[arg-type]
-    systems = [s for s in lists[1] if not getattr(s, "slug", "").startswith("host-")]
+    rng = None if shuffle is None else random.Random(shuffle)
+
+    def mixed(rows: Iterable[T]) -> list[T]:
+        listed = list(rows)
+        if rng is not None:
+            rng.shuffle(listed)
+        return listed
+
+    coefficients = mixed(market.coefficients.rows.values())
     return Market(
-        accelerators=lists[0],
-        systems=systems,
-        offers=lists[2],
-        support=lists[3],
-        coefficients=coefficients,  # type: ignore[arg-type]
+        accelerators=mixed(market.accelerators),
+        systems=mixed(s for s in market.systems.values() if not s.slug.startswith("host-")),
+        offers=mixed(offers),
+        support=market.support,
+        coefficients=coefficients,
         factors=[f for found in market.coefficients.factors.values() for f in found],
         evidence=market.evidence,
         version=market.version,

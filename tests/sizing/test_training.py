@@ -44,7 +44,9 @@ def plans_of(market: Market, workload: TrainingWorkload, **fixed: object) -> Tra
         rejections,
         fixed=deployment,
     )
-    best = found.take(np.lexsort((-np.nan_to_num(found.m.network_bytes_per_s), -found.m.count))[:1])
+    best = found.take(
+        np.lexsort((-np.nan_to_num(found.node.network_bytes_per_s), -found.node.accelerators_per_node))[:1]
+    )
     return build_training_plans(workload, market, best, Constraints(), rejections, fixed=deployment)
 
 
@@ -324,8 +326,8 @@ def test_the_cluster_must_bring_what_the_layout_assumes(market: Market) -> None:
 def test_an_oversubscribed_network_slows_what_crosses_it(market: Market) -> None:
     found = candidates(market, Constraints(accelerators=(H100,)), Economics(), Assumptions(), Rejections(market))
     halved = oversubscribed(found, Assumptions(network_oversubscription=2.0))
-    known = ~np.isnan(found.m.network_bytes_per_s)
-    assert np.allclose(halved.m.network_bytes_per_s[known] * 2, found.m.network_bytes_per_s[known])
+    known = ~np.isnan(found.node.network_bytes_per_s)
+    assert np.allclose(halved.node.network_bytes_per_s[known] * 2, found.node.network_bytes_per_s[known])
     workload = replace(WORKLOAD, global_batch=512, units=1e12)
     fast, slow = (
         estimate(
@@ -342,9 +344,11 @@ def test_dropped_machines_are_beaten_in_everything(market: Market) -> None:
     found = candidates(market, Constraints(), Economics(), Assumptions(), Rejections(market))
     kept = undominated(found)
     assert 0 < len(kept) < len(found)
-    assert set(kept.m.accelerator.tolist()) == set(found.m.accelerator.tolist())
-    cheapest = {a: float(found.usd_per_hour[found.m.accelerator == a].min()) for a in set(found.m.accelerator.tolist())}
-    assert all(float(kept.usd_per_hour[kept.m.accelerator == a].min()) == usd for a, usd in cheapest.items())
+    assert set(kept.node.accelerator.tolist()) == set(found.node.accelerator.tolist())
+    cheapest = {
+        a: float(found.usd_per_hour[found.node.accelerator == a].min()) for a in set(found.node.accelerator.tolist())
+    }
+    assert all(float(kept.usd_per_hour[kept.node.accelerator == a].min()) == usd for a, usd in cheapest.items())
 
 
 def test_neighbouring_layouts_are_turned_down_in_numbers(market: Market) -> None:

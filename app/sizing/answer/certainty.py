@@ -18,10 +18,10 @@ from app.sizing.workload import InferenceWorkload, TrainingWorkload
 def setting_of(workload: InferenceWorkload, judged: Judged, market: Market) -> Setting:
     """A one-row table of a token stream as published results are described."""
     plans = judged.plans
-    weights, native = market.formats[int(plans.s.weight_format[0])], bool(plans.s.native[0])
+    weights, native = market.formats[int(plans.stack.weight_format[0])], bool(plans.stack.native[0])
     return Setting(
-        engine=market.engines[int(plans.s.engine[0])],
-        family=market.families[int(plans.s.family[0])],
+        engine=market.engines[int(plans.stack.engine[0])],
+        family=market.families[int(plans.stack.family[0])],
         format_class=format_class(weights, native),
         accelerator=market.accelerators[int(plans.accelerator[0])].slug,
         load=workload.load.value,

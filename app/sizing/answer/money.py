@@ -30,7 +30,7 @@ def price_of(market: Market, found: Candidates) -> Price | None:
         o = market.offers[offer]
         return Price(o.source, o.as_of, o.pricing_model.value)
     if math.isnan(market.listings.list_price_usd[listing]):
-        part = market.accelerators[int(found.m.accelerator[0])]
+        part = market.accelerators[int(found.node.accelerator[0])]
         return Price(part.source, part.as_of, PricingModel.OWNED.value)
     system = market.systems[market.system_slugs[int(market.listings.system[listing])]]
     return Price(system.source, system.as_of, PricingModel.OWNED.value)

@@ -39,11 +39,11 @@ def sensitivity(
         replicas = replicas_needed(changed, judged.speed.capacity_per_s, judged.speed.slo_batch)
         placed = fleet(
             judged.plans.accelerators_per_replica,
-            judged.plans.c.m.count,
+            judged.plans.node.accelerators_per_node,
             replicas,
             spare_replicas(changed.redundancy, replicas),
         )
-        cost = deployment_cost(judged.plans.c, placed.nodes, np.zeros(len(judged)), assumed, economics)
+        cost = deployment_cost(judged.plans.offered, placed.nodes, np.zeros(len(judged)), assumed, economics)
         return float(cost.usd_per_hour.min())
 
     now = cost_of(workload)

@@ -52,7 +52,7 @@ BOTTLENECKS = {
 def serving_deployment(workload: InferenceWorkload, judged: Judged, market: Market) -> Deployment:
     """The complete deployment of a one-row table, as it is echoed and may be posted back."""
     plans = judged.plans
-    listing = int(plans.c.listing[0])
+    listing = int(plans.offered.listing[0])
     system = int(market.listings.system[listing]) if listing >= 0 else -1
     offer = int(market.listings.offer[listing]) if listing >= 0 else -1
     memory = judged.memory
@@ -73,8 +73,8 @@ def serving_deployment(workload: InferenceWorkload, judged: Judged, market: Mark
         tensor_parallel=int(one(plans.tensor_parallel)),
         pipeline_parallel=int(one(plans.pipeline_parallel)),
         expert_parallel=1,
-        engine=market.engines[int(plans.s.engine[0])],
-        weight_format=market.formats[int(plans.s.weight_format[0])],
+        engine=market.engines[int(plans.stack.engine[0])],
+        weight_format=market.formats[int(plans.stack.weight_format[0])],
         kv_format=KV_NAMES[int(plans.kv[0])] if cached else None,
         max_batch=int(one(judged.speed.slo_batch)),
         max_batched_tokens=None if batched is None else int(batched),
@@ -287,7 +287,7 @@ def serving_reasons(
         reasons.append(Reason("utilization", text, "utilization_at_peak", used, "1"))
     idle = (deployment.total_accelerators or 0) - size * ((deployment.replicas or 0) + (deployment.spare_replicas or 0))
     if idle > 0:
-        text = f"{idle} of {deployment.total_accelerators} accelerators paid for stay idle: {name} comes in machines of {one(judged.plans.c.m.count):g}."
+        text = f"{idle} of {deployment.total_accelerators} accelerators paid for stay idle: {name} comes in machines of {one(judged.plans.node.accelerators_per_node):g}."
         reasons.append(Reason("idle_accelerators", text, "idle_accelerators", float(idle), "accelerators"))
     return tuple(reasons)
 
@@ -327,7 +327,7 @@ def serving_estimate(
     served = one(served_per_s(workload, judged)) * units_per_request(workload)
     cost = cost_summary(
         market,
-        judged.plans.c,
+        judged.plans.offered,
         judged.cost,
         units_per_s=served,
         usd_total=None,

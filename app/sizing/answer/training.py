@@ -29,7 +29,7 @@ WRITE_WINDOW = 0.25  # share of the checkpoint interval in which a checkpoint mu
 
 def training_deployment(workload: TrainingWorkload, plans: TrainingPlans, run: Run, market: Market) -> Deployment:
     """The complete deployment of a one-row table."""
-    listing = int(plans.c.listing[0])
+    listing = int(plans.offered.listing[0])
     system = int(market.listings.system[listing]) if listing >= 0 else -1
     offer = int(market.listings.offer[listing]) if listing >= 0 else -1
     usual = framework_named(market.engines[int(plans.framework[0])])
@@ -44,7 +44,7 @@ def training_deployment(workload: TrainingWorkload, plans: TrainingPlans, run: R
         replicas=1,
         spare_replicas=0,
         nodes=int(one(run.nodes)),
-        total_accelerators=int(one(run.nodes * plans.c.m.count)),
+        total_accelerators=int(one(run.nodes * plans.node.accelerators_per_node)),
         tensor_parallel=int(one(plans.tensor_parallel)),
         pipeline_parallel=int(one(plans.pipeline_parallel)),
         expert_parallel=int(one(plans.expert_parallel)),
@@ -95,7 +95,7 @@ def degrees_in_words(plans: TrainingPlans, run: Run) -> str:
 
 def interconnect_words(plans: TrainingPlans, run: Run) -> str:
     """The links a layout assumes, in words and numbers."""
-    m = plans.c.m
+    m = plans.node
     link = LINKS[int(m.link[0])]
     inside = {Link.SCALE_UP: "scale-up links", Link.PCIE: "PCIe", Link.NONE: "no link (one accelerator a machine)"}[
         link
@@ -106,7 +106,7 @@ def interconnect_words(plans: TrainingPlans, run: Run) -> str:
         else f"{inside} at {one(m.link_bytes_per_s) / 1e9:,.0f} GB/s each way within a machine"
     )
     if one(run.nodes) > 1:
-        network = one(m.network_bytes_per_s * m.count)
+        network = one(m.network_bytes_per_s * m.accelerators_per_node)
         words += f" and {network * 8 / 1e9:,.0f} Gbit/s per machine between machines"
     return words
 
@@ -163,12 +163,12 @@ def cluster_needs(
 
     A host holds what is offloaded, its share of a checkpoint on the way to storage, and a process per accelerator.
     """
-    m, size = plans.c.m, checkpoint_bytes(workload)
-    here = min(one(m.count), one(run.devices))
+    m, size = plans.node, checkpoint_bytes(workload)
+    here = min(one(m.accelerators_per_node), one(run.devices))
     host = one(run.memory.host_bytes) + here * assumed.host_memory_per_accelerator_gib * GIB
     staged = 0.0 if workload.synchronous_checkpoints else size / one(run.nodes)
-    beyond = one(run.devices) > max(one(m.count), one(m.domain))
-    network = one(m.network_bytes_per_s * m.count) if beyond else None
+    beyond = one(run.devices) > max(one(m.accelerators_per_node), one(m.scale_up_domain))
+    network = one(m.network_bytes_per_s * m.accelerators_per_node) if beyond else None
     power = one(cost.power_w)
     return ClusterNeeds(
         network_bytes_per_s_per_node=None if network is None or math.isnan(network) else network,
@@ -314,7 +314,7 @@ def training_estimate(
     total = finite(hourly * one(run.wall_s) / 3600)
     summary = cost_summary(
         market,
-        plans.c,
+        plans.offered,
         cost,
         units_per_s=one(units_per_s(workload, run)),
         usd_total=total,

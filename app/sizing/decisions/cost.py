@@ -35,7 +35,9 @@ def deployment_cost(
     over 730 hours, 80 358 per month.
     """
     owned = ~np.isnan(found.purchase_usd)
-    network = np.where(owned, network_nodes * found.m.count * assumed.cluster_network_usd_per_accelerator, 0.0)
+    network = np.where(
+        owned, network_nodes * found.node.accelerators_per_node * assumed.cluster_network_usd_per_accelerator, 0.0
+    )
     hours = economics.horizon_months * HOURS_PER_MONTH
     per_hour = nodes * found.usd_per_hour + network / hours
     return Cost(

@@ -29,7 +29,7 @@ class Candidates(Columns):
 
     machine: Codes
     listing: Codes
-    m: Machines
+    node: Machines
     usd_per_hour: Column  # effective: rent, or what owning it costs per hour over the horizon
     purchase_usd: Column  # NaN for rented ones
     draw_w: Column  # mean draw under load, whole machine
@@ -120,7 +120,7 @@ def candidates(
     return Candidates(
         machine=listings.machine[first],
         listing=of_allowed[first],
-        m=m.take(first),
+        node=m.take(first),
         usd_per_hour=hourly[first],
         purchase_usd=purchase[first],
         draw_w=draw[first],
@@ -132,25 +132,28 @@ def candidates(
 def oversubscribed(found: Candidates, assumed: Assumptions) -> Candidates:
     """Machines behind switches that carry less than their network cards do."""
     return replace(
-        found, m=replace(found.m, network_bytes_per_s=found.m.network_bytes_per_s / assumed.network_oversubscription)
+        found,
+        node=replace(found.node, network_bytes_per_s=found.node.network_bytes_per_s / assumed.network_oversubscription),
     )
 
 
 def undominated(found: Candidates) -> Candidates:
     """Machines without those that another of the same accelerator and count beats or equals in everything: links,
     network, memory, power and price. What they would do is never better, so a search need not judge them."""
-    m = found.m
+    m = found.node
     more = np.stack(
         [
             m.memory_bytes,
             m.link_bytes_per_s,
-            m.domain,
+            m.scale_up_domain,
             np.nan_to_num(m.network_bytes_per_s),
             np.nan_to_num(found.ram_bytes, nan=np.inf),
         ]
     )
     less = np.stack([found.usd_per_hour, found.draw_w, found.rated_w, np.nan_to_num(found.purchase_usd, nan=0.0)])
-    alike = (m.accelerator[:, None] == m.accelerator[None, :]) & (m.count[:, None] == m.count[None, :])
+    alike = (m.accelerator[:, None] == m.accelerator[None, :]) & (
+        m.accelerators_per_node[:, None] == m.accelerators_per_node[None, :]
+    )
     beaten = (
         alike & (more[:, None, :] >= more[:, :, None]).all(axis=0) & (less[:, None, :] <= less[:, :, None]).all(axis=0)
     )
@@ -193,11 +196,11 @@ def unpriced(market: Market, deployment: Deployment, assumed: Assumptions) -> Ca
     nan = column([None])
     machine = Machines(
         accelerator=np.array([index]),
-        count=column([count]),
+        accelerators_per_node=column([count]),
         memory_bytes=column([accelerator.memory_bytes]),
         link=np.array([LINKS.index(link)]),
         link_bytes_per_s=column([rate]),
-        domain=column([domain]),
+        scale_up_domain=column([domain]),
         network_bytes_per_s=nan,
         power_w=nan,
         on_prem=np.array([True]),
@@ -207,7 +210,7 @@ def unpriced(market: Market, deployment: Deployment, assumed: Assumptions) -> Ca
     return Candidates(
         machine=np.array([-1]),
         listing=np.array([-1]),
-        m=machine,
+        node=machine,
         usd_per_hour=nan,
         purchase_usd=nan,
         draw_w=rated * assumed.load_power_fraction,

@@ -31,9 +31,9 @@ def machine_power_w(market: Market, m: Machines, assumed: Assumptions) -> Column
     """
     device = market.columns.power_w[m.accelerator]
     device = np.where(np.isnan(device), assumed.socket_power_w, device)
-    board = np.isnan(m.power_w) | (m.power_w <= m.count * device)
+    board = np.isnan(m.power_w) | (m.power_w <= m.accelerators_per_node * device)
     host = np.maximum(assumed.host_power_w, assumed.host_power_fraction * device)
-    return np.where(board, m.count * (device + host), m.power_w)
+    return np.where(board, m.accelerators_per_node * (device + host), m.power_w)
 
 
 def purchase_usd(market: Market, m: Machines, list_price_usd: Column, assumed: Assumptions) -> Column:
@@ -42,4 +42,4 @@ def purchase_usd(market: Market, m: Machines, list_price_usd: Column, assumed: A
     part = low + assumed.list_price_position * (high - low)
     desktop = m.workstation & market.columns.desktop[m.accelerator]
     host = np.where(desktop, assumed.workstation_host_usd, assumed.server_host_usd)
-    return np.where(np.isnan(list_price_usd), part * m.count + host, list_price_usd)
+    return np.where(np.isnan(list_price_usd), part * m.accelerators_per_node + host, list_price_usd)

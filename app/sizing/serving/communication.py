@@ -40,7 +40,7 @@ class LinkUse(Columns):
 
 def link_use(plans: Plans) -> LinkUse:
     """Links of every plan."""
-    m = plans.c.m
-    across = (plans.nodes_per_replica > 1) & (plans.accelerators_per_replica > m.domain)
+    m = plans.node
+    across = (plans.nodes_per_replica > 1) & (plans.accelerators_per_replica > m.scale_up_domain)
     network = np.where(np.isnan(m.network_bytes_per_s), UNKNOWN_NETWORK_BYTES_PER_S, m.network_bytes_per_s)
     return LinkUse(m.link == LINKS.index(Link.PCIE), m.link_bytes_per_s, across, network)

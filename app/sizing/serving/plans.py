@@ -16,7 +16,7 @@ from app.sizing.hardware.links import LINKS, Link
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
 from app.sizing.question import Constraints, Deployment
-from app.sizing.snapshot import Market, Stacks
+from app.sizing.snapshot import Machines, Market, Stacks
 
 KV_NAMES = tuple(KV_FORMATS)
 
@@ -48,9 +48,9 @@ LAYOUTS = (
 class Plans(Columns):
     """The candidate table of serving."""
 
-    c: Candidates
-    stack: Codes
-    s: Stacks
+    offered: Candidates
+    stack_row: Codes  # of the snapshot's stacks
+    stack: Stacks
     kv: Codes
     tensor_parallel: Column
     pipeline_parallel: Column
@@ -63,8 +63,12 @@ class Plans(Columns):
     kv_element_bytes: Column
 
     @property
+    def node(self) -> Machines:
+        return self.offered.node
+
+    @property
     def accelerator(self) -> Codes:
-        return self.c.m.accelerator
+        return self.node.accelerator
 
     @property
     def accelerators_per_replica(self) -> Column:
@@ -72,7 +76,7 @@ class Plans(Columns):
 
     @property
     def nodes_per_replica(self) -> Column:
-        return nodes_per_replica(self.accelerators_per_replica, self.c.m.count)
+        return nodes_per_replica(self.accelerators_per_replica, self.node.accelerators_per_node)
 
 
 # 16 and 8 bits; 4 bits too for personal use, where what it costs in accuracy is one person's to judge.
@@ -135,10 +139,10 @@ def build_plans(
     stacks = market.stacks.take(rows)
     if fixed is not None and fixed.engine is not None:
         stacks = market.of_version(stacks, fixed.engine_version)
-    family = market.family_of[found.m.accelerator]
+    family = market.family_of[found.node.accelerator]
     pair_machine, pair_stack = np.nonzero(family[:, None] == stacks.family[None, :])
     rejections.reject(
-        np.setdiff1d(found.m.accelerator, found.m.accelerator[pair_machine]),
+        np.setdiff1d(found.node.accelerator, found.node.accelerator[pair_machine]),
         "no_engine",
         "No engine in the catalogue is known to run this workload on {name} in the formats allowed.",
     )
@@ -146,15 +150,15 @@ def build_plans(
         market, found, stacks, pair_machine, pair_stack, bool(constraints.weight_formats or fixed)
     )
     rejections.reject(
-        np.setdiff1d(found.m.accelerator, found.m.accelerator[pair_machine]),
+        np.setdiff1d(found.node.accelerator, found.node.accelerator[pair_machine]),
         "format_unsupported",
         "{name} has no rate for the formats that its engines run.",
     )
-    linear, bit16 = _rates(market, found.m.accelerator[pair_machine], stacks.take(pair_stack))
-    speed = market.columns.bytes_per_s[found.m.accelerator[pair_machine]]
-    known = ~(np.isnan(linear) | np.isnan(bit16) | np.isnan(speed) | np.isnan(found.m.memory_bytes[pair_machine]))
+    linear, bit16 = _rates(market, found.node.accelerator[pair_machine], stacks.take(pair_stack))
+    speed = market.columns.bytes_per_s[found.node.accelerator[pair_machine]]
+    known = ~(np.isnan(linear) | np.isnan(bit16) | np.isnan(speed) | np.isnan(found.node.memory_bytes[pair_machine]))
     rejections.reject(
-        np.setdiff1d(found.m.accelerator[pair_machine], found.m.accelerator[pair_machine][known]),
+        np.setdiff1d(found.node.accelerator[pair_machine], found.node.accelerator[pair_machine][known]),
         "missing_data",
         "The catalogue lacks a memory size, a bandwidth or a matrix rate for {name}; nothing is guessed.",
     )
@@ -180,22 +184,22 @@ def build_plans(
     a_machine, a_stack = pair_machine[row], pair_stack[row]
     s = stacks.take(a_stack)
     rejections.reject(
-        np.setdiff1d(found.m.accelerator[pair_machine], found.m.accelerator[a_machine]),
+        np.setdiff1d(found.node.accelerator[pair_machine], found.node.accelerator[a_machine]),
         "no_layout",
         "No layout of this model on {name} fits one replica into the machines and accelerators allowed.",
     )
     kv_rows, kv = _kv_choices(market, constraints, s, fixed)
     rejections.reject(
-        np.setdiff1d(found.m.accelerator[a_machine], found.m.accelerator[a_machine[kv_rows]]),
+        np.setdiff1d(found.node.accelerator[a_machine], found.node.accelerator[a_machine[kv_rows]]),
         "format_unsupported",
         "No engine on {name} keeps its cache in a format asked for.",
     )
     row, layout, a_machine, a_stack = row[kv_rows], layout[kv_rows], a_machine[kv_rows], a_stack[kv_rows]
     code = code[row]
     return Plans(
-        c=found.take(a_machine),
-        stack=rows[a_stack],
-        s=stacks.take(a_stack),
+        offered=found.take(a_machine),
+        stack_row=rows[a_stack],
+        stack=stacks.take(a_stack),
         kv=kv,
         tensor_parallel=tp[layout],
         pipeline_parallel=pp[layout],
@@ -223,7 +227,7 @@ def _sixteen_bit_once(
     """BF16 rows need the hardware; FP16 rows fall out where BF16 runs as well, unless formats were asked for."""
     bf16 = stacks.weight_format[stack] == market.format_index["bf16"]
     fp16 = stacks.weight_format[stack] == market.format_index["fp16"]
-    keep = ~bf16 | market.columns.has_bf16[found.m.accelerator[machine]]
+    keep = ~bf16 | market.columns.has_bf16[found.node.accelerator[machine]]
     if not asked:
         keep &= ~(fp16 & np.isin(machine, machine[bf16 & keep]))
     return machine[keep], stack[keep]
@@ -289,9 +293,9 @@ def _legal(
     the pipeline (or inside one scale-up domain). Layouts far larger than the weights need are left out; the largest
     legal one always stays, so that a type that does not fit is turned down by its best attempt.
     """
-    m = found.m.take(machine)
+    m = found.node.take(machine)
     size = (tp * pp)[None, :]
-    count, domain = m.count[:, None], m.domain[:, None]
+    count, domain = m.accelerators_per_node[:, None], m.scale_up_domain[:, None]
     nodes = np.ceil(size / count)
     inside = size <= count
     networked = (~np.isnan(m.network_bytes_per_s)[:, None] | (fixed is not None)) & (pp[None, :] >= nodes)

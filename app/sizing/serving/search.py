@@ -95,7 +95,7 @@ def measure_speed(
     """Capacity of one replica of every plan."""
     if isinstance(memory, BatchMemory):
         return single_pass_speed(workload, plans, memory, work_of(workload), settings.max_batch)
-    model, k = workload.model, plans.s.achieved
+    model, k = workload.model, plans.stack.achieved
     prompt, slo = workload.input_tokens, workload.slo
     cached = workload.cached_prefix_fraction
     step = speculating(
@@ -133,14 +133,14 @@ def place(
     spares = settings.spare_replicas
     if spares is None:
         spares = spare_replicas(workload.redundancy, replicas)
-    placed = fleet(plans.accelerators_per_replica, plans.c.m.count, replicas, spares)
+    placed = fleet(plans.accelerators_per_replica, plans.node.accelerators_per_node, replicas, spares)
     operation: Operation | BatchOperation
     if isinstance(speed, BatchSpeed):
         operation = operate_single_pass(workload, plans, speed, replicas)
     else:
         assert isinstance(memory, ServingMemory)
         operation = operate(workload, plans, memory, speed, replicas)
-    cost = deployment_cost(plans.c, placed.nodes, np.zeros(len(plans)), assumed, economics)
+    cost = deployment_cost(plans.offered, placed.nodes, np.zeros(len(plans)), assumed, economics)
     return Judged(plans, memory, speed, operation, placed, cost)
 
 
@@ -298,11 +298,11 @@ def replicas_asked(deployment: Deployment, plans: Plans) -> Column | None:
     if deployment.total_accelerators is not None:
         total = np.full(len(plans), float(deployment.total_accelerators))
     elif deployment.nodes is not None:
-        total = deployment.nodes * plans.c.m.count
+        total = deployment.nodes * plans.node.accelerators_per_node
     return None if total is None else np.maximum(1.0, np.floor(total / plans.accelerators_per_replica) - spare)
 
 
 def stable_key(judged: Judged) -> Column:
     """Orders plans that are equal in everything that matters: fewer devices, then catalogue order."""
     plans = judged.plans
-    return judged.fleet.accelerators * 1e6 + plans.accelerators_per_replica * 1e3 + plans.stack
+    return judged.fleet.accelerators * 1e6 + plans.accelerators_per_replica * 1e3 + plans.stack_row

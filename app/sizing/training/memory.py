@@ -203,7 +203,7 @@ def held_bytes(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: 
         gradients=gradients,
         gradients_late=(micro_batches <= 1) & ~plans.fused_modules,
         optimizer=states - on_host,
-        on_host=on_host * np.minimum(plans.c.m.count, devices) * HOST_COPY_FACTOR,
+        on_host=on_host * np.minimum(plans.node.accelerators_per_node, devices) * HOST_COPY_FACTOR,
         kept=kept,
         working=working,
         loss=loss,
@@ -244,8 +244,8 @@ def training_memory(
         optimizer_bytes=held.optimizer,
         activation_bytes=activations,
         overhead_bytes=overhead,
-        capacity_bytes=plans.c.m.memory_bytes,
-        usable_bytes=plans.c.m.memory_bytes
+        capacity_bytes=plans.node.memory_bytes,
+        usable_bytes=plans.node.memory_bytes
         * np.where(plans.unified, assumed.unified_memory_fraction, assumed.training_memory_margin),
         host_bytes=held.on_host,
         peaks_in_update=late,

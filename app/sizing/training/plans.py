@@ -13,7 +13,7 @@ from app.sizing.decisions.rejections import Rejections
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
 from app.sizing.hardware.engines import PREFERENCE, Framework, framework_named
 from app.sizing.question import Constraints, Deployment
-from app.sizing.snapshot import Market
+from app.sizing.snapshot import Machines, Market
 from app.sizing.workload import Method, TrainingWorkload
 
 CHECKPOINTING = ("none", "selective", "full")
@@ -48,7 +48,7 @@ LAYOUT = ("tensor", "pipeline", "context", "expert", "zero", "recompute", "micro
 class TrainingPlans(Columns):
     """Layouts without their data-parallel degree."""
 
-    c: Candidates
+    offered: Candidates
     framework: Codes
     tensor_parallel: Column
     pipeline_parallel: Column
@@ -74,12 +74,16 @@ class TrainingPlans(Columns):
     peak_flops_per_s: Column  # of matrices in the training precision
     wide_flops_per_s: Column  # of what stays in 16 bit
     bytes_per_s: Column
-    k: TrainingAchieved | SampleTrainingAchieved  # by what the model works on
+    achieved: TrainingAchieved | SampleTrainingAchieved  # by what the model works on
     memory_factors: TrainingMemoryFactors
 
     @property
+    def node(self) -> Machines:
+        return self.offered.node
+
+    @property
     def accelerator(self) -> Codes:
-        return self.c.m.accelerator
+        return self.node.accelerator
 
     @property
     def ranks(self) -> Column:
@@ -231,7 +235,7 @@ def build_training_plans(
     fixed: Deployment | None = None,
 ) -> TrainingPlans:
     """Join machines, frameworks and layouts; types that cannot train this way fall out with that reason."""
-    family = market.family_of[found.m.accelerator]
+    family = market.family_of[found.node.accelerator]
     machine: list[Codes] = []
     columns: list[Column] = []
     engines: list[Codes] = []
@@ -250,16 +254,18 @@ def build_training_plans(
         engines.append(np.full(len(rows) * len(layouts), engine))
     a_machine = np.concatenate(machine) if machine else np.zeros(0, dtype=np.int64)
     rejections.reject(
-        np.setdiff1d(found.m.accelerator, found.m.accelerator[a_machine]),
+        np.setdiff1d(found.node.accelerator, found.node.accelerator[a_machine]),
         "no_framework",
         f"No framework in the catalogue is known to do {workload.method.value} {workload.phase.replace('_', '-')} "
         f"in {workload.precision} on {{name}}.",
     )
     layout = np.concatenate(columns) if columns else np.zeros((0, len(LAYOUT)))
     engine_codes = np.concatenate(engines) if engines else np.zeros(0, dtype=np.int64)
-    m = found.m.take(a_machine)
+    m = found.node.take(a_machine)
     # A machine can only be split as its own links allow, except along the pipeline.
-    keep = (layout[:, 0] == 1) | (layout[:, 0] <= np.where(m.link_bytes_per_s > 0, np.maximum(m.count, m.domain), 1))
+    keep = (layout[:, 0] == 1) | (
+        layout[:, 0] <= np.where(m.link_bytes_per_s > 0, np.maximum(m.accelerators_per_node, m.scale_up_domain), 1)
+    )
     keep |= asked.tensor_parallel is not None
     accelerator = m.accelerator
     peak, wide = _peak(market, accelerator, workload.precision), market.columns.bit16[accelerator]
@@ -299,7 +305,7 @@ def build_training_plans(
         return table(**{name: column([r[name] for r in rows])[stack] for name in names_of(table)})
 
     return TrainingPlans(
-        c=found.take(a_machine),
+        offered=found.take(a_machine),
         framework=engine_codes,
         tensor_parallel=layout[:, 0],
         pipeline_parallel=layout[:, 1],
@@ -325,7 +331,7 @@ def build_training_plans(
         peak_flops_per_s=peak,
         wide_flops_per_s=peak if rate == "fp32" else np.where(np.isnan(wide), peak, wide),
         bytes_per_s=market.columns.bytes_per_s[accelerator],
-        k=coefficients(SampleTrainingAchieved) if workload.in_samples else coefficients(TrainingAchieved),
+        achieved=coefficients(SampleTrainingAchieved) if workload.in_samples else coefficients(TrainingAchieved),
         memory_factors=coefficients(TrainingMemoryFactors),
     )
 

@@ -42,9 +42,9 @@ def micro_of(workload: TrainingWorkload, plans: TrainingPlans) -> MicroBatchTime
     """Time of one micro-batch, whatever the data-parallel degree."""
     work = micro_batch_work(workload, plans)
     return (
-        sample_batch_time(work, plans.k)
-        if isinstance(plans.k, SampleTrainingAchieved)
-        else micro_batch_time(work, plans.k)
+        sample_batch_time(work, plans.achieved)
+        if isinstance(plans.achieved, SampleTrainingAchieved)
+        else micro_batch_time(work, plans.achieved)
     )
 
 
@@ -54,7 +54,7 @@ def step_of(
     """Time of one optimizer step at a data-parallel degree; `micro` where it is known already."""
     micro = micro if micro is not None else micro_of(workload, plans)
     state = state_work(workload, plans, data_parallel)
-    k = plans.k
+    k = plans.achieved
     return sample_step_time(micro, state, k) if isinstance(k, SampleTrainingAchieved) else step_time(micro, state, k)
 
 
@@ -100,11 +100,13 @@ def interruptions_per_s(plans: TrainingPlans, devices: Column, market: Market, a
 
     Check: 16 384 devices at 4.74e-4 a day each are interrupted 7.8 times a day.
     """
-    listing = plans.c.listing
+    listing = plans.offered.listing
     spot = np.where(
         listing >= 0, market.listings.pricing[np.maximum(listing, 0)] == PRICING.index(PricingModel.SPOT), False
     )
-    taken = np.where(spot, assumed.spot_interruptions_per_machine_day * np.ceil(devices / plans.c.m.count), 0.0)
+    taken = np.where(
+        spot, assumed.spot_interruptions_per_machine_day * np.ceil(devices / plans.node.accelerators_per_node), 0.0
+    )
     return (assumed.interruptions_per_accelerator_day * devices + taken) / 86400.0
 
 
@@ -119,7 +121,7 @@ def losses_of(
     Source: Young 1974. Check: a 10 s stall and 7.8 interruptions a day is 471 s.
     """
     size = checkpoint_bytes(workload)
-    machines = np.ceil(devices / plans.c.m.count)
+    machines = np.ceil(devices / plans.node.accelerators_per_node)
     writers = np.minimum(
         machines * assumed.checkpoint_write_gb_per_s_per_machine, assumed.checkpoint_write_gb_per_s_limit
     )
@@ -154,7 +156,7 @@ def run_at(
     return Run(
         data_parallel=data_parallel,
         devices=devices,
-        nodes=np.ceil(devices / plans.c.m.count),
+        nodes=np.ceil(devices / plans.node.accelerators_per_node),
         wall_s=wall,
         interruptions=losses.interruptions_per_s * wall,
         losses=losses,
@@ -165,7 +167,7 @@ def run_at(
 
 def run_cost(plans: TrainingPlans, run: Run, assumed: Assumptions, economics: Economics) -> Cost:
     """Cost of a run's machines, and of a network between them where there are several."""
-    return deployment_cost(plans.c, run.nodes, np.where(run.nodes > 1, run.nodes, 0.0), assumed, economics)
+    return deployment_cost(plans.offered, run.nodes, np.where(run.nodes > 1, run.nodes, 0.0), assumed, economics)
 
 
 def units_per_s(workload: TrainingWorkload, run: Run) -> Column:
@@ -209,7 +211,7 @@ def degree_of(workload: TrainingWorkload, plans: TrainingPlans, devices: Column)
 
 def filled(plans: TrainingPlans, devices: Column) -> Mask:
     """Whether devices (one number per row, or a row of options) fill whole machines beyond the first."""
-    count = plans.c.m.count[(slice(None),) + (None,) * (devices.ndim - 1)]
+    count = plans.node.accelerators_per_node[(slice(None),) + (None,) * (devices.ndim - 1)]
     found: Mask = (devices <= count) | divides(count, devices)
     return found
 
@@ -217,8 +219,8 @@ def filled(plans: TrainingPlans, devices: Column) -> Mask:
 def wired(plans: TrainingPlans, devices: Column) -> Mask:
     """Whether devices are of one machine or one domain, or have a known network between their machines."""
     rows = (slice(None),) + (None,) * (devices.ndim - 1)
-    near: Mask = devices <= np.maximum(plans.c.m.count, plans.c.m.domain)[rows]
-    return near | ~np.isnan(plans.c.m.network_bytes_per_s)[rows]
+    near: Mask = devices <= np.maximum(plans.node.accelerators_per_node, plans.node.scale_up_domain)[rows]
+    return near | ~np.isnan(plans.node.network_bytes_per_s)[rows]
 
 
 def joined(plans: TrainingPlans, devices: Column) -> Mask:
@@ -226,7 +228,11 @@ def joined(plans: TrainingPlans, devices: Column) -> Mask:
     alone.
     """
     rows = (slice(None),) + (None,) * (devices.ndim - 1)
-    return filled(plans, devices) & wired(plans, devices) & ((devices <= plans.c.m.count[rows]) | plans.clusters[rows])
+    return (
+        filled(plans, devices)
+        & wired(plans, devices)
+        & ((devices <= plans.node.accelerators_per_node[rows]) | plans.clusters[rows])
+    )
 
 
 def degrees_of(workload: TrainingWorkload, plans: TrainingPlans) -> tuple[Column, Codes]:
@@ -275,13 +281,13 @@ def smallest_run(
 
 def fits(plans: TrainingPlans, run: Run) -> Mask:
     """Whether devices and hosts hold what they must; a host whose memory is not known is taken to."""
-    ram = np.where(np.isnan(plans.c.ram_bytes), np.inf, plans.c.ram_bytes)
+    ram = np.where(np.isnan(plans.offered.ram_bytes), np.inf, plans.offered.ram_bytes)
     return run.memory.fits & (run.memory.host_bytes <= HOST_MEMORY_SHARE * ram)
 
 
 def scaling_efficiency(workload: TrainingWorkload, plans: TrainingPlans, run: Run) -> Column:
     """Speed per device over that of one machine's worth of the same layout, capped at 1."""
-    alone = np.maximum(1.0, np.floor(np.maximum(plans.c.m.count, plans.ranks) / plans.ranks))
+    alone = np.maximum(1.0, np.floor(np.maximum(plans.node.accelerators_per_node, plans.ranks) / plans.ranks))
     base = np.minimum(alone, run.data_parallel)
     reference = step_of(workload, plans, base)
     # The same global batch on fewer devices takes proportionally more micro-batches.

@@ -27,7 +27,7 @@ BINDS = {
 
 def sizes_for(plans: TrainingPlans) -> Column:
     """Powers of two within a machine, then machines in powers of two, as far as this kind is joined."""
-    count = float(plans.c.m.count[0])
+    count = float(plans.node.accelerators_per_node[0])
     inside = 2.0 ** np.arange(np.floor(np.log2(count)) + 1)
     machines = 2.0 ** np.arange(np.floor(np.log2(LARGEST_JUDGED / count)) + 1) if plans.clusters[0] else np.ones(1)
     return np.union1d(inside, machines * count)
@@ -36,8 +36,8 @@ def sizes_for(plans: TrainingPlans) -> Column:
 def alike(layouts: TrainingPlans, chosen: TrainingPlans) -> TrainingPlans:
     """Layouts of the machine, the price and the framework of a one-row table."""
     same = (
-        (layouts.c.listing == chosen.c.listing)
-        & (layouts.c.machine == chosen.c.machine)
+        (layouts.offered.listing == chosen.offered.listing)
+        & (layouts.offered.machine == chosen.offered.machine)
         & (layouts.framework == chosen.framework)
     )
     return layouts.take(same)

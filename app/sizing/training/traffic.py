@@ -52,11 +52,11 @@ class Links(Columns):
 
 
 def links_of(plans: TrainingPlans) -> Links:
-    m = plans.c.m
+    m = plans.node
     return Links(
         np.where(m.link_bytes_per_s > 0, m.link_bytes_per_s, 1e15),
         np.where(np.isnan(m.network_bytes_per_s), UNKNOWN_NETWORK_BYTES_PER_S, m.network_bytes_per_s),
-        np.maximum(m.count, m.domain),
+        np.maximum(m.accelerators_per_node, m.scale_up_domain),
     )
 
 

@@ -214,7 +214,7 @@ def micro_batch_work(workload: TrainingWorkload, plans: TrainingPlans) -> MicroB
         device = token_work(workload, plans)
         tensor, context, expert, hop = layer_traffic(workload, plans, links_of(plans))
     return MicroBatchWork(
-        pcie=plans.c.m.link == LINKS.index(Link.PCIE),
+        pcie=plans.node.link == LINKS.index(Link.PCIE),
         device=device,
         tensor=tensor,
         context=context,
@@ -242,7 +242,7 @@ def state_work(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: 
         data=data,
         optimizer_s=np.where(plans.offload, 0.0, update),
         offload_s=np.where(plans.offload, local * 4.0 / PCIE_BYTES_PER_S, 0.0),
-        host_params=np.where(plans.offload, local * np.minimum(plans.c.m.count, devices), 0.0),
+        host_params=np.where(plans.offload, local * np.minimum(plans.node.accelerators_per_node, devices), 0.0),
     )
 
 

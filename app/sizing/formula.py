@@ -1,0 +1,263 @@
+"""Formulas that say what they compute: the line of a trace is read from the very code that yields the number.
+
+A function under `@formula` is one expression over its arguments (and over fields of tables among them), with
+intermediate names where they help. Calling it computes; while a `recording` is open it also notes what went in
+and what came out. The text of the line is the function's own source, written with min, max, ceil, sqrt, ...,
+so a changed formula is a changed line.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cached_property, update_wrapper
+from typing import Any, Generic, ParamSpec, TypeVar
+
+import numpy as np
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# Functions a line may use, by what the code calls.
+WORDS = {
+    "maximum": "max",
+    "minimum": "min",
+    "abs": "abs",
+    "ceil": "ceil",
+    "floor": "floor",
+    "sqrt": "sqrt",
+    "cbrt": "cbrt",
+    "log": "log",
+    "log2": "log2",
+    "log1p": "log1p",
+    "exp": "exp",
+    "exp2": "exp2",
+    "expm1": "expm1",
+    "hypot": "hypot",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line of arithmetic, recomputable from what it shows.
+
+    `formula` is an expression over the names in `inputs`, with the functions of `WORDS`, comparisons, and
+    `a if condition else b`.
+    """
+
+    name: str
+    formula: str
+    inputs: Mapping[str, float]
+    value: float
+    unit: str
+    source: str
+
+
+class Formula(Generic[P, R]):
+    """One formula: called like the function it is; `text` is its arithmetic, `inputs` the names in it."""
+
+    def __init__(self, function: Callable[P, R], *, unit: str, source: str) -> None:
+        self.function, self.unit, self.source = function, unit, source
+        self.name = function.__name__
+        update_wrapper(self, function)
+        FORMULAS[f"{function.__module__}.{function.__qualname__}"] = self
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        trace = _open.get()
+        if trace is None:
+            return self.function(*args, **kwargs)
+        with unrecorded():  # formulas within this one are written out in its own line
+            value = self.function(*args, **kwargs)
+        trace.note(self, args, kwargs, value)
+        return value
+
+    @cached_property
+    def _read(self) -> tuple[str, dict[str, tuple[str, str | None]]]:
+        return _Reader(self.function).read()
+
+    @property
+    def text(self) -> str:
+        """The arithmetic, as a trace shows it."""
+        return self._read[0]
+
+    @property
+    def inputs(self) -> Mapping[str, tuple[str, str | None]]:
+        """Names in the text: of which argument each is, and of which of its fields."""
+        return self._read[1]
+
+    def bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """What a call gave for every name of the text."""
+        given = inspect.signature(self.function).bind(*args, **kwargs)
+        given.apply_defaults()
+        return {
+            name: given.arguments[argument] if attribute is None else getattr(given.arguments[argument], attribute)
+            for name, (argument, attribute) in self.inputs.items()
+        }
+
+
+# Every formula of the core by its full name, for documentation and tests.
+FORMULAS: dict[str, Formula[Any, Any]] = {}
+
+
+def formula(*, unit: str, source: str = "definition") -> Callable[[Callable[P, R]], Formula[P, R]]:
+    """Make a function a formula; `unit` is that of its value, `source` what a reader may look up."""
+
+    def made(function: Callable[P, R]) -> Formula[P, R]:
+        return Formula(function, unit=unit, source=source)
+
+    return made
+
+
+class _Reader(ast.NodeTransformer):
+    """Turns a function's source into one expression over plain names."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.arguments = set(inspect.signature(function).parameters)
+        self.inputs: dict[str, tuple[str, str | None]] = {}
+        self.local: dict[str, ast.expr] = {}
+
+    def read(self) -> tuple[str, dict[str, tuple[str, str | None]]]:
+        expression = self.expression()
+        return ast.unparse(expression), self.inputs
+
+    def expression(self) -> ast.expr:
+        """What the function returns, intermediate names written out."""
+        tree = ast.parse(textwrap.dedent(inspect.getsource(self.function))).body[0]
+        assert isinstance(tree, ast.FunctionDef)
+        for statement in tree.body:
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+                continue  # the docstring
+            if isinstance(statement, ast.With) and all(isinstance(s, ast.Return) for s in statement.body):
+                statement = statement.body[0]  # noqa: PLW2901  (errors of unused branches are silenced)
+            if isinstance(statement, ast.AnnAssign) and statement.value is not None:
+                statement = ast.Assign([statement.target], statement.value)  # noqa: PLW2901
+            if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+                self.local[statement.targets[0].id] = self.visit(statement.value)
+            elif isinstance(statement, ast.Return) and statement.value is not None:
+                found: ast.expr = self.visit(statement.value)
+                return found
+            else:
+                raise TypeError(f"{self.function.__qualname__}: a formula is assignments and one return")
+        raise TypeError(f"{self.function.__qualname__} returns nothing")
+
+    def input(self, name: str, argument: str, attribute: str | None) -> ast.expr:
+        if self.inputs.setdefault(name, (argument, attribute)) != (argument, attribute):
+            raise TypeError(f"{self.function.__qualname__}: two inputs are called {name}")
+        return ast.Name(name)
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self.local:
+            return self.local[node.id]
+        if node.id in self.arguments:
+            return self.input(node.id, node.id, None)
+        value = self.function.__globals__[node.id]
+        if not isinstance(value, int | float):
+            raise TypeError(f"{self.function.__qualname__}: {node.id} is no number")
+        return ast.Constant(int(value) if float(value).is_integer() else value)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        if isinstance(node.value, ast.Name) and node.value.id in self.arguments:
+            return self.input(node.attr, node.value.id, node.attr)
+        if ast.unparse(node) == "np.inf":
+            return ast.Name("inf")
+        raise TypeError(f"{self.function.__qualname__}: {ast.unparse(node)} is no input")
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        left, right = self.visit(node.left), self.visit(node.right)
+        if isinstance(node.op, ast.BitAnd | ast.BitOr):
+            return ast.BoolOp(ast.And() if isinstance(node.op, ast.BitAnd) else ast.Or(), [left, right])
+        return ast.BinOp(left, node.op, right)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        operand = self.visit(node.operand)
+        return ast.UnaryOp(ast.Not() if isinstance(node.op, ast.Invert) else node.op, operand)
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        if isinstance(node.func, ast.Name):
+            if node.func.id == "float":
+                inner: ast.expr = self.visit(node.args[0])
+                return inner
+            other = self.function.__globals__.get(node.func.id)
+            if isinstance(other, Formula):
+                return self.inlined(other, node)
+            raise TypeError(f"{self.function.__qualname__}: {node.func.id} is no formula")
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        args = [self.visit(a) for a in node.args]
+        if name == "where":
+            return ast.IfExp(args[0], args[1], args[2])
+        if name == "clip":
+            return ast.Call(ast.Name("min"), [ast.Call(ast.Name("max"), args[:2], []), args[2]], [])
+        return ast.Call(ast.Name(WORDS[name]), args, [])
+
+    def inlined(self, other: Formula[..., Any], node: ast.Call) -> ast.expr:
+        """Another formula, written out in this one's names."""
+        reader = _Reader(other.function)
+        names = list(inspect.signature(other.function).parameters)
+        given: dict[str, ast.expr] = dict(zip(names, (self.visit(a) for a in node.args), strict=False))
+        given |= {k.arg: self.visit(k.value) for k in node.keywords if k.arg is not None}
+        reader.local, reader.arguments = given, set()
+        return reader.expression()
+
+
+@dataclass(slots=True)
+class Trace:
+    """What formulas computed while it was open, of whole columns; `lines` reads out one row."""
+
+    noted: list[tuple[str, Formula[Any, Any], dict[str, Any], Any]] = field(default_factory=list)
+
+    def note(self, of: Formula[Any, Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], value: Any) -> None:
+        label = _label.get()
+        self.noted.append((f"{of.name} ({label})" if label else of.name, of, of.bound(args, kwargs), value))
+
+    def lines(self, row: int) -> tuple[Step, ...]:
+        """The steps of one row, each once; what is not a finite number there is left out."""
+        found: dict[tuple[str, tuple[tuple[str, float], ...]], Step] = {}
+        for name, of, given, result in self.noted:
+            inputs = {n: _entry(v, row) for n, v in given.items()}
+            value = _entry(result, row)
+            if math.isfinite(value) and all(math.isfinite(v) for v in inputs.values()):
+                found.setdefault((name, tuple(inputs.items())), Step(name, of.text, inputs, value, of.unit, of.source))
+        return tuple(found.values())
+
+
+def _entry(values: Any, row: int) -> float:
+    return float(values[row]) if isinstance(values, np.ndarray) and values.ndim else float(values)
+
+
+_open: ContextVar[Trace | None] = ContextVar("trace", default=None)
+_label: ContextVar[str] = ContextVar("label", default="")
+
+
+@contextmanager
+def recording(*, wanted: bool = True) -> Iterator[Trace]:
+    """Note what formulas compute within."""
+    trace = Trace()
+    token = _open.set(trace if wanted else None)
+    try:
+        yield trace
+    finally:
+        _open.reset(token)
+
+
+@contextmanager
+def unrecorded() -> Iterator[None]:
+    """Leave out what is only tried: a search for the right value asks for many."""
+    with recording(wanted=False):
+        yield
+
+
+@contextmanager
+def told_as(label: str) -> Iterator[None]:
+    """Lines within carry a label: the same formula at another load, prompt or percentile."""
+    token = _label.set(label)
+    try:
+        yield
+    finally:
+        _label.reset(token)
