@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from app.sizing.columns import Column, column
 from app.sizing.model.counting.read import read_architecture
 from app.sizing.workload import (
     InferenceWorkload,
@@ -88,6 +89,11 @@ PRETRAIN = TrainingWorkload(
     lora_rank=16,
     lora_targets="all-linear",
 )
+
+
+def col(*values: float) -> Column:
+    """A column of a few rows."""
+    return column(values)
 
 
 def body(name: str) -> dict[str, Any]:

@@ -176,7 +176,10 @@ class ModelArchitecture:
         MLA's one latent is copied to every rank.
 
         Source: Kwon et al. 2023 (arXiv:2309.06180); DeepSeek-V2 (arXiv:2405.04434) for MLA.
-        Check: OPT-13B in FP16 is 2 * 40 * 40 * 128 * 2 = 819 200 bytes.
+        Limits: contexts below the window; `cache_bytes` counts a whole context.
+        Check: OPT-13B in FP16, 2 * 40 * 40 * 128 * 2.
+            >>> OPT_13B.kv_cache_bytes_per_token()
+            819200.0
         """
         return sum(
             g.layers * g.held_elements(1.0) * element_bytes / min(g.kv_heads, tensor_parallel) for g in self.attention

@@ -1,0 +1,99 @@
+"""What docstrings of the core claim: each worked example runs, each formula says its unit and where it is from."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import app.sizing
+from app.sizing.assumptions import Assumptions
+from app.sizing.formula import FORMULAS, Formula
+from app.sizing.units import GIB
+from tests import examples
+
+MODULES = [
+    app.sizing,
+    *(importlib.import_module(m.name) for m in pkgutil.walk_packages(app.sizing.__path__, "app.sizing.")),
+]
+NAMES: dict[str, Any] = {
+    **{name: value for name, value in vars(examples).items() if not name.startswith("_")},
+    "np": np,
+    "GIB": GIB,
+    "Assumptions": Assumptions,
+}
+# Rooms whose checks are still prose.
+PROSE = ("decisions", "hardware", "model", "question", "serving", "training")
+
+
+@dataclass(frozen=True, slots=True)
+class Documented:
+    """One docstring, and the module whose names its example uses."""
+
+    name: str
+    text: str
+    module: ModuleType
+
+    @property
+    def room(self) -> str:
+        return self.module.__name__.removeprefix("app.sizing").strip(".").partition(".")[0]
+
+
+def plain(value: object) -> object:
+    """The function or class that carries the docstring."""
+    if isinstance(value, Formula | classmethod | staticmethod):
+        wrapped: object = getattr(value, "function", None) or getattr(value, "__func__", None)
+        return wrapped
+    if isinstance(value, property):
+        return value.fget
+    return value.func if isinstance(value, cached_property) else value
+
+
+def documented(module: ModuleType) -> Iterator[Documented]:
+    """A module's own docstring and those of what it defines, methods and properties included."""
+
+    def of(owner: object, path: str) -> Iterator[Documented]:
+        for name, value in vars(owner).items():
+            found = plain(value)
+            if not (inspect.isfunction(found) or inspect.isclass(found)) or found.__module__ != module.__name__:
+                continue
+            yield Documented(f"{path}.{name}", found.__doc__ or "", module)
+            if inspect.isclass(found):
+                yield from of(found, f"{path}.{name}")
+
+    yield Documented(module.__name__, module.__doc__ or "", module)
+    yield from of(module, module.__name__)
+
+
+DOCUMENTED = [d for module in MODULES for d in documented(module)]
+
+
+@pytest.mark.parametrize("found", [d for d in DOCUMENTED if ">>>" in d.text], ids=lambda d: d.name)
+def test_a_worked_example_gives_what_it_says(found: Documented) -> None:
+    names = {**NAMES, **vars(found.module)}
+    example = doctest.DocTestParser().get_doctest(found.text, names, found.name, found.module.__file__, 0)
+    said: list[str] = []
+    doctest.DocTestRunner(verbose=False).run(example, out=said.append)
+    assert not said, "".join(said)
+
+
+def test_every_check_is_a_worked_example() -> None:
+    prose = [d.name for d in DOCUMENTED if "Check:" in d.text and ">>>" not in d.text and d.room not in PROSE]
+    assert prose == []
+
+
+@pytest.mark.parametrize("name", sorted(FORMULAS))
+def test_a_formula_says_its_unit_and_its_source(name: str) -> None:
+    formula = FORMULAS[name]
+    assert formula.function.__doc__, "no docstring"
+    assert formula.unit
+    assert formula.source
