@@ -37,7 +37,7 @@ from app.cli import cli
 from app.sizing.estimate import estimate
 from app.sizing.evidence import Compared, Evidence, Near, Setting, nearness
 from app.sizing.hardware.achieved import SHARES, Factor, moved
-from app.sizing.hardware.engines import generation_of, runtime_of
+from app.sizing.hardware.engines import engine_named
 from app.sizing.question import Deployment, Question
 from app.sizing.snapshot import Market
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo
@@ -93,7 +93,7 @@ def test_estimate_answers_what_the_committed_predictions_say(
     for c in [r for r in market.evidence.rows if r.metric in ("output_tokens_per_s", "tpot_s", "ttft_s")][::37]:
         case = builder.case(ROWS[c.measurement])
         question, deployment = asked(dict(ROWS[c.measurement]), builder, snapshots)
-        if generation_of(case.stack.engine, deployment.engine_version) != case.stack.generation:
+        if engine_named(case.stack.engine).generation(deployment.engine_version) != case.stack.generation:
             continue  # known by its date alone, which a deployment does not carry
         p = estimate(question, deployment, market).performance
         assert p is not None, c.measurement
@@ -276,10 +276,12 @@ def test_factors_apply_where_all_their_keys_agree() -> None:
     }
     assert factor.applies(**at, format_class="fp8")
     assert not factor.applies(**at | {"vendor": "nvidia"}, format_class="fp8")
-    assert (runtime_of("ollama"), runtime_of("sglang"), runtime_of("transformers")) == ("ggml", "captured", "eager")
-    assert generation_of("vllm", "0.6.3") == "before"
-    assert generation_of("vllm", "0.11.2.dev690+g67475a6e8") == generation_of("vllm", None) == "today"
-    assert generation_of("tensorrt-llm", None, "2024-11") == "before"
+    assert tuple(engine_named(e).runtime for e in ("ollama", "sglang", "transformers")) == ("ggml", "captured", "eager")
+    assert engine_named("vllm").generation("0.6.3") == "before"
+    assert (
+        engine_named("vllm").generation("0.11.2.dev690+g67475a6e8") == engine_named("vllm").generation(None) == "today"
+    )
+    assert engine_named("tensorrt-llm").generation(None, "2024-11") == "before"
 
 
 def test_committed_factors_carry_their_provenance() -> None:

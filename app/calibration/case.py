@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from app.sizing.evidence import Setting
 from app.sizing.hardware.achieved import kernels_of, vendor_of
-from app.sizing.hardware.engines import runtime_of
+from app.sizing.hardware.engines import engine_named
 
 
 class NotCompared(Exception):
@@ -35,7 +35,7 @@ class Stack:
 
     @property
     def runtime(self) -> str:
-        return runtime_of(self.engine)
+        return engine_named(self.engine).runtime
 
 
 class Case(Protocol):

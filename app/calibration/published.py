@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-# Engines that give each accelerator its share of the layers, not of every layer.
-LAYER_SPLIT = ("llama.cpp", "ollama")
+from app.sizing.hardware.engines import engine_named
 
 _FORMATS: Mapping[str, str] = MappingProxyType(
     {
@@ -27,7 +26,7 @@ _FORMATS: Mapping[str, str] = MappingProxyType(
 
 def weight_format(engine: str, published: str) -> str | None:
     """The catalogue's format; None where the source does not say."""
-    if engine in LAYER_SPLIT and published in ("fp16", "bf16"):
+    if engine_named(engine).splits_layers and published in ("fp16", "bf16"):
         return "gguf-f16"
     return _FORMATS.get(published, published) or None
 

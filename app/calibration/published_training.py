@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from app.calibration.case import NotCompared, figure
+from app.sizing.hardware.engines import ENGINES, engine_named
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.read import read_architecture
 from app.sizing.model.counting.size import assumed_architecture
@@ -73,38 +74,21 @@ def optimizer_of(row: Mapping[str, Any]) -> str | None:
     return next((o for o in ("adafactor", "muon", "lion", "sgd") if o in name), "adamw")
 
 
-# Words of a framework's published name, and the catalogue's name for it; the first that is found counts.
-_TRAINERS = (
-    ("unsloth", "unsloth"),
-    ("neuron", "neuronx"),
-    ("maxtext", "maxtext"),
-    ("pax", "maxtext"),
-    ("levanter", "maxtext"),
-    ("lingvo", "maxtext"),
-    ("jax", "maxtext"),
-    ("torchtitan", "torchtitan"),
-    ("automodel", "torchtitan"),
-    ("deepspeed zero-3", "deepspeed"),
-    ("hf trainer + deepspeed", "deepspeed"),
-    ("mindspeed", "megatron"),
-    ("megatron", "megatron"),
-    ("nemo", "megatron"),
-    ("internevo", "deepspeed"),
-    ("colossal", "deepspeed"),
-    ("deepspeed", "deepspeed"),
-    ("litgpt", "fsdp"),
-    ("lightning", "fsdp"),
-    ("flash-attn", "fsdp"),
-    ("fsdp_qlora", "peft+bitsandbytes"),
-)
-# Trainers that split a model by its layers and tensors; the others hold it whole, or shard its states.
-_MODEL_PARALLEL = ("megatron", "neuronx", "maxtext", "torchtitan")
+def published_trainer(framework: str) -> str | None:
+    """The catalogue's framework that a published name means: the word that stands first, of two there the longer."""
+    said = framework.lower()
+    found = [
+        (said.index(word), -len(word), engine.name)
+        for engine in ENGINES.values()
+        for word in engine.published_as
+        if word in said
+    ]
+    return min(found)[2] if found else None
 
 
 def trainer_of(row: Mapping[str, Any], method: Method, precision: str, market: Market) -> str | None:
     """The catalogue's framework; None leaves it open, as where it is not known to train this way on the family."""
-    words = (row.get("framework") or "").lower()
-    name = next((slug for word, slug in _TRAINERS if word in words), None)
+    name = published_trainer(row.get("framework") or "")
     if (
         row["source_key"].startswith("mlperf_training")
         and row["accelerator"].startswith("nvidia")
@@ -247,14 +231,15 @@ class Run:
             batch = int(micro * max(1.0, self.accelerators // ranks) * (self.given("grad_accum") or 1))
         if micro is not None and (batch * ranks) % (micro * self.accelerators):
             micro = None  # a source's micro-batch that contradicts its own layout
-        if trainer not in _MODEL_PARALLEL:
+        traits = engine_named(trainer or "").framework
+        if not traits.splits:
             ranks, tp, pp, cp, ep = 1, None, None, None, None
         if ranks > self.accelerators or self.accelerators % ranks:
             tp, pp, cp, ep = None, None, None, None
         virtual = re.search(r"VP=(\d+)", notes)
         old = (row.get("source_date") or "9") < FUSED_SINCE
         zero = self.given("zero_stage")
-        if trainer in ("megatron", "neuronx") and zero is None:
+        if traits.splits and not traits.shards and zero is None:
             zero = 1
         offload = row.get("offload") or ""
         if "may be" not in offload and any(word in offload for word in ("params", "25%", "50%", "75%", "activations")):
@@ -267,7 +252,7 @@ class Run:
             context_parallel=cp,
             expert_parallel=ep if model.is_moe else None,
             micro_batch_sequences=micro,
-            zero_stage=None if trainer in (None, "unsloth") else zero,
+            zero_stage=None if trainer is None or traits.alone else zero,
             activation_checkpointing="full" if "remat custom" in notes else row.get("activation_checkpointing") or None,
             optimizer_offload="optimizer" in offload and "may be" not in offload,
             framework=trainer,

@@ -17,7 +17,7 @@ import numpy as np
 
 from app.calibration.case import NotCompared, Stack, figure, gathered
 from app.calibration.fit import Levels, Problem
-from app.calibration.published import LAYER_SPLIT, engine_version, kv_format, weight_format
+from app.calibration.published import engine_version, kv_format, weight_format
 from app.catalog.names import engine_slug
 from app.errors import AppError
 from app.sizing.assumptions import Assumptions
@@ -26,7 +26,7 @@ from app.sizing.decisions.machines import Candidates, candidates, unpriced
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.evidence import Setting
 from app.sizing.hardware.achieved import SHARES, Achieved, format_class
-from app.sizing.hardware.engines import generation_of
+from app.sizing.hardware.engines import engine_named
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.question import Constraints, Deployment, Economics
 from app.sizing.serving.load import later_tokens, steady_flow
@@ -246,7 +246,7 @@ class CaseBuilder:
         if engine not in self.market.engines:
             raise NotCompared(f"engine {row['engine']} is not in the catalogue")
         total = int(float(row["num_accelerators"]))
-        split = engine in LAYER_SPLIT
+        split = engine_named(engine).splits_layers
         pipeline = total if split else int(figure(row.get("pp")) or 1)
         tensor = 1 if split else int(figure(row.get("tp")) or max(1, total // pipeline))
         if engine == "neuronx":
@@ -334,7 +334,7 @@ class CaseBuilder:
             reference=row["source_ref"],
             stack=Stack(
                 engine,
-                generation_of(engine, deployment.engine_version, row.get("source_date") or ""),
+                engine_named(engine).generation(deployment.engine_version, row.get("source_date") or ""),
                 market.families[int(s.family[0])],
                 format_class(weights, native),
             ),

@@ -27,7 +27,7 @@ from app.sizing.decisions.machines import LARGEST_HOST, Candidates, candidates, 
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.evidence import Setting
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
-from app.sizing.hardware.engines import generation_of
+from app.sizing.hardware.engines import engine_named
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.question import Constraints, Deployment, Economics
 from app.sizing.snapshot import Market
@@ -278,7 +278,7 @@ class TrainingCases:
         workload, run = asked.workload, asked.run
         plans, degree = self.plan(workload, asked.deployment, run)
         setting = training_setting(workload, plans, run.accelerators, self.market)
-        generation = generation_of(setting.engine, None, row.get("source_date") or "")
+        generation = engine_named(setting.engine).generation(None, row.get("source_date") or "")
         stack = Stack(setting.engine, generation, setting.family, setting.format_class)
 
         def case(group: str, work: Columns, metric: str, measured: float) -> TrainingCase:

@@ -6,6 +6,8 @@ import difflib
 import re
 from collections.abc import Iterable
 
+from app.sizing.hardware.engines import ALIASES
+
 _PUNCTUATION = re.compile(r"[^a-z0-9.:]+")
 _SIZE_WORDS = re.compile(r"(?<![a-z0-9.])(\d+(?:\.\d+)?)-*(trillion|billion|million|bn|mn|t|b|m)(?![a-z0-9])")
 # A decimal point written as an underscore between hyphens: "Qwen-1_8B" has 1.8 billion, not 8.
@@ -27,31 +29,13 @@ def folded(name: str) -> str:
     return _SIZE_WORDS.sub(lambda m: m[1] + _SHORT.get(m[2], m[2]), plain)
 
 
-# Engines as people and benchmarks write them, folded.
-_ENGINE_ALIASES = {
-    "trt-llm": "tensorrt-llm",
-    "tensorrtllm": "tensorrt-llm",
-    "llamacpp": "llama.cpp",
-    "llama-cpp": "llama.cpp",
-    "hf-transformers": "transformers",
-    "huggingface-transformers": "transformers",
-    "huggingface": "transformers",
-    "deepspeed-optimum-habana": "optimum-habana",
-    "transformers-neuronx": "neuronx",
-    "neuron-neuronx-distributed": "neuronx",
-    "nxd-inference": "neuronx",
-    "mlc": "mlc-llm",
-    "text-generation-inference": "tgi",
-}
-
-
 def engine_slug(name: str) -> str:
     """An engine's name in the catalogue; what is not known by another name is only folded.
 
     Check: "TensorRT-LLM" and "trt-llm" are tensorrt-llm; "llama.cpp (text-generation-webui)" is llama.cpp.
     """
     key = folded(name).removesuffix("-text-generation-webui")
-    return _ENGINE_ALIASES.get(key, key)
+    return ALIASES.get(key, key)
 
 
 def squashed(name: str) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 
 from app.sizing.columns import Codes, Column, Mask
 from app.sizing.hardware.achieved import vendor_of
-from app.sizing.hardware.engines import runtime_of
+from app.sizing.hardware.engines import engine_named
 
 LOW, HIGH = 0.1, 0.9  # of what is measured, an interval leaves out a tenth on either side
 FEWEST = 40  # results that a spread is taken from
@@ -226,7 +226,7 @@ SCALES = np.array([0.4, 0.3, 0.15, 0.1, 0.1])
 def word(setting: Setting, name: str) -> str:
     if name == "vendor":
         return vendor_of(setting.family)
-    return runtime_of(setting.engine) if name == "runtime" else str(getattr(setting, name))
+    return engine_named(setting.engine).runtime if name == "runtime" else str(getattr(setting, name))
 
 
 def numbers_of(s: Setting) -> Column:

@@ -7,15 +7,23 @@ machine once; every price that can be paid for it is a listing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
 
 from app.sizing.columns import Codes, Column, Columns, Mask, column
 from app.sizing.evidence import Evidence
-from app.sizing.hardware.achieved import Achieved, Coefficient, CoefficientTable, Factor, format_class
-from app.sizing.hardware.engines import ENGINE_PREFERENCE, GGML_ENGINES, SMALL_ENGINES, generation_of
+from app.sizing.hardware.achieved import RATES, Achieved, Coefficient, CoefficientTable, Factor, format_class
+from app.sizing.hardware.engines import (
+    RULES,
+    SMALL_STEP_FAMILIES,
+    EngineMemory,
+    Framework,
+    engine_named,
+    serving_order,
+    training_order,
+)
 from app.sizing.hardware.links import LINKS, link_of
 from app.sizing.hardware.parts import Accelerator, Environment, Offer, PricingModel, System
 from app.sizing.hardware.support import EngineSupport, _least_tentative
@@ -42,6 +50,12 @@ class AcceleratorColumns(Columns):
     training_class: Mask  # built into clusters; the others train within one machine
     unified: Mask  # memory is the system's
     desktop: Mask  # consumer, workstation and edge parts, which live in a desktop host
+    memory_is_reported: Mask  # by the device's driver; otherwise it is the label
+    large_steps: Mask  # engines take their larger steps where its memory is large
+
+    def rate(self, name: str) -> Column:
+        """Matrix rate by a name of RATES; NaN where the hardware has none."""
+        return {"fp32": self.fp32, "16bit": self.bit16, "fp8": self.fp8, "int8": self.int8, "fp4": self.fp4}[name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +90,45 @@ class Listings(Columns):
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryRules(Columns):
+    """How an engine divides a device, one row per stack."""
+
+    fraction: Column
+    rule: Codes  # what the fraction is of, an index into RULES
+    logits_copies: Column
+    graphs_inside: Mask
+    sequences: Column  # most at once; NaN: the usual
+    reserves: Mask
+
+    @classmethod
+    def of(cls, rules: Sequence[EngineMemory]) -> MemoryRules:
+        return cls(
+            fraction=column([r.fraction for r in rules]),
+            rule=np.array([tuple(RULES).index(r.fraction_of) for r in rules], dtype=np.int64),
+            logits_copies=column([r.logits_copies for r in rules]),
+            graphs_inside=np.array([r.graphs_inside for r in rules], dtype=bool),
+            sequences=column([r.sequences for r in rules]),
+            reserves=np.array([r.reserves for r in rules], dtype=bool),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Frameworks(Columns):
+    """What engines are as frameworks, one row per entry of Market.engines; see `engines.Framework`."""
+
+    rank: Codes  # the lowest is judged of those that train a family alike
+    splits: Mask
+    shards: Mask
+    fused_modules: Mask
+    wide_gradients: Mask
+    sharded_master: Mask
+    fused_loss: Mask
+    offloads: Mask
+    copies_gradients: Mask
+    alone: Mask
+
+
+@dataclass(frozen=True, slots=True)
 class Stacks(Columns):
     """Engine x family x weight format: what was made to run together, with its coefficients."""
 
@@ -90,6 +143,12 @@ class Stacks(Columns):
     phase: Codes
     small_engine: Mask
     ggml: Mask
+    pads_heads: Mask
+    rate: Codes  # what it multiplies in, an index into RATES
+    wide: Mask  # weights of 16 bits and more
+    fp8_cache: Mask  # its checkpoints in this format carry an FP8 cache
+    padded_experts: Mask  # experts' rows are padded to whole blocks when they are loaded
+    memory: MemoryRules
     achieved: Achieved
 
 
@@ -139,6 +198,7 @@ class Market:
         self.columns = self._accelerator_columns()
         self.machines, self.listings = self._machines()
         self.stacks = self._stacks()
+        self.frameworks = self._frameworks()
         ram = [s.ram_bytes for s in self.systems.values()]
         self.system_ram_bytes: Column = column([*ram, None])  # index -1: unknown
 
@@ -163,6 +223,8 @@ class Market:
             training_class=np.array([a.training_class for a in self.accelerators]),
             unified=np.array([a.kind == "soc" for a in self.accelerators]),
             desktop=np.array([a.segment != "datacenter" for a in self.accelerators]),
+            memory_is_reported=np.array([a.memory_is_reported for a in self.accelerators]),
+            large_steps=np.array([a.family not in SMALL_STEP_FAMILIES for a in self.accelerators]),
         )
 
     def _owned_systems(self) -> list[System]:
@@ -300,10 +362,11 @@ class Market:
         )
 
     def _stacks(self) -> Stacks:
-        order = {e: i for i, e in enumerate(ENGINE_PREFERENCE)}
-        rows = sorted(self.support, key=lambda s: (order.get(s.engine, len(order)), s.engine, s.family, s.phase))
+        rows = sorted(self.support, key=lambda s: (serving_order(s.engine), s.family, s.phase))
         flat = [(s, f, native) for s in rows for f, native in sorted(s.weight_formats.items())]
         engine_index = {e: i for i, e in enumerate(self.engines)}
+        engines = [engine_named(s.engine) for s, _, _ in flat]
+        stored = [WEIGHT_FORMATS[f] for _, f, _ in flat]
 
         def keeps(*formats: str) -> Mask:
             return np.array([any(k in s.kv_formats for k in formats) for s, _, _ in flat])
@@ -318,12 +381,36 @@ class Market:
             kv_fp8=keeps("fp8"),
             kv_int8=keeps("int8", "gguf-q8_0"),
             phase=np.array([self.phases.index(s.phase) for s, _, _ in flat]),
-            small_engine=np.array([s.engine in SMALL_ENGINES for s, _, _ in flat]),
-            ggml=np.array([s.engine in GGML_ENGINES for s, _, _ in flat]),
+            small_engine=np.array([e.small for e in engines]),
+            ggml=np.array([e.ggml for e in engines]),
+            pads_heads=np.array([e.pads_heads for e in engines]),
+            rate=np.array(
+                [
+                    RATES.index(w.rate if native and w.rate in RATES else "16bit")
+                    for w, (_, _, native) in zip(stored, flat, strict=True)
+                ]
+            ),
+            wide=np.array([w.nominal_bits >= 16 for w in stored]),
+            fp8_cache=np.array(
+                [
+                    w.name == "nvfp4" or (w.name == "fp8" and e.fp8_checkpoints_cache_fp8)
+                    for w, e in zip(stored, engines, strict=True)
+                ]
+            ),
+            padded_experts=np.array([w.name == "mxfp4" for w in stored]),
+            memory=MemoryRules.of([e.memory for e in engines]),
             achieved=self.achieved(
                 [(s.engine, s.family, format_class(f, native)) for s, f, native in flat],
                 fitted=[s.phase == "inference" for s, _, _ in flat],
             ),
+        )
+
+    def _frameworks(self) -> Frameworks:
+        traits = [engine_named(name).framework for name in self.engines]
+        ordered = sorted(self.engines, key=training_order)
+        return Frameworks(
+            rank=np.array([ordered.index(name) for name in self.engines]),
+            **{f.name: np.array([getattr(t, f.name) for t in traits], dtype=bool) for f in fields(Framework)},
         )
 
     def achieved(
@@ -344,15 +431,16 @@ class Market:
         return Achieved(**{name: column([value(name, i) for i in range(len(stacks))]) for name in Achieved.__slots__})
 
     def of_version(self, stacks: Stacks, version: str | None) -> Stacks:
-        """Stacks with the coefficients of an engine's version; all of one engine."""
+        """Stacks with the memory rules and the coefficients of an engine's version; all of one engine."""
         if not version or not len(stacks):
             return stacks
-        engine = self.engines[int(stacks.engine[0])]
-        if generation_of(engine, version) == "today":
-            return stacks
+        engine = engine_named(self.engines[int(stacks.engine[0])])
+        ruled = replace(stacks, memory=MemoryRules.of([engine.memory_at(version)] * len(stacks)))
+        if engine.generation(version) == "today":
+            return ruled
         rows = zip(stacks.family.tolist(), stacks.weight_format.tolist(), stacks.native.tolist(), strict=True)
-        at = [(engine, self.families[f], format_class(self.formats[w], native)) for f, w, native in rows]
-        return replace(stacks, achieved=self.achieved(at, generation="before"))
+        at = [(engine.name, self.families[f], format_class(self.formats[w], native)) for f, w, native in rows]
+        return replace(ruled, achieved=self.achieved(at, generation="before"))
 
     @cached_property
     def name_of_offer(self) -> Mapping[tuple[str, str, str, str], int]:

@@ -10,7 +10,7 @@ import pytest
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.cost import kwh_per_million, usd_per_million
 from app.sizing.decisions.placement import replicas_needed, spare_replicas
-from app.sizing.hardware.engines import engine_memory
+from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.links import all_reduce_s
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.serving.load import mean_batch_for, mixed_tpot_s, queue_quantile_s, rate_per_s
@@ -46,11 +46,11 @@ def test_padding_of_mxfp4_experts() -> None:
 
 
 def test_engines_divide_a_device_by_their_own_rules() -> None:
-    assert engine_memory("vllm").fraction == 0.92
-    old = engine_memory("vllm", "0.11.2.dev690+g67475a6e8")
+    assert engine_named("vllm").memory.fraction == 0.92
+    old = engine_named("vllm").memory_at("0.11.2.dev690+g67475a6e8")
     assert (old.fraction, old.logits_copies, old.graphs_inside) == (0.9, 9.6, False)
-    assert engine_memory("sglang").fraction_of == "static"
-    assert engine_memory("tensorrt-llm", "1.0").fraction_of == "free"
+    assert engine_named("sglang").memory.fraction_of == "static"
+    assert engine_named("tensorrt-llm").memory_at("1.0").fraction_of == "free"
 
 
 def test_touched_experts_follow_the_batch() -> None:

@@ -10,7 +10,7 @@ from app.sizing.answer.trace import training_trace
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Mask, one
 from app.sizing.decisions.cost import Cost
-from app.sizing.hardware.engines import framework_named
+from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.links import LINKS, Link
 from app.sizing.question import Deployment, Economics
 from app.sizing.result import ClusterNeeds, DeviceMemory, Estimate, Performance, Reason
@@ -32,7 +32,7 @@ def training_deployment(workload: TrainingWorkload, plans: TrainingPlans, run: R
     listing = int(plans.offered.listing[0])
     system = int(market.listings.system[listing]) if listing >= 0 else -1
     offer = int(market.listings.offer[listing]) if listing >= 0 else -1
-    usual = framework_named(market.engines[int(plans.framework[0])])
+    usual = engine_named(market.engines[int(plans.framework[0])]).framework
     return Deployment(
         accelerator=market.accelerators[int(plans.accelerator[0])].slug,
         system=market.system_slugs[system] if system >= 0 else None,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from app.sizing.columns import Column, Columns, names_of
-from app.sizing.hardware.engines import runtime_of
+from app.sizing.hardware.engines import engine_named
 from app.sizing.model.formats import WEIGHT_FORMATS
 
 
@@ -176,7 +176,7 @@ class CoefficientTable:
         if not fitted:
             return base
         at = {
-            "runtime": runtime_of(engine),
+            "runtime": engine_named(engine).runtime,
             "engine": engine,
             "generation": generation,
             "kernels": kernels_of(family),

@@ -1,105 +1,18 @@
-"""What each engine and framework is: how it issues work, divides memory, and lays models out."""
+"""What each engine and framework is: how it issues work, divides memory, and lays models out. One record each.
+
+An engine that is not listed here serves, or trains, as most do: whole steps replayed as captured graphs, vLLM's
+rule of memory, states sharded over replicas. Where it runs, and in which formats, are rows of the catalogue.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
-# How engines issue their work. What is not listed replays whole steps as captured graphs, as servers do.
-RUNTIMES = {
-    "ggml": ("llama.cpp", "ollama", "ktransformers", "mlc-llm", "mlx"),
-    "eager": (
-        "transformers",
-        "autoawq",
-        "exllamav2",
-        "exllamav3",
-        "deepspeed-mii",
-        "pytorch",
-        "optimum-neuron",
-        "ipex-llm",
-    ),
-    "compiled": (
-        "neuronx",
-        "optimum-habana",
-        "sambaflow",
-        "fastertransformer",
-        "jetstream",
-        "openvino",
-        "torchax",
-        "tt-metal",
-        "tensorrt",
-        "efficient-transformers",
-        "gpt-fast",
-        "mindie",
-    ),
-}
-
-
-def runtime_of(engine: str) -> str:
-    return next((runtime for runtime, engines in RUNTIMES.items() if engine in engines), "captured")
-
-
-# First version, and month, of what an engine's scheduler and kernels are today: vLLM's second engine became
-# the default with 0.8, TensorRT-LLM's PyTorch runtime with 1.0. Training before fused attention and sequence
-# parallelism were usual is another generation.
-TODAY = {
-    "vllm": ((0, 8), "2025-03"),
-    "tensorrt-llm": ((1, 0), "2025-09"),
-    "sglang": ((0, 5), "2025-08"),
-    "megatron": ((0, 4), "2023-06"),
-    "deepspeed": ((0, 10), "2023-06"),
-}
-
-
-def release_of(version: str | None) -> tuple[int, int] | None:
-    """Major and minor number of a version; None where there are none.
-
-    Check: "0.11.2.dev690+g67475a6e8" is (0, 11).
-    """
-    digits = re.match(r"v?(\d+)\.(\d+)", version or "")
-    return (int(digits[1]), int(digits[2])) if digits else None
-
-
-def generation_of(engine: str, version: str | None, date: str = "") -> str:
-    """Generation of an engine by its version, else by the date it was run; what is not said is today's."""
-    if engine not in TODAY:
-        return "today"
-    first, month = TODAY[engine]
-    released = release_of(version)
-    if released is not None:
-        return "today" if released >= first else "before"
-    return "before" if date and date < month else "today"
-
-
-# Of engines that serve one family in one format the first is judged where none is named: they differ by less than
-# predictions are sure of, and each more is another third of the search.
-ENGINE_PREFERENCE = (
-    "vllm",
-    "sglang",
-    "tensorrt-llm",
-    "llama.cpp",
-    "mlx",
-    "neuronx",
-    "optimum-habana",
-    "jetstream",
-    "mindie",
-    "openvino",
-    "lmdeploy",
-    "tgi",
-    "pytorch",
-)
-
-
-# Engines whose batching stops paying early, and whose runtime is small.
-SMALL_ENGINES = ("llama.cpp", "ollama", "mlx", "mlc-llm", "exllamav3")
-
-
-# Engines on ggml's kernels.
-GGML_ENGINES = ("llama.cpp", "ollama")
-
+Release = tuple[int, int]  # major and minor number
 
 # What an engine's fraction is of, and what it will take then; `beside` is workspace and overhead, `fixed` weights too.
 RULES: Mapping[str, str] = MappingProxyType(
@@ -129,40 +42,16 @@ class EngineMemory:
     reserves: bool = False  # keeps room for a whole request from its start
 
 
-# Measured: start-up logs of vLLM 0.6 to 0.28; activation peaks of 49 runs of 0.19 on H100 are 3.8 times
-# 1,024 sequences x vocabulary x 4 bytes, of 0.11 they were 9.6 times that.
-_DEVICE = EngineMemory(0.92, "device", 3.8, graphs_inside=True)
-
-ENGINES: Mapping[str, EngineMemory] = MappingProxyType(
-    {
-        "sglang": EngineMemory(0.88, "static", 3.8, graphs_inside=False),
-        "tensorrt-llm": EngineMemory(0.9, "free", 1.0, graphs_inside=True, sequences=2048, reserves=True),
-        "lmdeploy": EngineMemory(0.8, "free", 3.8, graphs_inside=True),
-    }
+# Start-up logs of vLLM 0.6 to 0.28: it took 0.90 by default before 0.22 and kept graphs beside its fraction before
+# 0.21; activation peaks of 49 runs of 0.19 on H100 are 3.8 times 1,024 sequences x vocabulary x 4 bytes, of 0.11
+# they were 9.6 times that.
+_USUAL_MEMORY = EngineMemory(0.92, "device", 3.8, graphs_inside=True)
+_VLLM_MEMORY = (
+    ((0, 0), EngineMemory(0.9, "device", 9.6, graphs_inside=False)),
+    ((0, 12), EngineMemory(0.9, "device", 3.8, graphs_inside=False)),
+    ((0, 21), EngineMemory(0.9, "device", 3.8, graphs_inside=True)),
+    ((0, 22), _USUAL_MEMORY),
 )
-
-
-@cache
-def engine_memory(engine: str, version: str | None = None) -> EngineMemory:
-    """The rule of an engine at a version; today's where none is said.
-
-    vLLM took 0.90 by default before 0.22, kept graphs beside its fraction before 0.21, and sampled
-    with more copies before 0.12.
-    """
-    found = ENGINES.get(engine, _DEVICE)
-    released = release_of(version)
-    if engine != "vllm" or released is None:
-        return found
-    return replace(
-        found,
-        fraction=0.92 if released >= (0, 22) else 0.9,
-        logits_copies=3.8 if released >= (0, 12) else 9.6,
-        graphs_inside=released >= (0, 21),
-    )
-
-
-# Engines that pad heads to a degree that does not divide them.
-PADDING_ENGINES = ("neuronx", "optimum-habana")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,29 +73,216 @@ class Framework:
     alone: bool = False  # on one accelerator
 
 
-FRAMEWORKS = {
-    "fsdp": Framework(sharded_master=True, offloads=True),
-    "deepspeed": Framework(offloads=True, copies_gradients=True),
-    "peft+bitsandbytes": Framework(sharded_master=True),
-    "optimum-habana": Framework(),
-    "optimum-neuron": Framework(fused_modules=True),
-    "unsloth": Framework(fused_modules=True, fused_loss=True, alone=True),
-    "axolotl": Framework(sharded_master=True, fused_loss=True, offloads=True),
-    "mlx": Framework(),
-    "transformers": Framework(),
-    "megatron": Framework(splits=True, shards=False, fused_modules=True),
-    "nemo": Framework(splits=True, shards=False, fused_modules=True),
-    "maxtext": Framework(splits=True, fused_modules=True, wide_gradients=True, sharded_master=True),
-    "torchtitan": Framework(splits=True, fused_modules=True, sharded_master=True),
-    "neuronx": Framework(splits=True, shards=False, fused_modules=True, wide_gradients=True),
-}
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """One engine or framework, whole.
 
-_OTHER = Framework()
+    `serving_rank` and `training_rank` order those that do the same on one family: the first is judged where none is
+    named, because they differ by less than predictions are sure of and each more is another third of the search.
+    `runtime` says how work is issued: "captured" replays whole steps as graphs, "eager" launches kernel by kernel,
+    "compiled" runs a program built ahead of time, "ggml" is llama.cpp's own. `today` is the first version, and its
+    month, of what the scheduler and kernels are now; what is older is another generation.
+    """
+
+    name: str
+    aliases: tuple[str, ...] = ()  # as people and benchmarks write it, folded
+    published_as: tuple[str, ...] = ()  # words of published training results that mean it
+    serving_rank: int | None = None
+    training_rank: int | None = None
+    runtime: str = "captured"
+    today: tuple[Release, str] | None = None
+    memory: EngineMemory = _USUAL_MEMORY
+    memory_since: tuple[tuple[Release, EngineMemory], ...] = ()  # by first release, oldest first
+    small: bool = False  # batching stops paying early, and the runtime is small
+    ggml: bool = False  # multiplies with ggml's kernels
+    splits_layers: bool = False  # gives each accelerator its share of the layers, not of every layer
+    pads_heads: bool = False  # to a tensor-parallel degree that does not divide them
+    fp8_checkpoints_cache_fp8: bool = False  # checkpoints made for it in FP8 carry an FP8 cache
+    framework: Framework = Framework()
+
+    def memory_at(self, version: str | None) -> EngineMemory:
+        """Its rule of memory at a version; today's where none is said.
+
+        Check:
+            >>> engine_named("vllm").memory_at("0.11.2.dev690+g67475a6e8").fraction
+            0.9
+        """
+        released = release_of(version)
+        if released is None:
+            return self.memory
+        return next((rule for first, rule in reversed(self.memory_since) if released >= first), self.memory)
+
+    def generation(self, version: str | None, date: str = "") -> str:
+        """Which generation a version is, else a date it was run at; what is not said is today's.
+
+        Check:
+            >>> engine_named("tensorrt-llm").generation(None, "2024-11")
+            'before'
+        """
+        if self.today is None:
+            return "today"
+        first, month = self.today
+        released = release_of(version)
+        if released is not None:
+            return "today" if released >= first else "before"
+        return "before" if date and date < month else "today"
 
 
-# Of frameworks that train a family alike the first is judged where none is named.
-PREFERENCE = {name: i for i, name in enumerate(FRAMEWORKS)}
+def release_of(version: str | None) -> Release | None:
+    """Major and minor number of a version; None where there are none.
+
+    Check:
+        >>> release_of("0.11.2.dev690+g67475a6e8")
+        (0, 11)
+    """
+    digits = re.match(r"v?(\d+)\.(\d+)", version or "")
+    return (int(digits[1]), int(digits[2])) if digits else None
 
 
-def framework_named(name: str) -> Framework:
-    return FRAMEWORKS.get(name, _OTHER)
+# Families whose devices keep the smaller steps however large their memory is: vLLM leaves the A100 out of its larger
+# defaults (vllm/engine/arg_utils.py, get_batch_defaults).
+SMALL_STEP_FAMILIES = ("nvidia_ampere",)
+
+
+_RECORDS = (
+    # Serving. vLLM's second engine became the default with 0.8, TensorRT-LLM's PyTorch runtime with 1.0.
+    Engine("vllm", serving_rank=0, today=((0, 8), "2025-03"), memory_since=_VLLM_MEMORY),
+    Engine(
+        "sglang",
+        serving_rank=1,
+        today=((0, 5), "2025-08"),
+        memory=EngineMemory(0.88, "static", 3.8, graphs_inside=False),
+    ),
+    Engine(
+        "tensorrt-llm",
+        aliases=("trt-llm", "tensorrtllm"),
+        serving_rank=2,
+        today=((1, 0), "2025-09"),
+        memory=EngineMemory(0.9, "free", 1.0, graphs_inside=True, sequences=2048, reserves=True),
+        fp8_checkpoints_cache_fp8=True,
+    ),
+    Engine(
+        "llama.cpp",
+        aliases=("llamacpp", "llama-cpp"),
+        serving_rank=3,
+        runtime="ggml",
+        small=True,
+        ggml=True,
+        splits_layers=True,
+    ),
+    Engine("jetstream", serving_rank=7, runtime="compiled"),
+    Engine("mindie", serving_rank=8, runtime="compiled"),
+    Engine("openvino", serving_rank=9, runtime="compiled"),
+    Engine("lmdeploy", serving_rank=10, memory=EngineMemory(0.8, "free", 3.8, graphs_inside=True)),
+    Engine("tgi", aliases=("text-generation-inference",), serving_rank=11),
+    Engine("pytorch", serving_rank=12, runtime="eager"),
+    Engine("ollama", runtime="ggml", small=True, ggml=True, splits_layers=True),
+    Engine("ktransformers", runtime="ggml"),
+    Engine("mlc-llm", aliases=("mlc",), runtime="ggml", small=True),
+    Engine("exllamav3", runtime="eager", small=True),
+    Engine("exllamav2", runtime="eager"),
+    Engine("autoawq", runtime="eager"),
+    Engine("deepspeed-mii", runtime="eager"),
+    Engine("ipex-llm", runtime="eager"),
+    Engine("sambaflow", runtime="compiled"),
+    Engine("fastertransformer", runtime="compiled"),
+    Engine("torchax", runtime="compiled"),
+    Engine("tt-metal", runtime="compiled"),
+    Engine("tensorrt", runtime="compiled"),
+    Engine("efficient-transformers", runtime="compiled"),
+    Engine("gpt-fast", runtime="compiled"),
+    # Serving and training.
+    Engine("mlx", serving_rank=4, training_rank=7, runtime="ggml", small=True),
+    Engine(
+        "neuronx",
+        aliases=("transformers-neuronx", "neuron-neuronx-distributed", "nxd-inference"),
+        published_as=("neuron",),
+        serving_rank=5,
+        training_rank=13,
+        runtime="compiled",
+        pads_heads=True,
+        framework=Framework(splits=True, shards=False, fused_modules=True, wide_gradients=True),
+    ),
+    Engine(
+        "optimum-habana",
+        aliases=("deepspeed-optimum-habana",),
+        serving_rank=6,
+        training_rank=3,
+        runtime="compiled",
+        pads_heads=True,
+    ),
+    Engine(
+        "transformers",
+        aliases=("hf-transformers", "huggingface-transformers", "huggingface"),
+        training_rank=8,
+        runtime="eager",
+    ),
+    # Training. Before fused attention and sequence parallelism were usual is another generation.
+    Engine(
+        "fsdp",
+        published_as=("litgpt", "lightning", "flash-attn"),
+        training_rank=0,
+        framework=Framework(sharded_master=True, offloads=True),
+    ),
+    Engine(
+        "deepspeed",
+        published_as=("deepspeed", "hf trainer + deepspeed", "internevo", "colossal"),
+        training_rank=1,
+        today=((0, 10), "2023-06"),
+        framework=Framework(offloads=True, copies_gradients=True),
+    ),
+    Engine(
+        "peft+bitsandbytes",
+        published_as=("fsdp_qlora",),
+        training_rank=2,
+        framework=Framework(sharded_master=True),
+    ),
+    Engine("optimum-neuron", training_rank=4, runtime="eager", framework=Framework(fused_modules=True)),
+    Engine(
+        "unsloth",
+        published_as=("unsloth", "litgpt thunder unsloth"),
+        training_rank=5,
+        framework=Framework(fused_modules=True, fused_loss=True, alone=True),
+    ),
+    Engine("axolotl", training_rank=6, framework=Framework(sharded_master=True, fused_loss=True, offloads=True)),
+    Engine(
+        "megatron",
+        published_as=("megatron", "mindspeed", "nemo"),
+        training_rank=9,
+        today=((0, 4), "2023-06"),
+        framework=Framework(splits=True, shards=False, fused_modules=True),
+    ),
+    Engine("nemo", training_rank=10, framework=Framework(splits=True, shards=False, fused_modules=True)),
+    Engine(
+        "maxtext",
+        published_as=("maxtext", "pax", "levanter", "lingvo", "jax"),
+        training_rank=11,
+        framework=Framework(splits=True, fused_modules=True, wide_gradients=True, sharded_master=True),
+    ),
+    Engine(
+        "torchtitan",
+        published_as=("torchtitan", "nemo automodel"),
+        training_rank=12,
+        framework=Framework(splits=True, fused_modules=True, sharded_master=True),
+    ),
+)
+ENGINES: Mapping[str, Engine] = MappingProxyType({engine.name: engine for engine in _RECORDS})
+ALIASES: Mapping[str, str] = MappingProxyType({alias: e.name for e in _RECORDS for alias in e.aliases})
+
+
+@cache
+def engine_named(name: str) -> Engine:
+    """The record of an engine; one that has none is as most are."""
+    return ENGINES.get(name) or Engine(name)
+
+
+def serving_order(name: str) -> tuple[float, str]:
+    """Sorts engines: the one to judge first where none is named, first; unranked ones last, by name."""
+    rank = engine_named(name).serving_rank
+    return (float("inf") if rank is None else rank, name)
+
+
+def training_order(name: str) -> tuple[float, str]:
+    """Sorts frameworks, likewise."""
+    rank = engine_named(name).training_rank
+    return (float("inf") if rank is None else rank, name)

@@ -8,7 +8,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask
-from app.sizing.hardware.engines import RULES, engine_memory
+from app.sizing.hardware.engines import RULES, engine_named
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.serving.plans import Plans
 from app.sizing.snapshot import Market
@@ -145,7 +145,7 @@ def serving_memory(
     """Memory of every plan: weights, workspace and overhead first, the cache gets the rest of what the engine takes."""
     small = plans.stack.small_engine
     tp, capacity = plans.tensor_parallel, visible_bytes(plans, market, assumed)
-    rules = [engine_memory(e, engine_version) for e in market.engines]
+    rules = [engine_named(e).memory_at(engine_version) for e in market.engines]
 
     def rule(name: str) -> Column:
         return np.array([float(getattr(r, name)) for r in rules])[plans.stack.engine]

@@ -11,7 +11,7 @@ from app.sizing.columns import Codes, Column, Columns
 from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.placement import nodes_per_replica
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.hardware.engines import PADDING_ENGINES
+from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.links import LINKS, Link
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
@@ -256,7 +256,7 @@ def _rates(market: Market, accelerator: Codes, s: Stacks) -> tuple[Column, Colum
 def _layouts(model: ModelArchitecture, fixed: Deployment | None) -> list[tuple[int, int]]:
     """Layouts the model's shape allows: heads split evenly, KV heads split or copied, layers suffice."""
 
-    pads = fixed is not None and fixed.engine in PADDING_ENGINES
+    pads = fixed is not None and fixed.engine is not None and engine_named(fixed.engine).pads_heads
 
     def fits(tp: int, pp: int) -> bool:
         kv = model.kv_heads

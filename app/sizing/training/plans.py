@@ -11,7 +11,7 @@ from app.sizing.columns import Codes, Column, Columns, Mask, Table, column, name
 from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
-from app.sizing.hardware.engines import PREFERENCE, Framework, framework_named
+from app.sizing.hardware.engines import Framework, engine_named, training_order
 from app.sizing.question import Constraints, Deployment
 from app.sizing.snapshot import Machines, Market
 from app.sizing.workload import Method, TrainingWorkload
@@ -104,7 +104,7 @@ def _frameworks(
     phases = {"training", "fine_tuning"} if workload.method is Method.FULL else {"fine_tuning"}
     if workload.phase == "training":
         phases = {"training"}
-    best: dict[tuple[str, bool, bool], tuple[int, str]] = {}
+    best: dict[tuple[str, bool, bool], tuple[float, str]] = {}
     for row in market.support:
         if row.phase not in phases or not wanted & set(row.weight_formats):
             continue
@@ -114,8 +114,8 @@ def _frameworks(
             continue
         if row.tentative and asked is None and not constraints.engines:
             continue
-        rank = (PREFERENCE.get(row.engine, len(PREFERENCE)), row.engine)
-        traits = framework_named(row.engine)
+        rank = training_order(row.engine)
+        traits = engine_named(row.engine).framework
         key = (row.family, traits.splits, traits.alone)
         best[key] = min(best.get(key, rank), rank)
     return [
@@ -243,7 +243,7 @@ def build_training_plans(
     made: dict[Framework, Column] = {}
     for code, engine in _frameworks(market, workload, asked.framework, constraints):
         rows = np.flatnonzero(family == code)
-        traits = framework_named(market.engines[engine])
+        traits = engine_named(market.engines[engine]).framework
         if traits not in made:
             made[traits] = _layouts(workload, traits, fixed)
         layouts = made[traits]
@@ -285,7 +285,7 @@ def build_training_plans(
     )
     accelerator = accelerator[keep]
     rate = PRECISION_RATE[workload.precision]
-    of_all = [framework_named(name) for name in market.engines]
+    of_all = [engine_named(name).framework for name in market.engines]
 
     def trait(name: str, said: bool | None = None) -> Mask:
         if said is not None:
