@@ -27,7 +27,7 @@ from app.sizing.hardware.engines import (
 from app.sizing.hardware.links import LINKS, link_of
 from app.sizing.hardware.parts import Accelerator, Environment, Offer, PricingModel, System
 from app.sizing.hardware.support import EngineSupport, _least_tentative
-from app.sizing.model.formats import WEIGHT_FORMATS
+from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
 from app.sizing.units import GIB
 
 PRICING = tuple(PricingModel)
@@ -137,9 +137,7 @@ class Stacks(Columns):
     weight_format: Codes
     native: Mask
     tentative: Mask  # judged only where the engine is asked for by name
-    kv_bf16: Mask
-    kv_fp8: Mask
-    kv_int8: Mask
+    keeps_kv: Mask  # a column per cache format, in the order of KV_FORMATS
     phase: Codes
     small_engine: Mask
     ggml: Mask
@@ -368,18 +366,13 @@ class Market:
         engines = [engine_named(s.engine) for s, _, _ in flat]
         stored = [WEIGHT_FORMATS[f] for _, f, _ in flat]
 
-        def keeps(*formats: str) -> Mask:
-            return np.array([any(k in s.kv_formats for k in formats) for s, _, _ in flat])
-
         return Stacks(
             family=np.array([self.family_index[s.family] for s, _, _ in flat]),
             engine=np.array([engine_index[s.engine] for s, _, _ in flat]),
             weight_format=np.array([self.format_index[f] for _, f, _ in flat]),
             native=np.array([native for _, _, native in flat]),
             tentative=np.array([s.tentative for s, _, _ in flat]),
-            kv_bf16=keeps("bf16", "fp16"),
-            kv_fp8=keeps("fp8"),
-            kv_int8=keeps("int8", "gguf-q8_0"),
+            keeps_kv=np.array([[kv.is_kept_by(s.kv_formats) for kv in KV_FORMATS.values()] for s, _, _ in flat]),
             phase=np.array([self.phases.index(s.phase) for s, _, _ in flat]),
             small_engine=np.array([e.small for e in engines]),
             ggml=np.array([e.ggml for e in engines]),

@@ -364,7 +364,11 @@ def test_a_flat_file_of_a_wrapping_type_is_read() -> None:
         ({"quant_method": "awq", "bits": 4, "group_size": 128}, "int4-awq", 4.15625),
         ({"quant_method": "gptq", "bits": 4, "group_size": 32}, "int4-gptq", 4.625),
         ({"quant_method": "gptq", "bits": 8, "group_size": 128}, "int8", 8.1875),
-        ({"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_use_double_quant": True}, "nf4", 4.126953),
+        (
+            {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_use_double_quant": True},
+            "nf4",
+            4 + 8 / 64 + 32 / (64 * 256),
+        ),
         ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "int8", 8.0),
         (
             {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from importlib import resources
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -13,40 +13,18 @@ from app.api.schemas.model import ImageSize, LoraSpec, ModelReference, SampleSpe
 from app.api.schemas.workload import WorkloadSpec
 from app.catalog.names import engine_slug
 from app.sizing.hardware.parts import Environment, PricingModel
+from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
 from app.sizing.question import Constraints, Deployment, Drafting, Economics, Speculative
 
 PricingName = Literal[
     "on_demand", "spot", "reserved_1y", "reserved_3y", "committed_1y", "committed_3y", "capacity_block", "owned"
 ]
-WeightFormatName = Literal[
-    "fp32",
-    "bf16",
-    "fp16",
-    "fp8",
-    "int8",
-    "int4-awq",
-    "int4-gptq",
-    "int4-mlx",
-    "int8-mlx",
-    "int8-gptq",
-    "nf4",
-    "nvfp4",
-    "mxfp4",
-    "gguf-f16",
-    "gguf-q8_0",
-    "gguf-q6_k",
-    "gguf-q5_k_m",
-    "gguf-q5_k_s",
-    "gguf-q5_0",
-    "gguf-q4_k_m",
-    "gguf-q4_k_s",
-    "gguf-q4_0",
-    "gguf-q3_k_l",
-    "gguf-q3_k_m",
-    "gguf-q3_k_s",
-    "gguf-q2_k",
-]
-KvFormatName = Literal["bf16", "fp16", "fp8", "int8", "gguf-q8_0", "gguf-q4_0"]
+if TYPE_CHECKING:
+    WeightFormatName = str
+    KvFormatName = str
+else:  # the names are the keys of one table
+    WeightFormatName = Literal[tuple(WEIGHT_FORMATS)]
+    KvFormatName = Literal[tuple(KV_FORMATS)]
 SlugList = Annotated[list[Slug], Field(max_length=200)]
 
 

@@ -122,10 +122,7 @@ def moved(name: str, base: Number, factor: Number) -> Number:
 
 def format_class(weight_format: str, native: bool) -> str:
     """Which coefficients a stored format computes with."""
-    stored = WEIGHT_FORMATS[weight_format]
-    if stored.linear_bits == 16.0:
-        return "16bit"
-    return stored.rate if native and stored.rate is not None else "weight_only"
+    return WEIGHT_FORMATS[weight_format].format_class(native=native)
 
 
 def vendor_of(family: str) -> str:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from types import MappingProxyType
 
 from app.sizing.model.tensors import Part, Tensor
+
+
+class Use(StrEnum):
+    """Who runs a format without asking for it by name."""
+
+    SERVICE = "service"  # 16 and 8 bits
+    PERSONAL = "personal"  # 4 bits too: what they cost in accuracy is one person's to judge
+    ASKED = "asked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,16 +30,20 @@ class WeightFormat:
     encoder towers).
     `rate` names the matrix rate the hardware would use when it computes in this format, and None
     says that weights are widened to 16 bit before they are multiplied (weight-only).
+    `default` says where it is judged if a request names no format, and `checkpoint_kv` the cache format
+    that published checkpoints in it ask for.
     """
 
     name: str
     linear_bits: float
     rate: str | None
+    default: Use = Use.ASKED
     head_bits: float = 16.0
     embedding_bits: float = 16.0
     other_bits: float = 16.0
     routed_experts_only: bool = False
     row_bits: float = 0.0
+    checkpoint_kv: str = "bf16"
 
     @property
     def is_gguf(self) -> bool:
@@ -38,8 +51,38 @@ class WeightFormat:
 
     @property
     def nominal_bits(self) -> int:
-        """The width in the format's name: 4 for every 4-bit scheme whatever its scales cost."""
+        """The width in the format's name: 4 for every 4-bit scheme whatever its scales cost.
+
+        Check:
+            >>> [WEIGHT_FORMATS[name].nominal_bits for name in ("fp32", "bf16", "gguf-q8_0", "int4-awq", "nf4")]
+            [32, 16, 8, 4, 4]
+        """
         return 32 if self.linear_bits > 16 else 16 if self.linear_bits > 9 else int(self.linear_bits)
+
+    def format_class(self, *, native: bool) -> str:
+        """Which coefficients it computes with: those of its rate where the device has it natively.
+
+        Check:
+            >>> fp8 = WEIGHT_FORMATS["fp8"]
+            >>> fp8.format_class(native=True), fp8.format_class(native=False)
+            ('fp8', 'weight_only')
+        """
+        if self.linear_bits == 16.0:
+            return "16bit"
+        return self.rate if native and self.rate is not None else "weight_only"
+
+
+@dataclass(frozen=True, slots=True)
+class KvFormat:
+    """How a key or value is cached: bytes of one element, and which formats of a software stack provide it."""
+
+    name: str
+    element_bytes: float
+    provided_by: tuple[str, ...]
+
+    def is_kept_by(self, formats: Collection[str]) -> bool:
+        """Whether a stack that keeps these formats can keep this one."""
+        return any(f in formats for f in self.provided_by)
 
 
 # Bits per element of GGUF block types: bytes of a block over its elements.
@@ -137,68 +180,79 @@ def stored_bits(stored: WeightFormat, tensor: Tensor, *, layers: int, heads_per_
     return stored.other_bits
 
 
-def _gguf(kind: str) -> WeightFormat:
+def _gguf(kind: str, default: Use = Use.ASKED) -> WeightFormat:
     base = BLOCK_BITS[kind if kind in BLOCK_BITS else kind.rsplit("_", 1)[0]]
     return WeightFormat(
         f"gguf-{kind}",
         base,
         None,
-        head_bits=base if base in (16.0, 8.5) else 6.5625,
+        default,
+        head_bits=base if base in (16.0, 8.5) else BLOCK_BITS["q6_k"],
         embedding_bits=base,
         other_bits=32.0,
     )
 
 
-# Bits of each scheme: scales included. INT8 keeps one fp32 scale per output row; INT4 one fp16 scale
-# and one packed zero point per 128 weights (4 + 16/128 + 4/128); NF4 one fp32 scale per 64 (4.5), and
-# an 8-bit one where it is quantised twice; MXFP4 one byte per 32, NVFP4 one byte per 16. A GGUF file
-# type is a mixture of block types, by matrix and depth.
-NF4_DOUBLE_QUANTISED_BYTES = 0.515869
-WEIGHT_FORMATS = MappingProxyType(
+def _by_name(*formats: WeightFormat) -> Mapping[str, WeightFormat]:
+    return MappingProxyType({f.name: f for f in formats})
+
+
+# Bits of each scheme: scales included. INT8 keeps one fp32 scale per output row; INT4 one fp16 scale and one packed
+# zero point per 128 weights; NF4 one fp32 scale per 64; MXFP4 one byte per 32, NVFP4 one byte per 16; MLX an fp16
+# scale and offset per 64. A GGUF file type is a mixture of block types, by matrix and depth.
+# Sources: AWQ (arXiv:2306.00978), GPTQ (arXiv:2210.17323), QLoRA (arXiv:2305.14314), OCP Microscaling formats 1.0,
+# NVIDIA's NVFP4, MLX's quantised layers, llama.cpp's block types.
+INT4_BITS = 4 + 16 / 128 + 4 / 128
+INT8_GPTQ_BITS = 8 + 16 / 128 + 4 / 128
+NF4_BITS = 4 + 32 / 64
+NF4_DOUBLE_QUANTISED_BITS = 8 * 0.515869  # a byte per 64 and an fp32 scale per 256 of those: 4 + 8/64 + 32/(64 * 256)
+MXFP4_BITS = 4 + 8 / 32
+NVFP4_BITS = 4 + 8 / 16
+MLX_4_BITS, MLX_8_BITS = 4 + 32 / 64, 8 + 32 / 64
+
+WEIGHT_FORMATS = _by_name(
+    WeightFormat("fp32", 32.0, "fp32", head_bits=32.0, embedding_bits=32.0, other_bits=32.0),
+    WeightFormat("bf16", 16.0, "bf16", Use.SERVICE),
+    WeightFormat("fp16", 16.0, "fp16", Use.SERVICE),
+    WeightFormat("fp8", 8.0, "fp8", Use.SERVICE),
+    WeightFormat("int8", 8.0, "int8", Use.SERVICE, row_bits=32.0),
+    WeightFormat("int4-awq", INT4_BITS, None, Use.PERSONAL),
+    WeightFormat("int4-gptq", INT4_BITS, None, Use.PERSONAL),
+    WeightFormat("int4-mlx", MLX_4_BITS, None, Use.PERSONAL, head_bits=MLX_4_BITS, embedding_bits=MLX_4_BITS),
+    WeightFormat("int8-mlx", MLX_8_BITS, None, Use.SERVICE, head_bits=MLX_8_BITS, embedding_bits=MLX_8_BITS),
+    WeightFormat("int8-gptq", INT8_GPTQ_BITS, None),
+    WeightFormat("nf4", NF4_BITS, None),
+    WeightFormat("nvfp4", NVFP4_BITS, "fp4", Use.PERSONAL, checkpoint_kv="fp8"),
+    WeightFormat("mxfp4", MXFP4_BITS, "fp4", Use.PERSONAL, routed_experts_only=True),
+    _gguf("f16"),
+    _gguf("q8_0", Use.SERVICE),
+    _gguf("q6_k"),
+    _gguf("q5_k_m", Use.PERSONAL),
+    _gguf("q5_k_s"),
+    _gguf("q5_0"),
+    _gguf("q4_k_m", Use.PERSONAL),
+    _gguf("q4_k_s"),
+    _gguf("q4_0"),
+    _gguf("q3_k_l"),
+    _gguf("q3_k_m"),
+    _gguf("q3_k_s"),
+    _gguf("q2_k"),
+)
+SIXTEEN_BIT = ("bf16", "fp16")
+
+KV_FORMATS: Mapping[str, KvFormat] = MappingProxyType(
     {
         f.name: f
         for f in (
-            WeightFormat("fp32", 32.0, "fp32", head_bits=32.0, embedding_bits=32.0, other_bits=32.0),
-            WeightFormat("bf16", 16.0, "bf16"),
-            WeightFormat("fp16", 16.0, "fp16"),
-            WeightFormat("fp8", 8.0, "fp8"),
-            WeightFormat("int8", 8.0, "int8", row_bits=32.0),
-            WeightFormat("int8-gptq", 8.15625, None),
-            WeightFormat("int4-awq", 4.15625, None),
-            WeightFormat("int4-gptq", 4.15625, None),
-            WeightFormat("int4-mlx", 4.5, None, head_bits=4.5, embedding_bits=4.5),
-            WeightFormat("int8-mlx", 8.5, None, head_bits=8.5, embedding_bits=8.5),
-            WeightFormat("nf4", 4.5, None),
-            WeightFormat("nvfp4", 4.5, "fp4"),
-            WeightFormat("mxfp4", 4.25, "fp4", routed_experts_only=True),
-            *(
-                _gguf(kind)
-                for kind in (
-                    "f16",
-                    "q8_0",
-                    "q6_k",
-                    "q5_k_m",
-                    "q5_k_s",
-                    "q5_0",
-                    "q4_k_m",
-                    "q4_k_s",
-                    "q4_0",
-                    "q3_k_l",
-                    "q3_k_m",
-                    "q3_k_s",
-                    "q2_k",
-                )
-            ),
+            KvFormat("bf16", 2.0, SIXTEEN_BIT),
+            KvFormat("fp16", 2.0, SIXTEEN_BIT),
+            KvFormat("fp8", 1.0, ("fp8",)),
+            KvFormat("int8", 1.0, ("int8", "gguf-q8_0")),
+            KvFormat("gguf-q8_0", BLOCK_BITS["q8_0"] / 8, ("int8", "gguf-q8_0")),
+            KvFormat("gguf-q4_0", BLOCK_BITS["q4_0"] / 8, ("gguf-q4_0",)),
         )
     }
 )
-
-# Bytes of one cached element.
-KV_FORMATS = MappingProxyType(
-    {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0, "gguf-q8_0": 1.0625, "gguf-q4_0": 0.5625}
-)
-
-SIXTEEN_BIT = ("bf16", "fp16")
 
 
 @dataclass(frozen=True, slots=True)

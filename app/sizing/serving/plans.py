@@ -14,7 +14,7 @@ from app.sizing.decisions.rejections import Rejections
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.links import LINKS, Link
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
-from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
+from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS, Use
 from app.sizing.question import Constraints, Deployment
 from app.sizing.snapshot import Machines, Market, Stacks
 
@@ -79,11 +79,6 @@ class Plans(Columns):
         return nodes_per_replica(self.accelerators_per_replica, self.node.accelerators_per_node)
 
 
-# 16 and 8 bits; 4 bits too for personal use, where what it costs in accuracy is one person's to judge.
-SERVICE_FORMATS = ("bf16", "fp16", "fp8", "int8", "gguf-q8_0", "int8-mlx")
-PERSONAL_FORMATS = ("nvfp4", "mxfp4", "int4-awq", "int4-gptq", "int4-mlx", "gguf-q4_k_m", "gguf-q5_k_m")
-
-
 def default_weight_formats(model: ModelArchitecture, *, personal: bool) -> frozenset[str]:
     """Formats judged where the caller names none, with the one the model is published in.
 
@@ -91,12 +86,10 @@ def default_weight_formats(model: ModelArchitecture, *, personal: bool) -> froze
     bits are judged, to which engines widen what a device cannot multiply, and what is narrower still.
     """
     native = WEIGHT_FORMATS[model.native_format].nominal_bits
-    usual = (*SERVICE_FORMATS, *(PERSONAL_FORMATS if personal else ()))
+    uses = (Use.SERVICE, Use.PERSONAL) if personal else (Use.SERVICE,)
+    usual = [f for f in WEIGHT_FORMATS.values() if f.default in uses]
     return frozenset(
-        (
-            model.native_format,
-            *(f for f in usual if WEIGHT_FORMATS[f].nominal_bits >= 16 or WEIGHT_FORMATS[f].nominal_bits <= native),
-        )
+        (model.native_format, *(f.name for f in usual if f.nominal_bits >= 16 or f.nominal_bits <= native))
     )
 
 
@@ -114,9 +107,9 @@ def _stack_rows(
         keep &= ~stacks.tentative
     rows = np.flatnonzero(keep)
     if not engines:
-        kv = stacks.kv_bf16[rows] + 2 * stacks.kv_fp8[rows] + 4 * stacks.kv_int8[rows]
         small = stacks.small_engine[rows]
-        key = np.stack([stacks.family[rows], stacks.weight_format[rows], small, small * kv])
+        kept = (small[:, None] & stacks.keeps_kv[rows]).T
+        key = np.stack([stacks.family[rows], stacks.weight_format[rows], small, *kept])
         rows = rows[np.sort(np.unique(key, axis=1, return_index=True)[1])]
     return rows
 
@@ -209,7 +202,7 @@ def build_plans(
         weights_bytes=weights[code],
         expert_bytes=experts[code],
         streamed_bytes=weights[code] - experts[code] - idle[code],
-        kv_element_bytes=np.array([KV_FORMATS[k] for k in KV_NAMES])[kv],
+        kv_element_bytes=np.array([f.element_bytes for f in KV_FORMATS.values()])[kv],
     )
 
 
@@ -328,18 +321,16 @@ def _kv_choices(market: Market, constraints: Constraints, s: Stacks, fixed: Depl
     if fixed is not None and fixed.kv_format:
         asked = (fixed.kv_format,)
     index: Mapping[str, int] = {k: i for i, k in enumerate(KV_NAMES)}
-    support = {"bf16": s.kv_bf16, "fp16": s.kv_bf16, "fp8": s.kv_fp8, "int8": s.kv_int8, "gguf-q8_0": s.kv_int8}
     if fixed is not None and not asked:
-        named = np.array([f == "nvfp4" for f in market.formats])[s.weight_format]
+        named = np.array([WEIGHT_FORMATS[f].checkpoint_kv == "fp8" for f in market.formats])[s.weight_format]
         named |= np.array([f == "fp8" for f in market.formats])[s.weight_format] & np.isin(
             s.engine, [i for i, e in enumerate(market.engines) if e == "tensorrt-llm"]
         )
-        return np.arange(len(s)), np.where(named & s.kv_fp8, index["fp8"], index["bf16"])
+        return np.arange(len(s)), np.where(named & s.keeps_kv[:, index["fp8"]], index["fp8"], index["bf16"])
     rows: list[Codes] = []
     codes: list[Codes] = []
     for name in asked or ("bf16",):
-        usable = support.get(name, np.zeros(len(s), dtype=bool))
-        chosen = np.flatnonzero(usable | (not asked))
+        chosen = np.flatnonzero(s.keeps_kv[:, index[name]] | (not asked))
         rows.append(chosen)
         codes.append(np.full(len(chosen), index[name]))
     return np.concatenate(rows), np.concatenate(codes)

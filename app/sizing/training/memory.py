@@ -9,7 +9,7 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
 from app.sizing.hardware.achieved import TrainingMemoryFactors
-from app.sizing.model.formats import NF4_DOUBLE_QUANTISED_BYTES
+from app.sizing.model.formats import NF4_DOUBLE_QUANTISED_BITS
 from app.sizing.training.plans import FULL, SELECTIVE, TrainingPlans
 from app.sizing.training.ranks import (
     data_group,
@@ -149,7 +149,7 @@ def held_bytes(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: 
     width = weight_width
     if workload.method is Method.QLORA:
         quantised = model.linear_params / max(1, model.total_params)
-        width = quantised * NF4_DOUBLE_QUANTISED_BYTES + (1 - quantised) * 2.0
+        width = quantised * (NF4_DOUBLE_QUANTISED_BITS / 8) + (1 - quantised) * 2.0
     if workload.method is Method.LORA and workload.precision in ("fp8", "mxfp8", "nvfp4"):
         width = 1.0  # frozen matrices are held in the format they are multiplied in
     # Weights that are sharded and trained in mixed precision are their own master copy, in 32 bit.

@@ -12,7 +12,7 @@ import numpy as np
 
 from app.sizing.columns import Column, Columns, Mask
 from app.sizing.hardware.links import LINKS, PCIE_BYTES_PER_S, Link
-from app.sizing.model.formats import NF4_DOUBLE_QUANTISED_BYTES
+from app.sizing.model.formats import NF4_DOUBLE_QUANTISED_BITS
 from app.sizing.training.plans import FULL, NONE, SELECTIVE, TrainingPlans
 from app.sizing.training.ranks import (
     held_params,
@@ -171,7 +171,7 @@ def token_work(workload: TrainingWorkload, plans: TrainingPlans) -> DeviceWork:
     backward = np.where(plans.fused_attention, FUSED_BACKWARD, STORED_BACKWARD)
     score_passes = 1 + backward + (full | (~plans.fused_attention & selective))
     attention = score_flops_per_token(workload) * score_passes + 3 * model.recurrent_flops_per_token
-    quantised = model.linear_params / ranks * (2.0 + full) * (NF4_DOUBLE_QUANTISED_BYTES + 4.0)
+    quantised = model.linear_params / ranks * (2.0 + full) * (NF4_DOUBLE_QUANTISED_BITS / 8 + 4.0)
     return DeviceWork(
         matrix_s=tokens * (2 * passes * dense + adapters) / ranks / plans.peak_flops_per_s,
         wide_matrix_s=tokens * 2 * (2.0 if frozen else 3.0) * head / ranks / plans.wide_flops_per_s,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.sizing.model.counting.configuration import Config
-from app.sizing.model.formats import NativeQuantisation
+from app.sizing.model.formats import MXFP4_BITS, NF4_BITS, NF4_DOUBLE_QUANTISED_BITS, NVFP4_BITS, NativeQuantisation
 
 # What quantised repositories leave in 16 bit beside norms, routers, embeddings and the head.
 _ATTENTION = r"^attention\."
@@ -52,9 +52,9 @@ def native_quantisation(config: Config) -> NativeQuantisation | None:
         block = stated.get("weight_block_size")
         side = _whole(block[0], 0) if isinstance(block, list) and block else 0
         experts_in_4 = str(config.get("expert_dtype", "")) == "fp4"
-        return NativeQuantisation("fp8", 8.0, block=side, kept=kept, experts_bits=4.25 if experts_in_4 else None)
+        return NativeQuantisation("fp8", 8.0, block=side, kept=kept, experts_bits=MXFP4_BITS if experts_in_4 else None)
     if method == "mxfp4":
-        return NativeQuantisation("mxfp4", 4.25, kept=(*kept, _ATTENTION, _DENSE))
+        return NativeQuantisation("mxfp4", MXFP4_BITS, kept=(*kept, _ATTENTION, _DENSE))
     if method == "awq":
         return NativeQuantisation("int4-awq", bits + 16 / group + bits / group, kept=kept)
     if method == "gptq":
@@ -63,7 +63,11 @@ def native_quantisation(config: Config) -> NativeQuantisation | None:
     if method == "bitsandbytes":
         four = bool(stated.get("load_in_4bit") or stated.get("_load_in_4bit"))
         double = bool(stated.get("bnb_4bit_use_double_quant"))
-        return NativeQuantisation("nf4", 4.126953 if double else 4.5) if four else NativeQuantisation("int8", 8.0)
+        return (
+            NativeQuantisation("nf4", NF4_DOUBLE_QUANTISED_BITS if double else NF4_BITS)
+            if four
+            else NativeQuantisation("int8", 8.0)
+        )
     if method == "compressed-tensors":
         return _compressed(stated, kept)
     if "modelopt" in method or method == "nvfp4":
@@ -85,7 +89,7 @@ def _compressed(stated: Mapping[str, Any], kept: tuple[str, ...]) -> NativeQuant
     floating = weights.get("type") == "float"
     if bits == 4 and floating:
         mx = "mx" in str(stated.get("format", "")) or group == 32
-        return NativeQuantisation("mxfp4" if mx else "nvfp4", 4.25 if mx else 4.5, kept=kept)
+        return NativeQuantisation("mxfp4" if mx else "nvfp4", MXFP4_BITS if mx else NVFP4_BITS, kept=kept)
     if bits == 8:
         return NativeQuantisation("fp8" if floating else "int8", 8.0, kept=kept)
     return NativeQuantisation("int4-awq", bits + (16 / group if group else 0.0), kept=kept)
@@ -97,5 +101,7 @@ def _modelopt(stated: Mapping[str, Any], kept: tuple[str, ...]) -> NativeQuantis
         stated.get("quant_algo") or (inner.get("quant_algo") if isinstance(inner, Mapping) else "") or ""
     ).upper()
     return (
-        NativeQuantisation("nvfp4", 4.5, kept=kept) if "FP4" in algorithm else NativeQuantisation("fp8", 8.0, kept=kept)
+        NativeQuantisation("nvfp4", NVFP4_BITS, kept=kept)
+        if "FP4" in algorithm
+        else NativeQuantisation("fp8", 8.0, kept=kept)
     )
