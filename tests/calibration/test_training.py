@@ -1,6 +1,4 @@
-"""The fit to published training results: how rows are read, that files and engine agree, and the errors that are
-promised.
-"""
+"""The fit to published training results: files and engine agree, and the errors are those promised."""
 
 from __future__ import annotations
 
@@ -12,7 +10,6 @@ import numpy as np
 import pytest
 
 from app.calibration.case import NotCompared
-from app.calibration.published_training import Run, optimizer_of, precision_of, shape_of, trainer_of, with_layers
 from app.calibration.report import headline, report_on
 from app.calibration.scale_ups import scale_ups, summary
 from app.calibration.training import TrainingCases, predict_memory, predict_tokens
@@ -21,9 +18,10 @@ from app.catalog.snapshot import SnapshotStore
 from app.sizing.columns import column, names_of
 from app.sizing.hardware.achieved import TrainingAchieved, TrainingMemoryFactors
 from app.sizing.snapshot import Market
-from app.sizing.workload import Method
 
 ROWS: dict[str, dict[str, Any]] = {r["id"]: dict(r) for r in rows_of("measurements_training.csv")}
+
+
 EMPTY = dict.fromkeys(next(iter(ROWS.values())), "")
 
 
@@ -86,85 +84,6 @@ def test_rows_that_name_what_is_needed_are_answered() -> None:
     ]
     missing = [(r["source_key"], r["model"], r["precision"]) for r in named if r["id"] not in answered]
     assert len(missing) <= 0.05 * len(named), missing[:20]
-
-
-@pytest.mark.parametrize(
-    ("row", "precision", "optimizer"),
-    [
-        ({"precision": "bf16-mixed", "method": "pretrain", "optimizer": "Adam (distributed)"}, "bf16", "adamw"),
-        ({"precision": "nf4+bf16", "method": "qlora", "optimizer": "adamw_8bit"}, "bf16", "adamw-8bit"),
-        ({"precision": "mxfp8", "method": "pretrain", "optimizer": "Muon"}, "mxfp8", "muon"),
-        ({"precision": "bf16", "method": "full_ft", "source_key": "litgpt_config_hub"}, "bf16-true", "adamw"),
-        ({"precision": "", "method": "pretrain"}, None, "adamw"),
-        ({"precision": "", "method": "pretrain", "source_key": "mlperf_training_v3.0"}, "fp16", "adamw"),
-        ({"precision": "bf16", "method": "full_ft", "optimizer": "GaLore AdamW"}, "bf16", None),
-    ],
-)
-def test_precisions_and_optimizers_are_read(row: dict[str, str], precision: str | None, optimizer: str | None) -> None:
-    whole = {**EMPTY, "framework": "PyTorch", **row}
-    assert precision_of(whole) == precision
-    assert optimizer_of(whole) == optimizer
-
-
-@pytest.mark.parametrize(
-    ("framework", "accelerator", "method", "name"),
-    [
-        ("Megatron-Bridge/Megatron-Core", "nvidia-h100-sxm5-80gb", Method.FULL, "megatron"),
-        ("DeepSpeed ZeRO-3 (Megatron-DeepSpeed)", "nvidia-a100-sxm4-80gb", Method.FULL, "deepspeed"),
-        ("MaxText (JAX)", "google-tpu-v6e", Method.FULL, "maxtext"),
-        ("torchtitan+torchao (FSDP2)", "nvidia-h100-sxm5-80gb", Method.FULL, "torchtitan"),
-        ("torchtitan FSDP2", "nvidia-a100-sxm4-80gb", Method.FULL, "fsdp"),
-        ("HF transformers/PEFT", "nvidia-l40s", Method.LORA, "peft+bitsandbytes"),
-        ("LitGPT", "nvidia-a10g", Method.LORA, "peft+bitsandbytes"),
-        ("ms-swift (HF transformers)", "nvidia-a100-sxm4-80gb", Method.FULL, "fsdp"),
-        ("PyTorch Neuron (torch-neuronx)", "aws-trainium1", Method.FULL, "neuronx"),
-    ],
-)
-def test_frameworks_are_named_as_the_catalogue_does(
-    market: Market, framework: str, accelerator: str, method: Method, name: str
-) -> None:
-    row = {**EMPTY, "framework": framework, "accelerator": accelerator}
-    assert trainer_of(row, method, "bf16", market) == name
-
-
-@pytest.mark.parametrize(
-    ("interconnect", "bytes_per_s"),
-    [
-        ("NVLink+8x400Gb IB", 400e9),
-        ("NVLink+4x100Gb Omni-Path", 50e9),
-        ("NVLink+8x200Gb HDR IB (Selene)", 200e9),
-        ("NVLink", None),
-    ],
-)
-def test_networks_are_read(interconnect: str, bytes_per_s: float | None) -> None:
-    row = {
-        **EMPTY,
-        "accelerator": "x",
-        "num_accelerators": "64",
-        "accelerators_per_node": "8",
-        "interconnect": interconnect,
-    }
-    assert Run.of(row).network_bytes_per_s == bytes_per_s
-
-
-def test_shapes_stand_in_for_names(snapshots: SnapshotStore) -> None:
-    shape = {"hidden": "12288", "layers": "96", "heads": "96", "kv_heads": "96", "ffn": "49152", "vocab": "51200"}
-    gpt = shape_of({**EMPTY, "model": "GPT 175B (x)", **shape}, lambda _: None)
-    assert gpt is not None
-    assert gpt.total_params == pytest.approx(174.6e9, rel=0.01)
-    assert not gpt.is_gated
-    assumed = shape_of({**EMPTY, "model": "GPT 52B (BigScience)", "model_params_b": "52"}, lambda _: None)
-    assert assumed is not None
-    assert assumed.shape_is_assumed
-    whole = snapshots.model("meta-llama/Llama-3.1-405B")
-    proxy = shape_of(
-        {**EMPTY, "model": "meta-llama/Llama-3.1-405B (proxy, 21 layers)"},
-        lambda name: whole if "proxy" not in name else None,
-    )
-    assert proxy is not None
-    per_layer = (whole.total_params - whole.parts["embedding"] - whole.parts["head"]) / 126
-    assert proxy.total_params == pytest.approx(whole.total_params - 105 * per_layer, rel=1e-3)
-    assert with_layers(whole, 126).total_params == whole.total_params
 
 
 def test_utilisation_becomes_tokens(builder: TrainingCases) -> None:

@@ -1,0 +1,69 @@
+"""Estimates over the wire: certainty, speculation, versions of engines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.testclient import TestClient
+
+from tests.examples import body
+
+
+def estimated(client: TestClient, **deployment: Any) -> dict[str, Any]:
+    request = body("estimate-llama-70b-8xh100")
+    request["deployment"] |= deployment
+    response = client.post("/estimate", json=request)
+    assert response.status_code == 200, response.text
+    found: dict[str, Any] = response.json()
+    return found
+
+
+def test_an_answer_says_how_sure_it_is_and_what_was_measured_nearby(client: TestClient) -> None:
+    answer = estimated(client)
+    p = answer["performance"]
+    assert p["basis"] in ("measured", "calibrated")
+    assert p["interval"]["low"] < p["output_tokens_per_s"] < p["interval"]["high"]
+    assert {i["quantity"] for i in p["intervals"]} == {"ttft_ms", "tpot_ms"}
+    assert all(i["low"] < p[i["quantity"]]["p50"] < i["high"] for i in p["intervals"])
+    assert len(answer["nearest_measurements"]) == 3
+    assert {"ttft_ms", "tpot_ms", "output_tokens_per_s"} <= set(answer["metrics"])
+    assert estimated(client, expert_parallel=8)["deployment"]["expert_parallel"] == 8
+    distances = [n["distance"] for n in answer["nearest_measurements"]]
+    assert distances == sorted(distances)
+
+
+def test_speculation_is_asked_for_by_name_and_echoed(client: TestClient) -> None:
+    plain = estimated(client)
+    drafted = estimated(client, speculative={"method": "eagle", "draft_tokens": 3, "acceptance_rate": 0.7})
+    assert drafted["performance"]["tpot_ms"]["p50"] < plain["performance"]["tpot_ms"]["p50"]
+    assert drafted["deployment"]["speculative"] == {"method": "eagle", "draft_tokens": 3, "acceptance_rate": 0.7}
+    wasted = estimated(
+        client,
+        speculative={
+            "method": "draft_model",
+            "draft_tokens": 8,
+            "acceptance_rate": 0.05,
+            "draft_parameters_billion": 8,
+        },
+    )
+    assert wasted["performance"]["tpot_ms"]["p50"] > plain["performance"]["tpot_ms"]["p50"]
+    request = body("estimate-llama-70b-8xh100")
+    request["deployment"]["speculative"] = {"method": "mtp", "draft_tokens": 1, "acceptance_rate": 0.8}
+    refused = client.post("/estimate", json=request)
+    assert refused.status_code == 422
+    assert "multi-token prediction" in refused.json()["detail"]
+    request["deployment"]["speculative"] = {
+        "method": "eagle",
+        "draft_tokens": 1,
+        "acceptance_rate": 0.8,
+        "draft_parameters_billion": 1,
+    }
+    assert client.post("/estimate", json=request).status_code == 422
+
+
+def test_an_engines_version_changes_memory_and_host_time_and_is_echoed(client: TestClient) -> None:
+    today, before = estimated(client, engine="vllm"), estimated(client, engine="vLLM", engine_version="0.6.3")
+    assert before["deployment"]["engine_version"] == "0.6.3"
+    assert before["deployment"]["memory_fraction"] == 0.9
+    assert before["performance"]["tpot_ms"]["p50"] > today["performance"]["tpot_ms"]["p50"]
+    assert estimated(client, engine="TensorRT-LLM", weight_format="fp8")["deployment"]["engine"] == "tensorrt-llm"

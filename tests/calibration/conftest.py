@@ -1,0 +1,29 @@
+"""Published rows, read once."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.calibration.serving import (
+    CaseBuilder,
+    ServingCase,
+    possible,
+    read_cases,
+)
+from app.catalog.seed import rows_of
+from app.catalog.snapshot import SnapshotStore
+from app.sizing.snapshot import Market
+
+ROWS = {r["id"]: r for r in rows_of("measurements_inference.csv")}
+
+
+@pytest.fixture(scope="module")
+def builder(market: Market, snapshots: SnapshotStore) -> CaseBuilder:
+    return CaseBuilder(market, snapshots.model)
+
+
+@pytest.fixture(scope="module")
+def cases(market: Market, snapshots: SnapshotStore) -> list[ServingCase]:
+    """One row in forty of every source."""
+    found, _ = read_cases(list(ROWS.values())[::40], market, snapshots.model)
+    return possible(found)[0]

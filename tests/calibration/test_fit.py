@@ -1,0 +1,59 @@
+"""The fit recovers what made the data, the same way twice, and never beats physics."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+
+import numpy as np
+
+from app.calibration.fit import Fit, points_of, predicted, solved
+from app.calibration.serving import (
+    SERVING,
+    ServingCase,
+    ideal,
+    predict,
+    table_of,
+)
+from app.catalog.seed import data_text
+from app.sizing.snapshot import Market
+
+FACTORS = list(csv.DictReader(data_text("factors.csv").splitlines()))
+
+
+def test_predictions_never_beat_an_ideal_device(cases: list[ServingCase], market: Market) -> None:
+    fit = Fit(SERVING, cases, market.coefficients)
+    rng = np.random.default_rng(7)
+    for x in (fit.center, rng.normal(0, 1, fit.size), rng.normal(0, 3, fit.size)):
+        values = np.exp(fit.log_predicted(fit.achieved(x)))
+        for point, value in zip(fit.points, values.tolist(), strict=True):
+            best = predict(table_of([cases[point.case]]), ideal(1))[point.metric][0]
+            assert value <= best * 1.0001 if point.metric.endswith("per_s") else value >= best * 0.9999
+
+
+def test_the_fit_recovers_what_made_the_data(cases: list[ServingCase], market: Market) -> None:
+    """Measurements made by the formulas with known factors are predicted by the fit to them."""
+    fit = Fit(SERVING, cases, market.coefficients)
+    truth = fit.center + np.random.default_rng(3).normal(0, 1, fit.size) * fit.spread
+    made = np.exp(fit.log_predicted(fit.achieved(truth)))
+    synthetic = [dict(c.measured) for c in cases]
+    for point, value in zip(fit.points, made.tolist(), strict=True):
+        synthetic[point.case][point.metric] = value
+    remade = [replace(c, measured=m) for c, m in zip(cases, synthetic, strict=True)]
+    found = predicted(SERVING, remade, market.coefficients, solved(SERVING, remade, market.coefficients))
+    off = [abs(value / point.measured - 1) for point, value in found]
+    assert np.median(off) < 0.03
+    assert points_of(remade) == [point for point, _ in found]
+
+
+def test_the_fit_is_deterministic(cases: list[ServingCase], market: Market) -> None:
+    assert solved(SERVING, cases[:40], market.coefficients) == solved(SERVING, cases[:40], market.coefficients)
+
+
+def test_committed_factors_carry_their_provenance() -> None:
+    assert len(FACTORS) > 200
+    for row in FACTORS:
+        assert 0.01 < float(row["value"]) < 100, row
+        assert row["source"].startswith("fitted to ")
+        assert int(row["rows"]) > 0
+        assert row["as_of"] >= "2025"

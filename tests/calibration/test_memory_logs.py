@@ -1,0 +1,26 @@
+"""Cache sizes that engines logged at their start."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.calibration.case import NotCompared
+from app.calibration.memory_logs import logged, read_logs, version_of
+from app.calibration.serving import (
+    CaseBuilder,
+)
+from app.catalog.seed import rows_of
+
+
+def test_cache_sizes_of_start_up_logs(builder: CaseBuilder) -> None:
+    logs, left_out = read_logs(builder, list(rows_of("measurements_kv_cache.csv")))
+    off = np.abs([log.off for log in logs])
+    assert len(logs) >= 50
+    assert np.median(off) <= 0.05
+    assert sum(left_out.values()) + len(logs) == 65
+    row = {**next(iter(rows_of("measurements_kv_cache.csv"))), "notes": "start failed"}
+    with pytest.raises(NotCompared, match="did not start"):
+        logged(builder, row)
+    assert version_of({"engine_version": "", "engine": "vLLM", "source_date": "2024-12-02"}) == "0.6"
+    assert version_of({"engine_version": "", "engine": "vLLM", "source_date": "2026-09-01"}) is None

@@ -1,0 +1,114 @@
+"""Published serving results against the engine that answers requests."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.calibration.serving import (
+    GENERATED_ONLY,
+    CaseBuilder,
+    ServingCase,
+    ideal,
+    measured_figures,
+    possible,
+    predict,
+    table_of,
+)
+from app.catalog.seed import data_text
+from app.catalog.snapshot import SnapshotStore
+from app.sizing.estimate import estimate
+from app.sizing.hardware.engines import engine_named
+from app.sizing.question import Deployment, Question
+from app.sizing.snapshot import Market
+from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo
+from tests.calibration.conftest import ROWS
+
+
+def asked(row: dict[str, Any], builder: CaseBuilder, snapshots: SnapshotStore) -> tuple[Question, Deployment]:
+    """A row as a caller would ask it."""
+    model = snapshots.model(row["model"])
+    load = {"single": Load.CLOSED, "concurrency": Load.CLOSED, "batch": Load.BATCH, "offline": Load.OFFLINE}[
+        row["load_kind"]
+    ]
+    inputs, outputs = max(1.0, float(row["input_len"])), max(1.0, float(row["output_len"]))
+    in_flight = 1.0 if row["load_kind"] == "single" else float(row["load_value"] or 1)
+    workload = InferenceWorkload(
+        model,
+        load,
+        0.0,
+        0.0,
+        in_flight,
+        1.0,
+        Lengths(inputs),
+        Lengths(outputs),
+        0.0,
+        Slo(None, None, None, 95),
+        inputs + outputs,
+        Redundancy(),
+        0.7,
+    )
+    return Question(workload), builder.deployment(row, model)
+
+
+def test_estimate_answers_what_the_committed_predictions_say(
+    builder: CaseBuilder, snapshots: SnapshotStore, market: Market
+) -> None:
+    """The files of the fit and the engine that answers requests cannot drift apart."""
+    same = []
+    for c in [r for r in market.evidence.rows if r.metric in ("output_tokens_per_s", "tpot_s", "ttft_s")][::37]:
+        case = builder.case(ROWS[c.measurement])
+        question, deployment = asked(dict(ROWS[c.measurement]), builder, snapshots)
+        if engine_named(case.stack.engine).generation(deployment.engine_version) != case.stack.generation:
+            continue  # known by its date alone, which a deployment does not carry
+        p = estimate(question, deployment, market).performance
+        assert p is not None, c.measurement
+        found = {
+            "output_tokens_per_s": p.output_tokens_per_s,
+            "tpot_s": p.tpot and p.tpot.p50_s,
+            "ttft_s": p.ttft and p.ttft.p50_s,
+        }[c.metric]
+        if found is not None:
+            same.append(found == pytest.approx(c.predicted, rel=0.01))
+    assert len(same) >= 40
+    assert np.mean(same) >= 0.97  # the rest stand in another machine of the same accelerator
+
+
+def test_no_published_result_beats_an_ideal_device(cases: list[ServingCase]) -> None:
+    """And no prediction does: the guard holds for every coefficient the fit can give."""
+    for case in cases:
+        table = table_of([case])
+        best = predict(table, ideal(1))
+        for metric, value in case.measured.items():
+            assert value <= 1.05 * best[metric][0] if metric.endswith("per_s") else value >= best[metric][0] / 1.05
+    kept, dropped = possible([replace(cases[0], measured={"output_tokens_per_s": 1e12})])
+    assert (kept, dropped) == ([], 1)
+
+
+def test_every_left_out_row_has_a_reason_and_most_named_rows_are_answered() -> None:
+    notes = json.loads(data_text("accuracy.json"))
+    assert all(notes["left_out"]) and all(n > 0 for n in notes["left_out"].values())
+    needed = ("accelerator", "num_accelerators", "model", "weight_precision", "input_len", "output_len")
+    named = [r for r in ROWS.values() if all(r[k] for k in needed) and r["load_kind"] != "request_rate"]
+    answered = {r["measurement"] for r in csv.DictReader(data_text("predictions.csv").splitlines())}
+    assert np.mean([r["id"] in answered for r in named]) >= 0.95
+
+
+def test_figures_are_read_as_their_source_counts_them() -> None:
+    row = {"source_key": "argonne-llm-inference-bench", "engine": "llama.cpp", "total_tok_s": "53.1"}
+    assert dict(measured_figures(row, alone=True)) == {"output_tokens_per_s": 53.1}
+    assert ("argonne-llm-inference-bench", "llama.cpp") in GENERATED_ONLY
+    row = {
+        "source_key": "x",
+        "engine": "vLLM",
+        "total_tok_s": "100",
+        "ttft_ms_mean": "900",
+        "ttft_ms_p50": "300",
+        "tpot_ms_mean": "20",
+    }
+    assert dict(measured_figures(row, alone=False)) == {"total_tokens_per_s": 100.0, "ttft_s": 0.3, "tpot_s": 0.02}

@@ -1,0 +1,35 @@
+"""Achieved shares of what a data sheet gives."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.sizing.hardware.achieved import SHARES, Factor, moved
+from app.sizing.hardware.engines import engine_named
+
+
+def test_a_share_never_reaches_its_rate() -> None:
+    assert moved("linear_memory_fraction", 0.8, 0.5) == pytest.approx(2 / 3)
+    assert moved("linear_memory_fraction", 0.8, 1e9) < 1
+    assert moved("step_overhead_s", 0.001, 3.0) == pytest.approx(0.003)
+    assert "queued_share" in SHARES
+
+
+def test_factors_apply_where_all_their_keys_agree() -> None:
+    factor = Factor("layer_overhead_s", "captured", "vllm", "*", "*", "amd", "*", "*", 2.0, 10, "s")
+    at = {
+        "runtime": "captured",
+        "engine": "vllm",
+        "generation": "today",
+        "kernels": "untabulated",
+        "vendor": "amd",
+        "family": "amd_cdna3",
+    }
+    assert factor.applies(**at, format_class="fp8")
+    assert not factor.applies(**at | {"vendor": "nvidia"}, format_class="fp8")
+    assert tuple(engine_named(e).runtime for e in ("ollama", "sglang", "transformers")) == ("ggml", "captured", "eager")
+    assert engine_named("vllm").generation("0.6.3") == "before"
+    assert (
+        engine_named("vllm").generation("0.11.2.dev690+g67475a6e8") == engine_named("vllm").generation(None) == "today"
+    )
+    assert engine_named("tensorrt-llm").generation(None, "2024-11") == "before"

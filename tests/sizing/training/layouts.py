@@ -1,0 +1,62 @@
+"""Layouts that tests of training start from, and a question about one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.decisions.machines import candidates
+from app.sizing.decisions.rejections import Rejections
+from app.sizing.estimate import estimate
+from app.sizing.question import Constraints, Deployment, Economics, Question
+from app.sizing.result import Estimate
+from app.sizing.snapshot import Market
+from app.sizing.training.plans import TrainingPlans, build_training_plans
+from app.sizing.workload import TrainingWorkload
+from tests.examples import PRETRAIN
+
+H100 = "nvidia-h100-sxm5-80gb"
+
+
+WORKLOAD = replace(PRETRAIN, global_batch=64, deadline_s=1e9)
+
+
+SINGLE: dict[str, Any] = {"tensor_parallel": 1, "pipeline_parallel": 1, "context_parallel": 1}
+
+
+def plans_of(market: Market, workload: TrainingWorkload, **fixed: object) -> TrainingPlans:
+    """All layouts of one accelerator that a deployment leaves open."""
+    deployment = Deployment(**{"accelerator": H100, **fixed})  # type: ignore[arg-type]
+    rejections = Rejections(market)
+    found = candidates(
+        market,
+        Constraints(accelerators=(deployment.accelerator,)),
+        Economics(),
+        Assumptions(),
+        rejections,
+        fixed=deployment,
+    )
+    best = found.take(
+        np.lexsort((-np.nan_to_num(found.node.network_bytes_per_s), -found.node.accelerators_per_node))[:1]
+    )
+    return build_training_plans(workload, market, best, Constraints(), rejections, fixed=deployment)
+
+
+def one(market: Market, workload: TrainingWorkload = WORKLOAD, **fixed: object) -> TrainingPlans:
+    plans = plans_of(
+        market,
+        workload,
+        **{"framework": "megatron", "micro_batch_sequences": 1, "activation_checkpointing": "none", **fixed},
+    )
+    assert len(plans) == 1
+    return plans
+
+
+def asked(
+    market: Market, workload: TrainingWorkload = WORKLOAD, maximize: str | None = None, **fixed: object
+) -> Estimate:
+    deployment = Deployment(**{"accelerator": H100, **fixed})  # type: ignore[arg-type]
+    return estimate(Question(workload, maximize=maximize), deployment, market)

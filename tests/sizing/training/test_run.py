@@ -1,0 +1,80 @@
+"""A whole run: its wall time, what it loses, and what the cluster must bring."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.question import Constraints, Question
+from app.sizing.recommend import recommend
+from app.sizing.snapshot import Market
+from app.sizing.training.run import losses_of, run_at
+from app.sizing.units import GIB
+from tests.examples import LLAMA_8B
+from tests.sizing.training.layouts import H100, SINGLE, WORKLOAD, asked, one
+
+
+def test_more_devices_are_faster_and_never_more_than_proportionally(market: Market) -> None:
+    plans = one(market, zero_stage=1, **SINGLE)
+    walls = [
+        float(run_at(replace(WORKLOAD, global_batch=1024), plans, np.full(1, d), market, Assumptions()).step.step_s[0])
+        for d in (8.0, 64.0, 512.0)
+    ]
+    assert walls[0] > walls[1] > walls[2]
+    assert walls[0] / walls[1] < 8.001
+    assert walls[1] / walls[2] < 8.001
+
+
+def test_checkpoints_stall_for_the_copy_or_for_the_write(market: Market) -> None:
+    """405B: 5.68 TB; 2048 machines write 1.2 GB/s each, storage takes 2 TB/s; the copy is 10 GB/s a device."""
+    workload = replace(WORKLOAD, model=LLAMA_8B)
+    plans = one(market, workload, zero_stage=1, **SINGLE)
+    size = 14 * LLAMA_8B.total_params
+    later = losses_of(workload, plans, np.full(1, 64.0), market, Assumptions())
+    assert float(later.checkpoint_stall_s[0]) == pytest.approx(size / (64 * 10e9) + 1)
+    now = losses_of(replace(workload, synchronous_checkpoints=True), plans, np.full(1, 64.0), market, Assumptions())
+    assert float(now.checkpoint_stall_s[0]) == pytest.approx(size / (8 * 1.2e9))
+    rate = 64 * 4.74e-4 / 86400
+    best = math.sqrt(2 * float(now.checkpoint_stall_s[0]) / rate)
+    assert float(now.checkpoint_interval_s[0]) == pytest.approx(min(3600.0, max(120.0, best)))
+
+
+def test_spot_machines_are_taken_back(market: Market) -> None:
+    """The same run on spot capacity is interrupted more, and takes longer, than on demand."""
+    sold = Constraints(accelerators=(H100,), pricing_models=("spot",))  # type: ignore[arg-type]
+    spot = (
+        recommend(Question(replace(WORKLOAD, units=1e12, global_batch=512), sold), market).recommendations[0].estimate
+    )
+    assert spot.performance is not None
+    assert spot.performance.days is not None
+    failures = 4.74e-4 * (spot.deployment.accelerators_per_replica or 0) * spot.performance.days
+    taken = 0.1 * (spot.deployment.nodes or 0) * spot.performance.days
+    assert spot.performance.expected_interruptions == pytest.approx(failures + taken, rel=1e-6)
+
+
+def test_the_cluster_must_bring_what_the_layout_assumes(market: Market) -> None:
+    found = asked(market, replace(WORKLOAD, global_batch=512, units=1e12), accelerators_per_replica=64)
+    assert found.performance is not None
+    needs = found.performance.cluster
+    assert needs is not None
+    assert needs.network_bytes_per_s_per_node == pytest.approx(400e9)
+    assert needs.checkpoint_capacity_bytes == pytest.approx(3 * 14 * LLAMA_8B.total_params)
+    assert needs.host_memory_bytes_per_node > 8 * 16 * GIB
+    assert needs.cooling_w == pytest.approx(0.3 * needs.power_w)
+
+
+def test_a_run_that_may_fit_shows_its_speed(market: Market) -> None:
+    """Just beyond the memory: not recommended, but the speed is there, with the reason."""
+    workload = replace(WORKLOAD, phase="fine_tuning", global_batch=16)
+    most = asked(market, workload, maximize="sequence_length", accelerators_per_replica=8).maximum
+    assert most is not None
+    near = asked(market, replace(workload, units_per_sequence=most.too_large), accelerators_per_replica=8)
+    assert not near.fits
+    assert near.performance is not None
+    assert "in case it fits" in near.explanation[0].text
+    far = asked(market, replace(workload, units_per_sequence=8 * most.too_large), accelerators_per_replica=8)
+    assert far.performance is None
