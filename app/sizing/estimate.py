@@ -8,7 +8,7 @@ import numpy as np
 
 from app.errors import Conflict
 from app.sizing.answer.serving import judge_deployment
-from app.sizing.answer.summary import impossible
+from app.sizing.answer.summary import assumptions, impossible
 from app.sizing.answer.training import training_estimate
 from app.sizing.columns import Column
 from app.sizing.decisions.machines import Candidates, candidates, oversubscribed, unpriced
@@ -41,6 +41,13 @@ def estimate(question: Question, deployment: Deployment, market: Market) -> Esti
 
     Raises Conflict for a deployment that contradicts itself or the catalogue.
     """
+    question = replace(question, assumptions=question.assumptions.noted())
+    found = judge(question, deployment, market)
+    return replace(found, assumptions=assumptions(question))
+
+
+def judge(question: Question, deployment: Deployment, market: Market) -> Estimate:
+    """The deployment on the machines that are sold or can be owned with it."""
     check_consistency(deployment, training=isinstance(question.workload, TrainingWorkload))
     constraints = Constraints(
         accelerators=(deployment.accelerator,),

@@ -50,6 +50,7 @@ class Found:
 
 def recommend(question: Question, market: Market) -> Answer:
     """Rank the hardware that can run a workload, and say why the rest was turned down."""
+    question = replace(question, assumptions=question.assumptions.noted())
     found = find(question, market)
     rejected = found.rejections.nearest()
     sensitivity = found.sensitivity
@@ -59,10 +60,12 @@ def recommend(question: Question, market: Market) -> Answer:
         Ranked(rank=i + 1, score=found.scores[0] / s if s > 0 else 1.0, estimate=e)
         for i, (e, s) in enumerate(zip(found.estimates, found.scores, strict=True))
     )
+    told = summary(question, ranked, rejected, market)
+    notices = warnings(question, ranked, market)
     return Answer(
-        summary=summary(question, ranked, rejected, market),
+        summary=told,
         assumptions=assumptions(question),
-        warnings=warnings(question, ranked, market),
+        warnings=notices,
         recommendations=ranked,
         rejected=tuple(rejected[: question.rejected_limit]),
         rejected_by_code=dict(sorted(Counter(r.code for r in rejected).items())),

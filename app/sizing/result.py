@@ -175,6 +175,7 @@ class Estimate:
     nearest: tuple[Neighbour, ...] = ()
     scaling: Curve | None = None
     maximum: Maximum | None = None
+    assumptions: tuple[Assumed, ...] = ()  # of a deployment judged by itself
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,8 @@ from app.sizing.recommend import recommend
 from app.sizing.snapshot import Market
 
 router = APIRouter(tags=["sizing"])
+DEFAULT_REJECTED = 20
+MAX_ANSWER_BYTES = 29_999
 log = structlog.get_logger("headroom")
 
 
@@ -46,6 +48,15 @@ def engine_version() -> bytes:
 
 def json_bytes(document: dict[str, Any]) -> bytes:
     return orjson.dumps(document)
+
+
+def within_size(document: dict[str, Any], rejected: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The nearest of the rejected, as many as the size of a default answer leaves room for."""
+    over = len(json_bytes(document)) - MAX_ANSWER_BYTES
+    kept = list(rejected)
+    while over > 0 and kept:
+        over -= len(json_bytes(kept.pop())) + 1
+    return kept
 
 
 def identity_of(request: RecommendRequest, snapshot: str) -> tuple[str, bytes]:
@@ -78,7 +89,7 @@ def post_recommend(raw: RawBody, sessions: Sessions, snapshots: Snapshots, slots
         known = None
     if known is not None:
         return Response(known, media_type="application/json")
-    assumed = Assumptions().with_overrides(request.assumptions)
+    assumed = Assumptions().noted(request.assumptions)
     workload = request.workload.to_workload(resolve_model(request.workload.model, snapshots), assumed)
     constraints = request.constraints.to_constraints()
     check_names(constraints.accelerators + constraints.exclude_accelerators, market)
@@ -89,15 +100,18 @@ def post_recommend(raw: RawBody, sessions: Sessions, snapshots: Snapshots, slots
         economics=request.economics.to_economics(),
         assumptions=assumed,
         limit=request.limit,
-        rejected_limit=request.rejected_limit,
+        rejected_limit=DEFAULT_REJECTED if request.rejected_limit is None else request.rejected_limit,
         trace=request.trace,
     )
     with slots:
         answer = recommend(question, market)
     catalog = {"snapshot": market.version, "prices_as_of": market.prices_as_of}
-    body = json_bytes(
-        answer_json(answer, identity=identity, created_at=market.created_at, catalog=catalog, trace=request.trace)
+    document = answer_json(
+        answer, identity=identity, created_at=market.created_at, catalog=catalog, trace=request.trace
     )
+    if request.rejected_limit is None and not request.trace:
+        document["rejected"] = within_size(document, document["rejected"])
+    body = json_bytes(document)
     headers = {}
     try:
         with sessions() as session:
@@ -124,7 +138,7 @@ def post_estimate(raw: RawBody, snapshots: Snapshots, slots: SearchSlots) -> Res
     """
     request = parsed(raw, EstimateRequest)
     market = snapshots.market()
-    assumed = Assumptions().with_overrides(request.assumptions)
+    assumed = Assumptions().noted(request.assumptions)
     workload = request.workload.to_workload(resolve_model(request.workload.model, snapshots), assumed)
     deployment = request.deployment.to_deployment()
     check_names((deployment.accelerator,), market)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
 from app.api.schemas.base import Shown
@@ -236,6 +238,20 @@ class NearestShown(Shown):
     unit: str
 
 
+class AssumedShown(Shown):
+    """A number that was chosen rather than given or derived."""
+
+    name: str
+    value: float | str
+    unit: str
+    reason: str
+    source: str
+    range: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
+        None, description="What the request's `assumptions` may set it to."
+    )
+    asked: bool = Field(description="Whether the request set it.")
+
+
 class EstimateShown(Shown):
     """What one deployment would do. Without `fits` there is a reason and, where known, the memory."""
 
@@ -246,6 +262,7 @@ class EstimateShown(Shown):
     bottleneck: str | None = None
     cost: CostShown | None = None
     explanation: list[ReasonShown]
+    assumptions: list[AssumedShown] | None = Field(None, description="Of POST /estimate.")
     nearest_measurements: list[NearestShown]
     scaling: ScalingShown | None = Field(None, description="Of training: days and money against accelerators.")
     maximum: MaximumShown | None = Field(None, description="Where the request asked to maximize something.")
@@ -265,13 +282,6 @@ class RejectedShown(Shown):
     needed: float | None = None
     available: float | None = None
     unit: str | None = None
-
-
-class AssumedShown(Shown):
-    name: str
-    value: float | str
-    unit: str
-    reason: str
 
 
 class NoticeShown(Shown):

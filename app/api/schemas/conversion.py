@@ -247,6 +247,8 @@ def estimate_json(e: Estimate, *, trace: bool, neighbours: int = 3) -> dict[str,
     if e.cost is not None:
         shown["cost"] = cost_json(e.cost)
     shown["explanation"] = [reason_json(r) for r in e.explanation]
+    if e.assumptions:
+        shown["assumptions"] = [assumed_json(a) for a in e.assumptions]
     if neighbours > 1 and (metrics := metrics_of(e)) is not None:
         shown["metrics"] = metrics
     shown["nearest_measurements"] = [neighbour_json(n) for n in e.nearest[:neighbours]]
@@ -260,7 +262,10 @@ def estimate_json(e: Estimate, *, trace: bool, neighbours: int = 3) -> dict[str,
 
 
 def assumed_json(a: Assumed) -> dict[str, Any]:
-    return {"name": a.name, "value": rounded(a.value), "unit": a.unit, "reason": a.reason}
+    shown = {"name": a.name, "value": rounded(a.value), "unit": a.unit, "reason": a.reason, "source": a.source}
+    if a.range is not None:
+        shown["range"] = [rounded(end) for end in a.range]
+    return {**shown, "asked": a.asked}
 
 
 def rejection_json(r: Rejection) -> dict[str, Any]:

@@ -105,7 +105,9 @@ class RecommendRequest(Wire):
     economics: EconomicsSpec = EconomicsSpec()
     assumptions: Overrides = {}
     limit: Annotated[int, Field(ge=1, le=50)] = 5
-    rejected_limit: Annotated[int, Field(ge=0, le=200)] = 20
+    rejected_limit: Annotated[int, Field(ge=0, le=200)] | None = Field(
+        None, description="Default: 20, or as many of the nearest misses as keep the answer under 30 KB."
+    )
     trace: bool = False
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -257,7 +258,7 @@ class _RunSpec(Wire):
         phase: str,
         method: Method,
         units: float | None,
-        default_deadline_s: float,
+        usual_deadline_s: Callable[[], float],
         lora: LoraSpec,
         default_batch: int,
     ) -> TrainingWorkload:
@@ -287,11 +288,10 @@ class _RunSpec(Wire):
             raise Unanswerable(
                 f"sequence_length {self.sequence_length:,} is far beyond {model.name}'s {model.max_context_tokens:,} tokens."
             )
-        deadline = default_deadline_s
-        if self.deadline_days is not None:
-            deadline = self.deadline_days * 86400
         if self.deadline_hours is not None:
             deadline = self.deadline_hours * 3600
+        else:
+            deadline = usual_deadline_s() if self.deadline_days is None else self.deadline_days * 86400
         return TrainingWorkload(
             model=model,
             phase=phase,
@@ -324,7 +324,7 @@ class TrainingSpec(_RunSpec):
             phase="training",
             method=Method.FULL,
             units=self.training_tokens,
-            default_deadline_s=assumed.default_training_days * 86400,
+            usual_deadline_s=lambda: assumed.default_training_days * 86400,
             lora=LoraSpec(),
             default_batch=512,
         )
@@ -348,7 +348,7 @@ class FineTuningSpec(_RunSpec):
             phase="fine_tuning",
             method=Method(self.method),
             units=units,
-            default_deadline_s=assumed.default_fine_tuning_hours * 3600,
+            usual_deadline_s=lambda: assumed.default_fine_tuning_hours * 3600,
             lora=self.lora,
             default_batch=16,
         )

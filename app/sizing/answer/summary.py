@@ -7,24 +7,12 @@ from collections.abc import Sequence
 from app.sizing.answer.money import price_words
 from app.sizing.assumptions import Assumed
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.hardware.parts import PricingModel
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Deployment, Objective, Question
 from app.sizing.result import Estimate, Ranked, Reason, Rejection
 from app.sizing.serving.plans import default_weight_formats
 from app.sizing.snapshot import Market
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
-
-SERVING_ASSUMPTIONS = (
-    "runtime_overhead_gib",
-    "graph_overhead_gib",
-    "parallel_overhead_gib",
-    "weights_load_overhead",
-    "max_sequences",
-    "model_load_gb_per_s",
-    "engine_start_s",
-)
-
 
 OBJECTIVE_WORDS = {
     Objective.COST: "the lowest cost",
@@ -98,49 +86,23 @@ def summary(question: Question, ranked: Sequence[Ranked], rejected: Sequence[Rej
 
 
 def assumptions(question: Question) -> tuple[Assumed, ...]:
-    """What was assumed rather than asked or derived, as it mattered to this workload."""
-    assumed, workload = question.assumptions, question.workload
+    """What was assumed rather than asked or derived: what the question left open, and every chosen number that was
+    read on the way to the answer. To be called last.
+    """
+    workload, read = question.workload, question.assumptions.noted().touched()
     shape = tuple(
-        Assumed("model_shape", text, "text", "only part of the model was given") for text in workload.model.assumed
-    )
-    money = assumed.echo(
-        "load_power_fraction",
-        "host_power_fraction",
-        "list_price_position",
-        "server_host_usd",
-        "workstation_host_usd",
-        "maintenance_fraction_per_year",
+        Assumed("model_shape", text, "text", "only part of the model was given", "the model's family")
+        for text in workload.model.assumed
     )
     if isinstance(workload, TrainingWorkload):
-        write = (
-            "checkpoint_write_gb_per_s_per_machine" if workload.synchronous_checkpoints else "checkpoint_copy_gb_per_s"
-        )
-        names = [
-            "training_memory_margin",
-            "validation_overhead",
-            "interruptions_per_accelerator_day",
-            "restart_minutes",
-            write,
-        ]
-        names += ["retained_checkpoints", "dataset_bytes_per_token"]
-        if PricingModel.SPOT in question.constraints.pricing_models:
-            names.append("spot_interruptions_per_machine_day")
-        if assumed.network_oversubscription > 1:
-            names.append("network_oversubscription")
-        return (*shape, *assumed.echo(*names), *money)
-    slo = workload.slo
-    stated = [
-        Assumed(name, value * 1e3, "ms", f"limit that p{slo.percentile:g} of requests must meet")
-        for name, value in (("ttft_ms", slo.ttft_s), ("tpot_ms", slo.tpot_s), ("e2e_ms", slo.e2e_s))
-        if value is not None
-    ]
+        return (*shape, *read)
+    stated = []
     if workload.load is Load.OPEN:
-        stated.append(Assumed("peak_requests_per_s", workload.peak_per_s, "1/s", "load that is planned for"))
+        stated.append(Assumed("peak_requests_per_s", workload.peak_per_s, "1/s", "load that is planned for", "request"))
         stated.append(
-            Assumed("average_requests_per_s", workload.average_per_s, "1/s", "load that prices a million tokens")
-        )
-        stated.append(
-            Assumed("target_utilization", workload.target_utilization, "1", "share of capacity planned to be used")
+            Assumed(
+                "average_requests_per_s", workload.average_per_s, "1/s", "load that prices a million tokens", "request"
+            )
         )
     if not question.constraints.weight_formats:
         formats = default_weight_formats(workload.model, personal=workload.personal)
@@ -150,9 +112,10 @@ def assumptions(question: Question) -> tuple[Assumed, ...]:
                 ", ".join(sorted(formats)),
                 "text",
                 "judged by default: 16 and 8 bits, 4 bits for personal use",
+                "chosen",
             )
         )
-    return (*shape, *stated, *assumed.echo(*SERVING_ASSUMPTIONS), *money)
+    return (*shape, *stated, *read)
 
 
 def impossible(deployment: Deployment, model: ModelArchitecture, market: Market, rejections: Rejections) -> Estimate:

@@ -1,0 +1,28 @@
+"""How a chosen number is written down: value, plausible range, unit, reason, source and date."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+def assumption(value: float, *, low: float, high: float, unit: str, reason: str, source: str, as_of: str) -> Any:
+    """A chosen number. `low` and `high` are what an override may be; `reason` says what it is and is echoed, as is
+    `source`: what was read, or "chosen" and why. `as_of` is the year and month of either. Answers repeat reason
+    and source: keep both to a few words.
+    """
+    facts = {"low": low, "high": high, "unit": unit, "reason": reason, "source": source, "as_of": as_of}
+    return field(default=value, metadata=facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """One assumption as it is echoed; `asked`: the caller set it."""
+
+    name: str
+    value: float | str
+    unit: str
+    reason: str
+    source: str
+    range: tuple[float, float] | None = None
+    asked: bool = False

@@ -1,0 +1,102 @@
+"""What owning and running machines comes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.sizing.assumptions.chosen import assumption
+
+
+@dataclass(frozen=True)
+class DecisionsAssumptions:
+    # Owned machines
+    list_price_position: float = assumption(
+        1.0,
+        low=0.0,
+        high=1.0,
+        unit="1",
+        reason="where in its list-price range a part is bought",
+        source="chosen: the cautious end",
+        as_of="2026-11",
+    )
+    workstation_host_usd: float = assumption(
+        2000,
+        low=300,
+        high=20000,
+        unit="USD",
+        reason="desktop host around consumer and workstation cards",
+        source="chosen",
+        as_of="2026-11",
+    )
+    server_host_usd: float = assumption(
+        25000,
+        low=3000,
+        high=150000,
+        unit="USD",
+        reason="server around data-centre accelerators, without them",
+        source="chosen: a two-socket server",
+        as_of="2026-11",
+    )
+    host_power_w: float = assumption(
+        150,
+        low=20,
+        high=1000,
+        unit="W",
+        reason="least host power per accelerator, its system's unknown",
+        source="chosen: two CPUs over eight accelerators",
+        as_of="2026-11",
+    )
+    host_power_fraction: float = assumption(
+        0.75,
+        low=0.1,
+        high=1.5,
+        unit="1",
+        reason="host, network and fans over the accelerators' power",
+        source="median of 25 eight-way servers' ratings",
+        as_of="2026-11",
+    )
+    socket_power_w: float = assumption(
+        350,
+        low=50,
+        high=800,
+        unit="W",
+        reason="power of a device whose own is not published",
+        source="chosen: a server CPU's",
+        as_of="2026-11",
+    )
+    load_power_fraction: float = assumption(
+        0.75,
+        low=0.2,
+        high=1.0,
+        unit="1",
+        reason="mean draw under load over the rated power",
+        source="chosen",
+        as_of="2026-11",
+    )
+    maintenance_fraction_per_year: float = assumption(
+        0.05,
+        low=0,
+        high=0.3,
+        unit="1/year",
+        reason="support and spares over the purchase price, per year",
+        source="chosen: usual support contracts",
+        as_of="2026-11",
+    )
+    facility_usd_per_kw_month: float = assumption(
+        184,
+        low=0,
+        high=600,
+        unit="USD/kW/month",
+        reason="colocation of servers, power billed apart",
+        source="CBRE, H2 2024",
+        as_of="2025-02",
+    )
+    cluster_network_usd_per_accelerator: float = assumption(
+        4250,
+        low=0,
+        high=15000,
+        unit="USD",
+        reason="switches, cables and optics of an owned cluster",
+        source="34,000 USD per 8-way machine",
+        as_of="2026-11",
+    )

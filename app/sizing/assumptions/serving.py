@@ -1,0 +1,138 @@
+"""What serving engines take and allow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.sizing.assumptions.chosen import assumption
+
+
+@dataclass(frozen=True)
+class ServingAssumptions:
+    # Memory beside the weights and the cache
+    weights_load_overhead: float = assumption(
+        1.005,
+        low=1.0,
+        high=1.15,
+        unit="1",
+        reason="weights after loading over their counted bytes",
+        source="start-up logs of vLLM",
+        as_of="2026-11",
+    )
+    activation_workspace_factor: float = assumption(
+        1.5,
+        low=1.0,
+        high=4.0,
+        unit="1",
+        reason="measured serving workspace over the sum of live tensors",
+        source="start-up logs of vLLM",
+        as_of="2026-11",
+    )
+    runtime_overhead_gib: float = assumption(
+        0.25,
+        low=0.05,
+        high=4.0,
+        unit="GiB",
+        reason="runtime context of a serving engine, per device",
+        source="start-up logs of vLLM: 0.05 to 0.35",
+        as_of="2026-11",
+    )
+    graph_overhead_gib: float = assumption(
+        1.0,
+        low=0.0,
+        high=5.0,
+        unit="GiB",
+        reason="captured graphs per device, where taken from the engine's share",
+        source="chosen within start-up logs of vLLM",
+        as_of="2026-11",
+    )
+    parallel_overhead_gib: float = assumption(
+        1.0,
+        low=0.0,
+        high=4.0,
+        unit="GiB",
+        reason="communication buffers per device under tensor parallelism",
+        source="start-up logs of vLLM: 0.2 to 2.1",
+        as_of="2026-11",
+    )
+    small_runtime_overhead_gib: float = assumption(
+        0.6,
+        low=0.1,
+        high=2.0,
+        unit="GiB",
+        reason="runtime of llama.cpp, MLX and compiled engines",
+        source="chosen",
+        as_of="2026-11",
+    )
+    max_batched_tokens: float = assumption(
+        8192,
+        low=256,
+        high=65536,
+        unit="tokens",
+        reason="tokens of one engine step on devices of 70 GiB and more",
+        source="vLLM's default on such devices",
+        as_of="2025-06",
+    )
+    max_batched_tokens_small_device: float = assumption(
+        2048,
+        low=256,
+        high=65536,
+        unit="tokens",
+        reason="tokens of one engine step on smaller devices",
+        source="vLLM's default",
+        as_of="2025-06",
+    )
+    max_batched_tokens_small_engine: float = assumption(
+        512,
+        low=32,
+        high=8192,
+        unit="tokens",
+        reason="tokens of one step of llama.cpp-like engines",
+        source="llama.cpp's physical batch (-ub)",
+        as_of="2025-06",
+    )
+    max_sequences: float = assumption(
+        1024,
+        low=1,
+        high=4096,
+        unit="sequences",
+        reason="most sequences at once on devices of 70 GiB and more",
+        source="vLLM's default",
+        as_of="2025-06",
+    )
+    max_sequences_small_device: float = assumption(
+        256,
+        low=1,
+        high=4096,
+        unit="sequences",
+        reason="most sequences at once on smaller devices",
+        source="vLLM's default",
+        as_of="2025-06",
+    )
+    max_sequences_small_engine: float = assumption(
+        16,
+        low=1,
+        high=256,
+        unit="sequences",
+        reason="slots at which llama.cpp-like engines stop gaining",
+        source="chosen",
+        as_of="2026-11",
+    )
+    model_load_gb_per_s: float = assumption(
+        2.0,
+        low=0.05,
+        high=100,
+        unit="GB/s",
+        reason="rate at which a node reads weights from storage",
+        source="chosen: a local NVMe disk",
+        as_of="2026-11",
+    )
+    engine_start_s: float = assumption(
+        45,
+        low=1,
+        high=1800,
+        unit="s",
+        reason="start, compilation and graph capture of an engine",
+        source="start-up logs of vLLM",
+        as_of="2026-11",
+    )

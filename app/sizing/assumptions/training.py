@@ -1,0 +1,129 @@
+"""What runs meet and keep: interruptions, checkpoints, memory, data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.sizing.assumptions.chosen import assumption
+
+
+@dataclass(frozen=True)
+class TrainingAssumptions:
+    # Interruptions and checkpoints
+    interruptions_per_accelerator_day: float = assumption(
+        4.74e-4,
+        low=0,
+        high=0.01,
+        unit="1/day",
+        reason="unexpected interruptions of a run",
+        source="Llama 3 (arXiv:2407.21783): 419 in 54 days on 16,384",
+        as_of="2024-07",
+    )
+    restart_minutes: float = assumption(
+        10,
+        low=0,
+        high=240,
+        unit="min",
+        reason="detection, replacement and reload after an interruption",
+        source="chosen: an automated restart",
+        as_of="2026-11",
+    )
+    network_oversubscription: float = assumption(
+        1.0,
+        low=1.0,
+        high=32.0,
+        unit="1",
+        reason="what network cards could carry over what switches do",
+        source="chosen: non-blocking, as training clusters are built",
+        as_of="2026-11",
+    )
+    spot_interruptions_per_machine_day: float = assumption(
+        0.1,
+        low=0,
+        high=24,
+        unit="1/day",
+        reason="machines of spot capacity taken back",
+        source="chosen: from 5 % in hours to 20 % a month",
+        as_of="2026-10",
+    )
+    checkpoint_write_gb_per_s_per_machine: float = assumption(
+        1.2,
+        low=0.01,
+        high=50,
+        unit="GB/s",
+        reason="what storage takes from one machine",
+        source="BLOOM: 57.5 GB/s from 48 machines; others 1.9",
+        as_of="2022-07",
+    )
+    checkpoint_write_gb_per_s_limit: float = assumption(
+        2000,
+        low=0.05,
+        high=100000,
+        unit="GB/s",
+        reason="most that storage takes from all machines",
+        source="Llama 3 (arXiv:2407.21783): 2 TB/s",
+        as_of="2024-07",
+    )
+    checkpoint_copy_gb_per_s: float = assumption(
+        10,
+        low=0.5,
+        high=200,
+        unit="GB/s",
+        reason="an accelerator's states to host memory",
+        source="chosen: half of PCIe 4.0 x16",
+        as_of="2026-11",
+    )
+    checkpoint_pause_s: float = assumption(
+        1,
+        low=0,
+        high=600,
+        unit="s",
+        reason="all ranks wait for one another around a checkpoint",
+        source="chosen: above 0.2 to 0.5 in memory",
+        as_of="2026-11",
+    )
+    retained_checkpoints: float = assumption(
+        3,
+        low=1,
+        high=1000,
+        unit="checkpoints",
+        reason="checkpoints kept at a time",
+        source="chosen: newest and two to fall back to",
+        as_of="2026-11",
+    )
+    validation_overhead: float = assumption(
+        0.005,
+        low=0,
+        high=0.5,
+        unit="1",
+        reason="validation over training time",
+        source="chosen; MLPerf's frequent ones take 0.09 to 0.16",
+        as_of="2026-11",
+    )
+    host_memory_per_accelerator_gib: float = assumption(
+        16,
+        low=1,
+        high=512,
+        unit="GiB",
+        reason="framework process and data loader of one accelerator",
+        source="chosen",
+        as_of="2026-11",
+    )
+    training_memory_margin: float = assumption(
+        0.98,
+        low=0.7,
+        high=1.0,
+        unit="1",
+        reason="share of device memory that training may fill",
+        source="chosen; fragmentation is apart",
+        as_of="2026-11",
+    )
+    dataset_bytes_per_token: float = assumption(
+        4,
+        low=1,
+        high=16,
+        unit="B",
+        reason="tokenised corpus on disk",
+        source="definition: 32-bit token ids",
+        as_of="2026-11",
+    )
