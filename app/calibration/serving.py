@@ -325,7 +325,7 @@ class CaseBuilder:
             if load is Load.OFFLINE
             else float(np.ceil((figure(row.get("load_value")) or 1.0) / replicas))
         )
-        s, market = plans.stack, self.market
+        s, market = plans.stacks.looked_up(), self.market
         weights, native = market.formats[int(s.weight_format[0])], bool(s.native[0])
         engine = market.engines[int(s.engine[0])]
         return ServingCase(

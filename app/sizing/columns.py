@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,19 +20,22 @@ class Columns:
 
     def take(self, rows: Codes | Mask) -> Self:
         """The same table with some rows, in the order given."""
-        taken: dict[str, object] = {}
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if isinstance(value, np.ndarray):
-                taken[f.name] = value[rows]
-            elif isinstance(value, Columns):
-                taken[f.name] = value.take(rows)
-        return replace(self, **taken)
+        if rows.dtype == bool:
+            rows = np.flatnonzero(rows)
+            if len(rows) == len(self):
+                return self
+        taken = object.__new__(type(self))
+        for name in names_of(type(self)):
+            value = getattr(self, name)
+            if isinstance(value, np.ndarray | Columns | Picked):
+                value = value.take(rows)
+            object.__setattr__(taken, name, value)
+        return taken
 
     def __len__(self) -> int:
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if isinstance(value, np.ndarray | Columns):
+        for name in names_of(type(self)):
+            value = getattr(self, name)
+            if isinstance(value, np.ndarray | Columns | Picked):
                 return len(value)
         raise TypeError(f"{type(self).__name__} has no columns")
 
@@ -40,9 +43,34 @@ class Columns:
 Table = TypeVar("Table", bound=Columns)
 
 
+@dataclass(frozen=True, slots=True)
+class Picked(Generic[Table]):
+    """Rows of a shared table, looked up late: choosing among them moves row numbers, not columns."""
+
+    table: Table
+    rows: Codes
+
+    def take(self, rows: Codes | Mask) -> Picked[Table]:
+        """Some of the rows, in the order given."""
+        return Picked(self.table, self.rows[rows])
+
+    def looked_up(self) -> Table:
+        """The rows with all their columns."""
+        return self.table.take(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+_NAMES: dict[type, tuple[str, ...]] = {}
+
+
 def names_of(table: type[Columns]) -> tuple[str, ...]:
     """The columns of a kind of table."""
-    return tuple(f.name for f in fields(table))
+    known = _NAMES.get(table)
+    if known is None:
+        known = _NAMES[table] = tuple(f.name for f in fields(table))
+    return known
 
 
 def column(values: object) -> Column:
@@ -60,6 +88,11 @@ def stacked(tables: Sequence[Table]) -> Table:
         elif isinstance(parts[0], Columns):
             joined[f.name] = stacked(parts)
     return replace(tables[0], **joined)
+
+
+def at(values: Column, row: int) -> float:
+    """One entry of a column."""
+    return float(values[row])
 
 
 def one(values: Column) -> float:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from app.errors import Conflict
-from app.sizing.answer.serving import judge_deployment
+from app.sizing.answer.serving import judge_deployments
 from app.sizing.answer.summary import assumptions, impossible
 from app.sizing.answer.training import training_estimate
 from app.sizing.columns import Column
@@ -146,7 +146,7 @@ def estimate_inference(
         engine_version=deployment.engine_version,
         speculative=deployment.speculative,
     )
-    found = judge_deployment(question, workload, chosen.plans, market, settings)
+    (found,) = judge_deployments(question, workload, chosen.plans, market, settings)
     return replace(found, deployment=replace(found.deployment, expert_parallel=deployment.expert_parallel or 1))
 
 

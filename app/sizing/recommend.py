@@ -2,7 +2,7 @@
 
     candidates -> plans -> memory -> speed -> replicas and cost -> best plan per type -> words
 
-A finalist is judged once more as the complete deployment that is echoed, by the function that
+Finalists are judged once more as the complete deployments that are echoed, by the function that
 /estimate uses (`estimate.py`), so what is recommended and what is estimated cannot differ.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from app.sizing.answer.comparison import compared
 from app.sizing.answer.sensitivity import first_of, sensitivity, training_sensitivity
-from app.sizing.answer.serving import judge_deployment
+from app.sizing.answer.serving import judge_deployments
 from app.sizing.answer.summary import assumptions, summary
 from app.sizing.answer.training import training_estimate
 from app.sizing.answer.warnings import warnings
@@ -103,24 +103,23 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Mark
     best = best_per_accelerator(judged.accelerator, question.objective, merit, stable_key(judged))
     scores = score_of(question.objective, merit)[best]
     chosen = best[: question.limit]
-    estimates = tuple(finalist(question, workload, judged.take(np.array([row])), market) for row in chosen.tolist())
-    estimates = compared(estimates, question, len(best), market)
+    estimates = compared(finalists(question, workload, judged.take(chosen), market), question, len(best), market)
     changes = sensitivity(workload, judged, assumed, economics)
     return Found(
         estimates, tuple(float(s) for s in scores[: question.limit]), rejections, len(plans), len(best), changes
     )
 
 
-def finalist(question: Question, workload: InferenceWorkload, row: Judged, market: Market) -> Estimate:
-    """A chosen plan judged again as the complete deployment that is echoed."""
+def finalists(question: Question, workload: InferenceWorkload, chosen: Judged, market: Market) -> tuple[Estimate, ...]:
+    """Chosen plans judged again as the complete deployments that are echoed."""
     settings = Settings(
-        max_batch=row.speed.slo_batch,
-        max_batched_tokens=getattr(row.memory, "max_batched_tokens", None),
-        memory_fraction=row.memory.memory_fraction,
-        replicas=row.fleet.replicas,
-        spare_replicas=row.fleet.spare_replicas,
+        max_batch=chosen.speed.slo_batch,
+        max_batched_tokens=getattr(chosen.memory, "max_batched_tokens", None),
+        memory_fraction=chosen.memory.memory_fraction,
+        replicas=chosen.fleet.replicas,
+        spare_replicas=chosen.fleet.spare_replicas,
     )
-    return judge_deployment(question, workload, row.plans, market, settings)
+    return judge_deployments(question, workload, chosen.plans, market, settings)
 
 
 def find_training(question: Question, workload: TrainingWorkload, market: Market) -> Found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.sizing.columns import one
+from app.sizing.columns import at, one
 from app.sizing.evidence import SAME, Evidence, Near, Neighbour, Setting, kind_of
 from app.sizing.hardware.achieved import format_class
 from app.sizing.result import Interval
@@ -15,19 +15,19 @@ from app.sizing.training.run import Run
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
-def setting_of(workload: InferenceWorkload, judged: Judged, market: Market) -> Setting:
-    """A one-row table of a token stream as published results are described."""
+def setting_of(workload: InferenceWorkload, judged: Judged, row: int, market: Market) -> Setting:
+    """A row of a token stream as published results are described."""
     plans = judged.plans
-    weights, native = market.formats[int(plans.stack.weight_format[0])], bool(plans.stack.native[0])
+    weights, native = market.formats[int(plans.weight_format[row])], bool(plans.native[row])
     return Setting(
-        engine=market.engines[int(plans.stack.engine[0])],
-        family=market.families[int(plans.stack.family[0])],
+        engine=market.engines[int(plans.engine[row])],
+        family=market.families[int(plans.family[row])],
         format_class=format_class(weights, native),
-        accelerator=market.accelerators[int(plans.accelerator[0])].slug,
+        accelerator=market.accelerators[int(plans.accelerator[row])].slug,
         load=workload.load.value,
         params=float(workload.model.total_params),
-        devices=one(plans.accelerators_per_replica * judged.fleet.replicas),
-        in_flight=max(1.0, one(judged.operation.batch * judged.fleet.replicas)),
+        devices=at(plans.accelerators_per_replica * judged.fleet.replicas, row),
+        in_flight=max(1.0, at(judged.operation.batch * judged.fleet.replicas, row)),
         input_tokens=workload.input_tokens.mean,
         output_tokens=workload.output_tokens.mean,
     )
@@ -57,8 +57,9 @@ class Certainty:
         return Interval(quantity, value * low, value * high)
 
 
-def certainty_of(workload: InferenceWorkload, judged: Judged, market: Market) -> Certainty:
-    setting = setting_of(workload, judged, market)
+def certainty_of(workload: InferenceWorkload, judged: Judged, row: int, market: Market) -> Certainty:
+    """What is known around a row of a token stream."""
+    setting = setting_of(workload, judged, row, market)
     evidence = market.evidence
     return Certainty(evidence, setting, evidence.near(setting), evidence.neighbours(setting))
 

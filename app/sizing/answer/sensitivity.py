@@ -39,7 +39,7 @@ def sensitivity(
         replicas = replicas_needed(changed, judged.speed.capacity_per_s, judged.speed.slo_batch)
         placed = fleet(
             judged.plans.accelerators_per_replica,
-            judged.plans.node.accelerators_per_node,
+            judged.plans.accelerators_per_node,
             replicas,
             spare_replicas(changed.redundancy, replicas),
         )

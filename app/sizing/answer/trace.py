@@ -185,7 +185,7 @@ def _stream_trace(
         matmul_params=float(model.matmul_params),
         tensor_parallel=one(plans.tensor_parallel),
         matrix_flops_per_s=one(plans.linear_flops_per_s),
-        achieved_fraction=one(plans.stack.achieved.linear_compute_fraction),
+        achieved_fraction=one(plans.achieved.linear_compute_fraction),
     )
     add(
         "dense_s",
@@ -196,7 +196,7 @@ def _stream_trace(
         streamed_bytes=one(plans.streamed_bytes),
         tensor_parallel=one(plans.tensor_parallel),
         bytes_per_s=one(plans.bytes_per_s),
-        achieved_fraction=one(plans.stack.achieved.linear_memory_fraction),
+        achieved_fraction=one(plans.achieved.linear_memory_fraction),
     )
     batch = np.maximum(judged.operation.batch, 1.0)
     micro = np.maximum(1.0, batch / t.pipeline_parallel) * (1.0 + t.drafted)

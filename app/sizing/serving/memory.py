@@ -69,9 +69,7 @@ class ServingMemory(Columns):
 def visible_bytes(plans: Plans, market: Market, assumed: Assumptions) -> Column:
     """Memory an engine sees of a device: a little less than its driver reports, and less than its label."""
     reported = np.array([a.memory_is_reported for a in market.accelerators])[plans.accelerator]
-    return plans.node.memory_bytes * np.where(
-        reported, assumed.visible_memory_fraction, assumed.unreported_memory_fraction
-    )
+    return plans.memory_bytes * np.where(reported, assumed.visible_memory_fraction, assumed.unreported_memory_fraction)
 
 
 def weights_per_device_bytes(weights_bytes: Column, devices: Column, assumed: Assumptions) -> Column:
@@ -143,17 +141,17 @@ def serving_memory(
     engine_version: str | None = None,
 ) -> ServingMemory:
     """Memory of every plan: weights, workspace and overhead first, the cache gets the rest of what the engine takes."""
-    small = plans.stack.small_engine
+    small = plans.small_engine
     tp, capacity = plans.tensor_parallel, visible_bytes(plans, market, assumed)
     rules = [engine_named(e).memory_at(engine_version) for e in market.engines]
 
     def rule(name: str) -> Column:
-        return np.array([float(getattr(r, name)) for r in rules])[plans.stack.engine]
+        return np.array([float(getattr(r, name)) for r in rules])[plans.engine]
 
     ampere = np.array([a.family == "nvidia_ampere" for a in market.accelerators])[plans.accelerator]
     large = (capacity >= LARGE_DEVICE_BYTES) & ~ampere
     sequences = np.where(large, assumed.max_sequences, assumed.max_sequences_small_device)
-    own = np.array([r.sequences or 0.0 for r in rules])[plans.stack.engine]
+    own = np.array([r.sequences or 0.0 for r in rules])[plans.engine]
     sequences = np.where(small, assumed.max_sequences_small_engine, np.where(own > 0, own, sequences))
     if max_batch is not None:
         sequences = max_batch
@@ -176,12 +174,12 @@ def serving_memory(
     # A device under 8 GiB is served by engines that size their context to it.
     overhead = np.minimum(overhead * GIB, 0.12 * capacity)
     padded = plans.expert_bytes * (
-        padded_share(model.hidden_size) * (plans.stack.weight_format == market.format_index["mxfp4"])
+        padded_share(model.hidden_size) * (plans.weight_format == market.format_index["mxfp4"])
     )
     weights = weights_per_device_bytes(plans.weights_bytes + padded, plans.accelerators_per_replica, assumed)
     activations = activation_bytes(model, chunk, sequences, rule("logits_copies"), tp, plans.pipeline_parallel, assumed)
     fixed = weights + activations + overhead
-    chosen = np.where(small, 0, np.array([list(RULES).index(r.fraction_of) for r in rules])[plans.stack.engine])
+    chosen = np.where(small, 0, np.array([list(RULES).index(r.fraction_of) for r in rules])[plans.engine])
     usable = np.choose(
         chosen,
         [

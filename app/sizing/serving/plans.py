@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.sizing.columns import Codes, Column, Columns
+from app.sizing.columns import Codes, Column, Columns, Mask, Picked
 from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.placement import nodes_per_replica
 from app.sizing.decisions.rejections import Rejections
+from app.sizing.hardware.achieved import Achieved
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.links import LINKS, Link
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
@@ -46,11 +47,11 @@ LAYOUTS = (
 
 @dataclass(frozen=True, slots=True)
 class Plans(Columns):
-    """The candidate table of serving."""
+    """The candidate table of serving: machines and stacks are looked up in the tables they come from."""
 
-    offered: Candidates
+    machines: Picked[Candidates]
+    stacks: Picked[Stacks]
     stack_row: Codes  # of the snapshot's stacks
-    stack: Stacks
     kv: Codes
     tensor_parallel: Column
     pipeline_parallel: Column
@@ -63,12 +64,48 @@ class Plans(Columns):
     kv_element_bytes: Column
 
     @property
+    def offered(self) -> Candidates:
+        return self.machines.looked_up()
+
+    @property
     def node(self) -> Machines:
-        return self.offered.node
+        return self.machines.table.node.take(self.machines.rows)
 
     @property
     def accelerator(self) -> Codes:
-        return self.node.accelerator
+        return self.machines.table.node.accelerator[self.machines.rows]
+
+    @property
+    def memory_bytes(self) -> Column:
+        return self.machines.table.node.memory_bytes[self.machines.rows]
+
+    @property
+    def accelerators_per_node(self) -> Column:
+        return self.machines.table.node.accelerators_per_node[self.machines.rows]
+
+    @property
+    def engine(self) -> Codes:
+        return self.stacks.table.engine[self.stacks.rows]
+
+    @property
+    def weight_format(self) -> Codes:
+        return self.stacks.table.weight_format[self.stacks.rows]
+
+    @property
+    def native(self) -> Mask:
+        return self.stacks.table.native[self.stacks.rows]
+
+    @property
+    def family(self) -> Codes:
+        return self.stacks.table.family[self.stacks.rows]
+
+    @property
+    def small_engine(self) -> Mask:
+        return self.stacks.table.small_engine[self.stacks.rows]
+
+    @property
+    def achieved(self) -> Achieved:
+        return self.stacks.table.achieved.take(self.stacks.rows)
 
     @property
     def accelerators_per_replica(self) -> Column:
@@ -76,7 +113,7 @@ class Plans(Columns):
 
     @property
     def nodes_per_replica(self) -> Column:
-        return nodes_per_replica(self.accelerators_per_replica, self.node.accelerators_per_node)
+        return nodes_per_replica(self.accelerators_per_replica, self.accelerators_per_node)
 
 
 def default_weight_formats(model: ModelArchitecture, *, personal: bool) -> frozenset[str]:
@@ -190,9 +227,9 @@ def build_plans(
     row, layout, a_machine, a_stack = row[kv_rows], layout[kv_rows], a_machine[kv_rows], a_stack[kv_rows]
     code = code[row]
     return Plans(
-        offered=found.take(a_machine),
+        machines=Picked(found, a_machine),
+        stacks=Picked(stacks, a_stack),
         stack_row=rows[a_stack],
-        stack=stacks.take(a_stack),
         kv=kv,
         tensor_parallel=tp[layout],
         pipeline_parallel=pp[layout],

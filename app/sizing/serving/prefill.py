@@ -90,7 +90,7 @@ def prefill_work(
         hidden_bytes=np.full(n, 2.0 * model.hidden_size),
         tensor_parallel=tp,
         pipeline_parallel=plans.pipeline_parallel,
-        overlapped_stages=np.where(plans.stack.small_engine, plans.pipeline_parallel, 1.0),
+        overlapped_stages=np.where(plans.small_engine, plans.pipeline_parallel, 1.0),
         rates=device_rates(plans),
         link=link_use(plans),
     )

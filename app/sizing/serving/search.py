@@ -95,7 +95,7 @@ def measure_speed(
     """Capacity of one replica of every plan."""
     if isinstance(memory, BatchMemory):
         return single_pass_speed(workload, plans, memory, work_of(workload), settings.max_batch)
-    model, k = workload.model, plans.stack.achieved
+    model, k = workload.model, plans.achieved
     prompt, slo = workload.input_tokens, workload.slo
     cached = workload.cached_prefix_fraction
     step = speculating(
@@ -133,7 +133,7 @@ def place(
     spares = settings.spare_replicas
     if spares is None:
         spares = spare_replicas(workload.redundancy, replicas)
-    placed = fleet(plans.accelerators_per_replica, plans.node.accelerators_per_node, replicas, spares)
+    placed = fleet(plans.accelerators_per_replica, plans.accelerators_per_node, replicas, spares)
     operation: Operation | BatchOperation
     if isinstance(speed, BatchSpeed):
         operation = operate_single_pass(workload, plans, speed, replicas)
@@ -298,7 +298,7 @@ def replicas_asked(deployment: Deployment, plans: Plans) -> Column | None:
     if deployment.total_accelerators is not None:
         total = np.full(len(plans), float(deployment.total_accelerators))
     elif deployment.nodes is not None:
-        total = deployment.nodes * plans.node.accelerators_per_node
+        total = deployment.nodes * plans.accelerators_per_node
     return None if total is None else np.maximum(1.0, np.floor(total / plans.accelerators_per_replica) - spare)
 
 

@@ -61,7 +61,7 @@ def batch_terms(work: SampleWork, plans: Plans) -> BatchTerms:
 
     Check: ResNet-50 at 8.18 GFLOP on 0.28 of 312 TFLOP/s is 94 us an image, 10 700 images/s.
     """
-    s = plans.stack.achieved
+    s = plans.achieved
     fraction = s.sample_compute_fraction if work.convolutional else s.linear_compute_fraction
     memory = plans.bytes_per_s * s.linear_memory_fraction
     rate = plans.linear_flops_per_s * fraction
@@ -134,8 +134,8 @@ def batch_memory(
     return BatchMemory(
         weights_bytes=plans.weights_bytes * assumed.weights_load_overhead,
         activation_bytes=np.full(n, work.live_bytes * assumed.activation_workspace_factor),
-        overhead_bytes=np.minimum(np.full(n, assumed.small_runtime_overhead_gib * GIB), 0.12 * plans.node.memory_bytes),
-        capacity_bytes=plans.node.memory_bytes,
+        overhead_bytes=np.minimum(np.full(n, assumed.small_runtime_overhead_gib * GIB), 0.12 * plans.memory_bytes),
+        capacity_bytes=plans.memory_bytes,
         memory_fraction=share,
     )
 
