@@ -130,16 +130,9 @@ class Evidence:
             }
             for trains in (False, True)
         }
-        settings = [r.setting for r in rows]
-        self._numbers: Column = np.array([numbers_of(s) for s in settings]).reshape(len(rows), 5)
-        words = {name: [word(s, name) for s in settings] for name in WEIGHTS}
-        self._codes = {name: {w: i for i, w in enumerate(sorted(set(found)))} for name, found in words.items()}
-        self._words: dict[str, Codes] = {
-            name: np.array([self._codes[name][w] for w in found]) for name, found in words.items()
+        self._nearest = {
+            trains: Nearest([r for r in rows if (r.metric in TRAINING_KINDS) == trains]) for trains in (False, True)
         }
-        trains = np.array([r.metric in TRAINING_KINDS for r in rows], dtype=bool)
-        self._of_training, self._of_serving = np.flatnonzero(trains), np.flatnonzero(~trains)
-        self._not_a_rate = np.array([not r.metric.endswith("tokens_per_s") for r in rows], dtype=np.float64)
         self._usable: Mask = np.array([not r.set_aside for r in rows], dtype=bool)
         self._kind = np.array([r.kind for r in rows])
         self._near: Codes = np.array([int(r.near) for r in rows], dtype=np.int64)
@@ -193,21 +186,7 @@ class Evidence:
 
     def neighbours(self, setting: Setting, count: int = 3, *, training: bool = False) -> tuple[Neighbour, ...]:
         """The nearest results of serving, or of training, each measurement once."""
-        rows = self._of_training if training else self._of_serving
-        if not len(rows):
-            return ()
-        distance = np.sqrt((((self._numbers[rows] - numbers_of(setting)) * SCALES) ** 2).sum(axis=1))
-        for name, weight in WEIGHTS.items():
-            distance = distance + weight * (self._words[name][rows] != self._codes[name].get(word(setting, name), -1))
-        found: dict[str, Neighbour] = {}
-        order = np.round(distance, 9) + 1e-6 * self._not_a_rate[rows]  # of one measurement's figures, its rate
-        near = np.argpartition(order, min(len(order) - 1, 8 * count))[: 8 * count + 1]
-        for i in near[np.lexsort((near, order[near]))].tolist():
-            row = self.rows[rows[i]]
-            found.setdefault(row.measurement, Neighbour(row, float(distance[i])))
-            if len(found) == count:
-                break
-        return tuple(found.values())
+        return self._nearest[training].to(setting, count)
 
 
 # What a difference counts for: words by whether they agree, numbers by powers of two.
@@ -232,3 +211,45 @@ def word(setting: Setting, name: str) -> str:
 def numbers_of(s: Setting) -> Column:
     values = (s.params, s.devices, s.in_flight, s.input_tokens, s.output_tokens)
     return np.log2(np.maximum(np.array(values, dtype=np.float64), 1.0))
+
+
+class Nearest:
+    """Results of one phase as columns, one row for each measurement and setting: of its figures its rate, where it has one.
+
+    What words count for is worked out once per combination of words, of which there are far fewer than results.
+    """
+
+    def __init__(self, rows: Sequence[Compared]) -> None:
+        first: dict[tuple[str, Setting], Compared] = {}
+        for r in sorted(rows, key=lambda r: not r.metric.endswith("tokens_per_s")):
+            first.setdefault((r.measurement, r.setting), r)
+        self.rows = sorted(first.values(), key=lambda r: r.measurement)
+        self._numbers: Column = np.array([scaled(r.setting) for r in self.rows]).reshape(len(self.rows), 5).T.copy()
+        # A rate stands before other figures at the same distance.
+        self._behind: Column = np.array([0.0 if r.metric.endswith("tokens_per_s") else 1e-6 for r in self.rows])
+        said = [tuple(word(r.setting, name) for name in WEIGHTS) for r in self.rows]
+        self._combinations = sorted(set(said))
+        index = {words: i for i, words in enumerate(self._combinations)}
+        self._combination: Codes = np.array([index[words] for words in said], dtype=np.int64)
+        self._words = np.array(self._combinations).reshape(len(self._combinations), len(WEIGHTS)).T.copy()
+
+    def to(self, setting: Setting, count: int) -> tuple[Neighbour, ...]:
+        """The nearest to a setting, each measurement once."""
+        if not self.rows:
+            return ()
+        apart = np.zeros(len(self._combinations))
+        for said, (name, weight) in zip(self._words, WEIGHTS.items(), strict=True):
+            apart += weight * (said != word(setting, name))
+        off = self._numbers - scaled(setting)[:, None]
+        distance = np.sqrt(np.einsum("ij,ij->j", off, off)) + apart[self._combination]
+        near = np.argpartition(distance + self._behind, min(len(distance) - 1, 8 * count))[: 8 * count + 1]
+        found: dict[str, Neighbour] = {}
+        for i in near[np.lexsort((near, np.round(distance[near], 9) + self._behind[near]))].tolist():
+            found.setdefault(self.rows[i].measurement, Neighbour(self.rows[i], float(distance[i])))
+            if len(found) == count:
+                break
+        return tuple(found.values())
+
+
+def scaled(setting: Setting) -> Column:
+    return numbers_of(setting) * SCALES
