@@ -27,7 +27,9 @@ class Columns:
         taken = object.__new__(type(self))
         for name in names_of(type(self)):
             value = getattr(self, name)
-            if isinstance(value, np.ndarray | Columns | Picked):
+            if isinstance(value, np.ndarray):
+                value = value.take(rows, axis=0)
+            elif isinstance(value, Columns | Picked):
                 value = value.take(rows)
             object.__setattr__(taken, name, value)
         return taken

@@ -252,4 +252,6 @@ class Nearest:
 
 
 def scaled(setting: Setting) -> Column:
-    return numbers_of(setting) * SCALES
+    """Numbers of a setting such that distances add."""
+    values: Column = numbers_of(setting) * SCALES
+    return values
