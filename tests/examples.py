@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from app.catalog.architectures import architecture_of
+from app.catalog.seed import model_entries
 from app.sizing.columns import Column, column
+from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.read import read_architecture
 from app.sizing.workload import (
     InferenceWorkload,
@@ -89,6 +93,13 @@ PRETRAIN = TrainingWorkload(
     lora_rank=16,
     lora_targets="all-linear",
 )
+
+
+@cache
+def registered(hf_id: str) -> ModelArchitecture:
+    """A model of the catalogue, read from its configuration."""
+    (entry,) = (e for e in model_entries() if e["hf_id"] == hf_id)
+    return architecture_of(entry)
 
 
 def col(*values: float) -> Column:

@@ -18,6 +18,7 @@ import pytest
 import app.sizing
 from app.sizing.assumptions import Assumptions
 from app.sizing.formula import FORMULAS, Formula
+from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.units import GIB
 from tests import examples
 
@@ -30,6 +31,7 @@ NAMES: dict[str, Any] = {
     "np": np,
     "GIB": GIB,
     "Assumptions": Assumptions,
+    "WEIGHT_FORMATS": WEIGHT_FORMATS,
 }
 # Rooms whose checks are still prose.
 PROSE = ("decisions", "hardware", "model", "question", "serving", "training")

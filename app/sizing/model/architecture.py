@@ -1,16 +1,18 @@
 """A model as the arithmetic sees it: counts of parameters, cache, FLOPs and activations.
 
-Symbols in comments: h hidden size, L layers, n query heads, m key/value heads, d head size,
+Symbols of the room: h hidden size, L layers, n query heads, m key/value heads, d head size,
 f MLP width, V vocabulary, E routed experts, k experts per token.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from app.sizing.model.encoder import EncoderPass, ImageInput
+from app.sizing.model.adapters import Targets, lora_params
+from app.sizing.model.attention import AttentionGroup
+from app.sizing.model.encoder import EncoderPass, ImageInput, tower_flops
 from app.sizing.model.formats import NativeQuantisation, WeightFormat, native_bits, stored_bits
 from app.sizing.model.sample import SampleLaw, SampleShape, SampleWork
 from app.sizing.model.tensors import Part, Per, Tensor
@@ -22,58 +24,6 @@ class ModelKind(StrEnum):
     DECODER = "decoder"  # generates tokens one after another
     ENCODER = "encoder"  # one pass over the tokens: embeddings, rerankers
     SAMPLES = "samples"  # one or more passes over a sample: images, audio, diffusion
-
-
-@dataclass(frozen=True, slots=True)
-class AttentionGroup:
-    """Layers that attend alike.
-
-    `kv_elements` are cached per token and layer (K and V of all heads, or one MLA latent);
-    `window_tokens` caps what is kept and read (None: everything); `read_tokens` caps what is
-    read of what is kept (sparse attention). `prefill_macs` and `decode_macs` are multiply-adds
-    per cached token and layer: MLA decodes in its absorbed form, which does more of them on less data.
-    Sparse layers scan `index_elements` of every kept token, at `index_macs`. Layers that only
-    cross to an encoder's output (`crosses`) keep nothing for a text token.
-    """
-
-    layers: int
-    kv_elements: float
-    kv_heads: int
-    prefill_macs: float
-    decode_macs: float
-    window_tokens: float | None = None
-    read_tokens: float | None = None
-    index_elements: float = 0.0
-    index_macs: float = 0.0
-    crosses: bool = False
-
-    def held_elements(self, context_tokens: float) -> float:
-        """Elements one layer keeps at a context, indexer keys included."""
-        return 0.0 if self.crosses else (self.kv_elements + self.index_elements) * self.kept(context_tokens)
-
-    def read_elements(self, context_tokens: float) -> float:
-        """Elements one layer reads for one new token."""
-        scanned = self.index_elements * self.kept(context_tokens)
-        return 0.0 if self.crosses else self.kv_elements * self.read(context_tokens) + scanned
-
-    def kept(self, context_tokens: float) -> float:
-        """Tokens in the cache at a context."""
-        return context_tokens if self.window_tokens is None else min(context_tokens, self.window_tokens)
-
-    def read(self, context_tokens: float) -> float:
-        """Tokens whose cache one new token reads at a context."""
-        kept = self.kept(context_tokens)
-        return kept if self.read_tokens is None else min(kept, self.read_tokens)
-
-    def mean_read(self, prompt_tokens: float) -> float:
-        """Mean of `read` over the tokens of a causal prompt: (s + 1) / 2 without a limit."""
-        limit = min(
-            self.window_tokens if self.window_tokens is not None else prompt_tokens,
-            self.read_tokens if self.read_tokens is not None else prompt_tokens,
-        )
-        if prompt_tokens <= limit:
-            return (prompt_tokens + 1) / 2
-        return limit - limit * (limit - 1) / (2 * prompt_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +151,11 @@ class ModelArchitecture:
     def cache_bytes(self, context_tokens: float, element_bytes: float = 2.0, *, tensor_parallel: int = 1) -> float:
         """Cache and state of one sequence at a context, on one device.
 
-        Check: Llama-3.1-8B in BF16 at 8192 tokens is exactly 1 GiB.
+        Source: counted; windows and latents as `kv_cache_bytes_per_token`, states as the mixers keep them.
+        Limits: without the rounding to blocks of an engine.
+        Check: Llama-3.1-8B in BF16 at 8192 tokens.
+            >>> LLAMA_8B.cache_bytes(8192) / GIB
+            1.0
         """
         cache = sum(
             g.layers * g.held_elements(context_tokens) * element_bytes / min(g.kv_heads, tensor_parallel)
@@ -210,7 +164,14 @@ class ModelArchitecture:
         return cache + self.state_bytes_per_sequence / tensor_parallel
 
     def read_bytes(self, context_tokens: float, element_bytes: float = 2.0, *, tensor_parallel: int = 1) -> float:
-        """Cache and state one device reads to decode one token at a context."""
+        """Cache and state one device reads to decode one token at a context; a state is written back as well.
+
+        Source: counted.
+        Limits: sparse attention reads what its indexer chose, and scans the keys of the indexer whole.
+        Check: all of Llama-3.1-8B's cache, on eight devices.
+            >>> LLAMA_8B.read_bytes(8192, tensor_parallel=8) * 8 / GIB
+            1.0
+        """
         cache = sum(
             g.layers * g.read_elements(context_tokens) * element_bytes / min(g.kv_heads, tensor_parallel)
             for g in self.attention
@@ -218,7 +179,14 @@ class ModelArchitecture:
         return cache + 2 * self.state_bytes_per_sequence / tensor_parallel
 
     def decode_attention_flops(self, context_tokens: float) -> float:
-        """Attention of one new token over its cache, in the form engines decode with."""
+        """Attention of one new token over its cache, in the form engines decode with.
+
+        Source: counted: two multiply-adds per element of every query head and cached token.
+        Limits: MLA in its absorbed form, which does more of them on a smaller cache.
+        Check: Llama-3.1-8B, 2 * 32 layers * 32 heads * (128 + 128) * 8192 tokens.
+            >>> LLAMA_8B.decode_attention_flops(8192) / 1e9
+            4.294967296
+        """
         return sum(
             2 * g.layers * (g.decode_macs * g.read(context_tokens) + g.index_macs * g.kept(context_tokens))
             for g in self.attention
@@ -251,20 +219,23 @@ class ModelArchitecture:
         return (self.prompt_matmul_params + self.matmul_params) / 2 if self.reads_source else self.matmul_params
 
     def image_flops(self, width: int, height: int) -> float:
-        """FLOPs of the vision tower and projector for one image.
-
-        Check: CLIP ViT-L/14 at 336 (LLaVA 1.5): 576 patches, 2 * 302 M * 576 and attention, about 0.38 TFLOP.
-        """
+        """FLOPs of the vision tower and projector for one image: see `encoder.tower_flops`."""
         if self.images is None or self.encoder is None:
             return 0.0
-        patches, tokens = self.images.patches(width, height), self.images.tokens(width, height)
         projector = sum(t.multiplied for t in self.tensors if t.per is Per.IMAGE_TOKEN)
-        tiles = max(1.0, patches / self.images.tile_patches) if self.images.tile_patches else 1.0
-        attention = tiles * self.encoder.attention_flops(patches / tiles)
-        return 2 * self.source_matmul_params * patches + attention + 2.0 * projector * tokens
+        return tower_flops(
+            self.encoder, self.images, self.source_matmul_params, float(projector), width=width, height=height
+        )
 
     def prefill_attention_flops(self, prompt_tokens: float) -> float:
-        """Attention of one whole causal prompt: masked scores are not computed."""
+        """Attention of one whole causal prompt: masked scores are not computed.
+
+        Source: counted; Dao 2023 (arXiv:2307.08691) for kernels that skip what the mask hides.
+        Limits: an encoder's tokens all see one another, so nothing is masked there.
+        Check: half of 8192 tokens are seen on average.
+            >>> LLAMA_8B.prefill_attention_flops(8192) == 8192 * LLAMA_8B.decode_attention_flops(8193 / 2)
+            True
+        """
         if self.reads_source and self.encoder is not None:
             return self.encoder.attention_flops(prompt_tokens)
         if self.kind is ModelKind.ENCODER:
@@ -278,7 +249,11 @@ class ModelArchitecture:
     def flops_per_token(self, context_tokens: float) -> float:
         """Forward FLOPs of one token that sees `context_tokens` (attention in expanded form).
 
-        Check: Llama-3.1-8B at a context of 8192 is 19.304 GFLOP.
+        Source: counted: two per element a token multiplies, the head included, and attention over the context.
+        Limits: norms, activations and sampling are left out (under one per cent).
+        Check: Llama-3.1-8B at a context of 8192.
+            >>> round(LLAMA_8B.flops_per_token(8192) / 1e9, 3)
+            19.304
         """
         scores = sum(
             2 * g.layers * (g.prefill_macs * g.read(context_tokens) + g.index_macs * g.kept(context_tokens))
@@ -289,8 +264,13 @@ class ModelArchitecture:
     def training_flops_per_token(self, sequence_length: float) -> float:
         """Forward and backward FLOPs per token of a sequence: three times the forward.
 
-        Each matrix product has two gradient products; recomputation is not counted.
-        Check: Llama-3.1-405B at 4096 is 2.47 TFLOP per token.
+        Each matrix product has two gradient products.
+
+        Source: Llama 3 (arXiv:2407.21783), where 15.6e12 tokens of 405B come to 3.8e25; Narayanan et al. 2021.
+        Limits: recomputation is not counted; masked scores are not, which papers often count.
+        Check: Llama-3.1-405B at 4096, in TFLOP.
+            >>> round(registered("meta-llama/Llama-3.1-405B").training_flops_per_token(4096) / 1e12, 3)
+            2.473
         """
         scores = self.prefill_attention_flops(sequence_length) / sequence_length
         return 3 * (2 * self.training_matmul_params + scores + self.recurrent_flops_per_token)
@@ -307,14 +287,22 @@ class ModelArchitecture:
 
         In the format a checkpoint is published in, what it left wide stays wide.
 
-        Check: Llama-3.1-70B is 131.417 GiB in BF16, 67.667 in FP8 and 37.037 in INT4 (group 128).
+        Source: counted; bits of each format as `formats` cites them.
+        Limits: block scales of FP8 (0.02 %) are left out.
+        Check: Llama-3.1-70B in BF16, FP8 and INT4 (group 128), in GiB.
+            >>> [round(LLAMA_70B.weights_bytes(WEIGHT_FORMATS[f]) / GIB, 3) for f in ("bf16", "fp8", "int4-awq")]
+            [131.417, 67.667, 37.037]
         """
         return self._cached(stored.name, lambda: sum(self._stored_bytes(stored, t) for t in self.tensors))
 
     def published_bytes(self) -> float:
         """The checkpoint as published: its own quantisation where it states one, scales and wide tensors included.
 
-        Check: gpt-oss-120b, experts in MXFP4, is 60.77 GiB.
+        Source: counted from the file's own quantisation.
+        Limits: modules left wide are known by name only.
+        Check: gpt-oss-120b, experts in MXFP4, in GiB.
+            >>> round(registered("openai/gpt-oss-120b").published_bytes() / GIB, 2)
+            60.77
         """
         if self.native is None:
             return 2.0 * self.total_params
@@ -345,27 +333,21 @@ class ModelArchitecture:
             lambda: sum(self._stored_bytes(stored, t) for t in self.tensors if t.part is routed),
         )
 
-    def lora_params(self, rank: int, target_modules: str | Sequence[str]) -> float:
-        """Trainable elements of adapters: rank * (in + out) summed over the adapted matrices.
-
-        `all-linear` adapts every projection, MLP and expert matrix, `attention` those of attention
-        (or the recurrent mixer), `q_v` queries and values; a list names roles ("q_proj", "down_proj").
-        Experts count as often as there are experts. A fused matrix is adapted whole.
-
-        Source: Hu et al. 2021 (arXiv:2106.09685).
-        Check: Llama-3.1-8B, all seven, rank 16: 41 943 040.
-        """
-        return float(
-            rank * sum((t.inputs + t.outputs) * t.count for t in self.tensors if _is_target(t, target_modules))
-        )
+    def lora_params(self, rank: int, target_modules: Targets) -> float:
+        """Trainable elements of adapters of a rank: see `adapters.lora_params`."""
+        return lora_params(self.tensors, rank, target_modules)
 
     def activation_bytes_per_layer(self, *, fused: bool = True) -> float:
         """Bytes of 16-bit activations one token keeps for backward in one mean layer, attention never materialised.
 
         With fused kernels 8h + 4(n + m)d + 6f + 4n; in eager modules 16h + 8f + 4(n + m)d + 4n + 8. An MLP
         without a gate keeps its two products only: 4f.
+
         Source: Korthikanti et al. 2022 (arXiv:2205.05198), re-derived for gated MLPs and flash attention.
-        Check: Llama-3.1-8B fused is 139 392 bytes, eager 200 840.
+        Limits: no dropout; a router's own activations are left out.
+        Check: Llama-3.1-8B, fused and eager.
+            >>> LLAMA_8B.activation_bytes_per_layer(), LLAMA_8B.activation_bytes_per_layer(fused=False)
+            (139392.0, 200840.0)
         """
         h, f, attention = self.hidden_size, self.mlp_width, self.attention_activation_bytes
         products = 4 * f if not self.is_gated else 6 * f if fused else 8 * f
@@ -381,6 +363,12 @@ class ModelArchitecture:
         """Queries, keys, values, output and softmax statistics of one token in a mean layer, 16 bit: 4(n + m)d + 4n.
 
         MLA expands keys and values to every head while training: all four are as wide as the heads.
+
+        Source: counted, as `activation_bytes_per_layer`.
+        Limits: a mean over layers that attend; recurrent mixers keep less.
+        Check: Llama-3.1-8B, 4 * (32 + 8) * 128 + 4 * 32.
+            >>> LLAMA_8B.attention_activation_bytes
+            20608.0
         """
         spread = [g for g in self.attention if g.prefill_macs]
         if not spread:
@@ -395,20 +383,10 @@ class ModelArchitecture:
     def logits_bytes(self, tokens: float) -> float:
         """Peak of the loss over a micro-batch of tokens: 12 bytes per logit in backward (10 in forward).
 
-        Check: Llama-3.1-8B, 8192 tokens: 11.7 GiB.
+        Source: counted: logits in 16 bit, their float32 copy, probabilities and gradient.
+        Limits: a loss that is neither fused nor split into chunks.
+        Check: Llama-3.1-8B, 8192 tokens, in GiB.
+            >>> round(LLAMA_8B.logits_bytes(8192) / GIB, 2)
+            11.74
         """
         return 12.0 * tokens * self.vocab_size
-
-
-_Q_V = ("q_proj", "v_proj", "qkv_proj", "q_b_proj", "kv_b_proj")
-_MIXING = (Part.ATTENTION, Part.RECURRENT)
-
-
-def _is_target(tensor: Tensor, wanted: str | Sequence[str]) -> bool:
-    if not tensor.quantised:
-        return not isinstance(wanted, str) and tensor.role in wanted and tensor.per is Per.TOKEN
-    if wanted == "all-linear":
-        return True
-    if wanted == "attention":
-        return tensor.part in _MIXING
-    return tensor.role in (_Q_V if wanted == "q_v" else wanted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.errors import UnreadableConfiguration
-from app.sizing.model.architecture import AttentionGroup
+from app.sizing.model.attention import AttentionGroup
 from app.sizing.model.counting.configuration import Reader
 from app.sizing.model.counting.families import Family
 from app.sizing.model.counting.schedule import window_tokens

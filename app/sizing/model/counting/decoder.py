@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from app.sizing.model.architecture import AttentionGroup, ModelArchitecture, ModelKind
+from app.sizing.model.architecture import ModelArchitecture, ModelKind
+from app.sizing.model.attention import AttentionGroup
 from app.sizing.model.counting import attention
 from app.sizing.model.counting.configuration import Config, Reader
 from app.sizing.model.counting.encoders import labels

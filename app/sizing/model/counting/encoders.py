@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from app.sizing.model.architecture import AttentionGroup, ModelArchitecture, ModelKind
+from app.sizing.model.architecture import ModelArchitecture, ModelKind
+from app.sizing.model.attention import AttentionGroup
 from app.sizing.model.counting.configuration import Config, Reader
 from app.sizing.model.tensors import ONCE, Inventory, Part, Per
 

@@ -1,0 +1,70 @@
+"""What attention layers keep of a token, read of what they keep, and compute on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionGroup:
+    """Layers that attend alike.
+
+    `kv_elements` are cached per token and layer (K and V of all heads, or one MLA latent);
+    `window_tokens` caps what is kept and read (None: everything); `read_tokens` caps what is
+    read of what is kept (sparse attention). `prefill_macs` and `decode_macs` are multiply-adds
+    per cached token and layer: MLA decodes in its absorbed form, which does more of them on less data.
+    Sparse layers scan `index_elements` of every kept token, at `index_macs`. Layers that only
+    cross to an encoder's output (`crosses`) keep nothing for a text token.
+    """
+
+    layers: int
+    kv_elements: float
+    kv_heads: int
+    prefill_macs: float
+    decode_macs: float
+    window_tokens: float | None = None
+    read_tokens: float | None = None
+    index_elements: float = 0.0
+    index_macs: float = 0.0
+    crosses: bool = False
+
+    def held_elements(self, context_tokens: float) -> float:
+        """Elements one layer keeps at a context, indexer keys included."""
+        return 0.0 if self.crosses else (self.kv_elements + self.index_elements) * self.kept(context_tokens)
+
+    def read_elements(self, context_tokens: float) -> float:
+        """Elements one layer reads for one new token."""
+        scanned = self.index_elements * self.kept(context_tokens)
+        return 0.0 if self.crosses else self.kv_elements * self.read(context_tokens) + scanned
+
+    def kept(self, context_tokens: float) -> float:
+        """Tokens in the cache at a context.
+
+        Source: definition. Limits: blocks of an engine round it up.
+        Check: a window of 4 096.
+            >>> AttentionGroup(1, 2048.0, 8, 8192.0, 8192.0, window_tokens=4096.0).kept(10_000)
+            4096.0
+        """
+        return context_tokens if self.window_tokens is None else min(context_tokens, self.window_tokens)
+
+    def read(self, context_tokens: float) -> float:
+        """Tokens whose cache one new token reads at a context."""
+        kept = self.kept(context_tokens)
+        return kept if self.read_tokens is None else min(kept, self.read_tokens)
+
+    def mean_read(self, prompt_tokens: float) -> float:
+        """Mean of `read` over the tokens of a causal prompt: (s + 1) / 2 without a limit.
+
+        Source: counted: the tokens before the limit see 1, 2, ..., the others the limit.
+        Limits: a prompt from its first token; a cached beginning is the caller's to subtract.
+        Check: five tokens under a window of two see 1, 2, 2, 2, 2.
+            >>> AttentionGroup(1, 2048.0, 8, 8192.0, 8192.0, window_tokens=2.0).mean_read(5)
+            1.8
+        """
+        limit = min(
+            self.window_tokens if self.window_tokens is not None else prompt_tokens,
+            self.read_tokens if self.read_tokens is not None else prompt_tokens,
+        )
+        if prompt_tokens <= limit:
+            return (prompt_tokens + 1) / 2
+        return limit - limit * (limit - 1) / (2 * prompt_tokens)
