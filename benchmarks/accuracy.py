@@ -23,8 +23,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, sessionmaker
 
 from app.calibration.case import NotCompared, figure
-from app.calibration.serving import LOADS
-from app.calibration.training import TrainingCases
+from app.calibration.serving.cases import LOADS
+from app.calibration.training.cases import TrainingCases
 from app.catalog.seed import rows_of
 from app.catalog.snapshot import SnapshotStore
 from app.catalog.tables import MeasurementRow

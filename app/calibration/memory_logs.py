@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from app.calibration.case import NotCompared, figure, gathered
-from app.calibration.serving import CaseBuilder
+from app.calibration.serving.cases import ServingCases
 from app.errors import AppError
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column
 from app.sizing.hardware.engines import release_of
-from app.sizing.model.architecture import ModelKind
+from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.serving.memory import serving_memory
 from app.sizing.units import GIB
 
@@ -65,35 +65,13 @@ def version_of(row: Mapping[str, Any]) -> str | None:
     return next((version for month, version in RELEASES if (row["source_date"] or "9")[:7] <= month), None)
 
 
-def logged(builder: CaseBuilder, row: Mapping[str, Any]) -> Logged:
+def logged(builder: ServingCases, row: Mapping[str, Any]) -> Logged:
     """One log beside the formulas; NotCompared where it is not a capacity, or names too little."""
-    why = next((reason for words, reason in NOT_A_CAPACITY.items() if words in row["notes"]), None)
-    if why is not None:
-        raise NotCompared(why)
-    if not row["accelerator"] or not row["model"]:
-        raise NotCompared("accelerator or model is not named")
-    cache, tokens = figure(row["kv_gib"]), figure(row["kv_tokens"])
-    if tokens is None and row["kv_blocks"]:
-        tokens = float(row["kv_blocks"]) * float(row["block_size"])
-    if cache is None and tokens is None:
-        raise NotCompared("no cache size is given")
-    try:
-        model = builder.model_named(row["model"])
-    except AppError:
-        raise NotCompared("model is not in the catalogue under that name") from None
-    if model.kind is not ModelKind.DECODER or model.reads_source:
-        raise NotCompared("the log counts the cache of a decoder and of its encoder apart")
+    cache, tokens = cache_of(row)
+    model = model_of(builder, row)
     plans = builder.plan(model, builder.deployment(row, model))
     version, context = version_of(row), figure(row["max_model_len"]) or USUAL_CONTEXT
     sequences = re.search(r"max_num_seqs (\d+)", row["notes"])
-    chunk = figure(row["max_num_batched_tokens"])
-    released = release_of(version)
-    if (
-        chunk is None
-        and row["engine"] == "vLLM"
-        and (("V0" in row["notes"]) or (released is not None and released < (0, 8)))
-    ):
-        chunk = context if context <= UNSPLIT_TOKENS else SPLIT_TOKENS
     memory = serving_memory(
         model,
         plans,
@@ -102,7 +80,7 @@ def logged(builder: CaseBuilder, row: Mapping[str, Any]) -> Logged:
         final_tokens=context,
         longest_tokens=context,
         max_batch=_column(sequences and float(sequences[1])),
-        max_batched_tokens=_column(chunk),
+        max_batched_tokens=_column(chunk_of(row, version, context)),
         fraction=_column(figure(row["gpu_memory_utilization"])),
         engine_version=version,
     )
@@ -122,10 +100,46 @@ def logged(builder: CaseBuilder, row: Mapping[str, Any]) -> Logged:
     )
 
 
+def cache_of(row: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    """(GiB, tokens) of the cache as logged, one of them at least; NotCompared where the log is not a capacity."""
+    why = next((reason for words, reason in NOT_A_CAPACITY.items() if words in row["notes"]), None)
+    if why is not None:
+        raise NotCompared(why)
+    if not row["accelerator"] or not row["model"]:
+        raise NotCompared("accelerator or model is not named")
+    cache, tokens = figure(row["kv_gib"]), figure(row["kv_tokens"])
+    if tokens is None and row["kv_blocks"]:
+        tokens = float(row["kv_blocks"]) * float(row["block_size"])
+    if cache is None and tokens is None:
+        raise NotCompared("no cache size is given")
+    return cache, tokens
+
+
+def model_of(builder: ServingCases, row: Mapping[str, Any]) -> ModelArchitecture:
+    """The logged model, where one cache is all it keeps."""
+    try:
+        model = builder.model_named(row["model"])
+    except AppError:
+        raise NotCompared("model is not in the catalogue under that name") from None
+    if model.kind is not ModelKind.DECODER or model.reads_source:
+        raise NotCompared("the log counts the cache of a decoder and of its encoder apart")
+    return model
+
+
+def chunk_of(row: Mapping[str, Any], version: str | None, context: float) -> float | None:
+    """Tokens of one step: as logged, else those of vLLM's first engine; None leaves it to the engine's rule."""
+    chunk, released = figure(row["max_num_batched_tokens"]), release_of(version)
+    if chunk is not None or row["engine"] != "vLLM":
+        return chunk
+    if "V0" in row["notes"] or (released is not None and released < (0, 8)):
+        return context if context <= UNSPLIT_TOKENS else SPLIT_TOKENS
+    return None
+
+
 def _column(value: float | None) -> Column | None:
     return None if value is None else np.array([value])
 
 
-def read_logs(builder: CaseBuilder, rows: Sequence[Mapping[str, Any]]) -> tuple[list[Logged], Counter[str]]:
+def read_logs(builder: ServingCases, rows: Sequence[Mapping[str, Any]]) -> tuple[list[Logged], Counter[str]]:
     """Every log that says how large a cache came out, and the others by reason."""
     return gathered(rows, lambda row: [logged(builder, row)])

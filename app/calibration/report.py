@@ -50,7 +50,9 @@ class Slice:
 def link_of(reference: str) -> str | None:
     """Where a reference of the form owner/repository:path@commit can be read; None for any other.
 
-    Check: "a/b:docs/x.md@0f45" is https://github.com/a/b/blob/0f45/docs/x.md.
+    Check:
+        >>> link_of("a/b:docs/x.md@0f45")
+        'https://github.com/a/b/blob/0f45/docs/x.md'
     """
     found = re.fullmatch(r"(?:github\.com/)?([\w.-]+/[\w.-]+):([^\s:@]+)@([0-9a-f]{4,40})", reference)
     if found is None:
@@ -92,21 +94,45 @@ DIMENSIONS: Mapping[str, Callable[[Compared], str]] = MappingProxyType(
 )
 
 
+AHEAD_OF_TIME = "one source only (AWS): ahead-of-time compiled steps have a fixed cost that other stacks do not show"
 # Why a family with thirty results of a quantity is off by more than 30 % in the median for a source that was left out.
 FAMILY_REASONS: Mapping[str, str] = MappingProxyType(
     {
-        "amd_cdna2": "one source only (Argonne, 2024): without it nothing is known of the family, whose early ROCm back ends are far slower than later ones",
-        "amd_cdna3": "sources of different years disagree: Argonne's vLLM of 2024 is two to four times slower than AMD's own of 2025",
-        "amd_rdna": "prompt speed differs twofold between back ends (Vulkan, ROCm) of one chip, which the sources choose differently",
-        "apple": "one source only (llama.cpp on M1 to M3); prompt speed of Metal is not to be had from other vendors' results",
-        "inferentia2": "one source only (AWS): ahead-of-time compiled steps have a fixed cost that other stacks do not show",
-        "trainium": "one source only (AWS): ahead-of-time compiled steps have a fixed cost that other stacks do not show",
+        "amd_cdna2": (
+            "one source only (Argonne, 2024): without it nothing is known of the family, "
+            "whose early ROCm back ends are far slower than later ones"
+        ),
+        "amd_cdna3": (
+            "sources of different years disagree: Argonne's vLLM of 2024 "
+            "is two to four times slower than AMD's own of 2025"
+        ),
+        "amd_rdna": (
+            "prompt speed differs twofold between back ends (Vulkan, ROCm) of one chip, "
+            "which the sources choose differently"
+        ),
+        "apple": (
+            "one source only (llama.cpp on M1 to M3); "
+            "prompt speed of Metal is not to be had from other vendors' results"
+        ),
+        "inferentia2": AHEAD_OF_TIME,
+        "trainium": AHEAD_OF_TIME,
         "intel_gpu": "one source only (Argonne, 2024), on an early SYCL back end at 1 to 3 tokens/s: set aside",
-        "nvidia_blackwell": "InferenceX and the SGLang cookbook disagree on SGLang by a factor of two; TensorRT-LLM's tables are its only offline source",
-        "nvidia_blackwell_consumer": "one source only (TensorRT-LLM's tables of the RTX PRO 6000), FP4 over PCIe",
-        "nvidia_hopper": "time to first token: load tests start every slot at once, and how prompts queue differs by tool and version",
-        "nvidia_ampere": "Ollama's time to first token includes loading and differs by card; prompt speed of llama.cpp in F16 is erratic in its one source",
-        "nvidia_ada": "prompt speed of llama.cpp in F16 is erratic in its one source (a factor of ten between lengths)",
+        "nvidia_blackwell": (
+            "InferenceX and the SGLang cookbook disagree on SGLang by a factor of two; "
+            "TensorRT-LLM's tables are its only offline source"
+        ),
+        "nvidia_blackwell_consumer": ("one source only (TensorRT-LLM's tables of the RTX PRO 6000), FP4 over PCIe"),
+        "nvidia_hopper": (
+            "time to first token: load tests start every slot at once, "
+            "and how prompts queue differs by tool and version"
+        ),
+        "nvidia_ampere": (
+            "Ollama's time to first token includes loading and differs by card; "
+            "prompt speed of llama.cpp in F16 is erratic in its one source"
+        ),
+        "nvidia_ada": (
+            "prompt speed of llama.cpp in F16 is erratic in its one source (a factor of ten between lengths)"
+        ),
     }
 )
 TOO_FAR, MANY = 0.30, 30

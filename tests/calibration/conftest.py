@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.calibration.serving import (
-    CaseBuilder,
-    ServingCase,
-    possible,
-    read_cases,
-)
+from app.calibration.serving.cases import ServingCase, ServingCases, read_cases
+from app.calibration.serving.problem import possible
 from app.catalog.seed import rows_of
 from app.catalog.snapshot import SnapshotStore
 from app.sizing.snapshot import Market
@@ -18,8 +14,8 @@ ROWS = {r["id"]: r for r in rows_of("measurements_inference.csv")}
 
 
 @pytest.fixture(scope="module")
-def builder(market: Market, snapshots: SnapshotStore) -> CaseBuilder:
-    return CaseBuilder(market, snapshots.model)
+def builder(market: Market, snapshots: SnapshotStore) -> ServingCases:
+    return ServingCases(market, snapshots.model)
 
 
 @pytest.fixture(scope="module")

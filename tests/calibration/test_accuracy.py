@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy.orm import Session
 
 from app.calibration.case import NotCompared
-from app.calibration.training import TrainingCases
+from app.calibration.training.cases import TrainingCases
 from app.catalog.snapshot import SnapshotStore
 from app.catalog.tables import MeasurementRow
 from app.db import make_engine

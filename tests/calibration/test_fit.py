@@ -8,13 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from app.calibration.fit import Fit, points_of, predicted, solved
-from app.calibration.serving import (
-    SERVING,
-    ServingCase,
-    ideal,
-    predict,
-    table_of,
-)
+from app.calibration.serving.cases import ServingCase
+from app.calibration.serving.problem import SERVING, ideal, predict, table_of
 from app.catalog.seed import data_text
 from app.sizing.snapshot import Market
 

@@ -7,13 +7,11 @@ import pytest
 
 from app.calibration.case import NotCompared
 from app.calibration.memory_logs import logged, read_logs, version_of
-from app.calibration.serving import (
-    CaseBuilder,
-)
+from app.calibration.serving.cases import ServingCases
 from app.catalog.seed import rows_of
 
 
-def test_cache_sizes_of_start_up_logs(builder: CaseBuilder) -> None:
+def test_cache_sizes_of_start_up_logs(builder: ServingCases) -> None:
     logs, left_out = read_logs(builder, list(rows_of("measurements_kv_cache.csv")))
     off = np.abs([log.off for log in logs])
     assert len(logs) >= 50

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.calibration.published_training import Run, optimizer_of, precision_of, shape_of, trainer_of, with_layers
-from app.calibration.training import TrainingCases
+from app.calibration.training.cases import TrainingCases
+from app.calibration.training.published import Run, optimizer_of, precision_of, shape_of, trainer_of, with_layers
 from app.catalog.seed import rows_of
 from app.catalog.snapshot import SnapshotStore
 from app.sizing.snapshot import Market

@@ -10,16 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.calibration.serving import (
-    GENERATED_ONLY,
-    CaseBuilder,
-    ServingCase,
-    ideal,
-    measured_figures,
-    possible,
-    predict,
-    table_of,
-)
+from app.calibration.serving.cases import GENERATED_ONLY, ServingCase, ServingCases, measured_figures
+from app.calibration.serving.problem import ideal, possible, predict, table_of
 from app.catalog.seed import data_text
 from app.catalog.snapshot import SnapshotStore
 from app.sizing.estimate import estimate
@@ -30,7 +22,7 @@ from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Sl
 from tests.calibration.conftest import ROWS
 
 
-def asked(row: dict[str, Any], builder: CaseBuilder, snapshots: SnapshotStore) -> tuple[Question, Deployment]:
+def asked(row: dict[str, Any], builder: ServingCases, snapshots: SnapshotStore) -> tuple[Question, Deployment]:
     """A row as a caller would ask it."""
     model = snapshots.model(row["model"])
     load = {"single": Load.CLOSED, "concurrency": Load.CLOSED, "batch": Load.BATCH, "offline": Load.OFFLINE}[
@@ -57,7 +49,7 @@ def asked(row: dict[str, Any], builder: CaseBuilder, snapshots: SnapshotStore) -
 
 
 def test_estimate_answers_what_the_committed_predictions_say(
-    builder: CaseBuilder, snapshots: SnapshotStore, market: Market
+    builder: ServingCases, snapshots: SnapshotStore, market: Market
 ) -> None:
     """The files of the fit and the engine that answers requests cannot drift apart."""
     same = []

@@ -12,7 +12,8 @@ import pytest
 from app.calibration.case import NotCompared
 from app.calibration.report import headline, report_on
 from app.calibration.scale_ups import scale_ups, summary
-from app.calibration.training import TrainingCases, predict_memory, predict_tokens
+from app.calibration.training.cases import TrainingCases
+from app.calibration.training.problem import predict_memory, predict_tokens
 from app.catalog.seed import data_text, rows_of
 from app.catalog.snapshot import SnapshotStore
 from app.sizing.columns import column, names_of

@@ -11,83 +11,28 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from app.calibration.case import NotCompared, Stack, figure, gathered
-from app.calibration.fit import Levels, Problem
-from app.calibration.published_training import Run, optimizer_of, precision_of, shape_of, trainer_of
+from app.calibration.training.published import Run, optimizer_of, precision_of, shape_of, trainer_of
 from app.errors import AppError
 from app.sizing.answer.certainty import training_setting
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column, Columns, Mask, column, stacked
+from app.sizing.columns import Column, Columns, Mask, column
 from app.sizing.decisions.machines import LARGEST_HOST, Candidates, candidates, unpriced
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.evidence import Setting
-from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
 from app.sizing.hardware.engines import engine_named
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.question import Constraints, Deployment, Economics
 from app.sizing.snapshot import Market
-from app.sizing.training.memory import HeldBytes, held_bytes, peak_bytes, training_memory
+from app.sizing.training.memory import HeldBytes, held_bytes, training_memory
 from app.sizing.training.plans import TrainingPlans, build_training_plans
 from app.sizing.training.run import step_of
-from app.sizing.training.step import micro_batch_time, sample_batch_time, sample_step_time, step_time
 from app.sizing.training.work import TrainingWork, training_work
 from app.sizing.workload import Method, TrainingWorkload
-
-TRAINING_LEVELS: Levels = MappingProxyType(
-    {
-        "training_compute_fraction": {
-            (): 0.4,
-            ("family",): 0.1,
-            ("format_class",): 0.1,
-            ("engine",): 0.1,
-            ("vendor",): 0.1,
-            ("engine", "generation"): 0.1,
-            ("family", "format_class"): 0.1,
-        },
-        "training_expert_fraction": {(): 0.8, ("format_class",): 0.15, ("engine",): 0.15, ("family",): 0.1},
-        "training_attention_fraction": {(): 0.6, ("family",): 0.1, ("engine", "generation"): 0.3},
-        "training_elementwise_fraction": {(): 0.6, ("engine",): 0.15, ("family",): 0.1, ("engine", "generation"): 0.2},
-        "training_layer_s": {(): 0.4, ("engine",): 0.2, ("vendor",): 0.15},
-        "training_expert_layer_s": {(): 0.5, ("engine",): 0.15},
-        "adapter_layer_s": {(): 0.5, ("engine",): 0.15},
-        "training_step_s": {(): 0.5, ("engine",): 0.2},
-        "straggler_share": {(): 1.2},
-        "tensor_overlap_share": {(): 0.4, ("engine", "generation"): 0.5},
-        "data_overlap_share": {(): 0.4, ("engine", "generation"): 0.4},
-        "expert_imbalance_share": {(): 0.6},
-        "collective_scale_up_fraction": {(): 0.2, ("vendor",): 0.15},
-        "collective_pcie_fraction": {(): 0.4},
-        "collective_network_fraction": {(): 0.3, ("vendor",): 0.1},
-        "collective_latency_s": {(): 0.15, ("vendor",): 0.15},
-        "collective_network_latency_s": {(): 0.15},
-        "host_optimizer_params_per_s": {(): 0.4},
-    }
-)
-SAMPLE_LEVELS: Levels = MappingProxyType(
-    {
-        "sample_training_fraction": {(): 0.4, ("family",): 0.2, ("format_class",): 0.3, ("vendor",): 0.2},
-        "sample_elementwise_fraction": {(): 0.4, ("family",): 0.2, ("format_class",): 0.2},
-        "sample_layer_s": {(): 0.5, ("vendor",): 0.3},
-        "sample_collective_fraction": {(): 0.4},
-        "sample_overlap_share": {(): 0.3},
-        "sample_step_s": {(): 0.5},
-    }
-)
-MEMORY_LEVELS: Levels = MappingProxyType(
-    {
-        "training_activation_factor": {(): 0.3, ("engine",): 0.1, ("engine", "generation"): 0.075},
-        "training_workspace_factor": {(): 0.3, ("engine",): 0.1},
-        "training_loss_factor": {(): 0.4, ("engine",): 0.1},
-        "training_context_bytes": {(): 0.2, ("vendor",): 0.1},
-        "training_collective_bytes": {(): 0.2},
-        "training_fragmentation_fraction": {(): 0.3, ("engine", "generation"): 0.25},
-    }
-)
 
 STATES_HELD = 0.95  # rounding of printed sizes
 # A deadline and a token budget that never bind: the rows ask for speed alone.
@@ -137,31 +82,6 @@ class SpeedTable(Columns):
 class MemoryTable(Columns):
     held: HeldBytes
     allocated: Mask  # the source counts what its allocator does, not what the driver reports
-
-
-def table_of(cases: Sequence[TrainingCase]) -> Columns:
-    return stacked([c.work for c in cases])
-
-
-def predict_tokens(t: SpeedTable, k: TrainingAchieved) -> dict[str, Column]:
-    return {"training_tokens_per_s": t.units / step_time(micro_batch_time(t.work.micro, k), t.work.state, k).step_s}
-
-
-def predict_samples(t: SpeedTable, s: SampleTrainingAchieved) -> dict[str, Column]:
-    return {
-        "training_samples_per_s": t.units / sample_step_time(sample_batch_time(t.work.micro, s), t.work.state, s).step_s
-    }
-
-
-def predict_memory(t: MemoryTable, k: TrainingMemoryFactors) -> dict[str, Column]:
-    gradients, activations, overhead, _ = peak_bytes(t.held, k)
-    outside = np.where(t.allocated, 0.0, overhead)
-    return {"peak_memory_bytes": t.held.weights + t.held.optimizer + gradients + activations + outside}
-
-
-TRAINING = Problem(TrainingAchieved, TRAINING_LEVELS, {}, table_of, predict_tokens)
-SAMPLES = Problem(SampleTrainingAchieved, SAMPLE_LEVELS, {}, table_of, predict_samples)
-MEMORY = Problem(TrainingMemoryFactors, MEMORY_LEVELS, {}, table_of, predict_memory, caution=3.0)
 
 
 class TrainingCases:

@@ -8,125 +8,32 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from app.calibration.case import NotCompared, Stack, figure, gathered
-from app.calibration.fit import Levels, Problem
-from app.calibration.published import engine_version, kv_format, weight_format
+from app.calibration.serving.published import engine_version, kv_format, weight_format
 from app.catalog.names import engine_slug
 from app.errors import AppError
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column, stacked
 from app.sizing.decisions.machines import Candidates, candidates, unpriced
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.evidence import Setting
-from app.sizing.hardware.achieved import SHARES, Achieved, format_class
+from app.sizing.hardware.achieved import format_class
 from app.sizing.hardware.engines import engine_named
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.question import Constraints, Deployment, Economics
-from app.sizing.serving.load import later_tokens, steady_flow
 from app.sizing.serving.memory import serving_memory
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.prefill import PrefillWork, prefill_s, prefill_terms, prefill_work
+from app.sizing.serving.prefill import PrefillWork, prefill_work
 from app.sizing.serving.search import fixed_plans
-from app.sizing.serving.step import StepWork, step_terms, step_work
+from app.sizing.serving.step import StepWork, step_work
 from app.sizing.snapshot import Market
 from app.sizing.workload import Load
 
-# What a coefficient varies with, and how far (standard deviation of the logarithm of the factor).
-LEVELS: Levels = MappingProxyType(
-    {
-        "linear_memory_fraction": {
-            (): 0.07,
-            ("kernels",): 0.28,
-            ("format_class",): 0.14,
-            ("vendor",): 0.17,
-            ("family",): 0.14,
-            ("runtime",): 0.14,
-            ("engine",): 0.1,
-            ("runtime", "format_class"): 0.14,
-            ("runtime", "vendor"): 0.17,
-            ("engine", "family", "format_class"): 0.14,
-        },
-        "expert_memory_fraction": {(): 0.35, ("engine",): 0.21},
-        "linear_compute_fraction": {
-            (): 0.07,
-            ("kernels",): 0.28,
-            ("format_class",): 0.14,
-            ("vendor",): 0.17,
-            ("family",): 0.14,
-            ("runtime",): 0.14,
-            ("engine",): 0.1,
-            ("runtime", "format_class"): 0.14,
-            ("runtime", "vendor"): 0.17,
-            ("engine", "family", "format_class"): 0.14,
-        },
-        "prefill_compute_fraction": {(): 0.21, ("runtime",): 0.21, ("engine",): 0.21},
-        "attention_memory_fraction": {
-            (): 0.07,
-            ("vendor",): 0.14,
-            ("runtime",): 0.14,
-            ("engine",): 0.14,
-            ("engine", "family"): 0.14,
-        },
-        "attention_compute_fraction": {
-            (): 0.07,
-            ("vendor",): 0.14,
-            ("runtime",): 0.21,
-            ("engine",): 0.14,
-            ("engine", "family"): 0.14,
-        },
-        "layer_overhead_s": {
-            (): 0.14,
-            ("kernels",): 0.28,
-            ("vendor",): 0.17,
-            ("runtime",): 0.21,
-            ("engine",): 0.14,
-            ("engine", "generation"): 0.14,
-            ("runtime", "vendor"): 0.17,
-            ("engine", "family"): 0.1,
-        },
-        "moe_layer_overhead_s": {(): 0.35, ("vendor",): 0.14, ("engine",): 0.21},
-        "step_overhead_s": {
-            (): 0.21,
-            ("runtime",): 0.21,
-            ("vendor",): 0.1,
-            ("engine",): 0.21,
-            ("engine", "generation"): 0.21,
-        },
-        "sequence_overhead_s": {
-            (): 0.21,
-            ("vendor",): 0.1,
-            ("runtime",): 0.21,
-            ("engine",): 0.21,
-            ("engine", "generation"): 0.21,
-        },
-        "prefill_layer_overhead_s": {
-            (): 0.21,
-            ("runtime",): 0.21,
-            ("engine",): 0.21,
-            ("vendor",): 0.14,
-            ("runtime", "vendor"): 0.14,
-            ("engine", "generation"): 0.21,
-        },
-        "request_overhead_s": {(): 0.21, ("runtime",): 0.07, ("engine",): 0.42, ("engine", "generation"): 0.21},
-        "queued_share": {(): 0.35, ("engine",): 0.21},
-        "scale_up_latency_s": {(): 0.21, ("vendor",): 0.14, ("runtime",): 0.21, ("engine",): 0.14},
-        "pcie_latency_s": {(): 0.28, ("runtime",): 0.21},
-        "pcie_bandwidth_fraction": {(): 0.21},
-        "scale_up_bandwidth_fraction": {(): 0.14, ("vendor",): 0.07},
-    }
-)
-# Where an earlier generation is expected before any measurement: vLLM's first engine prepared and sampled
-# on one thread, which its authors found to take more than half of a step.
-BEFORE: Mapping[tuple[str, ...], float] = {
-    (name, "vllm", "before"): float(np.log(2.5)) for name in ("step_overhead_s", "sequence_overhead_s")
-}
 # Results that contradict every other source of the same engine: compared and reported, not fitted.
 SET_ASIDE = {
     (
@@ -139,7 +46,6 @@ SET_ASIDE = {
 # FP16 on one A100 is what another source measures of generation alone (54.6), and half of what both together would be.
 GENERATED_ONLY = frozenset({("argonne-llm-inference-bench", "llama.cpp")})
 LOADS = {"single": Load.CLOSED, "concurrency": Load.CLOSED, "batch": Load.BATCH, "offline": Load.OFFLINE}
-SLACK = 1.05  # rounding of lengths and rates
 # More in flight than any memory holds.
 ENDLESS = 1e9
 
@@ -192,6 +98,19 @@ class ServingCase:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A row as a question, with what was measured."""
+
+    model: ModelArchitecture
+    deployment: Deployment
+    load: Load
+    wanted: float  # requests in flight per replica
+    input_tokens: float
+    output_tokens: float
+    measured: Mapping[str, float]
+
+
 def measured_figures(row: Mapping[str, Any], *, alone: bool) -> Iterator[tuple[str, float]]:
     """(metric, value) of a row, as a load tester defines them.
 
@@ -222,7 +141,7 @@ def measured_figures(row: Mapping[str, Any], *, alone: bool) -> Iterator[tuple[s
         yield "e2e_s", whole / 1e3
 
 
-class CaseBuilder:
+class ServingCases:
     """Turns rows into cases against one catalogue."""
 
     def __init__(self, market: Market, model_named: Callable[[str], ModelArchitecture]) -> None:
@@ -284,8 +203,8 @@ class CaseBuilder:
             raise NotCompared(f"declined: {rejections.nearest()[0].code}")
         return plans.take(np.lexsort((plans.stack_row, np.nan_to_num(plans.offered.usd_per_hour)))[:1])
 
-    def case(self, row: Mapping[str, Any]) -> ServingCase:
-        """One row; NotCompared where it does not say enough, or cannot be."""
+    def asked(self, row: Mapping[str, Any]) -> Asked:
+        """A row as /estimate takes it; NotCompared where it does not say enough."""
         if not row.get("accelerator") or not row.get("num_accelerators"):
             raise NotCompared("accelerator is not in the catalogue")
         inputs, outputs = figure(row.get("input_len")), figure(row.get("output_len"))
@@ -293,18 +212,42 @@ class CaseBuilder:
             raise NotCompared("lengths are not given")
         if row["load_kind"] not in LOADS:
             raise NotCompared("arrival rate or load is not given")
+        model = self.model_of(row)
+        alone = row["load_kind"] == "single"
+        measured = dict(measured_figures(row, alone=alone))
+        if not measured:
+            raise NotCompared("no speed is given")
+        deployment, load = self.deployment(row, model), LOADS[row["load_kind"]]
+        in_flight = 1.0 if alone else figure(row.get("load_value")) or 1.0
+        wanted = ENDLESS if load is Load.OFFLINE else float(np.ceil(in_flight / float(deployment.replicas or 1)))
+        return Asked(model, deployment, load, wanted, inputs, outputs, measured)
+
+    def model_of(self, row: Mapping[str, Any]) -> ModelArchitecture:
+        """The model by name, where it generates tokens."""
         try:
             model = self.model_named(row.get("model") or "")
         except AppError:
             raise NotCompared("model is not in the catalogue under that name") from None
         if model.kind is not ModelKind.DECODER:
             raise NotCompared("not a token stream")
-        alone = row["load_kind"] == "single"
-        measured = dict(measured_figures(row, alone=alone))
-        if not measured:
-            raise NotCompared("no speed is given")
-        deployment = self.deployment(row, model)
-        plans = self.plan(model, deployment)
+        return model
+
+    def stack(self, plans: Plans, deployment: Deployment, row: Mapping[str, Any]) -> Stack:
+        """What ran, as coefficients depend on it."""
+        stack, market = plans.stacks.looked_up(), self.market
+        engine = market.engines[int(stack.engine[0])]
+        return Stack(
+            engine,
+            engine_named(engine).generation(deployment.engine_version, row.get("source_date") or ""),
+            market.families[int(stack.family[0])],
+            format_class(market.formats[int(stack.weight_format[0])], bool(stack.native[0])),
+        )
+
+    def case(self, row: Mapping[str, Any]) -> ServingCase:
+        """One row; NotCompared where it does not say enough, or cannot be."""
+        asked = self.asked(row)
+        model, inputs, outputs = asked.model, asked.input_tokens, asked.output_tokens
+        plans = self.plan(model, asked.deployment)
         memory = serving_memory(
             model,
             plans,
@@ -316,41 +259,24 @@ class CaseBuilder:
         )
         if not memory.fits[0]:
             raise NotCompared("declined: out_of_memory")
-        load = LOADS[row["load_kind"]]
-        replicas = float(deployment.replicas or 1)
-        wanted = (
-            1.0
-            if alone
-            else ENDLESS
-            if load is Load.OFFLINE
-            else float(np.ceil((figure(row.get("load_value")) or 1.0) / replicas))
-        )
-        s, market = plans.stacks.looked_up(), self.market
-        weights, native = market.formats[int(s.weight_format[0])], bool(s.native[0])
-        engine = market.engines[int(s.engine[0])]
         return ServingCase(
             id=row["id"],
             source=row["source_key"],
             reference=row["source_ref"],
-            stack=Stack(
-                engine,
-                engine_named(engine).generation(deployment.engine_version, row.get("source_date") or ""),
-                market.families[int(s.family[0])],
-                format_class(weights, native),
-            ),
-            load=load,
+            stack=self.stack(plans, asked.deployment, row),
+            load=asked.load,
             accelerator=row["accelerator"],
             model=model.name,
             model_params=float(model.total_params),
-            replicas=replicas,
-            wanted=wanted,
+            replicas=float(asked.deployment.replicas or 1),
+            wanted=asked.wanted,
             most=float(memory.sequences[0]),
             chunk_tokens=float(memory.max_batched_tokens[0]),
             input_tokens=max(1.0, inputs),
             output_tokens=max(1.0, outputs),
             step=step_work(model, plans, context_tokens=inputs + outputs / 2),
             prefill=prefill_work(model, plans, prompt_tokens=max(1.0, inputs)),
-            measured=measured,
+            measured=asked.measured,
         )
 
 
@@ -358,87 +284,5 @@ def read_cases(
     rows: Sequence[Mapping[str, Any]], market: Market, model_named: Callable[[str], ModelArchitecture]
 ) -> tuple[list[ServingCase], Counter[str]]:
     """Every row that can be asked about, and the others by reason."""
-    builder = CaseBuilder(market, model_named)
+    builder = ServingCases(market, model_named)
     return gathered(rows, lambda row: [builder.case(row)])
-
-
-def column_of(cases: Sequence[ServingCase], name: str) -> Column:
-    return np.array([getattr(c, name) for c in cases], dtype=np.float64)
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Cases of one kind of load, as columns."""
-
-    load: Load
-    step: StepWork
-    prefill: PrefillWork
-    wanted: Column
-    most: Column
-    chunk_tokens: Column
-    input_tokens: Column
-    output_tokens: Column
-    replicas: Column
-
-
-def table_of(cases: Sequence[ServingCase]) -> Table:
-    return Table(
-        cases[0].load,
-        stacked([c.step for c in cases]),
-        stacked([c.prefill for c in cases]),
-        *(column_of(cases, n) for n in ("wanted", "most", "chunk_tokens", "input_tokens", "output_tokens", "replicas")),
-    )
-
-
-def predict(t: Table, k: Achieved) -> dict[str, Column]:
-    """Every metric of every case, by the formulas that answer /estimate."""
-    step, prefill = step_terms(t.step, k), prefill_terms(t.prefill, k)
-    occupancy = prefill_s(prefill, t.chunk_tokens, np.full(len(t.wanted), np.inf)) / np.maximum(
-        1.0, t.step.pipeline_parallel
-    )
-    flow = steady_flow(
-        t.load,
-        step,
-        prefill,
-        occupancy,
-        chunk_tokens=t.chunk_tokens,
-        output_tokens=t.output_tokens,
-        wanted=t.wanted,
-        most=t.most,
-    )
-    requests = flow.rate_per_s * t.replicas
-    return {
-        "output_tokens_per_s": requests * t.output_tokens,
-        "total_tokens_per_s": requests * (t.input_tokens + t.output_tokens),
-        "tpot_s": flow.tpot_s,
-        "decode_tokens_per_s": 1 / flow.tpot_s,
-        "ttft_s": flow.ttft_s,
-        "prefill_tokens_per_s": t.prefill.new_tokens / (flow.ttft_s - prefill.request_s),
-        "e2e_s": flow.ttft_s + np.where(t.output_tokens > 1, later_tokens(t.output_tokens), 0.0) * flow.tpot_s,
-    }
-
-
-def ideal(count: int) -> Achieved:
-    """Every rate fully achieved and no time lost: what no measurement can beat."""
-    whole, none = np.full(count, 1.0), np.zeros(count)
-    values = {name: whole if name in SHARES else none for name in Achieved.__slots__}
-    return Achieved(**values | {"roofline_exponent": np.full(count, 50.0), "queued_share": none})
-
-
-def possible(cases: Sequence[ServingCase]) -> tuple[list[ServingCase], int]:
-    """The cases without figures that are better than the device's rates allow, and how many figures those were."""
-    kept, dropped = [], 0
-    for case in cases:
-        best = predict(table_of([case]), ideal(1))
-        good = {
-            m: v
-            for m, v in case.measured.items()
-            if (v <= SLACK * best[m][0] if m.endswith("per_s") else v >= best[m][0] / SLACK)
-        }
-        dropped += len(case.measured) - len(good)
-        if good:
-            kept.append(replace(case, measured=good))
-    return kept, dropped
-
-
-SERVING = Problem(Achieved, LEVELS, BEFORE, table_of, predict)

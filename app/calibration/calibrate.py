@@ -1,0 +1,207 @@
+"""Fits the factors of every problem, predicts every figure without its source, and writes both for review.
+
+factors.csv and predictions.csv stand among the catalogue's data files, accuracy.json beside them.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from sqlalchemy.orm import Session, sessionmaker
+
+from app.calibration.case import Case
+from app.calibration.fit import Fit, Problem, predicted, solved
+from app.calibration.memory_logs import Logged, read_logs
+from app.calibration.report import headline
+from app.calibration.scale_ups import ScaleUp, scale_ups, summary
+from app.calibration.serving.cases import SET_ASIDE, ServingCases, read_cases
+from app.calibration.serving.problem import SERVING, possible
+from app.calibration.training.cases import read_training_cases
+from app.calibration.training.problem import MEMORY, SAMPLES, TRAINING
+from app.catalog.seed import rows_of, seed
+from app.catalog.snapshot import SnapshotStore
+from app.db import Base, make_engine
+from app.sizing.evidence import Compared, nearness
+from app.sizing.hardware.achieved import CoefficientTable, Factor
+from app.sizing.snapshot import Market
+
+DATA = Path(__file__).resolve().parent.parent / "catalog" / "data"
+WORKERS = 2
+
+
+PROBLEMS: Mapping[str, Problem] = MappingProxyType(
+    {"serving": SERVING, "tokens": TRAINING, "samples": SAMPLES, "memory": MEMORY}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Everything a run found."""
+
+    factors: list[Factor]
+    compared: list[Compared]
+    logs: list[Logged]
+    left_out: Counter[str]
+    training_left_out: Counter[str]
+    logs_left_out: Counter[str]
+    ups: list[ScaleUp]
+
+
+def fold(problem: str, cases: Sequence[Case], table: CoefficientTable, source: str) -> list[tuple[str, str, float]]:
+    """(case, metric, prediction) of one source by a fit to all the others."""
+    parameters = solved(PROBLEMS[problem], [c for c in cases if c.source != source], table)
+    own = [c for c in cases if c.source == source]
+    return [(own[p.case].id, p.metric, value) for p, value in predicted(PROBLEMS[problem], own, table, parameters)]
+
+
+def compare(name: str, cases: Sequence[Case], table: CoefficientTable) -> tuple[list[Factor], list[Compared]]:
+    """Fit one problem, and predict every figure with and without its source."""
+    problem = PROBLEMS[name]
+    fit = Fit(problem, [c for c in cases if c.set_aside is None], table)
+    solution = fit.solve()
+    parameters = dict(zip(fit.names, solution.tolist(), strict=True))
+    sources = sorted({c.source for c in cases})
+    with ProcessPoolExecutor(WORKERS) as pool:
+        folds = pool.map(fold, [name] * len(sources), [cases] * len(sources), [table] * len(sources), sources)
+        held_out = {(case, metric): value for found in folds for case, metric, value in found}
+    stacks: dict[str, set[tuple[str, str, str]]] = {s: set() for s in sources}
+    for case in cases:
+        if case.set_aside is None:
+            stacks[case.source].add((case.stack.engine, case.stack.family, case.stack.format_class))
+    compared = []
+    for point, value in predicted(problem, cases, table, parameters):
+        case = cases[point.case]
+        others = set().union(*(found for source, found in stacks.items() if source != case.source))
+        compared.append(
+            Compared(
+                measurement=case.id,
+                source=case.source,
+                reference=case.reference,
+                metric=point.metric,
+                measured=point.measured,
+                predicted=value,
+                held_out=held_out[case.id, point.metric],
+                near=nearness(case.stack.engine, case.stack.family, case.stack.format_class, others),
+                set_aside=case.set_aside is not None,
+                model=case.model,
+                setting=case.setting,
+            )
+        )
+    return fit.factors(solution), compared
+
+
+def calibrate(market: Market, store: SnapshotStore) -> Calibration:
+    """Fit and compare serving, training and the memory of training, and compare the memory logs."""
+    serving, left_out = read_cases(list(rows_of("measurements_inference.csv")), market, store.model)
+    serving, faster = possible(serving)
+    left_out["figures faster than the device's rates allow"] = faster
+    published = list(rows_of("measurements_training.csv"))
+    training, training_left_out = read_training_cases(published, market, store.model)
+    factors: list[Factor] = []
+    compared: list[Compared] = []
+    for name in PROBLEMS:
+        cases: Sequence[Case] = serving if name == "serving" else [c for c in training if c.group == name]
+        fitted, found = compare(name, cases, market.coefficients)
+        factors.extend(fitted)
+        compared.extend(found)
+    logs, logs_left_out = read_logs(ServingCases(market, store.model), list(rows_of("measurements_kv_cache.csv")))
+    return Calibration(
+        factors, compared, logs, left_out, training_left_out, logs_left_out, scale_ups(published, compared)
+    )
+
+
+def short(value: float) -> str:
+    return f"{value:.5g}"
+
+
+def factor_rows(factors: Iterable[Factor], as_of: str) -> list[dict[str, Any]]:
+    return [
+        {
+            **{k: getattr(f, k) for k in ("name", "runtime", "engine", "generation", "kernels", "vendor")},
+            "accelerator_family": f.family,
+            "format_class": f.format_class,
+            "value": short(f.value),
+            "rows": f.rows,
+            "source": f"fitted to {f.sources}",
+            "as_of": as_of,
+        }
+        for f in factors
+    ]
+
+
+def prediction_rows(compared: Iterable[Compared]) -> list[dict[str, Any]]:
+    rows = []
+    for c in sorted(compared, key=lambda c: (c.measurement, c.metric)):
+        s = asdict(c.setting)
+        numbers = {k: short(s[k]) for k in ("params", "devices", "in_flight", "input_tokens", "output_tokens")}
+        rows.append(
+            {
+                "measurement": c.measurement,
+                "metric": c.metric,
+                "source_key": c.source,
+                "model": c.model,
+                "engine": s["engine"],
+                "accelerator_family": s["family"],
+                **{k: s[k] for k in ("format_class", "accelerator", "load")},
+                **numbers,
+                "measured": short(c.measured),
+                "predicted": short(c.predicted),
+                "held_out": short(c.held_out),
+                "near": int(c.near),
+                "set_aside": str(c.set_aside).lower(),
+            }
+        )
+    return rows
+
+
+def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def notes_of(found: Calibration) -> dict[str, Any]:
+    """What accuracy.json holds: rows left out and why, the cache sizes, and the figures a later run is held to."""
+    return {
+        "headline": headline(found.compared),
+        "left_out": dict(found.left_out.most_common()),
+        "training_left_out": dict(found.training_left_out.most_common()),
+        "scaling": summary(found.ups),
+        "set_aside": {" ".join(k): why for k, why in SET_ASIDE.items()},
+        "kv_cache": [
+            {**asdict(log), "measured_bytes": round(log.measured_bytes), "predicted_bytes": round(log.predicted_bytes)}
+            for log in found.logs
+        ],
+        "kv_cache_left_out": dict(found.logs_left_out.most_common()),
+    }
+
+
+def calibrated() -> Calibration:
+    """The fit to the data files as they stand, in a catalogue of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        engine = make_engine(f"sqlite:///{folder}/calibration.sqlite3")
+        Base.metadata.create_all(engine)
+        with Session(engine) as session:
+            seed(session)
+        store = SnapshotStore(sessionmaker(engine), check_s=3600)
+        found = calibrate(store.market(), store)
+        engine.dispose()
+    return found
+
+
+def write_files(found: Calibration) -> None:
+    """The three files of a run."""
+    as_of = max(row["source_date"] for row in rows_of("measurements_inference.csv"))
+    write_rows(DATA / "factors.csv", factor_rows(found.factors, as_of[:10]))
+    write_rows(DATA / "predictions.csv", prediction_rows(found.compared))
+    (DATA / "accuracy.json").write_text(json.dumps(notes_of(found), indent=1) + "\n")

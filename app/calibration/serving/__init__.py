@@ -1,0 +1,1 @@
+"""Published serving results, as cases of the fit."""

@@ -1,0 +1,1 @@
+"""Published training results, as cases of the fit."""
