@@ -24,11 +24,11 @@ bench: $(VENV)/.dev
 
 # Fits the factors of every speed to the published results and rewrites what is committed of it (a minute or two).
 calibrate: $(VENV)/.dev
-	$(BIN)/python -m app.calibration
+	$(BIN)/python -m app.calibration --write
 
 # The engine against every published result, each source predicted by a fit that never saw it; fails where an error rose by a tenth.
 accuracy: $(VENV)/.dev
-	$(BIN)/python -m app.calibration --check
+	$(BIN)/python -m app.calibration
 	$(BIN)/python -m benchmarks.accuracy
 
 # docs/accuracy.md and its plots, from what calibrate wrote.

@@ -93,7 +93,8 @@ def server_peak_mib() -> float:
         "from app.main import create_app\n"
         "with TestClient(create_app()) as client:\n"
         "    for path in sorted(pathlib.Path(sys.argv[1]).glob('recommend*.json')):\n"
-        "        client.post('/recommend', content=path.read_bytes(), headers={'content-type': 'application/json'}).raise_for_status()\n"
+        "        headers = {'content-type': 'application/json'}\n"
+        "        client.post('/recommend', content=path.read_bytes(), headers=headers).raise_for_status()\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)\n"
     )
     done = subprocess.run([sys.executable, "-c", script, str(BODIES)], capture_output=True, text=True, check=True)

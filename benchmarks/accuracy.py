@@ -45,7 +45,7 @@ def published_runs() -> dict[str, Mapping[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One figure of one row; `ratio` is predicted over measured, `covered` whether the interval holds the measurement."""
+    """One figure of one row; `ratio` is predicted over measured, `covered` whether the interval holds it."""
 
     metric: str
     source: str
@@ -221,7 +221,8 @@ def line(name: str, rows: list[Compared]) -> str:
     covered = statistics.fmean(r.covered for r in rows)
     under = statistics.fmean(r.ratio < 0.9 for r in rows)
     sources = len({r.source for r in rows})
-    return f"{name:44} {len(rows):6} {sources:8} {statistics.median(errors):9.0%} {p90:6.0%} {bias:6.2f} {under:6.0%} {covered:8.0%}"
+    counts = f"{name:44} {len(rows):6} {sources:8}"
+    return f"{counts} {statistics.median(errors):9.0%} {p90:6.0%} {bias:6.2f} {under:6.0%} {covered:8.0%}"
 
 
 def report(found: list[Compared], left_out: Counter[tuple[str, str]]) -> None:

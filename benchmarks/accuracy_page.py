@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 from sqlalchemy.orm import Session
 
 from app.api.schemas.accuracy import DEFINITIONS
-from app.calibration.report import FAMILY_REASONS, KINDS, MANY, TOO_FAR, Slice, errors_of, link_of, report_on
+from app.calibration.report import FAMILY_REASONS, KINDS, MANY, TOO_FAR, Report, Slice, errors_of, link_of, report_on
 from app.catalog.queries import calibration_notes, list_compared
 from app.catalog.seed import seed
 from app.db import Base, make_engine
 from app.sizing.evidence import Compared
+from app.sizing.units import GIB
 
 DOCS = Path(__file__).parents[1] / "docs"
 FEWEST = 20
@@ -95,19 +98,34 @@ def worst_row(c: Compared) -> list[str]:
     ]
 
 
+STYLE = {
+    "svg.hashsalt": "headroom",
+    "svg.fonttype": "none",
+    "savefig.dpi": 110,
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+FAMILY_KINDS = ("throughput", "tpot", "single_stream", "training", "training_memory")
+
+
 def plots(rows: Sequence[Compared]) -> None:
-    mpl.rcParams.update(
-        {
-            "svg.hashsalt": "headroom",
-            "svg.fonttype": "none",
-            "savefig.dpi": 110,
-            "font.size": 9,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-        }
-    )
-    folder = DOCS / "accuracy"
-    folder.mkdir(exist_ok=True)
+    """The page's figures, in docs/accuracy."""
+    mpl.rcParams.update(STYLE)
+    (DOCS / "accuracy").mkdir(exist_ok=True)
+    saved(measured_figure(rows), "predicted-over-measured")
+    saved(family_figure(rows), "by-family")
+    saved(cache_figure(), "kv-cache")
+
+
+def saved(figure: Figure, name: str) -> None:
+    figure.tight_layout()
+    figure.savefig(DOCS / "accuracy" / f"{name}.svg", metadata={"Date": None})
+    plt.close(figure)
+
+
+def measured_figure(rows: Sequence[Compared]) -> Figure:
+    """Predictions without their source over measurements, a panel a quantity."""
     figure, axes = plt.subplots(3, 3, figsize=(11, 10.5))
     for axis, kind in zip(axes.flat, KINDS, strict=True):
         of_kind = [r for r in rows if r.kind == kind and not r.set_aside]
@@ -119,13 +137,12 @@ def plots(rows: Sequence[Compared]) -> None:
         axis.set_title(f"{NAMES[kind]}, {AXES.get(kind, 'tokens/s')}")
         axis.set_xlabel("measured")
         axis.set_ylabel("predicted, source unseen")
-    figure.tight_layout()
-    figure.savefig(folder / "predicted-over-measured.svg", metadata={"Date": None})
-    families = [
-        s
-        for s in report_on(rows).by["accelerator_family"]
-        if s.rows >= MANY and s.metric in ("throughput", "tpot", "single_stream", "training", "training_memory")
-    ]
+    return figure
+
+
+def family_figure(rows: Sequence[Compared]) -> Figure:
+    """Median errors by accelerator family, of unseen sources and in sample."""
+    families = [s for s in report_on(rows).by["accelerator_family"] if s.rows >= MANY and s.metric in FAMILY_KINDS]
     figure, axis = plt.subplots(figsize=(9, 0.28 * len(families) + 1))
     places = np.arange(len(families))
     axis.barh(places - 0.2, [min(s.held_out.median, 1.5) for s in families], 0.4, label="source unseen")
@@ -135,90 +152,134 @@ def plots(rows: Sequence[Compared]) -> None:
     axis.invert_yaxis()
     axis.set_xlabel("median absolute relative error (cut at 1.5)")
     axis.legend(frameon=False)
-    figure.tight_layout()
-    figure.savefig(folder / "by-family.svg", metadata={"Date": None})
+    return figure
+
+
+def cache_figure() -> Figure:
+    """Cache sizes predicted over those of start-up logs."""
     logs = calibration_notes()["kv_cache"]
     figure, axis = plt.subplots(figsize=(5, 4.5))
-    measured = np.array([log["measured_bytes"] for log in logs]) / 2**30
-    predicted = np.array([log["predicted_bytes"] for log in logs]) / 2**30
+    measured = np.array([log["measured_bytes"] for log in logs]) / GIB
+    predicted = np.array([log["predicted_bytes"] for log in logs]) / GIB
     axis.loglog(measured, predicted, "o", markersize=4, alpha=0.5)
     axis.loglog([1, 150], [1, 150], color="black", linewidth=0.8)
     axis.set_xlabel("cache in the start-up log, GiB per device")
     axis.set_ylabel("predicted, GiB per device")
-    figure.tight_layout()
-    figure.savefig(folder / "kv-cache.svg", metadata={"Date": None})
+    return figure
 
 
-def page(rows: Sequence[Compared]) -> str:
-    report, notes = report_on(rows, fewest=FEWEST), calibration_notes()
-    off = np.abs([log["predicted_bytes"] / log["measured_bytes"] - 1 for log in notes["kv_cache"]])
-    far = [s for s in report.by["accelerator_family"] if s.rows >= MANY and s.held_out.median > TOO_FAR]
-    under = float(np.mean([r.held_out < 0.9 * r.measured for r in rows if r.kind == "training_memory"]))
-    worst_logs = sorted(notes["kv_cache"], key=lambda log: -abs(log["predicted_bytes"] / log["measured_bytes"] - 1))[:8]
-    return f"""# How far predictions are from published results
+def bullets(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
 
-Written by `make accuracy-page` from what `make calibrate` computed; `GET /accuracy` and `headroom accuracy` answer the same
-figures. Each source is predicted by a fit that never saw it (left five columns of errors); beside it stands the fit to all of
-them. Errors are absolute and relative to the measurement; bias is the median of predicted over measured; "in interval" is the
-share of unseen results inside their 80 % interval.
 
-{table(("quantity", *HEAD), [[NAMES[s.metric], *figures(s)] for s in report.overall])}
+def slices(found: Iterable[Slice], *, fewest: int = MANY) -> list[list[str]]:
+    """Rows of a table, of slices with results enough."""
+    return [[f"{NAMES[s.metric]}, {s.value}", *figures(s)] for s in found if s.rows >= fewest]
+
+
+def reasons(counts: Mapping[str, int]) -> str:
+    return json.dumps(counts)[1:-1].replace('"', "")
+
+
+def by_slices(report: Report) -> str:
+    """Errors overall, by family with the reasons of what is far off, and by the other dimensions."""
+    families = report.by["accelerator_family"]
+    far = [s for s in families if s.rows >= MANY and s.held_out.median > TOO_FAR]
+    others = [s for d in ("engine", "format", "model_size", "load") for s in report.by[d]]
+    return f"""{table(("quantity", *HEAD), [[NAMES[s.metric], *figures(s)] for s in report.overall])}
 
 ![predicted over measured](accuracy/predicted-over-measured.svg)
 
 What the quantities are, as load testers define them:
 
-{chr(10).join(f"- {NAMES[k]}: {text}" for k, text in DEFINITIONS.items())}
+{bullets(f"{NAMES[k]}: {text}" for k, text in DEFINITIONS.items())}
 
 ## By accelerator family
 
-{table(("quantity and family", *HEAD), [[f"{NAMES[s.metric]}, {s.value}", *figures(s)] for s in report.by["accelerator_family"] if s.rows >= MANY])}
+{table(("quantity and family", *HEAD), slices(families))}
 
 ![by family](accuracy/by-family.svg)
 
 Families above {TOO_FAR:.0%} for an unseen source, and why:
 
-{chr(10).join(f"- {NAMES[s.metric]}, {s.value} ({s.held_out.median:.0%}): {FAMILY_REASONS[s.value]}" for s in far)}
+{bullets(f"{NAMES[s.metric]}, {s.value} ({s.held_out.median:.0%}): {FAMILY_REASONS[s.value]}" for s in far)}
 
 ## By engine, format, model size and load
 
-{table(("quantity and slice", *HEAD), [[f"{NAMES[s.metric]}, {s.value}", *figures(s)] for d in ("engine", "format", "model_size", "load") for s in report.by[d] if s.rows >= MANY])}
+{table(("quantity and slice", *HEAD), slices(others))}"""
+
+
+def cache_sizes(logs: Sequence[Mapping[str, Any]]) -> str:
+    """How far start-up logs are off, and the furthest of them."""
+    ratios = [log["predicted_bytes"] / log["measured_bytes"] for log in logs]
+    off = np.abs([ratio - 1 for ratio in ratios])
+    middle, p90 = f"{np.median(off):.1%}", f"{np.quantile(off, 0.9):.1%}"
+    furthest = sorted(zip(ratios, logs, strict=True), key=lambda found: -abs(found[0] - 1))[:8]
+    rows = [
+        [log["reference"].split("@")[0][-60:].replace("|", " "), log["model"], f"{ratio:.2f}"]
+        for ratio, log in furthest
+    ]
+    return f"""{len(off)} logs: median error {middle}, 90th percentile {p90}. The furthest:
+
+{table(("log", "model", "predicted over logged"), rows)}"""
+
+
+def scale_ups_and_memory(rows: Sequence[Compared], scaling: Mapping[str, float]) -> str:
+    """What there is to say of training beyond its errors."""
+    under = float(np.mean([r.held_out < 0.9 * r.measured for r in rows if r.kind == "training_memory"]))
+    middle, p90 = f"{scaling['median_points']:.1f}", f"{scaling['p90_points']:.1f}"
+    return f"""{scaling["pairs"]} pairs of one run at two sizes: efficiency predicted without their source is off by
+{middle} percentage points in the median, {p90} at the 90th percentile. Of peak memory, {under:.0%} of unseen predictions
+are more than a tenth too low: each would have been an out-of-memory error. Peaks are compared as their source counts
+them, by the allocator or by the driver; an answer's total holds the device's context and communication buffers too.
+`make accuracy` also asks every row as /estimate does."""
+
+
+def page(rows: Sequence[Compared]) -> str:
+    """docs/accuracy.md."""
+    report, notes = report_on(rows, fewest=FEWEST), calibration_notes()
+    furthest = [worst_row(c) for c in report.worst[:12]]
+    set_aside = "; ".join(f"{who} ({why})" for who, why in notes["set_aside"].items())
+    return f"""# How far predictions are from published results
+
+Written by `make artefacts` from what the fit computed; `GET /accuracy` and `headroom accuracy` answer the same figures.
+Each source is predicted by a fit that never saw it (left five columns of errors); beside it stands the fit to all of
+them. Errors are absolute and relative to the measurement; bias is the median of predicted over measured; "in interval"
+is the share of unseen results inside their 80 % interval.
+
+{by_slices(report)}
 
 ## Where sources disagree
 
-What all other sources say of a source's results (bias of its unseen prediction), beside the fit that saw it. Far from 1 on the
-left and near 1 on the right, the source contradicts the others, or is the only one of its stack: no prediction from the others can do better.
+What all other sources say of a source's results (bias of its unseen prediction), beside the fit that saw it. Far from
+1 on the left and near 1 on the right, the source contradicts the others, or is the only one of its stack: no
+prediction from the others can do better.
 
 {table(("quantity", "source", "stack", "rows", "bias unseen", "bias seen"), disagreements(rows))}
 
 ## Training: scale-ups and memory
 
-{notes["scaling"]["pairs"]} pairs of one run at two sizes: efficiency predicted without their source is off by {notes["scaling"]["median_points"]:.1f} percentage
-points in the median, {notes["scaling"]["p90_points"]:.1f} at the 90th percentile. Of peak memory, {under:.0%} of unseen predictions are more than a tenth too low: each
-would have been an out-of-memory error. Peaks are compared as their source counts them, by the allocator or by the driver; an answer's
-total holds the device's context and communication buffers too. `make accuracy` also asks every row as /estimate does.
+{scale_ups_and_memory(rows, notes["scaling"])}
 
 ## The furthest single figures
 
-{table(("figure", "source", "measured", "unseen prediction"), [worst_row(c) for c in report.worst[:12]])}
+{table(("figure", "source", "measured", "unseen prediction"), furthest)}
 
 ## Cache sizes of start-up logs
 
-{len(off)} logs: median error {np.median(off):.1%}, 90th percentile {np.quantile(off, 0.9):.1%}. The furthest:
-
-{table(("log", "model", "predicted over logged"), [[log["reference"].split("@")[0][-60:].replace("|", " "), log["model"], f"{log['predicted_bytes'] / log['measured_bytes']:.2f}"] for log in worst_logs])}
+{cache_sizes(notes["kv_cache"])}
 
 ![cache sizes](accuracy/kv-cache.svg)
 
 ## What was left out
 
-Rows that name too little or are not token streams, by reason: {json.dumps(notes["left_out"])[1:-1].replace('"', "")}.
+Rows that name too little or are not token streams, by reason: {reasons(notes["left_out"])}.
 
-Rows of training, by reason: {json.dumps(notes["training_left_out"])[1:-1].replace('"', "")}.
+Rows of training, by reason: {reasons(notes["training_left_out"])}.
 
-Compared and not fitted: {"; ".join(f"{who} ({why})" for who, why in notes["set_aside"].items())}.
+Compared and not fitted: {set_aside}.
 
-Start-up logs left out: {json.dumps(notes["kv_cache_left_out"])[1:-1].replace('"', "")}.
+Start-up logs left out: {reasons(notes["kv_cache_left_out"])}.
 """
 
 
