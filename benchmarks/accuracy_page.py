@@ -229,10 +229,10 @@ def scale_ups_and_memory(rows: Sequence[Compared], scaling: Mapping[str, float])
     under = float(np.mean([r.held_out < 0.9 * r.measured for r in rows if r.kind == "training_memory"]))
     middle, p90 = f"{scaling['median_points']:.1f}", f"{scaling['p90_points']:.1f}"
     return f"""{scaling["pairs"]} pairs of one run at two sizes: efficiency predicted without their source is off by
-{middle} percentage points in the median, {p90} at the 90th percentile. Of peak memory, {under:.0%} of unseen predictions
-are more than a tenth too low: each would have been an out-of-memory error. Peaks are compared as their source counts
-them, by the allocator or by the driver; an answer's total holds the device's context and communication buffers too.
-`make accuracy` also asks every row as /estimate does."""
+{middle} percentage points in the median, {p90} at the 90th percentile. Of peak memory, {under:.0%} of unseen
+predictions are more than a tenth too low: each would have been an out-of-memory error. Peaks are compared as their
+source counts them, by the allocator or by the driver; an answer's total holds the device's context and communication
+buffers too. `make accuracy` also asks every row as /estimate does."""
 
 
 def page(rows: Sequence[Compared]) -> str:

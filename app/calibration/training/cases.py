@@ -35,6 +35,8 @@ from app.sizing.training.work import TrainingWork, training_work
 from app.sizing.workload import Method, TrainingWorkload
 
 STATES_HELD = 0.95  # rounding of printed sizes
+# Layouts this near to the fastest are as fast: of them the largest micro-batch, so that a refit keeps its own choice.
+TIE = 1e-3
 # A deadline and a token budget that never bind: the rows ask for speed alone.
 ENDLESS = 1e15
 METHODS = {
@@ -249,7 +251,10 @@ class TrainingCases:
         plans, degree = plans.take(whole), degree[whole]
         memory = training_memory(workload, plans, degree, Assumptions())
         wall = step_of(workload, plans, degree).step_s
-        row = np.lexsort((wall, np.where(memory.fits, 0.0, memory.total_bytes / memory.usable_bytes)))[:1]
+        over = np.where(memory.fits, 0.0, memory.total_bytes / memory.usable_bytes)
+        first = np.lexsort((wall, over))[0]
+        as_good = (over <= over[first]) & (wall <= (1 + TIE) * wall[first])
+        row = np.lexsort((wall, -plans.micro_batch, ~as_good))[:1]
         return plans.take(row), degree[row]
 
 
