@@ -98,7 +98,7 @@ def worst_row(c: Compared) -> list[str]:
     ]
 
 
-STYLE = {
+STYLE: dict[Any, Any] = {
     "svg.hashsalt": "headroom",
     "svg.fonttype": "none",
     "savefig.dpi": 110,
