@@ -35,9 +35,25 @@ class Constraints:
 class Economics:
     """Over how long and at which energy price hardware is paid for."""
 
-    horizon_months: float = 36.0
-    electricity_usd_per_kwh: float = 0.12
-    pue: float = 1.3
+    horizon_months: float = Assumptions.usual("horizon_months")
+    electricity_usd_per_kwh: float = Assumptions.usual("electricity_usd_per_kwh")
+    pue: float = Assumptions.usual("pue")
+
+    @classmethod
+    def of(
+        cls,
+        assumed: Assumptions,
+        *,
+        horizon_months: float | None = None,
+        electricity_usd_per_kwh: float | None = None,
+        pue: float | None = None,
+    ) -> Economics:
+        """As asked; None is assumed."""
+        return cls(
+            assumed.horizon_months if horizon_months is None else horizon_months,
+            assumed.electricity_usd_per_kwh if electricity_usd_per_kwh is None else electricity_usd_per_kwh,
+            assumed.pue if pue is None else pue,
+        )
 
 
 class Objective(StrEnum):

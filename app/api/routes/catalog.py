@@ -18,11 +18,13 @@ from app.api.openapi import body_of, problems
 from app.api.problems import Malformed
 from app.api.schemas import catalog as wire
 from app.api.schemas.inspect import InspectResponse, inspection, usual_contexts
-from app.api.schemas.model import ImageSize, lora_targets
+from app.api.schemas.model import ImageSize
 from app.api.schemas.requests import InspectRequest
 from app.catalog.names import words
 from app.catalog.queries import page
 from app.catalog.tables import AcceleratorRow, EngineSupportRow, ModelAliasRow, ModelRow, OfferRow, PriceRow, SystemRow
+from app.sizing.assumptions import Assumptions
+from app.sizing.workload import adapted_matrices
 
 router = APIRouter(prefix="/catalog", tags=["catalogue"])
 LIST_PROBLEMS = problems(400, 422, 503)
@@ -176,15 +178,16 @@ def inspect_model(raw: RawBody, snapshots: Snapshots) -> Response:
     """All counts of a model: a name, a pasted configuration, or a size."""
     request = parsed(raw, InspectRequest)
     snapshots.market()
-    model = resolve_model(request.model, snapshots)
+    assumed = Assumptions()
+    model = resolve_model(request.model, snapshots, assumed)
     if request.sample is not None:
         model = request.sample.applied_to(model)
-    targets = lora_targets(request.lora, model)
+    targets = adapted_matrices(model, request.lora.target_modules)
     image = request.image or ImageSize(width=1024, height=1024)
     shown = inspection(
         model,
         contexts=request.context_tokens or usual_contexts(model),
-        rank=request.lora.rank,
+        rank=request.lora.rank or int(assumed.default_lora_rank),
         targets=targets,
         image=(image.width, image.height),
     )

@@ -90,14 +90,14 @@ def post_recommend(raw: RawBody, sessions: Sessions, snapshots: Snapshots, slots
     if known is not None:
         return Response(known, media_type="application/json")
     assumed = Assumptions().noted(request.assumptions)
-    workload = request.workload.to_workload(resolve_model(request.workload.model, snapshots), assumed)
+    workload = request.workload.to_workload(resolve_model(request.workload.model, snapshots, assumed), assumed)
     constraints = request.constraints.to_constraints()
     check_names(constraints.accelerators + constraints.exclude_accelerators, market)
     question = Question(
         workload=workload,
         constraints=constraints,
         objective=Objective(request.objective),
-        economics=request.economics.to_economics(),
+        economics=request.economics.to_economics(assumed),
         assumptions=assumed,
         limit=request.limit,
         rejected_limit=DEFAULT_REJECTED if request.rejected_limit is None else request.rejected_limit,
@@ -139,13 +139,13 @@ def post_estimate(raw: RawBody, snapshots: Snapshots, slots: SearchSlots) -> Res
     request = parsed(raw, EstimateRequest)
     market = snapshots.market()
     assumed = Assumptions().noted(request.assumptions)
-    workload = request.workload.to_workload(resolve_model(request.workload.model, snapshots), assumed)
+    workload = request.workload.to_workload(resolve_model(request.workload.model, snapshots, assumed), assumed)
     deployment = request.deployment.to_deployment()
     check_names((deployment.accelerator,), market)
     check_system(deployment, market)
     question = Question(
         workload=workload,
-        economics=request.economics.to_economics(),
+        economics=request.economics.to_economics(assumed),
         assumptions=assumed,
         trace=request.trace,
         maximize=request.maximize,

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
 from app.api.schemas.base import Name, Wire
 from app.errors import Unanswerable
+from app.sizing.assumptions import Assumptions
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.model.sample import SampleShape
-from app.sizing.model.tensors import Per
-from app.sizing.workload import Lengths
+from app.sizing.model.counting.size import assumed_architecture, sample_architecture
+from app.sizing.units import GIGA, MIB
+from app.sizing.workload import Images, sized
 
 
 class ConfigModel(Wire):
@@ -28,6 +28,20 @@ class SizedModel(Wire):
     parameters_billion: Annotated[float, Field(ge=0.001, le=20000)]
     gflops_per_sample: Annotated[float, Field(gt=0, le=1e9)] | None = None
     activation_mib_per_sample: Annotated[float, Field(gt=0, le=1e7)] | None = None
+
+    def to_architecture(self, assumed: Assumptions) -> ModelArchitecture:
+        """A model of this size; raises Unanswerable for activations without FLOPs."""
+        given = self.activation_mib_per_sample
+        if self.gflops_per_sample is not None:
+            activation_bytes = None if given is None else given * MIB
+            return sample_architecture(
+                self.parameters_billion * 1e9, self.gflops_per_sample * GIGA, activation_bytes, assumed
+            )
+        if given is not None:
+            raise Unanswerable(
+                "activation_mib_per_sample goes with gflops_per_sample, for a model that works on samples."
+            )
+        return assumed_architecture(self.parameters_billion * 1e9)
 
 
 def _model_kind(value: Any) -> str:
@@ -49,10 +63,13 @@ class ImageSize(Wire):
     height: Annotated[int, Field(ge=1, le=32768)]
 
 
-class Images(ImageSize):
+class ImagesSpec(ImageSize):
     """Images that come with every request to a vision-language model."""
 
     per_request: Annotated[float, Field(gt=0, le=1000)] = 1.0
+
+    def to_images(self) -> Images:
+        return Images(self.width, self.height, self.per_request)
 
 
 class SampleSpec(Wire):
@@ -67,57 +84,15 @@ class SampleSpec(Wire):
 
     def applied_to(self, model: ModelArchitecture) -> ModelArchitecture:
         """The model on samples of this size; raises Unanswerable for a size it does not depend on."""
-        given = self.model_dump(exclude_none=True)
-        accepted = model.law.sizes if model.law is not None else ()
-        for name in given:
-            if name not in accepted:
-                words = (
-                    f"it depends on {', '.join(accepted)}"
-                    if accepted
-                    else "its work does not follow from the size of a sample"
-                )
-                raise Unanswerable(f"sample.{name} does not apply to {model.name}: {words}.")
-        return model.sized(SampleShape(**given))
-
-
-def with_images(
-    model: ModelArchitecture, prompt: Lengths, images: Images | None
-) -> tuple[ModelArchitecture, Lengths, float]:
-    """The model and prompt with the images of a request, and the FLOPs of reading them.
-
-    Tokens of the images join the prompt; where layers cross to the image instead, its keys and values are kept
-    for the whole sequence. Raises Unanswerable for a model that takes no images.
-    """
-    if images is None:
-        return model, prompt, 0.0
-    if model.images is None:
-        raise Unanswerable(f"{model.name} takes no images; traffic.images is for vision-language models.")
-    width, height, count = images.width, images.height, images.per_request
-    tokens = count * model.images.tokens(width, height)
-    kept = count * model.images.patches(width, height) * model.cross_kv_bytes_per_source_token
-    note = f"{count:g} image{'' if count == 1 else 's'} of {width} x {height} pixels add{'s' if count == 1 else ''} {tokens:,.0f} tokens to a prompt"
-    model = replace(
-        model, state_bytes_per_sequence=model.state_bytes_per_sequence + kept, assumed=(*model.assumed, note)
-    )
-    longer = Lengths(prompt.mean + tokens, None if prompt.p95 is None else prompt.p95 + tokens)
-    return model, longer, count * model.image_flops(width, height)
+        return sized(model, self.model_dump(exclude_none=True))
 
 
 class LoraSpec(Wire):
     """Adapters: their rank and the matrices they touch."""
 
-    rank: Annotated[int, Field(ge=1, le=4096)] = 16
+    rank: Annotated[int, Field(ge=1, le=4096)] | None = Field(
+        None, description="Default: the assumption default_lora_rank, 16."
+    )
     target_modules: (
         Literal["all-linear", "attention", "q_v"] | Annotated[list[Name], Field(min_length=1, max_length=40)]
     ) = Field("all-linear", description="A preset, or names of matrices such as q_proj and down_proj.")
-
-
-def lora_targets(lora: LoraSpec, model: ModelArchitecture) -> str | tuple[str, ...]:
-    """The adapted matrices; raises Unanswerable for a name the model has no matrix of."""
-    if isinstance(lora.target_modules, str):
-        return lora.target_modules
-    roles = sorted({t.role for t in model.tensors if t.per is Per.TOKEN and t.inputs > 1})
-    for name in lora.target_modules:
-        if name not in roles:
-            raise Unanswerable(f"{model.name} has no matrix {name!r} to adapt; it has {', '.join(roles)}.")
-    return tuple(lora.target_modules)

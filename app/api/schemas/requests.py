@@ -12,6 +12,7 @@ from app.api.schemas.base import Pattern, Slug, Wire
 from app.api.schemas.model import ImageSize, LoraSpec, ModelReference, SampleSpec
 from app.api.schemas.workload import WorkloadSpec
 from app.catalog.names import engine_slug
+from app.sizing.assumptions import Assumptions
 from app.sizing.hardware.parts import Environment, PricingModel
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
 from app.sizing.question import Constraints, Deployment, Drafting, Economics, Speculative
@@ -78,12 +79,23 @@ class ConstraintsSpec(Wire):
 class EconomicsSpec(Wire):
     """How long hardware is paid for, and at which energy price."""
 
-    horizon_months: Annotated[float, Field(ge=1, le=240)] = 36.0
-    electricity_usd_per_kwh: Annotated[float, Field(ge=0, le=10)] = 0.12
-    pue: Annotated[float, Field(ge=1, le=5)] = 1.3
+    horizon_months: Annotated[float, Field(ge=1, le=240)] | None = Field(
+        None, description="Default: the assumption of this name, 36."
+    )
+    electricity_usd_per_kwh: Annotated[float, Field(ge=0, le=10)] | None = Field(
+        None, description="Default: the assumption of this name, 0.12."
+    )
+    pue: Annotated[float, Field(ge=1, le=5)] | None = Field(
+        None, description="The facility's power over the machines'. Default: the assumption of this name, 1.3."
+    )
 
-    def to_economics(self) -> Economics:
-        return Economics(self.horizon_months, self.electricity_usd_per_kwh, self.pue)
+    def to_economics(self, assumed: Assumptions) -> Economics:
+        return Economics.of(
+            assumed,
+            horizon_months=self.horizon_months,
+            electricity_usd_per_kwh=self.electricity_usd_per_kwh,
+            pue=self.pue,
+        )
 
 
 Overrides = Annotated[

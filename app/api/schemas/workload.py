@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Required, TypedDict, Unpack
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from app.api.schemas.base import Wire
-from app.api.schemas.model import Images, LoraSpec, ModelReference, SampleSpec, lora_targets, with_images
-from app.errors import Unanswerable
+from app.api.schemas.model import ImagesSpec, LoraSpec, ModelReference, SampleSpec
 from app.sizing.assumptions import Assumptions
-from app.sizing.model.architecture import ModelArchitecture, ModelKind
-from app.sizing.units import GB
+from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.units import GB, SECONDS_PER_DAY, SECONDS_PER_HOUR
 from app.sizing.workload import (
+    Amount,
+    Arrivals,
+    GlobalBatch,
     InferenceWorkload,
     Lengths,
+    Limits,
     Load,
     Method,
     Redundancy,
-    Slo,
     TrainingWorkload,
+    arrivals_of_users,
+    inference_workload,
+    training_workload,
 )
 
 Tokens = Annotated[float, Field(ge=0, le=1e8)]
@@ -60,7 +63,9 @@ LengthSpec = Annotated[
 ]
 
 
-def to_lengths(spec: float | LengthDistribution) -> Lengths:
+def to_lengths(spec: float | LengthDistribution | None) -> Lengths | None:
+    if spec is None:
+        return None
     if isinstance(spec, LengthDistribution):
         return Lengths(spec.mean, spec.p95)
     return Lengths(float(spec))
@@ -88,9 +93,9 @@ class Traffic(Wire):
     burstiness: Annotated[float, Field(ge=0, le=20)] = Field(
         1.0, description="Coefficient of variation of inter-arrival times; 1 is Poisson."
     )
-    input_tokens: PromptSpec = 512.0
-    output_tokens: LengthSpec = 256.0
-    images: Images | None = Field(
+    input_tokens: PromptSpec | None = Field(None, description="Default: the assumption default_input_tokens, 512.")
+    output_tokens: LengthSpec | None = Field(None, description="Default: the assumption default_output_tokens, 256.")
+    images: ImagesSpec | None = Field(
         None, description="Images with every request; their tokens are added to input_tokens."
     )
     cached_prefix_fraction: Annotated[float, Field(ge=0, le=0.99)] = 0.0
@@ -106,6 +111,18 @@ class Traffic(Wire):
             raise ValueError("average_requests_per_s must not exceed the peak")
         return self
 
+    def to_arrivals(self, assumed: Assumptions) -> Arrivals:
+        if self.users is not None:
+            return arrivals_of_users(self.users.count, self.users.requests_per_hour_each, assumed)
+        if self.concurrent_requests is not None:
+            return Arrivals(Load.CLOSED, in_flight=float(self.concurrent_requests))
+        if self.batch is not None:
+            return Arrivals(Load.BATCH, in_flight=float(self.batch))
+        if self.offline:
+            return Arrivals(Load.OFFLINE)
+        peak = float(self.peak_requests_per_s or self.samples_per_s or 0.0)
+        return Arrivals(Load.OPEN, peak_per_s=peak, samples=self.samples_per_s is not None)
+
 
 class SloSpec(Wire):
     """Limits that `percentile` of requests must meet; null or absent is no limit of that kind."""
@@ -113,7 +130,15 @@ class SloSpec(Wire):
     ttft_ms: Annotated[float, Field(gt=0, le=1e8)] | None = None
     tpot_ms: Annotated[float, Field(gt=0, le=1e8)] | None = None
     e2e_ms: Annotated[float, Field(gt=0, le=1e9)] | None = None
-    percentile: Annotated[float, Field(ge=50, le=99.9)] = 95.0
+    percentile: Annotated[float, Field(ge=50, le=99.9)] | None = Field(
+        None, description="Default: the assumption default_percentile, 95."
+    )
+
+    def to_limits(self) -> Limits:
+        def seconds(ms: float | None) -> float | None:
+            return None if ms is None else ms / 1e3
+
+        return Limits(seconds(self.ttft_ms), seconds(self.tpot_ms), seconds(self.e2e_ms), self.percentile)
 
 
 class Availability(Wire):
@@ -134,87 +159,36 @@ class InferenceSpec(Wire):
     target_utilization: Annotated[float, Field(ge=0.05, le=1)] | None = None
 
     def to_workload(self, model: ModelArchitecture, assumed: Assumptions) -> InferenceWorkload:
-        """Units converted, defaults filled in; raises Unanswerable where the parts contradict."""
+        """The same in units of the core; raises Unanswerable where the parts contradict."""
         t = self.traffic
-        model = self.sample.applied_to(model) if self.sample is not None else model
-        prompt, output = to_lengths(t.input_tokens), to_lengths(t.output_tokens)
-        model, prompt, image_flops = with_images(model, prompt, t.images)
-        load, peak, in_flight = _load(t, assumed)
-        generates = model.kind is ModelKind.DECODER
-        if generates and output.mean < 1:
-            raise Unanswerable(
-                "A model that generates tokens needs output_tokens of at least 1; an embedding model of the catalogue "
-                "takes output_tokens 0."
-            )
-        if t.samples_per_s is not None and model.kind is not ModelKind.SAMPLES:
-            raise Unanswerable("samples_per_s is for models that work on samples; this one takes peak_requests_per_s.")
-        longest = prompt.quantile(95) + output.quantile(95) if generates else prompt.quantile(95)
-        context = float(self.max_context_tokens or max(longest, prompt.mean + output.mean))
-        if model.max_context_tokens and context > model.max_context_tokens and model.sample is None:
-            raise Unanswerable(
-                f"A context of {context:,.0f} tokens was asked for; {model.name} takes at most {model.max_context_tokens:,}."
-            )
-        if context < prompt.mean + (output.mean if generates else 0):
-            raise Unanswerable("max_context_tokens is smaller than the mean input and output together.")
-        average = t.average_requests_per_s if t.average_requests_per_s is not None else peak * assumed.average_to_peak
-        return InferenceWorkload(
-            model=model,
-            load=load,
-            peak_per_s=peak,
-            average_per_s=average,
-            in_flight=in_flight,
+        return inference_workload(
+            self.sample.applied_to(model) if self.sample is not None else model,
+            t.to_arrivals(assumed),
+            assumed,
+            input_tokens=to_lengths(t.input_tokens),
+            output_tokens=to_lengths(t.output_tokens),
+            images=None if t.images is None else t.images.to_images(),
+            average_per_s=t.average_requests_per_s,
             burstiness=t.burstiness,
-            input_tokens=prompt,
-            output_tokens=output,
             cached_prefix_fraction=t.cached_prefix_fraction,
-            slo=self._limits(load, generates=generates, assumed=assumed),
-            max_context_tokens=context,
-            redundancy=_redundancy(self.availability),
-            target_utilization=self.target_utilization or assumed.target_utilization,
-            encoder_flops_per_request=image_flops,
+            limits=None if self.slo is None else self.slo.to_limits(),
+            max_context_tokens=self.max_context_tokens,
+            redundancy=Redundancy.named(self.availability.redundancy, zones=self.availability.zones),
+            target_utilization=self.target_utilization,
         )
-
-    def _limits(self, load: Load, *, generates: bool, assumed: Assumptions) -> Slo:
-        """The limits asked for, or the usual ones of an open service; offline and batch work has none."""
-        spec = self.slo
-        if spec is not None and (spec.ttft_ms or spec.tpot_ms or spec.e2e_ms):
-            ttft, tpot, e2e = spec.ttft_ms, spec.tpot_ms, spec.e2e_ms
-        elif load is Load.OPEN:
-            ttft = assumed.default_ttft_ms if generates else None
-            tpot = assumed.default_tpot_ms if generates else None
-            e2e = None if generates else assumed.default_e2e_ms
-        else:
-            ttft = tpot = e2e = None
-        percentile = spec.percentile if spec is not None else 95.0
-        return Slo(
-            ttft_s=None if ttft is None else ttft / 1e3,
-            tpot_s=None if tpot is None else tpot / 1e3,
-            e2e_s=None if e2e is None else e2e / 1e3,
-            percentile=percentile,
-        )
-
-
-def _load(t: Traffic, assumed: Assumptions) -> tuple[Load, float, float]:
-    """(kind of load, peak per second, requests in flight)."""
-    if t.concurrent_requests is not None:
-        return Load.CLOSED, 0.0, float(t.concurrent_requests)
-    if t.batch is not None:
-        return Load.BATCH, 0.0, float(t.batch)
-    if t.offline:
-        return Load.OFFLINE, 0.0, 0.0
-    if t.users is not None:
-        hourly = t.users.count * t.users.requests_per_hour_each
-        return Load.OPEN, hourly / 3600 * assumed.busy_hour_factor, 0.0
-    return Load.OPEN, float(t.peak_requests_per_s or t.samples_per_s or 0.0), 0.0
-
-
-def _redundancy(spec: Availability) -> Redundancy:
-    spare = {"none": 0, "n+1": 1, "n+2": 2, "2n": 0}[spec.redundancy]
-    return Redundancy(spare=spare, double=spec.redundancy == "2n", zones=spec.zones)
 
 
 Precision = Literal["bf16", "fp16", "fp8", "mxfp8", "nvfp4", "fp32", "tf32", "bf16-true"]
 Optimizer = Literal["adamw", "adamw-8bit", "adafactor", "lion", "muon", "sgd"]
+
+
+class OfPhase(TypedDict, total=False):
+    """What only one kind of run says."""
+
+    phase: Required[str]
+    method: Method
+    lora_rank: int | None
+    lora_targets: str | list[str]
 
 
 class _RunSpec(Wire):
@@ -224,7 +198,9 @@ class _RunSpec(Wire):
     sample: SampleSpec | None = None
     training_tokens: Positive | None = None
     training_samples: Positive | None = None
-    sequence_length: Annotated[int, Field(ge=1, le=10_000_000)] = 4096
+    sequence_length: Annotated[int, Field(ge=1, le=10_000_000)] | None = Field(
+        None, description="Default: the assumption default_sequence_tokens, 4096."
+    )
     global_batch_tokens: Annotated[float, Field(ge=1, le=1e12)] | None = None
     global_batch_sequences: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     global_batch_samples: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
@@ -251,65 +227,26 @@ class _RunSpec(Wire):
             raise ValueError("give training_tokens or training_samples, not both")
         return self
 
-    def _run(
-        self,
-        model: ModelArchitecture,
-        *,
-        phase: str,
-        method: Method,
-        units: float | None,
-        usual_deadline_s: Callable[[], float],
-        lora: LoraSpec,
-        default_batch: int,
+    def run(
+        self, model: ModelArchitecture, assumed: Assumptions, amount: Amount, **of_phase: Unpack[OfPhase]
     ) -> TrainingWorkload:
-        model = self.sample.applied_to(model) if self.sample is not None else model
-        if model.reads_source:
-            model = replace(
-                model, assumed=(*model.assumed, "half the tokens of a training sequence are source, half target")
-            )
-        samples = model.sample is not None
-        if samples:
-            units = self.training_samples if units is None else units
-            batch = self.global_batch_samples or self.global_batch_sequences or 256
-        else:
-            batch = self.global_batch_sequences or default_batch
-            if self.global_batch_tokens is not None:
-                batch = max(1, round(self.global_batch_tokens / self.sequence_length))
-        if units is None:
-            wanted = "training_samples" if samples else "training_tokens"
-            raise Unanswerable(
-                f"The run needs {wanted}" + (", or examples and epochs." if phase == "fine_tuning" else ".")
-            )
-        if samples and method is not Method.FULL:
-            raise Unanswerable(
-                "Adapters (lora, qlora) are sized for models that work on tokens; method full is accepted here."
-            )
-        if not samples and model.max_context_tokens and self.sequence_length > 16 * model.max_context_tokens:
-            raise Unanswerable(
-                f"sequence_length {self.sequence_length:,} is far beyond {model.name}'s {model.max_context_tokens:,} tokens."
-            )
-        if self.deadline_hours is not None:
-            deadline = self.deadline_hours * 3600
-        else:
-            deadline = usual_deadline_s() if self.deadline_days is None else self.deadline_days * 86400
-        return TrainingWorkload(
-            model=model,
-            phase=phase,
-            method=method,
-            units=units,
-            units_per_sequence=1.0 if samples else float(self.sequence_length),
-            global_batch=batch,
+        """The same in units of the core; raises Unanswerable where the parts contradict."""
+        days, hours, interval = self.deadline_days, self.deadline_hours, self.checkpoint_interval_minutes
+        deadline = None if days is None else days * SECONDS_PER_DAY
+        return training_workload(
+            self.sample.applied_to(model) if self.sample is not None else model,
+            assumed,
+            amount=amount,
+            batch=GlobalBatch(self.global_batch_tokens, self.global_batch_sequences, self.global_batch_samples),
             precision=self.precision,
             optimizer=self.optimizer,
-            deadline_s=deadline,
+            sequence_tokens=self.sequence_length,
+            deadline_s=deadline if hours is None else hours * SECONDS_PER_HOUR,
             experiment_overhead=self.experiment_overhead,
             dataset_bytes=None if self.dataset_gb is None else self.dataset_gb * GB,
-            checkpoint_interval_s=None
-            if self.checkpoint_interval_minutes is None
-            else self.checkpoint_interval_minutes * 60,
+            checkpoint_interval_s=None if interval is None else interval * 60,
             synchronous_checkpoints=self.checkpoint_mode == "synchronous",
-            lora_rank=lora.rank,
-            lora_targets=lora_targets(lora, model) if method is not Method.FULL else "all-linear",
+            **of_phase,
         )
 
 
@@ -319,15 +256,7 @@ class TrainingSpec(_RunSpec):
     phase: Literal["training"]
 
     def to_workload(self, model: ModelArchitecture, assumed: Assumptions) -> TrainingWorkload:
-        return self._run(
-            model,
-            phase="training",
-            method=Method.FULL,
-            units=self.training_tokens,
-            usual_deadline_s=lambda: assumed.default_training_days * 86400,
-            lora=LoraSpec(),
-            default_batch=512,
-        )
+        return self.run(model, assumed, Amount(self.training_tokens, self.training_samples), phase="training")
 
 
 class FineTuningSpec(_RunSpec):
@@ -340,17 +269,14 @@ class FineTuningSpec(_RunSpec):
     epochs: Annotated[float, Field(gt=0, le=1e4)] = 1.0
 
     def to_workload(self, model: ModelArchitecture, assumed: Assumptions) -> TrainingWorkload:
-        units = self.training_tokens
-        if units is None and self.examples is not None:
-            units = self.examples * self.epochs * (1 if model.sample is not None else self.sequence_length)
-        return self._run(
+        return self.run(
             model,
+            assumed,
+            Amount(self.training_tokens, self.training_samples, self.examples, self.epochs),
             phase="fine_tuning",
             method=Method(self.method),
-            units=units,
-            usual_deadline_s=lambda: assumed.default_fine_tuning_hours * 3600,
-            lora=self.lora,
-            default_batch=16,
+            lora_rank=self.lora.rank,
+            lora_targets=self.lora.target_modules,
         )
 
 

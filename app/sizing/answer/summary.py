@@ -96,14 +96,7 @@ def assumptions(question: Question) -> tuple[Assumed, ...]:
     )
     if isinstance(workload, TrainingWorkload):
         return (*shape, *read)
-    stated = []
-    if workload.load is Load.OPEN:
-        stated.append(Assumed("peak_requests_per_s", workload.peak_per_s, "1/s", "load that is planned for", "request"))
-        stated.append(
-            Assumed(
-                "average_requests_per_s", workload.average_per_s, "1/s", "load that prices a million tokens", "request"
-            )
-        )
+    stated = list(workload.derived)
     if not question.constraints.weight_formats:
         formats = default_weight_formats(workload.model, personal=workload.personal)
         stated.append(

@@ -34,6 +34,11 @@ class Assumptions(
 ):
     """All of them. The rooms' classes hold the fields: read `assumed.name`, wherever it is defined."""
 
+    @classmethod
+    def usual(cls, name: str) -> float:
+        """The value a number has where nobody replaces it."""
+        return float(next(f.default for f in fields(cls) if f.name == name))
+
     def with_overrides(self, overrides: Mapping[str, float]) -> Assumptions:
         """These assumptions with some replaced.
 

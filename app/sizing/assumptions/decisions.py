@@ -9,6 +9,34 @@ from app.sizing.assumptions.chosen import assumption
 
 @dataclass(frozen=True)
 class DecisionsAssumptions:
+    # Money and energy
+    horizon_months: float = assumption(
+        36,
+        low=1,
+        high=240,
+        unit="months",
+        reason="over which hardware is paid for",
+        source="chosen: as reserved for 3 years",
+        as_of="2026-11",
+    )
+    electricity_usd_per_kwh: float = assumption(
+        0.12,
+        low=0,
+        high=10,
+        unit="USD/kWh",
+        reason="price of electricity",
+        source="chosen: between US industry and EU",
+        as_of="2026-11",
+    )
+    pue: float = assumption(
+        1.3,
+        low=1,
+        high=5,
+        unit="1",
+        reason="facility's power over the machines'",
+        source="chosen between new halls' 1.1 and Uptime's 1.56",
+        as_of="2024-07",
+    )
     # Owned machines
     list_price_position: float = assumption(
         1.0,

@@ -64,6 +64,98 @@ class WorkloadAssumptions:
         source="chosen: one interaction",
         as_of="2026-11",
     )
+    # Lengths
+    default_input_tokens: float = assumption(
+        512,
+        low=1,
+        high=1e6,
+        unit="tokens",
+        reason="prompt where none is given",
+        source="chosen: a chat turn",
+        as_of="2026-11",
+    )
+    default_output_tokens: float = assumption(
+        256,
+        low=1,
+        high=1e6,
+        unit="tokens",
+        reason="answer where none is given",
+        source="chosen: a chat turn",
+        as_of="2026-11",
+    )
+    context_percentile: float = assumption(
+        95,
+        low=50,
+        high=99.9,
+        unit="%",
+        reason="of prompt and answer, together the longest context",
+        source="chosen: as p95 is what is given",
+        as_of="2026-11",
+    )
+    default_percentile: float = assumption(
+        95,
+        low=50,
+        high=99.9,
+        unit="%",
+        reason="of requests that must meet the limits",
+        source="chosen: usual in service levels",
+        as_of="2026-11",
+    )
+    # Runs
+    default_sequence_tokens: float = assumption(
+        4096,
+        low=1,
+        high=1e7,
+        unit="tokens",
+        reason="training sequence where none is given",
+        source="Llama 2 (arXiv:2307.09288)",
+        as_of="2023-07",
+    )
+    longest_sequence_over_context: float = assumption(
+        16,
+        low=1,
+        high=1000,
+        unit="1",
+        reason="longest training sequence over the model's context",
+        source="chosen: a slip beyond it",
+        as_of="2026-11",
+    )
+    default_training_batch_sequences: float = assumption(
+        512,
+        low=1,
+        high=1e7,
+        unit="sequences",
+        reason="global batch of pre-training where none is given",
+        source="chosen: 2 million tokens of 4,096 each",
+        as_of="2026-11",
+    )
+    default_fine_tuning_batch_sequences: float = assumption(
+        16,
+        low=1,
+        high=1e7,
+        unit="sequences",
+        reason="global batch of fine-tuning where none is given",
+        source="QLoRA (arXiv:2305.14314)",
+        as_of="2023-05",
+    )
+    default_batch_samples: float = assumption(
+        256,
+        low=1,
+        high=1e7,
+        unit="samples",
+        reason="global batch of samples where none is given",
+        source="ResNet (arXiv:1512.03385)",
+        as_of="2015-12",
+    )
+    default_lora_rank: float = assumption(
+        16,
+        low=1,
+        high=4096,
+        unit="1",
+        reason="rank of adapters where none is given",
+        source="chosen: 8 to 64 are common",
+        as_of="2026-11",
+    )
     default_training_days: float = assumption(
         30,
         low=0.01,

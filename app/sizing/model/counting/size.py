@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.assumptions import Assumptions
+from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.counting.read import read_architecture
+from app.sizing.model.sample import SampleWork
+from app.sizing.model.tensors import ONCE, Part, Tensor
 
 # layers = 0.1113 N^0.2561 and hidden_size = 0.3206 N^0.4110: least squares on logarithms over the
 # catalogue's distinct dense decoders of 0.1 billion and more since July 2023; a test fits them again.
@@ -58,3 +61,35 @@ def assumed_architecture(parameters: float) -> ModelArchitecture:
         f"assumed; over the catalogue this rule's cache per token is off by {kv[0]:.0%} (median), up to {kv[1]:.0%} for one model in ten"
     )
     return replace(model, assumed=(text,), shape_is_assumed=True, source="shape assumed from the size")
+
+
+def sample_architecture(
+    parameters: float, flops: float, activation_bytes: float | None, assumed: Assumptions
+) -> ModelArchitecture:
+    """A network of which only the parameters and the FLOPs of one sample are known, and its activations at best."""
+    activations = activation_bytes
+    if activations is None:
+        activations = 2 * flops / assumed.sample_flops_per_activation
+    note = "activation memory of a sample was estimated from its FLOPs"
+    return ModelArchitecture(
+        name=f"{parameters / 1e9:g}B on samples",
+        kind=ModelKind.SAMPLES,
+        family="samples",
+        num_layers=1,
+        hidden_size=1,
+        num_heads=1,
+        head_dim=1,
+        mlp_width=0.0,
+        vocab_size=0,
+        tensors=(Tensor("network", Part.OTHER, 1, round(parameters), ONCE, quantised=True),),
+        sample=SampleWork(
+            flops=flops,
+            moved_bytes=2 * activations,
+            live_bytes=activations,
+            kept_bytes=assumed.sample_kept_over_live * activations,
+            layers=int(assumed.sample_layers),
+        ),
+        assumed=(note,) if activation_bytes is None else (),
+        shape_is_assumed=activation_bytes is None,
+        source="figures of the request",
+    )

@@ -1,0 +1,37 @@
+"""What somebody wants to run: three phases, one value each, in base units, put together from what was said of it."""
+
+from app.sizing.workload.inference import (
+    Arrivals,
+    Images,
+    InferenceWorkload,
+    Limits,
+    Load,
+    Redundancy,
+    Slo,
+    arrivals_of_users,
+    inference_workload,
+)
+from app.sizing.workload.lengths import Lengths, z_score
+from app.sizing.workload.sizes import adapted_matrices, sized
+from app.sizing.workload.training import Amount, GlobalBatch, Method, TrainingWorkload, training_workload
+
+__all__ = [
+    "Amount",
+    "Arrivals",
+    "GlobalBatch",
+    "Images",
+    "InferenceWorkload",
+    "Lengths",
+    "Limits",
+    "Load",
+    "Method",
+    "Redundancy",
+    "Slo",
+    "TrainingWorkload",
+    "adapted_matrices",
+    "arrivals_of_users",
+    "inference_workload",
+    "sized",
+    "training_workload",
+    "z_score",
+]
