@@ -37,7 +37,8 @@ class Assumptions(
     @classmethod
     def usual(cls, name: str) -> float:
         """The value a number has where nobody replaces it."""
-        return float(next(f.default for f in fields(cls) if f.name == name))
+        value: float = getattr(cls(), name)
+        return value
 
     def with_overrides(self, overrides: Mapping[str, float]) -> Assumptions:
         """These assumptions with some replaced.
