@@ -12,7 +12,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.size import assumed_architecture, sample_architecture
 from app.sizing.units import GIGA, MIB
-from app.sizing.workload import Images, sized
+from app.sizing.workload import PromptImages, sized
 
 
 class ConfigModel(Wire):
@@ -63,13 +63,13 @@ class ImageSize(Wire):
     height: Annotated[int, Field(ge=1, le=32768)]
 
 
-class ImagesSpec(ImageSize):
+class Images(ImageSize):
     """Images that come with every request to a vision-language model."""
 
     per_request: Annotated[float, Field(gt=0, le=1000)] = 1.0
 
-    def to_images(self) -> Images:
-        return Images(self.width, self.height, self.per_request)
+    def to_images(self) -> PromptImages:
+        return PromptImages(self.width, self.height, self.per_request)
 
 
 class SampleSpec(Wire):

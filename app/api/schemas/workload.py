@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Required, TypedDict, Unpack
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from app.api.schemas.base import Wire
-from app.api.schemas.model import ImagesSpec, LoraSpec, ModelReference, SampleSpec
+from app.api.schemas.model import Images, LoraSpec, ModelReference, SampleSpec
 from app.sizing.assumptions import Assumptions
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.units import GB, SECONDS_PER_DAY, SECONDS_PER_HOUR
@@ -95,7 +95,7 @@ class Traffic(Wire):
     )
     input_tokens: PromptSpec | None = Field(None, description="Default: the assumption default_input_tokens, 512.")
     output_tokens: LengthSpec | None = Field(None, description="Default: the assumption default_output_tokens, 256.")
-    images: ImagesSpec | None = Field(
+    images: Images | None = Field(
         None, description="Images with every request; their tokens are added to input_tokens."
     )
     cached_prefix_fraction: Annotated[float, Field(ge=0, le=0.99)] = 0.0

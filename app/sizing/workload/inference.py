@@ -126,7 +126,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Images:
+class PromptImages:
     """Images that come with every request, in pixels."""
 
     width: int
@@ -141,7 +141,7 @@ def inference_workload(
     *,
     input_tokens: Lengths | None = None,
     output_tokens: Lengths | None = None,
-    images: Images | None = None,
+    images: PromptImages | None = None,
     average_per_s: float | None = None,
     burstiness: float = 1.0,
     cached_prefix_fraction: float = 0.0,
@@ -226,7 +226,7 @@ def slo_of(asked: Limits, model: ModelArchitecture, load: Load, assumed: Assumpt
 
 
 def with_images(
-    model: ModelArchitecture, prompt: Lengths, images: Images | None
+    model: ModelArchitecture, prompt: Lengths, images: PromptImages | None
 ) -> tuple[ModelArchitecture, Lengths, float]:
     """The model and prompt with the images of a request, and the FLOPs of reading them.
 
