@@ -25,7 +25,6 @@ LONG_FUNCTIONS: set[str] = {
     "_run",
     "logged",
     "case",
-    "load_market",
     "serving_estimate",
     "serving_reasons",
     "assumptions",

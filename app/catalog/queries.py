@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
 from functools import cache
+from sys import intern
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from sqlalchemy import Select, func, select
@@ -32,10 +33,12 @@ from app.db import Base
 from app.errors import AmbiguousModel, UnknownModel
 from app.sizing.evidence import Compared, Evidence, Near, Setting
 from app.sizing.hardware.achieved import Coefficient, Factor
-from app.sizing.hardware.parts import Accelerator, Offer, PricingModel, System
+from app.sizing.hardware.parts import Accelerator, Link, Offer, PricingModel, Segment, System, SystemKind
 from app.sizing.hardware.support import EngineSupport
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.snapshot import Market
+from app.sizing.snapshot import Snapshot
+
+T = TypeVar("T")
 
 RATE_NAMES = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")
 
@@ -50,32 +53,71 @@ def newest_version(session: Session) -> tuple[int, str, str] | None:
     return None if row is None else (row[0], row[1], row[2])
 
 
-def _accelerator(row: AcceleratorRow) -> Accelerator:
-    rates = {name: getattr(row, f"{name}_flops_per_s") for name in RATE_NAMES}
-    return Accelerator(
-        slug=row.slug,
-        name=row.name,
-        vendor=row.vendor,
-        kind=row.kind,
-        family=row.family,
-        form_factor=row.form_factor,
-        segment=row.segment,
-        memory_bytes=row.memory_bytes,
-        memory_is_reported=row.memory_is_reported,
-        memory_bytes_per_s=row.memory_bytes_per_s,
-        unified_memory=row.unified_memory,
-        flops_per_s=MappingProxyType({k: v for k, v in rates.items() if v is not None}),
-        power_w=row.power_w,
-        scaleup_link=row.scaleup_link,
-        scaleup_bytes_per_s=row.scaleup_bytes_per_s or 0.0,
-        scaleup_domain_size=row.scaleup_domain_size or 1,
-        typical_node_size=row.typical_node_size,
-        list_price_usd_low=row.list_price_usd_low,
-        list_price_usd_high=row.list_price_usd_high,
-        training_class=row.training_class,
-        source=row.source,
-        as_of=row.as_of,
-    )
+def _listed(session: Session, made: Callable[..., T], columns: Mapping[str, Any], *where: Any) -> list[T]:
+    """Rows as values of the core: each column is the field of its name; a text that repeats is kept once."""
+    rows = session.execute(select(*columns.values()).where(*where))
+    return [
+        made(**{name: intern(v) if type(v) is str else v for name, v in zip(columns, row, strict=True)}) for row in rows
+    ]
+
+
+def _same(table: type[Base], value: type[Any], *but: str) -> dict[str, Any]:
+    """The columns of a table that a value has fields of the same name for, but those that differ."""
+    return {f.name: getattr(table, f.name) for f in fields(value) if f.name not in but}
+
+
+def _accelerator(**row: Any) -> Accelerator:
+    rates = {name: row.pop(f"{name}_flops_per_s") for name in RATE_NAMES}
+    row |= {
+        "segment": Segment(row["segment"]),
+        "machine_link": Link(row["machine_link"]),
+        "scaleup_bytes_per_s": row["scaleup_bytes_per_s"] or 0.0,
+        "scaleup_domain_size": row["scaleup_domain_size"] or 1,
+    }
+    return Accelerator(**row, flops_per_s=MappingProxyType({k: v for k, v in rates.items() if v is not None}))
+
+
+def list_accelerators(session: Session) -> list[Accelerator]:
+    """Accelerator types, in no order."""
+    rates = {f"{name}_flops_per_s": getattr(AcceleratorRow, f"{name}_flops_per_s") for name in RATE_NAMES}
+    return _listed(session, _accelerator, _same(AcceleratorRow, Accelerator, "flops_per_s") | rates)
+
+
+def _system(**row: Any) -> System:
+    return System(**row | {"kind": SystemKind(row["kind"]), "link": Link(row["link"])})
+
+
+def list_systems(session: Session) -> list[System]:
+    """Servers, workstations and instance types, in no order."""
+    return _listed(session, _system, _same(SystemRow, System))
+
+
+def _offer(**row: Any) -> Offer:
+    return Offer(**row | {"pricing_model": PricingModel(row["pricing_model"])})
+
+
+def list_offers(session: Session) -> list[Offer]:
+    """What may be offered, in no order: no price without its host, none that is far off all others."""
+    columns = _same(OfferRow, Offer, "marketplace") | {"marketplace": OfferRow.tier == "marketplace"}
+    return _listed(session, _offer, columns, OfferRow.tier.not_in(("incomplete", "quarantined")))
+
+
+def list_coefficients(session: Session) -> list[Coefficient]:
+    """Base rows of coefficients, in no order."""
+    columns = _same(CoefficientRow, Coefficient, "family") | {"family": CoefficientRow.accelerator_family}
+    return _listed(session, Coefficient, columns)
+
+
+def list_factors(session: Session) -> list[Factor]:
+    """Fitted corrections of coefficients, in no order."""
+    columns = _same(FactorRow, Factor, "family", "sources")
+    return _listed(session, Factor, columns | {"family": FactorRow.accelerator_family, "sources": FactorRow.source})
+
+
+def list_support(session: Session) -> list[EngineSupport]:
+    """Which engine runs on which family in which formats, in order."""
+    keys = (EngineSupportRow.engine, EngineSupportRow.accelerator_family, EngineSupportRow.phase)
+    return [_support(row) for row in session.scalars(select(EngineSupportRow).order_by(*keys))]
 
 
 def _support(row: EngineSupportRow) -> EngineSupport:
@@ -101,110 +143,32 @@ def calibration_notes() -> Mapping[str, Any]:
     return notes
 
 
+def _compared(**row: Any) -> Compared:
+    setting = Setting(**{f.name: row.pop(f.name) for f in fields(Setting)})
+    return Compared(**row | {"near": Near(row["near"])}, setting=setting)
+
+
 def list_compared(session: Session) -> list[Compared]:
-    """Every published figure that the engine was compared with."""
-    joined = select(PredictionRow, MeasurementRow.source).join(
-        MeasurementRow, MeasurementRow.id == PredictionRow.measurement
+    """Every published figure that the engine was compared with, in no order."""
+    columns = (
+        _same(PredictionRow, Compared, "setting", "source", "reference")
+        | {"source": PredictionRow.source_key, "reference": MeasurementRow.source}
+        | _same(PredictionRow, Setting, "family")
+        | {"family": PredictionRow.accelerator_family}
     )
-    return [
-        Compared(
-            measurement=p.measurement,
-            source=p.source_key,
-            reference=reference,
-            metric=p.metric,
-            measured=p.measured,
-            predicted=p.predicted,
-            held_out=p.held_out,
-            near=Near(p.near),
-            set_aside=p.set_aside,
-            model=p.model,
-            setting=Setting(
-                engine=p.engine,
-                family=p.accelerator_family,
-                format_class=p.format_class,
-                accelerator=p.accelerator,
-                load=p.load,
-                params=p.params,
-                devices=p.devices,
-                in_flight=p.in_flight,
-                input_tokens=p.input_tokens,
-                output_tokens=p.output_tokens,
-            ),
-        )
-        for p, reference in session.execute(joined)
-    ]
+    return _listed(session, _compared, columns, MeasurementRow.id == PredictionRow.measurement)
 
 
-def load_market(session: Session, digest: str, published_at: str) -> Market:
+def load_snapshot(session: Session, digest: str, published_at: str) -> Snapshot:
     """The whole catalogue as one immutable value."""
-    offers = [
-        Offer(
-            provider=o.provider,
-            region=o.region,
-            instance_type=o.instance_type,
-            system=o.system,
-            accelerator=o.accelerator,
-            accelerator_count=o.accelerator_count,
-            pricing_model=PricingModel(o.pricing_model),
-            usd_per_hour=o.usd_per_hour,
-            source=o.source,
-            as_of=o.as_of,
-            marketplace=o.tier == "marketplace",
-        )
-        for o in session.scalars(select(OfferRow).where(OfferRow.tier.not_in(("incomplete", "quarantined"))))
-    ]
-    systems = [
-        System(
-            slug=s.slug,
-            name=s.name,
-            kind=s.kind,
-            provider=s.provider,
-            accelerator=s.accelerator,
-            accelerator_count=s.accelerator_count,
-            ram_bytes=s.ram_bytes,
-            topology=s.topology,
-            network_bytes_per_s=s.network_bytes_per_s,
-            power_w=s.power_w,
-            list_price_usd=s.list_price_usd,
-            source=s.source,
-            as_of=s.as_of,
-        )
-        for s in session.scalars(select(SystemRow))
-    ]
-    coefficients = [
-        Coefficient(c.name, c.accelerator_family, c.format_class, c.engine, c.value, c.low, c.high, c.unit, c.source)
-        for c in session.scalars(select(CoefficientRow))
-    ]
-    factors = [
-        Factor(
-            f.name,
-            f.runtime,
-            f.engine,
-            f.generation,
-            f.kernels,
-            f.vendor,
-            f.accelerator_family,
-            f.format_class,
-            f.value,
-            f.rows,
-            f.source,
-        )
-        for f in session.scalars(select(FactorRow))
-    ]
-    return Market(
-        accelerators=[_accelerator(a) for a in session.scalars(select(AcceleratorRow))],
-        systems=systems,
+    offers = list_offers(session)
+    return Snapshot(
+        accelerators=list_accelerators(session),
+        systems=list_systems(session),
         offers=offers,
-        support=[
-            _support(s)
-            for s in session.scalars(
-                select(EngineSupportRow).order_by(
-                    EngineSupportRow.engine, EngineSupportRow.accelerator_family, EngineSupportRow.phase
-                )
-            )
-        ],
-        coefficients=coefficients,
-        factors=factors,
+        support=list_support(session),
+        coefficients=list_coefficients(session),
+        factors=list_factors(session),
         evidence=Evidence(list_compared(session)),
         version=digest[:16],
         prices_as_of=max((o.as_of for o in offers), default=""),

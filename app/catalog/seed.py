@@ -88,6 +88,7 @@ def accelerator_values(row: Row) -> dict[str, Any]:
         "memory_type": row["memory_type"],
         "memory_bytes_per_s": number(row["memory_bandwidth_gb_s"], GB),
         "unified_memory": row["unified_memory"] == "true",
+        "memory_is_shared": row["memory_shared_with_system"] == "true",
         **{
             f"{r}_flops_per_s": number(row[f"{r}_tflops"], TERA) for r in ("fp32", "tf32", "fp16", "bf16", "fp8", "fp4")
         },
@@ -96,6 +97,9 @@ def accelerator_values(row: Row) -> dict[str, Any]:
         "scaleup_link": row["scaleup_link"],
         "scaleup_bytes_per_s": number(row["scaleup_bw_unidir_gb_s"], GB),
         "scaleup_domain_size": integer(row["scaleup_domain_size"]),
+        "machine_link": row["machine_link"],
+        "link_spans_machines": row["link_spans_machines"] == "true",
+        "slot_bytes_per_s": float(row["slot_gb_s_unidir"]) * GB,
         "typical_node_size": int(row["typical_node_size"]),
         "list_price_usd_low": number(row["list_price_usd_low"]),
         "list_price_usd_high": number(row["list_price_usd_high"]),
@@ -118,6 +122,8 @@ def system_values(row: Row) -> dict[str, Any]:
         "ram_bytes": number(row["ram_gib"], GIB),
         "local_storage_bytes": number(row["local_storage_gb"], GB),
         "topology": row["scaleup_topology"],
+        "link": row["accelerator_link"],
+        "scaleup_domain_size": number(row["scaleup_domain_size"]),
         "network_bytes_per_s": number(row["network_gbit_s_total"], 1e9 / 8),
         "network_type": words(row["network_type"]),
         "power_w": number(row["power_w_max"]),

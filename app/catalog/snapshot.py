@@ -10,11 +10,11 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session, sessionmaker
 
 from app.catalog.hub import MODEL_ID, HubUnavailable, MissingModel, ModelHub
-from app.catalog.queries import get_model, load_market, newest_version
+from app.catalog.queries import get_model, load_snapshot, newest_version
 from app.catalog.seed import store_fetched_model
 from app.errors import Unavailable, UnknownModel
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.snapshot import Market
+from app.sizing.snapshot import Snapshot
 
 MODELS_KEPT = 512
 
@@ -36,12 +36,12 @@ class SnapshotStore:
     def __init__(self, sessions: sessionmaker[Session], *, check_s: float, hub: ModelHub | None = None) -> None:
         self._sessions, self._check_s, self._hub = sessions, check_s, hub
         self._lock = threading.Lock()
-        self._market: Market | None = None
+        self._market: Snapshot | None = None
         self._version = -1
         self._checked = float("-inf")
         self._models: OrderedDict[str, ModelArchitecture] = OrderedDict()
 
-    def market(self) -> Market:
+    def market(self) -> Snapshot:
         """The newest published market.
 
         Raises EmptyCatalog before the first seed, and the database's own error where there is none at hand.
@@ -63,7 +63,7 @@ class SnapshotStore:
         with self._sessions() as session:
             newest = newest_version(session)
             if newest is not None and newest[0] != self._version:
-                self._market = load_market(session, newest[1], newest[2])
+                self._market = load_snapshot(session, newest[1], newest[2])
                 self._version = newest[0]
                 self._models.clear()
 

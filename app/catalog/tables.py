@@ -5,7 +5,17 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, CheckConstraint, DateTime, ForeignKey, Index, LargeBinary, String, UniqueConstraint
+from sqlalchemy import (
+    JSON,
+    CheckConstraint,
+    DateTime,
+    ForeignKey,
+    Index,
+    LargeBinary,
+    String,
+    UniqueConstraint,
+    false,
+)
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db import Base
@@ -48,6 +58,10 @@ class AcceleratorRow(Base):
     memory_type: Mapped[str] = mapped_column(Slug)
     memory_bytes_per_s: Mapped[float | None]
     unified_memory: Mapped[bool]
+    memory_is_shared: Mapped[bool] = mapped_column(
+        server_default=false(),
+        doc="with the system, which takes a part of it: laptops, desktops and boards of one chip",
+    )
     fp32_flops_per_s: Mapped[float | None]
     tf32_flops_per_s: Mapped[float | None]
     fp16_flops_per_s: Mapped[float | None]
@@ -59,6 +73,15 @@ class AcceleratorRow(Base):
     scaleup_link: Mapped[str] = mapped_column(Slug)
     scaleup_bytes_per_s: Mapped[float | None]
     scaleup_domain_size: Mapped[int | None]
+    machine_link: Mapped[str] = mapped_column(
+        String(10), server_default="pcie", doc="of several in a machine of which no more is known: scale_up or pcie"
+    )
+    link_spans_machines: Mapped[bool] = mapped_column(
+        server_default=false(), doc="the scale-up domain reaches beyond a machine, even of a single one"
+    )
+    slot_bytes_per_s: Mapped[float] = mapped_column(
+        server_default="0", doc="one direction of its slot; of CPUs, between sockets"
+    )
     typical_node_size: Mapped[int]
     list_price_usd_low: Mapped[float | None]
     list_price_usd_high: Mapped[float | None]
@@ -85,6 +108,12 @@ class SystemRow(Base):
     ram_bytes: Mapped[float | None]
     local_storage_bytes: Mapped[float | None]
     topology: Mapped[str] = mapped_column(Slug)
+    link: Mapped[str] = mapped_column(
+        String(10), server_default="none", doc="between its accelerators: scale_up, pcie or none"
+    )
+    scaleup_domain_size: Mapped[float | None] = mapped_column(
+        doc="accelerators that reach one another over the scale-up link"
+    )
     network_bytes_per_s: Mapped[float | None]
     network_type: Mapped[str | None] = mapped_column(Slug)
     power_w: Mapped[float | None]

@@ -10,7 +10,7 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session, sessionmaker
 
 from app.catalog import seed as seeding
-from app.catalog.queries import count, get_model, load_market, newest_version
+from app.catalog.queries import count, get_model, load_snapshot, newest_version
 from app.catalog.snapshot import EmptyCatalog, SnapshotStore
 from app.catalog.tables import AcceleratorRow, CatalogVersionRow, ModelRow, OfferRow, SystemRow
 from app.db import Base, make_engine
@@ -77,7 +77,7 @@ def test_sqlite_and_postgres_give_equal_answers(sqlite_url: str, postgres_url: s
         with Session(engine) as session:
             version = newest_version(session)
             assert version is not None
-            market = load_market(session, version[1], version[2])
+            market = load_snapshot(session, version[1], version[2])
         engine.dispose()
         answers.append((market.version, [recommend(Question(w, trace=True), market) for w in (CHAT, PRETRAIN)]))
     assert answers[0] == answers[1]
@@ -172,7 +172,7 @@ def test_a_market_is_the_same_value_twice(sqlite_url: str) -> None:
     with Session(engine) as session:
         version = newest_version(session)
         assert version is not None
-        first, second = (load_market(session, version[1], version[2]) for _ in range(2))
+        first, second = (load_snapshot(session, version[1], version[2]) for _ in range(2))
     engine.dispose()
     assert first.accelerators == second.accelerators
     assert recommend(Question(replace(CHAT, peak_per_s=1.0)), first) == recommend(

@@ -21,7 +21,7 @@ from app.errors import AppError
 from app.sizing.answer.certainty import training_setting
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask, column
-from app.sizing.decisions.machines import LARGEST_HOST, Candidates, candidates, unpriced
+from app.sizing.decisions.machines import Candidates, candidates, unpriced
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.evidence import Setting
 from app.sizing.hardware.engines import engine_named
@@ -119,7 +119,7 @@ class TrainingCases:
         wanted = run.per_machine or min(
             run.accelerators, float(self.market.accelerators[int(m.accelerator[0])].typical_node_size)
         )
-        rack = m.scale_up_domain.max() > LARGEST_HOST
+        rack = m.scale_up_domain.max() > Assumptions().largest_host_accelerators
         beyond = np.where(rack, -m.scale_up_domain, np.abs(m.accelerators_per_node - wanted))
         one = found.take(
             np.lexsort(

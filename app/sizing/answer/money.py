@@ -8,11 +8,9 @@ import numpy as np
 
 from app.sizing.columns import one
 from app.sizing.decisions.cost import Cost, kwh_per_million, usd_per_million
-from app.sizing.decisions.machines import Candidates
-from app.sizing.hardware.parts import PricingModel
+from app.sizing.decisions.sold import Sold
 from app.sizing.question import Deployment
-from app.sizing.result import CostSummary, Estimate, Price, Reason
-from app.sizing.snapshot import Market
+from app.sizing.result import CostSummary, Estimate, Reason
 from app.sizing.units import HOURS_PER_MONTH
 
 
@@ -20,24 +18,8 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def price_of(market: Market, found: Candidates) -> Price | None:
-    """Where the price of a one-row table's machine comes from."""
-    listing = int(found.listing[0])
-    if listing < 0 or math.isnan(one(found.usd_per_hour)):
-        return None
-    offer = int(market.listings.offer[listing])
-    if offer >= 0:
-        o = market.offers[offer]
-        return Price(o.source, o.as_of, o.pricing_model.value)
-    if math.isnan(market.listings.list_price_usd[listing]):
-        part = market.accelerators[int(found.node.accelerator[0])]
-        return Price(part.source, part.as_of, PricingModel.OWNED.value)
-    system = market.systems[market.system_slugs[int(market.listings.system[listing])]]
-    return Price(system.source, system.as_of, PricingModel.OWNED.value)
-
-
 def cost_summary(
-    market: Market, found: Candidates, cost: Cost, *, units_per_s: float, usd_total: float | None, per_million: str
+    sold: Sold, cost: Cost, *, units_per_s: float, usd_total: float | None, per_million: str
 ) -> CostSummary:
     """The money of a one-row table."""
     hourly = one(cost.usd_per_hour)
@@ -52,10 +34,9 @@ def cost_summary(
         power_w=one(cost.power_w),
         kwh_per_million=one(kwh_per_million(cost.power_w, units)),
         tco_usd=finite(one(cost.tco_usd)),
-        price=price_of(market, found),
+        price=sold.price,
         per_million=per_million,
-        bought_in_parts=math.isfinite(one(cost.purchase_usd))
-        and math.isnan(one(market.listings.list_price_usd[found.listing])),
+        bought_in_parts=sold.in_parts,
     )
 
 

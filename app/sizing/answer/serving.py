@@ -13,6 +13,8 @@ from app.sizing.answer.money import cost_summary, finite, price_reason
 from app.sizing.answer.trace import serving_trace
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, at
+from app.sizing.decisions.sold import sold
+from app.sizing.hardware.listings import PRICING
 from app.sizing.question import Deployment, Question
 from app.sizing.result import (
     DeviceMemory,
@@ -37,7 +39,7 @@ from app.sizing.serving.search import (
 )
 from app.sizing.serving.single_pass import BatchMemory, BatchOperation, BatchSpeed
 from app.sizing.serving.step import linear_s, touched_experts
-from app.sizing.snapshot import PRICING, Market
+from app.sizing.snapshot import Market
 from app.sizing.units import GIB
 from app.sizing.workload import InferenceWorkload, Load
 
@@ -331,8 +333,7 @@ def serving_estimate(
     bottleneck = bottleneck_of(judged, shares, row)
     only = np.array([row])
     cost = cost_summary(
-        market,
-        judged.plans.machines.take(only).looked_up(),
+        sold(market, judged.plans.machines.take(only).looked_up())[0],
         judged.cost.take(only),
         units_per_s=at(served_per_s(workload, judged), row) * units_per_request(workload),
         usd_total=None,

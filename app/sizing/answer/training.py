@@ -10,11 +10,14 @@ from app.sizing.answer.trace import training_trace
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Mask, one
 from app.sizing.decisions.cost import Cost
+from app.sizing.decisions.sold import sold
 from app.sizing.hardware.engines import engine_named
-from app.sizing.hardware.links import LINKS, Link
+from app.sizing.hardware.links import LINKS
+from app.sizing.hardware.listings import PRICING
+from app.sizing.hardware.parts import Link
 from app.sizing.question import Deployment, Economics
 from app.sizing.result import ClusterNeeds, DeviceMemory, Estimate, Performance, Reason
-from app.sizing.snapshot import PRICING, Market
+from app.sizing.snapshot import Market
 from app.sizing.training.alternatives import alternatives
 from app.sizing.training.plans import CHECKPOINTING, TrainingPlans
 from app.sizing.training.ranks import interleave
@@ -313,8 +316,7 @@ def training_estimate(
     hourly = one(cost.usd_per_hour)
     total = finite(hourly * one(run.wall_s) / 3600)
     summary = cost_summary(
-        market,
-        plans.offered,
+        sold(market, plans.offered)[0],
         cost,
         units_per_s=one(units_per_s(workload, run)),
         usd_total=total,

@@ -83,6 +83,15 @@ class DecisionsAssumptions:
         source="median of 25 eight-way servers' ratings",
         as_of="2026-11",
     )
+    largest_host_accelerators: float = assumption(
+        16,
+        low=1,
+        high=1024,
+        unit="accelerators",
+        reason="most that one host carries where no listing says otherwise",
+        source="chosen: the largest PCIe servers",
+        as_of="2026-11",
+    )
     socket_power_w: float = assumption(
         350,
         low=50,

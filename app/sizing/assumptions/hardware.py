@@ -55,3 +55,14 @@ class HardwareAssumptions:
         source="RTX 4090: 23.5 of 24 GiB",
         as_of="2026-11",
     )
+
+    # Networks
+    unknown_network_gbit_per_s: float = assumption(
+        100,
+        low=1,
+        high=3200,
+        unit="Gbit/s",
+        reason="network of one accelerator where the machine's is not known",
+        source="chosen: usual in nodes of eight",
+        as_of="2026-11",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -9,12 +10,15 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask, column
-from app.sizing.decisions.ownership import machine_power_w, owned_usd_per_hour, purchase_usd
+from app.sizing.decisions.ownership import draw_w, owned_usd_per_hour, purchase_usd, rated_power_w
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.hardware.links import LINKS, link_of
+from app.sizing.formula import unrecorded
+from app.sizing.hardware.links import LINKS, machine_link
+from app.sizing.hardware.listings import PRICING
 from app.sizing.hardware.parts import Environment, PricingModel
+from app.sizing.hardware.tables import Machines
 from app.sizing.question import Constraints, Deployment, Economics
-from app.sizing.snapshot import PRICING, Listings, Machines, Market
+from app.sizing.snapshot import Snapshot
 
 # Spot capacity can be taken back and capacity blocks end; neither is offered unless asked for.
 SERVICE_PRICING = tuple(p for p in PricingModel if p not in (PricingModel.SPOT, PricingModel.CAPACITY_BLOCK))
@@ -37,12 +41,18 @@ class Candidates(Columns):
     ram_bytes: Column  # of the host; NaN unknown
 
 
-def _matches(names: tuple[str, ...], patterns: tuple[str, ...]) -> Mask:
-    return np.array([any(fnmatchcase(n, p.lower()) for p in patterns) for n in names], dtype=bool)
+@dataclass(frozen=True, slots=True)
+class Priced(Columns):
+    """What every listing comes to for one caller."""
+
+    usd_per_hour: Column
+    purchase_usd: Column  # NaN for rented ones
+    draw_w: Column
+    rated_w: Column
 
 
 def candidates(
-    market: Market,
+    snapshot: Snapshot,
     constraints: Constraints,
     economics: Economics,
     assumed: Assumptions,
@@ -53,79 +63,122 @@ def candidates(
 ) -> Candidates:
     """Machines the caller may have, each at the cheapest listing that the constraints allow.
 
-    Marketplace hosts carry no service level, so they count only where their provider is named.
     `pricing` is what may be paid where the constraints name no pricing model.
     """
-    allowed = np.ones(len(market.accelerators), dtype=bool)
-    if constraints.vendors:
-        vendors = {v.lower() for v in constraints.vendors}
-        allowed &= np.array([a.vendor.lower() in vendors for a in market.accelerators])
-    slugs = [a.slug for a in market.accelerators]
-    if constraints.accelerators:
-        allowed &= np.isin(slugs, constraints.accelerators)
-    if constraints.exclude_accelerators:
-        allowed &= ~np.isin(slugs, constraints.exclude_accelerators)
+    allowed = _types_allowed(snapshot, constraints)
     rejections.reject(np.flatnonzero(~allowed), "excluded", "{name} is outside the vendors and types asked for.")
-
-    of_allowed = np.flatnonzero(allowed[market.machines.accelerator[market.listings.machine]])
-    listings = market.listings.take(of_allowed)
-    m = market.machines.take(listings.machine)
-    keep = np.ones(len(listings), dtype=bool)
-    pricing = constraints.pricing_models or pricing
-    keep &= np.isin(listings.pricing, [PRICING.index(p) for p in pricing])
-    if constraints.environments:
-        on_prem = m.on_prem & (listings.offer < 0)
-        keep &= (on_prem & (Environment.ON_PREM in constraints.environments)) | (
-            ~on_prem & (Environment.CLOUD in constraints.environments)
-        )
-    named = constraints.providers or (fixed is not None and fixed.provider is not None)
-    if not named:
-        keep &= ~listings.marketplace
-    if constraints.providers:
-        keep &= np.isin(listings.provider, np.flatnonzero(np.isin(market.providers, constraints.providers)))
-    if constraints.regions:
-        regional = _matches(market.regions, constraints.regions)
-        keep &= regional[listings.region] | (listings.offer < 0)
-    if fixed is not None:
-        keep &= _fixed_listings(market, listings, fixed)
-    rated = machine_power_w(market, m, assumed)
-    draw = rated * assumed.load_power_fraction
-    owned = listings.offer < 0
-    purchase = np.where(owned, purchase_usd(market, m, listings.list_price_usd, assumed), np.nan)
-    hourly = np.where(
-        owned, owned_usd_per_hour(purchase, draw, ~m.workstation, assumed, economics), listings.usd_per_hour
-    )
-    keep &= ~np.isnan(hourly)
+    listings = snapshot.listings
+    with unrecorded():
+        priced = _priced(snapshot, assumed, economics)
+    keep = allowed[listings.accelerator] & ~np.isnan(priced.usd_per_hour)
+    keep &= _among(PRICING, constraints.pricing_models or pricing)[listings.pricing]
+    keep &= _listings_allowed(snapshot, constraints, fixed)
     if constraints.max_purchase_usd is not None:
-        keep &= ~owned | (purchase <= constraints.max_purchase_usd)
-        within = np.unique(m.accelerator[keep])
+        owned = listings.owned & allowed[listings.accelerator]
+        keep &= ~listings.owned | (priced.purchase_usd <= constraints.max_purchase_usd)
+        within = np.unique(listings.accelerator[keep])
         rejections.lost(
-            m.accelerator[owned],
-            np.isin(m.accelerator[owned], within),
+            listings.accelerator[owned],
+            np.isin(listings.accelerator[owned], within),
             code="over_budget",
             text="One machine with {name} costs {needed} USD; {available} may be spent.",
-            needed=purchase[owned],
+            needed=priced.purchase_usd[owned],
             available=np.full(int(owned.sum()), constraints.max_purchase_usd),
             unit="usd",
         )
-    rows = np.flatnonzero(keep)
-    order = rows[np.lexsort((rows, hourly[rows], listings.machine[rows]))]
-    first = order[np.unique(listings.machine[order], return_index=True)[1]]
-    offered = np.unique(m.accelerator[first])
+    first = _cheapest(listings.machine, priced.usd_per_hour, np.flatnonzero(keep))
     rejections.reject(
-        np.setdiff1d(np.flatnonzero(allowed), offered),
+        np.setdiff1d(np.flatnonzero(allowed), listings.accelerator[first]),
         "no_offer",
         "The catalogue has no price for {name} within the environments, providers, regions and pricing models asked for.",
     )
+    return _offered(snapshot, priced, first)
+
+
+def _types_allowed(snapshot: Snapshot, constraints: Constraints) -> Mask:
+    """Accelerator types of the vendors and names asked for."""
+    allowed = np.ones(len(snapshot.accelerators), dtype=bool)
+    if constraints.vendors:
+        allowed &= _among(snapshot.vendors, {v.lower() for v in constraints.vendors})[snapshot.vendor_of]
+    if constraints.accelerators:
+        allowed &= _among(snapshot.accelerator_index, constraints.accelerators)
+    if constraints.exclude_accelerators:
+        allowed &= ~_among(snapshot.accelerator_index, constraints.exclude_accelerators)
+    return allowed
+
+
+def _listings_allowed(snapshot: Snapshot, constraints: Constraints, fixed: Deployment | None) -> Mask:
+    """Listings where and from whom they may be had.
+
+    Marketplace hosts carry no service level, so they count only where their provider is named.
+    """
+    listings = snapshot.listings
+    owned = listings.owned
+    keep = np.ones(len(listings), dtype=bool)
+    if constraints.environments:
+        keep &= (owned & (Environment.ON_PREM in constraints.environments)) | (
+            ~owned & (Environment.CLOUD in constraints.environments)
+        )
+    if not constraints.providers and (fixed is None or fixed.provider is None):
+        keep &= ~listings.marketplace
+    if constraints.providers:
+        keep &= _among(snapshot.providers, constraints.providers)[listings.provider]
+    if constraints.regions:
+        patterns = [p.lower() for p in constraints.regions]
+        regional = np.array([any(fnmatchcase(r, p) for p in patterns) for r in snapshot.regions], dtype=bool)
+        keep &= regional[listings.region] | owned
+    if fixed is not None:
+        for named, names, column_of in (
+            (fixed.system, snapshot.system_slugs, listings.system),
+            (fixed.provider, snapshot.providers, listings.provider),
+            (fixed.region, snapshot.regions, listings.region),
+            (fixed.pricing_model, PRICING, listings.pricing),
+            (fixed.instance_type, snapshot.instance_types, listings.instance_type),
+        ):
+            if named is not None:
+                keep &= column_of == (names.index(named) if named in names else NOWHERE)
+    return keep
+
+
+NOWHERE = -2  # the code of a name that no listing has
+
+
+def _among(names: Iterable[str], wanted: Container[str]) -> Mask:
+    return np.array([name in wanted for name in names], dtype=bool)
+
+
+def _priced(snapshot: Snapshot, assumed: Assumptions, economics: Economics) -> Priced:
+    """Rent as it is asked, ownership per hour over the horizon; power by the machine."""
+    listings = snapshot.listings
+    rated = rated_power_w(snapshot.machines, snapshot.columns, assumed)[listings.machine]
+    draw = draw_w(rated, assumed)
+    bought = np.flatnonzero(listings.owned)
+    machines = snapshot.machines.take(listings.machine[bought])
+    purchase, hourly = np.full(len(listings), np.nan), listings.usd_per_hour.copy()
+    purchase[bought] = purchase_usd(machines, snapshot.columns, listings.list_price_usd[bought], assumed)
+    hourly[bought] = owned_usd_per_hour(purchase[bought], draw[bought], ~machines.workstation, assumed, economics)
+    return Priced(usd_per_hour=hourly, purchase_usd=purchase, draw_w=draw, rated_w=rated)
+
+
+def _cheapest(machine: Codes, usd_per_hour: Column, rows: Codes) -> Codes:
+    """Of the rows of each machine the cheapest, the first of equals; by machine."""
+    order = rows[np.lexsort((rows, usd_per_hour[rows], machine[rows]))]
+    first: Codes = order[np.unique(machine[order], return_index=True)[1]]
+    return first
+
+
+def _offered(snapshot: Snapshot, priced: Priced, rows: Codes) -> Candidates:
+    """Listings as candidates."""
+    listings = snapshot.listings
     return Candidates(
-        machine=listings.machine[first],
-        listing=of_allowed[first],
-        node=m.take(first),
-        usd_per_hour=hourly[first],
-        purchase_usd=purchase[first],
-        draw_w=draw[first],
-        rated_w=rated[first],
-        ram_bytes=market.system_ram_bytes[listings.system[first]],
+        machine=listings.machine[rows],
+        listing=rows,
+        node=snapshot.machines.take(listings.machine[rows]),
+        usd_per_hour=priced.usd_per_hour[rows],
+        purchase_usd=priced.purchase_usd[rows],
+        draw_w=priced.draw_w[rows],
+        rated_w=priced.rated_w[rows],
+        ram_bytes=listings.ram_bytes[rows],
     )
 
 
@@ -163,36 +216,14 @@ def undominated(found: Candidates) -> Candidates:
     return found.take(keep)
 
 
-def _fixed_listings(market: Market, listings: Listings, fixed: Deployment) -> Mask:
-    """Listings that agree with what the caller named of system and offer."""
-    keep = np.ones(len(listings), dtype=bool)
-    if fixed.system is not None:
-        keep &= listings.system == market.system_slugs.index(fixed.system)
-    if fixed.provider is not None:
-        keep &= listings.provider == (
-            market.providers.index(fixed.provider) if fixed.provider in market.providers else -1
-        )
-    if fixed.region is not None:
-        keep &= listings.region == (market.regions.index(fixed.region) if fixed.region in market.regions else -1)
-    if fixed.pricing_model is not None:
-        keep &= listings.pricing == PRICING.index(fixed.pricing_model)
-    if fixed.instance_type is not None:
-        named = np.array([o.instance_type == fixed.instance_type for o in market.offers] + [False])
-        keep &= named[listings.offer]
-    return keep
-
-
-# Accelerators one host can carry where no listing says otherwise.
-LARGEST_HOST = 16
-
-
-def unpriced(market: Market, deployment: Deployment, assumed: Assumptions) -> Candidates:
+def unpriced(snapshot: Snapshot, deployment: Deployment, assumed: Assumptions) -> Candidates:
     """A machine of the accelerator's usual size where nobody in the catalogue sells one."""
-    index = market.accelerator_index[deployment.accelerator]
-    accelerator = market.accelerators[index]
+    index = snapshot.accelerator_index[deployment.accelerator]
+    accelerator = snapshot.accelerators[index]
+    usual = accelerator.typical_node_size
     wanted = deployment.accelerators_per_replica or deployment.total_accelerators or 1
-    count = float(wanted if accelerator.typical_node_size < wanted <= LARGEST_HOST else accelerator.typical_node_size)
-    link, rate, domain = link_of(accelerator, count=count, topology="")
+    count = float(wanted if usual < wanted <= assumed.largest_host_accelerators else usual)
+    link, rate, domain = machine_link(accelerator, count=count)
     nan = column([None])
     machine = Machines(
         accelerator=np.array([index]),
@@ -206,14 +237,16 @@ def unpriced(market: Market, deployment: Deployment, assumed: Assumptions) -> Ca
         on_prem=np.array([True]),
         workstation=np.array([False]),
     )
-    rated = machine_power_w(market, machine, assumed)
+    with unrecorded():
+        rated = rated_power_w(machine, snapshot.columns, assumed)
+        draw = draw_w(rated, assumed)
     return Candidates(
         machine=np.array([-1]),
         listing=np.array([-1]),
         node=machine,
         usd_per_hour=nan,
         purchase_usd=nan,
-        draw_w=rated * assumed.load_power_fraction,
+        draw_w=draw,
         rated_w=rated,
         ram_bytes=nan,
     )

@@ -6,40 +6,172 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Mask
+from app.sizing.formula import formula
+from app.sizing.hardware.tables import AcceleratorColumns, Machines
 from app.sizing.question import Economics
-from app.sizing.snapshot import Machines, Market
+from app.sizing.units import HOURS_PER_MONTH, HOURS_PER_YEAR
+
+
+@formula(unit="h")
+def horizon_hours(economics: Economics) -> float:
+    """Hours over which hardware is paid for.
+
+    Source: definition.
+    Limits: a month is a twelfth of a year of 365 days.
+    Check:
+        >>> horizon_hours(Economics(horizon_months=36))
+        26280.0
+    """
+    return economics.horizon_months * HOURS_PER_MONTH
+
+
+@formula(unit="USD/h")
+def purchase_usd_per_hour(purchase_usd: Column, horizon_hours: float) -> Column:
+    """A purchase spread evenly over the horizon.
+
+    Source: definition.
+    Limits: no resale value, no cost of capital.
+    Check:
+        >>> round(purchase_usd_per_hour(100_000.0, 26_280.0), 2)
+        3.81
+    """
+    return purchase_usd / horizon_hours
+
+
+@formula(unit="USD/h")
+def upkeep_usd_per_hour(purchase_usd: Column, assumed: Assumptions) -> Column:
+    """Support and spares, a share of the purchase every year.
+
+    Source: definition; the share is an assumption.
+    Limits: repair by one's own staff is not in it.
+    Check:
+        >>> round(upkeep_usd_per_hour(100_000.0, Assumptions()), 3)
+        0.571
+    """
+    return purchase_usd * assumed.maintenance_fraction_per_year / HOURS_PER_YEAR
+
+
+@formula(unit="USD/h")
+def floor_usd_per_hour(draw_w: Column, server: Mask, assumed: Assumptions) -> Column:
+    """Space of a server in a data centre, priced by its power; a workstation stands for nothing.
+
+    Source: definition; the price is an assumption.
+    Limits: power is billed apart, per kWh.
+    Check:
+        >>> round(float(floor_usd_per_hour(7_500.0, True, Assumptions())), 2)
+        1.89
+    """
+    return np.where(server, draw_w / 1e3 * assumed.facility_usd_per_kw_month / HOURS_PER_MONTH, 0.0)
+
+
+@formula(unit="USD/h")
+def power_usd_per_hour(draw_w: Column, economics: Economics) -> Column:
+    """Electricity of a machine under load, what the building adds included.
+
+    Source: definition; PUE after The Green Grid.
+    Limits: the mean draw, all hours of the horizon.
+    Check:
+        >>> round(power_usd_per_hour(7_500.0, Economics(electricity_usd_per_kwh=0.12, pue=1.3)), 2)
+        1.17
+    """
+    return draw_w / 1e3 * economics.pue * economics.electricity_usd_per_kwh
+
+
+@formula(unit="USD/h")
+def machine_usd_per_hour(
+    purchase_usd_per_hour: Column, upkeep_usd_per_hour: Column, floor_usd_per_hour: Column, power_usd_per_hour: Column
+) -> Column:
+    """What an owned machine costs per hour.
+
+    Source: definition.
+    Limits: the network between machines comes on top.
+    Check:
+        >>> round(machine_usd_per_hour(3.81, 0.57, 1.89, 1.17), 2)
+        7.44
+    """
+    return purchase_usd_per_hour + upkeep_usd_per_hour + floor_usd_per_hour + power_usd_per_hour
 
 
 def owned_usd_per_hour(
     purchase_usd: Column, draw_w: Column, server: Mask, assumed: Assumptions, economics: Economics
 ) -> Column:
-    """What an owned machine costs per hour: purchase over the horizon, upkeep, floor and power.
+    """What an owned machine costs per hour, part by part: purchase over the horizon, upkeep, floor and power."""
+    return machine_usd_per_hour(
+        purchase_usd_per_hour(purchase_usd, horizon_hours(economics)),
+        upkeep_usd_per_hour(purchase_usd, assumed),
+        floor_usd_per_hour(draw_w, server, assumed),
+        power_usd_per_hour(draw_w, economics),
+    )
 
-    No resale value is counted. Check: 100 000 USD over 36 months is 3.81 USD per hour before upkeep.
+
+@formula(unit="W")
+def parts_power_w(accelerators_per_node: Column, accelerator_power_w: Column, assumed: Assumptions) -> Column:
+    """Rated power of a machine of which only the accelerators' is known: theirs and a host's share each.
+
+    Source: median of 25 eight-way servers' ratings.
+    Limits: hosts of one or two accelerators differ more.
+    Check:
+        >>> float(parts_power_w(8.0, 700.0, Assumptions()))
+        9800.0
     """
-    hours = economics.horizon_months * 730.0
-    upkeep = purchase_usd * assumed.maintenance_fraction_per_year / 8760.0
-    floor = np.where(server, draw_w / 1e3 * assumed.facility_usd_per_kw_month / 730.0, 0.0)
-    power = draw_w / 1e3 * economics.pue * economics.electricity_usd_per_kwh
-    return purchase_usd / hours + upkeep + floor + power
+    host_w = np.maximum(assumed.host_power_w, assumed.host_power_fraction * accelerator_power_w)
+    return accelerators_per_node * (accelerator_power_w + host_w)
 
 
-def machine_power_w(market: Market, m: Machines, assumed: Assumptions) -> Column:
-    """Rated power of a whole machine: its own, or its accelerators' and a host's share.
+@formula(unit="W")
+def draw_w(rated_w: Column, assumed: Assumptions) -> Column:
+    """Mean power of a machine under load.
+
+    Source: definition; the share is an assumption.
+    Limits: an idle machine draws a third to a half of it.
+    Check:
+        >>> draw_w(10_000.0, Assumptions())
+        7500.0
+    """
+    return rated_w * assumed.load_power_fraction
+
+
+def rated_power_w(machines: Machines, parts: AcceleratorColumns, assumed: Assumptions) -> Column:
+    """Rated power of whole machines: their own, or that of their parts.
 
     A figure that does not exceed the accelerators' own is a bare board's, not a machine's.
     """
-    device = market.columns.power_w[m.accelerator]
-    device = np.where(np.isnan(device), assumed.socket_power_w, device)
-    board = np.isnan(m.power_w) | (m.power_w <= m.accelerators_per_node * device)
-    host = np.maximum(assumed.host_power_w, assumed.host_power_fraction * device)
-    return np.where(board, m.accelerators_per_node * (device + host), m.power_w)
+    accelerator_w = parts.power_w[machines.accelerator]
+    accelerator_w = np.where(np.isnan(accelerator_w), assumed.socket_power_w, accelerator_w)
+    board = np.isnan(machines.power_w) | (machines.power_w <= machines.accelerators_per_node * accelerator_w)
+    return np.where(board, parts_power_w(machines.accelerators_per_node, accelerator_w, assumed), machines.power_w)
 
 
-def purchase_usd(market: Market, m: Machines, list_price_usd: Column, assumed: Assumptions) -> Column:
-    """Purchase price of an owned machine: its list price, or accelerators plus a stated host."""
-    low, high = market.columns.price_low_usd[m.accelerator], market.columns.price_high_usd[m.accelerator]
-    part = low + assumed.list_price_position * (high - low)
-    desktop = m.workstation & market.columns.desktop[m.accelerator]
+@formula(unit="USD")
+def part_usd(price_low_usd: Column, price_high_usd: Column, assumed: Assumptions) -> Column:
+    """Price of one accelerator, from its range of list prices.
+
+    Source: definition; where in the range is an assumption.
+    Limits: list prices; large orders pay less.
+    Check:
+        >>> part_usd(20_000.0, 30_000.0, Assumptions(list_price_position=0.5))
+        25000.0
+    """
+    return price_low_usd + assumed.list_price_position * (price_high_usd - price_low_usd)
+
+
+@formula(unit="USD")
+def parts_usd(part_usd: Column, accelerators_per_node: Column, host_usd: Column) -> Column:
+    """Price of a machine that is put together: its accelerators and a host around them.
+
+    Source: definition.
+    Limits: switches between boards are part of no host.
+    Check:
+        >>> parts_usd(30_000.0, 8.0, 25_000.0)
+        265000.0
+    """
+    return part_usd * accelerators_per_node + host_usd
+
+
+def purchase_usd(machines: Machines, parts: AcceleratorColumns, list_price_usd: Column, assumed: Assumptions) -> Column:
+    """Purchase price of owned machines: their list price, or accelerators plus a stated host."""
+    low, high = parts.price_low_usd[machines.accelerator], parts.price_high_usd[machines.accelerator]
+    desktop = machines.workstation & parts.desktop[machines.accelerator]
     host = np.where(desktop, assumed.workstation_host_usd, assumed.server_host_usd)
-    return np.where(np.isnan(list_price_usd), part * m.accelerators_per_node + host, list_price_usd)
+    together = parts_usd(part_usd(low, high, assumed), machines.accelerators_per_node, host)
+    return np.where(np.isnan(list_price_usd), together, list_price_usd)

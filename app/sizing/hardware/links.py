@@ -2,48 +2,33 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from app.sizing.columns import Column
-from app.sizing.hardware.parts import Accelerator
-
-
-class Link(StrEnum):
-    """How the accelerators of one machine reach one another."""
-
-    SCALE_UP = "scale_up"  # NVLink, xGMI, ICI, NeuronLink, HCCS, ...
-    PCIE = "pcie"
-    NONE = "none"  # a single accelerator
-
+from app.sizing.hardware.parts import Accelerator, Link, System
 
 LINKS = (Link.NONE, Link.PCIE, Link.SCALE_UP)
 
 
-# One direction of a x16 slot of generation 4, and of 5, which these families have.
+# One direction of a x16 slot of generation 4.
 PCIE_BYTES_PER_S = 32e9
 
-PCIE_5 = ("nvidia_hopper", "nvidia_blackwell", "nvidia_blackwell_consumer", "amd_cdna3", "amd_cdna4", "gaudi")
 
+def machine_link(accelerator: Accelerator, *, count: float, system: System | None = None) -> tuple[Link, float, float]:
+    """The link inside a machine: its kind, bytes per second each way, and how many accelerators share it.
 
-def link_of(accelerator: Accelerator, *, count: float, topology: str) -> tuple[Link, float, float]:
-    """The link inside a machine: its kind, bytes per second each way, and how many share it.
-
-    A bridge joins the accelerator's own domain size; a rack-scale domain reaches beyond one
-    machine; anything not known to be linked talks over PCIe.
+    What the system says counts; without one, accelerators are linked as they usually are.
     """
-    scale_up = accelerator.scaleup_link not in ("none", "Thunderbolt") and accelerator.scaleup_bytes_per_s > 0
-    by_the_chip = accelerator.form_factor == "pod_chip" and not topology  # sold singly, wired as a slice
-    beyond = by_the_chip or "domain" in topology or "part of" in topology or "torus" in topology
-    if count <= 1 and not beyond:
-        return Link.NONE, 0.0, 1.0
-    bridged = "bridge" in accelerator.scaleup_link
-    linked = topology and not topology.startswith(("PCIe", "single", "vGPU", "sockets"))
-    boards = accelerator.form_factor in ("SXM", "OAM", "superchip", "pod_chip") and not topology
-    if not scale_up or not (linked or boards) or (bridged and not topology):
-        slot = PCIE_BYTES_PER_S * (2 if accelerator.family in PCIE_5 else 1)
-        return (Link.PCIE, slot, count) if accelerator.kind != "cpu" else (Link.PCIE, 50e9, count)
-    domain = float(accelerator.scaleup_domain_size)
-    return Link.SCALE_UP, accelerator.scaleup_bytes_per_s, domain if beyond else min(count, domain)
+    if system is not None:
+        link, domain = system.link, system.scaleup_domain_size or 1.0
+    else:
+        whole = float(accelerator.scaleup_domain_size)
+        domain = whole if accelerator.link_spans_machines else min(count, whole)
+        alone = count <= 1 and not accelerator.link_spans_machines
+        link = Link.NONE if alone else accelerator.machine_link
+    if link is Link.NONE:
+        return link, 0.0, 1.0
+    if link is Link.PCIE:
+        return link, accelerator.slot_bytes_per_s, count
+    return link, accelerator.scaleup_bytes_per_s, domain
 
 
 # Of one accelerator between machines whose network the catalogue does not know: 100 Gbit/s, usual in nodes of eight.

@@ -24,12 +24,48 @@ class Environment(StrEnum):
     ON_PREM = "on_prem"
 
 
+class Segment(StrEnum):
+    """What an accelerator is sold for, and so which host it lives in."""
+
+    DATACENTER = "datacenter"
+    WORKSTATION = "workstation"
+    CONSUMER = "consumer"
+    APPLE = "apple"
+    EDGE = "edge"
+
+
+class SystemKind(StrEnum):
+    """How a system is had: bought, or rented."""
+
+    SERVER = "server"
+    WORKSTATION = "workstation"
+    CLOUD_INSTANCE = "cloud_instance"
+    POD_SLICE = "pod_slice"
+
+
+class Link(StrEnum):
+    """How the accelerators of one machine reach one another."""
+
+    SCALE_UP = "scale_up"  # NVLink, xGMI, ICI, NeuronLink, HCCS, ...
+    PCIE = "pcie"
+    NONE = "none"  # a single accelerator
+
+
+# Form factors that are soldered or plugged onto a maker's own board: they come with a server, never in a plain host.
+BOARDS = ("SXM", "OAM")
+# Kinds that are the machine's own processor, and are sold only as a whole machine.
+PROCESSORS = ("cpu", "soc")
+
+
 @dataclass(frozen=True, slots=True)
 class Accelerator:
     """One accelerator type. Rates are dense; a missing rate is missing, never another's double.
 
     `memory_bytes` is what the device reports where that is known and the label otherwise
     (`memory_is_reported` says which); it is None for sockets, whose memory is the system's.
+    `memory_is_shared` marks parts whose memory is the system's too, and partly taken by it.
+    `machine_link` is how several of them reach one another in a machine of which no more is known;
+    `link_spans_machines` says that their scale-up domain reaches beyond one.
     """
 
     slug: str
@@ -38,15 +74,17 @@ class Accelerator:
     kind: str
     family: str
     form_factor: str
-    segment: str
+    segment: Segment
     memory_bytes: float | None
     memory_is_reported: bool
     memory_bytes_per_s: float | None
-    unified_memory: bool
+    memory_is_shared: bool
     flops_per_s: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     power_w: float | None = None
-    scaleup_link: str = "none"
-    scaleup_bytes_per_s: float = 0.0
+    machine_link: Link = Link.PCIE
+    link_spans_machines: bool = False
+    scaleup_bytes_per_s: float = 0.0  # each way, as the next
+    slot_bytes_per_s: float = 0.0  # of its slot; of CPUs, between sockets
     scaleup_domain_size: int = 1
     typical_node_size: int = 1
     list_price_usd_low: float | None = None
@@ -62,12 +100,13 @@ class System:
 
     slug: str
     name: str
-    kind: str
+    kind: SystemKind
     provider: str
     accelerator: str
     accelerator_count: float
     ram_bytes: float | None
-    topology: str
+    link: Link
+    scaleup_domain_size: float | None  # accelerators that reach one another over the scale-up link
     network_bytes_per_s: float | None
     power_w: float | None
     list_price_usd: float | None
@@ -76,7 +115,8 @@ class System:
 
     @property
     def environment(self) -> Environment:
-        return Environment.ON_PREM if self.kind in ("server", "workstation") else Environment.CLOUD
+        bought = self.kind in (SystemKind.SERVER, SystemKind.WORKSTATION)
+        return Environment.ON_PREM if bought else Environment.CLOUD
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ class EngineSupport:
     tentative: bool = False
 
 
-def _least_tentative(support: Sequence[EngineSupport]) -> tuple[EngineSupport, ...]:
+def least_tentative(support: Sequence[EngineSupport]) -> tuple[EngineSupport, ...]:
     """Tentative rows stay tentative only where their family has a better one for the phase."""
     better = {(s.family, s.phase) for s in support if not s.tentative}
     return tuple(replace(s, tentative=s.tentative and (s.family, s.phase) in better) for s in support)

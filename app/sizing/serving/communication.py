@@ -8,7 +8,8 @@ import numpy as np
 
 from app.sizing.columns import Column, Columns, Mask
 from app.sizing.hardware.achieved import Achieved
-from app.sizing.hardware.links import LINKS, UNKNOWN_NETWORK_BYTES_PER_S, Link
+from app.sizing.hardware.links import LINKS, UNKNOWN_NETWORK_BYTES_PER_S
+from app.sizing.hardware.parts import Link
 from app.sizing.serving.plans import Plans
 
 

@@ -13,11 +13,13 @@ from app.sizing.decisions.placement import nodes_per_replica
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.hardware.engines import engine_named
-from app.sizing.hardware.links import LINKS, Link
+from app.sizing.hardware.links import LINKS
+from app.sizing.hardware.parts import Link
+from app.sizing.hardware.tables import Machines, Stacks
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS, Use
 from app.sizing.question import Constraints, Deployment
-from app.sizing.snapshot import Machines, Market, Stacks
+from app.sizing.snapshot import Market
 
 KV_NAMES = tuple(KV_FORMATS)
 

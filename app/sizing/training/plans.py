@@ -12,8 +12,9 @@ from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
 from app.sizing.hardware.engines import Framework, engine_named, training_order
+from app.sizing.hardware.tables import Machines
 from app.sizing.question import Constraints, Deployment
-from app.sizing.snapshot import Machines, Market
+from app.sizing.snapshot import Market
 from app.sizing.workload import Method, TrainingWorkload
 
 CHECKPOINTING = ("none", "selective", "full")

@@ -14,9 +14,10 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask
 from app.sizing.decisions.cost import Cost, deployment_cost
 from app.sizing.hardware.achieved import SampleTrainingAchieved
+from app.sizing.hardware.listings import PRICING
 from app.sizing.hardware.parts import PricingModel
 from app.sizing.question import Economics
-from app.sizing.snapshot import PRICING, Market
+from app.sizing.snapshot import Market
 from app.sizing.training.memory import TrainingMemory, training_memory
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.step import (

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.columns import Column, Columns, Mask
-from app.sizing.hardware.links import LINKS, PCIE_BYTES_PER_S, Link
+from app.sizing.hardware.links import LINKS, PCIE_BYTES_PER_S
+from app.sizing.hardware.parts import Link
 from app.sizing.model.formats import NF4_DOUBLE_QUANTISED_BITS
 from app.sizing.training.plans import FULL, NONE, SELECTIVE, TrainingPlans
 from app.sizing.training.ranks import (

@@ -1,0 +1,57 @@
+"""Where a machine is had: the accelerator, the system, who sells it, and of which date its price is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from app.sizing.decisions.machines import Candidates
+from app.sizing.hardware.listings import PRICING
+from app.sizing.hardware.parts import Accelerator, PricingModel, System
+from app.sizing.result import Price
+from app.sizing.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Sold:
+    """One machine as it is sold; without a price where nobody in the catalogue sells it."""
+
+    accelerator: Accelerator
+    system: System | None = None
+    provider: str | None = None
+    region: str | None = None
+    pricing_model: PricingModel | None = None
+    instance_type: str | None = None
+    price: Price | None = None
+    in_parts: bool = False  # bought as accelerators and an assumed host
+
+
+def sold(snapshot: Snapshot, found: Candidates) -> tuple[Sold, ...]:
+    """Every row of a table of machines."""
+    return tuple(
+        _sold(snapshot, snapshot.accelerators[accelerator], listing, priced=not math.isnan(usd_per_hour))
+        for accelerator, listing, usd_per_hour in zip(
+            found.node.accelerator.tolist(), found.listing.tolist(), found.usd_per_hour.tolist(), strict=True
+        )
+    )
+
+
+def _sold(snapshot: Snapshot, accelerator: Accelerator, listing: int, *, priced: bool) -> Sold:
+    if listing < 0:
+        return Sold(accelerator)
+    row = snapshot.listings
+    system = snapshot.systems[snapshot.system_slugs[row.system[listing]]] if row.system[listing] >= 0 else None
+    offer = snapshot.offers[row.offer[listing]] if row.offer[listing] >= 0 else None
+    in_parts = offer is None and math.isnan(row.list_price_usd[listing])
+    pricing = PRICING[row.pricing[listing]]
+    priced_by = offer or (accelerator if in_parts else system)
+    return Sold(
+        accelerator=accelerator,
+        system=system,
+        provider=snapshot.providers[row.provider[listing]],
+        region=snapshot.regions[row.region[listing]],
+        pricing_model=pricing,
+        instance_type=None if offer is None else offer.instance_type,
+        price=Price(priced_by.source, priced_by.as_of, pricing.value) if priced and priced_by is not None else None,
+        in_parts=in_parts,
+    )

@@ -1,0 +1,204 @@
+"""Every price that can be paid, and the machines it buys.
+
+Machines that differ in nothing a formula reads share one row, so that a search judges each kind once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import NamedTuple
+
+import numpy as np
+
+from app.sizing.columns import column
+from app.sizing.hardware.links import LINKS, machine_link
+from app.sizing.hardware.parts import (
+    BOARDS,
+    PROCESSORS,
+    Accelerator,
+    Environment,
+    Link,
+    Offer,
+    PricingModel,
+    Segment,
+    System,
+    SystemKind,
+)
+from app.sizing.hardware.tables import Listings, Machines, flags, indices
+
+PRICING = tuple(PricingModel)
+PLAIN = "generic"  # who sells a plain host
+
+
+class Node(NamedTuple):
+    """One kind of machine, as a row of Machines; None where a number is not known."""
+
+    accelerator: int
+    accelerators_per_node: float
+    memory_bytes: float | None
+    link: int
+    link_bytes_per_s: float
+    scale_up_domain: float
+    network_bytes_per_s: float | None
+    power_w: float | None
+    on_prem: bool
+    workstation: bool
+
+
+class Listed(NamedTuple):
+    """One price, as a row of Listings."""
+
+    machine: int
+    accelerator: int
+    offer: int
+    system: int
+    provider: int
+    region: int
+    pricing: int
+    instance_type: int
+    usd_per_hour: float | None
+    list_price_usd: float | None
+    ram_bytes: float | None
+    marketplace: bool
+
+
+def plain_hosts(accelerators: Sequence[Accelerator], systems: Sequence[System]) -> Iterator[System]:
+    """A host for every accelerator that is sold without one; a board that nobody is known to build in is not bought."""
+    covered = {s.accelerator for s in systems if s.environment is Environment.ON_PREM}
+    built = {s.accelerator for s in systems}
+    for a in accelerators:
+        board = a.form_factor in BOARDS
+        unbuilt = board and a.slug not in built
+        if a.slug in covered or a.list_price_usd_high is None or a.kind in PROCESSORS or unbuilt:
+            continue
+        for count in sorted({a.typical_node_size} if board else {1, a.typical_node_size}):
+            yield plain_host(a, count, board=board)
+
+
+def plain_host(a: Accelerator, count: int, *, board: bool) -> System:
+    """`count` of an accelerator around assumed parts: boards linked as they usually are, cards over their slots."""
+    desk = a.segment in (Segment.CONSUMER, Segment.WORKSTATION)
+    link, _, domain = machine_link(a, count=float(count))
+    return System(
+        slug=f"host-{count}x-{a.slug}",
+        name=f"{count} x {a.name} in a plain host",
+        kind=SystemKind.WORKSTATION if desk else SystemKind.SERVER,
+        provider=PLAIN,
+        accelerator=a.slug,
+        accelerator_count=float(count),
+        ram_bytes=None,
+        link=link if board else Link.PCIE if count > 1 else Link.NONE,
+        scaleup_domain_size=domain if board else None,
+        network_bytes_per_s=None,
+        power_w=None,
+        list_price_usd=None,
+        source=f"accelerator list price plus an assumed host; {a.source}",
+        as_of=a.as_of,
+    )
+
+
+def node_of(index: int, accelerator: Accelerator, count: float, system: System | None) -> Node:
+    """The machine that carries `count` of an accelerator."""
+    memory, network, power = accelerator.memory_bytes, None, None
+    if system is not None:
+        network = system.network_bytes_per_s / count if system.network_bytes_per_s else None
+        power = system.power_w or None
+        if system.ram_bytes and (memory is None or accelerator.memory_is_shared):
+            memory = system.ram_bytes / count
+    link, rate, domain = machine_link(accelerator, count=count, system=system)
+    return Node(
+        accelerator=index,
+        accelerators_per_node=count,
+        memory_bytes=memory,
+        link=LINKS.index(link),
+        link_bytes_per_s=rate,
+        scale_up_domain=domain,
+        network_bytes_per_s=network,
+        power_w=power,
+        on_prem=system is not None and system.environment is Environment.ON_PREM,
+        workstation=system is not None and system.kind is SystemKind.WORKSTATION,
+    )
+
+
+class Book:
+    """Collects prices and, once each, the machines they buy; the mappings give each name its code."""
+
+    def __init__(
+        self,
+        accelerators: Sequence[Accelerator],
+        systems: Mapping[str, System],
+        *,
+        providers: Sequence[str],
+        regions: Sequence[str],
+        instance_types: Sequence[str],
+    ) -> None:
+        self.accelerators, self.systems = accelerators, systems
+        self.accelerator_index = indices([a.slug for a in accelerators])
+        self.system_index = indices(list(systems))
+        self.provider_index, self.region_index = indices(providers), indices(regions)
+        self.type_index = indices(instance_types)
+        self.nodes: dict[Node, int] = {}
+        self.listed: list[Listed] = []
+
+    def _machine(self, slug: str, count: float, system: System | None) -> tuple[int, int]:
+        """(row of the machine, row of the accelerator)."""
+        index = self.accelerator_index[slug]
+        node = node_of(index, self.accelerators[index], count, system)
+        return self.nodes.setdefault(node, len(self.nodes)), index
+
+    def rent(self, row: int, offer: Offer) -> None:
+        """The price of a rented machine; a share of an accelerator is none."""
+        system = self.systems.get(offer.system) if offer.system else None
+        count = offer.accelerator_count or (system.accelerator_count if system else 0.0)
+        if count < 1:
+            return
+        self.listed.append(
+            Listed(
+                *self._machine(offer.accelerator, count, system),
+                offer=row,
+                system=self.system_index[system.slug] if system else -1,
+                provider=self.provider_index[offer.provider],
+                region=self.region_index[offer.region],
+                pricing=PRICING.index(offer.pricing_model),
+                instance_type=self.type_index[offer.instance_type],
+                usd_per_hour=offer.usd_per_hour,
+                list_price_usd=None,
+                ram_bytes=system.ram_bytes if system else None,
+                marketplace=offer.marketplace,
+            )
+        )
+
+    def own(self, system: System) -> None:
+        """The price of a machine to buy: its own, or the sum of its parts."""
+        part = self.accelerators[self.accelerator_index[system.accelerator]]
+        if system.accelerator_count < 1 or (system.list_price_usd is None and part.list_price_usd_high is None):
+            return
+        self.listed.append(
+            Listed(
+                *self._machine(system.accelerator, system.accelerator_count, system),
+                offer=-1,
+                system=self.system_index[system.slug],
+                provider=self.provider_index[system.provider],
+                region=self.region_index[Environment.ON_PREM.value],
+                pricing=PRICING.index(PricingModel.OWNED),
+                instance_type=-1,
+                usd_per_hour=None,
+                list_price_usd=system.list_price_usd,
+                ram_bytes=system.ram_bytes,
+                marketplace=False,
+            )
+        )
+
+    def machines(self) -> Machines:
+        return Machines(**_columns(Machines, list(self.nodes)))
+
+    def listings(self) -> Listings:
+        return Listings(**_columns(Listings, self.listed))
+
+
+def _columns(table: type[Machines | Listings], rows: Sequence[Node | Listed]) -> dict[str, np.ndarray]:
+    """Rows as the columns of a table, by its own types."""
+    kinds = {"Codes": lambda v: np.array(v, dtype=np.int64), "Mask": flags, "Column": column}
+    by_name = zip(fields(table), zip(*rows, strict=True), strict=True)
+    return {f.name: kinds[str(f.type)](values) for f, values in by_name}

@@ -1,0 +1,254 @@
+"""Accelerators, machines, prices and software stacks as columns; NaN where the catalogue has no number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from app.sizing.columns import Codes, Column, Columns, Mask, column
+from app.sizing.hardware.achieved import RATES, Achieved, format_class
+from app.sizing.hardware.engines import (
+    RULES,
+    SMALL_STEP_FAMILIES,
+    EngineMemory,
+    Framework,
+    engine_named,
+    serving_order,
+    training_order,
+)
+from app.sizing.hardware.parts import Accelerator, Segment
+from app.sizing.hardware.support import EngineSupport
+from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
+
+
+def indices(names: Sequence[str]) -> Mapping[str, int]:
+    """Where each name stands."""
+    return {name: i for i, name in enumerate(names)}
+
+
+def flags(values: Sequence[bool]) -> Mask:
+    return np.array(values, dtype=bool)
+
+
+def codes(values: Sequence[int]) -> Codes:
+    return np.array(values, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class AcceleratorColumns(Columns):
+    """Per accelerator type; NaN where the catalogue has no number."""
+
+    bytes_per_s: Column
+    fp32: Column
+    bit16: Column
+    fp8: Column
+    int8: Column
+    fp4: Column
+    power_w: Column
+    price_low_usd: Column
+    price_high_usd: Column
+    has_bf16: Mask
+    training_class: Mask  # built into clusters; the others train within one machine
+    unified: Mask  # memory is the system's too
+    desktop: Mask  # consumer, workstation and edge parts, which live in a desktop host
+    memory_is_reported: Mask  # by the device's driver; otherwise it is the label
+    large_steps: Mask  # engines take their larger steps where its memory is large
+
+    def rate(self, name: str) -> Column:
+        """Matrix rate by a name of RATES; NaN where the hardware has none."""
+        return {"fp32": self.fp32, "16bit": self.bit16, "fp8": self.fp8, "int8": self.int8, "fp4": self.fp4}[name]
+
+    @classmethod
+    def of(cls, accelerators: Sequence[Accelerator]) -> AcceleratorColumns:
+        def rate(*names: str) -> Column:
+            return column([next((a.flops_per_s[n] for n in names if n in a.flops_per_s), None) for a in accelerators])
+
+        return cls(
+            bytes_per_s=column([a.memory_bytes_per_s for a in accelerators]),
+            fp32=rate("tf32", "fp32"),
+            bit16=rate("bf16", "fp16"),
+            fp8=rate("fp8"),
+            int8=rate("int8"),
+            fp4=rate("fp4"),
+            power_w=column([a.power_w for a in accelerators]),
+            price_low_usd=column([a.list_price_usd_low for a in accelerators]),
+            price_high_usd=column([a.list_price_usd_high for a in accelerators]),
+            has_bf16=flags(["bf16" in a.flops_per_s for a in accelerators]),
+            training_class=flags([a.training_class for a in accelerators]),
+            unified=flags([a.memory_is_shared for a in accelerators]),
+            desktop=flags([a.segment is not Segment.DATACENTER for a in accelerators]),
+            memory_is_reported=flags([a.memory_is_reported for a in accelerators]),
+            large_steps=flags([a.family not in SMALL_STEP_FAMILIES for a in accelerators]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Machines(Columns):
+    """Kinds of machine: what the formulas read of a node."""
+
+    accelerator: Codes
+    accelerators_per_node: Column
+    memory_bytes: Column  # per accelerator
+    link: Codes  # index into LINKS
+    link_bytes_per_s: Column  # per accelerator and direction, inside the scale-up domain
+    scale_up_domain: Column  # accelerators that reach one another at that rate
+    network_bytes_per_s: Column  # per accelerator, between machines; NaN unknown
+    power_w: Column  # whole machine; NaN unknown
+    on_prem: Mask
+    workstation: Mask
+
+
+@dataclass(frozen=True, slots=True)
+class Listings(Columns):
+    """Prices of machines: hourly for rented ones, purchase range for owned ones."""
+
+    machine: Codes
+    accelerator: Codes
+    offer: Codes  # index into Snapshot.offers, -1 for owned
+    system: Codes  # index into Snapshot.system_slugs, -1 unknown
+    provider: Codes
+    region: Codes
+    pricing: Codes
+    instance_type: Codes  # -1 for owned
+    usd_per_hour: Column
+    list_price_usd: Column  # of the whole machine; NaN: sum of parts
+    ram_bytes: Column  # of the host; NaN unknown
+    marketplace: Mask
+
+    @property
+    def owned(self) -> Mask:
+        return self.offer < 0
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRules(Columns):
+    """How an engine divides a device, one row per stack; see `engines.EngineMemory`."""
+
+    fraction: Column
+    rule: Codes  # what the fraction is of, an index into RULES
+    logits_copies: Column
+    graphs_inside: Mask
+    sequences: Column  # most at once; NaN: the usual
+    reserves: Mask
+
+    @classmethod
+    def of(cls, rules: Sequence[EngineMemory]) -> MemoryRules:
+        return cls(
+            fraction=column([r.fraction for r in rules]),
+            rule=codes([tuple(RULES).index(r.fraction_of) for r in rules]),
+            logits_copies=column([r.logits_copies for r in rules]),
+            graphs_inside=flags([r.graphs_inside for r in rules]),
+            sequences=column([r.sequences for r in rules]),
+            reserves=flags([r.reserves for r in rules]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Frameworks(Columns):
+    """What engines are as frameworks, one row per engine of the snapshot; see `engines.Framework`."""
+
+    rank: Codes  # the lowest is judged of those that train a family alike
+    splits: Mask
+    shards: Mask
+    fused_modules: Mask
+    wide_gradients: Mask
+    sharded_master: Mask
+    fused_loss: Mask
+    offloads: Mask
+    copies_gradients: Mask
+    alone: Mask
+
+    @classmethod
+    def of(cls, engines: Sequence[str]) -> Frameworks:
+        traits = [engine_named(name).framework for name in engines]
+        ordered = indices(sorted(engines, key=training_order))
+        return cls(
+            rank=codes([ordered[name] for name in engines]),
+            **{f.name: flags([getattr(t, f.name) for t in traits]) for f in fields(Framework)},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Stacks(Columns):
+    """Engine x family x weight format: what was made to run together, with its coefficients."""
+
+    family: Codes
+    engine: Codes
+    weight_format: Codes
+    native: Mask
+    tentative: Mask  # judged only where the engine is asked for by name
+    keeps_kv: Mask  # a column per cache format, in the order of KV_FORMATS
+    phase: Codes
+    small_engine: Mask
+    ggml: Mask
+    pads_heads: Mask
+    rate: Codes  # what it multiplies in, an index into RATES
+    wide: Mask  # weights of 16 bits and more
+    fp8_cache: Mask  # its checkpoints in this format carry an FP8 cache
+    padded_experts: Mask  # experts' rows are padded to whole blocks when they are loaded
+    memory: MemoryRules
+    achieved: Achieved
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """One row of Stacks, by name."""
+
+    support: EngineSupport
+    weight_format: str
+    native: bool
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Engine, family and format class: what coefficients are looked up by."""
+        return self.support.engine, self.support.family, format_class(self.weight_format, self.native)
+
+    @property
+    def rate(self) -> str:
+        """What it multiplies in, a name of RATES."""
+        named = WEIGHT_FORMATS[self.weight_format].rate
+        return named if self.native and named in RATES else "16bit"
+
+
+def stacks_of(support: Sequence[EngineSupport]) -> list[Stack]:
+    """Every stack, those of the engine to be judged first where none is named, first."""
+    rows = sorted(support, key=lambda s: (serving_order(s.engine), s.family, s.phase))
+    return [Stack(s, f, native) for s in rows for f, native in sorted(s.weight_formats.items())]
+
+
+def stack_columns(
+    stacks: Sequence[Stack],
+    achieved: Achieved,
+    *,
+    engines: Mapping[str, int],
+    families: Mapping[str, int],
+    formats: Mapping[str, int],
+    phases: Mapping[str, int],
+) -> Stacks:
+    """Stacks as columns; the mappings give each name its code."""
+    of_engine = [engine_named(s.support.engine) for s in stacks]
+    stored = [WEIGHT_FORMATS[s.weight_format] for s in stacks]
+    carries = [
+        w.checkpoint_kv == "fp8" or (w.name == "fp8" and e.fp8_checkpoints_cache_fp8)
+        for w, e in zip(stored, of_engine, strict=True)
+    ]
+    return Stacks(
+        family=codes([families[s.support.family] for s in stacks]),
+        engine=codes([engines[s.support.engine] for s in stacks]),
+        weight_format=codes([formats[s.weight_format] for s in stacks]),
+        native=flags([s.native for s in stacks]),
+        tentative=flags([s.support.tentative for s in stacks]),
+        keeps_kv=np.array([[kv.is_kept_by(s.support.kv_formats) for kv in KV_FORMATS.values()] for s in stacks]),
+        phase=codes([phases[s.support.phase] for s in stacks]),
+        small_engine=flags([e.small for e in of_engine]),
+        ggml=flags([e.ggml for e in of_engine]),
+        pads_heads=flags([e.pads_heads for e in of_engine]),
+        rate=codes([RATES.index(s.rate) for s in stacks]),
+        wide=flags([w.nominal_bits >= 16 for w in stored]),
+        fp8_cache=flags(carries),
+        padded_experts=flags([w.name == "mxfp4" for w in stored]),
+        memory=MemoryRules.of([e.memory for e in of_engine]),
+        achieved=achieved,
+    )

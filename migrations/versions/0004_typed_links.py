@@ -1,0 +1,36 @@
+"""What links accelerators, and whose memory they have, as columns instead of words to be read.
+
+Revision ID: 0004
+Revises: 0003
+
+The defaults hold for rows that a version before this one still writes; seeding fills the columns.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0004"
+down_revision = "0003"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    # One by one, not in a batch: other tables refer to these rows, and SQLite copies a batch's table.
+    op.add_column("accelerators", sa.Column("memory_is_shared", sa.Boolean(), server_default=sa.false(), nullable=False))
+    op.add_column("accelerators", sa.Column("machine_link", sa.String(10), server_default="pcie", nullable=False))
+    op.add_column("accelerators", sa.Column("link_spans_machines", sa.Boolean(), server_default=sa.false(), nullable=False))
+    op.add_column("accelerators", sa.Column("slot_bytes_per_s", sa.Double(), server_default="0", nullable=False))
+    op.add_column("systems", sa.Column("link", sa.String(10), server_default="none", nullable=False))
+    op.add_column("systems", sa.Column("scaleup_domain_size", sa.Double(), nullable=True))
+
+
+def downgrade() -> None:
+    op.drop_column("systems", "scaleup_domain_size")
+    op.drop_column("systems", "link")
+    op.drop_column("accelerators", "slot_bytes_per_s")
+    op.drop_column("accelerators", "link_spans_machines")
+    op.drop_column("accelerators", "machine_link")
+    op.drop_column("accelerators", "memory_is_shared")
