@@ -17,12 +17,13 @@ from app.api.deps import RawBody, Sessions, Snapshots, resolve_model
 from app.api.openapi import body_of, problems
 from app.api.problems import Malformed
 from app.api.schemas import catalog as wire
-from app.api.schemas.inspect import InspectResponse, inspection, usual_contexts
+from app.api.schemas.inspect import InspectResponse, inspection
 from app.api.schemas.model import ImageSize
 from app.api.schemas.requests import InspectRequest
 from app.catalog.names import words
 from app.catalog.queries import page
 from app.catalog.tables import AcceleratorRow, EngineSupportRow, ModelAliasRow, ModelRow, OfferRow, PriceRow, SystemRow
+from app.sizing.model.counts import usual_contexts
 from app.sizing.assumptions import Assumptions
 from app.sizing.workload import adapted_matrices
 

@@ -9,8 +9,17 @@ from pydantic import Field
 
 from app.api.schemas.base import Shown, rounded
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
+from app.sizing.model.counts import (
+    described_sample,
+    lora_params_by_target,
+    matrix_flops_per_source_token,
+    matrix_flops_per_token,
+    sampled_logits_bytes,
+    vocabulary_bytes,
+)
 from app.sizing.model.formats import WEIGHT_FORMATS
-from app.sizing.units import GIB
+from app.sizing.model.sample import SampleWork
+from app.sizing.units import GIB, MIB
 
 
 class ShapeShown(Shown):
@@ -128,12 +137,6 @@ class InspectResponse(Shown):
     assumed: list[str]
 
 
-def usual_contexts(model: ModelArchitecture) -> list[int]:
-    """Contexts worth showing: up to the model's longest, which is one of them where it is short."""
-    longest = model.max_context_tokens or 131_072
-    return [c for c in (1024, 8192, 32_768, 131_072) if c <= longest] or [longest]
-
-
 def inspection(
     model: ModelArchitecture,
     *,
@@ -153,12 +156,12 @@ def inspection(
         "parts": model.parts,
         "kv_cache_bytes_per_token": _exact(model.kv_cache_bytes_per_token()),
         "state_bytes_per_sequence": _exact(model.state_bytes_per_sequence),
-        "weights_gib": {f.name: rounded(model.weights_bytes(f) / GIB) for f in WEIGHT_FORMATS.values()},
-        "native": {"format": model.native_format, "checkpoint_gib": rounded(model.published_bytes() / GIB)},
+        "weights_gib": {f.name: _gib(model.weights_bytes(f)) for f in WEIGHT_FORMATS.values()},
+        "native": {"format": model.native_format, "checkpoint_gib": _gib(model.published_bytes())},
         "assumed": list(model.assumed),
     }
     if model.sample is not None:
-        return shown | _of_samples(model)
+        return shown | _of_samples(model, model.sample)
     return shown | _of_tokens(model, contexts, rank, targets, image)
 
 
@@ -166,20 +169,20 @@ def _exact(value: float) -> Any:
     return rounded(float(value), 15)
 
 
-def _of_samples(model: ModelArchitecture) -> dict[str, Any]:
-    work = model.sample
-    assert work is not None
+def _gib(value_bytes: float) -> Any:
+    return rounded(value_bytes / GIB)
+
+
+def _of_samples(model: ModelArchitecture, work: SampleWork) -> dict[str, Any]:
     return {
         "flops_per_sample": rounded(work.total_flops),
         "sample": {
             "unit": work.unit,
-            "described": next(
-                (a.removeprefix("a sample is ") for a in model.assumed if a.startswith("a sample is ")), work.unit
-            ),
+            "described": described_sample(model),
             "passes": rounded(work.passes),
             "flops_per_pass": rounded(work.flops),
             "flops_once": rounded(work.extra_flops),
-            "activation_mib": rounded(work.live_bytes / 2**20),
+            "activation_mib": rounded(work.live_bytes / MIB),
             "sized_by": list(model.law.sizes) if model.law is not None else [],
         },
     }
@@ -188,28 +191,16 @@ def _of_samples(model: ModelArchitecture) -> dict[str, Any]:
 def _of_tokens(
     model: ModelArchitecture, contexts: Sequence[int], rank: int, targets: str | tuple[str, ...], image: tuple[int, int]
 ) -> dict[str, Any]:
-    wanted = {x: x for x in ("q_v", "attention", "all-linear")} if isinstance(targets, str) else {"chosen": targets}
     shown: dict[str, Any] = {
         "mtp_parameters": model.mtp_params,
-        "shape": {
-            "num_layers": model.num_layers,
-            "hidden_size": model.hidden_size,
-            "num_attention_heads": model.num_heads,
-            "num_key_value_heads": model.kv_heads,
-            "head_dim": model.head_dim,
-            "mlp_width": _exact(model.mlp_width),
-            "vocab_size": model.vocab_size,
-            "num_experts": model.num_experts,
-            "experts_per_token": model.experts_per_token,
-            "max_context_tokens": model.max_context_tokens,
-        },
+        "shape": _shape(model),
         "kv_cache_bytes_per_token_beyond_window": _exact(model.kv_cache_bytes_per_token_beyond_window),
         "cross_kv_bytes_per_source_token": _exact(model.cross_kv_bytes_per_source_token),
-        "flops_per_token": _exact(2 * model.matmul_params),
+        "flops_per_token": _exact(matrix_flops_per_token(model)),
         "by_context": [
             {
                 "context_tokens": c,
-                "kv_cache_gib": rounded(model.cache_bytes(c) / GIB),
+                "kv_cache_gib": _gib(model.cache_bytes(c)),
                 "forward_flops_per_token": rounded(model.flops_per_token(c)),
                 "training_flops_per_token": rounded(model.training_flops_per_token(c)),
             }
@@ -219,19 +210,16 @@ def _of_tokens(
             "fused": _exact(model.activation_bytes_per_layer()),
             "eager": _exact(model.activation_bytes_per_layer(fused=False)),
         },
-        "lora": {
-            "rank": rank,
-            "parameters": {name: int(model.lora_params(rank, chosen)) for name, chosen in wanted.items()},
-        },
+        "lora": {"rank": rank, "parameters": lora_params_by_target(model, rank, targets)},
     }
     if model.kind is ModelKind.DECODER:
         shown["logits"] = {
-            "vocabulary_gib": rounded(2 * (model.parts.get("embedding", 0) + model.parts.get("head", 0)) / GIB),
-            "serving_bytes_per_token": 4.0 * model.vocab_size,
+            "vocabulary_gib": _gib(vocabulary_bytes(model)),
+            "serving_bytes_per_token": sampled_logits_bytes(model),
             "training_bytes_per_token": _exact(model.logits_bytes(1)),
         }
     if model.source_matmul_params:
-        shown["flops_per_source_token"] = _exact(2 * model.source_matmul_params)
+        shown["flops_per_source_token"] = _exact(matrix_flops_per_source_token(model))
     if model.images is not None:
         width, height = image
         shown["image"] = {
@@ -242,3 +230,18 @@ def _of_tokens(
             "tower_flops": rounded(model.image_flops(width, height)),
         }
     return shown
+
+
+def _shape(model: ModelArchitecture) -> dict[str, Any]:
+    return {
+        "num_layers": model.num_layers,
+        "hidden_size": model.hidden_size,
+        "num_attention_heads": model.num_heads,
+        "num_key_value_heads": model.kv_heads,
+        "head_dim": model.head_dim,
+        "mlp_width": _exact(model.mlp_width),
+        "vocab_size": model.vocab_size,
+        "num_experts": model.num_experts,
+        "experts_per_token": model.experts_per_token,
+        "max_context_tokens": model.max_context_tokens,
+    }

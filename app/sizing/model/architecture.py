@@ -18,6 +18,9 @@ from app.sizing.model.sample import SampleLaw, SampleShape, SampleWork
 from app.sizing.model.tensors import Part, Per, Tensor
 
 
+SAMPLE_NOTE = "a sample is "  # how the note on a sample's size begins
+
+
 class ModelKind(StrEnum):
     """What a model does with one request."""
 
@@ -96,8 +99,8 @@ class ModelArchitecture:
         """This model on samples of a size; one that works on tokens is unchanged."""
         if self.law is None:
             return self
-        note = f"a sample is {self.law.described(shape)}" + (f"; {self.law.basis}" if self.law.basis else "")
-        kept = tuple(a for a in self.assumed if not a.startswith("a sample is "))
+        note = SAMPLE_NOTE + self.law.described(shape) + (f"; {self.law.basis}" if self.law.basis else "")
+        kept = tuple(a for a in self.assumed if not a.startswith(SAMPLE_NOTE))
         return replace(self, sample=self.law.work(shape), assumed=(note, *kept))
 
     @property

@@ -9,6 +9,7 @@ from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.attention import AttentionGroup
 from app.sizing.model.counting.configuration import Config, Reader
 from app.sizing.model.encoder import EncoderPass
+from app.sizing.model.figures import FIGURES
 from app.sizing.model.sample import SampleLaw
 from app.sizing.model.tensors import Inventory, Part, Per
 
@@ -137,7 +138,7 @@ def _whisper(model: ModelArchitecture, reader: Reader, d: int, layers: int) -> M
             unit="speech",
             audio_s=window,
             window_s=window,
-            text_tokens=round(2.2 * window),
+            text_tokens=round(FIGURES.spoken_tokens_per_s * window),
             flops_fixed=2 * model.matmul_params + looked_back,
             extra_flops_per_window=encoder,
             decodes=True,

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from app.errors import UnreadableConfiguration
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
-from app.sizing.model.counting import encoders, pairs, samples
+from app.sizing.model.counting import denoisers, encoders, images, pairs, speech
 from app.sizing.model.counting.configuration import Config, text_part
 from app.sizing.model.counting.decoder import read_decoder
 from app.sizing.model.counting.families import FAMILIES, TEXT_OF
@@ -24,7 +24,14 @@ READERS: Mapping[str, Callable[[Config, str], ModelArchitecture]] = {
     **dict.fromkeys(encoders.FAMILIES, encoders.read_encoder),
     **dict.fromkeys(pairs.FAMILIES, pairs.read_bart),
     **dict.fromkeys(("t5", "mt5", "umt5"), pairs.read_t5),
-    **samples.READERS,
+    "vit": images.read_vit,
+    "dinov2": images.read_dinov2,
+    "clip": images.read_clip,
+    "siglip": images.read_siglip,
+    "resnet": images.read_resnet,
+    **dict.fromkeys(("wav2vec2", "hubert"), speech.read_wav2vec2),
+    "flux": denoisers.read_flux,
+    "sd3": denoisers.read_sd3,
 }
 # Files of the diffusers library name a class instead of a type.
 _CLASSES = {"FluxTransformer2DModel": "flux", "SD3Transformer2DModel": "sd3"}

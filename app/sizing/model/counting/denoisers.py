@@ -1,0 +1,176 @@
+"""Networks that paint a picture in steps: FLUX.1 and Stable Diffusion 3."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.model.counting.blocks import sample_model
+from app.sizing.model.counting.configuration import Config, Reader
+from app.sizing.model.counting.usual import FLUX_DISTILLED, FLUX_FAST, LATENT_PIXELS, SD3, Usual
+from app.sizing.model.figures import FIGURES
+from app.sizing.model.sample import Network, SampleLaw
+from app.sizing.model.tensors import ONCE, Inventory, Part, Per
+
+Layers = tuple[int, ...]
+
+
+def _timestep(inventory: Inventory, d: int, pooled: int, *, guidance: bool) -> None:
+    """Step, guidance and pooled text become one vector."""
+    for role, inputs in (("time", 256), *((("guidance", 256),) if guidance else ()), ("pooled_text", pooled)):
+        _outside(inventory, f"{role}.1", inputs, d)
+        _outside(inventory, f"{role}.2", d, d)
+
+
+def _outside(inventory: Inventory, role: str, inputs: int, outputs: int) -> None:
+    """A matrix outside the blocks."""
+    inventory.linear(role, Part.OTHER, inputs, outputs, ONCE, bias=True, quantised=False, per=Per.NEVER)
+
+
+def _feed_forward(inventory: Inventory, prefix: str, d: int, on: Layers) -> None:
+    inventory.linear(prefix + "up_proj", Part.MLP, d, 4 * d, on, bias=True)
+    inventory.linear(prefix + "down_proj", Part.MLP, 4 * d, d, on, bias=True)
+
+
+def _denoiser_law(
+    usual: Usual, *, width: int, layers: int, patch: int, side: int, macs: float, last_text_macs: float = 0.0
+) -> SampleLaw:
+    """Pixels are compressed eight to one a side before patches are cut; text tokens join the image's."""
+    return SampleLaw(
+        unit="picture",
+        width=side,
+        height=side,
+        fixed_positions=float(usual.text_tokens),
+        cell_pixels=LATENT_PIXELS * patch,
+        flops_per_position=2 * macs,
+        flops_per_pair=4.0 * width * layers,
+        flops_fixed=-2 * last_text_macs * usual.text_tokens,
+        steps=usual.steps,
+        guidance=usual.guidance,
+        extra_flops_per_pixel=FIGURES.image_decoder_flops_per_pixel,
+        network=Network.DENOISER,
+        layers=layers,
+        width_of_positions=width,
+    )
+
+
+def read_flux(config: Config, name: str) -> ModelArchitecture:
+    """FLUX.1: blocks with separate weights for image and text, then blocks that share them; guidance is distilled.
+
+    Source: the model definition of the diffusers library.
+    Check: FLUX.1-dev, the elements of its blocks and TFLOP of a step at 1024 with 512 text tokens.
+        >>> flux = registered("black-forest-labs/FLUX.1-dev")
+        >>> flux.total_params - flux.parts["encoder_tower"], round(flux.sample.flops / 1e12, 1)
+        (11901408320, 74.4)
+    """
+    reader = Reader(config, "flux")
+    heads, size = reader.size("num_attention_heads"), reader.size("head_dim")
+    d, both, single = heads * size, reader.size("num_layers"), reader.size("num_single_layers")
+    joint, channels = reader.size("joint_attention_dim"), reader.size("in_channels", 64)
+    distilled = reader.flag("guidance_embeds")
+    inventory = Inventory()
+    first, second = tuple(range(both)), tuple(range(both, both + single))
+    for role, inputs, outputs in (
+        ("q_proj", d, d),
+        ("k_proj", d, d),
+        ("v_proj", d, d),
+        ("o_proj", d, d),
+        ("up_proj", d, 4 * d),
+        ("down_proj", 4 * d, d),
+    ):
+        part = Part.MLP if role in ("up_proj", "down_proj") else Part.ATTENTION
+        inventory.linear(role, part, inputs, outputs, first, bias=True, copies=2, used=1)
+    inventory.linear("modulation", Part.OTHER, d, 6 * d, first, bias=True, copies=2, per=Per.NEVER)
+    inventory.vector("qk_norm", Part.NORMS, 4 * size, first)
+    for role in ("q_proj", "k_proj", "v_proj"):
+        inventory.linear(role, Part.ATTENTION, d, d, second, bias=True)
+    inventory.linear("up_proj", Part.MLP, d, 4 * d, second, bias=True)
+    inventory.linear("out_proj", Part.MLP, 5 * d, d, second, bias=True)
+    inventory.linear("modulation", Part.OTHER, d, 3 * d, second, bias=True, per=Per.NEVER)
+    inventory.vector("qk_norm", Part.NORMS, 2 * size, second)
+    _timestep(inventory, d, reader.size("pooled_projection_dim"), guidance=distilled)
+    for role, inputs, outputs in (
+        ("image_in", channels, d),
+        ("text_in", joint, d),
+        ("norm_out", d, 2 * d),
+        ("image_out", d, channels),
+    ):
+        _outside(inventory, role, inputs, outputs)
+    usual, layers = FLUX_DISTILLED if distilled else FLUX_FAST, both + single
+    law = _denoiser_law(usual, width=d, layers=layers, patch=2, side=usual.width, macs=12.0 * d * d * layers)
+    model = sample_model(name, "flux", inventory, law, hidden_size=d, layers=layers, heads=heads, mlp_width=4 * d)
+    return _all_active(model)
+
+
+def _all_active(model: ModelArchitecture) -> ModelArchitecture:
+    """Image and text each pass their own copy of a block, so every copy is active."""
+    return replace(model, tensors=tuple(replace(t, used=t.copies) for t in model.tensors))
+
+
+def read_sd3(config: Config, name: str) -> ModelArchitecture:
+    """Stable Diffusion 3: joint blocks, the last without a text side; some with a second attention on the image.
+
+    Source: Esser et al. 2024 (arXiv:2403.03206) and the model definition of the diffusers library.
+    Check: SD3 medium.
+        >>> sd3 = registered("stabilityai/stable-diffusion-3-medium-diffusers")
+        >>> sd3.total_params - sd3.parts["encoder_tower"]
+        2028328000
+    """
+    reader = Reader(config, "sd3")
+    heads, size = reader.size("num_attention_heads"), reader.size("head_dim")
+    d, layers, patch = heads * size, reader.size("num_layers"), reader.size("patch_size", 2)
+    dual = reader.find("dual_attention_layers") or []
+    twice = tuple(int(i) for i in dual if isinstance(i, int) and 0 <= i < layers)
+    inventory = Inventory()
+    _joint_blocks(inventory, d, layers, twice, qk_norm=2 * size if reader.find("qk_norm") else 0)
+    _timestep(inventory, d, reader.size("pooled_projection_dim"), guidance=False)
+    channels, caption = reader.size("in_channels", 16), reader.size("caption_projection_dim", d)
+    _outside(inventory, "image_in", channels * patch**2, d)
+    _outside(inventory, "text_in", reader.size("joint_attention_dim"), caption)
+    _outside(inventory, "norm_out", d, 2 * d)
+    _outside(inventory, "image_out", d, patch**2 * reader.size("out_channels", channels))
+    law = _denoiser_law(
+        SD3,
+        width=d,
+        layers=layers,
+        patch=patch,
+        side=LATENT_PIXELS * reader.size("sample_size", 128),
+        macs=12.0 * d * d * layers,
+        last_text_macs=9.0 * d * d,
+    )
+    if twice:
+        law = _with_second_attention(law, d, len(twice), patch)
+    return sample_model(name, "sd3", inventory, law, hidden_size=d, layers=layers, heads=heads, mlp_width=4 * d)
+
+
+def _joint_blocks(inventory: Inventory, d: int, layers: int, twice: Layers, *, qk_norm: int) -> None:
+    """Blocks of Stable Diffusion 3: a side for the image, one for the text, a second attention in `twice`."""
+    every, most = tuple(range(layers)), tuple(range(layers - 1))
+    for prefix, on, out in (("", every, every), ("text.", every, most), ("second.", twice, twice)):
+        for role in ("q_proj", "k_proj", "v_proj"):
+            inventory.linear(prefix + role, Part.ATTENTION, d, d, on, bias=True)
+        inventory.linear(prefix + "o_proj", Part.ATTENTION, d, d, out, bias=True)
+        inventory.vector(prefix + "qk_norm", Part.NORMS, qk_norm, on)
+    _feed_forward(inventory, "", d, every)
+    _feed_forward(inventory, "text.", d, most)
+    for role, wide, on in (
+        ("modulation", 6, tuple(i for i in every if i not in twice)),
+        ("modulation", 9, twice),
+        ("text.modulation", 6, most),
+        ("text.modulation", 2, (layers - 1,)),
+    ):
+        inventory.linear(role, Part.OTHER, d, wide * d, on, bias=True, per=Per.NEVER)
+
+
+def _with_second_attention(law: SampleLaw, d: int, layers: int, patch: int) -> SampleLaw:
+    """A second attention that image positions alone pass."""
+    text = SD3.text_tokens
+    per_image_position = 2 * 4.0 * d * d * layers
+    images = (law.width // (LATENT_PIXELS * patch)) ** 2
+    per_pair = 4.0 * d * layers * images**2 / (images + text) ** 2
+    return replace(
+        law,
+        flops_per_position=law.flops_per_position + per_image_position,
+        flops_fixed=law.flops_fixed - per_image_position * text,
+        flops_per_pair=law.flops_per_pair + per_pair,
+    )

@@ -1,0 +1,173 @@
+"""Counts of a registered model: from its configuration, or from the facts that were counted on the network itself.
+
+Networks without a closed form here (image nets, some denoisers) bring their parameters and FLOPs as counted on the
+instantiated network; their work on other sizes of sample follows from those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from app.sizing.model.architecture import ModelArchitecture, ModelKind
+from app.sizing.model.counting.configuration import Config
+from app.sizing.model.counting.read import is_known, read_architecture, without_generation
+from app.sizing.model.counting.usual import (
+    CELL_PIXELS,
+    DENOISERS,
+    FRAMES_PER_POSITION,
+    IMAGE_NETWORKS,
+    IMAGE_SIDE,
+    LATENT_PIXELS,
+    OTHER_DENOISER,
+    TEXT_ENCODER_TOKENS,
+    Usual,
+)
+from app.sizing.model.figures import FIGURES
+from app.sizing.model.sample import Network, SampleLaw
+from app.sizing.model.tensors import ONCE, Part, Per, Tensor
+
+_DENOISERS = ("unet", "transformer", "denoiser")
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredFacts:
+    """What a registry knows of a model. `components` are the parameters of the parts of a pipeline, by name.
+
+    `image_flops` is one forward pass over an image of `side` pixels, `step_flops` one denoising step.
+    """
+
+    name: str
+    family: str
+    modality: str
+    config: Config
+    total_params: int
+    counted_by: str
+    side: int | None = None
+    image_flops: float | None = None
+    step_flops: float | None = None
+    components: Mapping[str, int] = field(default_factory=dict)
+
+
+def registered_architecture(facts: RegisteredFacts) -> ModelArchitecture:
+    """The counts of a registered model.
+
+    Source: counted, in closed form where the blocks are known.
+    Check: BERT reads, Llama writes.
+        >>> registered("google-bert/bert-base-uncased").kind.value, registered("Qwen/Qwen3-32B").kind.value
+        ('encoder', 'decoder')
+    """
+    if not is_known(facts.config):
+        model = _counted(facts)
+        return _with_components(model, facts.components) if facts.components else model
+    model = read_architecture(facts.config, name=facts.name)
+    if facts.modality in ("embedding", "reranker") and model.kind is ModelKind.DECODER:
+        return without_generation(model)
+    return _with_components(model, facts.components) if facts.components and model.law is not None else model
+
+
+def _with_components(model: ModelArchitecture, components: Mapping[str, int]) -> ModelArchitecture:
+    """A denoiser with the text encoders and image decoder that run once beside it."""
+    beside = sum(v for k, v in components.items() if k not in _DENOISERS)
+    tensor = Tensor("text_encoders_and_image_decoder", Part.ENCODER_TOWER, 1, beside, ONCE)
+    model = replace(model, tensors=(*model.tensors, tensor))
+    assert model.law is not None
+    reads_text = sum(v for k, v in components.items() if k.startswith("text_encoder"))
+    tokens = max(model.law.fixed_positions, float(TEXT_ENCODER_TOKENS))
+    return model.with_law(replace(model.law, extra_flops_fixed=2.0 * reads_text * tokens))
+
+
+def _counted(facts: RegisteredFacts) -> ModelArchitecture:
+    """A network known by its counted parameters and FLOPs."""
+    config = facts.config
+    family = str(config.get("model_type", facts.family))
+    heads, size = config.get("num_attention_heads"), config.get("attention_head_dim")
+    wide = heads * size if isinstance(heads, int) and isinstance(size, int) else 1
+    model = ModelArchitecture(
+        name=facts.name,
+        kind=ModelKind.SAMPLES,
+        family=family,
+        num_layers=1,
+        hidden_size=wide,
+        num_heads=1,
+        head_dim=wide,
+        mlp_width=0.0,
+        vocab_size=0,
+        tensors=(Tensor("network", Part.OTHER, 1, facts.total_params, ONCE, quantised=True, per=Per.NEVER),),
+        source=f"registered facts ({facts.counted_by})",
+    )
+    return model.with_law(_denoiser(facts, family) if facts.modality == "diffusion" else _image_network(facts, family))
+
+
+def _image_network(facts: RegisteredFacts, family: str) -> SampleLaw:
+    """FLOPs of one image, in proportion to its pixels."""
+    if facts.side is None or facts.image_flops is None:
+        raise ValueError(f"{facts.name}: an image network brings its resolution and the FLOPs of an image")
+    depths = facts.config.get("depths")
+    depth = sum(depths) if isinstance(depths, list) else int(FIGURES.unstated_image_layers)
+    network = IMAGE_NETWORKS.get(family, Network.TRANSFORMER)
+    each = 1 if network is Network.TRANSFORMER else int(FIGURES.operations_per_convolutional_block)
+    return SampleLaw(
+        unit="image",
+        width=facts.side,
+        height=facts.side,
+        cell_pixels=1,
+        flops_per_position=facts.image_flops / facts.side**2,
+        network=network,
+        layers=depth * each,
+    )
+
+
+def _denoiser(facts: RegisteredFacts, family: str) -> SampleLaw:
+    """FLOPs of a denoising step: in proportion to the pixels for a UNet, matrices and attention over positions
+    otherwise.
+    """
+    usual = DENOISERS.get(family, OTHER_DENOISER)
+    side = facts.side or IMAGE_SIDE
+    clip = usual.frames > 1
+    law = SampleLaw(
+        unit="clip" if clip else "picture",
+        width=usual.width if clip else side,
+        height=usual.height if clip else side,
+        frames=usual.frames,
+        frames_per_position=FRAMES_PER_POSITION,
+        steps=usual.steps,
+        guidance=usual.guidance,
+        extra_flops_per_pixel=FIGURES.image_decoder_flops_per_pixel,
+        network=Network.DENOISER,
+    )
+    if family == "unet2d_condition":
+        per_position = (facts.step_flops or 0.0) / (side // LATENT_PIXELS) ** 2
+        layers = int(FIGURES.unet_operations)
+        return replace(law, cell_pixels=LATENT_PIXELS, flops_per_position=per_position, layers=layers)
+    return _transformer_denoiser(law, usual, facts)
+
+
+def _transformer_denoiser(law: SampleLaw, usual: Usual, facts: RegisteredFacts) -> SampleLaw:
+    """A step over latent positions and text tokens, attention told apart from the matrices.
+
+    Where no step was counted, a position passes attention and an MLP of four times the width, 12 times the squared
+    width in all; image and text may each have their own copy of a block.
+    """
+    config: Mapping[str, Any] = facts.config
+    layers = int(config.get("num_layers") or config["n_layers"]) + int(config.get("num_single_layers") or 0)
+    wide = int(config.get("dim") or config["num_attention_heads"] * config["attention_head_dim"])
+    pairs, counted = 4.0 * wide * layers, facts.step_flops or 0.0
+    cells = (law.width // CELL_PIXELS) * (law.height // CELL_PIXELS)
+    positions = cells * ((law.frames - 1) // FRAMES_PER_POSITION + 1) + usual.text_tokens
+    linear = (
+        (counted - pairs * positions**2) / positions
+        if counted
+        else 2.0 * min(facts.total_params, 12 * wide * wide * layers)
+    )
+    return replace(
+        law,
+        cell_pixels=CELL_PIXELS,
+        fixed_positions=float(usual.text_tokens),
+        flops_per_position=max(linear, 0.0),
+        flops_per_pair=pairs,
+        layers=layers,
+        width_of_positions=wide,
+        basis="" if counted else "work of a step estimated from width and depth",
+    )

@@ -1,0 +1,93 @@
+"""One vision tower under count: patches, blocks, matrices of the projector behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.sizing.model.counting.configuration import Config, Reader
+from app.sizing.model.tensors import ONCE, Inventory, Part, Per
+
+PART = Part.ENCODER_TOWER
+
+
+@dataclass(slots=True)
+class Tower:
+    """A tower's shape and what was counted of it; `text_width` is the hidden size of the language model behind it."""
+
+    inventory: Inventory
+    reader: Reader
+    config: Config
+    width: int
+    mlp_width: int
+    layers: int
+    heads: int
+    patch_pixels: int
+    text_width: int
+
+    @property
+    def outer(self) -> Reader:
+        """The whole file's own keys."""
+        return Reader(self.config)
+
+    @property
+    def positions(self) -> int:
+        """Patches of an image of the tower's own size."""
+        size = self.reader.find("image_size")
+        side = size[0] if isinstance(size, list) and size else self.reader.size("image_size")
+        return (int(side) // self.patch_pixels) ** 2
+
+    def matrix(self, role: str, inputs: int, outputs: int, *, bias: bool = True, copies: int = 1) -> None:
+        """One of the projector: multiplied once per image token."""
+        self.inventory.linear(
+            role, PART, inputs, outputs, ONCE, bias=bias, quantised=False, per=Per.IMAGE_TOKEN, copies=copies
+        )
+
+    def small(self, role: str, size: int) -> None:
+        """Learnable elements that nothing multiplies."""
+        self.inventory.vector(role, PART, size)
+
+    def patches(self, *, bias: bool, frames: int = 1, channels: int = 3) -> None:
+        """The convolution that turns a patch into a vector."""
+        size = channels * frames * self.patch_pixels**2
+        self.inventory.linear(
+            "patch_embedding", PART, size, self.width, ONCE, bias=bias, quantised=False, per=Per.NEVER
+        )
+
+    def blocks(
+        self,
+        *,
+        attention_bias: bool = True,
+        out_bias: bool = True,
+        mlp_bias: bool = True,
+        gated: bool = False,
+        norms: int = 4,
+        extra: int = 0,
+        layers: int | None = None,
+        heads_width: int | None = None,
+    ) -> None:
+        """Transformer blocks; `norms` counts normalisation vectors a block, `extra` other elements of it.
+
+        Check: CLIP ViT-L/14 multiplies 24 * (4 * 1024^2 + 2 * 1024 * 4096) elements a patch.
+            >>> registered("llava-hf/llava-1.5-7b-hf").source_matmul_params
+            301989888.0
+        """
+        every = tuple(range(self.layers if layers is None else layers))
+        h, f, inner = self.width, self.mlp_width, heads_width or self.width
+        into = self.inventory
+
+        def block(role: str, inputs: int, outputs: int, bias: bool) -> None:
+            into.linear(role, PART, inputs, outputs, every, bias=bias, quantised=False, per=Per.SOURCE)
+
+        for role in ("q", "k", "v"):
+            block(f"tower.{role}_proj", h, inner, attention_bias)
+        block("tower.o_proj", inner, h, out_bias)
+        for role in ("up", "gate")[: 2 if gated else 1]:
+            block(f"tower.{role}_proj", h, f, mlp_bias)
+        block("tower.down_proj", f, h, mlp_bias)
+        into.vector("tower.norms", PART, norms * h + extra, every)
+
+
+def attention_pool(inventory: Inventory, hidden_size: int, mlp_width: int) -> None:
+    """SigLIP's pooling head: one learned query attends to all patches."""
+    h, f = hidden_size, mlp_width
+    inventory.vector("pool", PART, h + 4 * (h * h + h) + 2 * h + 2 * h * f + f + h)

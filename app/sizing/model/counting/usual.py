@@ -1,0 +1,55 @@
+"""How networks that paint or read pictures are usually run: what a request leaves out, by family."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app.sizing.model.sample import Network
+
+LATENT_PIXELS = 8  # side of the square of pixels that an image encoder makes one latent position of
+CELL_PIXELS = 16  # side of the square of pixels that makes a position: eight to one by the encoder, two by the patch
+FRAMES_PER_POSITION = 4  # of a clip, by the encoder
+TEXT_ENCODER_TOKENS = 77  # CLIP's prompt
+IMAGE_SIDE = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """Denoising steps, guidance (above 1 the network is evaluated twice a step), text tokens and size of a family.
+
+    Source: the example calls of each model card and the defaults of the diffusers pipelines, 2026-11.
+    """
+
+    steps: int
+    guidance: float
+    text_tokens: int = 512
+    width: int = IMAGE_SIDE
+    height: int = IMAGE_SIDE
+    frames: int = 1
+
+
+FLUX_DISTILLED, FLUX_FAST = Usual(28, 1.0), Usual(4, 1.0, text_tokens=256)
+SD3 = Usual(28, 2.0, text_tokens=333)
+DENOISERS: Mapping[str, Usual] = {
+    "unet2d_condition": Usual(30, 2.0, text_tokens=TEXT_ENCODER_TOKENS),
+    "flux2": Usual(28, 1.0),
+    "qwen_image": Usual(50, 2.0),
+    "z_image": Usual(8, 1.0),
+    "wan": Usual(50, 2.0, width=832, height=480, frames=81),
+    "hunyuan_video": Usual(50, 1.0, width=1280, height=720, frames=129),
+}
+OTHER_DENOISER = Usual(30, 1.0)
+
+IMAGE_NETWORKS: Mapping[str, Network] = {
+    "efficientnet": Network.DEPTHWISE,
+    "efficientnetv2": Network.DEPTHWISE,
+    "mobilenet_v2": Network.DEPTHWISE,
+    "mobilenet_v3": Network.DEPTHWISE,
+    "convnext": Network.CONVOLUTION,
+    "densenet": Network.CONVOLUTION,
+    "vgg": Network.CONVOLUTION,
+    "yolov8": Network.CONVOLUTION,
+    "yolo11": Network.CONVOLUTION,
+    "swin": Network.WINDOWED,
+}

@@ -1,0 +1,79 @@
+"""Counts of a model that nobody has to add up: what one inspection shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from app.sizing.model.adapters import Targets
+from app.sizing.model.architecture import SAMPLE_NOTE, ModelArchitecture
+from app.sizing.model.figures import FIGURES
+
+SHOWN_CONTEXTS = (1024, 8192, 32_768, 131_072)
+NAMED_TARGETS = ("q_v", "attention", "all-linear")
+LOGIT_BYTES = 4.0  # sampling reads float32
+
+
+def usual_contexts(model: ModelArchitecture) -> list[int]:
+    """Contexts worth showing: up to the model's longest, which is one of them where it is short."""
+    longest = model.max_context_tokens or int(FIGURES.unstated_context_tokens)
+    return [c for c in SHOWN_CONTEXTS if c <= longest] or [longest]
+
+
+def matrix_flops_per_token(model: ModelArchitecture) -> float:
+    """FLOPs of the matrices one token passes, the head included and attention over a context left out.
+
+    Source: definition: a multiplication and an addition per element.
+    Limits: norms, activations and look-ups are left out.
+    Check: Llama-3.1-8B.
+        >>> matrix_flops_per_token(LLAMA_8B)
+        15009316864.0
+    """
+    return 2 * model.matmul_params
+
+
+def matrix_flops_per_source_token(model: ModelArchitecture) -> float:
+    """FLOPs of the encoder's matrices for one position it reads; 0 without an encoder.
+
+    Source: definition.
+    Limits: attention among the positions is left out.
+    Check: CLIP ViT-L/14 of LLaVA 1.5, twice its 302 million elements.
+        >>> matrix_flops_per_source_token(registered("llava-hf/llava-1.5-7b-hf"))
+        603979776.0
+    """
+    return 2 * model.source_matmul_params
+
+
+def vocabulary_bytes(model: ModelArchitecture) -> float:
+    """What the look-up tables and the head occupy in 16 bit.
+
+    Source: counted.
+    Limits: a tied head is stored once.
+    Check: Llama-3.1-8B, twice 128 256 rows of 4 096.
+        >>> vocabulary_bytes(LLAMA_8B) == 2 * 2 * 128_256 * 4096
+        True
+    """
+    return 2 * (model.parts.get("embedding", 0) + model.parts.get("head", 0))
+
+
+def sampled_logits_bytes(model: ModelArchitecture) -> float:
+    """Float32 logits of one sampled token.
+
+    Source: definition.
+    Limits: engines hold several copies: see the engine's own record.
+    Check: Llama-3.1-8B, half a megabyte.
+        >>> sampled_logits_bytes(LLAMA_8B)
+        513024.0
+    """
+    return LOGIT_BYTES * model.vocab_size
+
+
+def lora_params_by_target(model: ModelArchitecture, rank: int, targets: Targets) -> Mapping[str, int]:
+    """Trainable elements at a rank: of each usual choice of matrices, or of the ones listed."""
+    wanted: Mapping[str, Targets] = {x: x for x in NAMED_TARGETS} if isinstance(targets, str) else {"chosen": targets}
+    return {name: int(model.lora_params(rank, chosen)) for name, chosen in wanted.items()}
+
+
+def described_sample(model: ModelArchitecture) -> str:
+    """One sample in words."""
+    unit = model.sample.unit if model.sample is not None else ""
+    return next((a.removeprefix(SAMPLE_NOTE) for a in model.assumed if a.startswith(SAMPLE_NOTE)), unit)
