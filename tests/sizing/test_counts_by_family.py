@@ -11,12 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.api.schemas.inspect import inspection, usual_contexts
+from app.api.schemas.inspect import inspection
 from app.catalog.seed import model_entries
 from app.errors import UnreadableConfiguration
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.counting.read import known_types, read_architecture
 from app.sizing.model.counting.size import ERROR, HIDDEN_SIZE, LAYERS, assumed_architecture
+from app.sizing.model.counts import usual_contexts
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.model.tensors import Part, Per
 from app.sizing.units import GIB

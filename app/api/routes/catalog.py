@@ -23,8 +23,8 @@ from app.api.schemas.requests import InspectRequest
 from app.catalog.names import words
 from app.catalog.queries import page
 from app.catalog.tables import AcceleratorRow, EngineSupportRow, ModelAliasRow, ModelRow, OfferRow, PriceRow, SystemRow
-from app.sizing.model.counts import usual_contexts
 from app.sizing.assumptions import Assumptions
+from app.sizing.model.counts import usual_contexts
 from app.sizing.workload import adapted_matrices
 
 router = APIRouter(prefix="/catalog", tags=["catalogue"])

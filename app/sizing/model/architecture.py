@@ -17,7 +17,6 @@ from app.sizing.model.formats import NativeQuantisation, WeightFormat, native_bi
 from app.sizing.model.sample import SampleLaw, SampleShape, SampleWork
 from app.sizing.model.tensors import Part, Per, Tensor
 
-
 SAMPLE_NOTE = "a sample is "  # how the note on a sample's size begins
 
 
