@@ -16,12 +16,22 @@ Layers = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """Shape of one kind of attention layer: n query heads, m key/value heads, d their size, dv that of values."""
+    """Shape of one kind of attention layer; `key_size` is that of queries too."""
 
-    n: int
-    m: int
-    d: int
-    dv: int
+    queries: int
+    kv_heads: int
+    key_size: int
+    value_size: int
+
+    @property
+    def cached_elements(self) -> float:
+        """Keys and values of one token and layer."""
+        return float(self.kv_heads * (self.key_size + self.value_size))
+
+    @property
+    def macs(self) -> float:
+        """Multiply-adds of one query with one cached token, all heads: the score, and the value it weighs."""
+        return float(self.queries * (self.key_size + self.value_size))
 
 
 def head_dim(reader: Reader, spec: Family, *, hidden_size: int, heads: int) -> int:
@@ -74,9 +84,13 @@ def grouped(
 ) -> tuple[AttentionGroup, ...]:
     """Heads that each have their own query, in groups that share keys and values (MHA, GQA, MQA).
 
-    Check: Llama-3.1-8B's four matrices are 41 943 040 elements a layer and cache 2 048 a token.
+    Source: Ainslie et al. 2023 (arXiv:2305.13245).
+    Limits: keys and values of one size per layer.
+    Check: Llama-3.1-8B, elements of a layer's four matrices, and elements it caches of a token.
+        >>> LLAMA_8B.parts["attention"] // 32, LLAMA_8B.attention[0].kv_elements
+        (41943040, 2048.0)
     """
-    h, n, m, d, dv = hidden_size, heads.n, heads.m, heads.d, heads.dv
+    h, n, m, d, dv = hidden_size, heads.queries, heads.kv_heads, heads.key_size, heads.value_size
     bias, gate = reader.flag(spec.qkv_bias), spec.query_gate if gate is None else gate
     queries = n * d * (2 if gate else 1)
     if spec.fused_qkv:
@@ -94,9 +108,43 @@ def grouped(
         inventory.vector("q_norm", Part.NORMS, n * d if wide else vectors * d, layers)
         inventory.vector("k_norm", Part.NORMS, 0 if reuses_cache else m * d if wide else vectors * d, layers)
     inventory.vector("sinks", Part.ATTENTION, n if sinks else 0, layers)
-    macs = float(n * (d + dv))
-    cached = 0.0 if reuses_cache else float(m * (d + dv))
-    return (AttentionGroup(len(layers), cached, m, macs, macs, window_tokens=window),) if layers else ()
+    cached = 0.0 if reuses_cache else heads.cached_elements
+    group = AttentionGroup(len(layers), cached, m, heads.macs, heads.macs, window_tokens=window)
+    return (group,) if layers else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Latent:
+    """Sizes of multi-head latent attention; `compressed_queries` is 0 where queries are projected at once."""
+
+    heads: int
+    rank: int  # of the compressed keys and values
+    rotated: int  # of a key, the part that carries the position
+    plain: int  # of a key, the part that does not
+    value_size: int
+    compressed_queries: int
+    index_heads: int
+    index_size: int
+
+    @property
+    def key_size(self) -> int:
+        return self.plain + self.rotated
+
+
+def latent_of(reader: Reader) -> Latent:
+    """Sizes the configuration states."""
+    index_heads = reader.integer("index_n_heads", 0)
+    plain = reader.size("qk_nope_head_dim")
+    return Latent(
+        heads=reader.size("num_attention_heads"),
+        rank=reader.size("kv_lora_rank"),
+        rotated=reader.integer("qk_rope_head_dim"),
+        plain=plain,
+        value_size=reader.size("v_head_dim", plain),
+        compressed_queries=reader.integer("q_lora_rank", 0),
+        index_heads=index_heads,
+        index_size=reader.size("index_head_dim") if index_heads else 0,
+    )
 
 
 def latent(
@@ -111,55 +159,63 @@ def latent(
     """Multi-head latent attention: one compressed vector per token stands for all heads.
 
     `indexed` layers own a small attention that picks which tokens are read; the others of a sparse
-    model reuse the nearest choice. Source: DeepSeek-V2 (arXiv:2405.04434); DeepSeek-V3.2 for the indexer.
+    model reuse the nearest choice.
+
+    Source: DeepSeek-V2 (arXiv:2405.04434); DeepSeek-V3.2 for the indexer.
+    Limits: prefill expands the latent to every head, decode absorbs the expansion into the query.
     Check: DeepSeek-V3 caches 512 + 64 elements a token and layer.
+        >>> registered("deepseek-ai/DeepSeek-V3").attention[0].kv_elements
+        576.0
     """
-    h, n = hidden_size, reader.size("num_attention_heads")
-    r, ro = reader.size("kv_lora_rank"), reader.integer("qk_rope_head_dim")
-    no = reader.size("qk_nope_head_dim")
-    dv = reader.size("v_head_dim", no)
-    q = reader.integer("q_lora_rank", 0)
+    h, sizes = hidden_size, latent_of(reader)
+    n, rank = sizes.heads, sizes.rank
     part, bias = Part.ATTENTION, reader.flag("attention_bias")
-    if q:
-        inventory.linear("q_a_proj", part, h, q, layers, bias=bias)
-        inventory.linear("q_b_proj", part, q, n * (no + ro), layers)
-        inventory.vector("q_a_layernorm", Part.NORMS, q, layers)
+    if sizes.compressed_queries:
+        inventory.linear("q_a_proj", part, h, sizes.compressed_queries, layers, bias=bias)
+        inventory.linear("q_b_proj", part, sizes.compressed_queries, n * sizes.key_size, layers)
+        inventory.vector("q_a_layernorm", Part.NORMS, sizes.compressed_queries, layers)
     else:
-        inventory.linear("q_proj", part, h, n * (no + ro), layers)
-    inventory.linear("kv_a_proj_with_mqa", part, h, r + ro, layers, bias=bias)
-    inventory.vector("kv_a_layernorm", Part.NORMS, r, layers)
-    inventory.linear("kv_b_proj", part, r, n * (no + dv), layers)
-    inventory.linear("o_proj", part, n * dv, h, layers, bias=bias)
+        inventory.linear("q_proj", part, h, n * sizes.key_size, layers)
+    inventory.linear("kv_a_proj_with_mqa", part, h, rank + sizes.rotated, layers, bias=bias)
+    inventory.vector("kv_a_layernorm", Part.NORMS, rank, layers)
+    inventory.linear("kv_b_proj", part, rank, n * (sizes.plain + sizes.value_size), layers)
+    inventory.linear("o_proj", part, n * sizes.value_size, h, layers, bias=bias)
     if output_gate:
-        inventory.linear("g_proj", part, h, n * dv, layers)
-    read = None
-    index_heads = reader.integer("index_n_heads", 0)
-    if index_heads:
-        size = reader.size("index_head_dim")
-        inventory.linear("indexer.wq_b", part, q or h, index_heads * size, indexed)
-        inventory.linear("indexer.wk", part, h, size, indexed)
-        inventory.linear("indexer.weights_proj", part, h, index_heads, indexed)
-        inventory.vector("indexer.k_norm", Part.NORMS, 2 * size, indexed)
-        read = float(reader.size("index_topk"))
+        inventory.linear("g_proj", part, h, n * sizes.value_size, layers)
+    if sizes.index_heads:
+        _indexer(inventory, sizes, h, indexed)
+    return _latent_groups(reader, sizes, layers, indexed)
+
+
+def _indexer(inventory: Inventory, sizes: Latent, h: int, layers: Layers) -> None:
+    """The small attention that picks which tokens are read."""
+    part, size = Part.ATTENTION, sizes.index_size
+    inventory.linear("indexer.wq_b", part, sizes.compressed_queries or h, sizes.index_heads * size, layers)
+    inventory.linear("indexer.wk", part, h, size, layers)
+    inventory.linear("indexer.weights_proj", part, h, sizes.index_heads, layers)
+    inventory.vector("indexer.k_norm", Part.NORMS, 2 * size, layers)
+
+
+def _latent_groups(reader: Reader, sizes: Latent, layers: Layers, indexed: Layers) -> tuple[AttentionGroup, ...]:
+    """Layers that own an indexer, then the others."""
+    n, rank = sizes.heads, sizes.rank
+    read = float(reader.size("index_topk")) if sizes.index_heads else None
 
     def group(some: Layers, index_size: int) -> AttentionGroup:
-        scan = float(index_heads * index_size)
         return AttentionGroup(
-            len(some),
-            float(r + ro),
-            1,
-            float(n * (no + ro) + n * dv),
-            float(n * (r + ro) + n * r),
+            layers=len(some),
+            kv_elements=float(rank + sizes.rotated),
+            kv_heads=1,
+            prefill_macs=float(n * sizes.key_size + n * sizes.value_size),
+            decode_macs=float(n * (rank + sizes.rotated) + n * rank),
             read_tokens=read,
             index_elements=float(index_size),
-            index_macs=scan,
+            index_macs=float(sizes.index_heads * index_size),
         )
 
-    size = reader.integer("index_head_dim", 0) if index_heads else 0
-    others = tuple(i for i in layers if i not in set(indexed)) if index_heads else layers
-    return tuple(
-        group(some, of) for some, of in ((tuple(i for i in layers if i in set(indexed)), size), (others, 0)) if some
-    )
+    others = tuple(i for i in layers if i not in set(indexed)) if sizes.index_heads else layers
+    owners = tuple(i for i in layers if i in set(indexed))
+    return tuple(group(some, size) for some, size in ((owners, sizes.index_size), (others, 0)) if some)
 
 
 def index_layers(reader: Reader, layers: Layers) -> Layers:

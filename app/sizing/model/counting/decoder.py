@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.attention import AttentionGroup
@@ -23,7 +24,9 @@ def read_decoder(text: Config, family: str, name: str, *, nested: bool = False) 
     """Counts of a language model's decoder; towers and quantisation are added by the caller.
 
     Raises UnreadableConfiguration naming the key that stands in the way.
-    Check: Llama-3.1-8B has 8 030 261 248 parameters and 131 072 bytes of cache per token.
+    Check: Llama-3.1-8B, parameters and bytes of cache per token.
+        >>> LLAMA_8B.total_params, LLAMA_8B.kv_cache_bytes_per_token()
+        (8030261248, 131072.0)
     """
     spec, reader = FAMILIES[family], Reader(text, family, nested=nested)
     blocks = reader.find("layers_block_type")
@@ -36,9 +39,6 @@ def read_decoder(text: Config, family: str, name: str, *, nested: bool = False) 
     groups = _mixers(inventory, reader, spec, family, h, schedule)
     routing, width = _feed_forward(inventory, reader, spec, family, h, schedule)
     _norms(inventory, reader, spec, family, h, schedule)
-    dense = reader.find("st_dense_dims")  # layers an embedding repository appends behind the pooler
-    for inputs, outputs in pairwise(dense if isinstance(dense, list) else []):
-        inventory.linear("pooled_dense", Part.HEAD, int(inputs), int(outputs), ONCE, quantised=False, per=Per.NEVER)
     vocabulary = reader.size("vocab_size")
     tied = _tied(reader, spec)
     wanted = reader.architecture
@@ -119,6 +119,7 @@ def _attention(
     kv_heads: int,
     layers: tuple[int, ...],
 ) -> tuple[AttentionGroup, ...]:
+    """Attention of one kind, by what the family and the layer say."""
     if family == "deepseek_v4":
         ratio = int(mixer.removeprefix("compressed_")) if mixer != "window" else 0
         return attention.compressed(inventory, reader, hidden_size=h, layers=layers, ratio=ratio)
@@ -127,46 +128,43 @@ def _attention(
         gate = reader.flag("mla_use_output_gate")
         return attention.latent(inventory, reader, hidden_size=h, layers=layers, output_gate=gate, indexed=indexed)
     heads = attention.heads_of(reader, spec, family, hidden_size=h, kv_heads=kv_heads)
-    windowed = mixer.endswith("window")
-    window = window_tokens(reader, family) if windowed else None
     if mixer == "sparse":
         return attention.sparse_blocks(inventory, reader, spec, hidden_size=h, heads=heads, layers=layers)
     if mixer == "cross":
         return _cross(inventory, reader, spec, h, heads, layers)
+    windowed = mixer.endswith("window")
+    window = window_tokens(reader, family) if windowed else None
+    own: dict[str, Any] = {"gate": spec.query_gate and reader.flag("attn_output_gate", default=True)}
     if family == "gemma4_text":
-        reuses = mixer.startswith("reused")
-        alternative = not windowed and reader.flag("attention_k_eq_v")
-        if not windowed:
-            d = reader.size("global_head_dim", heads.d)
-            m = reader.size("num_global_key_value_heads", heads.m) if alternative else heads.m
-            heads = attention.Heads(heads.n, m, d, d)
-        return attention.grouped(
-            inventory,
-            reader,
-            spec,
-            hidden_size=h,
-            heads=heads,
-            layers=layers,
-            window=window,
-            keys_are_values=alternative,
-            reuses_cache=reuses,
-        )
-    if family == "mimo_v2_flash":
-        prefix = "swa_" if windowed else ""
-        heads = attention.Heads(
-            reader.size(f"{prefix}num_attention_heads", heads.n),
-            reader.size(f"{prefix}num_key_value_heads", heads.m),
-            reader.size(f"{prefix}head_dim", heads.d),
-            reader.size(f"{prefix}v_head_dim", heads.d),
-        )
-        sinks = reader.flag("add_swa_attention_sink_bias" if windowed else "add_full_attention_sink_bias")
-        return attention.grouped(
-            inventory, reader, spec, hidden_size=h, heads=heads, layers=layers, window=window, sinks=sinks
-        )
-    gate = spec.query_gate and reader.flag("attn_output_gate", default=True)
-    return attention.grouped(
-        inventory, reader, spec, hidden_size=h, heads=heads, layers=layers, window=window, sinks=spec.sinks, gate=gate
+        heads, own = _gemma4(reader, heads, mixer)
+    elif family == "mimo_v2_flash":
+        heads, own = _mimo(reader, heads, windowed=windowed)
+    else:
+        own["sinks"] = spec.sinks
+    return attention.grouped(inventory, reader, spec, hidden_size=h, heads=heads, layers=layers, window=window, **own)
+
+
+def _gemma4(reader: Reader, heads: attention.Heads, mixer: str) -> tuple[attention.Heads, dict[str, Any]]:
+    """Full layers have heads of their own size, may use keys as values, and may reuse earlier caches."""
+    windowed = mixer.endswith("window")
+    alternative = not windowed and reader.flag("attention_k_eq_v")
+    if not windowed:
+        size = reader.size("global_head_dim", heads.key_size)
+        shared = reader.size("num_global_key_value_heads", heads.kv_heads) if alternative else heads.kv_heads
+        heads = attention.Heads(heads.queries, shared, size, size)
+    return heads, {"keys_are_values": alternative, "reuses_cache": mixer.startswith("reused")}
+
+
+def _mimo(reader: Reader, heads: attention.Heads, *, windowed: bool) -> tuple[attention.Heads, dict[str, Any]]:
+    """Windowed layers have heads of their own, and sinks where the file says so."""
+    prefix = "swa_" if windowed else ""
+    own = attention.Heads(
+        reader.size(f"{prefix}num_attention_heads", heads.queries),
+        reader.size(f"{prefix}num_key_value_heads", heads.kv_heads),
+        reader.size(f"{prefix}head_dim", heads.key_size),
+        reader.size(f"{prefix}v_head_dim", heads.key_size),
     )
+    return own, {"sinks": reader.flag("add_swa_attention_sink_bias" if windowed else "add_full_attention_sink_bias")}
 
 
 def _cross(
@@ -174,8 +172,8 @@ def _cross(
 ) -> tuple[AttentionGroup, ...]:
     """Layers that attend to the image alone: they cache image tokens once and no text (Llama 3.2 Vision)."""
     (group,) = attention.grouped(inventory, reader, spec, hidden_size=h, heads=heads, layers=layers)
-    inventory.vector("q_norm", Part.NORMS, heads.d, layers)
-    inventory.vector("k_norm", Part.NORMS, heads.d, layers)
+    inventory.vector("q_norm", Part.NORMS, heads.key_size, layers)
+    inventory.vector("k_norm", Part.NORMS, heads.key_size, layers)
     inventory.vector("gates", Part.OTHER, 2, layers)
     return (AttentionGroup(group.layers, group.kv_elements, group.kv_heads, 0.0, 0.0, crosses=True),)
 
@@ -243,6 +241,9 @@ def _ends(
     headless: bool,
 ) -> None:
     """Embedding, positions and output head; a file of the bare model has no head."""
+    dense = reader.find("st_dense_dims")  # layers an embedding repository appends behind the pooler
+    for inputs, outputs in pairwise(dense if isinstance(dense, list) else []):
+        inventory.linear("pooled_dense", Part.HEAD, int(inputs), int(outputs), ONCE, quantised=False, per=Per.NEVER)
     width = reader.size("word_embed_proj_dim", h) if family == "opt" else h
     rows = vocabulary + (8 if family == "mllama_text_model" else 0)
     inventory.table("embed_tokens", rows, width)
@@ -286,7 +287,12 @@ def _mtp_params(inventory: Inventory, reader: Reader, family: str, h: int, sched
     """Multi-token-prediction layers: each one more full-attention layer, a projection of two hidden states, and norms.
 
     Not part of the total: they load only where speculative decoding is on.
-    Check: DeepSeek-V3's is 11 610 067 968 elements.
+
+    Source: the checkpoints' own layers.
+    Limits: families whose layers are known; others count none.
+    Check: DeepSeek-V3's one.
+        >>> registered("deepseek-ai/DeepSeek-V3").mtp_params
+        11610067968
     """
     count = reader.integer("mtp_layers", 0)
     known = reader.integer("kv_lora_rank", 0) or family in (

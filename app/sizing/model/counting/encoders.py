@@ -48,7 +48,10 @@ def labels(reader: Reader) -> int:
 def read_encoder(config: Config, name: str) -> ModelArchitecture:
     """Counts of an encoder with the head its `architectures` names.
 
-    Check: BERT-base with its masked-language head has 109 514 298 parameters.
+    Source: Devlin et al. 2018 (arXiv:1810.04805) and the model definitions of the transformers library.
+    Check: BERT-base with its masked-language head.
+        >>> registered("google-bert/bert-base-uncased").total_params
+        109514298
     """
     family = str(config["model_type"])
     spec, reader = FAMILIES[family], Reader(config, family)
@@ -62,12 +65,8 @@ def read_encoder(config: Config, name: str) -> ModelArchitecture:
     _embeddings(inventory, reader, spec, family, vocabulary=vocabulary, width=width, h=h)
     shared = family == "albert"  # one layer's weights serve every layer
     every, used = ((0,), layers) if shared else (tuple(range(layers)), 1)
-    for role in ("q_proj", "k_proj", "v_proj", "o_proj"):
-        inventory.linear(role, Part.ATTENTION, h, h, every, bias=spec.bias, used=used)
     geglu = config.get("feed_forward_type") == "geglu"
-    for role in ("gate_proj", "up_proj") if spec.gated or geglu else ("up_proj",):
-        inventory.linear(role, Part.MLP, h, f, every, bias=spec.bias and not geglu, used=used)
-    inventory.linear("down_proj", Part.MLP, f, h, every, bias=spec.bias, used=used)
+    _blocks(inventory, spec, every, h=h, f=f, used=used, geglu=geglu)
     if family == "modernbert":  # the first layer has no norm before its attention
         inventory.vector("norms", Part.NORMS, h, tuple(range(2 * layers - 1)))
         inventory.vector("final_norm", Part.NORMS, h)
@@ -93,6 +92,17 @@ def read_encoder(config: Config, name: str) -> ModelArchitecture:
         tied_head=True,
         source="closed form of the configuration",
     )
+
+
+def _blocks(
+    inventory: Inventory, spec: EncoderFamily, layers: tuple[int, ...], *, h: int, f: int, used: int, geglu: bool
+) -> None:
+    """Attention and MLP; GEGLU's two products have no bias."""
+    for role in ("q_proj", "k_proj", "v_proj", "o_proj"):
+        inventory.linear(role, Part.ATTENTION, h, h, layers, bias=spec.bias, used=used)
+    for role in ("gate_proj", "up_proj") if spec.gated or geglu else ("up_proj",):
+        inventory.linear(role, Part.MLP, h, f, layers, bias=spec.bias and not geglu, used=used)
+    inventory.linear("down_proj", Part.MLP, f, h, layers, bias=spec.bias, used=used)
 
 
 def _attention(reader: Reader, family: str, h: int, n: int, layers: int) -> tuple[AttentionGroup, ...]:

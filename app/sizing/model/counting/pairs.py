@@ -68,36 +68,22 @@ def _block(
 def read_bart(config: Config, name: str) -> ModelArchitecture:
     """BART's shape, which Whisper shares behind two convolutions.
 
-    Check: Whisper large-v3 has 1 543 490 560 parameters; BART-base 139 420 416.
+    Source: Lewis et al. 2019 (arXiv:1910.13461), Radford et al. 2022 (arXiv:2212.04356).
+    Check: Whisper large-v3 and BART-base.
+        >>> registered("openai/whisper-large-v3").total_params, registered("facebook/bart-base").total_params
+        (1543490560, 139420416)
     """
     family = str(config["model_type"])
     spec, reader = FAMILIES[family], Reader(config, family)
     d, vocabulary = reader.size("d_model"), reader.size("vocab_size")
     encoder, decoder = reader.size("encoder_layers"), reader.size("decoder_layers")
-    n, f = reader.size("decoder_attention_heads"), reader.size("decoder_ffn_dim")
+    n, f, wide = reader.size("decoder_attention_heads"), reader.size("decoder_ffn_dim"), reader.size("encoder_ffn_dim")
+    speech = family == "whisper"
     inventory = Inventory()
-    _block(
-        inventory,
-        spec,
-        "encoder",
-        tuple(range(encoder)),
-        d=d,
-        f=reader.size("encoder_ffn_dim"),
-        cross=False,
-        per=Per.SOURCE,
-    )
+    _block(inventory, spec, "encoder", tuple(range(encoder)), d=d, f=wide, cross=False, per=Per.SOURCE)
     _block(inventory, spec, "decoder", tuple(range(decoder)), d=d, f=f, cross=True, per=Per.TOKEN)
     inventory.table("embed_tokens", vocabulary, d)
-    speech = family == "whisper"
-    if speech:
-        mels, source = reader.size("num_mel_bins", 80), reader.size("max_source_positions", 1500)
-        inventory.table("embed_positions", source + reader.size("max_target_positions", 448), d)
-        inventory.vector("convolutions", Part.OTHER, mels * d * 3 + d + d * d * 3 + d)
-        context = reader.size("max_target_positions", 448)
-    else:
-        context = reader.size("max_position_embeddings", 1024)
-        if spec.learned_positions:
-            inventory.table("embed_positions", 2 * (context + spec.extra_positions), d)
+    context = _positions(inventory, reader, spec, d, speech=speech)
     inventory.vector("embedding_norms", Part.NORMS, 4 * d if spec.embedding_norm else 0)
     inventory.vector("final_norms", Part.NORMS, 4 * d if spec.final_norms else 0)
     tied = reader.flag("tie_word_embeddings!")
@@ -119,10 +105,24 @@ def read_bart(config: Config, name: str) -> ModelArchitecture:
         attention=(AttentionGroup(decoder, 2.0 * d, n, 2.0 * d, 2.0 * d),),
         max_context_tokens=context,
         tied_head=tied,
-        encoder=EncoderPass(encoder, d, 2.0 * d, float(reader.size("encoder_ffn_dim"))),
+        encoder=EncoderPass(encoder, d, 2.0 * d, float(wide)),
         source="closed form of the configuration",
     )
     return model if not speech else _whisper(model, reader, d, encoder)
+
+
+def _positions(inventory: Inventory, reader: Reader, spec: PairFamily, d: int, *, speech: bool) -> int:
+    """Position tables of both sides, and the convolutions over speech; the decoder's longest context."""
+    if speech:
+        mels, source = reader.size("num_mel_bins", 80), reader.size("max_source_positions", 1500)
+        context = reader.size("max_target_positions", 448)
+        inventory.table("embed_positions", source + context, d)
+        inventory.vector("convolutions", Part.OTHER, mels * d * 3 + d + d * d * 3 + d)
+        return context
+    context = reader.size("max_position_embeddings", 1024)
+    if spec.learned_positions:
+        inventory.table("embed_positions", 2 * (context + spec.extra_positions), d)
+    return context
 
 
 def _whisper(model: ModelArchitecture, reader: Reader, d: int, layers: int) -> ModelArchitecture:
@@ -154,7 +154,12 @@ def read_t5(config: Config, name: str) -> ModelArchitecture:
     """T5 and its multilingual and instruction-tuned relatives.
 
     Whether the head is tied follows the file; v1.1, Flan and mT5 store an own head although newer
-    libraries write the contrary. Check: T5-small has 60 506 624 parameters.
+    libraries write the contrary.
+
+    Source: Raffel et al. 2019 (arXiv:1910.10683).
+    Check: T5-small.
+        >>> registered("google-t5/t5-small").total_params
+        60506624
     """
     family = str(config["model_type"])
     reader = Reader(config, family)
@@ -165,19 +170,7 @@ def read_t5(config: Config, name: str) -> ModelArchitecture:
     gated = "gated" in str(reader.find("feed_forward_proj") or "")
     inventory, inner = Inventory(), n * size
     for side, count, per in (("encoder", encoder, Per.SOURCE), ("decoder", decoder, Per.TOKEN)):
-        every = tuple(range(count))
-        crossing = side == "decoder"
-        for role in ("q_proj", "k_proj", "v_proj"):
-            inventory.linear(role, Part.ATTENTION, d, inner, every, per=per)
-        inventory.linear("o_proj", Part.ATTENTION, inner, d, every, per=per)
-        if crossing:
-            for role, inputs, outputs in (("q", d, inner), ("k", d, inner), ("v", d, inner), ("o", inner, d)):
-                inventory.linear(f"cross.{role}_proj", Part.ATTENTION, inputs, outputs, every, per=per)
-        for role in ("gate_proj", "up_proj") if gated else ("up_proj",):
-            inventory.linear(role, Part.MLP, d, f, every, per=per)
-        inventory.linear("down_proj", Part.MLP, f, d, every, per=per)
-        inventory.vector("norms", Part.NORMS, (3 if crossing else 2) * d, every)
-        inventory.vector("final_norm", Part.NORMS, d)
+        _t5_side(inventory, count, per, d=d, inner=inner, f=f, gated=gated, crosses=side == "decoder")
         inventory.table("relative_attention_bias", reader.size("relative_attention_num_buckets", 32), n, Part.OTHER)
     inventory.table("embed_tokens", vocabulary, d)
     tied = reader.flag("tie_word_embeddings", default=not gated)
@@ -199,3 +192,21 @@ def read_t5(config: Config, name: str) -> ModelArchitecture:
         encoder=EncoderPass(encoder, d, macs, float(f)),
         source="closed form of the configuration",
     )
+
+
+def _t5_side(
+    inventory: Inventory, count: int, per: Per, *, d: int, inner: int, f: int, gated: bool, crosses: bool
+) -> None:
+    """Layers of one side; the decoder's also look at the encoder's output."""
+    every = tuple(range(count))
+    for role in ("q_proj", "k_proj", "v_proj"):
+        inventory.linear(role, Part.ATTENTION, d, inner, every, per=per)
+    inventory.linear("o_proj", Part.ATTENTION, inner, d, every, per=per)
+    if crosses:
+        for role, inputs, outputs in (("q", d, inner), ("k", d, inner), ("v", d, inner), ("o", inner, d)):
+            inventory.linear(f"cross.{role}_proj", Part.ATTENTION, inputs, outputs, every, per=per)
+    for role in ("gate_proj", "up_proj") if gated else ("up_proj",):
+        inventory.linear(role, Part.MLP, d, f, every, per=per)
+    inventory.linear("down_proj", Part.MLP, f, d, every, per=per)
+    inventory.vector("norms", Part.NORMS, (3 if crosses else 2) * d, every)
+    inventory.vector("final_norm", Part.NORMS, d)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from app.sizing.assumptions import Assumptions
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.counting.read import read_architecture
+from app.sizing.model.figures import FIGURES
 from app.sizing.model.sample import SampleWork
 from app.sizing.model.tensors import ONCE, Part, Tensor
 
@@ -26,20 +27,27 @@ def assumed_architecture(parameters: float) -> ModelArchitecture:
     Depth and width follow the power laws above, with 8 key/value heads of 128 (64 below a width of
     2 048) and a vocabulary of 128 256 that takes a fifth of the parameters at most; the head is
     tied below 3 billion; the MLP takes what is left, so that the total is the size given to
-    within rounding. Check: 8 billion gives 38 layers of width 3 712.
+    within rounding.
+
+    Source: fitted to the catalogue.
+    Limits: no mixtures of experts; errors as in `ERROR`.
+    Check: 8 billion, layers and width.
+        >>> model = assumed_architecture(8e9)
+        >>> model.num_layers, model.hidden_size
+        (38, 3712)
     """
-    tied = parameters < 3e9
+    tied = parameters < FIGURES.tied_below_params
     layers: int = max(2, round(LAYERS[0] * parameters ** LAYERS[1]))
     h: int = max(256, 128 * round(HIDDEN_SIZE[0] * parameters ** HIDDEN_SIZE[1] / 128))
-    d = 64 if h < 2048 else 128
+    d = 64 if h < FIGURES.narrow_below_width else 128
     m = KV_HEADS
     n = m * max(1, round(h / d / m))
-    vocabulary = 64 * max(4, round(min(VOCABULARY, 0.2 * parameters / h) / 64))
+    vocabulary = 64 * max(4, round(min(VOCABULARY, FIGURES.most_vocabulary_share * parameters / h) / 64))
 
     def fixed(depth: int) -> float:
         return vocabulary * h * (1 if tied else 2) + depth * (2 * h * n * d + 2 * h * m * d + 2 * h) + h
 
-    while layers > 2 and fixed(layers) > 0.7 * parameters:
+    while layers > 2 and fixed(layers) > FIGURES.most_share_beside_mlp * parameters:
         layers -= 1
     f = max(d, round((parameters - fixed(layers)) / (3 * h * layers)))
     config = {
@@ -52,13 +60,14 @@ def assumed_architecture(parameters: float) -> ModelArchitecture:
         "intermediate_size": f,
         "vocab_size": vocabulary,
         "tie_word_embeddings": tied,
-        "max_position_embeddings": 131_072,
+        "max_position_embeddings": int(FIGURES.unstated_context_tokens),
     }
     model = read_architecture(config, name=f"{parameters / 1e9:g}B")
     kv = ERROR["kv_cache_bytes_per_token"]
     text = (
-        f"only the size is known: a dense decoder of {layers} layers, width {h}, {m} key/value heads of {d} and {vocabulary:,} tokens was "
-        f"assumed; over the catalogue this rule's cache per token is off by {kv[0]:.0%} (median), up to {kv[1]:.0%} for one model in ten"
+        f"only the size is known: a dense decoder of {layers} layers, width {h}, {m} key/value heads of {d} and "
+        f"{vocabulary:,} tokens was assumed; over the catalogue this rule's cache per token is off by {kv[0]:.0%} "
+        f"(median), up to {kv[1]:.0%} for one model in ten"
     )
     return replace(model, assumed=(text,), shape_is_assumed=True, source="shape assumed from the size")
 
