@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PORT ?= 8000
 SOURCES := app migrations tests benchmarks
 
-.PHONY: run test bench calibrate accuracy accuracy-page format readme lock clean
+.PHONY: run test bench mutants calibrate accuracy accuracy-page format readme lock clean
 
 run: $(VENV)/.run
 	@$(BIN)/headroom prepare
@@ -18,6 +18,10 @@ test: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/pytest
+
+# The core with one thing wrong at a time against the tests of its room: make mutants ROOM=decisions. Fails below 90 %.
+mutants: $(VENV)/.dev
+	$(BIN)/python -m tests.mutants $(ROOM)
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks

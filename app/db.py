@@ -30,7 +30,6 @@ def make_engine(url: str) -> Engine:
             cursor = connection.cursor()
             cursor.execute("PRAGMA foreign_keys=ON")
             cursor.execute("PRAGMA journal_mode=WAL")
-            cursor.execute("PRAGMA synchronous=NORMAL")  # a crash of the machine may lose the newest; none is torn
             cursor.execute("PRAGMA busy_timeout=5000")
             cursor.close()
 

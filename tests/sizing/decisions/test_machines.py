@@ -1,43 +1,208 @@
-"""Machines on sale, each at its cheapest allowed price."""
+"""Machines on sale, each at its cheapest allowed price, out of a catalogue that fits on a page."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.decisions.machines import candidates, oversubscribed, undominated
-from app.sizing.decisions.rejections import Rejections
-from app.sizing.estimate import estimate
-from app.sizing.question import Constraints, Deployment, Economics, Question
-from app.sizing.snapshot import Market
-from tests.sizing.training.layouts import H100, WORKLOAD
+from app.sizing.decisions.machines import RUN_PRICING, Candidates, oversubscribed, undominated, unpriced
+from app.sizing.hardware.links import LINKS
+from app.sizing.hardware.parts import Environment, Link, PricingModel
+from app.sizing.question import Deployment, Economics
+from app.sizing.units import GIB
+from tests.examples import col
+from tests.sizing.decisions.offered import asked, machines, names
+from tests.sizing.small import BIG, CARD, OFFERS, RARE, SMALL, offer, snapshot
+
+RENTED = {"acme-big sky 24", "acme-card sky 0.8"}
+OWNED = {"acme-big maker 16.25", "acme-card generic 1.293", "acme-card generic 1.891", "bolt-desk generic 0.4553"}
 
 
-def test_an_oversubscribed_network_slows_what_crosses_it(market: Market) -> None:
-    found = candidates(market, Constraints(accelerators=(H100,)), Economics(), Assumptions(), Rejections(market))
-    halved = oversubscribed(found, Assumptions(network_oversubscription=2.0))
-    known = ~np.isnan(found.node.network_bytes_per_s)
-    assert np.allclose(halved.node.network_bytes_per_s[known] * 2, found.node.network_bytes_per_s[known])
-    workload = replace(WORKLOAD, global_batch=512, units=1e12)
-    fast, slow = (
-        estimate(
-            Question(workload, assumptions=a),
-            Deployment(H100, accelerators_per_replica=256, framework="fsdp", zero_stage=3),
-            market,
-        )
-        for a in (Assumptions(), Assumptions(network_oversubscription=8.0))
-    )
-    assert slow.performance.step_time_s > fast.performance.step_time_s  # type: ignore[union-attr, operator]
+@pytest.mark.parametrize(
+    ("constraints", "offered"),
+    [
+        # a reservation is cheaper than by the hour; spot capacity and what a broker sells are not offered unasked
+        ({}, RENTED | OWNED),
+        ({"environments": (Environment.CLOUD,)}, RENTED),
+        ({"environments": (Environment.ON_PREM,)}, OWNED),
+        ({"environments": (Environment.ON_PREM, Environment.CLOUD)}, RENTED | OWNED),
+        ({"pricing_models": (PricingModel.SPOT,)}, {"acme-big sky 16"}),
+        ({"pricing_models": (PricingModel.SPOT, PricingModel.ON_DEMAND)}, {"acme-big sky 16", "acme-card sky 0.8"}),
+        ({"pricing": RUN_PRICING}, {"acme-big sky 40", "acme-card sky 0.8"}),
+        ({"pricing": RUN_PRICING, "pricing_models": (PricingModel.RESERVED_1Y,)}, {"acme-big sky 24"}),
+        ({"providers": ("cloudy",)}, {"acme-card cloudy 0.9"}),
+        ({"providers": ("flea", "cloudy")}, {"acme-card flea 0.3"}),
+        ({"providers": ("maker",)}, {"acme-big maker 16.25"}),
+        ({"regions": ("eu-*",), "environments": (Environment.CLOUD,)}, {"acme-big sky 44", "acme-card cloudy 0.9"}),
+        (
+            {"regions": ("eu-1", "eu-2"), "environments": (Environment.CLOUD,)},
+            {"acme-big sky 44", "acme-card cloudy 0.9"},
+        ),
+        ({"regions": ("EU-1",)}, {"acme-big sky 44"} | OWNED),  # what one owns stands where one wants it
+        ({"vendors": ("BOLT",)}, {"bolt-desk generic 0.4553"}),
+        (
+            {"vendors": ("bolt", "acme"), "exclude_accelerators": ("acme-card",)},
+            {"acme-big sky 24", "acme-big maker 16.25", "bolt-desk generic 0.4553"},
+        ),
+        ({"accelerators": ("bolt-desk", "bolt-rare")}, {"bolt-desk generic 0.4553"}),
+        ({"accelerators": ("acme-big",), "vendors": ("bolt",)}, set()),
+        (
+            {"max_purchase_usd": 37_000.0},
+            RENTED | {"acme-card generic 1.293", "acme-card generic 1.891", "bolt-desk generic 0.4553"},
+        ),
+        ({"max_purchase_usd": 9_000.0}, RENTED | {"bolt-desk generic 0.4553"}),
+        ({"max_purchase_usd": 8_999.0}, RENTED),
+    ],
+)
+def test_each_machine_comes_at_its_cheapest_allowed_price(constraints: dict[str, Any], offered: set[str]) -> None:
+    assert names(asked(**constraints)[0]) == offered
 
 
-def test_dropped_machines_are_beaten_in_everything(market: Market) -> None:
-    found = candidates(market, Constraints(), Economics(), Assumptions(), Rejections(market))
-    kept = undominated(found)
-    assert 0 < len(kept) < len(found)
-    assert set(kept.node.accelerator.tolist()) == set(found.node.accelerator.tolist())
-    cheapest = {
-        a: float(found.usd_per_hour[found.node.accelerator == a].min()) for a in set(found.node.accelerator.tolist())
+@pytest.mark.parametrize(
+    ("fixed", "offered"),
+    [
+        ({"provider": "flea"}, {"acme-card flea 0.3"}),
+        ({"provider": "nobody"}, set()),
+        ({"region": "us-1"}, {"acme-card sky 0.8"}),
+        ({"region": "on_prem"}, {"acme-card generic 1.293", "acme-card generic 1.891"}),
+        ({"system": "card-1"}, {"acme-card sky 0.8"}),
+        ({"system": "host-4x-acme-card"}, {"acme-card generic 1.891"}),
+        ({"pricing_model": PricingModel.OWNED}, {"acme-card generic 1.293", "acme-card generic 1.891"}),
+        ({"instance_type": "card-1"}, {"acme-card sky 0.8"}),
+        ({"instance_type": "card-1", "region": "eu-2"}, {"acme-card cloudy 0.9"}),
+        ({"instance_type": "big-8"}, set()),
+    ],
+)
+def test_a_deployment_takes_the_listing_it_names(fixed: dict[str, Any], offered: set[str]) -> None:
+    deployment = Deployment("acme-card", **fixed)
+    assert names(asked(fixed=deployment, accelerators=("acme-card",))[0]) == offered
+
+
+def test_types_outside_the_request_and_without_a_price_say_so() -> None:
+    rejected = asked(vendors=("Bolt",), environments=(Environment.CLOUD,))[1].by_accelerator
+    assert {i: r.code for i, r in rejected.items()} == {0: "excluded", 1: "excluded", 2: "no_offer", 3: "no_offer"}
+    rejected = asked()[1].by_accelerator
+    assert {i: r.code for i, r in rejected.items()} == {3: "no_offer"}
+    assert "no price for Bolt Rare" in rejected[3].text
+    assert "Acme Big is outside" in asked(accelerators=("acme-card",))[1].by_accelerator[0].text
+
+
+def test_a_type_that_only_costs_too_much_to_buy_says_by_how_much() -> None:
+    """The nearest machine of each; a type that can be rented is not turned down."""
+    limit, bought = 5_000.0, (Environment.ON_PREM,)
+    rejected = asked(max_purchase_usd=limit, environments=bought)[1].by_accelerator
+    assert {i: (r.code, r.needed, r.available) for i, r in rejected.items() if i < 3} == {
+        0: ("over_budget", 300_000, 5_000),
+        1: ("over_budget", 28_000, 5_000),
+        2: ("over_budget", 9_000, 5_000),
     }
-    assert all(float(kept.usd_per_hour[kept.node.accelerator == a].min()) == usd for a, usd in cheapest.items())
+    assert rejected[3].code == "no_offer"
+    assert "One machine with Bolt Desk costs 9,000 USD; 5,000 may" in rejected[2].text
+    assert rejected[2].unit == "usd"
+    assert set(asked(max_purchase_usd=limit)[1].by_accelerator) == {2, 3}
+    excluded = asked(max_purchase_usd=limit, vendors=("Acme",))[1].by_accelerator
+    assert (excluded[2].code, excluded[3].code) == ("excluded", "excluded")
+
+
+def test_what_a_machine_is_and_draws_stands_beside_its_price() -> None:
+    found, _ = asked(accelerators=("acme-big",), economics=Economics(horizon_months=12))
+    rented, owned = (found.take(np.array([i])) for i in (0, 1))
+    assert (rented.usd_per_hour[0], rented.rated_w[0], rented.draw_w[0]) == (24, 10_200, 7650)
+    assert np.isnan(rented.purchase_usd[0])
+    assert rented.ram_bytes[0] == 2e12
+    assert rented.node.accelerators_per_node[0] == 8
+    assert owned.purchase_usd[0] == 300_000
+    # 300,000 over a year, a twentieth for upkeep, 7.65 kW of floor and power
+    assert owned.usd_per_hour[0] == pytest.approx(300_000 / 8760 + 15_000 / 8760 + 7.65 * 184 / 730 + 7.65 * 1.3 * 0.12)
+    desk = asked(accelerators=("bolt-desk",))[0]
+    # 9,000 USD over three years and upkeep, 393.75 W; no floor is rented for it
+    assert desk.usd_per_hour[0] == pytest.approx(9000 / 26_280 + 450 / 8760 + 0.39375 * 1.3 * 0.12)
+
+
+def test_of_equal_prices_the_first_listing_is_taken() -> None:
+    equal = snapshot(offers=[offer("card-1", 1.0, region=r) for r in ("b", "a", "c")])
+    found, _ = asked(of=equal, accelerators=("acme-card",), environments=(Environment.CLOUD,))
+    assert [equal.regions[equal.listings.region[i]] for i in found.listing.tolist()] == ["a"]
+
+
+def test_an_oversubscribed_switch_halves_the_network_and_nothing_else() -> None:
+    found = machines(network_bytes_per_s=col(50e9, np.nan))
+    halved = oversubscribed(found, Assumptions(network_oversubscription=2.0))
+    assert halved.node.network_bytes_per_s[0] == 25e9
+    assert np.isnan(halved.node.network_bytes_per_s[1])
+    assert halved.node.link_bytes_per_s.tolist() == found.node.link_bytes_per_s.tolist()
+
+
+def kept(**columns: Any) -> list[int]:
+    return [int(i) for i in undominated(machines(**columns)).machine]
+
+
+@pytest.mark.parametrize(
+    "better",
+    [
+        {"memory_bytes": col(90e9, 80e9)},
+        {"link_bytes_per_s": col(900e9, 450e9)},
+        {"scale_up_domain": col(72, 8)},
+        {"network_bytes_per_s": col(100e9, 50e9)},
+        {"network_bytes_per_s": col(1, np.nan)},  # an unknown network promises nothing
+        {"ram_bytes": col(4e12, 2e12)},
+        {"ram_bytes": col(np.nan, 2e12)},  # an unknown host refuses nothing
+        {"usd_per_hour": col(30, 40)},
+        {"draw_w": col(7000, 7500)},
+        {"rated_w": col(9000, 10_000)},
+        {"purchase_usd": col(np.nan, 300_000)},
+        {"purchase_usd": col(200_000, 300_000)},
+    ],
+)
+def test_a_machine_beaten_in_one_thing_and_better_in_none_is_left_out(better: dict[str, Any]) -> None:
+    assert kept(**better) == [0]
+    other = {"draw_w": col(2, 1)} if "draw_w" not in better else {"usd_per_hour": col(2, 1)}
+    assert kept(**better, **other) == [0, 1]  # each better in something
+    assert kept(**better, accelerator=[0, 1]) == [0, 1]
+    assert kept(**better, accelerators_per_node=col(8, 4)) == [0, 1]
+
+
+def test_of_equal_machines_the_first_stays() -> None:
+    assert kept(usd_per_hour=col(40, 40, 40)) == [0]
+    assert kept(usd_per_hour=col(40, 40, 39)) == [2]
+    assert kept(usd_per_hour=col(39, 40, 39, 38), accelerator=[0, 0, 0, 1]) == [0, 3]
+
+
+@pytest.mark.parametrize(
+    ("deployment", "count"),
+    [
+        ({}, 4),
+        ({"accelerators_per_replica": 8}, 8),
+        ({"total_accelerators": 16}, 16),
+        ({"accelerators_per_replica": 8, "total_accelerators": 16}, 8),
+        ({"accelerators_per_replica": 17}, 4),  # no host carries so many
+        ({"accelerators_per_replica": 2}, 4),
+    ],
+)
+def test_what_nobody_sells_is_judged_in_a_machine_of_its_usual_size(deployment: dict[str, Any], count: int) -> None:
+    found = unpriced(SMALL, Deployment(RARE.slug, **deployment), Assumptions())
+    assert found.node.accelerators_per_node.tolist() == [count]
+    assert found.node.accelerator.tolist() == [3]
+    assert found.node.memory_bytes.tolist() == [32 * GIB]
+    assert found.rated_w.tolist() == [count * (350 + 0.75 * 350)]
+    assert found.draw_w.tolist() == pytest.approx([0.75 * count * (350 + 0.75 * 350)])
+    assert (LINKS[found.node.link[0]], found.node.link_bytes_per_s[0]) == (Link.PCIE, 32e9)
+    assert found.node.scale_up_domain.tolist() == [count]
+    for unknown in (found.usd_per_hour, found.purchase_usd, found.ram_bytes, found.node.power_w):
+        assert np.isnan(unknown[0])
+    assert (found.machine[0], found.listing[0]) == (-1, -1)
+    assert (found.node.on_prem[0], found.node.workstation[0]) == (True, False)
+
+
+def test_an_alone_or_linked_part_nobody_sells_has_its_own_link() -> None:
+    alone = snapshot(offers=[o for o in OFFERS if o.accelerator != CARD.slug])
+    assert LINKS[unpriced(alone, Deployment(BIG.slug), Assumptions()).node.link[0]] is Link.SCALE_UP
+
+
+def test_every_machine_keeps_its_row() -> None:
+    found: Candidates = asked()[0]
+    node = found.node
+    assert [SMALL.accelerators[i].memory_bytes for i in node.accelerator.tolist()] == node.memory_bytes.tolist()

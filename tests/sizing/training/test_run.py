@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.question import Constraints, Question
+from app.sizing.estimate import estimate
+from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend
 from app.sizing.snapshot import Market
 from app.sizing.training.run import losses_of, run_at
@@ -78,3 +79,15 @@ def test_a_run_that_may_fit_shows_its_speed(market: Market) -> None:
     assert "in case it fits" in near.explanation[0].text
     far = asked(market, replace(workload, units_per_sequence=8 * most.too_large), accelerators_per_replica=8)
     assert far.performance is None
+
+
+def test_an_oversubscribed_network_slows_what_crosses_it(market: Market) -> None:
+    workload = replace(WORKLOAD, global_batch=512, units=1e12)
+    layout = Deployment(H100, accelerators_per_replica=256, framework="fsdp", zero_stage=3)
+    fast, slow = (
+        estimate(Question(workload, assumptions=Assumptions(network_oversubscription=n)), layout, market).performance
+        for n in (1.0, 8.0)
+    )
+    assert fast is not None
+    assert slow is not None
+    assert (slow.step_time_s or 0) > (fast.step_time_s or 0)

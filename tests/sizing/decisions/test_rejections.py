@@ -1,0 +1,89 @@
+"""Why accelerator types were turned down: one reason each, that of the nearest plan."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.sizing.decisions.rejections import Rejections
+from tests.examples import col
+from tests.sizing.small import SMALL
+
+BIG, CARD, DESK, RARE = range(4)
+
+
+def lost(accelerator: list[int], kept: list[bool], needed: list[float], available: list[float]) -> Rejections:
+    rejections = Rejections(SMALL)
+    rejections.lost(
+        np.array(accelerator),
+        np.array(kept),
+        code="memory",
+        text="{name} needs {needed}, has {available}",
+        needed=col(*needed),
+        available=col(*available),
+        unit="GiB",
+    )
+    return rejections
+
+
+def test_a_type_with_a_surviving_plan_is_not_turned_down() -> None:
+    found = lost([BIG, BIG, CARD], [False, True, False], [9, 1, 5], [4, 4, 4])
+    assert list(found.by_accelerator) == [CARD]
+    assert lost([BIG], [True], [9], [4]).by_accelerator == {}
+
+
+def test_the_nearest_miss_is_told_whichever_way_it_misses() -> None:
+    # too much by 3, by 2, by 2.5; and too little of a rate: 1 of 4 is farther than 2 of 4
+    assert lost([BIG] * 3, [False] * 3, [12, 8, 10], [4, 4, 4]).by_accelerator[BIG].needed == 8
+    assert lost([BIG] * 2, [False] * 2, [1, 2], [4, 4]).by_accelerator[BIG].needed == 2
+    assert lost([BIG] * 2, [False] * 2, [8, 1], [4, 3]).by_accelerator[BIG].needed == 8
+    assert lost([BIG] * 2, [False] * 2, [np.nan, 9], [4, 4]).by_accelerator[BIG].needed == 9
+    assert lost([BIG] * 2, [False] * 2, [8, 8], [0, 4]).by_accelerator[BIG].available == 4
+    assert lost([BIG] * 2, [False] * 2, [0, 80], [4, 4]).by_accelerator[BIG].needed == 80
+    assert lost([BIG] * 2, [False] * 2, [8, 16], [4, 8]).by_accelerator[BIG].needed == 8  # the first of equals
+
+
+def test_each_type_keeps_its_own_nearest_miss() -> None:
+    # a rate of half the least and one of 1.5 times the most: the second is nearer
+    found = lost([CARD, BIG, CARD, BIG], [False] * 4, [20, 2, 12, 6], [4, 4, 4, 4]).by_accelerator
+    assert (found[CARD].needed, found[BIG].needed) == (12, 6)
+    assert lost([BIG] * 2, [False] * 2, [9, 90], [0.5, 10]).by_accelerator[BIG].needed == 90
+    assert lost([BIG] * 2, [False] * 2, [-8, 800], [4, 4]).by_accelerator[BIG].needed == 800
+
+
+def test_a_rejection_reads_like_a_sentence() -> None:
+    found = lost([CARD], [False], [123_456.7], [0.12345]).by_accelerator[CARD]
+    assert found.text == "Acme Card needs 123,457, has 0.123"
+    assert (found.accelerator, found.code, found.needed, found.available, found.unit) == (
+        "acme-card",
+        "memory",
+        123_456.7,
+        0.12345,
+        "GiB",
+    )
+    assert lost([CARD], [False], [100.4], [99.97]).by_accelerator[CARD].text == "Acme Card needs 100, has 100"
+    assert lost([CARD], [False], [-2504.4], [99.4]).by_accelerator[CARD].text == "Acme Card needs -2,504, has 99.4"
+
+
+def test_the_first_reason_stands() -> None:
+    rejections = lost([BIG], [False], [9], [4])
+    rejections.reject(np.array([BIG, CARD]), "excluded", "{name} is out")
+    rejections.reject(np.array([CARD]), "no_offer", "{name} is sold out")
+    rejections.lost(
+        np.array([BIG, CARD]),
+        np.array([False, False]),
+        code="late",
+        text="",
+        needed=col(1, 1),
+        available=col(2, 2),
+        unit="s",
+    )
+    assert {i: r.code for i, r in rejections.by_accelerator.items()} == {BIG: "memory", CARD: "excluded"}
+    assert rejections.by_accelerator[CARD].text == "Acme Card is out"
+
+
+def test_the_nearest_comes_first_and_what_was_not_wanted_last() -> None:
+    rejections = lost([BIG, CARD, DESK], [False] * 3, [40, 8, 1], [4, 4, 8])
+    rejections.reject(np.array([RARE]), "excluded", "{name} is out")
+    assert [r.accelerator for r in rejections.nearest()] == ["acme-card", "bolt-desk", "acme-big", "bolt-rare"]
+    assert [r.miss for r in rejections.nearest()] == pytest.approx([2, 8, 10, np.inf])

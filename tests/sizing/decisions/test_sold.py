@@ -1,0 +1,60 @@
+"""Where a machine is had: the listing behind each row."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.decisions.machines import unpriced
+from app.sizing.decisions.sold import Sold, sold
+from app.sizing.hardware.parts import PricingModel
+from app.sizing.question import Deployment
+from tests.sizing.decisions.offered import asked
+from tests.sizing.small import CARD, RARE, SMALL, offer, snapshot
+
+
+def test_a_rented_machine_names_its_offer() -> None:
+    found = sold(SMALL, asked(providers=("cloudy",))[0])[0]
+    assert (found.provider, found.region, found.instance_type) == ("cloudy", "eu-2", "card-1")
+    assert found.pricing_model is PricingModel.ON_DEMAND
+    assert found.system is not None
+    assert (found.system.slug, found.accelerator, found.in_parts) == ("card-1", CARD, False)
+    assert found.price is not None
+    assert (found.price.pricing_model, found.price.source) == ("on_demand", "a price page")
+
+
+def test_an_owned_machine_is_bought_whole_or_in_parts() -> None:
+    server = sold(SMALL, asked(providers=("maker",))[0])[0]
+    assert (server.system and server.system.slug, server.in_parts, server.instance_type) == ("big-server", False, None)
+    assert server.price is not None
+    assert (server.price.pricing_model, server.price.source) == ("owned", "a maker's page")
+    desk = sold(SMALL, asked(accelerators=("bolt-desk",))[0])[0]
+    assert desk.in_parts
+    assert desk.price is not None
+    assert desk.price.source == "Bolt's price list"
+    assert (desk.provider, desk.region) == ("generic", "on_prem")
+
+
+def test_the_first_system_of_the_catalogue_is_one_too() -> None:
+    found = sold(SMALL, asked(providers=("sky",), accelerators=("acme-big",))[0])[0]
+    assert found.system is not None
+    assert found.system.slug == SMALL.system_slugs[0] == "big-8"
+
+
+def test_what_nobody_sells_has_a_name_and_nothing_else() -> None:
+    assert sold(SMALL, unpriced(SMALL, Deployment(RARE.slug), Assumptions())) == (Sold(RARE),)
+
+
+def test_an_offer_of_no_known_system_has_none() -> None:
+    bare = snapshot(systems=(), offers=[replace(offer("card-1", 1.0), system=None)])
+    found = asked(of=bare, providers=("sky",))[0]
+    assert sold(bare, found)[0].system is None
+    assert np.isnan(found.ram_bytes[0])
+
+
+def test_a_price_that_cannot_be_reckoned_is_none() -> None:
+    found = asked(providers=("sky",))[0]
+    unknown = replace(found, usd_per_hour=np.full(len(found), np.nan))
+    assert [s.price for s in sold(SMALL, unknown)] == [None, None]

@@ -1,0 +1,239 @@
+"""A catalogue small enough to check by hand: four accelerators, a few machines and prices, two engines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.sizing.columns import Columns, names_of
+from app.sizing.hardware.achieved import (
+    Achieved,
+    Coefficient,
+    SampleTrainingAchieved,
+    TrainingAchieved,
+    TrainingMemoryFactors,
+)
+from app.sizing.hardware.parts import Accelerator, Link, Offer, PricingModel, Segment, System, SystemKind
+from app.sizing.hardware.support import EngineSupport
+from app.sizing.snapshot import Snapshot
+from app.sizing.units import GIB
+
+# A board of eight, a card, a desktop card, and one that nobody sells; in the order of their slugs.
+BIG = Accelerator(
+    slug="acme-big",
+    name="Acme Big",
+    vendor="Acme",
+    kind="gpu",
+    family="nvidia_hopper",
+    form_factor="SXM",
+    segment=Segment.DATACENTER,
+    memory_bytes=80 * GIB,
+    memory_is_reported=True,
+    memory_bytes_per_s=3.2e12,
+    memory_is_shared=False,
+    flops_per_s={"bf16": 1e15, "fp16": 1e15, "fp8": 2e15},
+    power_w=700.0,
+    machine_link=Link.SCALE_UP,
+    scaleup_bytes_per_s=450e9,
+    slot_bytes_per_s=64e9,
+    scaleup_domain_size=8,
+    typical_node_size=8,
+    list_price_usd_low=20_000.0,
+    list_price_usd_high=30_000.0,
+    training_class=True,
+    source="Acme's price list",
+    as_of="2026-01-01",
+)
+CARD = Accelerator(
+    slug="acme-card",
+    name="Acme Card",
+    vendor="Acme",
+    kind="gpu",
+    family="nvidia_ada",
+    form_factor="PCIe",
+    segment=Segment.DATACENTER,
+    memory_bytes=24 * GIB,
+    memory_is_reported=True,
+    memory_bytes_per_s=0.3e12,
+    memory_is_shared=False,
+    flops_per_s={"bf16": 1.2e14, "fp16": 1.2e14},
+    power_w=72.0,
+    slot_bytes_per_s=32e9,
+    typical_node_size=4,
+    list_price_usd_low=2_000.0,
+    list_price_usd_high=3_000.0,
+    source="Acme's price list",
+    as_of="2026-01-01",
+)
+DESK = Accelerator(
+    slug="bolt-desk",
+    name="Bolt Desk",
+    vendor="Bolt",
+    kind="gpu",
+    family="amd_rdna",
+    form_factor="PCIe",
+    segment=Segment.WORKSTATION,
+    memory_bytes=48 * GIB,
+    memory_is_reported=False,
+    memory_bytes_per_s=0.8e12,
+    memory_is_shared=False,
+    flops_per_s={"fp16": 1e14},
+    power_w=300.0,
+    slot_bytes_per_s=32e9,
+    typical_node_size=1,
+    list_price_usd_low=4_000.0,
+    list_price_usd_high=7_000.0,
+    source="Bolt's price list",
+    as_of="2026-01-01",
+)
+RARE = Accelerator(
+    slug="bolt-rare",
+    name="Bolt Rare",
+    vendor="Bolt",
+    kind="gpu",
+    family="amd_rdna",
+    form_factor="OAM",
+    segment=Segment.DATACENTER,
+    memory_bytes=32 * GIB,
+    memory_is_reported=False,
+    memory_bytes_per_s=1e12,
+    memory_is_shared=False,
+    flops_per_s={"bf16": 2e14, "fp16": 2e14},
+    slot_bytes_per_s=32e9,
+    typical_node_size=4,
+    source="Bolt's price list",
+    as_of="2026-01-01",
+)
+ACCELERATORS = (BIG, CARD, DESK, RARE)
+
+
+def system(slug: str, kind: SystemKind, accelerator: Accelerator, count: float, **known: float) -> System:
+    return System(
+        slug=slug,
+        name=slug,
+        kind=kind,
+        provider="maker" if kind in (SystemKind.SERVER, SystemKind.WORKSTATION) else "sky",
+        accelerator=accelerator.slug,
+        accelerator_count=count,
+        ram_bytes=known.get("ram_bytes"),
+        link=accelerator.machine_link if count > 1 else Link.NONE,
+        scaleup_domain_size=count if accelerator is BIG else None,
+        network_bytes_per_s=known.get("network_bytes_per_s"),
+        power_w=known.get("power_w"),
+        list_price_usd=known.get("list_price_usd"),
+        source="a maker's page",
+        as_of="2026-01-01",
+    )
+
+
+SYSTEMS = (
+    system("big-8", SystemKind.CLOUD_INSTANCE, BIG, 8, ram_bytes=2e12, network_bytes_per_s=400e9, power_w=10_200),
+    system("big-server", SystemKind.SERVER, BIG, 8, network_bytes_per_s=400e9, power_w=10_200, list_price_usd=300_000),
+    system("card-1", SystemKind.CLOUD_INSTANCE, CARD, 1, ram_bytes=64e9),
+)
+
+
+def offer(machine: str, usd_per_hour: float, **other: object) -> Offer:
+    """A price of one of the rented systems."""
+    rented = next(s for s in SYSTEMS if s.slug == machine)
+    known: dict[str, object] = {"provider": "sky", "region": "us-1", "pricing_model": PricingModel.ON_DEMAND}
+    return Offer(
+        instance_type=machine,
+        system=machine,
+        accelerator=rented.accelerator,
+        accelerator_count=rented.accelerator_count,
+        usd_per_hour=usd_per_hour,
+        source="a price page",
+        as_of="2026-01-01",
+        **(known | other),  # type: ignore[arg-type]
+    )
+
+
+OFFERS = (
+    offer("big-8", 40.0),
+    offer("big-8", 44.0, region="eu-1"),
+    offer("big-8", 16.0, pricing_model=PricingModel.SPOT),
+    offer("big-8", 24.0, pricing_model=PricingModel.RESERVED_1Y),
+    offer("card-1", 0.8),
+    offer("card-1", 0.9, provider="cloudy", region="eu-2"),
+    offer("card-1", 0.3, provider="flea", marketplace=True),
+)
+
+# Coefficients that are not a plain half.
+VALUES = {
+    "linear_compute_fraction": 0.8,
+    "linear_memory_fraction": 0.8,
+    "expert_memory_fraction": 0.75,
+    "roofline_exponent": 3.0,
+    "prefill_compute_fraction": 0.7,
+    "attention_compute_fraction": 0.4,
+    "attention_half_length_tokens": 512.0,
+    "attention_memory_fraction": 0.6,
+    "attention_latency_s": 2e-6,
+    "layer_overhead_s": 10e-6,
+    "moe_layer_overhead_s": 30e-6,
+    "step_overhead_s": 500e-6,
+    "sequence_overhead_s": 20e-6,
+    "prefill_layer_overhead_s": 40e-6,
+    "request_overhead_s": 5e-3,
+    "queued_share": 0.3,
+    "scale_up_latency_s": 8e-6,
+    "scale_up_bandwidth_fraction": 0.75,
+    "pcie_latency_s": 20e-6,
+    "pcie_bandwidth_fraction": 0.625,
+    "network_latency_s": 15e-6,
+    "network_bandwidth_fraction": 0.9,
+    "sample_compute_fraction": 0.45,
+    "straggler_share": 0.01,
+    "host_optimizer_params_per_s": 2e9,
+    "training_fragmentation_fraction": 0.04,
+    "training_activation_factor": 1.1,
+    "training_workspace_factor": 1.2,
+    "training_loss_factor": 1.3,
+    "training_context_bytes": 2e9,
+    "training_collective_bytes": 1e9,
+}
+TABLES: tuple[type[Columns], ...] = (Achieved, TrainingAchieved, SampleTrainingAchieved, TrainingMemoryFactors)
+
+
+def coefficients(**changed: float) -> list[Coefficient]:
+    """One row for each coefficient, for everything; seconds are 10 us and shares a half where nothing else is said."""
+    known = VALUES | changed
+    names = [n for table in TABLES for n in names_of(table)]
+    return [
+        Coefficient(n, "*", "*", "*", known.get(n, 10e-6 if n.endswith("_s") else 0.5), 0.0, 1e18, "", "a test")
+        for n in names
+    ]
+
+
+SUPPORT = (
+    EngineSupport("vllm", "nvidia_hopper", "inference", {"bf16": True, "fp8": True}, ("bf16", "fp8"), "a test"),
+    EngineSupport("vllm", "nvidia_ada", "inference", {"bf16": True, "int4-awq": False}, ("bf16",), "a test"),
+    EngineSupport("llama.cpp", "amd_rdna", "inference", {"gguf-q4_k_m": False}, ("fp16",), "a test"),
+    EngineSupport("vllm", "nvidia_hopper", "sample_inference", {"bf16": True}, ("bf16",), "a test"),
+    EngineSupport("megatron", "nvidia_hopper", "training", {"bf16": True}, (), "a test"),
+    EngineSupport("fsdp", "nvidia_hopper", "training", {"bf16": True}, (), "a test"),
+)
+
+
+def snapshot(
+    *,
+    accelerators: Sequence[Accelerator] = ACCELERATORS,
+    systems: Sequence[System] = SYSTEMS,
+    offers: Sequence[Offer] = OFFERS,
+    support: Sequence[EngineSupport] = SUPPORT,
+    **changed: float,
+) -> Snapshot:
+    """The small catalogue, with other rows or coefficients where a test says so."""
+    return Snapshot(
+        accelerators=accelerators,
+        systems=systems,
+        offers=offers,
+        support=support,
+        coefficients=coefficients(**changed),
+        version="small",
+        prices_as_of="2026-01-01",
+        created_at="2026-01-01",
+    )
+
+
+SMALL = snapshot()
