@@ -53,7 +53,7 @@ def judge(question: Question, deployment: Deployment, market: Market) -> Estimat
         accelerators=(deployment.accelerator,),
         pricing_models=(deployment.pricing_model,) if deployment.pricing_model else (),
     )
-    rejections = Rejections(market)
+    rejections = Rejections(market.accelerators)
     machines = candidates(market, constraints, question.economics, question.assumptions, rejections, fixed=deployment)
     if not len(machines):
         named = deployment.system or deployment.provider or deployment.region or deployment.instance_type
@@ -98,7 +98,7 @@ def estimate_inference(
     """Choose what is open among the plans of this accelerator, then judge the complete deployment."""
     assumed, economics = question.assumptions, question.economics
     constraints = replace(question.constraints, accelerators=(deployment.accelerator,), kv_formats=())
-    rejections = Rejections(market)
+    rejections = Rejections(market.accelerators)
     phase = "sample_inference" if workload.single_pass else "inference"
     plans = fixed_plans(
         workload.model,
@@ -163,13 +163,13 @@ def estimate_training(
             deployment = replace(deployment, accelerators_per_replica=size)
 
         def fitting_layout(w: TrainingWorkload, d: Deployment) -> bool:
-            layouts = build_training_plans(w, market, machines, Constraints(), Rejections(market), fixed=d)
+            layouts = build_training_plans(w, market, machines, Constraints(), Rejections(market.accelerators), fixed=d)
             return bool(_runs(question, w, layouts, d, market)[2].any())
 
         maximum = largest(question.maximize, workload, deployment, size, fitting_layout)
         workload, deployment = with_value(workload, deployment, maximum.quantity, maximum.value, size)
     assumed = question.assumptions
-    rejections = Rejections(market)
+    rejections = Rejections(market.accelerators)
     layouts = build_training_plans(workload, market, machines, Constraints(), rejections, fixed=deployment)
     if not len(layouts):
         return impossible(deployment, workload.model, market, rejections)

@@ -246,6 +246,11 @@ def recording(*, wanted: bool = True) -> Iterator[Trace]:
         _open.reset(token)
 
 
+def is_recording() -> bool:
+    """Whether a trace is open: what only a trace needs may be left out otherwise."""
+    return _open.get() is not None
+
+
 @contextmanager
 def unrecorded() -> Iterator[None]:
     """Leave out what is only tried: a search for the right value asks for many."""

@@ -84,7 +84,7 @@ def find(question: Question, market: Market) -> Found:
 
 def find_inference(question: Question, workload: InferenceWorkload, market: Market) -> Found:
     """Judge every serving plan; the best of each accelerator type becomes a finalist."""
-    rejections = Rejections(market)
+    rejections = Rejections(market.accelerators)
     constraints, economics, assumed = question.constraints, question.economics, question.assumptions
     machines = candidates(market, constraints, economics, assumed, rejections)
     plans = build_plans(
@@ -124,7 +124,7 @@ def finalists(question: Question, workload: InferenceWorkload, chosen: Judged, m
 
 def find_training(question: Question, workload: TrainingWorkload, market: Market) -> Found:
     """Judge every layout at the smallest size that fits and meets the deadline."""
-    rejections = Rejections(market)
+    rejections = Rejections(market.accelerators)
     constraints, economics, assumed = question.constraints, question.economics, question.assumptions
     machines = candidates(market, constraints, economics, assumed, rejections, pricing=run_pricing(constraints))
     layouts = build_training_plans(

@@ -12,6 +12,7 @@ TERA = 1e12
 GIGA = 1e9
 
 SECONDS_PER_HOUR = 3600.0
+LEAST_PER_S = 1e-12  # keeps a rate of nothing from dividing by zero: its price and its need are beyond any limit
 HOURS_PER_DAY = 24.0
 HOURS_PER_YEAR = 8760.0
 HOURS_PER_MONTH = HOURS_PER_YEAR / 12

@@ -34,7 +34,7 @@ NAMES: dict[str, Any] = {
     "WEIGHT_FORMATS": WEIGHT_FORMATS,
 }
 # Rooms whose checks are still prose.
-PROSE = ("decisions", "hardware", "serving", "training")
+PROSE = ("serving", "training")
 
 
 @dataclass(frozen=True, slots=True)

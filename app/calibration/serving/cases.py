@@ -155,7 +155,7 @@ class ServingCases:
             Constraints(accelerators=(accelerator,)),
             Economics(),
             Assumptions(),
-            Rejections(self.market),
+            Rejections(self.market.accelerators),
             fixed=Deployment(accelerator),
         )
 
@@ -186,7 +186,7 @@ class ServingCases:
 
     def plan(self, model: ModelArchitecture, deployment: Deployment) -> Plans:
         """The row's machine, stack and layout: the cheapest machine that carries it."""
-        found, rejections = self.machines(deployment.accelerator), Rejections(self.market)
+        found, rejections = self.machines(deployment.accelerator), Rejections(self.market.accelerators)
         machines = found if len(found) else unpriced(self.market, deployment, Assumptions())
         plans = fixed_plans(
             model,

@@ -107,7 +107,7 @@ class TrainingCases:
             Constraints(accelerators=(accelerator,)),
             Economics(),
             Assumptions(),
-            Rejections(self.market),
+            Rejections(self.market.accelerators),
             fixed=Deployment(accelerator),
         )
         return found if len(found) else unpriced(self.market, Deployment(accelerator), Assumptions())
@@ -238,7 +238,7 @@ class TrainingCases:
     def plan(self, workload: TrainingWorkload, deployment: Deployment, run: Run) -> tuple[TrainingPlans, Column]:
         """The row's layout and its data-parallel degree; what is open is the fastest that fits."""
         machine = self.machine(run)
-        rejections = Rejections(self.market)
+        rejections = Rejections(self.market.accelerators)
         plans = build_training_plans(workload, self.market, machine, Constraints(), rejections, fixed=deployment)
         if not len(plans):
             raise NotCompared(f"declined: {rejections.nearest()[0].code if rejections.nearest() else 'layout'}")

@@ -9,9 +9,11 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask
 from app.sizing.decisions.machines import Candidates
+from app.sizing.decisions.ownership import horizon_hours, owned_usd_per_hour
 from app.sizing.decisions.rejections import Rejections
+from app.sizing.formula import formula, is_recording
 from app.sizing.question import Constraints, Economics
-from app.sizing.units import HOURS_PER_MONTH, SECONDS_PER_HOUR
+from app.sizing.units import LEAST_PER_S, SECONDS_PER_HOUR
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,38 +27,119 @@ class Cost(Columns):
     tco_usd: Column
 
 
+@formula(unit="USD")
+def network_usd(network_nodes: Column, accelerators_per_node: Column, owned: Mask, assumed: Assumptions) -> Column:
+    """Switches, cables and optics between owned machines; rented ones have theirs in the rent.
+
+    Source: definition; the price of an accelerator's share is an assumption.
+    Limits: the same for every kind of network.
+    Check:
+        >>> float(network_usd(4.0, 8.0, True, Assumptions()))
+        136000.0
+    """
+    return np.where(owned, network_nodes * accelerators_per_node * assumed.cluster_network_usd_per_accelerator, 0.0)
+
+
+@formula(unit="USD/h")
+def usd_per_hour(nodes: Column, machine_usd_per_hour: Column, network_usd: Column, horizon_hours: float) -> Column:
+    """What a deployment costs per hour: its machines, and an owned network over the horizon.
+
+    Source: definition.
+    Limits: people, storage and traffic to the outside are not in it.
+    Check:
+        >>> usd_per_hour(2.0, 55.04, 0.0, 26_280.0)
+        110.08
+    """
+    return nodes * machine_usd_per_hour + network_usd / horizon_hours
+
+
+@formula(unit="USD")
+def purchase_usd(nodes: Column, machine_purchase_usd: Column, network_usd: Column) -> Column:
+    """What is spent at once: owned machines and the network between them.
+
+    Source: definition.
+    Limits: of rented machines there is none.
+    Check:
+        >>> purchase_usd(2.0, 265_000.0, 68_000.0)
+        598000.0
+    """
+    return nodes * machine_purchase_usd + network_usd
+
+
+@formula(unit="W")
+def power_w(nodes: Column, draw_w: Column) -> Column:
+    """Mean power of a deployment under load.
+
+    Source: definition.
+    Limits: IT load; what the building adds is priced, not shown.
+    Check:
+        >>> power_w(2.0, 7_500.0)
+        15000.0
+    """
+    return nodes * draw_w
+
+
+@formula(unit="USD")
+def tco_usd(usd_per_hour: Column, horizon_hours: float) -> Column:
+    """Everything that is paid over the horizon.
+
+    Source: definition.
+    Limits: prices as of today, all hours of the horizon.
+    Check:
+        >>> tco_usd(110.08, 26_280.0)
+        2892902.4
+    """
+    return usd_per_hour * horizon_hours
+
+
 def deployment_cost(
     found: Candidates, nodes: Column, network_nodes: Column, assumed: Assumptions, economics: Economics
 ) -> Cost:
     """Cost of `nodes` machines; owned clusters (`network_nodes` of them) pay for their network too.
 
     Rent and ownership are on one scale: an owned machine costs, per hour, its purchase over the
-    horizon, upkeep, floor space and power. Check: 2 nodes at 55.04 USD are 110.08 per hour and,
-    over 730 hours, 80 358 per month.
+    horizon, upkeep, floor space and power.
     """
     owned = ~np.isnan(found.purchase_usd)
-    network = np.where(
-        owned, network_nodes * found.node.accelerators_per_node * assumed.cluster_network_usd_per_accelerator, 0.0
-    )
-    hours = economics.horizon_months * HOURS_PER_MONTH
-    per_hour = nodes * found.usd_per_hour + network / hours
+    if is_recording():  # how the price of an owned machine came about
+        draw = np.where(owned, found.draw_w, np.nan)
+        owned_usd_per_hour(found.purchase_usd, draw, ~found.node.workstation, assumed, economics)
+    hours = horizon_hours(economics)
+    network = network_usd(network_nodes, found.node.accelerators_per_node, owned, assumed)
+    hourly = usd_per_hour(nodes, found.usd_per_hour, network, hours)
     return Cost(
-        usd_per_hour=per_hour,
-        purchase_usd=np.where(owned, nodes * found.purchase_usd + network, np.nan),
-        power_w=nodes * found.draw_w,
+        usd_per_hour=hourly,
+        purchase_usd=np.where(owned, purchase_usd(nodes, found.purchase_usd, network), np.nan),
+        power_w=power_w(nodes, found.draw_w),
         rated_w=nodes * found.rated_w,
-        tco_usd=per_hour * hours,
+        tco_usd=tco_usd(hourly, hours),
     )
 
 
+@formula(unit="USD")
 def usd_per_million(usd_per_hour: Column, units_per_s: Column) -> Column:
-    """Cost of a million tokens (or samples) at a rate. Check: 110.2 USD/h at 27 000/s is 1.134."""
-    return usd_per_hour / SECONDS_PER_HOUR / np.maximum(units_per_s, 1e-12) * 1e6
+    """Cost of a million tokens (or samples) at a rate.
+
+    Source: definition.
+    Limits: at the mean load of all hours, not at the peak.
+    Check:
+        >>> round(float(usd_per_million(110.2, 27_000.0)), 3)
+        1.134
+    """
+    return usd_per_hour / SECONDS_PER_HOUR / np.maximum(units_per_s, LEAST_PER_S) * 1e6
 
 
+@formula(unit="kWh")
 def kwh_per_million(power_w: Column, units_per_s: Column) -> Column:
-    """IT energy of a million tokens (or samples). Check: 11.2 kW at 27 000/s is 0.115 kWh."""
-    return power_w / 1e3 / SECONDS_PER_HOUR / np.maximum(units_per_s, 1e-12) * 1e6
+    """IT energy of a million tokens (or samples).
+
+    Source: definition.
+    Limits: without what the building adds.
+    Check:
+        >>> round(float(kwh_per_million(11_200.0, 27_000.0)), 3)
+        0.115
+    """
+    return power_w / 1e3 / SECONDS_PER_HOUR / np.maximum(units_per_s, LEAST_PER_S) * 1e6
 
 
 def within_limits(

@@ -10,7 +10,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask, column
-from app.sizing.decisions.ownership import draw_w, owned_usd_per_hour, purchase_usd, rated_power_w
+from app.sizing.decisions.ownership import draw_w, machine_purchase_usd, owned_usd_per_hour, rated_power_w
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.formula import unrecorded
 from app.sizing.hardware.links import LINKS, machine_link
@@ -155,7 +155,7 @@ def _priced(snapshot: Snapshot, assumed: Assumptions, economics: Economics) -> P
     bought = np.flatnonzero(listings.owned)
     machines = snapshot.machines.take(listings.machine[bought])
     purchase, hourly = np.full(len(listings), np.nan), listings.usd_per_hour.copy()
-    purchase[bought] = purchase_usd(machines, snapshot.columns, listings.list_price_usd[bought], assumed)
+    purchase[bought] = machine_purchase_usd(machines, snapshot.columns, listings.list_price_usd[bought], assumed)
     hourly[bought] = owned_usd_per_hour(purchase[bought], draw[bought], ~machines.workstation, assumed, economics)
     return Priced(usd_per_hour=hourly, purchase_usd=purchase, draw_w=draw, rated_w=rated)
 

@@ -26,7 +26,7 @@ def horizon_hours(economics: Economics) -> float:
 
 
 @formula(unit="USD/h")
-def purchase_usd_per_hour(purchase_usd: Column, horizon_hours: float) -> Column:
+def purchase_usd_per_hour(machine_purchase_usd: Column, horizon_hours: float) -> Column:
     """A purchase spread evenly over the horizon.
 
     Source: definition.
@@ -35,11 +35,11 @@ def purchase_usd_per_hour(purchase_usd: Column, horizon_hours: float) -> Column:
         >>> round(purchase_usd_per_hour(100_000.0, 26_280.0), 2)
         3.81
     """
-    return purchase_usd / horizon_hours
+    return machine_purchase_usd / horizon_hours
 
 
 @formula(unit="USD/h")
-def upkeep_usd_per_hour(purchase_usd: Column, assumed: Assumptions) -> Column:
+def upkeep_usd_per_hour(machine_purchase_usd: Column, assumed: Assumptions) -> Column:
     """Support and spares, a share of the purchase every year.
 
     Source: definition; the share is an assumption.
@@ -48,7 +48,7 @@ def upkeep_usd_per_hour(purchase_usd: Column, assumed: Assumptions) -> Column:
         >>> round(upkeep_usd_per_hour(100_000.0, Assumptions()), 3)
         0.571
     """
-    return purchase_usd * assumed.maintenance_fraction_per_year / HOURS_PER_YEAR
+    return machine_purchase_usd * assumed.maintenance_fraction_per_year / HOURS_PER_YEAR
 
 
 @formula(unit="USD/h")
@@ -93,12 +93,12 @@ def machine_usd_per_hour(
 
 
 def owned_usd_per_hour(
-    purchase_usd: Column, draw_w: Column, server: Mask, assumed: Assumptions, economics: Economics
+    machine_purchase_usd: Column, draw_w: Column, server: Mask, assumed: Assumptions, economics: Economics
 ) -> Column:
     """What an owned machine costs per hour, part by part: purchase over the horizon, upkeep, floor and power."""
     return machine_usd_per_hour(
-        purchase_usd_per_hour(purchase_usd, horizon_hours(economics)),
-        upkeep_usd_per_hour(purchase_usd, assumed),
+        purchase_usd_per_hour(machine_purchase_usd, horizon_hours(economics)),
+        upkeep_usd_per_hour(machine_purchase_usd, assumed),
         floor_usd_per_hour(draw_w, server, assumed),
         power_usd_per_hour(draw_w, economics),
     )
@@ -168,7 +168,9 @@ def parts_usd(part_usd: Column, accelerators_per_node: Column, host_usd: Column)
     return part_usd * accelerators_per_node + host_usd
 
 
-def purchase_usd(machines: Machines, parts: AcceleratorColumns, list_price_usd: Column, assumed: Assumptions) -> Column:
+def machine_purchase_usd(
+    machines: Machines, parts: AcceleratorColumns, list_price_usd: Column, assumed: Assumptions
+) -> Column:
     """Purchase price of owned machines: their list price, or accelerators plus a stated host."""
     low, high = parts.price_low_usd[machines.accelerator], parts.price_high_usd[machines.accelerator]
     desktop = machines.workstation & parts.desktop[machines.accelerator]

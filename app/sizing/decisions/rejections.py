@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from app.sizing.columns import Codes, Column, Mask
+from app.sizing.hardware.parts import Accelerator
 from app.sizing.result import Rejection
-from app.sizing.snapshot import Market
 
 
 @dataclass(slots=True)
 class Rejections:
     """Collects the types that fall out, one reason each: the first filter no plan of theirs survived."""
 
-    market: Market
+    accelerators: Sequence[Accelerator]
     by_accelerator: dict[int, Rejection] = field(default_factory=dict)
 
     def reject(self, accelerators: Codes, code: str, text: str) -> None:
         """Turn types down for a reason that has no number."""
         for i in accelerators.tolist():
             if i not in self.by_accelerator:
-                a = self.market.accelerators[i]
+                a = self.accelerators[i]
                 self.by_accelerator[i] = Rejection(a.slug, code, text.format(name=a.name))
 
     def lost(
@@ -41,7 +42,7 @@ class Rejections:
         first = np.unique(accelerator[order], return_index=True)[1]
         for row in order[first].tolist():
             i = int(accelerator[row])
-            a = self.market.accelerators[i]
+            a = self.accelerators[i]
             need, have = float(needed[row]), float(available[row])
             self.by_accelerator.setdefault(
                 i,

@@ -112,7 +112,9 @@ Number = TypeVar("Number", float, Column)
 def moved(name: str, base: Number, factor: Number) -> Number:
     """A coefficient times a factor: of the odds where it is a share, of the value otherwise.
 
-    Check: a share of 0.8 with its odds halved is 2 / (1 + 2) = 0.667.
+    Check:
+        >>> round(moved("linear_memory_fraction", 0.8, 0.5), 3)  # odds of 4 become 2
+        0.667
     """
     if name not in SHARES:
         return base * factor

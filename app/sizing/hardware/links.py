@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.sizing.columns import Column
+from app.sizing.formula import formula
 from app.sizing.hardware.parts import Accelerator, Link, System
 
 LINKS = (Link.NONE, Link.PCIE, Link.SCALE_UP)
@@ -35,10 +36,14 @@ def machine_link(accelerator: Accelerator, *, count: float, system: System | Non
 UNKNOWN_NETWORK_BYTES_PER_S = 12.5e9
 
 
+@formula(unit="s", source="Patarasuk and Yuan 2009; NCCL's bus-bandwidth convention")
 def all_reduce_s(message_bytes: Column, ranks: Column, bytes_per_s: Column) -> Column:
     """Bytes of a ring all-reduce over the link: 2 (n - 1) / n of the message crosses it; latency comes on top.
 
     Source: Patarasuk and Yuan 2009; NCCL's bus-bandwidth convention.
-    Check: 1 MB over 8 ranks at 337.5 GB/s: 1.75e6 / 337.5e9 = 5.2 us.
+    Limits: rings; switches that add on the way need half.
+    Check:
+        >>> round(all_reduce_s(1e6, 8.0, 337.5e9) * 1e6, 2)
+        5.19
     """
     return 2 * (ranks - 1) / ranks * message_bytes / bytes_per_s

@@ -270,7 +270,14 @@ def fixed_plans(
         return plans
     host = unpriced(market, deployment, assumed)
     return build_plans(
-        model, market, host, constraints, Rejections(market), phase=phase, personal=personal, fixed=deployment
+        model,
+        market,
+        host,
+        constraints,
+        Rejections(market.accelerators),
+        phase=phase,
+        personal=personal,
+        fixed=deployment,
     )
 
 

@@ -30,7 +30,7 @@ SINGLE: dict[str, Any] = {"tensor_parallel": 1, "pipeline_parallel": 1, "context
 def plans_of(market: Market, workload: TrainingWorkload, **fixed: object) -> TrainingPlans:
     """All layouts of one accelerator that a deployment leaves open."""
     deployment = Deployment(**{"accelerator": H100, **fixed})  # type: ignore[arg-type]
-    rejections = Rejections(market)
+    rejections = Rejections(market.accelerators)
     found = candidates(
         market,
         Constraints(accelerators=(deployment.accelerator,)),
