@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import Engine, MetaData, create_engine, event
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import DeclarativeBase
+
+# What is raised where a database does not answer.
+DatabaseError = DBAPIError
 
 NAMING = {
     "ix": "ix_%(column_0_label)s",
@@ -30,6 +34,7 @@ def make_engine(url: str) -> Engine:
             cursor = connection.cursor()
             cursor.execute("PRAGMA foreign_keys=ON")
             cursor.execute("PRAGMA journal_mode=WAL")
+            cursor.execute("PRAGMA synchronous=NORMAL")  # a crash of the machine may lose the newest; none is torn
             cursor.execute("PRAGMA busy_timeout=5000")
             cursor.close()
 

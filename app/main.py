@@ -12,6 +12,7 @@ from sqlalchemy.orm import sessionmaker
 from app.api import openapi, problems
 from app.api.routes import accuracy, catalog, health, recommendations
 from app.catalog.hub import ModelHub
+from app.catalog.recommendations import AnswerStore
 from app.catalog.snapshot import SnapshotStore
 from app.config import Settings
 from app.db import make_engine
@@ -31,7 +32,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app = FastAPI(title="Headroom", version="0.1.0", docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.settings = settings
-    app.state.sessions = sessionmaker(make_engine(settings.database_url), expire_on_commit=False)
+    engine = make_engine(settings.database_url)
+    app.state.sessions = sessionmaker(engine, expire_on_commit=False)
+    app.state.answers = AnswerStore(engine)
     hub = ModelHub(settings.model_hub_url) if settings.model_hub_url else None
     app.state.snapshots = SnapshotStore(app.state.sessions, check_s=settings.snapshot_check_s, hub=hub)
     app.state.search_slots = threading.Semaphore(settings.max_concurrent_searches)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -75,6 +76,11 @@ def _int(text: str) -> int:
     return int(text)
 
 
+STRING = re.compile(r'"(?:[^"\\]|\\.?)*(?:"|\Z)', re.DOTALL)
+BRACKET = re.compile(r"[\[\]{}]")
+NOT_PLAIN = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+
+
 def _check(value: Any) -> None:
     """Strings must be plain text: no control characters, no lone surrogates."""
     stack = [value]
@@ -85,33 +91,16 @@ def _check(value: Any) -> None:
             stack.extend(node.values())
         elif isinstance(node, list):
             stack.extend(node)
-        elif isinstance(node, str):
-            for c in node:
-                if c < " " or c == "\x7f" or "\ud800" <= c <= "\udfff":
-                    raise _refuse(
-                        "A string holds a control character or half of a character pair; only plain text is taken."
-                    )
+        elif isinstance(node, str) and NOT_PLAIN.search(node):
+            raise _refuse("A string holds a control character or half of a character pair; only plain text is taken.")
 
 
 def _depth(text: str) -> int:
     """Deepest nesting of brackets outside strings."""
     depth = deepest = 0
-    inside = escaped = False
-    for c in text:
-        if inside:
-            if escaped:
-                escaped = False
-            elif c == "\\":
-                escaped = True
-            elif c == '"':
-                inside = False
-        elif c == '"':
-            inside = True
-        elif c in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif c in "]}":
-            depth -= 1
+    for bracket in BRACKET.findall(STRING.sub("", text)):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
     return deepest
 
 

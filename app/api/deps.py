@@ -1,4 +1,4 @@
-"""What routes need, as annotated dependencies."""
+"""What routes need, as annotated dependencies: asynchronous, because a plain one costs a hop to a thread each."""
 
 from __future__ import annotations
 
@@ -10,30 +10,37 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from app.api.body import read_body
 from app.api.schemas.model import ConfigModel, SizedModel
+from app.catalog.recommendations import AnswerStore
 from app.catalog.snapshot import SnapshotStore
 from app.sizing.assumptions import Assumptions
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.read import read_architecture
 
 
-def _sessions(request: Request) -> sessionmaker[Session]:
+async def _sessions(request: Request) -> sessionmaker[Session]:
     made: sessionmaker[Session] = request.app.state.sessions
     return made
 
 
-def _store(request: Request) -> SnapshotStore:
+async def _store(request: Request) -> SnapshotStore:
     store: SnapshotStore = request.app.state.snapshots
     return store
 
 
-def _slots(request: Request) -> threading.Semaphore:
+async def _slots(request: Request) -> threading.Semaphore:
     slots: threading.Semaphore = request.app.state.search_slots
     return slots
+
+
+async def _answers(request: Request) -> AnswerStore:
+    answers: AnswerStore = request.app.state.answers
+    return answers
 
 
 Sessions = Annotated[sessionmaker[Session], Depends(_sessions)]
 Snapshots = Annotated[SnapshotStore, Depends(_store)]
 SearchSlots = Annotated[threading.Semaphore, Depends(_slots)]
+Answers = Annotated[AnswerStore, Depends(_answers)]
 RawBody = Annotated[bytes, Depends(read_body)]
 
 

@@ -10,10 +10,10 @@ import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
-from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from app.db import DatabaseError
 from app.errors import AppError, Conflict, NotFound, Unanswerable, Unavailable
 
 MAX_ERRORS = 20
@@ -147,8 +147,8 @@ def install(app: FastAPI) -> None:
         code = TITLES.get(error.status_code, "error").lower().replace(" ", "-")
         return problem(error.status_code, code=code, detail=detail, headers=headers)
 
-    @app.exception_handler(DBAPIError)
-    def database_error(_: Request, error: DBAPIError) -> Response:
+    @app.exception_handler(DatabaseError)
+    def database_error(_: Request, error: DatabaseError) -> Response:
         log.error("database_unavailable", error=type(error.orig).__name__)
         return problem(
             503,

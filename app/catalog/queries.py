@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 import orjson
-from sqlalchemy import Select, func, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from app.catalog.architectures import architecture_of
@@ -33,14 +33,12 @@ from app.db import Base
 from app.errors import AmbiguousModel, UnknownModel
 from app.sizing.evidence import Compared, Evidence, Near, Setting
 from app.sizing.hardware.achieved import Coefficient, Factor
-from app.sizing.hardware.parts import Accelerator, Link, Offer, PricingModel, Segment, System, SystemKind
+from app.sizing.hardware.parts import RATE_NAMES, Accelerator, Link, Offer, PricingModel, Segment, System, SystemKind
 from app.sizing.hardware.support import EngineSupport
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.snapshot import Snapshot
 
 T = TypeVar("T")
-
-RATE_NAMES = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")
 
 
 def newest_version(session: Session) -> tuple[int, str, str] | None:
@@ -251,19 +249,6 @@ def _one_of(rows: Sequence[ModelRow]) -> ModelRow | None:
         for row in rows
     }
     return rows[0] if len(shapes) == 1 else None
-
-
-def page(
-    session: Session, statement: Select[Any], key: Any, *, after: str | None, limit: int
-) -> tuple[Sequence[Any], str | None]:
-    """One page of rows in key order and the cursor of the next, None at the end."""
-    ordered = statement.order_by(key)
-    if after is not None:
-        ordered = ordered.where(key > after)
-    rows = session.scalars(ordered.limit(limit + 1)).all()
-    more = len(rows) > limit
-    shown = rows[:limit]
-    return shown, str(getattr(shown[-1], key.key)) if more else None
 
 
 def count(session: Session, table: type[Base]) -> int:

@@ -6,12 +6,12 @@ import threading
 import time
 from collections import OrderedDict
 
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session, sessionmaker
 
 from app.catalog.hub import MODEL_ID, HubUnavailable, MissingModel, ModelHub
 from app.catalog.queries import get_model, load_snapshot, newest_version
 from app.catalog.seed import store_fetched_model
+from app.db import DatabaseError
 from app.errors import Unavailable, UnknownModel
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.snapshot import Snapshot
@@ -51,7 +51,7 @@ class SnapshotStore:
                 return self._market
             try:
                 self._refresh()
-            except DBAPIError:
+            except DatabaseError:
                 if self._market is None:
                     raise
             self._checked = time.monotonic()

@@ -10,6 +10,10 @@ from app.sizing.hardware.parts import Environment, PricingModel
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
+# Plans ranked and types turned down that are told of where nobody says how many.
+DEFAULT_RANKED = 5
+DEFAULT_REJECTED = 20
+
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
@@ -155,7 +159,7 @@ class Question:
     objective: Objective = Objective.COST
     economics: Economics = field(default_factory=Economics)
     assumptions: Assumptions = field(default_factory=Assumptions)
-    limit: int = 5
-    rejected_limit: int = 20
+    limit: int = DEFAULT_RANKED
+    rejected_limit: int = DEFAULT_REJECTED
     trace: bool = False
     maximize: str | None = None  # what to make as large as fits: maximum.QUANTITIES

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 from starlette.testclient import TestClient
 
 from app.api.schemas.answers import EstimateShown, RecommendResponse
+from app.catalog import recommendations
 from app.config import Settings
 from app.main import create_app
 from tests.examples import BODIES, body, body_names
@@ -158,14 +160,7 @@ def test_two_processes_and_both_databases_give_the_same_bytes(sqlite_url: str, p
 
 
 def test_a_database_that_cannot_be_written_still_answers(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sqlalchemy.exc import OperationalError  # noqa: PLC0415
-
-    from app.api.routes import recommendations  # noqa: PLC0415
-
-    def full(*_: object, **__: object) -> bytes:
-        raise OperationalError("INSERT", {}, Exception("database or disk is full"))
-
-    monkeypatch.setattr(recommendations, "store", full)
+    monkeypatch.setattr(recommendations, "KEEP", text("INSERT INTO full_disk VALUES (:id)"))
     with TestClient(create_app(Settings(database_url=sqlite_url))) as client:
         response = client.post("/recommend", json={**body("recommend-inference-chat-70b"), "limit": 7})
     assert response.status_code == 200

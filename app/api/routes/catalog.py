@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import orjson
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
-from sqlalchemy import ColumnElement, Select, false, func, select
 
 from app.api.body import parsed
 from app.api.deps import RawBody, Sessions, Snapshots, resolve_model
@@ -20,9 +19,7 @@ from app.api.schemas import catalog as wire
 from app.api.schemas.inspect import InspectResponse, inspection
 from app.api.schemas.model import ImageSize
 from app.api.schemas.requests import InspectRequest
-from app.catalog.names import words
-from app.catalog.queries import page
-from app.catalog.tables import AcceleratorRow, EngineSupportRow, ModelAliasRow, ModelRow, OfferRow, PriceRow, SystemRow
+from app.catalog.lists import LISTS, fetched_models, page
 from app.sizing.assumptions import Assumptions
 from app.sizing.model.counts import usual_contexts
 from app.sizing.workload import adapted_matrices
@@ -49,11 +46,9 @@ def _listed(
     sessions: Sessions,
     snapshots: Snapshots,
     filters: wire.Page,
-    statement: Select[Any],
-    key: Any,
+    what: str,
     convert: wire.RowJson,
     *,
-    whole: bool = False,
     edition: str = "",
 ) -> Response:
     """One page as JSON, with the snapshot's ETag: the same page of the same snapshot is not sent twice.
@@ -66,18 +61,17 @@ def _listed(
     asked = {t.strip().removeprefix("W/") for t in request.headers.get("if-none-match", "").split(",")}
     if tag in asked or "*" in asked:
         return Response(status_code=304, headers=headers)
+    equal = filters.model_dump(exclude={"limit", "cursor", "q"})
+    after = _after(filters.cursor, whole=LISTS[what].counts)
     with sessions() as session:
-        rows, following = page(session, statement, key, after=_after(filters.cursor, whole=whole), limit=filters.limit)
+        rows, following = page(
+            session, what, equal=equal, named=getattr(filters, "q", None), after=after, limit=filters.limit
+        )
         items = [convert(r) for r in rows]
     cursor = None if following is None else base64.urlsafe_b64encode(following.encode()).decode().rstrip("=")
     return Response(
         orjson.dumps({"items": items, "next_cursor": cursor}), media_type="application/json", headers=headers
     )
-
-
-def _equal(table: Any, filters: wire.Page, *names: str) -> list[ColumnElement[bool]]:
-    """Filters that ask for equality, those given."""
-    return [getattr(table, n) == getattr(filters, n) for n in names if getattr(filters, n) is not None]
 
 
 @router.get(
@@ -87,16 +81,7 @@ def list_accelerators(
     request: Request, filters: Annotated[wire.AcceleratorFilter, Query()], sessions: Sessions, snapshots: Snapshots
 ) -> Response:
     """Accelerator types with dense rates, memory as reported, links, power and price range."""
-    where = _equal(AcceleratorRow, filters, "vendor", "kind", "family", "segment")
-    return _listed(
-        request,
-        sessions,
-        snapshots,
-        filters,
-        select(AcceleratorRow).where(*where),
-        AcceleratorRow.slug,
-        wire.accelerator_json,
-    )
+    return _listed(request, sessions, snapshots, filters, "accelerators", wire.accelerator_json)
 
 
 @router.get("/systems", operation_id="listSystems", response_model=wire.SystemList, responses=LIST_PROBLEMS)
@@ -104,10 +89,7 @@ def list_systems(
     request: Request, filters: Annotated[wire.SystemFilter, Query()], sessions: Sessions, snapshots: Snapshots
 ) -> Response:
     """Servers, workstations, instance types and pod slices that carry accelerators."""
-    where = _equal(SystemRow, filters, "accelerator", "provider", "kind")
-    return _listed(
-        request, sessions, snapshots, filters, select(SystemRow).where(*where), SystemRow.slug, wire.system_json
-    )
+    return _listed(request, sessions, snapshots, filters, "systems", wire.system_json)
 
 
 @router.get("/offers", operation_id="listOffers", response_model=wire.OfferList, responses=LIST_PROBLEMS)
@@ -115,10 +97,7 @@ def list_offers(
     request: Request, filters: Annotated[wire.OfferFilter, Query()], sessions: Sessions, snapshots: Snapshots
 ) -> Response:
     """Current prices by provider, region, instance type and pricing model."""
-    where = _equal(OfferRow, filters, "accelerator", "provider", "region", "pricing_model", "instance_type")
-    return _listed(
-        request, sessions, snapshots, filters, select(OfferRow).where(*where), OfferRow.id, wire.offer_json, whole=True
-    )
+    return _listed(request, sessions, snapshots, filters, "offers", wire.offer_json)
 
 
 @router.get("/prices", operation_id="listPrices", response_model=wire.PriceList, responses=LIST_PROBLEMS)
@@ -126,10 +105,7 @@ def list_prices(
     request: Request, filters: Annotated[wire.PriceFilter, Query()], sessions: Sessions, snapshots: Snapshots
 ) -> Response:
     """Earlier prices as they were observed."""
-    where = _equal(PriceRow, filters, "accelerator", "provider", "region", "instance_type", "pricing_model")
-    return _listed(
-        request, sessions, snapshots, filters, select(PriceRow).where(*where), PriceRow.id, wire.price_json, whole=True
-    )
+    return _listed(request, sessions, snapshots, filters, "prices", wire.price_json)
 
 
 @router.get("/models", operation_id="listModels", response_model=wire.ModelList, responses=LIST_PROBLEMS)
@@ -137,17 +113,9 @@ def list_models(
     request: Request, filters: Annotated[wire.ModelFilter, Query()], sessions: Sessions, snapshots: Snapshots
 ) -> Response:
     """Models with their parameter counts and the aliases people type."""
-    where = _equal(ModelRow, filters, "modality", "family")
-    if filters.q is not None:
-        typed = [ModelAliasRow.alias.contains(w, autoescape=True) for w in sorted(words(filters.q))]
-        named = select(ModelAliasRow.model).where(*(typed or [false()]))  # punctuation alone finds nothing
-        where.append(ModelRow.id.in_(named))
     with sessions() as session:
-        fetched = session.scalar(select(func.count()).select_from(ModelRow).where(ModelRow.origin == "hub"))
-    statement = select(ModelRow).where(*where)
-    return _listed(
-        request, sessions, snapshots, filters, statement, ModelRow.id, wire.model_json, edition=f"+{fetched}"
-    )
+        edition = f"+{fetched_models(session)}"
+    return _listed(request, sessions, snapshots, filters, "models", wire.model_json, edition=edition)
 
 
 @router.get("/engines", operation_id="listEngines", response_model=wire.EngineList, responses=LIST_PROBLEMS)
@@ -155,17 +123,7 @@ def list_engines(
     request: Request, filters: Annotated[wire.EngineFilter, Query()], sessions: Sessions, snapshots: Snapshots
 ) -> Response:
     """Engines and frameworks by accelerator family and phase, with the formats that run end to end."""
-    where = _equal(EngineSupportRow, filters, "engine", "accelerator_family", "phase")
-    return _listed(
-        request,
-        sessions,
-        snapshots,
-        filters,
-        select(EngineSupportRow).where(*where),
-        EngineSupportRow.id,
-        wire.engine_json,
-        whole=True,
-    )
+    return _listed(request, sessions, snapshots, filters, "engines", wire.engine_json)
 
 
 @router.post(

@@ -8,13 +8,13 @@ import structlog
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
-from sqlalchemy.exc import DBAPIError
 
 from app.api.deps import Sessions, Snapshots
 from app.api.openapi import problems
 from app.api.problems import problem
 from app.catalog.queries import newest_version
 from app.catalog.snapshot import EmptyCatalog
+from app.db import DatabaseError
 
 router = APIRouter(tags=["operations"])
 log = structlog.get_logger("headroom")
@@ -37,7 +37,7 @@ def readyz(sessions: Sessions, snapshots: Snapshots) -> Response:
         with sessions() as session:
             newest_version(session)
         market = snapshots.market()
-    except (DBAPIError, EmptyCatalog) as error:
+    except (DatabaseError, EmptyCatalog) as error:
         log.warning("not_ready", error=type(error).__name__)
         return problem(
             503,

@@ -10,30 +10,25 @@ from pathlib import Path as Folder
 from typing import Annotated, Any
 
 import orjson
-import structlog
 from fastapi import APIRouter, Path
 from fastapi.responses import Response
-from sqlalchemy.exc import DBAPIError
 
 from app.api.body import parsed
-from app.api.deps import RawBody, SearchSlots, Sessions, Snapshots, resolve_model
+from app.api.deps import Answers, RawBody, SearchSlots, Snapshots, resolve_model
 from app.api.openapi import body_of, problems
 from app.api.schemas.answers import EstimateShown, RecommendResponse
 from app.api.schemas.conversion import answer_json, estimate_json
 from app.api.schemas.requests import EstimateRequest, RecommendRequest
 from app.catalog.names import nearest
-from app.catalog.recommendations import get_recommendation, store, stored_body
 from app.errors import UnknownAccelerator, UnknownSystem
 from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate
-from app.sizing.question import Deployment, Objective, Question
+from app.sizing.question import Deployment
 from app.sizing.recommend import recommend
 from app.sizing.snapshot import Market
 
 router = APIRouter(tags=["sizing"])
-DEFAULT_REJECTED = 20
 MAX_ANSWER_BYTES = 29_999
-log = structlog.get_logger("headroom")
 
 
 @cache
@@ -74,7 +69,7 @@ def identity_of(request: RecommendRequest, snapshot: str) -> tuple[str, bytes]:
     responses=problems(400, 404, 413, 415, 422, 503),
     summary="Rank the hardware that can run a workload",
 )
-def post_recommend(raw: RawBody, sessions: Sessions, snapshots: Snapshots, slots: SearchSlots) -> Response:
+def post_recommend(raw: RawBody, answers: Answers, snapshots: Snapshots, slots: SearchSlots) -> Response:
     """Which hardware, how much of it, laid out how, what it will do and cost, how sure that is, and
     why the rest was turned down. The same request on the same catalogue snapshot is the same answer,
     byte for byte, and is stored under its id.
@@ -82,45 +77,26 @@ def post_recommend(raw: RawBody, sessions: Sessions, snapshots: Snapshots, slots
     request = parsed(raw, RecommendRequest)
     market = snapshots.market()
     identity, canonical = identity_of(request, market.version)
-    try:
-        with sessions() as session:
-            known = stored_body(session, identity)
-    except DBAPIError:
-        known = None
+    known = answers.known(identity)
     if known is not None:
         return Response(known, media_type="application/json")
     assumed = Assumptions().noted(request.assumptions)
-    workload = request.workload.to_workload(resolve_model(request.workload.model, snapshots, assumed), assumed)
-    constraints = request.constraints.to_constraints()
-    check_names(constraints.accelerators + constraints.exclude_accelerators, market)
-    question = Question(
-        workload=workload,
-        constraints=constraints,
-        objective=Objective(request.objective),
-        economics=request.economics.to_economics(assumed),
-        assumptions=assumed,
-        limit=request.limit,
-        rejected_limit=DEFAULT_REJECTED if request.rejected_limit is None else request.rejected_limit,
-        trace=request.trace,
-    )
+    question = request.to_question(resolve_model(request.workload.model, snapshots, assumed), assumed)
+    check_names(question.constraints.accelerators + question.constraints.exclude_accelerators, market)
+
     with slots:
         answer = recommend(question, market)
+
     catalog = {"snapshot": market.version, "prices_as_of": market.prices_as_of}
     document = answer_json(
         answer, identity=identity, created_at=market.created_at, catalog=catalog, trace=request.trace
     )
     if request.rejected_limit is None and not request.trace:
         document["rejected"] = within_size(document, document["rejected"])
-    body = json_bytes(document)
-    headers = {}
-    try:
-        with sessions() as session:
-            body = store(session, identity=identity, snapshot=market.version, request=canonical, body=body)
-    except DBAPIError as error:
-        # The answer is right whether or not it can be kept; the header says that it was not.
-        log.warning("recommendation_not_stored", id=identity, error=type(error.orig).__name__)
-        headers["Headroom-Stored"] = "false"
-    return Response(body, media_type="application/json", headers=headers)
+    kept = answers.keep(identity, snapshot=market.version, request=canonical, body=json_bytes(document))
+    return Response(
+        kept.body, media_type="application/json", headers=None if kept.stored else {"Headroom-Stored": "false"}
+    )
 
 
 @router.post(
@@ -139,17 +115,11 @@ def post_estimate(raw: RawBody, snapshots: Snapshots, slots: SearchSlots) -> Res
     request = parsed(raw, EstimateRequest)
     market = snapshots.market()
     assumed = Assumptions().noted(request.assumptions)
-    workload = request.workload.to_workload(resolve_model(request.workload.model, snapshots, assumed), assumed)
+    question = request.to_question(resolve_model(request.workload.model, snapshots, assumed), assumed)
     deployment = request.deployment.to_deployment()
     check_names((deployment.accelerator,), market)
     check_system(deployment, market)
-    question = Question(
-        workload=workload,
-        economics=request.economics.to_economics(assumed),
-        assumptions=assumed,
-        trace=request.trace,
-        maximize=request.maximize,
-    )
+
     with slots:
         result = estimate(question, deployment, market)
     return Response(json_bytes(estimate_json(result, trace=request.trace)), media_type="application/json")
@@ -163,11 +133,10 @@ def post_estimate(raw: RawBody, snapshots: Snapshots, slots: SearchSlots) -> Res
     summary="A stored answer, byte for byte",
 )
 def get_recommendation_by_id(
-    id: Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="As the answer gave it.")], sessions: Sessions
+    id: Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="As the answer gave it.")], answers: Answers
 ) -> Response:
     """The answer as it was given. Last-Modified says when it was first stored."""
-    with sessions() as session:
-        body, stored_at = get_recommendation(session, id)
+    body, stored_at = answers.get(id)
     headers = {
         "Last-Modified": format_datetime(stored_at, usegmt=True),
         "ETag": f'"{id}"',

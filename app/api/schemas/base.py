@@ -39,8 +39,7 @@ def rounded(value: Any, digits: int = 6) -> Any:
     if isinstance(value, float):
         if value == 0 or not math.isfinite(value):
             return 0.0 if value == 0 else None
-        scale = digits - 1 - math.floor(math.log10(abs(value)))
-        short = round(value, scale)
+        short = float(f"{value:.{digits}g}")
         return int(short) if short == int(short) and abs(short) < 1e15 else short
     return value
 

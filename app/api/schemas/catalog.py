@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.schemas.base import Shown, rounded
-from app.catalog.tables import AcceleratorRow, EngineSupportRow, ModelRow, OfferRow, PriceRow, SystemRow
+from app.sizing.hardware.parts import RATE_NAMES
 from app.sizing.units import GB, GIB, TERA
 
 Text = Annotated[str, Field(min_length=1, max_length=120)]
@@ -196,37 +196,21 @@ class PriceList(Shown):
     next_cursor: str | None
 
 
-def _same(row: Any, *names: str) -> dict[str, Any]:
-    return {n: rounded(getattr(row, n)) for n in names}
+def _same(row: Any, shown: type[Shown]) -> dict[str, Any]:
+    """What is shown under the name and in the unit that it has in the catalogue."""
+    return {n: rounded(getattr(row, n)) for n in shown.model_fields if hasattr(row, n)}
 
 
 def _per(value: float | None, unit: float) -> Any:
     return None if value is None else rounded(value / unit)
 
 
-def accelerator_json(r: AcceleratorRow) -> dict[str, Any]:
-    rates = {n: getattr(r, f"{n}_flops_per_s") for n in ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")}
+def accelerator_json(r: Any) -> dict[str, Any]:
+    rates = {n: getattr(r, f"{n}_flops_per_s") for n in RATE_NAMES}
     prices = [r.list_price_usd_low, r.list_price_usd_high]
     return {
-        **_same(
-            r, "slug", "name", "vendor", "kind", "family", "form_factor", "architecture", "segment", "release_year"
-        ),
+        **_same(r, AcceleratorShown),
         "memory_gib": _per(r.memory_bytes, GIB),
-        **_same(
-            r,
-            "memory_is_reported",
-            "memory_type",
-            "unified_memory",
-            "power_w",
-            "scaleup_link",
-            "scaleup_domain_size",
-            "typical_node_size",
-            "training_class",
-            "confidence",
-            "notes",
-            "source",
-            "as_of",
-        ),
         "memory_gb_per_s": _per(r.memory_bytes_per_s, GB),
         "tflops": {k: rounded(v / TERA) for k, v in rates.items() if v is not None},
         "scaleup_gb_per_s": _per(r.scaleup_bytes_per_s, GB),
@@ -234,67 +218,38 @@ def accelerator_json(r: AcceleratorRow) -> dict[str, Any]:
     }
 
 
-def system_json(r: SystemRow) -> dict[str, Any]:
+def system_json(r: Any) -> dict[str, Any]:
     return {
-        **_same(
-            r,
-            "slug",
-            "name",
-            "kind",
-            "provider",
-            "accelerator",
-            "accelerator_count",
-            "cpu_model",
-            "vcpus",
-            "topology",
-            "network_type",
-            "list_price_usd",
-            "confidence",
-            "notes",
-            "source",
-            "as_of",
-        ),
+        **_same(r, SystemShown),
         "ram_gib": _per(r.ram_bytes, GIB),
         "network_gbit_per_s": None if r.network_bytes_per_s is None else rounded(r.network_bytes_per_s * 8 / GB),
         "power_kw": _per(r.power_w, 1e3),
     }
 
 
-def offer_json(r: OfferRow) -> dict[str, Any]:
-    return _same(r, *OfferRowShown.model_fields)
+def offer_json(r: Any) -> dict[str, Any]:
+    return _same(r, OfferRowShown)
 
 
-def model_json(r: ModelRow) -> dict[str, Any]:
+def model_json(r: Any) -> dict[str, Any]:
     return {
-        **_same(
-            r,
-            "id",
-            "family",
-            "developer",
-            "modality",
-            "licence",
-            "release_date",
-            "confidence",
-            "source",
-            "as_of",
-            "origin",
-        ),
+        **_same(r, ModelShown),
         "parameters": int(r.total_params),
         "active_parameters": int(r.active_params),
         "aliases": list(r.facts.get("aliases", [])),
     }
 
 
-def engine_json(r: EngineSupportRow) -> dict[str, Any]:
+def engine_json(r: Any) -> dict[str, Any]:
     return {
-        **_same(r, "engine", "accelerator_family", "phase", "notes", "confidence", "source", "as_of"),
+        **_same(r, EngineShown),
         "weight_formats": [f for f in r.weight_formats.split("|") if f],
         "kv_formats": [f for f in r.kv_formats.split("|") if f],
     }
 
 
-def price_json(r: PriceRow) -> dict[str, Any]:
-    return _same(r, *PriceRowShown.model_fields)
+def price_json(r: Any) -> dict[str, Any]:
+    return _same(r, PriceRowShown)
 
 
 RowJson = Callable[[Any], dict[str, Any]]

@@ -14,8 +14,19 @@ from app.api.schemas.workload import WorkloadSpec
 from app.catalog.names import engine_slug
 from app.sizing.assumptions import Assumptions
 from app.sizing.hardware.parts import Environment, PricingModel
+from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
-from app.sizing.question import Constraints, Deployment, Drafting, Economics, Speculative
+from app.sizing.question import (
+    DEFAULT_RANKED,
+    DEFAULT_REJECTED,
+    Constraints,
+    Deployment,
+    Drafting,
+    Economics,
+    Objective,
+    Question,
+    Speculative,
+)
 
 PricingName = Literal[
     "on_demand", "spot", "reserved_1y", "reserved_3y", "committed_1y", "committed_3y", "capacity_block", "owned"
@@ -116,11 +127,24 @@ class RecommendRequest(Wire):
     objective: Literal["cost", "latency", "throughput", "energy", "balanced"] = "cost"
     economics: EconomicsSpec = EconomicsSpec()
     assumptions: Overrides = {}
-    limit: Annotated[int, Field(ge=1, le=50)] = 5
+    limit: Annotated[int, Field(ge=1, le=50)] = DEFAULT_RANKED
     rejected_limit: Annotated[int, Field(ge=0, le=200)] | None = Field(
         None, description="Default: 20, or as many of the nearest misses as keep the answer under 30 KB."
     )
     trace: bool = False
+
+    def to_question(self, model: ModelArchitecture, assumed: Assumptions) -> Question:
+        """The same in units of the core; raises Unanswerable where the parts contradict."""
+        return Question(
+            workload=self.workload.to_workload(model, assumed),
+            constraints=self.constraints.to_constraints(),
+            objective=Objective(self.objective),
+            economics=self.economics.to_economics(assumed),
+            assumptions=assumed,
+            limit=self.limit,
+            rejected_limit=DEFAULT_REJECTED if self.rejected_limit is None else self.rejected_limit,
+            trace=self.trace,
+        )
 
 
 class OfferSpec(Wire):
@@ -222,6 +246,16 @@ class EstimateRequest(Wire):
     economics: EconomicsSpec = EconomicsSpec()
     assumptions: Overrides = {}
     trace: bool = False
+
+    def to_question(self, model: ModelArchitecture, assumed: Assumptions) -> Question:
+        """The same in units of the core; raises Unanswerable where the parts contradict."""
+        return Question(
+            workload=self.workload.to_workload(model, assumed),
+            economics=self.economics.to_economics(assumed),
+            assumptions=assumed,
+            trace=self.trace,
+            maximize=self.maximize,
+        )
 
     @model_validator(mode="after")
     def _runs_are_maximized(self) -> EstimateRequest:

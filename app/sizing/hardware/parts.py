@@ -51,6 +51,8 @@ class Link(StrEnum):
     NONE = "none"  # a single accelerator
 
 
+# Names of dense matrix rates, as data sheets give them.
+RATE_NAMES = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")
 # Form factors that are soldered or plugged onto a maker's own board: they come with a server, never in a plain host.
 BOARDS = ("SXM", "OAM")
 # Kinds that are the machine's own processor, and are sold only as a whole machine.

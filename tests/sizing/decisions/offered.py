@@ -67,7 +67,7 @@ def asked(
     **constraints: Any,
 ) -> tuple[Candidates, Rejections]:
     """What the small catalogue offers a caller."""
-    rejections = Rejections(of)
+    rejections = Rejections(of.accelerators)
     given: dict[str, Any] = {} if pricing is None else {"pricing": pricing}
     found = candidates(of, Constraints(**constraints), economics, Assumptions(), rejections, fixed=fixed, **given)
     return found, rejections

@@ -55,7 +55,7 @@ ACCELERATOR: Codes = np.array([0, 0, 1])
 
 
 def limited(**limits: Any) -> tuple[list[bool], Rejections]:
-    rejections = Rejections(SMALL)
+    rejections = Rejections(SMALL.accelerators)
     kept = within_limits(ACCELERATOR, col(8, 16, 8), COST, Constraints(**limits), rejections)
     return kept.tolist(), rejections
 

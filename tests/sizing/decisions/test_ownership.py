@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.decisions.ownership import owned_usd_per_hour, purchase_usd, rated_power_w
+from app.sizing.decisions.ownership import machine_purchase_usd, owned_usd_per_hour, rated_power_w
 from app.sizing.hardware.tables import Machines
 from app.sizing.question import Economics
 from tests.examples import col
@@ -76,4 +76,4 @@ def test_a_machine_costs_its_list_price_or_its_parts(
 ) -> None:
     three_quarters = Assumptions(list_price_position=0.75)
     bought = machine(accelerator, count, workstation=workstation)
-    assert purchase_usd(bought, SMALL.columns, col(list_price), three_quarters).tolist() == [usd]
+    assert machine_purchase_usd(bought, SMALL.columns, col(list_price), three_quarters).tolist() == [usd]

@@ -13,7 +13,7 @@ BIG, CARD, DESK, RARE = range(4)
 
 
 def lost(accelerator: list[int], kept: list[bool], needed: list[float], available: list[float]) -> Rejections:
-    rejections = Rejections(SMALL)
+    rejections = Rejections(SMALL.accelerators)
     rejections.lost(
         np.array(accelerator),
         np.array(kept),

@@ -1,0 +1,81 @@
+"""Lists of what the catalogue holds, a page at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from sqlalchemy import false, func, select
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from app.catalog.names import words
+from app.catalog.tables import (
+    AcceleratorRow,
+    EngineSupportRow,
+    ModelAliasRow,
+    ModelRow,
+    OfferRow,
+    PriceRow,
+    SystemRow,
+)
+from app.db import Base
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One list: its rows, the key they are ordered by, and what they may be filtered by."""
+
+    table: type[Base]
+    key: InstrumentedAttribute[Any]
+    filters: tuple[str, ...]
+
+    @property
+    def counts(self) -> bool:
+        """Whether keys are whole numbers."""
+        return self.key.type.python_type is int
+
+
+LISTS: Mapping[str, Listing] = MappingProxyType(
+    {
+        "accelerators": Listing(AcceleratorRow, AcceleratorRow.slug, ("vendor", "kind", "family", "segment")),
+        "systems": Listing(SystemRow, SystemRow.slug, ("accelerator", "provider", "kind")),
+        "offers": Listing(
+            OfferRow, OfferRow.id, ("accelerator", "provider", "region", "pricing_model", "instance_type")
+        ),
+        "prices": Listing(
+            PriceRow, PriceRow.id, ("accelerator", "provider", "region", "instance_type", "pricing_model")
+        ),
+        "models": Listing(ModelRow, ModelRow.id, ("modality", "family")),
+        "engines": Listing(EngineSupportRow, EngineSupportRow.id, ("engine", "accelerator_family", "phase")),
+    }
+)
+
+
+def page(
+    session: Session, what: str, *, equal: Mapping[str, str | None], named: str | None, after: Any, limit: int
+) -> tuple[Sequence[Any], str | None]:
+    """One page of a list in key order and the cursor of the next, None at the end.
+
+    `equal` is what columns must hold where it is given; `named` are words of a model's id or alias, in any order.
+    """
+    of = LISTS[what]
+    wanted = select(of.table).order_by(of.key)
+    for name in of.filters:
+        if equal.get(name) is not None:
+            wanted = wanted.where(getattr(of.table, name) == equal[name])
+    if named is not None:
+        typed = [ModelAliasRow.alias.contains(w, autoescape=True) for w in sorted(words(named))]
+        aliased = select(ModelAliasRow.model).where(*(typed or [false()]))  # punctuation alone finds nothing
+        wanted = wanted.where(of.key.in_(aliased))
+    if after is not None:
+        wanted = wanted.where(of.key > after)
+    rows = session.scalars(wanted.limit(limit + 1)).all()
+    shown = rows[:limit]
+    return shown, str(getattr(shown[-1], of.key.key)) if len(rows) > limit else None
+
+
+def fetched_models(session: Session) -> int:
+    """Models that were fetched on request: what a list of models may gain within a snapshot."""
+    return session.scalar(select(func.count()).select_from(ModelRow).where(ModelRow.origin == "hub")) or 0
