@@ -1,49 +1,65 @@
-"""`make bench`: POST /recommend and /estimate in process against an endpoint of the same sizes that computes nothing.
+"""`make bench`: how long answers take, as ratios to an endpoint of the same sizes that computes nothing.
 
-Machines differ and are noisy, so the figure to compare over time is the ratio of the two in one
-run. Every request differs a little from the last, so none is answered from the store.
+Machines differ and are noisy, so the figure to compare over time is the ratio within one run; `--against DIR` puts
+another checkout beside this one, request by request in turn. Every request differs a little from the last, so none
+is answered from the store. Nothing is asserted: a timing on a shared machine proves nothing by itself.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
-from functools import partial
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import orjson
-from fastapi import Request
-from fastapi.responses import Response
-from starlette.testclient import TestClient
+from benchmarks.load import Served, print_load
 
-from app.main import create_app
-
-BODIES = Path(__file__).resolve().parent.parent / "tests" / "api" / "bodies"
-ROUNDS = 40
+HERE = Path(__file__).resolve().parent
+BODIES = HERE.parent / "tests" / "api" / "bodies"
 WARM_UP = 3
 
 
-def timed(call: Callable[[], int]) -> float:
-    """Milliseconds of one call, which must answer 200."""
-    start = time.perf_counter()
-    status = call()
-    took = (time.perf_counter() - start) * 1e3
-    if status != 200:
-        raise RuntimeError(f"answered {status}")
-    return took
+class Checkout:
+    """A tree under measurement: its own database, and a process that answers one request at a time."""
 
+    def __init__(self, tree: Path, folder: Path) -> None:
+        self.tree, self.name = tree, tree.name
+        url = f"sqlite:///{folder}/bench.sqlite3"
+        self.environment = {**os.environ, "PYTHONPATH": str(tree), "HEADROOM_DATABASE_URL": url}
+        prepare = [sys.executable, "-m", "app.cli", "prepare"]
+        subprocess.run(prepare, check=True, capture_output=True, cwd=tree, env=self.environment)
+        self._process = subprocess.Popen(
+            [sys.executable, str(HERE / "one_by_one.py")],
+            cwd=tree,
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
 
-def quantiles(values: list[float]) -> tuple[float, float]:
-    """(p50, p99) by rank."""
-    ordered = sorted(values)
-    return statistics.median(ordered), ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]
+    def timed(self, endpoint: str, body: dict[str, Any]) -> dict[str, float]:
+        """Milliseconds of one request and of the idle endpoint after it."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"endpoint": endpoint, "body": body}) + "\n")
+        self._process.stdin.flush()
+        found: dict[str, float] = json.loads(self._process.stdout.readline())
+        return found
+
+    def peak_mib(self) -> float:
+        """Peak memory of the process so far."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait()
 
 
 def variant(body: dict[str, Any], i: int) -> dict[str, Any]:
@@ -51,65 +67,51 @@ def variant(body: dict[str, Any], i: int) -> dict[str, Any]:
     return {**body, "economics": {"electricity_usd_per_kwh": 0.12 + i * 1e-6}}
 
 
-def posted(client: TestClient, endpoint: str, raw: bytes) -> int:
-    """Status of one request."""
-    return client.post(endpoint, content=raw, headers={"content-type": "application/json"}).status_code
-
-
-def measure() -> list[tuple[str, float, float, float]]:
-    """(body, p50 ms, p99 ms, p50 over that of the idle endpoint) of each worked request."""
-    sizes: dict[str, bytes] = {}
-    app = create_app()
-
-    @app.post("/idle")
-    async def idle(request: Request) -> Response:
-        """The same sizes in and out, nothing computed."""
-        await request.body()
-        return Response(sizes["answer"], media_type="application/json")
-
-    rows = []
-    with TestClient(app) as client:
-        for path in sorted(BODIES.glob("*.json")):
-            body, endpoint = json.loads(path.read_text()), "/" + path.stem.split("-")[0]
-            sizes["answer"] = client.post(endpoint, json=body).content
-            busy, calm = [], []
-            for i in range(1, ROUNDS + WARM_UP + 1):
-                raw = orjson.dumps(variant(body, i))
-                one = timed(partial(posted, client, endpoint, raw))
-                other = timed(partial(posted, client, "/idle", raw))
-                if i > WARM_UP:
-                    busy.append(one)
-                    calm.append(other)
-            p50, p99 = quantiles(busy)
-            rows.append((path.stem, p50, p99, p50 / quantiles(calm)[0]))
-    return rows
-
-
-def server_peak_mib() -> float:
-    """Peak memory of a serving process that answers every worked request."""
-    script = (
-        "import resource, sys, pathlib\n"
-        "from starlette.testclient import TestClient\n"
-        "from app.main import create_app\n"
-        "with TestClient(create_app()) as client:\n"
-        "    for path in sorted(pathlib.Path(sys.argv[1]).glob('recommend*.json')):\n"
-        "        headers = {'content-type': 'application/json'}\n"
-        "        client.post('/recommend', content=path.read_bytes(), headers=headers).raise_for_status()\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script, str(BODIES)], capture_output=True, text=True, check=True)
-    return float(done.stdout)
+def print_ratios(checkouts: list[Checkout], rounds: int, only: str) -> None:
+    """p50 and its ratio to the idle endpoint, of each worked request, one column group for each checkout."""
+    print(" " * 44 + "".join(f"{c.name:>28}" for c in checkouts))
+    print(f"{'request':44}" + f"{'p50 ms':>10}{'p99 ms':>9}{'x idle':>9}" * len(checkouts))
+    for path in sorted(BODIES.glob("*.json")):
+        if only not in path.stem:
+            continue
+        body, endpoint = json.loads(path.read_text()), "/" + path.stem.split("-")[0]
+        taken: list[list[dict[str, float]]] = [[] for _ in checkouts]
+        for i in range(rounds + WARM_UP):
+            for c, rows in zip(checkouts, taken, strict=True):
+                rows.append(c.timed(endpoint, variant(body, i)))
+        line = f"{path.stem:44}"
+        for rows in taken:
+            busy = sorted(r["busy_ms"] for r in rows[WARM_UP:])
+            p50, idle = statistics.median(busy), statistics.median(r["idle_ms"] for r in rows[WARM_UP:])
+            line += f"{p50:10.1f}{busy[min(len(busy) - 1, int(0.99 * len(busy)))]:9.1f}{p50 / idle:9.1f}"
+        print(line, flush=True)
+    for c in checkouts:
+        print(f"peak memory after all of them, {c.name}: {c.peak_mib():.0f} MiB")
 
 
 def main() -> None:
-    """Print a table; nothing is asserted, because a timing on a shared machine proves nothing by itself."""
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["HEADROOM_DATABASE_URL"] = f"sqlite:///{folder}/bench.sqlite3"
-        subprocess.run([sys.executable, "-m", "app.cli", "prepare"], check=True, capture_output=True)
-        print(f"{'request':44} {'p50 ms':>8} {'p99 ms':>8} {'x idle':>8}")
-        for name, p50, p99, ratio in measure():
-            print(f"{name:44} {p50:8.1f} {p99:8.1f} {ratio:8.1f}")
-        print(f"peak memory of a server: {server_peak_mib():.0f} MiB")
+    """Print the tables."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--against", type=Path, help="another checkout, measured in turn with this one")
+    parser.add_argument("--rounds", type=int, default=40, help="requests per body")
+    parser.add_argument("--only", default="", help="bodies whose name contains this")
+    parser.add_argument("--load-s", type=float, default=10.0, help="seconds of load per checkout; 0: none")
+    parser.add_argument("--connections", type=int, default=16)
+    parser.add_argument("--workers", type=int, default=2)
+    asked = parser.parse_args()
+    trees = [t.resolve() for t in (asked.against, HERE.parent) if t is not None]
+    with ExitStack() as stack:
+        checkouts = []
+        for tree in trees:
+            checkouts.append(Checkout(tree, Path(stack.enter_context(tempfile.TemporaryDirectory()))))
+            stack.callback(checkouts[-1].close)
+        if asked.rounds:
+            print_ratios(checkouts, asked.rounds, asked.only)
+        if asked.load_s > 0:
+            servers = [Served(c.name, c.tree, c.environment, workers=asked.workers) for c in checkouts]
+            for server in servers:
+                stack.callback(server.close)
+            print_load(servers, seconds=asked.load_s, connections=asked.connections)
 
 
 if __name__ == "__main__":

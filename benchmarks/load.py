@@ -1,0 +1,125 @@
+"""Distinct requests over many connections against worker processes: requests per second, waiting, memory.
+
+As a script it is the client, in a process of its own: `load.py PORT CONNECTIONS SECONDS FIRST` prints JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import statistics
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+BODY = Path(__file__).resolve().parent.parent / "tests" / "api" / "bodies" / "recommend-inference-chat-70b.json"
+SLICE_S = 5.0
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port: int = s.getsockname()[1]
+        return port
+
+
+class Served:
+    """A checkout served by `headroom serve` with worker processes on one database file."""
+
+    def __init__(self, name: str, tree: Path, environment: Mapping[str, str], *, workers: int) -> None:
+        self.name, self.port, self.workers = name, free_port(), workers
+        command = [sys.executable, "-m", "app.cli", "serve", "--port", str(self.port), "--workers", str(workers)]
+        self._process = subprocess.Popen(
+            command, cwd=tree, env=dict(environment), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        until = time.monotonic() + 60
+        while not self._ready():
+            if time.monotonic() > until:
+                raise RuntimeError(f"{name} did not come up")
+            time.sleep(0.1)
+
+    def _ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2) as response:
+                return bool(response.status == 200)
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def load(self, *, connections: int, seconds: float, first: int) -> dict[str, Any]:
+        """One stretch of load by a client in a process of its own."""
+        command = [sys.executable, __file__, str(self.port), str(connections), str(seconds), str(first)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    def peak_mib(self) -> list[float]:
+        """Peak memory of each worker process."""
+        peaks = []
+        for path in Path("/proc").glob("[0-9]*/status"):
+            try:
+                status, command = path.read_text(), path.with_name("cmdline").read_text()
+            except OSError:
+                continue
+            if f"PPid:\t{self._process.pid}\n" in status and "spawn_main" in command:
+                peaks.append(int(status.split("VmHWM:")[1].split()[0]) / 1024)
+        return peaks
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait()
+
+
+def print_load(servers: list[Served], *, seconds: float, connections: int) -> None:
+    """Requests per second and milliseconds of each server, in slices that take turns."""
+    found: list[list[dict[str, Any]]] = [[] for _ in servers]
+    for server in servers:
+        server.load(connections=connections, seconds=2.0, first=10_000_000)  # warm-up
+    for i in range(max(1, round(seconds / SLICE_S))):
+        for server, rows in zip(servers, found, strict=True):
+            rows.append(server.load(connections=connections, seconds=min(SLICE_S, seconds), first=1_000_000 * i))
+    print(f"\n{servers[0].workers} workers, {connections} connections, distinct 70B chat requests")
+    print(f"{'':20}{'requests/s':>12}{'p50 ms':>9}{'p99 ms':>9}   peak MiB of each worker")
+    for server, rows in zip(servers, found, strict=True):
+        took = sorted(ms for row in rows for ms in row["took_ms"])
+        rate = sum(len(row["took_ms"]) for row in rows) / sum(row["seconds"] for row in rows)
+        p99 = took[min(len(took) - 1, int(0.99 * len(took)))]
+        peaks = ", ".join(f"{mib:.0f}" for mib in server.peak_mib())
+        print(f"{server.name:20}{rate:12.1f}{statistics.median(took):9.0f}{p99:9.0f}   {peaks}")
+
+
+async def client(port: int, connections: int, seconds: float, first: int) -> dict[str, Any]:
+    """Keep every connection busy; each request asks at another electricity price."""
+    body = json.loads(BODY.read_text())
+    took: list[float] = []
+    numbers = iter(range(first, first + 1_000_000))
+    start = time.perf_counter()
+
+    async def one_connection() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        while time.perf_counter() - start < seconds:
+            raw = json.dumps(
+                {**body, "economics": {"electricity_usd_per_kwh": 0.1 + next(numbers) % 10_000_000 * 1e-8}}
+            ).encode()
+            head = f"POST /recommend HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(raw)}\r\n\r\n"
+            sent = time.perf_counter()
+            writer.write(head.encode() + raw)
+            answered = await reader.readuntil(b"\r\n\r\n")
+            if not answered.startswith(b"HTTP/1.1 200"):
+                raise RuntimeError(answered.decode())
+            await reader.readexactly(int(answered.lower().split(b"content-length: ")[1].split(b"\r\n")[0]))
+            took.append((time.perf_counter() - sent) * 1e3)
+        writer.close()
+
+    await asyncio.gather(*(one_connection() for _ in range(connections)))
+    return {"took_ms": took, "seconds": time.perf_counter() - start}
+
+
+if __name__ == "__main__":
+    port, connections, seconds, first = sys.argv[1:]
+    print(json.dumps(asyncio.run(client(int(port), int(connections), float(seconds), int(first)))))

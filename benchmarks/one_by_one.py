@@ -1,0 +1,47 @@
+"""A service in process, for `benchmarks`: a line of JSON in is a request, a line out is what it took.
+
+Runs inside whichever checkout is first on the path, so it uses nothing of its own package.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+from fastapi import Request
+from fastapi.responses import Response
+from starlette.testclient import TestClient
+
+from app.main import create_app
+
+
+def main() -> None:
+    """Answer lines until there are no more."""
+    app = create_app()
+    answer = b""
+
+    @app.post("/idle")
+    async def idle(request: Request) -> Response:
+        """The same sizes in and out, nothing computed."""
+        await request.body()
+        return Response(answer, media_type="application/json")
+
+    def posted(endpoint: str, raw: bytes) -> tuple[float, bytes]:
+        start = time.perf_counter()
+        response = client.post(endpoint, content=raw, headers={"content-type": "application/json"})
+        took = (time.perf_counter() - start) * 1e3
+        response.raise_for_status()
+        return took, response.content
+
+    with TestClient(app) as client:
+        for line in sys.stdin:
+            wanted = json.loads(line)
+            raw = json.dumps(wanted["body"]).encode()
+            busy_ms, answer = posted(wanted["endpoint"], raw)
+            idle_ms, _ = posted("/idle", raw)
+            print(json.dumps({"busy_ms": busy_ms, "idle_ms": idle_ms}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
