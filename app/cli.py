@@ -66,7 +66,9 @@ def accuracy(
 @cli.command()
 def serve(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.", envvar="PORT")] = 8000,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes.")] = 1,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=64, help="Processes; default HEADROOM_WORKERS, or 1.", show_default=False)
+    ] = None,
 ) -> None:
     """Serve the API, its documentation and the page."""
     settings = Settings()
@@ -77,7 +79,7 @@ def serve(
         factory=True,
         host=settings.host,
         port=port,
-        workers=workers,
+        workers=workers or settings.workers,
         access_log=False,
         log_level=settings.log_level,
         timeout_graceful_shutdown=20,

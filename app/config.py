@@ -15,10 +15,15 @@ class Settings(BaseSettings):
         "sqlite:///headroom.sqlite3", description="SQLAlchemy URL: SQLite or PostgreSQL (psycopg)."
     )
     host: str = Field("127.0.0.1", description="Address to listen on.")
+    workers: int = Field(
+        1, ge=1, le=64, description="Processes that serve, on one database. `serve --workers` goes before it."
+    )
     snapshot_check_s: float = Field(2.0, ge=0, description="Seconds between looks for a newer catalogue version.")
     max_body_bytes: int = Field(65536, ge=1024, le=33554432, description="Largest request body.")
     body_deadline_s: float = Field(5.0, gt=0, le=120, description="Seconds a client has to send its body.")
-    max_concurrent_searches: int = Field(4, ge=1, le=256, description="Searches computed at once; others wait.")
+    max_concurrent_searches: int = Field(
+        2, ge=1, le=256, description="Answers computed at once in each process; others wait in line."
+    )
     log_level: str = Field("info", description="debug, info, warning or error.")
     model_hub_url: str | None = Field(
         None,

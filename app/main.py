@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 
 import structlog
 from fastapi import FastAPI
@@ -11,6 +10,7 @@ from sqlalchemy.orm import sessionmaker
 
 from app.api import openapi, problems
 from app.api.routes import accuracy, catalog, health, recommendations
+from app.api.searches import Searches
 from app.catalog.hub import ModelHub
 from app.catalog.recommendations import AnswerStore
 from app.catalog.snapshot import SnapshotStore
@@ -37,7 +37,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.answers = AnswerStore(engine)
     hub = ModelHub(settings.model_hub_url) if settings.model_hub_url else None
     app.state.snapshots = SnapshotStore(app.state.sessions, check_s=settings.snapshot_check_s, hub=hub)
-    app.state.search_slots = threading.Semaphore(settings.max_concurrent_searches)
+    app.state.searches = Searches(settings.max_concurrent_searches)
     problems.install(app)
     for router in (recommendations.router, catalog.router, accuracy.router, health.router):
         app.include_router(router)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import statistics
 import subprocess
@@ -54,21 +55,32 @@ class Served:
     def load(self, *, connections: int, seconds: float, first: int) -> dict[str, Any]:
         """One stretch of load by a client in a process of its own."""
         command = [sys.executable, __file__, str(self.port), str(connections), str(seconds), str(first)]
+        before = self.cpu_s()
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         found: dict[str, Any] = json.loads(done.stdout)
-        return found
+        return {**found, "cpu_s": self.cpu_s() - before}
 
-    def peak_mib(self) -> list[float]:
-        """Peak memory of each worker process."""
-        peaks = []
-        for path in Path("/proc").glob("[0-9]*/status"):
+    def _processes(self) -> list[Path]:
+        """Of the workers, under /proc."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*"):
             try:
-                status, command = path.read_text(), path.with_name("cmdline").read_text()
+                status, command = (path / "status").read_text(), (path / "cmdline").read_text()
             except OSError:
                 continue
             if f"PPid:\t{self._process.pid}\n" in status and "spawn_main" in command:
-                peaks.append(int(status.split("VmHWM:")[1].split()[0]) / 1024)
-        return peaks
+                found.append(path)
+        return found or [Path(f"/proc/{self._process.pid}")]
+
+    def peak_mib(self) -> list[float]:
+        """Peak memory of each worker process."""
+        statuses = [(path / "status").read_text() for path in self._processes()]
+        return [int(s.split("VmHWM:")[1].split()[0]) / 1024 for s in statuses]
+
+    def cpu_s(self) -> float:
+        """Processor time the workers took so far."""
+        stats = [(path / "stat").read_text().rsplit(")", 1)[1].split() for path in self._processes()]
+        return sum(int(s[11]) + int(s[12]) for s in stats) / os.sysconf("SC_CLK_TCK")
 
     def close(self) -> None:
         self._process.terminate()
@@ -84,13 +96,14 @@ def print_load(servers: list[Served], *, seconds: float, connections: int) -> No
         for server, rows in zip(servers, found, strict=True):
             rows.append(server.load(connections=connections, seconds=min(SLICE_S, seconds), first=1_000_000 * i))
     print(f"\n{servers[0].workers} workers, {connections} connections, distinct 70B chat requests")
-    print(f"{'':20}{'requests/s':>12}{'p50 ms':>9}{'p99 ms':>9}   peak MiB of each worker")
+    print(f"{'':20}{'requests/s':>12}{'p50 ms':>9}{'p99 ms':>9}{'CPU ms each':>13}   peak MiB of each worker")
     for server, rows in zip(servers, found, strict=True):
         took = sorted(ms for row in rows for ms in row["took_ms"])
         rate = sum(len(row["took_ms"]) for row in rows) / sum(row["seconds"] for row in rows)
         p99 = took[min(len(took) - 1, int(0.99 * len(took)))]
         peaks = ", ".join(f"{mib:.0f}" for mib in server.peak_mib())
-        print(f"{server.name:20}{rate:12.1f}{statistics.median(took):9.0f}{p99:9.0f}   {peaks}")
+        cpu_ms = sum(row["cpu_s"] for row in rows) / len(took) * 1e3
+        print(f"{server.name:20}{rate:12.1f}{statistics.median(took):9.0f}{p99:9.0f}{cpu_ms:13.1f}   {peaks}")
 
 
 async def client(port: int, connections: int, seconds: float, first: int) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -10,6 +9,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from app.api.body import read_body
 from app.api.schemas.model import ConfigModel, SizedModel
+from app.api.searches import Searches
 from app.catalog.recommendations import AnswerStore
 from app.catalog.snapshot import SnapshotStore
 from app.sizing.assumptions import Assumptions
@@ -27,9 +27,9 @@ async def _store(request: Request) -> SnapshotStore:
     return store
 
 
-async def _slots(request: Request) -> threading.Semaphore:
-    slots: threading.Semaphore = request.app.state.search_slots
-    return slots
+async def _turns(request: Request) -> Searches:
+    turns: Searches = request.app.state.searches
+    return turns
 
 
 async def _answers(request: Request) -> AnswerStore:
@@ -39,7 +39,7 @@ async def _answers(request: Request) -> AnswerStore:
 
 Sessions = Annotated[sessionmaker[Session], Depends(_sessions)]
 Snapshots = Annotated[SnapshotStore, Depends(_store)]
-SearchSlots = Annotated[threading.Semaphore, Depends(_slots)]
+Turns = Annotated[Searches, Depends(_turns)]
 Answers = Annotated[AnswerStore, Depends(_answers)]
 RawBody = Annotated[bytes, Depends(read_body)]
 

@@ -14,12 +14,14 @@ from fastapi import APIRouter, Path
 from fastapi.responses import Response
 
 from app.api.body import parsed
-from app.api.deps import Answers, RawBody, SearchSlots, Snapshots, resolve_model
+from app.api.deps import Answers, RawBody, Snapshots, Turns, resolve_model
 from app.api.openapi import body_of, problems
 from app.api.schemas.answers import EstimateShown, RecommendResponse
 from app.api.schemas.conversion import answer_json, estimate_json
 from app.api.schemas.requests import EstimateRequest, RecommendRequest
 from app.catalog.names import nearest
+from app.catalog.recommendations import AnswerStore
+from app.catalog.snapshot import SnapshotStore
 from app.errors import UnknownAccelerator, UnknownSystem
 from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate
@@ -69,11 +71,16 @@ def identity_of(request: RecommendRequest, snapshot: str) -> tuple[str, bytes]:
     responses=problems(400, 404, 413, 415, 422, 503),
     summary="Rank the hardware that can run a workload",
 )
-def post_recommend(raw: RawBody, answers: Answers, snapshots: Snapshots, slots: SearchSlots) -> Response:
+async def post_recommend(raw: RawBody, answers: Answers, snapshots: Snapshots, turns: Turns) -> Response:
     """Which hardware, how much of it, laid out how, what it will do and cost, how sure that is, and
     why the rest was turned down. The same request on the same catalogue snapshot is the same answer,
     byte for byte, and is stored under its id.
     """
+    return await turns.run(recommended, raw, answers, snapshots)
+
+
+def recommended(raw: bytes, answers: AnswerStore, snapshots: SnapshotStore) -> Response:
+    """The stored answer to a request, or a new one."""
     request = parsed(raw, RecommendRequest)
     market = snapshots.market()
     identity, canonical = identity_of(request, market.version)
@@ -84,8 +91,7 @@ def post_recommend(raw: RawBody, answers: Answers, snapshots: Snapshots, slots: 
     question = request.to_question(resolve_model(request.workload.model, snapshots, assumed), assumed)
     check_names(question.constraints.accelerators + question.constraints.exclude_accelerators, market)
 
-    with slots:
-        answer = recommend(question, market)
+    answer = recommend(question, market)
 
     catalog = {"snapshot": market.version, "prices_as_of": market.prices_as_of}
     document = answer_json(
@@ -107,11 +113,16 @@ def post_recommend(raw: RawBody, answers: Answers, snapshots: Snapshots, slots: 
     responses=problems(400, 404, 413, 415, 422, 503),
     summary="What one deployment would do",
 )
-def post_estimate(raw: RawBody, snapshots: Snapshots, slots: SearchSlots) -> Response:
+async def post_estimate(raw: RawBody, snapshots: Snapshots, turns: Turns) -> Response:
     """Memory, speed, latency, energy and cost of a workload on one deployment. A deployment taken
     from a recommendation gives back that recommendation's numbers; what is left out is chosen well
     and echoed.
     """
+    return await turns.run(estimated, raw, snapshots)
+
+
+def estimated(raw: bytes, snapshots: SnapshotStore) -> Response:
+    """One deployment, judged."""
     request = parsed(raw, EstimateRequest)
     market = snapshots.market()
     assumed = Assumptions().noted(request.assumptions)
@@ -120,8 +131,7 @@ def post_estimate(raw: RawBody, snapshots: Snapshots, slots: SearchSlots) -> Res
     check_names((deployment.accelerator,), market)
     check_system(deployment, market)
 
-    with slots:
-        result = estimate(question, deployment, market)
+    result = estimate(question, deployment, market)
     return Response(json_bytes(estimate_json(result, trace=request.trace)), media_type="application/json")
 
 
