@@ -204,16 +204,25 @@ def undominated(found: Candidates) -> Candidates:
         ]
     )
     less = np.stack([found.usd_per_hour, found.draw_w, found.rated_w, np.nan_to_num(found.purchase_usd, nan=0.0)])
-    alike = (m.accelerator[:, None] == m.accelerator[None, :]) & (
-        m.accelerators_per_node[:, None] == m.accelerators_per_node[None, :]
-    )
-    beaten = (
-        alike & (more[:, None, :] >= more[:, :, None]).all(axis=0) & (less[:, None, :] <= less[:, :, None]).all(axis=0)
-    )
-    equal = beaten & beaten.T
-    order = np.arange(len(found))
-    keep: Mask = ~(beaten & (~equal | (order[None, :] < order[:, None]))).any(axis=1)
+    row, other = _pairs(np.stack([m.accelerator.astype(np.float64), m.accelerators_per_node]))
+    as_good = (more[:, other] >= more[:, row]).all(axis=0) & (less[:, other] <= less[:, row]).all(axis=0)
+    better = ~((more[:, row] >= more[:, other]).all(axis=0) & (less[:, row] <= less[:, other]).all(axis=0))
+    keep: Mask = np.ones(len(found), dtype=bool)
+    keep[row[as_good & (better | (other < row))]] = False  # of equals the first stays
     return found.take(keep)
+
+
+def _pairs(key: Column) -> tuple[Codes, Codes]:
+    """Every two rows that agree in a key, as two columns of row numbers."""
+    order = np.lexsort(key)
+    changes = (key[:, order[1:]] != key[:, order[:-1]]).any(axis=0)
+    first = np.flatnonzero(np.concatenate([[True], changes]))
+    size = np.diff(np.append(first, len(order)))
+    many = np.repeat(size, size)  # of each row, how many agree with it
+    row = np.repeat(np.arange(len(order)), many)
+    begin = np.repeat(np.repeat(first, size), many)
+    other = begin + np.arange(len(row)) - np.repeat(np.cumsum(many) - many, many)
+    return order[row], order[other]
 
 
 def unpriced(snapshot: Snapshot, deployment: Deployment, assumed: Assumptions) -> Candidates:
