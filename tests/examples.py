@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from app.catalog.architectures import architecture_of
-from app.catalog.seed import model_entries
+from app.catalog.seed import data_text, model_entries, rows_of
 from app.sizing.columns import Column, column
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.read import read_architecture
@@ -100,6 +100,11 @@ def registered(hf_id: str) -> ModelArchitecture:
     """A model of the catalogue, read from its configuration."""
     (entry,) = (e for e in model_entries() if e["hf_id"] == hf_id)
     return architecture_of(entry)
+
+
+def rows_in(file: str) -> int:
+    """Rows of a data file of the catalogue."""
+    return sum(1 for line in data_text(file).splitlines() if line) if file.endswith(".jsonl") else len(list(rows_of(file)))
 
 
 def col(*values: float) -> Column:

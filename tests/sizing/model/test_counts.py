@@ -179,7 +179,7 @@ def test_every_registered_total_is_reproduced_or_taken_from_the_registry() -> No
 def test_most_token_models_have_a_closed_form_equal_to_the_registry() -> None:
     token_models = [e for e in ENTRIES.values() if e["modality"] in ("text", "embedding", "reranker")]
     closed = [e for e in token_models if architecture_of(e).source.startswith("closed form")]
-    assert len(closed) >= 320
+    assert len(closed) > 0.9 * len(token_models)
 
 
 @pytest.mark.parametrize(

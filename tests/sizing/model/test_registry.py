@@ -60,7 +60,7 @@ def _bare(entry: dict[str, Any]) -> ModelArchitecture:
 
 
 def test_nearly_every_model_has_a_closed_form() -> None:
-    assert len(CLOSED) >= 517
+    assert len(CLOSED) > 0.9 * len(ENTRIES)
     without = {e["config"]["model_type"] for name, e in ENTRIES.items() if name not in CLOSED}
     assert not {e["modality"] for e in ENTRIES.values() if e["config"]["model_type"] in without} & {
         "text",
@@ -140,7 +140,7 @@ def test_counts_equal_the_instantiated_model(case: dict[str, Any]) -> None:
 
 
 def test_forty_architectures_are_held_against_instantiation() -> None:
-    assert len({c["config"]["model_type"] for c in INSTANTIATED}) >= 40
+    assert len({c["config"]["model_type"] for c in INSTANTIATED}) >= 40  # the file, not the catalogue
 
 
 @pytest.mark.parametrize("case", INSTANTIATED, ids=lambda c: c["config"]["model_type"])
