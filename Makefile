@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PORT ?= 8000
 SOURCES := app migrations tests benchmarks
 
-.PHONY: run test bench mutants calibrate accuracy accuracy-page format readme lock clean
+.PHONY: run test bench mutants calibrate accuracy accuracy-page instantiate format readme lock clean
 
 run: $(VENV)/.run
 	@$(BIN)/headroom prepare
@@ -42,6 +42,11 @@ accuracy-page: $(VENV)/.dev
 format: $(VENV)/.dev
 	$(BIN)/ruff format $(SOURCES)
 	$(BIN)/ruff check --fix $(SOURCES)
+
+# Counts the reference configurations of tests/reference again, on models of the transformers library (a large install).
+instantiate: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[instantiate]'
+	$(BIN)/python -m tests.reference.instantiate
 
 # README's worked example, refilled with what the service answers now.
 readme: $(VENV)/.dev

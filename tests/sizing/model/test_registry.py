@@ -141,18 +141,3 @@ def test_counts_equal_the_instantiated_model(case: dict[str, Any]) -> None:
 
 def test_forty_architectures_are_held_against_instantiation() -> None:
     assert len({c["config"]["model_type"] for c in INSTANTIATED}) >= 40  # the file, not the catalogue
-
-
-@pytest.mark.parametrize("case", INSTANTIATED, ids=lambda c: c["config"]["model_type"])
-def test_committed_counts_are_what_the_library_instantiates(case: dict[str, Any]) -> None:
-    torch = pytest.importorskip(
-        "torch", reason="pip install -e '.[instantiate]' to instantiate models on the meta device"
-    )
-    transformers = pytest.importorskip("transformers")
-    config = json.loads(json.dumps(case["config"]))
-    architecture = getattr(transformers, config.pop("architectures")[0])
-    settings = transformers.AutoConfig.for_model(config.pop("model_type"), **config)
-    with torch.device("meta"):
-        network = architecture._from_config(settings)
-    network.tie_weights()
-    assert sum({id(p): p.numel() for p in network.parameters()}.values()) == case["parameters"]

@@ -1,0 +1,49 @@
+"""Tokens of an image and work of a sample, by the rule of each family."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sizing.model.counting.bases import counted
+
+# (tokens, patches) for an image of a size, by the families' own rules
+IMAGES = {
+    "llava-hf/llava-1.5-7b-hf": ((336, 336), 576, 576),
+    "google/gemma-3-4b-it": ((896, 896), 256, 4096),
+    "Qwen/Qwen2.5-VL-7B-Instruct": ((1008, 1008), 1296, 5184),
+    "Qwen/Qwen3-VL-2B-Instruct": ((1024, 1024), 1024, 4096),
+    "OpenGVLab/InternVL3-1B": ((448, 448), 256, 1024),
+    "meta-llama/Llama-4-Scout-17B-16E-Instruct": ((336, 336), 144, 576),
+    "meta-llama/Llama-3.2-11B-Vision-Instruct": ((560, 560), 0, 1600),
+    "HuggingFaceTB/SmolVLM-256M-Instruct": ((512, 512), 64, 1024),
+}
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_image_tokens_follow_each_familys_rule(name: str) -> None:
+    (width, height), tokens, patches = IMAGES[name]
+    model = counted(name)
+    assert model.images is not None
+    assert model.images.tokens(width, height) == tokens
+    assert model.images.patches(width, height) == patches
+    assert model.images.patches(4 * width, 4 * height) >= patches
+    assert model.image_flops(width, height) > 2 * model.source_matmul_params * patches
+
+
+@pytest.mark.parametrize(
+    ("name", "gflop"),
+    [
+        ("microsoft/resnet-50", 8.178),
+        ("google/vit-base-patch16-224", 35.13),
+        ("black-forest-labs/FLUX.1-dev", 74_385),
+        ("stabilityai/stable-diffusion-3-medium-diffusers", 8_904),
+        ("stabilityai/stable-diffusion-3.5-medium", 11_250),
+        ("facebook/dinov2-large", 1_013.6),
+        ("google/siglip-so400m-patch14-384", 670.3),
+    ],
+)
+def test_work_of_a_sample_equals_the_counted_network(name: str, gflop: float) -> None:
+    model = counted(name)
+    assert model.law is not None
+    assert model.sample is not None
+    assert model.sample.flops / model.law.guidance / 1e9 == pytest.approx(gflop, rel=0.002)
