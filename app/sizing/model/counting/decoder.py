@@ -30,29 +30,29 @@ def read_decoder(text: Config, family: str, name: str, *, nested: bool = False) 
     """
     spec, reader = FAMILIES[family], Reader(text, family, nested=nested)
     blocks = reader.find("layers_block_type")
-    h, layers = (
+    hidden_size, layers = (
         reader.size("hidden_size"),
         reader.size("num_hidden_layers", len(blocks) if isinstance(blocks, list) else None),
     )
     inventory = Inventory()
     schedule = layers_of(reader, spec, family, layers)
-    groups = _mixers(inventory, reader, spec, family, h, schedule)
-    routing, width = _feed_forward(inventory, reader, spec, family, h, schedule)
-    _norms(inventory, reader, spec, family, h, schedule)
+    groups = _mixers(inventory, reader, spec, family, hidden_size, schedule)
+    routing, width = _feed_forward(inventory, reader, spec, family, hidden_size, schedule)
+    _norms(inventory, reader, spec, family, hidden_size, schedule)
     vocabulary = reader.size("vocab_size")
     tied = _tied(reader, spec)
     wanted = reader.architecture
     headless = wanted.endswith("Model") and not wanted.endswith("LMHeadModel") and family != "chatglm"
-    _ends(inventory, reader, spec, family, h, layers, vocabulary, tied=tied, headless=headless)
-    n = 1 if family in _NO_ATTENTION else reader.size("num_attention_heads")
+    _ends(inventory, reader, spec, family, hidden_size, layers, vocabulary, tied=tied, headless=headless)
+    heads = 1 if family in _NO_ATTENTION else reader.size("num_attention_heads")
     return ModelArchitecture(
         name=name,
         kind=ModelKind.DECODER,
         family=family,
         num_layers=layers,
-        hidden_size=h,
-        num_heads=n,
-        head_dim=_head_dim(reader, spec, family, h, n),
+        hidden_size=hidden_size,
+        num_heads=heads,
+        head_dim=_head_dim(reader, spec, family, hidden_size, heads),
         mlp_width=routing.active_width or width,
         vocab_size=vocabulary,
         tensors=tuple(inventory.tensors),
@@ -64,19 +64,19 @@ def read_decoder(text: Config, family: str, name: str, *, nested: bool = False) 
         moe_layers=routing.layers,
         max_context_tokens=reader.integer("max_position_embeddings", 0) or None,
         tied_head=tied,
-        mtp_params=_mtp_params(inventory, reader, family, h, schedule),
+        mtp_params=_mtp_params(inventory, reader, family, hidden_size, schedule),
         assumed=_defaulted(reader, family),
         source="closed form of the configuration",
     )
 
 
-def _head_dim(reader: Reader, spec: Family, family: str, h: int, n: int) -> int:
+def _head_dim(reader: Reader, spec: Family, family: str, hidden_size: int, heads: int) -> int:
     """Size of a query head; a latent one has a part with positions and a part without."""
     if family in _NO_ATTENTION:
-        return h
+        return hidden_size
     if reader.integer("kv_lora_rank", 0):
         return reader.size("qk_nope_head_dim") + reader.integer("qk_rope_head_dim", 0)
-    return attention.head_dim(reader, spec, hidden_size=h, heads=n)
+    return attention.head_dim(reader, spec, hidden_size=hidden_size, heads=heads)
 
 
 def _defaulted(reader: Reader, family: str) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ def _tied(reader: Reader, spec: Family) -> bool:
 
 
 def _mixers(
-    inventory: Inventory, reader: Reader, spec: Family, family: str, h: int, schedule: list[Layer]
+    inventory: Inventory, reader: Reader, spec: Family, family: str, hidden_size: int, schedule: list[Layer]
 ) -> tuple[AttentionGroup, ...]:
     """Attention and recurrent mixers of all layers; groups in the order they first appear."""
     groups: list[AttentionGroup] = []
@@ -101,11 +101,11 @@ def _mixers(
         if mixer == "":
             continue
         if mixer in MIXERS:
-            MIXERS[mixer](inventory, reader, h, layers)
+            MIXERS[mixer](inventory, reader, hidden_size, layers)
         elif mixer == "matrix":
-            inventory.linear("linear_attn", Part.ATTENTION, h, h, layers)
+            inventory.linear("linear_attn", Part.ATTENTION, hidden_size, hidden_size, layers)
         else:
-            groups += _attention(inventory, reader, spec, family, h, mixer, kv_heads, layers)
+            groups += _attention(inventory, reader, spec, family, hidden_size, mixer, kv_heads, layers)
     return tuple(groups)
 
 
@@ -114,7 +114,7 @@ def _attention(
     reader: Reader,
     spec: Family,
     family: str,
-    h: int,
+    hidden_size: int,
     mixer: str,
     kv_heads: int,
     layers: tuple[int, ...],
@@ -122,16 +122,18 @@ def _attention(
     """Attention of one kind, by what the family and the layer say."""
     if family == "deepseek_v4":
         ratio = int(mixer.removeprefix("compressed_")) if mixer != "window" else 0
-        return attention.compressed(inventory, reader, hidden_size=h, layers=layers, ratio=ratio)
+        return attention.compressed(inventory, reader, hidden_size=hidden_size, layers=layers, ratio=ratio)
     if reader.integer("kv_lora_rank", 0):
         indexed = attention.index_layers(reader, layers)
         gate = reader.flag("mla_use_output_gate")
-        return attention.latent(inventory, reader, hidden_size=h, layers=layers, output_gate=gate, indexed=indexed)
-    heads = attention.heads_of(reader, spec, family, hidden_size=h, kv_heads=kv_heads)
+        return attention.latent(
+            inventory, reader, hidden_size=hidden_size, layers=layers, output_gate=gate, indexed=indexed
+        )
+    heads = attention.heads_of(reader, spec, family, hidden_size=hidden_size, kv_heads=kv_heads)
     if mixer == "sparse":
-        return attention.sparse_blocks(inventory, reader, spec, hidden_size=h, heads=heads, layers=layers)
+        return attention.sparse_blocks(inventory, reader, spec, hidden_size=hidden_size, heads=heads, layers=layers)
     if mixer == "cross":
-        return _cross(inventory, reader, spec, h, heads, layers)
+        return _cross(inventory, reader, spec, hidden_size, heads, layers)
     windowed = mixer.endswith("window")
     window = window_tokens(reader, family) if windowed else None
     own: dict[str, Any] = {"gate": spec.query_gate and reader.flag("attn_output_gate", default=True)}
@@ -141,7 +143,9 @@ def _attention(
         heads, own = _mimo(reader, heads, windowed=windowed)
     else:
         own["sinks"] = spec.sinks
-    return attention.grouped(inventory, reader, spec, hidden_size=h, heads=heads, layers=layers, window=window, **own)
+    return attention.grouped(
+        inventory, reader, spec, hidden_size=hidden_size, heads=heads, layers=layers, window=window, **own
+    )
 
 
 def _gemma4(reader: Reader, heads: attention.Heads, mixer: str) -> tuple[attention.Heads, dict[str, Any]]:
@@ -168,10 +172,15 @@ def _mimo(reader: Reader, heads: attention.Heads, *, windowed: bool) -> tuple[at
 
 
 def _cross(
-    inventory: Inventory, reader: Reader, spec: Family, h: int, heads: attention.Heads, layers: tuple[int, ...]
+    inventory: Inventory,
+    reader: Reader,
+    spec: Family,
+    hidden_size: int,
+    heads: attention.Heads,
+    layers: tuple[int, ...],
 ) -> tuple[AttentionGroup, ...]:
     """Layers that attend to the image alone: they cache image tokens once and no text (Llama 3.2 Vision)."""
-    (group,) = attention.grouped(inventory, reader, spec, hidden_size=h, heads=heads, layers=layers)
+    (group,) = attention.grouped(inventory, reader, spec, hidden_size=hidden_size, heads=heads, layers=layers)
     inventory.vector("q_norm", Part.NORMS, heads.key_size, layers)
     inventory.vector("k_norm", Part.NORMS, heads.key_size, layers)
     inventory.vector("gates", Part.OTHER, 2, layers)
@@ -179,21 +188,21 @@ def _cross(
 
 
 def _feed_forward(
-    inventory: Inventory, reader: Reader, spec: Family, family: str, h: int, schedule: list[Layer]
+    inventory: Inventory, reader: Reader, spec: Family, family: str, hidden_size: int, schedule: list[Layer]
 ) -> tuple[Experts, float]:
     """Feed-forward of all layers: (routing, width of the dense MLP)."""
     routing, widest = Experts(), 0.0
     fused = spec.fused_gate_up
     for (kind, own), layers in alike(schedule, lambda x: (x.feed_forward, x.width)).items():
         if kind in ("mlp", "both"):
-            width = own or dense_width(reader, family, h)
+            width = own or dense_width(reader, family, hidden_size)
             bias = reader.flag(spec.mlp_bias)
-            mlp(inventory, Part.MLP, h, width, layers, gated=spec.gated, bias=bias, fused=fused)
+            mlp(inventory, Part.MLP, hidden_size, width, layers, gated=spec.gated, bias=bias, fused=fused)
             widest = max(widest, float(width))
         if kind == "matrix":
-            inventory.linear("linear_mlp", Part.MLP, h, h, layers)
+            inventory.linear("linear_mlp", Part.MLP, hidden_size, hidden_size, layers)
         if kind in ("moe", "both"):
-            routing = experts(inventory, reader, spec, family, h, layers)
+            routing = experts(inventory, reader, spec, family, hidden_size, layers)
             if kind == "both":
                 routing = Experts(routing.layers, routing.count, routing.per_token, routing.active_width + widest)
     if family == "apertus":
@@ -201,7 +210,9 @@ def _feed_forward(
     return routing, widest
 
 
-def _norms(inventory: Inventory, reader: Reader, spec: Family, family: str, h: int, schedule: list[Layer]) -> None:
+def _norms(
+    inventory: Inventory, reader: Reader, spec: Family, family: str, hidden_size: int, schedule: list[Layer]
+) -> None:
     """Normalisation of every block and the final one."""
     every = tuple(range(len(schedule)))
     norms = spec.norms
@@ -218,14 +229,16 @@ def _norms(inventory: Inventory, reader: Reader, spec: Family, family: str, h: i
         norms = 1 if reader.flag("use_parallel_residual") else 2
     if family == "nemotron-nas":  # no norm before what is not there
         present = sum((x.mixer != "") + (x.feed_forward != "") for x in schedule)
-        inventory.vector("norms", Part.NORMS, h, tuple(range(present)))
+        inventory.vector("norms", Part.NORMS, hidden_size, tuple(range(present)))
     else:
-        inventory.vector("norms", Part.NORMS, norms * spec.norm_vectors * h, every)
+        inventory.vector("norms", Part.NORMS, norms * spec.norm_vectors * hidden_size, every)
     if family == "gemma4_text":
-        inventory.vector("moe_norms", Part.NORMS, 3 * h, tuple(i for i in every if schedule[i].feed_forward == "both"))
+        inventory.vector(
+            "moe_norms", Part.NORMS, 3 * hidden_size, tuple(i for i in every if schedule[i].feed_forward == "both")
+        )
     projected = family == "opt" and not reader.flag("do_layer_norm_before", default=True)
-    inventory.vector("final_norm", Part.NORMS, 0 if projected else spec.final_norm * spec.norm_vectors * h)
-    inventory.vector("embedding_norm", Part.NORMS, 2 * h if spec.embedding_norm else 0)
+    inventory.vector("final_norm", Part.NORMS, 0 if projected else spec.final_norm * spec.norm_vectors * hidden_size)
+    inventory.vector("embedding_norm", Part.NORMS, 2 * hidden_size if spec.embedding_norm else 0)
 
 
 def _ends(
@@ -233,7 +246,7 @@ def _ends(
     reader: Reader,
     spec: Family,
     family: str,
-    h: int,
+    hidden_size: int,
     layers: int,
     vocabulary: int,
     *,
@@ -244,46 +257,53 @@ def _ends(
     dense = reader.find("st_dense_dims")  # layers an embedding repository appends behind the pooler
     for inputs, outputs in pairwise(dense if isinstance(dense, list) else []):
         inventory.linear("pooled_dense", Part.HEAD, int(inputs), int(outputs), ONCE, quantised=False, per=Per.NEVER)
-    width = reader.size("word_embed_proj_dim", h) if family == "opt" else h
+    width = reader.size("word_embed_proj_dim", hidden_size) if family == "opt" else hidden_size
     rows = vocabulary + (8 if family == "mllama_text_model" else 0)
     inventory.table("embed_tokens", rows, width)
-    if width != h:
-        inventory.linear("project_in", Part.OTHER, width, h, ONCE)
-        inventory.linear("project_out", Part.OTHER, h, width, ONCE)
+    if width != hidden_size:
+        inventory.linear("project_in", Part.OTHER, width, hidden_size, ONCE)
+        inventory.linear("project_out", Part.OTHER, hidden_size, width, ONCE)
     if spec.positions:
-        inventory.table("embed_positions", reader.size(spec.positions) + spec.extra_positions, h)
+        inventory.table("embed_positions", reader.size(spec.positions) + spec.extra_positions, hidden_size)
     small = reader.integer("hidden_size_per_layer_input", 0)
     if family == "gemma4_text" and small:
         every = tuple(range(layers))
         inventory.table("embed_tokens_per_layer", reader.size("vocab_size_per_layer_input", vocabulary), layers * small)
-        inventory.linear("per_layer_model_projection", Part.OTHER, h, layers * small, ONCE)
-        inventory.linear("per_layer_input_gate", Part.OTHER, h, small, every)
-        inventory.linear("per_layer_projection", Part.OTHER, small, h, every)
-        inventory.vector("post_per_layer_input_norm", Part.NORMS, h, every)
+        inventory.linear("per_layer_model_projection", Part.OTHER, hidden_size, layers * small, ONCE)
+        inventory.linear("per_layer_input_gate", Part.OTHER, hidden_size, small, every)
+        inventory.linear("per_layer_projection", Part.OTHER, small, hidden_size, every)
+        inventory.vector("post_per_layer_input_norm", Part.NORMS, hidden_size, every)
         inventory.vector("per_layer_projection_norm", Part.NORMS, small)
     if family == "deepseek_v4":
-        _hyper_connections(inventory, reader, h, layers)
+        _hyper_connections(inventory, reader, hidden_size, layers)
     if headless:
         return
     if reader.architecture.endswith("ForSequenceClassification"):
-        inventory.linear("score", Part.HEAD, h, labels(reader), ONCE, quantised=False, per=Per.NEVER)
+        inventory.linear("score", Part.HEAD, hidden_size, labels(reader), ONCE, quantised=False, per=Per.NEVER)
         return
     bias = spec.head_bias if isinstance(spec.head_bias, bool) else reader.flag(spec.head_bias)
     inventory.head(width, vocabulary, tied=tied, bias=bias)
 
 
-def _hyper_connections(inventory: Inventory, reader: Reader, h: int, layers: int) -> None:
+def _hyper_connections(inventory: Inventory, reader: Reader, hidden_size: int, layers: int) -> None:
     """DeepSeek-V4 keeps several residual streams; each sublayer mixes them by weights it computes."""
     streams = reader.size("hc_mult")
     weights = (2 + streams) * streams
     every = tuple(range(layers))
     inventory.linear(
-        "hyper_connection", Part.OTHER, streams * h, weights, every, bias=weights + 3, copies=2, quantised=False
+        "hyper_connection",
+        Part.OTHER,
+        streams * hidden_size,
+        weights,
+        every,
+        bias=weights + 3,
+        copies=2,
+        quantised=False,
     )
-    inventory.vector("hyper_head", Part.OTHER, streams * h * streams + streams + 1)
+    inventory.vector("hyper_head", Part.OTHER, streams * hidden_size * streams + streams + 1)
 
 
-def _mtp_params(inventory: Inventory, reader: Reader, family: str, h: int, schedule: list[Layer]) -> int:
+def _mtp_params(inventory: Inventory, reader: Reader, family: str, hidden_size: int, schedule: list[Layer]) -> int:
     """Multi-token-prediction layers: each one more full-attention layer, a projection of two hidden states, and norms.
 
     Not part of the total: they load only where speculative decoding is on.
@@ -310,4 +330,4 @@ def _mtp_params(inventory: Inventory, reader: Reader, family: str, h: int, sched
     attends = max((block(i) for i, x in enumerate(schedule) if x.mixer == "full"), default=0)
     if family == "nemotron_h":  # an attention block and a block of experts
         attends += max((block(i) for i, x in enumerate(schedule) if x.feed_forward == "moe"), default=0)
-    return count * (attends + 2 * h * h + 3 * h)
+    return count * (attends + 2 * hidden_size * hidden_size + 3 * hidden_size)

@@ -15,11 +15,11 @@ from app.sizing.model.tensors import ONCE, Inventory, Part, Per
 Layers = tuple[int, ...]
 
 
-def _timestep(inventory: Inventory, d: int, pooled: int, *, guidance: bool) -> None:
+def _timestep(inventory: Inventory, width: int, pooled: int, *, guidance: bool) -> None:
     """Step, guidance and pooled text become one vector."""
     for role, inputs in (("time", 256), *((("guidance", 256),) if guidance else ()), ("pooled_text", pooled)):
-        _outside(inventory, f"{role}.1", inputs, d)
-        _outside(inventory, f"{role}.2", d, d)
+        _outside(inventory, f"{role}.1", inputs, width)
+        _outside(inventory, f"{role}.2", width, width)
 
 
 def _outside(inventory: Inventory, role: str, inputs: int, outputs: int) -> None:
@@ -27,9 +27,9 @@ def _outside(inventory: Inventory, role: str, inputs: int, outputs: int) -> None
     inventory.linear(role, Part.OTHER, inputs, outputs, ONCE, bias=True, quantised=False, per=Per.NEVER)
 
 
-def _feed_forward(inventory: Inventory, prefix: str, d: int, on: Layers) -> None:
-    inventory.linear(prefix + "up_proj", Part.MLP, d, 4 * d, on, bias=True)
-    inventory.linear(prefix + "down_proj", Part.MLP, 4 * d, d, on, bias=True)
+def _feed_forward(inventory: Inventory, prefix: str, width: int, on: Layers) -> None:
+    inventory.linear(prefix + "up_proj", Part.MLP, width, 4 * width, on, bias=True)
+    inventory.linear(prefix + "down_proj", Part.MLP, 4 * width, width, on, bias=True)
 
 
 def _denoiser_law(
@@ -65,40 +65,44 @@ def read_flux(config: Config, name: str) -> ModelArchitecture:
     """
     reader = Reader(config, "flux")
     heads, size = reader.size("num_attention_heads"), reader.size("head_dim")
-    d, both, single = heads * size, reader.size("num_layers"), reader.size("num_single_layers")
+    width, both, single = heads * size, reader.size("num_layers"), reader.size("num_single_layers")
     joint, channels = reader.size("joint_attention_dim"), reader.size("in_channels", 64)
     distilled = reader.flag("guidance_embeds")
     inventory = Inventory()
     first, second = tuple(range(both)), tuple(range(both, both + single))
     for role, inputs, outputs in (
-        ("q_proj", d, d),
-        ("k_proj", d, d),
-        ("v_proj", d, d),
-        ("o_proj", d, d),
-        ("up_proj", d, 4 * d),
-        ("down_proj", 4 * d, d),
+        ("q_proj", width, width),
+        ("k_proj", width, width),
+        ("v_proj", width, width),
+        ("o_proj", width, width),
+        ("up_proj", width, 4 * width),
+        ("down_proj", 4 * width, width),
     ):
         part = Part.MLP if role in ("up_proj", "down_proj") else Part.ATTENTION
         inventory.linear(role, part, inputs, outputs, first, bias=True, copies=2, used=1)
-    inventory.linear("modulation", Part.OTHER, d, 6 * d, first, bias=True, copies=2, per=Per.NEVER)
+    inventory.linear("modulation", Part.OTHER, width, 6 * width, first, bias=True, copies=2, per=Per.NEVER)
     inventory.vector("qk_norm", Part.NORMS, 4 * size, first)
     for role in ("q_proj", "k_proj", "v_proj"):
-        inventory.linear(role, Part.ATTENTION, d, d, second, bias=True)
-    inventory.linear("up_proj", Part.MLP, d, 4 * d, second, bias=True)
-    inventory.linear("out_proj", Part.MLP, 5 * d, d, second, bias=True)
-    inventory.linear("modulation", Part.OTHER, d, 3 * d, second, bias=True, per=Per.NEVER)
+        inventory.linear(role, Part.ATTENTION, width, width, second, bias=True)
+    inventory.linear("up_proj", Part.MLP, width, 4 * width, second, bias=True)
+    inventory.linear("out_proj", Part.MLP, 5 * width, width, second, bias=True)
+    inventory.linear("modulation", Part.OTHER, width, 3 * width, second, bias=True, per=Per.NEVER)
     inventory.vector("qk_norm", Part.NORMS, 2 * size, second)
-    _timestep(inventory, d, reader.size("pooled_projection_dim"), guidance=distilled)
+    _timestep(inventory, width, reader.size("pooled_projection_dim"), guidance=distilled)
     for role, inputs, outputs in (
-        ("image_in", channels, d),
-        ("text_in", joint, d),
-        ("norm_out", d, 2 * d),
-        ("image_out", d, channels),
+        ("image_in", channels, width),
+        ("text_in", joint, width),
+        ("norm_out", width, 2 * width),
+        ("image_out", width, channels),
     ):
         _outside(inventory, role, inputs, outputs)
     usual, layers = FLUX_DISTILLED if distilled else FLUX_FAST, both + single
-    law = _denoiser_law(usual, width=d, layers=layers, patch=2, side=usual.width, macs=12.0 * d * d * layers)
-    model = sample_model(name, "flux", inventory, law, hidden_size=d, layers=layers, heads=heads, mlp_width=4 * d)
+    law = _denoiser_law(
+        usual, width=width, layers=layers, patch=2, side=usual.width, macs=12.0 * width * width * layers
+    )
+    model = sample_model(
+        name, "flux", inventory, law, hidden_size=width, layers=layers, heads=heads, mlp_width=4 * width
+    )
     return _all_active(model)
 
 
@@ -118,56 +122,56 @@ def read_sd3(config: Config, name: str) -> ModelArchitecture:
     """
     reader = Reader(config, "sd3")
     heads, size = reader.size("num_attention_heads"), reader.size("head_dim")
-    d, layers, patch = heads * size, reader.size("num_layers"), reader.size("patch_size", 2)
+    width, layers, patch = heads * size, reader.size("num_layers"), reader.size("patch_size", 2)
     dual = reader.find("dual_attention_layers") or []
     twice = tuple(int(i) for i in dual if isinstance(i, int) and 0 <= i < layers)
     inventory = Inventory()
-    _joint_blocks(inventory, d, layers, twice, qk_norm=2 * size if reader.find("qk_norm") else 0)
-    _timestep(inventory, d, reader.size("pooled_projection_dim"), guidance=False)
-    channels, caption = reader.size("in_channels", 16), reader.size("caption_projection_dim", d)
-    _outside(inventory, "image_in", channels * patch**2, d)
+    _joint_blocks(inventory, width, layers, twice, qk_norm=2 * size if reader.find("qk_norm") else 0)
+    _timestep(inventory, width, reader.size("pooled_projection_dim"), guidance=False)
+    channels, caption = reader.size("in_channels", 16), reader.size("caption_projection_dim", width)
+    _outside(inventory, "image_in", channels * patch**2, width)
     _outside(inventory, "text_in", reader.size("joint_attention_dim"), caption)
-    _outside(inventory, "norm_out", d, 2 * d)
-    _outside(inventory, "image_out", d, patch**2 * reader.size("out_channels", channels))
+    _outside(inventory, "norm_out", width, 2 * width)
+    _outside(inventory, "image_out", width, patch**2 * reader.size("out_channels", channels))
     law = _denoiser_law(
         SD3,
-        width=d,
+        width=width,
         layers=layers,
         patch=patch,
         side=LATENT_PIXELS * reader.size("sample_size", 128),
-        macs=12.0 * d * d * layers,
-        last_text_macs=9.0 * d * d,
+        macs=12.0 * width * width * layers,
+        last_text_macs=9.0 * width * width,
     )
     if twice:
-        law = _with_second_attention(law, d, len(twice), patch)
-    return sample_model(name, "sd3", inventory, law, hidden_size=d, layers=layers, heads=heads, mlp_width=4 * d)
+        law = _with_second_attention(law, width, len(twice), patch)
+    return sample_model(name, "sd3", inventory, law, hidden_size=width, layers=layers, heads=heads, mlp_width=4 * width)
 
 
-def _joint_blocks(inventory: Inventory, d: int, layers: int, twice: Layers, *, qk_norm: int) -> None:
+def _joint_blocks(inventory: Inventory, width: int, layers: int, twice: Layers, *, qk_norm: int) -> None:
     """Blocks of Stable Diffusion 3: a side for the image, one for the text, a second attention in `twice`."""
     every, most = tuple(range(layers)), tuple(range(layers - 1))
     for prefix, on, out in (("", every, every), ("text.", every, most), ("second.", twice, twice)):
         for role in ("q_proj", "k_proj", "v_proj"):
-            inventory.linear(prefix + role, Part.ATTENTION, d, d, on, bias=True)
-        inventory.linear(prefix + "o_proj", Part.ATTENTION, d, d, out, bias=True)
+            inventory.linear(prefix + role, Part.ATTENTION, width, width, on, bias=True)
+        inventory.linear(prefix + "o_proj", Part.ATTENTION, width, width, out, bias=True)
         inventory.vector(prefix + "qk_norm", Part.NORMS, qk_norm, on)
-    _feed_forward(inventory, "", d, every)
-    _feed_forward(inventory, "text.", d, most)
+    _feed_forward(inventory, "", width, every)
+    _feed_forward(inventory, "text.", width, most)
     for role, wide, on in (
         ("modulation", 6, tuple(i for i in every if i not in twice)),
         ("modulation", 9, twice),
         ("text.modulation", 6, most),
         ("text.modulation", 2, (layers - 1,)),
     ):
-        inventory.linear(role, Part.OTHER, d, wide * d, on, bias=True, per=Per.NEVER)
+        inventory.linear(role, Part.OTHER, width, wide * width, on, bias=True, per=Per.NEVER)
 
 
-def _with_second_attention(law: SampleLaw, d: int, layers: int, patch: int) -> SampleLaw:
+def _with_second_attention(law: SampleLaw, width: int, layers: int, patch: int) -> SampleLaw:
     """A second attention that image positions alone pass."""
     text = SD3.text_tokens
-    per_image_position = 2 * 4.0 * d * d * layers
+    per_image_position = 2 * 4.0 * width * width * layers
     images = (law.width // (LATENT_PIXELS * patch)) ** 2
-    per_pair = 4.0 * d * layers * images**2 / (images + text) ** 2
+    per_pair = 4.0 * width * layers * images**2 / (images + text) ** 2
     return replace(
         law,
         flops_per_position=law.flops_per_position + per_image_position,

@@ -57,37 +57,37 @@ def read_encoder(config: Config, name: str) -> ModelArchitecture:
     spec, reader = FAMILIES[family], Reader(config, family)
     if config.get("position_embedding_type") in ("rotary", "alibi"):
         spec = replace(spec, positions=False)
-    h, layers, n = reader.size("hidden_size"), reader.size("num_hidden_layers"), reader.size("num_attention_heads")
-    f = reader.size("intermediate_size", 4 * h)
+    hidden_size, heads = reader.size("hidden_size"), reader.size("num_attention_heads")
+    layers, mlp_width = reader.size("num_hidden_layers"), reader.size("intermediate_size", 4 * hidden_size)
     vocabulary = reader.size("vocab_size")
     inventory = Inventory()
-    width = reader.size("embedding_size", h) if family in ("electra", "albert") else h
-    _embeddings(inventory, reader, spec, family, vocabulary=vocabulary, width=width, h=h)
+    width = reader.size("embedding_size", hidden_size) if family in ("electra", "albert") else hidden_size
+    _embeddings(inventory, reader, spec, family, vocabulary=vocabulary, width=width, hidden_size=hidden_size)
     shared = family == "albert"  # one layer's weights serve every layer
     every, used = ((0,), layers) if shared else (tuple(range(layers)), 1)
     geglu = config.get("feed_forward_type") == "geglu"
-    _blocks(inventory, spec, every, h=h, f=f, used=used, geglu=geglu)
+    _blocks(inventory, spec, every, hidden_size=hidden_size, mlp_width=mlp_width, used=used, geglu=geglu)
     if family == "modernbert":  # the first layer has no norm before its attention
-        inventory.vector("norms", Part.NORMS, h, tuple(range(2 * layers - 1)))
-        inventory.vector("final_norm", Part.NORMS, h)
+        inventory.vector("norms", Part.NORMS, hidden_size, tuple(range(2 * layers - 1)))
+        inventory.vector("final_norm", Part.NORMS, hidden_size)
     else:
-        inventory.vector("norms", Part.NORMS, 2 * spec.norm_vectors * h, every)
-    _relative(inventory, reader, family, h, n)
-    _head(inventory, reader, spec, family, h=h, width=width, vocabulary=vocabulary)
+        inventory.vector("norms", Part.NORMS, 2 * spec.norm_vectors * hidden_size, every)
+    _relative(inventory, reader, family, hidden_size, heads)
+    _head(inventory, reader, spec, family, hidden_size=hidden_size, width=width, vocabulary=vocabulary)
     if family == "jina_embeddings_v3":
-        _task_adapters(inventory, reader, h, f, layers, vocabulary)
+        _task_adapters(inventory, reader, hidden_size, mlp_width, layers, vocabulary)
     return ModelArchitecture(
         name=name,
         kind=ModelKind.ENCODER,
         family=family,
         num_layers=layers,
-        hidden_size=h,
-        num_heads=n,
-        head_dim=h // n,
-        mlp_width=float(f),
+        hidden_size=hidden_size,
+        num_heads=heads,
+        head_dim=hidden_size // heads,
+        mlp_width=float(mlp_width),
         vocab_size=vocabulary,
         tensors=tuple(inventory.tensors),
-        attention=_attention(reader, family, h, n, layers),
+        attention=_attention(reader, family, hidden_size, heads, layers),
         max_context_tokens=reader.integer("max_position_embeddings", 512) or None,
         tied_head=True,
         source="closed form of the configuration",
@@ -95,52 +95,72 @@ def read_encoder(config: Config, name: str) -> ModelArchitecture:
 
 
 def _blocks(
-    inventory: Inventory, spec: EncoderFamily, layers: tuple[int, ...], *, h: int, f: int, used: int, geglu: bool
+    inventory: Inventory,
+    spec: EncoderFamily,
+    layers: tuple[int, ...],
+    *,
+    hidden_size: int,
+    mlp_width: int,
+    used: int,
+    geglu: bool,
 ) -> None:
     """Attention and MLP; GEGLU's two products have no bias."""
     for role in ("q_proj", "k_proj", "v_proj", "o_proj"):
-        inventory.linear(role, Part.ATTENTION, h, h, layers, bias=spec.bias, used=used)
+        inventory.linear(role, Part.ATTENTION, hidden_size, hidden_size, layers, bias=spec.bias, used=used)
     for role in ("gate_proj", "up_proj") if spec.gated or geglu else ("up_proj",):
-        inventory.linear(role, Part.MLP, h, f, layers, bias=spec.bias and not geglu, used=used)
-    inventory.linear("down_proj", Part.MLP, f, h, layers, bias=spec.bias, used=used)
+        inventory.linear(role, Part.MLP, hidden_size, mlp_width, layers, bias=spec.bias and not geglu, used=used)
+    inventory.linear("down_proj", Part.MLP, mlp_width, hidden_size, layers, bias=spec.bias, used=used)
 
 
-def _attention(reader: Reader, family: str, h: int, n: int, layers: int) -> tuple[AttentionGroup, ...]:
+def _attention(reader: Reader, family: str, hidden_size: int, heads: int, layers: int) -> tuple[AttentionGroup, ...]:
     """Every position sees every other; ModernBERT's local layers see a window."""
     every = reader.size("global_attn_every_n_layers", 3) if family == "modernbert" else 1
     whole = sum(i % every == 0 for i in range(layers))
     window = float(reader.size("local_attention", 128)) if family == "modernbert" else None
 
     def group(count: int, limit: float | None) -> AttentionGroup:
-        return AttentionGroup(count, 0.0, n, 2.0 * h, 0.0, window_tokens=limit)
+        return AttentionGroup(count, 0.0, heads, 2.0 * hidden_size, 0.0, window_tokens=limit)
 
     return tuple(group(c, w) for c, w in ((whole, None), (layers - whole, window)) if c)
 
 
 def _embeddings(
-    inventory: Inventory, reader: Reader, spec: EncoderFamily, family: str, *, vocabulary: int, width: int, h: int
+    inventory: Inventory,
+    reader: Reader,
+    spec: EncoderFamily,
+    family: str,
+    *,
+    vocabulary: int,
+    width: int,
+    hidden_size: int,
 ) -> None:
     inventory.table("embed_tokens", vocabulary, width)
     if spec.positions:
         inventory.table("embed_positions", reader.size("max_position_embeddings", 512), width)
     if spec.types is not None:
         inventory.table("embed_types", reader.integer("type_vocab_size", spec.types), width)
-    inventory.vector("embedding_norm", Part.NORMS, spec.norm_vectors * (h if family == "deberta-v2" else width))
-    if width != h:
-        inventory.linear("embedding_projection", Part.OTHER, width, h, ONCE, bias=True, per=Per.TOKEN)
+    inventory.vector(
+        "embedding_norm", Part.NORMS, spec.norm_vectors * (hidden_size if family == "deberta-v2" else width)
+    )
+    if width != hidden_size:
+        inventory.linear("embedding_projection", Part.OTHER, width, hidden_size, ONCE, bias=True, per=Per.TOKEN)
 
 
-def _relative(inventory: Inventory, reader: Reader, family: str, h: int, n: int) -> None:
+def _relative(inventory: Inventory, reader: Reader, family: str, hidden_size: int, heads: int) -> None:
     """Learned relative positions: buckets per head (MPNet), or vectors that are projected like keys (DeBERTa)."""
     if family == "mpnet":
-        inventory.table("relative_attention_bias", reader.size("relative_attention_num_buckets", 32), n, Part.OTHER)
+        inventory.table("relative_attention_bias", reader.size("relative_attention_num_buckets", 32), heads, Part.OTHER)
     if family == "deberta-v2" and reader.flag("relative_attention"):
         buckets = reader.find("position_buckets")
         rows = 2 * (buckets if isinstance(buckets, int) and buckets > 0 else reader.size("max_position_embeddings"))
-        inventory.table("rel_embeddings", rows, h, Part.OTHER)
-        inventory.vector("rel_norm", Part.NORMS, 2 * h if "layer_norm" in str(reader.find("norm_rel_ebd")) else 0)
+        inventory.table("rel_embeddings", rows, hidden_size, Part.OTHER)
+        inventory.vector(
+            "rel_norm", Part.NORMS, 2 * hidden_size if "layer_norm" in str(reader.find("norm_rel_ebd")) else 0
+        )
         kernel = reader.integer("conv_kernel_size", 0)
-        inventory.vector("convolution", Part.OTHER, h * h * kernel + 3 * h if kernel else 0)
+        inventory.vector(
+            "convolution", Part.OTHER, hidden_size * hidden_size * kernel + 3 * hidden_size if kernel else 0
+        )
 
 
 def _once(inventory: Inventory, role: str, inputs: int, outputs: int, *, bias: bool = True) -> None:
@@ -149,37 +169,48 @@ def _once(inventory: Inventory, role: str, inputs: int, outputs: int, *, bias: b
 
 
 def _head(
-    inventory: Inventory, reader: Reader, spec: EncoderFamily, family: str, *, h: int, width: int, vocabulary: int
+    inventory: Inventory,
+    reader: Reader,
+    spec: EncoderFamily,
+    family: str,
+    *,
+    hidden_size: int,
+    width: int,
+    vocabulary: int,
 ) -> None:
     wanted = reader.architecture
     modern = family == "modernbert"
     if wanted.endswith(("ForMaskedLM", "ForPreTraining")) and not (
         family == "electra" and wanted.endswith("ForPreTraining")
     ):
-        _once(inventory, "transform", h, width, bias=not modern)
+        _once(inventory, "transform", hidden_size, width, bias=not modern)
         inventory.vector("transform_norm", Part.HEAD, (1 if modern else 2) * width)
         inventory.vector("decoder.bias", Part.HEAD, vocabulary if reader.flag("decoder_bias!") else 0)
         if not reader.flag("tie_word_embeddings!"):
             second = family not in ("modernbert", "distilbert")
             _once(inventory, "decoder", width, vocabulary, bias=second)
     elif wanted.endswith("ForPreTraining"):
-        _once(inventory, "dense", h, h)
-        _once(inventory, "prediction", h, 1)
+        _once(inventory, "dense", hidden_size, hidden_size)
+        _once(inventory, "prediction", hidden_size, 1)
     elif wanted.endswith("ForSequenceClassification"):
-        _once(inventory, "pooler", h, h, bias=not modern)
-        inventory.vector("pooler_norm", Part.HEAD, h if modern else 0)
-        _once(inventory, "classifier", h, labels(reader))
+        _once(inventory, "pooler", hidden_size, hidden_size, bias=not modern)
+        inventory.vector("pooler_norm", Part.HEAD, hidden_size if modern else 0)
+        _once(inventory, "classifier", hidden_size, labels(reader))
     elif spec.pooler:
-        _once(inventory, "pooler", h, h)
+        _once(inventory, "pooler", hidden_size, hidden_size)
 
 
-def _task_adapters(inventory: Inventory, reader: Reader, h: int, f: int, layers: int, vocabulary: int) -> None:
+def _task_adapters(
+    inventory: Inventory, reader: Reader, hidden_size: int, mlp_width: int, layers: int, vocabulary: int
+) -> None:
     """Jina v3 carries low-rank adapters for five tasks on every matrix and table."""
     rank = reader.size("lora_rank", 4)
     tasks = reader.find("lora_adaptations")
     count = len(tasks) if isinstance(tasks, list) and tasks else 5
     types = reader.integer("type_vocab_size", 1)
-    layer = 4 * h + 2 * h + 2 * (h + f)
+    layer = 4 * hidden_size + 2 * hidden_size + 2 * (hidden_size + mlp_width)
     inventory.vector(
-        "task_adapters", Part.OTHER, count * rank * (layers * layer + (vocabulary + h) + (types + h) + 2 * h)
+        "task_adapters",
+        Part.OTHER,
+        count * rank * (layers * layer + (vocabulary + hidden_size) + (types + hidden_size) + 2 * hidden_size),
     )

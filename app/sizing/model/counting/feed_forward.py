@@ -27,8 +27,8 @@ class Experts:
 def mlp(
     inventory: Inventory,
     part: Part,
-    h: int,
-    f: int,
+    hidden_size: int,
+    mlp_width: int,
     layers: Layers,
     *,
     gated: bool,
@@ -44,35 +44,35 @@ def mlp(
         176160768
     """
     if gated and fused:
-        inventory.linear(f"{prefix}gate_up_proj", part, h, 2 * f, layers, bias=bias)
+        inventory.linear(f"{prefix}gate_up_proj", part, hidden_size, 2 * mlp_width, layers, bias=bias)
     else:
         if gated:
-            inventory.linear(f"{prefix}gate_proj", part, h, f, layers, bias=bias)
-        inventory.linear(f"{prefix}up_proj", part, h, f, layers, bias=bias)
-    inventory.linear(f"{prefix}down_proj", part, f, h, layers, bias=bias)
+            inventory.linear(f"{prefix}gate_proj", part, hidden_size, mlp_width, layers, bias=bias)
+        inventory.linear(f"{prefix}up_proj", part, hidden_size, mlp_width, layers, bias=bias)
+    inventory.linear(f"{prefix}down_proj", part, mlp_width, hidden_size, layers, bias=bias)
 
 
-def dense_width(reader: Reader, family: str, h: int) -> int:
+def dense_width(reader: Reader, family: str, hidden_size: int) -> int:
     """Width of the dense MLP, by each family's own reading of its keys."""
     if family == "llama4_text":
         return reader.size("intermediate_size_mlp", reader.size("intermediate_size"))
     if family == "minimax_m3":
         return reader.size("dense_intermediate_size")
     if family == "mpt":
-        return h * reader.size("expansion_ratio", 4)
+        return hidden_size * reader.size("expansion_ratio", 4)
     if family == "qwen":
         return reader.size("intermediate_size") // 2
     if family == "lfm2":
-        f = reader.size("intermediate_size")
+        mlp_width = reader.size("intermediate_size")
         if reader.flag("block_auto_adjust_ff_dim", default=True):
-            f = int(int(2 * f / 3) * reader.number("block_ffn_dim_multiplier", 1.0))
+            mlp_width = int(int(2 * mlp_width / 3) * reader.number("block_ffn_dim_multiplier", 1.0))
             multiple = reader.size("block_multiple_of", 256)
-            f = multiple * -(-f // multiple)
-        return f
+            mlp_width = multiple * -(-mlp_width // multiple)
+        return mlp_width
     value = reader.find("intermediate_size")
     if family in ("granitemoehybrid", "granitemoeshared") and reader.find("shared_intermediate_size") is not None:
         return reader.size("shared_intermediate_size")
-    return 4 * h if value is None else reader.size("intermediate_size")
+    return 4 * hidden_size if value is None else reader.size("intermediate_size")
 
 
 def _one(value: Any) -> Any:
@@ -80,7 +80,9 @@ def _one(value: Any) -> Any:
     return value[0] if isinstance(value, list) and value and len(set(map(str, value))) == 1 else value
 
 
-def experts(inventory: Inventory, reader: Reader, spec: Family, family: str, h: int, layers: Layers) -> Experts:
+def experts(
+    inventory: Inventory, reader: Reader, spec: Family, family: str, hidden_size: int, layers: Layers
+) -> Experts:
     """Routed experts, their router and the shared ones of all routing layers.
 
     Inactive per token are (E - k) experts. Raises UnreadableConfiguration where k exceeds E.
@@ -88,28 +90,30 @@ def experts(inventory: Inventory, reader: Reader, spec: Family, family: str, h: 
     count, k = reader.size("num_experts"), reader.size("experts_per_token")
     if k > count:
         raise UnreadableConfiguration(f"{k} experts per token were asked of {count}.", key="num_experts_per_tok")
-    f = dense_width(reader, family, h) if family == "grok-1" else reader.integer("intermediate_size", 0)
-    e = reader.size("moe_intermediate_size", f)
-    matrices_in = reader.integer("moe_latent_size", 0) or reader.integer("routed_expert_hidden_size", 0) or h
+    mlp_width = (
+        dense_width(reader, family, hidden_size) if family == "grok-1" else reader.integer("intermediate_size", 0)
+    )
+    expert_width = reader.size("moe_intermediate_size", mlp_width)
+    matrices_in = reader.integer("moe_latent_size", 0) or reader.integer("routed_expert_hidden_size", 0) or hidden_size
     part = Part.ROUTED_EXPERTS
     bias = spec.expert_bias
     if spec.gated:
-        inventory.linear("experts.gate_proj", part, matrices_in, e, layers, copies=count, used=k, bias=bias)
-    inventory.linear("experts.up_proj", part, matrices_in, e, layers, copies=count, used=k, bias=bias)
-    inventory.linear("experts.down_proj", part, e, matrices_in, layers, copies=count, used=k, bias=bias)
-    if matrices_in != h:
-        inventory.linear("latent_in", Part.SHARED_EXPERTS, h, matrices_in, layers)
-        inventory.linear("latent_out", Part.SHARED_EXPERTS, matrices_in, h, layers)
+        inventory.linear("experts.gate_proj", part, matrices_in, expert_width, layers, copies=count, used=k, bias=bias)
+    inventory.linear("experts.up_proj", part, matrices_in, expert_width, layers, copies=count, used=k, bias=bias)
+    inventory.linear("experts.down_proj", part, expert_width, matrices_in, layers, copies=count, used=k, bias=bias)
+    if matrices_in != hidden_size:
+        inventory.linear("latent_in", Part.SHARED_EXPERTS, hidden_size, matrices_in, layers)
+        inventory.linear("latent_out", Part.SHARED_EXPERTS, matrices_in, hidden_size, layers)
         inventory.vector("latent_norm", Part.NORMS, matrices_in if reader.flag("latent_moe_use_norm") else 0, layers)
-    inventory.linear("router", Part.ROUTER, h, count, layers, bias=spec.router_bias, quantised=False)
+    inventory.linear("router", Part.ROUTER, hidden_size, count, layers, bias=spec.router_bias, quantised=False)
     inventory.vector("router.correction_bias", Part.ROUTER, count if family == "ernie4_5_moe" else 0, layers)
     if family == "gemma4_text":
-        inventory.vector("router.scales", Part.ROUTER, h + count, layers)
-    shared = _shared_width(reader, family, e, f)
+        inventory.vector("router.scales", Part.ROUTER, hidden_size + count, layers)
+    shared = _shared_width(reader, family, expert_width, mlp_width)
     mlp(
         inventory,
         Part.SHARED_EXPERTS,
-        h,
+        hidden_size,
         shared,
         layers,
         gated=spec.gated,
@@ -117,19 +121,19 @@ def experts(inventory: Inventory, reader: Reader, spec: Family, family: str, h: 
         prefix="shared_expert.",
     )
     if shared and spec.shared_gate:
-        inventory.linear("shared_expert_gate", Part.ROUTER, h, 1, layers, quantised=False)
+        inventory.linear("shared_expert_gate", Part.ROUTER, hidden_size, 1, layers, quantised=False)
     if family == "arctic":
-        mlp(inventory, Part.MLP, h, h, layers, gated=True, prefix="residual.")
-        inventory.vector("residual_norm", Part.NORMS, h, layers)
-    return Experts(len(layers), count, k, float(k * e + shared))
+        mlp(inventory, Part.MLP, hidden_size, hidden_size, layers, gated=True, prefix="residual.")
+        inventory.vector("residual_norm", Part.NORMS, hidden_size, layers)
+    return Experts(len(layers), count, k, float(k * expert_width + shared))
 
 
-def _shared_width(reader: Reader, family: str, e: int, f: int) -> int:
+def _shared_width(reader: Reader, family: str, expert_width: int, mlp_width: int) -> int:
     for key in ("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size"):
         value = reader.integer(key, 0)
         if value:
             return value
     if family == "llama4_text":
-        return f
+        return mlp_width
     number = _one(reader.find("num_shared_experts"))
-    return int(number) * e if isinstance(number, int) else 0
+    return int(number) * expert_width if isinstance(number, int) else 0

@@ -13,58 +13,58 @@ from app.sizing.model.encoder import ImageInput
 MOST_TOKENS = 16_384  # of an image that is read at its own size
 
 
-def _side(t: Tower) -> int:
+def _side(tower: Tower) -> int:
     """Side of the image the file names; 0 where it names none."""
-    size = t.reader.find("image_size")
+    size = tower.reader.find("image_size")
     return int(size[0]) if isinstance(size, list) and size else int(size) if isinstance(size, int) else 0
 
 
-def _whole(t: Tower) -> ImageInput:
-    return ImageInput(t.patch_pixels, tile_pixels=_side(t))
+def _whole(tower: Tower) -> ImageInput:
+    return ImageInput(tower.patch_pixels, tile_pixels=_side(tower))
 
 
-def _gemma3(t: Tower) -> ImageInput:
-    own = t.outer.integer("mm_tokens_per_image", 256)
-    return ImageInput(t.patch_pixels, tile_pixels=_side(t) or 896, tokens_per_tile=own)
+def _gemma3(tower: Tower) -> ImageInput:
+    own = tower.outer.integer("mm_tokens_per_image", 256)
+    return ImageInput(tower.patch_pixels, tile_pixels=_side(tower) or 896, tokens_per_tile=own)
 
 
-def _gemma4(t: Tower) -> ImageInput:
-    merge = t.reader.size("pooling_kernel_size", 3)
-    return ImageInput(t.patch_pixels, merge, max_tokens=t.outer.integer("vision_soft_tokens_per_image", 280))
+def _gemma4(tower: Tower) -> ImageInput:
+    merge = tower.reader.size("pooling_kernel_size", 3)
+    return ImageInput(tower.patch_pixels, merge, max_tokens=tower.outer.integer("vision_soft_tokens_per_image", 280))
 
 
-def _internvl(t: Tower) -> ImageInput:
-    own = t.outer.integer("image_seq_length", 256)
-    return ImageInput(t.patch_pixels, tile_pixels=_side(t) or 448, max_tiles=12, tokens_per_tile=own)
+def _internvl(tower: Tower) -> ImageInput:
+    own = tower.outer.integer("image_seq_length", 256)
+    return ImageInput(tower.patch_pixels, tile_pixels=_side(tower) or 448, max_tiles=12, tokens_per_tile=own)
 
 
-def _idefics3(t: Tower) -> ImageInput:
-    return ImageInput(t.patch_pixels, t.outer.size("scale_factor", 2), tile_pixels=_side(t), max_tiles=16)
+def _idefics3(tower: Tower) -> ImageInput:
+    return ImageInput(tower.patch_pixels, tower.outer.size("scale_factor", 2), tile_pixels=_side(tower), max_tiles=16)
 
 
-def _mistral3(t: Tower) -> ImageInput:
-    most = (_side(t) // (2 * t.patch_pixels)) ** 2 or None
-    return ImageInput(t.patch_pixels, t.outer.size("spatial_merge_size", 2), row_breaks=True, max_tokens=most)
+def _mistral3(tower: Tower) -> ImageInput:
+    most = (_side(tower) // (2 * tower.patch_pixels)) ** 2 or None
+    return ImageInput(tower.patch_pixels, tower.outer.size("spatial_merge_size", 2), row_breaks=True, max_tokens=most)
 
 
-def _own_size(t: Tower) -> ImageInput:
+def _own_size(tower: Tower) -> ImageInput:
     """An image read at its own size (Qwen-VL, Kimi, Muse)."""
-    merge = t.reader.find("merge_size") or t.reader.find("spatial_merge_size")
-    return ImageInput(t.patch_pixels, merge if isinstance(merge, int) else 2, max_tokens=MOST_TOKENS)
+    merge = tower.reader.find("merge_size") or tower.reader.find("spatial_merge_size")
+    return ImageInput(tower.patch_pixels, merge if isinstance(merge, int) else 2, max_tokens=MOST_TOKENS)
 
 
 _BY_TYPE: Mapping[str, Callable[[Tower], ImageInput]] = {
     "gemma3": _gemma3,
     "gemma4": _gemma4,
-    "llama4": lambda t: ImageInput(t.patch_pixels, 2, tile_pixels=_side(t), max_tiles=16),
-    "mllama": lambda t: ImageInput(t.patch_pixels, tile_pixels=_side(t), max_tiles=4, tokens_per_tile=0),
+    "llama4": lambda tower: ImageInput(tower.patch_pixels, 2, tile_pixels=_side(tower), max_tiles=16),
+    "mllama": lambda tower: ImageInput(tower.patch_pixels, tile_pixels=_side(tower), max_tiles=4, tokens_per_tile=0),
     "internvl": _internvl,
     "internvl_chat": _internvl,
     "idefics3": _idefics3,
     "smolvlm": _idefics3,
-    "phi3_v": lambda t: ImageInput(t.patch_pixels, 2, tile_pixels=336, max_tiles=16),
-    "llava_next": lambda t: ImageInput(t.patch_pixels, tile_pixels=_side(t), max_tiles=4),
-    "llava_onevision": lambda t: ImageInput(t.patch_pixels, tile_pixels=_side(t), max_tiles=9),
+    "phi3_v": lambda tower: ImageInput(tower.patch_pixels, 2, tile_pixels=336, max_tiles=16),
+    "llava_next": lambda tower: ImageInput(tower.patch_pixels, tile_pixels=_side(tower), max_tiles=4),
+    "llava_onevision": lambda tower: ImageInput(tower.patch_pixels, tile_pixels=_side(tower), max_tiles=9),
     "llava": _whole,
     "paligemma": _whole,
     "mistral3": _mistral3,

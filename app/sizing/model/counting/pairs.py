@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.attention import AttentionGroup
@@ -39,30 +39,71 @@ FAMILIES: Mapping[str, PairFamily] = {
 }
 
 
-def _block(
-    inventory: Inventory, spec: PairFamily, side: str, layers: Layers, *, d: int, f: int, cross: bool, per: Per
-) -> None:
-    """Self-attention, attention to the encoder where `cross`, and a plain MLP.
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two stacks of layers; the one that crosses is the decoder."""
+
+    layers: int
+    hidden_size: int
+    heads_width: int
+    mlp_width: int
+    crosses: bool
+
+    @property
+    def every(self) -> Layers:
+        return tuple(range(self.layers))
+
+    @property
+    def per(self) -> Per:
+        """What its matrices are multiplied for."""
+        return Per.TOKEN if self.crosses else Per.SOURCE
+
+
+def _block(inventory: Inventory, spec: PairFamily, side: Side) -> None:
+    """Self-attention, attention to the encoder where it crosses, and a plain MLP.
 
     Keys and values of the encoder's output are projected once per source position, not per token.
     """
-    for which, source in (("self", per), *((("cross", per),) if cross else ())):
+    h, every = side.hidden_size, side.every
+    for prefix in ("", "decoder.cross.") if side.crosses else ("",):
         for role in ("q_proj", "k_proj", "v_proj", "o_proj"):
             bias = spec.bias and (role != "k_proj" or spec.key_bias)
-            once = which == "cross" and role in ("k_proj", "v_proj")
-            kind = Per.NEVER if once else source
-            inventory.linear(
-                f"{side}.{which}.{role}" if which == "cross" else role,
-                Part.ATTENTION,
-                d,
-                d,
-                layers,
-                bias=bias,
-                per=kind,
-            )
-    inventory.linear("up_proj", Part.MLP, d, f, layers, bias=spec.bias, per=per)
-    inventory.linear("down_proj", Part.MLP, f, d, layers, bias=spec.bias, per=per)
-    inventory.vector("norms", Part.NORMS, (3 if cross else 2) * spec.norm_vectors * d, layers)
+            per = Per.NEVER if prefix and role in ("k_proj", "v_proj") else side.per
+            inventory.linear(prefix + role, Part.ATTENTION, h, h, every, bias=bias, per=per)
+    inventory.linear("up_proj", Part.MLP, h, side.mlp_width, every, bias=spec.bias, per=side.per)
+    inventory.linear("down_proj", Part.MLP, side.mlp_width, h, every, bias=spec.bias, per=side.per)
+    inventory.vector("norms", Part.NORMS, (3 if side.crosses else 2) * spec.norm_vectors * h, every)
+
+
+def _pair(
+    name: str,
+    family: str,
+    inventory: Inventory,
+    encoder: Side,
+    decoder: Side,
+    *,
+    heads: int,
+    vocabulary: int,
+    tied: bool,
+) -> ModelArchitecture:
+    """The model of two sides."""
+    macs = 2.0 * decoder.heads_width
+    return ModelArchitecture(
+        name=name,
+        kind=ModelKind.DECODER,
+        family=family,
+        num_layers=decoder.layers,
+        hidden_size=decoder.hidden_size,
+        num_heads=heads,
+        head_dim=decoder.heads_width // heads,
+        mlp_width=float(decoder.mlp_width),
+        vocab_size=vocabulary,
+        tensors=tuple(inventory.tensors),
+        attention=(AttentionGroup(decoder.layers, macs, heads, macs, macs),),
+        tied_head=tied,
+        encoder=EncoderPass(encoder.layers, encoder.hidden_size, macs, float(encoder.mlp_width)),
+        source="closed form of the configuration",
+    )
 
 
 def read_bart(config: Config, name: str) -> ModelArchitecture:
@@ -75,64 +116,56 @@ def read_bart(config: Config, name: str) -> ModelArchitecture:
     """
     family = str(config["model_type"])
     spec, reader = FAMILIES[family], Reader(config, family)
-    d, vocabulary = reader.size("d_model"), reader.size("vocab_size")
-    encoder, decoder = reader.size("encoder_layers"), reader.size("decoder_layers")
-    n, f, wide = reader.size("decoder_attention_heads"), reader.size("decoder_ffn_dim"), reader.size("encoder_ffn_dim")
+    h, vocabulary, heads = reader.size("d_model"), reader.size("vocab_size"), reader.size("decoder_attention_heads")
+    encoder_layers, decoder_layers = reader.size("encoder_layers"), reader.size("decoder_layers")
+    decoder = Side(decoder_layers, h, h, reader.size("decoder_ffn_dim"), crosses=True)
+    encoder = Side(encoder_layers, h, h, reader.size("encoder_ffn_dim"), crosses=False)
     speech = family == "whisper"
     inventory = Inventory()
-    _block(inventory, spec, "encoder", tuple(range(encoder)), d=d, f=wide, cross=False, per=Per.SOURCE)
-    _block(inventory, spec, "decoder", tuple(range(decoder)), d=d, f=f, cross=True, per=Per.TOKEN)
-    inventory.table("embed_tokens", vocabulary, d)
-    context = _positions(inventory, reader, spec, d, speech=speech)
-    inventory.vector("embedding_norms", Part.NORMS, 4 * d if spec.embedding_norm else 0)
-    inventory.vector("final_norms", Part.NORMS, 4 * d if spec.final_norms else 0)
+    for side in (encoder, decoder):
+        _block(inventory, spec, side)
+    inventory.table("embed_tokens", vocabulary, h)
+    context = _positions(inventory, reader, spec, h, speech=speech)
+    inventory.vector("embedding_norms", Part.NORMS, 4 * h if spec.embedding_norm else 0)
+    inventory.vector("final_norms", Part.NORMS, 4 * h if spec.final_norms else 0)
     tied = reader.flag("tie_word_embeddings!")
-    inventory.head(d, vocabulary, tied=tied)
+    inventory.head(h, vocabulary, tied=tied)
     if not tied and not speech:  # each side then keeps a table of its own beside the common one
-        inventory.table("embed_tokens_encoder", vocabulary, d)
-        inventory.table("embed_tokens_decoder", vocabulary, d)
-    model = ModelArchitecture(
-        name=name,
-        kind=ModelKind.SAMPLES if speech else ModelKind.DECODER,
-        family=family,
-        num_layers=decoder,
-        hidden_size=d,
-        num_heads=n,
-        head_dim=d // n,
-        mlp_width=float(f),
-        vocab_size=vocabulary,
-        tensors=tuple(inventory.tensors),
-        attention=(AttentionGroup(decoder, 2.0 * d, n, 2.0 * d, 2.0 * d),),
-        max_context_tokens=context,
-        tied_head=tied,
-        encoder=EncoderPass(encoder, d, 2.0 * d, float(wide)),
-        source="closed form of the configuration",
-    )
-    return model if not speech else _whisper(model, reader, d, encoder)
+        inventory.table("embed_tokens_encoder", vocabulary, h)
+        inventory.table("embed_tokens_decoder", vocabulary, h)
+    model = _pair(name, family, inventory, encoder, decoder, heads=heads, vocabulary=vocabulary, tied=tied)
+    model = replace(model, max_context_tokens=context)
+    return _whisper(replace(model, kind=ModelKind.SAMPLES), reader, h, encoder_layers) if speech else model
 
 
-def _positions(inventory: Inventory, reader: Reader, spec: PairFamily, d: int, *, speech: bool) -> int:
+def _positions(inventory: Inventory, reader: Reader, spec: PairFamily, hidden_size: int, *, speech: bool) -> int:
     """Position tables of both sides, and the convolutions over speech; the decoder's longest context."""
     if speech:
         mels, source = reader.size("num_mel_bins", 80), reader.size("max_source_positions", 1500)
         context = reader.size("max_target_positions", 448)
-        inventory.table("embed_positions", source + context, d)
-        inventory.vector("convolutions", Part.OTHER, mels * d * 3 + d + d * d * 3 + d)
+        inventory.table("embed_positions", source + context, hidden_size)
+        inventory.vector(
+            "convolutions",
+            Part.OTHER,
+            mels * hidden_size * 3 + hidden_size + hidden_size * hidden_size * 3 + hidden_size,
+        )
         return context
     context = reader.size("max_position_embeddings", 1024)
     if spec.learned_positions:
-        inventory.table("embed_positions", 2 * (context + spec.extra_positions), d)
+        inventory.table("embed_positions", 2 * (context + spec.extra_positions), hidden_size)
     return context
 
 
-def _whisper(model: ModelArchitecture, reader: Reader, d: int, layers: int) -> ModelArchitecture:
+def _whisper(model: ModelArchitecture, reader: Reader, hidden_size: int, layers: int) -> ModelArchitecture:
     """Speech in windows of 30 s: one pass of the encoder, then a pass of the decoder for each token of text."""
     window = reader.size("max_source_positions", 1500) / FRAMES_PER_SECOND
     positions = window * FRAMES_PER_SECOND
-    cross = 2.0 * 2 * d * d * model.num_layers  # keys and values of the encoder's output
-    convolutions = 2.0 * (reader.size("num_mel_bins", 80) * d * 3 * 2 + d * d * 3)
-    encoder = positions * (2 * model.source_matmul_params + cross + convolutions) + 4 * d * layers * positions**2
-    looked_back = 2.0 * model.num_layers * 2 * d * positions
+    cross = 2.0 * 2 * hidden_size * hidden_size * model.num_layers  # keys and values of the encoder's output
+    convolutions = 2.0 * (reader.size("num_mel_bins", 80) * hidden_size * 3 * 2 + hidden_size * hidden_size * 3)
+    encoder = (
+        positions * (2 * model.source_matmul_params + cross + convolutions) + 4 * hidden_size * layers * positions**2
+    )
+    looked_back = 2.0 * model.num_layers * 2 * hidden_size * positions
     return model.with_law(
         SampleLaw(
             unit="speech",
@@ -143,8 +176,8 @@ def _whisper(model: ModelArchitecture, reader: Reader, d: int, layers: int) -> M
             extra_flops_per_window=encoder,
             decodes=True,
             layers=model.num_layers,
-            read_bytes_per_pass=2.0 * model.num_layers * 2 * d * positions,
-            width_of_positions=d,
+            read_bytes_per_pass=2.0 * model.num_layers * 2 * hidden_size * positions,
+            width_of_positions=hidden_size,
             positions_per_second=FRAMES_PER_SECOND,
         )
     )
@@ -163,50 +196,30 @@ def read_t5(config: Config, name: str) -> ModelArchitecture:
     """
     family = str(config["model_type"])
     reader = Reader(config, family)
-    d, n, size = reader.size("d_model"), reader.size("num_heads"), reader.size("d_kv")
-    f, vocabulary = reader.size("d_ff"), reader.size("vocab_size")
-    encoder = reader.size("num_layers")
-    decoder = reader.size("num_decoder_layers", encoder)
+    h, heads, size = reader.size("d_model"), reader.size("num_heads"), reader.size("d_kv")
+    wide, vocabulary, layers = reader.size("d_ff"), reader.size("vocab_size"), reader.size("num_layers")
+    encoder = Side(layers, h, heads * size, wide, crosses=False)
+    decoder = Side(reader.size("num_decoder_layers", layers), h, heads * size, wide, crosses=True)
     gated = "gated" in str(reader.find("feed_forward_proj") or "")
-    inventory, inner = Inventory(), n * size
-    for side, count, per in (("encoder", encoder, Per.SOURCE), ("decoder", decoder, Per.TOKEN)):
-        _t5_side(inventory, count, per, d=d, inner=inner, f=f, gated=gated, crosses=side == "decoder")
-        inventory.table("relative_attention_bias", reader.size("relative_attention_num_buckets", 32), n, Part.OTHER)
-    inventory.table("embed_tokens", vocabulary, d)
+    inventory = Inventory()
+    for side in (encoder, decoder):
+        _t5_side(inventory, side, gated=gated)
+        inventory.table("relative_attention_bias", reader.size("relative_attention_num_buckets", 32), heads, Part.OTHER)
+    inventory.table("embed_tokens", vocabulary, h)
     tied = reader.flag("tie_word_embeddings", default=not gated)
-    inventory.head(d, vocabulary, tied=tied)
-    macs = 2.0 * inner
-    return ModelArchitecture(
-        name=name,
-        kind=ModelKind.DECODER,
-        family=family,
-        num_layers=decoder,
-        hidden_size=d,
-        num_heads=n,
-        head_dim=size,
-        mlp_width=float(f),
-        vocab_size=vocabulary,
-        tensors=tuple(inventory.tensors),
-        attention=(AttentionGroup(decoder, 2.0 * inner, n, macs, macs),),
-        tied_head=tied,
-        encoder=EncoderPass(encoder, d, macs, float(f)),
-        source="closed form of the configuration",
-    )
+    inventory.head(h, vocabulary, tied=tied)
+    return _pair(name, family, inventory, encoder, decoder, heads=heads, vocabulary=vocabulary, tied=tied)
 
 
-def _t5_side(
-    inventory: Inventory, count: int, per: Per, *, d: int, inner: int, f: int, gated: bool, crosses: bool
-) -> None:
+def _t5_side(inventory: Inventory, side: Side, *, gated: bool) -> None:
     """Layers of one side; the decoder's also look at the encoder's output."""
-    every = tuple(range(count))
-    for role in ("q_proj", "k_proj", "v_proj"):
-        inventory.linear(role, Part.ATTENTION, d, inner, every, per=per)
-    inventory.linear("o_proj", Part.ATTENTION, inner, d, every, per=per)
-    if crosses:
-        for role, inputs, outputs in (("q", d, inner), ("k", d, inner), ("v", d, inner), ("o", inner, d)):
-            inventory.linear(f"cross.{role}_proj", Part.ATTENTION, inputs, outputs, every, per=per)
+    h, inner, every, per = side.hidden_size, side.heads_width, side.every, side.per
+    for prefix in ("", "cross.") if side.crosses else ("",):
+        for role in ("q_proj", "k_proj", "v_proj"):
+            inventory.linear(prefix + role, Part.ATTENTION, h, inner, every, per=per)
+        inventory.linear(prefix + "o_proj", Part.ATTENTION, inner, h, every, per=per)
     for role in ("gate_proj", "up_proj") if gated else ("up_proj",):
-        inventory.linear(role, Part.MLP, d, f, every, per=per)
-    inventory.linear("down_proj", Part.MLP, f, d, every, per=per)
-    inventory.vector("norms", Part.NORMS, (3 if crosses else 2) * d, every)
-    inventory.vector("final_norm", Part.NORMS, d)
+        inventory.linear(role, Part.MLP, h, side.mlp_width, every, per=per)
+    inventory.linear("down_proj", Part.MLP, side.mlp_width, h, every, per=per)
+    inventory.vector("norms", Part.NORMS, (3 if side.crosses else 2) * h, every)
+    inventory.vector("final_norm", Part.NORMS, h)

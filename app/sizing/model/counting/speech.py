@@ -23,33 +23,43 @@ def read_wav2vec2(config: Config, name: str) -> ModelArchitecture:
     """
     family = str(config["model_type"])
     reader = Reader(config, family)
-    h, f, layers = reader.size("hidden_size"), reader.size("intermediate_size"), reader.size("num_hidden_layers")
+    hidden_size, mlp_width, layers = (
+        reader.size("hidden_size"),
+        reader.size("intermediate_size"),
+        reader.size("num_hidden_layers"),
+    )
     inventory = Inventory()
     channels, rate, convolved = _waveform(inventory, reader)
     inventory.vector("projection_norm", Part.NORMS, 2 * channels)
-    inventory.linear("feature_projection", Part.OTHER, channels, h, ONCE, bias=True, quantised=False, per=Per.NEVER)
+    inventory.linear(
+        "feature_projection", Part.OTHER, channels, hidden_size, ONCE, bias=True, quantised=False, per=Per.NEVER
+    )
     kernel, groups = reader.size("num_conv_pos_embeddings", 128), reader.size("num_conv_pos_embedding_groups", 16)
-    inventory.vector("positional_convolution", Part.OTHER, h * (h // groups) * kernel + h + kernel)
-    inventory.vector("mask_embedding", Part.OTHER, h)
-    inventory.vector("encoder_norm", Part.NORMS, 2 * h)
-    blocks(inventory, h, f, layers)
+    inventory.vector(
+        "positional_convolution", Part.OTHER, hidden_size * (hidden_size // groups) * kernel + hidden_size + kernel
+    )
+    inventory.vector("mask_embedding", Part.OTHER, hidden_size)
+    inventory.vector("encoder_norm", Part.NORMS, 2 * hidden_size)
+    blocks(inventory, hidden_size, mlp_width, layers)
     if reader.architecture.endswith("ForCTC"):
         letters = reader.size("vocab_size", 32)
-        inventory.linear("lm_head", Part.HEAD, h, letters, ONCE, bias=True, quantised=False, per=Per.NEVER)
+        inventory.linear("lm_head", Part.HEAD, hidden_size, letters, ONCE, bias=True, quantised=False, per=Per.NEVER)
     elif reader.architecture.endswith("ForPreTraining"):
-        _quantiser(inventory, reader, h, channels)
-    positions = convolved / rate + channels * h + h * (h // groups) * kernel
+        _quantiser(inventory, reader, hidden_size, channels)
+    positions = convolved / rate + channels * hidden_size + hidden_size * (hidden_size // groups) * kernel
     law = SampleLaw(
         unit="speech",
         audio_s=USUAL_AUDIO_S,
         positions_per_second=rate,
-        flops_per_position=2 * (block_macs(h, f, layers) + positions),
-        flops_per_pair=4.0 * h * layers,
+        flops_per_position=2 * (block_macs(hidden_size, mlp_width, layers) + positions),
+        flops_per_pair=4.0 * hidden_size * layers,
         layers=layers,
-        width_of_positions=h,
+        width_of_positions=hidden_size,
     )
     heads = reader.size("num_attention_heads")
-    return sample_model(name, family, inventory, law, hidden_size=h, layers=layers, heads=heads, mlp_width=f)
+    return sample_model(
+        name, family, inventory, law, hidden_size=hidden_size, layers=layers, heads=heads, mlp_width=mlp_width
+    )
 
 
 def _waveform(inventory: Inventory, reader: Reader) -> tuple[int, float, float]:
@@ -72,14 +82,14 @@ def _waveform(inventory: Inventory, reader: Reader) -> tuple[int, float, float]:
     return before, rate, convolved
 
 
-def _quantiser(inventory: Inventory, reader: Reader, h: int, channels: int) -> None:
+def _quantiser(inventory: Inventory, reader: Reader, hidden_size: int, channels: int) -> None:
     """The codebooks that pre-training contrasts with."""
     groups, codes = reader.size("num_codevector_groups", 2), reader.size("num_codevectors_per_group", 320)
     size, projected = reader.size("codevector_dim", 256), reader.size("proj_codevector_dim", 256)
     inventory.vector("codevectors", Part.OTHER, codes * size)
     for role, inputs, outputs in (
         ("quantiser", channels, groups * codes),
-        ("project_hid", h, projected),
+        ("project_hid", hidden_size, projected),
         ("project_q", size, projected),
     ):
         inventory.linear(role, Part.HEAD, inputs, outputs, ONCE, bias=True, quantised=False, per=Per.NEVER)

@@ -15,164 +15,180 @@ from app.sizing.model.encoder import EncoderPass
 from app.sizing.model.tensors import Inventory
 
 
-def _clip(t: Tower) -> None:
+def _clip(tower: Tower) -> None:
     """OpenAI's tower: class token, learned positions, a norm before and after."""
-    positions = t.positions
-    t.patches(bias=False)
-    t.small("class_and_positions", t.width + (positions + 1) * t.width)
-    t.small("pre_and_post_norm", 4 * t.width)
-    t.blocks()
+    positions = tower.positions
+    tower.patches(bias=False)
+    tower.small("class_and_positions", tower.width + (positions + 1) * tower.width)
+    tower.small("pre_and_post_norm", 4 * tower.width)
+    tower.blocks()
 
 
-def _siglip(t: Tower) -> None:
-    t.patches(bias=True)
-    t.small("positions", t.positions * t.width)
-    t.small("post_norm", 2 * t.width)
-    t.blocks()
-    if t.reader.flag("vision_use_head", default=False):
-        attention_pool(t.inventory, t.width, t.mlp_width)
+def _siglip(tower: Tower) -> None:
+    tower.patches(bias=True)
+    tower.small("positions", tower.positions * tower.width)
+    tower.small("post_norm", 2 * tower.width)
+    tower.blocks()
+    if tower.reader.flag("vision_use_head", default=False):
+        attention_pool(tower.inventory, tower.width, tower.mlp_width)
 
 
-def _pixtral(t: Tower) -> None:
-    t.patches(bias=False)
-    t.small("pre_norm", t.width)
-    t.blocks(attention_bias=False, out_bias=False, mlp_bias=False, gated=True, norms=2)
+def _pixtral(tower: Tower) -> None:
+    tower.patches(bias=False)
+    tower.small("pre_norm", tower.width)
+    tower.blocks(attention_bias=False, out_bias=False, mlp_bias=False, gated=True, norms=2)
 
 
-def _llama4(t: Tower) -> None:
-    positions = t.positions
-    out, inner = t.reader.size("vision_output_dim", 4096), t.reader.size("projector_input_dim", 4096)
-    shuffled = round(t.width / t.reader.number("pixel_shuffle_ratio", 0.5) ** 2)
-    t.patches(bias=False)
-    t.small("class_and_positions", t.width + (positions + 1) * t.width)
-    t.small("pre_and_post_norm", 4 * t.width)
-    t.blocks()
-    t.matrix("adapter.1", shuffled, inner, bias=False)
-    t.matrix("adapter.2", inner, t.reader.size("projector_output_dim", 4096), bias=False)
-    t.matrix("projector", out, t.text_width, bias=False)
+def _llama4(tower: Tower) -> None:
+    positions = tower.positions
+    out, inner = tower.reader.size("vision_output_dim", 4096), tower.reader.size("projector_input_dim", 4096)
+    shuffled = round(tower.width / tower.reader.number("pixel_shuffle_ratio", 0.5) ** 2)
+    tower.patches(bias=False)
+    tower.small("class_and_positions", tower.width + (positions + 1) * tower.width)
+    tower.small("pre_and_post_norm", 4 * tower.width)
+    tower.blocks()
+    tower.matrix("adapter.1", shuffled, inner, bias=False)
+    tower.matrix("adapter.2", inner, tower.reader.size("projector_output_dim", 4096), bias=False)
+    tower.matrix("projector", out, tower.text_width, bias=False)
 
 
-def _mllama(t: Tower) -> None:
+def _mllama(tower: Tower) -> None:
     """Tiles with learned positions per aspect ratio; the last layers are gated; five layers' states are kept beside the
     last.
     """
-    reader, h = t.reader, t.width
+    reader, width = tower.reader, tower.width
     tiles, extra = reader.size("max_num_tiles", 4), reader.size("num_global_layers", 8)
     ratios = reader.find("supported_aspect_ratios")
     ratio_rows = (len(ratios) if isinstance(ratios, list) else 8) + 1
-    positions = t.positions + 1
-    t.patches(bias=False)
-    t.small("class_and_norms", h + 4 * h)
-    t.small("positions", 1 + positions * h + ratio_rows * tiles * positions * h)
-    t.small("tile_positions", 2 * (1 + ratio_rows * tiles * h))
-    t.blocks(attention_bias=False, out_bias=False)
-    t.blocks(attention_bias=False, out_bias=False, layers=extra, extra=2)
-    t.matrix("projector", reader.size("vision_output_dim", 7680), t.text_width)
+    positions = tower.positions + 1
+    tower.patches(bias=False)
+    tower.small("class_and_norms", width + 4 * width)
+    tower.small("positions", 1 + positions * width + ratio_rows * tiles * positions * width)
+    tower.small("tile_positions", 2 * (1 + ratio_rows * tiles * width))
+    tower.blocks(attention_bias=False, out_bias=False)
+    tower.blocks(attention_bias=False, out_bias=False, layers=extra, extra=2)
+    tower.matrix("projector", reader.size("vision_output_dim", 7680), tower.text_width)
 
 
-def _qwen2_vl(t: Tower) -> None:
-    t.patches(bias=False, frames=t.reader.size("temporal_patch_size", 2))
-    t.blocks()
-    t.small("merger.norm", 2 * t.width)
-    projectors.merger(t, t.reader.size("spatial_merge_size", 2), t.text_width)
+def _qwen2_vl(tower: Tower) -> None:
+    tower.patches(bias=False, frames=tower.reader.size("temporal_patch_size", 2))
+    tower.blocks()
+    tower.small("merger.norm", 2 * tower.width)
+    projectors.merger(tower, tower.reader.size("spatial_merge_size", 2), tower.text_width)
 
 
-def _qwen2_5_vl(t: Tower) -> None:
-    t.patches(bias=False, frames=t.reader.size("temporal_patch_size", 2))
-    t.blocks(gated=True, norms=2)
-    t.small("merger.norm", t.width)
-    projectors.merger(t, t.reader.size("spatial_merge_size", 2), t.reader.size("out_hidden_size", t.text_width))
+def _qwen2_5_vl(tower: Tower) -> None:
+    tower.patches(bias=False, frames=tower.reader.size("temporal_patch_size", 2))
+    tower.blocks(gated=True, norms=2)
+    tower.small("merger.norm", tower.width)
+    projectors.merger(
+        tower, tower.reader.size("spatial_merge_size", 2), tower.reader.size("out_hidden_size", tower.text_width)
+    )
 
 
-def _qwen3_vl(t: Tower) -> None:
-    merge, out = t.reader.size("spatial_merge_size", 2), t.reader.size("out_hidden_size", t.text_width)
-    deep = t.reader.find("deepstack_visual_indexes")
+def _qwen3_vl(tower: Tower) -> None:
+    merge, out = tower.reader.size("spatial_merge_size", 2), tower.reader.size("out_hidden_size", tower.text_width)
+    deep = tower.reader.find("deepstack_visual_indexes")
     copies = len(deep) if isinstance(deep, list) else 3
-    t.patches(bias=True, frames=t.reader.size("temporal_patch_size", 2))
-    t.small("positions", t.reader.size("num_position_embeddings", 2304) * t.width)
-    t.blocks()
-    t.small("merger.norms", 2 * t.width + copies * 2 * t.width * merge**2)
-    projectors.merger(t, merge, out, copies=1 + copies)
+    tower.patches(bias=True, frames=tower.reader.size("temporal_patch_size", 2))
+    tower.small("positions", tower.reader.size("num_position_embeddings", 2304) * tower.width)
+    tower.blocks()
+    tower.small("merger.norms", 2 * tower.width + copies * 2 * tower.width * merge**2)
+    projectors.merger(tower, merge, out, copies=1 + copies)
 
 
-def _internvl(t: Tower) -> None:
-    positions, bias = t.positions, t.reader.flag("attention_bias") or t.reader.flag("qkv_bias")
-    rms = t.reader.find("norm_type") == "rms_norm"
-    qk_norm = 2 * t.width if t.reader.flag("use_qk_norm") or t.reader.flag("qk_normalization") else 0
-    t.patches(bias=True)
-    t.small("class_and_positions", t.width + (positions + 1) * t.width)
-    t.blocks(attention_bias=bias, norms=2 if rms else 4, extra=2 * t.width + qk_norm)
-    wide = round(t.width / t.outer.number("downsample_ratio", 0.5) ** 2)
-    t.small("projector.norm", 2 * wide)
-    t.matrix("projector.1", wide, t.text_width)
-    t.matrix("projector.2", t.text_width, t.text_width)
+def _internvl(tower: Tower) -> None:
+    positions, bias = tower.positions, tower.reader.flag("attention_bias") or tower.reader.flag("qkv_bias")
+    rms = tower.reader.find("norm_type") == "rms_norm"
+    qk_norm = 2 * tower.width if tower.reader.flag("use_qk_norm") or tower.reader.flag("qk_normalization") else 0
+    tower.patches(bias=True)
+    tower.small("class_and_positions", tower.width + (positions + 1) * tower.width)
+    tower.blocks(attention_bias=bias, norms=2 if rms else 4, extra=2 * tower.width + qk_norm)
+    wide = round(tower.width / tower.outer.number("downsample_ratio", 0.5) ** 2)
+    tower.small("projector.norm", 2 * wide)
+    tower.matrix("projector.1", wide, tower.text_width)
+    tower.matrix("projector.2", tower.text_width, tower.text_width)
 
 
-def _idefics3(t: Tower) -> None:
-    scale = t.outer.size("scale_factor", 2)
-    t.patches(bias=True)
-    t.small("positions", t.positions * t.width)
-    t.small("post_norm", 2 * t.width)
-    t.blocks()
-    t.matrix("projector", t.width * scale**2, t.text_width, bias=False)
+def _idefics3(tower: Tower) -> None:
+    scale = tower.outer.size("scale_factor", 2)
+    tower.patches(bias=True)
+    tower.small("positions", tower.positions * tower.width)
+    tower.small("post_norm", 2 * tower.width)
+    tower.blocks()
+    tower.matrix("projector", tower.width * scale**2, tower.text_width, bias=False)
 
 
-def _moonvit(t: Tower) -> None:
-    rms = t.reader.find("norm_type") == "rmsnorm"
-    bias, inner = t.reader.flag("attn_bias", default=True), t.reader.integer("qkv_hidden_size", 0) or t.width
-    linear = t.reader.flag("linear_bias", default=True)
+def _moonvit(tower: Tower) -> None:
+    rms = tower.reader.find("norm_type") == "rmsnorm"
+    bias, inner = (
+        tower.reader.flag("attn_bias", default=True),
+        tower.reader.integer("qkv_hidden_size", 0) or tower.width,
+    )
+    linear = tower.reader.flag("linear_bias", default=True)
     vectors = 1 if rms else 2
-    t.patches(bias=t.reader.flag("patch_embed_proj_bias", default=True))
-    t.small("positions", t.reader.size("init_pos_emb_height", 64) * t.reader.size("init_pos_emb_width", 64) * t.width)
-    t.blocks(attention_bias=bias, out_bias=bias, mlp_bias=linear, norms=2 * vectors, heads_width=inner)
-    t.small("final_norm", vectors * t.width)
-    t.small("projector.norm", vectors * t.width)
-    t.matrix("projector.1", t.width * 4, t.width * 4, bias=not rms)
-    t.matrix("projector.2", t.width * 4, t.text_width, bias=not rms)
+    tower.patches(bias=tower.reader.flag("patch_embed_proj_bias", default=True))
+    tower.small(
+        "positions",
+        tower.reader.size("init_pos_emb_height", 64) * tower.reader.size("init_pos_emb_width", 64) * tower.width,
+    )
+    tower.blocks(attention_bias=bias, out_bias=bias, mlp_bias=linear, norms=2 * vectors, heads_width=inner)
+    tower.small("final_norm", vectors * tower.width)
+    tower.small("projector.norm", vectors * tower.width)
+    tower.matrix("projector.1", tower.width * 4, tower.width * 4, bias=not rms)
+    tower.matrix("projector.2", tower.width * 4, tower.text_width, bias=not rms)
 
 
-def _gemma4(t: Tower) -> None:
-    d = t.reader.size("head_dim", t.width // t.heads)
-    t.patches(bias=False)
-    t.small("positions", 2 * t.reader.size("position_embedding_size", 10240) * t.width)
-    t.blocks(attention_bias=False, out_bias=False, mlp_bias=False, gated=True, extra=2 * d, heads_width=t.heads * d)
-    t.matrix("projector", t.width, t.text_width, bias=False)
-    audio = t.outer.part("audio_config", "gemma4_audio")
+def _gemma4(tower: Tower) -> None:
+    d = tower.reader.size("head_dim", tower.width // tower.heads)
+    tower.patches(bias=False)
+    tower.small("positions", 2 * tower.reader.size("position_embedding_size", 10240) * tower.width)
+    tower.blocks(
+        attention_bias=False, out_bias=False, mlp_bias=False, gated=True, extra=2 * d, heads_width=tower.heads * d
+    )
+    tower.matrix("projector", tower.width, tower.text_width, bias=False)
+    audio = tower.outer.part("audio_config", "gemma4_audio")
     if audio.config:
-        _gemma4_audio(t, audio)
+        _gemma4_audio(tower, audio)
 
 
-def _gemma4_audio(t: Tower, audio: Reader) -> None:
+def _gemma4_audio(tower: Tower, audio: Reader) -> None:
     """The small model's conformer for speech: two half feed-forwards around attention and a convolution."""
-    h, layers, kernel = (
+    width, layers, kernel = (
         audio.size("hidden_size", 1024),
         audio.size("num_hidden_layers", 12),
         audio.size("conv_kernel_size", 5),
     )
-    d, out = h // audio.size("num_attention_heads", 8), audio.size("output_proj_dims", 1536)
+    d, out = width // audio.size("num_attention_heads", 8), audio.size("output_proj_dims", 1536)
     first, second = audio.find("subsampling_conv_channels") or (128, 32)
-    attention, feed_forward, convolution = 5 * h * h + d, 2 * (8 * h * h + 2 * h), 3 * h * h + (kernel + 2) * h
-    t.inventory.vector("audio.layers", PART, attention + feed_forward + convolution + 3 * h, tuple(range(layers)))
-    t.small("audio.subsampling", 9 * first + first + 9 * first * second + second + second * 32 * h)
-    t.small("audio.projection", h * out + out + out * t.text_width)
+    attention, feed_forward, convolution = (
+        5 * width * width + d,
+        2 * (8 * width * width + 2 * width),
+        3 * width * width + (kernel + 2) * width,
+    )
+    tower.inventory.vector(
+        "audio.layers", PART, attention + feed_forward + convolution + 3 * width, tuple(range(layers))
+    )
+    tower.small("audio.subsampling", 9 * first + first + 9 * first * second + second + second * 32 * width)
+    tower.small("audio.projection", width * out + out + out * tower.text_width)
 
 
-def _muse(t: Tower) -> None:
-    merge, adapter = t.reader.size("merge_size", 2), t.reader.size("adapter_size", 4096)
-    t.patches(bias=False, frames=t.reader.size("patch_temporal", 2))
-    t.small("positions", t.reader.size("max_position_embeddings", 1024) * t.width)
-    t.small("pre_and_post_norm", 4 * t.width)
-    t.blocks()
-    t.matrix("adapter.1", t.width * merge**2, adapter, bias=False)
-    t.matrix("adapter.2", adapter, adapter, bias=False)
-    t.matrix("projector", adapter, t.text_width, bias=False)
+def _muse(tower: Tower) -> None:
+    merge, adapter = tower.reader.size("merge_size", 2), tower.reader.size("adapter_size", 4096)
+    tower.patches(bias=False, frames=tower.reader.size("patch_temporal", 2))
+    tower.small("positions", tower.reader.size("max_position_embeddings", 1024) * tower.width)
+    tower.small("pre_and_post_norm", 4 * tower.width)
+    tower.blocks()
+    tower.matrix("adapter.1", tower.width * merge**2, adapter, bias=False)
+    tower.matrix("adapter.2", adapter, adapter, bias=False)
+    tower.matrix("projector", adapter, tower.text_width, bias=False)
 
 
-def _phi3_v(t: Tower) -> None:
-    _clip(t)
-    t.small("separators", 2 * 4 * t.width)
-    t.matrix("projector.1", 4 * t.width, t.text_width)
-    t.matrix("projector.2", t.text_width, t.text_width)
+def _phi3_v(tower: Tower) -> None:
+    _clip(tower)
+    tower.small("separators", 2 * 4 * tower.width)
+    tower.matrix("projector.1", 4 * tower.width, tower.text_width)
+    tower.matrix("projector.2", tower.text_width, tower.text_width)
 
 
 Build = Callable[[Tower], None]
@@ -250,19 +266,27 @@ def _vision_part(config: Config, kind: str) -> Reader:
 
 def _tower(config: Config, kind: str, reader: Reader, text_width: int) -> Tower:
     """An empty tower of the shape the file states."""
-    h = reader.find("embed_dim") if reader.model_type.startswith("qwen2_vl") or kind == "qwen2_vl" else None
-    h = h if isinstance(h, int) else reader.size("hidden_size")
+    width = reader.find("embed_dim") if reader.model_type.startswith("qwen2_vl") or kind == "qwen2_vl" else None
+    width = width if isinstance(width, int) else reader.size("hidden_size")
     layers = reader.size("num_hidden_layers" if reader.find("depth") is None else "depth")
     heads = reader.find("attention_heads") or reader.size("num_attention_heads", 16)
     patch = reader.find("patch_size")
     patch = int(patch[0]) if isinstance(patch, list) and patch else reader.size("patch_size")
     if patch < 1:
         raise UnreadableConfiguration("'patch_size' must be at least 1.", key="patch_size")
-    wide = round(h * reader.number("mlp_ratio", 4.0))
-    f = reader.integer("intermediate_size", 0) if reader.config.get("intermediate_size") else 0
-    f = f or reader.integer("intermediate_size", wide)
+    wide = round(width * reader.number("mlp_ratio", 4.0))
+    mlp_width = reader.integer("intermediate_size", 0) if reader.config.get("intermediate_size") else 0
+    mlp_width = mlp_width or reader.integer("intermediate_size", wide)
     return Tower(
-        Inventory(), reader, config, h, wide if kind == "qwen2_vl" else f, layers, int(heads), patch, text_width
+        Inventory(),
+        reader,
+        config,
+        width,
+        wide if kind == "qwen2_vl" else mlp_width,
+        layers,
+        int(heads),
+        patch,
+        text_width,
     )
 
 
@@ -278,12 +302,12 @@ def read_tower(config: Config, model: ModelArchitecture) -> ModelArchitecture:
     (vision or _TOWERS[reader.model_type])(tower)
     if projector is not None:
         projector(tower)
-    h = tower.width
+    width = tower.width
     return replace(
         model,
         tensors=(*model.tensors, *tower.inventory.tensors),
         encoder=EncoderPass(
-            layers=tower.layers, hidden_size=h, attention_macs=2.0 * h, mlp_width=float(tower.mlp_width)
+            layers=tower.layers, hidden_size=width, attention_macs=2.0 * width, mlp_width=float(tower.mlp_width)
         ),
         images=image_input(kind, tower),
     )
