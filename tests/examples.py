@@ -104,7 +104,9 @@ def registered(hf_id: str) -> ModelArchitecture:
 
 def rows_in(file: str) -> int:
     """Rows of a data file of the catalogue."""
-    return sum(1 for line in data_text(file).splitlines() if line) if file.endswith(".jsonl") else len(list(rows_of(file)))
+    return (
+        sum(1 for line in data_text(file).splitlines() if line) if file.endswith(".jsonl") else len(list(rows_of(file)))
+    )
 
 
 def col(*values: float) -> Column:

@@ -33,8 +33,8 @@ def test_every_worked_request_is_answered(client: TestClient, name: str) -> None
     assert response.status_code == 200
     assert len(response.content) < 30_000
     answer = RecommendResponse.model_validate(response.json())
-    assert answer.considered.feasible_accelerators + sum(answer.rejected_by_code.values()) == len(
-        list(rows_of("accelerators.csv"))
+    assert answer.considered.feasible_accelerators + sum(answer.rejected_by_code.values()) == rows_in(
+        "accelerators.csv"
     )
     if name == "recommend-inference-infeasible":
         return

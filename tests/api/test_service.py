@@ -20,15 +20,10 @@ from app.api import openapi
 from app.api.schemas import accuracy, answers, inspect, model, requests, workload
 from app.api.schemas import catalog as wire
 from app.api.schemas.inspect import InspectResponse
-from app.catalog.seed import model_entries, rows_of
+from app.catalog.seed import rows_of
 from app.config import Settings
 from app.main import create_app
-from tests.examples import body
-
-
-def rows_in(file: str) -> int:
-    return len(model_entries()) if file == "models.jsonl" else len(list(rows_of(file)))
-
+from tests.examples import body, rows_in
 
 LISTS: dict[str, Any] = {
     "accelerators": (rows_in("accelerators.csv"), wire.AcceleratorList),

@@ -17,11 +17,7 @@ from app.db import Base, make_engine
 from app.errors import AmbiguousModel, UnknownModel
 from app.sizing.question import Question
 from app.sizing.recommend import recommend
-from tests.examples import CHAT, PRETRAIN
-
-
-def rows_in(file: str) -> int:
-    return len(list(seeding.rows_of(file)))
+from tests.examples import CHAT, PRETRAIN, rows_in
 
 
 def test_a_second_seed_changes_nothing(sqlite_url: str) -> None:
@@ -32,7 +28,7 @@ def test_a_second_seed_changes_nothing(sqlite_url: str) -> None:
         assert newest_version(session) == before
         assert count(session, AcceleratorRow) == rows_in("accelerators.csv")
         assert count(session, SystemRow) == rows_in("systems.csv")
-        assert count(session, ModelRow) == len(seeding.model_entries())
+        assert count(session, ModelRow) == rows_in("models.jsonl")
     engine.dispose()
 
 
