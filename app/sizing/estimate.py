@@ -13,6 +13,7 @@ from app.sizing.answer.training import training_estimate
 from app.sizing.columns import Column
 from app.sizing.decisions.machines import Candidates, candidates, oversubscribed, unpriced
 from app.sizing.decisions.rejections import Rejections
+from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.result import Estimate, Maximum
 from app.sizing.serving.search import (
@@ -43,7 +44,7 @@ def estimate(question: Question, deployment: Deployment, market: Market) -> Esti
     """
     question = replace(question, assumptions=question.assumptions.noted())
     found = judge(question, deployment, market)
-    return replace(found, assumptions=assumptions(question))
+    return replace(found, assumptions=assumptions(question, weight_format=deployment.weight_format))
 
 
 def judge(question: Question, deployment: Deployment, market: Market) -> Estimate:
@@ -66,6 +67,12 @@ def judge(question: Question, deployment: Deployment, market: Market) -> Estimat
     if isinstance(question.workload, TrainingWorkload):
         return estimate_training(question, question.workload, deployment, machines, market)
     return estimate_inference(question, question.workload, deployment, machines, market)
+
+
+def refused(deployment: Deployment, model: ModelArchitecture, market: Market, rejections: Rejections) -> Estimate:
+    """What was never made to run together, or has no layout."""
+    index = market.accelerator_index[deployment.accelerator]
+    return impossible(deployment, model, market.accelerators[index], rejections.by_accelerator.get(index))
 
 
 def check_consistency(d: Deployment, *, training: bool) -> None:
@@ -112,7 +119,7 @@ def estimate_inference(
         personal=workload.personal,
     )
     if not len(plans):
-        return impossible(deployment, workload.model, market, rejections)
+        return refused(deployment, workload.model, market, rejections)
     check_speculation(deployment, workload)
 
     def fixed(value: float | None) -> Column | None:
@@ -172,7 +179,7 @@ def estimate_training(
     rejections = Rejections(market.accelerators)
     layouts = build_training_plans(workload, market, machines, Constraints(), rejections, fixed=deployment)
     if not len(layouts):
-        return impossible(deployment, workload.model, market, rejections)
+        return refused(deployment, workload.model, market, rejections)
     plans, run, fitting, timely = _runs(question, workload, layouts, deployment, market)
     if not len(plans):
         raise Conflict(

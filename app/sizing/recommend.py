@@ -56,14 +56,10 @@ def recommend(question: Question, market: Market) -> Answer:
     sensitivity = found.sensitivity
     if not found.estimates:
         sensitivity = tuple(what_would_give(question, market, rejected[0].text if rejected else ""))
-    ranked = tuple(
-        Ranked(rank=i + 1, score=found.scores[0] / s if s > 0 else 1.0, estimate=e)
-        for i, (e, s) in enumerate(zip(found.estimates, found.scores, strict=True))
-    )
-    told = summary(question, ranked, rejected, market)
-    notices = warnings(question, ranked, market)
+    ranked = compared(in_order(found, market), question, found.feasible_accelerators)
+    notices = warnings(question, ranked, market.prices_as_of)
     return Answer(
-        summary=told,
+        summary=summary(question, ranked, rejected),
         assumptions=assumptions(question),
         warnings=notices,
         recommendations=ranked,
@@ -72,6 +68,20 @@ def recommend(question: Question, market: Market) -> Answer:
         considered=Considered(len(market.accelerators), found.plans, found.feasible_accelerators),
         sensitivity=sensitivity,
         scaling=found.scaling,
+    )
+
+
+def in_order(found: Found, market: Market) -> tuple[Ranked, ...]:
+    """The finalists with their rank and score."""
+    best = found.scores[0] if found.scores else 0.0
+    return tuple(
+        Ranked(
+            rank=i + 1,
+            score=best / score if score > 0 else 1.0,
+            estimate=estimate,
+            accelerator=market.accelerators[market.accelerator_index[estimate.deployment.accelerator]],
+        )
+        for i, (estimate, score) in enumerate(zip(found.estimates, found.scores, strict=True))
     )
 
 
@@ -103,7 +113,7 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Mark
     best = best_per_accelerator(judged.accelerator, question.objective, merit, stable_key(judged))
     scores = score_of(question.objective, merit)[best]
     chosen = best[: question.limit]
-    estimates = compared(finalists(question, workload, judged.take(chosen), market), question, len(best), market)
+    estimates = finalists(question, workload, judged.take(chosen), market)
     changes = sensitivity(workload, judged, assumed, economics)
     return Found(
         estimates, tuple(float(s) for s in scores[: question.limit]), rejections, len(plans), len(best), changes
@@ -186,7 +196,7 @@ def find_training(question: Question, workload: TrainingWorkload, market: Market
     changes = training_sensitivity(workload, first, run.take(best[:1]), market, assumed)
     curve = curve_of(workload, alike(layouts, first), market, assumed, economics)
     return Found(
-        compared(estimates, question, len(best), market),
+        estimates,
         tuple(float(s) for s in scores[: question.limit]),
         rejections,
         len(layouts),

@@ -9,6 +9,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumed
 from app.sizing.evidence import Neighbour
+from app.sizing.hardware.parts import Accelerator
 from app.sizing.question import Deployment
 
 
@@ -185,6 +186,7 @@ class Ranked:
     rank: int
     score: float
     estimate: Estimate
+    accelerator: Accelerator
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,65 +8,69 @@ from app.sizing.answer.money import price_words
 from app.sizing.answer.summary import OBJECTIVE_WORDS, hardware_words
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.question import Question
-from app.sizing.result import Estimate, Reason
-from app.sizing.snapshot import Market
+from app.sizing.result import Estimate, Ranked, Reason
+from app.sizing.units import GIB, GIGA, SECONDS_PER_DAY, TERA
+
+# A difference that the words would round away: whole percents, two digits.
+ROUNDS_TO_0_PERCENT = 0.005
+ROUNDS_TO_ONE = 0.05
 
 
 def limiting_resource(bottleneck: str | None, a: Accelerator) -> str:
     """What an accelerator has of the resource that limits a plan, in words."""
     if bottleneck == "compute":
         rate = max(a.flops_per_s.get("bf16", 0.0), a.flops_per_s.get("fp16", 0.0))
-        return f"{rate / 1e12:,.4g} TFLOP/s in 16 bit"
+        return f"{rate / TERA:,.4g} TFLOP/s in 16 bit"
     if bottleneck == "memory_capacity":
-        return f"{(a.memory_bytes or 0) / 2**30:,.3g} GiB"
+        return f"{(a.memory_bytes or 0) / GIB:,.3g} GiB"
     if bottleneck == "interconnect":
-        return f"{a.scaleup_bytes_per_s / 1e9:,.3g} GB/s of link"
-    return f"{(a.memory_bytes_per_s or 0) / 1e12:,.3g} TB/s of memory bandwidth"
+        return f"{a.scaleup_bytes_per_s / GIGA:,.3g} GB/s of link"
+    return f"{(a.memory_bytes_per_s or 0) / TERA:,.3g} TB/s of memory bandwidth"
 
 
-def compared(
-    estimates: tuple[Estimate, ...], question: Question, feasible: int, market: Market
-) -> tuple[Estimate, ...]:
-    """Each estimate with a sentence on where it stands: the best first says why it leads, the others what they lack."""
-    if not estimates:
-        return estimates
-    best = estimates[0]
-    types = f"the {feasible} accelerator types" if feasible > 1 else "the accelerator types"
-    why = (
-        f"Of {types} that meet the limits it has {OBJECTIVE_WORDS[question.objective]}: {hardware_words(best, market)}, {price_words(best)}."
-        if feasible > 1
-        else "It is the only accelerator type that meets the limits."
-    )
+def compared(ranked: tuple[Ranked, ...], question: Question, feasible: int) -> tuple[Ranked, ...]:
+    """Each with a sentence on where it stands: the best first says why it leads, the others what they lack."""
+    if not ranked:
+        return ranked
+    best = ranked[0]
+    why = "It is the only accelerator type that meets the limits."
+    if feasible > 1:
+        why = (
+            f"Of the {feasible} accelerator types that meet the limits it has {OBJECTIVE_WORDS[question.objective]}: "
+            f"{hardware_words(best)}, {price_words(best.estimate)}."
+        )
     reasons = [Reason("choice", why, "feasible_accelerators", float(feasible), "types")]
-    if len(estimates) > 1:
-        reasons.append(against(estimates[1], best, market, lead="The runner-up is {name}: it"))
-    told = [replace(best, explanation=(*reasons, *best.explanation))]
-    told += [
-        replace(e, explanation=(*e.explanation, against(e, best, market, lead="Beside the best, {name}")))
-        for e in estimates[1:]
-    ]
-    return tuple(told)
+    if len(ranked) > 1:
+        reasons.append(against(ranked[1], best, lead="The runner-up is {name}: it"))
+    others = ((r, against(r, best, lead="Beside the best, {name}")) for r in ranked[1:])
+    return (
+        explained(best, (*reasons, *best.estimate.explanation)),
+        *(explained(r, (*r.estimate.explanation, lacks)) for r, lacks in others),
+    )
 
 
-def against(mine: Estimate, best: Estimate, market: Market, *, lead: str) -> Reason:
+def explained(ranked: Ranked, explanation: tuple[Reason, ...]) -> Ranked:
+    return replace(ranked, estimate=replace(ranked.estimate, explanation=explanation))
+
+
+def against(mine: Ranked, best: Ranked, *, lead: str) -> Reason:
     """What a plan lacks beside the best: money, time, and the resource that limits it."""
-
-    def accelerator(e: Estimate) -> Accelerator:
-        return market.accelerators[market.accelerator_index[e.deployment.accelerator]]
-
     parts: list[str] = []
-    money = ratio(spent(mine), spent(best))
+    money = ratio(spent(mine.estimate), spent(best.estimate))
     if money is not None:
-        same = abs(money - 1) < 0.005
+        same = abs(money - 1) < ROUNDS_TO_0_PERCENT
         parts.append("costs as much" if same else f"costs {abs(money - 1):.0%} {'more' if money > 1 else 'less'}")
-    time = ratio(duration_s(mine), duration_s(best))
+    time = ratio(duration_s(mine.estimate), duration_s(best.estimate))
     if time is not None:
-        parts.append("is as fast" if abs(time - 1) < 0.05 else f"takes {time:.2g} times as long")
-    has = limiting_resource(mine.bottleneck, accelerator(mine))
-    other = limiting_resource(mine.bottleneck, accelerator(best))
-    count, others = mine.deployment.total_accelerators or 0, best.deployment.total_accelerators or 0
+        same = abs(time - 1) < ROUNDS_TO_ONE
+        parts.append("is as fast" if same else f"takes {time:.2g} times as long")
+    limit = mine.estimate.bottleneck
+    has, other = limiting_resource(limit, mine.accelerator), limiting_resource(limit, best.accelerator)
+    count = mine.estimate.deployment.total_accelerators or 0
+    others = best.estimate.deployment.total_accelerators or 0
     resource = f"{count:,} with {has} each against {others:,} with {other}"
-    text = f"{lead.format(name=accelerator(mine).name)} {' and '.join(parts) or 'has no known price'}; {resource}."
+    name = mine.accelerator.name
+    text = f"{lead.format(name=name)} {' and '.join(parts) or 'has no known price'}; {resource}."
     return Reason("comparison", text, "cost_ratio", money or 0.0, "1")
 
 
@@ -86,4 +90,4 @@ def duration_s(e: Estimate) -> float | None:
     p = e.performance
     if p is None:
         return None
-    return p.days * 86400 if p.days is not None else p.e2e.p50_s if p.e2e is not None else None
+    return p.days * SECONDS_PER_DAY if p.days is not None else p.e2e.p50_s if p.e2e is not None else None

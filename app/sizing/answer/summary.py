@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from app.sizing.answer.money import price_words
 from app.sizing.assumptions import Assumed
-from app.sizing.decisions.rejections import Rejections
+from app.sizing.hardware.parts import Accelerator
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Deployment, Objective, Question
 from app.sizing.result import Estimate, Ranked, Reason, Rejection
 from app.sizing.serving.plans import default_weight_formats
-from app.sizing.snapshot import Market
+from app.sizing.units import HOURS_PER_DAY, SECONDS_PER_DAY
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 
 OBJECTIVE_WORDS = {
@@ -41,16 +41,15 @@ def purpose(question: Question) -> str:
     if isinstance(workload, TrainingWorkload):
         what = "train" if workload.phase == "training" else f"fine-tune ({workload.method.value})"
         unit = "samples" if workload.in_samples else "tokens"
-        limit = workload.deadline_s / 86400
-        span = f"{limit:.3g} days" if limit >= 2 else f"{limit * 24:.3g} hours"
+        limit = workload.deadline_s / SECONDS_PER_DAY
+        span = f"{limit:.3g} days" if limit >= 2 else f"{limit * HOURS_PER_DAY:.3g} hours"
         return f"You {what} {workload.model.name} on {workload.units:.3g} {unit} within {span}, and look for {goal}"
     return f"You serve {workload.model.name} (no training), {load_words(workload)}, and look for {goal}"
 
 
-def hardware_words(estimate: Estimate, market: Market) -> str:
+def hardware_words(ranked: Ranked) -> str:
     """How many of what, where, in one clause."""
-    d = estimate.deployment
-    name = market.accelerators[market.accelerator_index[d.accelerator]].name
+    d, name = ranked.estimate.deployment, ranked.accelerator.name
     count = d.total_accelerators or 0
     place = d.provider or "no listed price"
     pricing = d.pricing_model.value.replace("_", " ") if d.pricing_model else "unpriced"
@@ -59,7 +58,7 @@ def hardware_words(estimate: Estimate, market: Market) -> str:
     return f"{count:,} x {name} {where}"
 
 
-def summary(question: Question, ranked: Sequence[Ranked], rejected: Sequence[Rejection], market: Market) -> str:
+def summary(question: Question, ranked: Sequence[Ranked], rejected: Sequence[Rejection]) -> str:
     """Two or three sentences a buyer can read."""
     opening = purpose(question)
     if not ranked:
@@ -70,22 +69,21 @@ def summary(question: Question, ranked: Sequence[Ranked], rejected: Sequence[Rej
     if isinstance(question.workload, TrainingWorkload):
         layout = f"{d.framework}, {d.accelerators_per_replica:,} accelerators"
         days = (first.performance.days or 0.0) if first.performance else 0.0
-        span = f"{days:.3g} days" if days >= 2 else f"{days * 24:.3g} hours"
-        middle = f"Take {hardware_words(first, market)} ({layout}): {span}, {price_words(first)}."
+        span = f"{days:.3g} days" if days >= 2 else f"{days * HOURS_PER_DAY:.3g} hours"
+        middle = f"Take {hardware_words(ranked[0])} ({layout}): {span}, {price_words(first)}."
     else:
         spare = f" and {d.spare_replicas} spare" if d.spare_replicas else ""
         middle = (
-            f"Take {hardware_words(first, market)} as {d.replicas} replica{'s' if d.replicas != 1 else ''}{spare} of "
+            f"Take {hardware_words(ranked[0])} as {d.replicas} replica{'s' if d.replicas != 1 else ''}{spare} of "
             f"{d.accelerators_per_replica} in {d.weight_format} on {d.engine}: {price_words(first)}."
         )
     closing = ""
     if len(ranked) > 1:
-        second = ranked[1].estimate
-        closing = f" Next best: {hardware_words(second, market)}, {price_words(second)}."
+        closing = f" Next best: {hardware_words(ranked[1])}, {price_words(ranked[1].estimate)}."
     return f"{opening}. {middle}{closing}"
 
 
-def assumptions(question: Question) -> tuple[Assumed, ...]:
+def assumptions(question: Question, *, weight_format: str | None = None) -> tuple[Assumed, ...]:
     """What was assumed rather than asked or derived: what the question left open, and every chosen number that was
     read on the way to the answer. To be called last.
     """
@@ -97,7 +95,7 @@ def assumptions(question: Question) -> tuple[Assumed, ...]:
     if isinstance(workload, TrainingWorkload):
         return (*shape, *read)
     stated = list(workload.derived)
-    if not question.constraints.weight_formats:
+    if not question.constraints.weight_formats and weight_format is None:
         formats = default_weight_formats(workload.model, personal=workload.personal)
         stated.append(
             Assumed(
@@ -111,11 +109,13 @@ def assumptions(question: Question) -> tuple[Assumed, ...]:
     return (*shape, *stated, *read)
 
 
-def impossible(deployment: Deployment, model: ModelArchitecture, market: Market, rejections: Rejections) -> Estimate:
-    """An estimate of something never made to run together, or of a shape the model does not have."""
-    index = market.accelerator_index[deployment.accelerator]
-    known = rejections.by_accelerator.get(index)
-    name = market.accelerators[index].name
+def impossible(
+    deployment: Deployment, model: ModelArchitecture, accelerator: Accelerator, known: Rejection | None
+) -> Estimate:
+    """An estimate of something never made to run together, or of a shape the model does not have; `known` is why the
+    accelerator was turned down before any layout was tried.
+    """
+    name = accelerator.name
     wanted = " ".join(
         str(v) for v in (deployment.engine or deployment.framework, deployment.weight_format, deployment.kv_format) if v
     )

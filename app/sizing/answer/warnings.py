@@ -1,147 +1,218 @@
-"""Known mistakes, where a request or its answer comes near one."""
+"""Known mistakes, where a request or its answer comes near one: a small function each, in the order they are told."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from app.sizing.answer.money import usd
+from app.sizing.hardware.parts import Accelerator
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.question import Deployment, Question
-from app.sizing.result import Notice, Ranked
-from app.sizing.snapshot import Market
+from app.sizing.result import Estimate, Notice, Ranked
+from app.sizing.units import GB, HOURS_PER_DAY, HOURS_PER_MONTH
 from app.sizing.workload import InferenceWorkload, Load, Method, TrainingWorkload
 
-# Bytes per second and machine beyond which a data set has to be fed by more than one disk or share.
-FAST_INGEST_BYTES_PER_S = 1e9
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The first recommendation, with what was asked and how new prices of the catalogue are."""
+
+    question: Question
+    estimate: Estimate
+    accelerator: Accelerator
+    prices_as_of: str
+
+    @property
+    def serving(self) -> InferenceWorkload | None:
+        workload = self.question.workload
+        return workload if isinstance(workload, InferenceWorkload) else None
+
+    @property
+    def training(self) -> TrainingWorkload | None:
+        workload = self.question.workload
+        return workload if isinstance(workload, TrainingWorkload) else None
 
 
-def warnings(question: Question, ranked: Sequence[Ranked], market: Market) -> tuple[Notice, ...]:
+def warnings(question: Question, ranked: Sequence[Ranked], prices_as_of: str) -> tuple[Notice, ...]:
     """Known mistakes, where this request or its answer comes near one."""
-    workload = question.workload
-    notices: list[Notice] = []
-    if workload.model.shape_is_assumed:
-        notices.append(
-            Notice("model_shape_assumed", f"Part of the model was assumed: {'; '.join(workload.model.assumed)}.")
-        )
-    if isinstance(workload, InferenceWorkload):
-        if workload.load is Load.OPEN and workload.target_utilization > 0.85:
-            notices.append(
-                Notice(
-                    "no_latency_headroom",
-                    f"A target utilisation of {workload.target_utilization:.0%} leaves no room: "
-                    "queues grow steeply beyond 85 %, and p99 with them.",
-                )
-            )
-        if (
-            workload.load is Load.OPEN
-            and workload.peak_per_s * workload.tokens_per_request > 0
-            and workload.slo.percentile < 90
-        ):
-            notices.append(
-                Notice(
-                    "average_not_tail",
-                    f"The limits hold for p{slo_text(workload)} only; users feel the tail. Plan by p95 or p99.",
-                )
-            )
-    if not ranked:
-        return tuple(notices)
-    first = ranked[0].estimate
-    a = market.accelerators[market.accelerator_index[first.deployment.accelerator]]
-    if isinstance(workload, InferenceWorkload):
-        if a.training_class and workload.personal:
-            notices.append(
-                Notice(
-                    "training_class_overkill",
-                    f"{a.name} is training-class hardware; a few users leave most of it idle.",
-                )
-            )
-        stored = WEIGHT_FORMATS.get(first.deployment.weight_format or "bf16")
-        native = WEIGHT_FORMATS[workload.model.native_format]
-        if stored is not None and stored.nominal_bits < min(16, native.nominal_bits):
-            notices.append(
-                Notice(
-                    "accuracy_check_owed",
-                    f"The best plan stores weights in {stored.name}, below the published "
-                    f"{native.name}: check accuracy on your own task before buying.",
-                )
-            )
-        at_once = replicas_lost_with_a_machine(first.deployment)
-        if workload.redundancy.label != "none" and at_once > (first.deployment.spare_replicas or 0):
-            notices.append(
-                Notice(
-                    "machine_failure_exceeds_redundancy",
-                    f"A machine holds {at_once} replicas, more than the {first.deployment.spare_replicas} kept "
-                    "spare: losing one machine is an outage. Ask for more redundancy, or for smaller machines.",
-                )
-            )
-        if workload.redundancy.label == "none" and workload.load is Load.OPEN and (first.deployment.replicas or 0) == 1:
-            notices.append(
-                Notice(
-                    "no_redundancy",
-                    "One replica carries the service: its loss is an outage. Ask for redundancy n+1 to price a spare.",
-                )
-            )
-    elif first.cost is not None and first.cost.purchase_usd is not None and first.performance is not None:
-        share = (first.performance.days or 0) / (question.economics.horizon_months * 30.4)
-        notices.append(
-            Notice(
-                "purchase_outlasts_run",
-                f"The run uses {min(share, 1):.0%} of the {question.economics.horizon_months:g} months over which "
-                f"{usd(first.cost.purchase_usd)} of hardware are spread; its cost here assumes that other work pays for the rest.",
-            )
-        )
-    if isinstance(workload, TrainingWorkload) and not a.training_class and workload.method is Method.FULL:
-        notices.append(
-            Notice(
-                "inference_hardware_for_training",
-                f"{a.name} is built for inference; a training run on it depends on slow links and has no headroom.",
-            )
-        )
-    ingest = first.performance.required_ingest_bytes_per_s if first.performance is not None else None
-    if ingest is not None and ingest / max(1, first.deployment.nodes or 1) > FAST_INGEST_BYTES_PER_S:
-        notices.append(
-            Notice(
-                "data_pipeline_limit",
-                f"The run reads {ingest / 1e9:.2g} GB/s of data: storage and decoding must keep up, or more "
-                "accelerators only wait.",
-            )
-        )
-    if a.segment in ("consumer", "edge"):
-        what = "a consumer part" if a.segment == "consumer" else "an embedded module sold on development kits"
-        notices.append(
-            Notice(
-                "consumer_hardware",
-                f"{a.name} is {what}: no data-centre support, mostly no ECC memory, and its driver "
-                "licence may forbid data-centre use.",
-            )
-        )
-    price = first.cost.price if first.cost is not None else None
-    if price is not None and price.as_of and months_between(price.as_of, market.prices_as_of) > 6:
-        notices.append(
-            Notice(
-                "stale_price",
-                f"The price of the best plan is of {price.as_of}; the newest in the catalogue is of {market.prices_as_of}.",
-            )
-        )
-    if price is not None and price.pricing_model == "spot":
-        notices.append(
-            Notice("spot_interruptions", "Spot capacity can be taken back at any time; no interruption is priced in.")
-        )
-    return tuple(notices)
+    told = [of_request(question) for of_request in OF_REQUESTS]
+    if ranked:
+        best = Best(question, ranked[0].estimate, ranked[0].accelerator, prices_as_of)
+        told += [of_answer(best) for of_answer in OF_ANSWERS]
+    return tuple(notice for notice in told if notice is not None)
 
 
-def replicas_lost_with_a_machine(d: Deployment) -> int:
+def model_shape_assumed(question: Question) -> Notice | None:
+    model = question.workload.model
+    if not model.shape_is_assumed:
+        return None
+    return Notice("model_shape_assumed", f"Part of the model was assumed: {'; '.join(model.assumed)}.")
+
+
+def no_latency_headroom(question: Question) -> Notice | None:
+    workload, assumed = question.workload, question.assumptions
+    if not isinstance(workload, InferenceWorkload) or workload.load is not Load.OPEN:
+        return None
+    most = assumed.headroom_utilization
+    if workload.target_utilization <= most:
+        return None
+    return Notice(
+        "no_latency_headroom",
+        f"A target utilisation of {workload.target_utilization:.0%} leaves no room: "
+        f"queues grow steeply beyond {most * 100:g} %, and p99 with them.",
+    )
+
+
+def average_not_tail(question: Question) -> Notice | None:
+    workload, assumed = question.workload, question.assumptions
+    if not isinstance(workload, InferenceWorkload) or workload.load is not Load.OPEN:
+        return None
+    if workload.peak_per_s * workload.tokens_per_request <= 0 or workload.slo.percentile >= assumed.tail_percentile:
+        return None
+    text = f"The limits hold for p{workload.slo.percentile:g} only; users feel the tail. Plan by p95 or p99."
+    return Notice("average_not_tail", text)
+
+
+def training_class_overkill(best: Best) -> Notice | None:
+    if best.serving is None or not (best.accelerator.training_class and best.serving.personal):
+        return None
+    text = f"{best.accelerator.name} is training-class hardware; a few users leave most of it idle."
+    return Notice("training_class_overkill", text)
+
+
+def accuracy_check_owed(best: Best) -> Notice | None:
+    if best.serving is None:
+        return None
+    stored = WEIGHT_FORMATS.get(best.estimate.deployment.weight_format or "bf16")
+    native = WEIGHT_FORMATS[best.serving.model.native_format]
+    if stored is None or stored.nominal_bits >= min(16, native.nominal_bits):
+        return None
+    return Notice(
+        "accuracy_check_owed",
+        f"The best plan stores weights in {stored.name}, below the published {native.name}: check accuracy on your own "
+        "task before buying.",
+    )
+
+
+def machine_failure_exceeds_redundancy(best: Best) -> Notice | None:
+    deployment = best.estimate.deployment
+    at_once = replicas_lost_with_a_machine(deployment)
+    if best.serving is None or best.serving.redundancy.label == "none" or at_once <= (deployment.spare_replicas or 0):
+        return None
+    return Notice(
+        "machine_failure_exceeds_redundancy",
+        f"A machine holds {at_once} replicas, more than the {deployment.spare_replicas} kept "
+        "spare: losing one machine is an outage. Ask for more redundancy, or for smaller machines.",
+    )
+
+
+def no_redundancy(best: Best) -> Notice | None:
+    workload, replicas = best.serving, best.estimate.deployment.replicas or 0
+    if workload is None or workload.redundancy.label != "none" or workload.load is not Load.OPEN or replicas != 1:
+        return None
+    return Notice(
+        "no_redundancy",
+        "One replica carries the service: its loss is an outage. Ask for redundancy n+1 to price a spare.",
+    )
+
+
+def purchase_outlasts_run(best: Best) -> Notice | None:
+    cost, performance = best.estimate.cost, best.estimate.performance
+    if best.training is None or cost is None or cost.purchase_usd is None or performance is None:
+        return None
+    horizon = best.question.economics.horizon_months
+    share = (performance.days or 0) * HOURS_PER_DAY / (horizon * HOURS_PER_MONTH)
+    return Notice(
+        "purchase_outlasts_run",
+        f"The run uses {min(share, 1):.0%} of the {horizon:g} months over which {usd(cost.purchase_usd)} of hardware "
+        "are spread; its cost here assumes that other work pays for the rest.",
+    )
+
+
+def inference_hardware_for_training(best: Best) -> Notice | None:
+    if best.training is None or best.accelerator.training_class or best.training.method is not Method.FULL:
+        return None
+    name = best.accelerator.name
+    return Notice(
+        "inference_hardware_for_training",
+        f"{name} is built for inference; a training run on it depends on slow links and has no headroom.",
+    )
+
+
+def data_pipeline_limit(best: Best) -> Notice | None:
+    performance, machines = best.estimate.performance, max(1, best.estimate.deployment.nodes or 1)
+    ingest = None if performance is None else performance.required_ingest_bytes_per_s
+    if ingest is None or ingest / machines <= best.question.assumptions.fast_ingest_gb_per_s_per_machine * GB:
+        return None
+    return Notice(
+        "data_pipeline_limit",
+        f"The run reads {ingest / GB:.2g} GB/s of data: storage and decoding must keep up, or more "
+        "accelerators only wait.",
+    )
+
+
+def consumer_hardware(best: Best) -> Notice | None:
+    what = {"consumer": "a consumer part", "edge": "an embedded module sold on development kits"}
+    segment = best.accelerator.segment
+    if segment not in what:
+        return None
+    return Notice(
+        "consumer_hardware",
+        f"{best.accelerator.name} is {what[segment]}: no data-centre support, mostly no ECC memory, and its driver "
+        "licence may forbid data-centre use.",
+    )
+
+
+def stale_price(best: Best) -> Notice | None:
+    price = None if best.estimate.cost is None else best.estimate.cost.price
+    if price is None or not price.as_of:
+        return None
+    if months_between(price.as_of, best.prices_as_of) <= best.question.assumptions.stale_price_months:
+        return None
+    return Notice(
+        "stale_price",
+        f"The price of the best plan is of {price.as_of}; the newest in the catalogue is of {best.prices_as_of}.",
+    )
+
+
+def spot_interruptions(best: Best) -> Notice | None:
+    price = None if best.estimate.cost is None else best.estimate.cost.price
+    if price is None or price.pricing_model != "spot":
+        return None
+    priced = (
+        "the assumed rate of it is in the duration and the cost" if best.training else "no interruption is priced in"
+    )
+    return Notice("spot_interruptions", f"Spot capacity can be taken back at any time; {priced}.")
+
+
+OF_REQUESTS: tuple[Callable[[Question], Notice | None], ...] = (
+    model_shape_assumed,
+    no_latency_headroom,
+    average_not_tail,
+)
+OF_ANSWERS: tuple[Callable[[Best], Notice | None], ...] = (
+    training_class_overkill,
+    accuracy_check_owed,
+    machine_failure_exceeds_redundancy,
+    no_redundancy,
+    purchase_outlasts_run,
+    inference_hardware_for_training,
+    data_pipeline_limit,
+    consumer_hardware,
+    stale_price,
+    spot_interruptions,
+)
+
+
+def replicas_lost_with_a_machine(deployment: Deployment) -> int:
     """Replicas that go down with one machine: those packed on it, or the one that spans it."""
-    placed = (d.replicas or 0) + (d.spare_replicas or 0)
-    return -(-placed // max(1, d.nodes or 1))
-
-
-def slo_text(workload: InferenceWorkload) -> str:
-    return f"{workload.slo.percentile:g}"
+    placed = (deployment.replicas or 0) + (deployment.spare_replicas or 0)
+    return -(-placed // max(1, deployment.nodes or 1))
 
 
 def months_between(earlier: str, later: str) -> float:
-    """Months between two ISO dates, by their year and month."""
+    """Months between two ISO dates, by their year and month; a year alone is taken at its middle."""
 
     def months(text: str) -> float:
         parts = text.split("-")

@@ -64,6 +64,15 @@ class WorkloadAssumptions:
         source="chosen: one interaction",
         as_of="2026-11",
     )
+    most_personal_in_flight: float = assumption(
+        4,
+        low=1,
+        high=64,
+        unit="requests",
+        reason="in flight of one person or very few",
+        source="chosen",
+        as_of="2026-11",
+    )
     # Lengths
     default_input_tokens: float = assumption(
         512,

@@ -69,6 +69,7 @@ class InferenceWorkload:
     redundancy: Redundancy
     target_utilization: float
     encoder_flops_per_request: float = 0.0  # of the images that come with a prompt
+    most_personal_in_flight: float = Assumptions.usual("most_personal_in_flight")
     derived: tuple[Assumed, ...] = ()  # figures reckoned from what was said otherwise
 
     @property
@@ -79,7 +80,7 @@ class InferenceWorkload:
     @property
     def personal(self) -> bool:
         """Use by one person or very few: a fixed handful of requests in flight."""
-        return self.load in (Load.CLOSED, Load.BATCH) and self.in_flight <= 4
+        return self.load in (Load.CLOSED, Load.BATCH) and self.in_flight <= self.most_personal_in_flight
 
     @property
     def tokens_per_request(self) -> float:
@@ -174,6 +175,7 @@ def inference_workload(
         redundancy=redundancy or Redundancy(),
         target_utilization=target_utilization,
         encoder_flops_per_request=image_flops,
+        most_personal_in_flight=assumed.most_personal_in_flight if arrivals.in_flight else 0.0,
         derived=arrivals.derived,
     )
 
