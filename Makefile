@@ -4,9 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8000
-SOURCES := app migrations tests benchmarks
+SOURCES := app migrations tests benchmarks artefacts
 
-.PHONY: run test bench mutants calibrate accuracy accuracy-page instantiate format readme lock clean
+.PHONY: run test mutants instantiate bench artefacts accuracy format lock clean
 
 run: $(VENV)/.run
 	@$(BIN)/headroom prepare
@@ -26,18 +26,16 @@ mutants: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
 
-# Fits the factors of every speed to the published results and rewrites what is committed of it (a minute or two).
-calibrate: $(VENV)/.dev
-	$(BIN)/python -m app.calibration --write
+# Everything that is generated: factors and predictions, accuracy page and plots, engine pages, examples of the API,
+# README's answer. What is current is left out; PART=factors (accuracy, engine, examples, readme) makes one alone.
+artefacts: $(VENV)/.dev
+	$(BIN)/python -m artefacts $(PART)
 
-# The engine against every published result, each source predicted by a fit that never saw it; fails where an error rose by a tenth.
+# The engine against every published result, each source predicted by a fit that never saw it; fails where an error
+# rose by a tenth.
 accuracy: $(VENV)/.dev
 	$(BIN)/python -m app.calibration
 	$(BIN)/python -m benchmarks.accuracy
-
-# docs/accuracy.md and its plots, from what calibrate wrote.
-accuracy-page: $(VENV)/.dev
-	$(BIN)/python -m benchmarks.accuracy_page
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format $(SOURCES)
@@ -47,10 +45,6 @@ format: $(VENV)/.dev
 instantiate: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[instantiate]'
 	$(BIN)/python -m tests.reference.instantiate
-
-# README's worked example, refilled with what the service answers now.
-readme: $(VENV)/.dev
-	$(BIN)/python -m tests.refresh
 
 # The lock files name exact versions with hashes and no index host.
 lock:

@@ -1,25 +1,21 @@
-"""`make readme`: fills README's worked example with what the service answers now, in the shape that stands there."""
+"""README's worked answer, refilled with what the service answers now in the shape that stands there; and the walk."""
 
 from __future__ import annotations
 
 import json
 import re
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from starlette.testclient import TestClient
+from artefacts import walk
+from artefacts.service import asked
 
-from app.config import Settings
-from app.main import create_app
-from tests.conftest import prepare
-
-README = Path(__file__).parents[1] / "README.md"
+README = Path(__file__).resolve().parents[1] / "README.md"
 WIDTH = 118
 
 
 def refilled(shape: Any, real: Any) -> Any:
-    """The real values under the keys of `shape`; lists as long as theirs, or whole where they held plain rows."""
+    """The real values under the keys of `shape`; lists as long as theirs."""
     if isinstance(shape, dict) and isinstance(real, dict):
         known = {k: refilled(shape[k], real[k]) for k in shape if k in real}
         return known or real
@@ -40,22 +36,11 @@ def formatted(value: Any, indent: int = 0) -> str:
     return "[\n" + ",\n".join(pad + formatted(v, indent + 2) for v in value) + "\n" + " " * indent + "]"
 
 
-def main() -> None:
+def write() -> None:
+    """README.md and docs/walk.md."""
     text = README.read_text()
     request, shape = re.findall(r"```json\n(.*?)```", text, flags=re.DOTALL)
-    with tempfile.TemporaryDirectory() as folder:
-        url = prepare(f"sqlite:///{folder}/readme.sqlite3")
-        with TestClient(create_app(Settings(database_url=url))) as client:
-            answer = client.post("/recommend", json=json.loads(request)).json()
-    example = {
-        k: (answer[k] if k in ("warnings", "rejected_by_code", "sensitivity") else refilled(v, answer[k]))
-        for k, v in json.loads(shape).items()
-    }
-    example["recommendations"][0]["explanation"] = [
-        {"text": r["text"]} for r in answer["recommendations"][0]["explanation"]
-    ]
-    README.write_text(text.replace(shape, formatted(example) + "\n"))
-
-
-if __name__ == "__main__":
-    main()
+    with asked() as client:
+        answer = client.post("/recommend", json=json.loads(request)).json()
+        walk.write(client)
+    README.write_text(text.replace(shape, formatted(refilled(json.loads(shape), answer)) + "\n"))

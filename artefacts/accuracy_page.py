@@ -1,4 +1,4 @@
-"""`make accuracy-page`: docs/accuracy.md and its plots, from the committed predictions."""
+"""docs/accuracy.md and its plots, from the committed predictions."""
 
 from __future__ import annotations
 
@@ -283,11 +283,8 @@ Start-up logs left out: {reasons(notes["kv_cache_left_out"])}.
 """
 
 
-def main() -> None:
+def write() -> None:
+    """The page and its plots."""
     rows = comparisons()
     plots(rows)
     (DOCS / "accuracy.md").write_text(page(rows))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,34 @@
+"""`python -m artefacts [part ...] [--again]`: write what is generated, leaving out parts whose stamp is current."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+
+from artefacts.parts import PARTS, keep, stale
+
+
+def main(arguments: list[str]) -> int:
+    wanted = [a for a in arguments if not a.startswith("-")]
+    unknown = set(wanted) - {p.name for p in PARTS}
+    if unknown:
+        print(f"No part is called {', '.join(sorted(unknown))}; there are {', '.join(p.name for p in PARTS)}.")
+        return 2
+    for part in PARTS:
+        if wanted and part.name not in wanted:
+            continue
+        reasons = stale(part)
+        if not reasons and "--again" not in arguments:
+            print(f"{part.name:10} current")
+            continue
+        print(f"{part.name:10} {', '.join(reasons) or 'asked for again'}", flush=True)
+        started = time.perf_counter()
+        further = importlib.import_module(part.module).write()
+        keep(part, **(further or {}))
+        print(f"{'':10} {time.perf_counter() - started:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,158 @@
+"""app/api/examples/schemas.json: an example of every schema of the API, cut from real requests and their answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from starlette.testclient import TestClient
+
+from artefacts.service import asked, bodies
+
+FILE = Path(__file__).resolve().parents[1] / "app" / "api" / "examples" / "schemas.json"
+LISTS = ("accelerators", "systems", "offers", "prices", "models", "engines")
+# What the worked requests leave out: a model by its size, prompts with images, speculation, an offer by name, money,
+# a sample of another size, and the most that fits.
+FURTHER: dict[str, Schema] = {
+    "/estimate": {
+        "workload": {
+            "phase": "inference",
+            "model": "llama-3.1-70b-instruct",
+            "traffic": {"concurrent_requests": 8, "input_tokens": 1024, "output_tokens": 256},
+        },
+        "deployment": {
+            "accelerator": "nvidia-h100-sxm5-80gb",
+            "accelerators_per_replica": 8,
+            "offer": {"provider": "gcp", "region": "europe-west4", "pricing_model": "on_demand"},
+            "speculative": {"method": "eagle", "draft_tokens": 3, "acceptance_rate": 0.7},
+        },
+        "economics": {"horizon_months": 36, "electricity_usd_per_kwh": 0.12, "pue": 1.3},
+    },
+    "/estimate maximum": {
+        "maximize": "sequence_length",
+        "workload": {"phase": "fine_tuning", "method": "full", "model": "llama-3.1-8b", "training_tokens": 1e8},
+        "deployment": {"accelerator": "nvidia-h100-sxm5-80gb", "total_accelerators": 8},
+    },
+    "/recommend images": {
+        "workload": {
+            "phase": "inference",
+            "model": "qwen2.5-vl-7b-instruct",
+            "traffic": {
+                "concurrent_requests": 4,
+                "images": {"width": 1024, "height": 768, "per_request": 1},
+                "input_tokens": 200,
+                "output_tokens": 200,
+            },
+        },
+        "limit": 1,
+    },
+    "/recommend sample": {
+        "workload": {
+            "phase": "inference",
+            "model": "stable-diffusion-xl-base-1.0",
+            "traffic": {"samples_per_s": 1},
+            "sample": {"width": 1024, "height": 1024, "steps": 30},
+        },
+        "limit": 1,
+    },
+    "/catalog/models/inspect size": {"model": {"parameters_billion": 13}},
+    "/catalog/models/inspect image": {"model": "qwen2.5-vl-7b", "image": {"width": 1024, "height": 768}},
+}
+INSPECTED = ("deepseek-v3", "qwen2.5-vl-7b", "whisper-large-v3", "FLUX.1-dev")
+REF = "#/components/schemas/"
+Schema = dict[str, Any]
+
+
+class Examples:
+    """Finds, along the schemas of a document, a value of each component; the one that says most is kept."""
+
+    def __init__(self, document: Schema) -> None:
+        self.components: dict[str, Schema] = document["components"]["schemas"]
+        self.found: dict[str, Any] = {}
+
+    def see(self, value: Any, schema: Schema) -> None:
+        """Keep what a value shows of its schema and of those below it."""
+        if "$ref" in schema:
+            name = schema["$ref"].removeprefix(REF)
+            schema = self.components[name]
+            if isinstance(value, dict) and said(value) > said(self.found.get(name)):
+                self.found[name] = cut(value)
+        for option in (*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ())):
+            if self.fits(value, option):
+                self.see(value, option)
+        if isinstance(value, dict):
+            inner = schema.get("additionalProperties")
+            for key, each in value.items():
+                below = schema.get("properties", {}).get(key, inner)
+                if isinstance(below, dict):
+                    self.see(each, below)
+        elif isinstance(value, list) and isinstance(schema.get("items"), dict):
+            for each in value:
+                self.see(each, schema["items"])
+
+    def fits(self, value: Any, schema: Schema) -> bool:
+        """Whether a value can be of a schema, by its type, its keys and what its keys are bound to be."""
+        if "$ref" in schema:
+            schema = self.components[schema["$ref"].removeprefix(REF)]
+        if isinstance(value, list):
+            return schema.get("type") == "array"
+        if not isinstance(value, dict):
+            return False
+        known: Schema = schema.get("properties", {})
+        if not set(schema.get("required", ())) <= set(value) or (known and not set(value) <= set(known)):
+            return False
+        bound = {k: s.get("enum", [s["const"]] if "const" in s else None) for k, s in known.items()}
+        return all(bound[k] is None or v in bound[k] for k, v in value.items() if k in bound)
+
+
+def said(value: Any) -> int:
+    """How many members of an object say something."""
+    return sum(v not in (None, [], {}) for v in value.values()) if isinstance(value, dict) else -1
+
+
+def cut(value: Any) -> Any:
+    """The value with one object, or two plain values, of each list."""
+    if isinstance(value, dict):
+        return {k: cut(v) for k, v in value.items()}
+    if not isinstance(value, list):
+        return value
+    return [cut(v) for v in value[: 1 if value and isinstance(value[0], dict | list) else 2]]
+
+
+def exchanges(client: TestClient) -> Iterator[tuple[str, str, Any, Any]]:
+    """(path, method, request, answer) of what is asked."""
+    for name, body in bodies().items():
+        path = "/" + name.partition("-")[0]
+        yield path, "post", body, client.post(path, json={**body, "trace": True}).json()
+    for model in INSPECTED:
+        body = {"model": model}
+        yield "/catalog/models/inspect", "post", body, client.post("/catalog/models/inspect", json=body).json()
+    for name, body in FURTHER.items():
+        path = name.partition(" ")[0]
+        answer = client.post(path, json=body)
+        assert answer.status_code == 200, answer.text
+        yield path, "post", body, answer.json()
+    for name in LISTS:
+        yield f"/catalog/{name}", "get", None, client.get(f"/catalog/{name}", params={"limit": 1}).json()
+    yield "/accuracy", "get", None, client.get("/accuracy").json()
+
+
+def made() -> dict[str, Any]:
+    """Examples of all schemas that real exchanges show."""
+    with asked() as client:
+        document = client.get("/openapi.json").json()
+        examples = Examples(document)
+        for path, method, body, answer in exchanges(client):
+            operation = document["paths"][path][method]
+            if body is not None:
+                examples.see(body, operation["requestBody"]["content"]["application/json"]["schema"])
+            examples.see(answer, operation["responses"]["200"]["content"]["application/json"]["schema"])
+        refused = client.post("/recommend", json={**bodies()["recommend-inference-chat-70b"], "limit": 0}).json()
+        examples.see(refused, {"$ref": f"{REF}Problem"})
+    return dict(sorted(examples.found.items()))
+
+
+def write() -> None:
+    FILE.write_text(json.dumps(made(), indent=1, ensure_ascii=False) + "\n")

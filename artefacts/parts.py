@@ -1,0 +1,177 @@
+"""What is generated: each part, what it is made from, what it writes, and how.
+
+Nothing here is computed but digests: a part is current while those of its inputs and outputs are the stamped ones.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from app.catalog.names import folded
+from artefacts.sources import ROOT, Sources
+
+DATA = ROOT / "app" / "catalog" / "data"
+STAMP = ROOT / "artefacts" / "stamp.json"
+MEASURED = ("measurements_inference.csv", "measurements_training.csv", "measurements_kv_cache.csv")
+FITTED = ("factors.csv", "predictions.csv", "accuracy.json")
+Digests = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part: `module` writes it with its `write()`; `inputs` and `outputs` are digests by name."""
+
+    name: str
+    module: str
+    inputs: Callable[[], Digests]
+    outputs: Callable[[], Digests]
+
+
+@cache
+def sources() -> Sources:
+    return Sources()
+
+
+def digest(content: str | bytes) -> str:
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()[:16]
+
+
+def files(*paths: Path) -> Digests:
+    return {
+        path.relative_to(ROOT).as_posix(): digest(path.read_bytes()) if path.exists() else "missing" for path in paths
+    }
+
+
+@cache
+def rows(name: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO((DATA / name).read_text())))
+
+
+def chosen(found: Iterable[Mapping[str, object]]) -> str:
+    return digest("\n".join(sorted(json.dumps(row, sort_keys=True) for row in found)))
+
+
+def fit_data() -> Digests:
+    """The data that enter the fit: the measurements, and of the catalogue what they name.
+
+    An accelerator, an offer or a model that nobody measured changes no factor.
+    """
+    measured = [row for name in MEASURED for row in rows(name)]
+    accelerators = {row["accelerator"] for row in measured}
+    models = {folded(row["model"]) for row in measured}
+    devices = [row for row in rows("accelerators.csv") if row["slug"] in accelerators]
+    families = {row["family"] for row in devices}
+    listed = [json.loads(line) for line in (DATA / "models.jsonl").read_text().splitlines()]
+    return {
+        **files(*(DATA / name for name in (*MEASURED, "coefficients.csv"))),
+        "accelerators that were measured": chosen(devices),
+        "their systems": chosen(row for row in rows("systems.csv") if row["accelerator_slug"] in accelerators),
+        "their offers": chosen(row for row in rows("offers.csv") if row["accelerator"] in accelerators),
+        "their engines": chosen(row for row in rows("engine_support.csv") if row["accelerator_family"] in families),
+        "models that were measured": chosen(
+            m for m in listed if models & {folded(name) for name in (m["hf_id"], *(m["aliases"] or ()))}
+        ),
+    }
+
+
+def fit_inputs() -> Digests:
+    return {"code of the fit": sources().digest(["app.calibration.calibrate"]), **fit_data()}
+
+
+def fit_outputs() -> Digests:
+    return files(*(DATA / name for name in FITTED))
+
+
+def accuracy_inputs() -> Digests:
+    code = sources().digest(["artefacts.accuracy_page"])
+    return {"code of the page": code, **files(*(DATA / name for name in (*FITTED, *MEASURED)))}
+
+
+def accuracy_outputs() -> Digests:
+    plots = ("by-family", "kv-cache", "predicted-over-measured")
+    return files(ROOT / "docs" / "accuracy.md", *(ROOT / "docs" / "accuracy" / f"{name}.svg" for name in plots))
+
+
+def engine_inputs() -> Digests:
+    """The docstrings and formulas of the core, and the tests that name them: as the pages show them."""
+    from artefacts import engine_page, nomenclature  # noqa: PLC0415  (imports the whole core)
+
+    return {"engine page": digest(engine_page.page()), "nomenclature": digest(nomenclature.page())}
+
+
+def engine_outputs() -> Digests:
+    return files(ROOT / "docs" / "engine.md", ROOT / "docs" / "nomenclature.md")
+
+
+@cache
+def answer_inputs() -> Digests:
+    """The code of the whole service; what the data change in an answer, the tests of the answers see."""
+    modules = [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for path in sorted((ROOT / "app").rglob("*.py"))
+    ]
+    bodies = sorted((ROOT / "tests" / "api" / "bodies").glob("*.json"))
+    return {"code of the service": sources().digest(modules), "worked requests": chosen([files(*bodies)])}
+
+
+def examples_inputs() -> Digests:
+    return {**answer_inputs(), "code of the examples": sources().digest(["artefacts.examples"])}
+
+
+def readme_inputs() -> Digests:
+    return {**answer_inputs(), "code of the document": sources().digest(["artefacts.readme", "artefacts.walk"])}
+
+
+def readme_outputs() -> Digests:
+    """README's worked answer, not the prose about it."""
+    blocks = re.findall(r"```json\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    return {"README.md, worked answer": digest("".join(blocks)), **files(ROOT / "docs" / "walk.md")}
+
+
+PARTS = (
+    Part("factors", "artefacts.fit", fit_inputs, fit_outputs),
+    Part("accuracy", "artefacts.accuracy_page", accuracy_inputs, accuracy_outputs),
+    Part("engine", "artefacts.engine_page", engine_inputs, engine_outputs),
+    Part(
+        "examples",
+        "artefacts.examples",
+        examples_inputs,
+        lambda: files(ROOT / "app" / "api" / "examples" / "schemas.json"),
+    ),
+    Part("readme", "artefacts.readme", readme_inputs, readme_outputs),
+)
+
+
+def stamped() -> dict[str, dict[str, Digests]]:
+    found: dict[str, dict[str, Digests]] = json.loads(STAMP.read_text()) if STAMP.exists() else {}
+    return found
+
+
+def stamp_of(part: Part) -> dict[str, Digests]:
+    """The digests of a part as it stands."""
+    return {"made_from": part.inputs(), "made": part.outputs()}
+
+
+def stale(part: Part) -> list[str]:
+    """What a part's stamp does not tell as it stands: names of inputs and outputs."""
+    said, now = stamped().get(part.name, {}), stamp_of(part)
+    return [
+        name
+        for side in ("made_from", "made")
+        for name in sorted({**said.get(side, {}), **now[side]})
+        if said.get(side, {}).get(name) != now[side].get(name)
+    ]
+
+
+def keep(part: Part, **further: Digests) -> None:
+    """Stamp a part as it stands."""
+    found = stamped() | {part.name: stamp_of(part) | further}
+    STAMP.write_text(json.dumps(found, indent=1) + "\n")

@@ -1,0 +1,44 @@
+"""The service over a catalogue of its own, to be asked for what the documents show."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from sqlalchemy.orm import Session
+from starlette.testclient import TestClient
+
+from app.catalog.seed import seed
+from app.cli import alembic_config
+from app.config import Settings
+from app.db import make_engine
+from app.main import create_app
+
+ROOT = Path(__file__).resolve().parents[1]
+BODIES = ROOT / "tests" / "api" / "bodies"
+
+
+@contextmanager
+def asked() -> Iterator[TestClient]:
+    """A client of the service over the data files as they stand."""
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:///{folder}/artefacts.sqlite3"
+        config = alembic_config()
+        config.attributes["database_url"] = url
+        command.upgrade(config, "head")
+        engine = make_engine(url)
+        with Session(engine) as session:
+            seed(session)
+        engine.dispose()
+        with TestClient(create_app(Settings(database_url=url))) as client:
+            yield client
+
+
+def bodies() -> dict[str, dict[str, Any]]:
+    """The worked requests by name; the first word of a name is its endpoint."""
+    return {path.stem: json.loads(path.read_text()) for path in sorted(BODIES.glob("*.json"))}
