@@ -8,6 +8,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 
+import app.calibration
 from artefacts import nomenclature
 from artefacts.formulas import ROOMS, ROOT, Told, all_told, modules, tests_of
 
@@ -84,6 +85,7 @@ def blocks() -> Iterator[str]:
         elif module.split(".")[2] in ROOMS and words and not hasattr(sys.modules[module], "__path__"):
             first = words.partition("\n\n")[0]
             yield wrapped(f"`{path}.py`: {' '.join(first.split())}")
+    yield f"# `app/calibration/`\n\n{paragraphs(inspect.getdoc(app.calibration) or '')}"
 
 
 def page() -> str:

@@ -8,18 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FILES = sorted(p for room in ("app", "tests", "benchmarks") for p in (ROOT / room).rglob("*.py"))
+FILES = sorted(p for room in ("app", "tests", "benchmarks", "artefacts") for p in (ROOT / room).rglob("*.py"))
 MOST_LINES_OF_A_FILE = 400
 MOST_LINES_OF_A_FUNCTION = 50
 
 # What still has to be split; nothing may join, and at the end nothing is left.
-LONG_FILES: set[str] = {
-    "app/calibration/serving.py",
-}
+LONG_FILES: set[str] = set()
 LONG_FUNCTIONS: set[str] = {
     "_run",
-    "logged",
-    "case",
     "serving_estimate",
     "serving_reasons",
     "assumptions",
@@ -37,8 +33,6 @@ LONG_FUNCTIONS: set[str] = {
     "build_plans",
     "held_bytes",
     "build_training_plans",
-    "page",
-    "plots",
 }
 
 

@@ -1,4 +1,4 @@
-"""README's worked example is what the running service answers."""
+"""README's worked example is what the running service answers, and what it tells to type is there."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from starlette.testclient import TestClient
 
-README = Path(__file__).parents[1] / "README.md"
+from app.cli import cli
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "README.md").read_text()
+POSTED = re.findall(r"curl -s localhost:8000(/[\w/]+) .*? -d (?:@(\S+)|'(.*?)')", TEXT, flags=re.DOTALL)
 
 
 def contained(part: Any, whole: Any, where: str = "") -> None:
@@ -27,18 +32,31 @@ def contained(part: Any, whole: Any, where: str = "") -> None:
 
 
 def test_the_worked_example_is_real(client: TestClient) -> None:
-    request, answer = (
-        json.loads(block) for block in re.findall(r"```json\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    )
+    request, answer = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", TEXT, flags=re.DOTALL))
     real = client.post("/recommend", json=request)
     assert real.status_code == 200
     contained(answer, real.json())
 
 
+@pytest.mark.parametrize(("path", "file", "body"), POSTED)
+def test_every_request_it_shows_is_answered(client: TestClient, path: str, file: str, body: str) -> None:
+    request = json.loads((ROOT / file).read_text() if file else body)
+    assert client.post(path, json=request).status_code == 200
+
+
 def test_every_file_it_names_exists() -> None:
-    text = README.read_text()
-    root = README.parent
-    for name in re.findall(r"`((?:app|tests|docs|migrations|benchmarks)/[\w./-]+)`", text):
-        assert (root / name).exists(), name
-    for name in re.findall(r"@([\w./-]+\.json)", text):
-        assert (root / name).exists(), name
+    for name in re.findall(r"`((?:app|tests|docs|migrations|benchmarks|artefacts)/[\w./-]+)`", TEXT):
+        assert (ROOT / name).exists(), name
+
+
+def test_every_command_it_names_exists() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    commands = {c.name or getattr(c.callback, "__name__", "") for c in cli.registered_commands}
+    assert set(re.findall(r"(?:`|^ +)make ([a-z]+)", TEXT, flags=re.MULTILINE)) <= targets
+    assert set(re.findall(r"`headroom ([a-z]+)", TEXT)) <= commands
+
+
+def test_every_endpoint_is_in_its_table(client: TestClient) -> None:
+    paths = set(client.get("/openapi.json").json()["paths"])
+    named = {n if n in paths else f"/catalog{n}" for n in re.findall(r"`(?:GET |POST )?(/[\w/{}.]+)`", TEXT)}
+    assert paths <= named

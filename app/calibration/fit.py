@@ -2,8 +2,8 @@
 
 Every coefficient is its base value times a factor per engine, vendor, family, format class and some of
 their pairs; a factor is drawn to 1 by its prior, so that thin data moves it little and what was never
-measured keeps what it shares with what was. Robust least squares on logarithms. Serving, training and
-the memory of training are three problems of this one kind.
+measured keeps what it shares with what was. Robust least squares on logarithms. Serving, training in
+tokens and in samples, and the memory of training are four problems of this one kind.
 """
 
 from __future__ import annotations

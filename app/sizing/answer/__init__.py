@@ -1,0 +1,1 @@
+"""Gathers what the formulas returned and words it; computes nothing of its own."""
