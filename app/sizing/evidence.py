@@ -6,22 +6,21 @@ fit, taken from results as near to the rest as the question is: the further from
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from types import MappingProxyType
 
 import numpy as np
 
-from app.sizing.columns import Codes, Column, Mask
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Codes, Column
 from app.sizing.hardware.achieved import vendor_of
 from app.sizing.hardware.engines import engine_named
 
-LOW, HIGH = 0.1, 0.9  # of what is measured, an interval leaves out a tenth on either side
-FEWEST = 40  # results that a spread is taken from
-# Without any evidence: measured over predicted, 10th and 90th percentile of the uncalibrated engine.
-UNKNOWN = (0.4, 1.9)
-# At this distance a result is of the same model size, stack, layout and load.
-SAME = 0.2
+USUAL = Assumptions()
+LOW, HIGH = 0.1, 0.9  # an interval of 80 % leaves out a tenth on either side
 RATES = ("output_tokens_per_s", "total_tokens_per_s", "decode_tokens_per_s")
 TRAINING_KINDS = {
     "training_tokens_per_s": "training",
@@ -105,6 +104,39 @@ class Neighbour:
     distance: float
 
 
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What a disagreement counts for in the distance between two results."""
+
+    weight: float
+    reason: str
+
+
+# Chosen so that results come in the order in which a person would look at them; a word counts whole, a number by the
+# powers of two it is apart.
+WORDS: Mapping[str, Difference] = MappingProxyType(
+    {
+        "vendor": Difference(1.0, "another vendor is another software stack"),
+        "family": Difference(0.5, "another generation has other rates and kernels"),
+        "accelerator": Difference(0.2, "types of one family differ in memory and power"),
+        "runtime": Difference(0.5, "work is issued in another way"),
+        "engine": Difference(0.3, "engines of one runtime differ by their schedulers"),
+        "format_class": Difference(0.3, "other kernels, another rate"),
+        "load": Difference(0.3, "one stream and many are different tests"),
+    }
+)
+NUMBERS: Mapping[str, Difference] = MappingProxyType(
+    {
+        "params": Difference(0.4, "the size of the model sets most of the time"),
+        "devices": Difference(0.3, "communication grows with them"),
+        "in_flight": Difference(0.15, "the batch moves a step between memory and arithmetic"),
+        "input_tokens": Difference(0.1, "prompts of one order of length are alike"),
+        "output_tokens": Difference(0.1, "outputs of one order of length are alike"),
+    }
+)
+SCALES: Column = np.array([d.weight for d in NUMBERS.values()])
+
+
 def nearness(engine: str, family: str, format_class: str, seen: set[tuple[str, str, str]]) -> Near:
     """How much of a stack others have measured."""
     if (engine, family, format_class) in seen:
@@ -133,19 +165,14 @@ class Evidence:
         self._nearest = {
             trains: Nearest([r for r in rows if (r.metric in TRAINING_KINDS) == trains]) for trains in (False, True)
         }
-        self._usable: Mask = np.array([not r.set_aside for r in rows], dtype=bool)
-        self._kind = np.array([r.kind for r in rows])
-        self._near: Codes = np.array([int(r.near) for r in rows], dtype=np.int64)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            self._off: Column = np.array([r.measured / r.held_out for r in rows], dtype=np.float64)
-        self._source = np.array([r.source for r in rows])
-        self._quantiles: dict[tuple[str, Near, str], tuple[float, float]] = {}
-        self._widening: dict[str, float] = {}
+        self._spreads = {
+            kind: Spreads([r for r in rows if r.kind == kind and not r.set_aside]) for kind in {r.kind for r in rows}
+        }
 
     def near(self, setting: Setting, *, training: bool = False) -> Near:
         return nearness(setting.engine, setting.family, setting.format_class, self.seen[training])
 
-    def spread(self, kind: str, near: Near, *, unseen: str = "") -> tuple[float, float]:
+    def spread(self, kind: str, near: Near, *, unseen: str = "", assumed: Assumptions = USUAL) -> tuple[float, float]:
         """Measured over predicted, 10th and 90th percentile: of results as near as this, wider company where they are
         few.
 
@@ -153,53 +180,77 @@ class Evidence:
         until they hold four fifths of every source's results when they are taken from the other sources.
         `unseen` leaves one source out, as the accuracy report does.
         """
-        low, high = self.quantiles(kind, near, unseen)
-        widening = self.widening(kind)
+        of_kind = self._spreads.get(kind) or Spreads(())
+        rule = Rule(
+            fewest=assumed.fewest_results,
+            least=assumed.least_interval_share,
+            unmeasured=(assumed.unmeasured_low, assumed.unmeasured_high),
+        )
+        low, high = of_kind.quantiles(near, unseen, rule)
+        widening = of_kind.widening(rule)
         return low**widening, high**widening
-
-    def quantiles(self, kind: str, near: Near, unseen: str) -> tuple[float, float]:
-        """The percentiles before they are widened."""
-        if (kind, near, unseen) not in self._quantiles:
-            self._quantiles[kind, near, unseen] = self._found(kind, near, unseen)
-        return self._quantiles[kind, near, unseen]
-
-    def _found(self, kind: str, near: Near, unseen: str) -> tuple[float, float]:
-        of_kind = (self._kind == kind) & self._usable & (self._source != unseen)
-        for level in range(near, -1, -1):  # what is further away than any result gets the furthest there is
-            chosen = of_kind & (self._near == level)
-            if chosen.sum() >= FEWEST:
-                low, high = np.quantile(self._off[chosen], (LOW, HIGH))
-                return float(min(low, 0.95)), float(max(high, 1.05))
-        return UNKNOWN
-
-    def widening(self, kind: str) -> float:
-        """The power of the percentiles that holds four fifths of unseen sources' results; at least 1."""
-        if kind not in self._widening:
-            rows = np.flatnonzero((self._kind == kind) & self._usable)
-            needed = [1.0]
-            for i in rows.tolist():
-                low, high = self.quantiles(kind, Near(self._near[i]), str(self._source[i]))
-                off = np.log(self._off[i])
-                needed.append(float(off / np.log(high if off > 0 else low)))
-            self._widening[kind] = max(1.0, float(np.quantile(needed, HIGH - LOW)))
-        return self._widening[kind]
 
     def neighbours(self, setting: Setting, count: int = 3, *, training: bool = False) -> tuple[Neighbour, ...]:
         """The nearest results of serving, or of training, each measurement once."""
         return self._nearest[training].to(setting, count)
 
 
-# What a difference counts for: words by whether they agree, numbers by powers of two.
-WEIGHTS = {
-    "vendor": 1.0,
-    "family": 0.5,
-    "accelerator": 0.2,
-    "runtime": 0.5,
-    "engine": 0.3,
-    "format_class": 0.3,
-    "load": 0.3,
-}
-SCALES = np.array([0.4, 0.3, 0.15, 0.1, 0.1])
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How percentiles are taken: of how many results at least, how narrow at most, and what stands where none are."""
+
+    fewest: float
+    least: float
+    unmeasured: tuple[float, float]
+
+
+RULES_KEPT = 64  # of overridden assumptions: what they gave is worked out again
+
+
+class Spreads:
+    """Measured over predicted, of results of one quantity."""
+
+    def __init__(self, rows: Sequence[Compared]) -> None:
+        self._near: Codes = np.array([int(r.near) for r in rows], dtype=np.int64)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            self._off: Column = np.array([r.measured for r in rows]) / np.array([r.held_out for r in rows])
+        self._sources = {name: i for i, name in enumerate(sorted({r.source for r in rows}))}
+        self._source: Codes = np.array([self._sources[r.source] for r in rows], dtype=np.int64)
+        self._quantiles: dict[Rule, dict[tuple[int, int], tuple[float, float]]] = {}
+        self._widening: dict[Rule, float] = {}
+
+    def quantiles(self, near: int, unseen: str, rule: Rule) -> tuple[float, float]:
+        """The percentiles before they are widened, of all sources but one."""
+        return self._without(near, self._sources.get(unseen, -1), rule)
+
+    def _without(self, near: int, source: int, rule: Rule) -> tuple[float, float]:
+        if rule not in self._quantiles and len(self._quantiles) >= RULES_KEPT:
+            self._quantiles.clear()
+            self._widening.clear()
+        known = self._quantiles.setdefault(rule, {})
+        if (near, source) not in known:
+            known[near, source] = self._found(near, source, rule)
+        return known[near, source]
+
+    def _found(self, near: int, source: int, rule: Rule) -> tuple[float, float]:
+        for level in range(near, -1, -1):  # what is further away than any result gets the furthest there is
+            chosen = self._off[(self._near == level) & (self._source != source)]
+            if len(chosen) >= rule.fewest:
+                low, high = np.quantile(chosen, (LOW, HIGH))
+                return float(min(low, 1 - rule.least)), float(max(high, 1 + rule.least))
+        return rule.unmeasured
+
+    def widening(self, rule: Rule) -> float:
+        """The power of the percentiles that holds four fifths of unseen sources' results; at least 1."""
+        if rule not in self._widening:
+            needed = [1.0]
+            for near, source, off in zip(
+                self._near.tolist(), self._source.tolist(), np.log(self._off).tolist(), strict=True
+            ):
+                low, high = self._without(near, source, rule)
+                needed.append(off / math.log(high if off > 0 else low))
+            self._widening[rule] = max(1.0, float(np.quantile(needed, HIGH - LOW)))
+        return self._widening[rule]
 
 
 def word(setting: Setting, name: str) -> str:
@@ -208,9 +259,10 @@ def word(setting: Setting, name: str) -> str:
     return engine_named(setting.engine).runtime if name == "runtime" else str(getattr(setting, name))
 
 
-def numbers_of(s: Setting) -> Column:
-    values = (s.params, s.devices, s.in_flight, s.input_tokens, s.output_tokens)
-    return np.log2(np.maximum(np.array(values, dtype=np.float64), 1.0))
+def scaled(setting: Setting) -> Column:
+    """Numbers of a setting such that distances add: powers of two, by what they count for."""
+    values: Column = np.log2(np.maximum(np.array([getattr(setting, name) for name in NUMBERS], dtype=np.float64), 1.0))
+    return values * SCALES
 
 
 class Nearest:
@@ -227,19 +279,19 @@ class Nearest:
         self._numbers: Column = np.array([scaled(r.setting) for r in self.rows]).reshape(len(self.rows), 5).T.copy()
         # A rate stands before other figures at the same distance.
         self._behind: Column = np.array([0.0 if r.metric.endswith("tokens_per_s") else 1e-6 for r in self.rows])
-        said = [tuple(word(r.setting, name) for name in WEIGHTS) for r in self.rows]
+        said = [tuple(word(r.setting, name) for name in WORDS) for r in self.rows]
         self._combinations = sorted(set(said))
         index = {words: i for i, words in enumerate(self._combinations)}
         self._combination: Codes = np.array([index[words] for words in said], dtype=np.int64)
-        self._words = np.array(self._combinations).reshape(len(self._combinations), len(WEIGHTS)).T.copy()
+        self._words = np.array(self._combinations).reshape(len(self._combinations), len(WORDS)).T.copy()
 
     def to(self, setting: Setting, count: int) -> tuple[Neighbour, ...]:
         """The nearest to a setting, each measurement once."""
         if not self.rows:
             return ()
         apart = np.zeros(len(self._combinations))
-        for said, (name, weight) in zip(self._words, WEIGHTS.items(), strict=True):
-            apart += weight * (said != word(setting, name))
+        for said, (name, counts) in zip(self._words, WORDS.items(), strict=True):
+            apart += counts.weight * (said != word(setting, name))
         off = self._numbers - scaled(setting)[:, None]
         distance = np.sqrt(np.einsum("ij,ij->j", off, off)) + apart[self._combination]
         near = np.argpartition(distance + self._behind, min(len(distance) - 1, 8 * count))[: 8 * count + 1]
@@ -249,9 +301,3 @@ class Nearest:
             if len(found) == count:
                 break
         return tuple(found.values())
-
-
-def scaled(setting: Setting) -> Column:
-    """Numbers of a setting such that distances add."""
-    values: Column = numbers_of(setting) * SCALES
-    return values

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.sizing.columns import at, one
-from app.sizing.evidence import SAME, Evidence, Near, Neighbour, Setting, kind_of
+from app.sizing.evidence import USUAL, Evidence, Near, Neighbour, Setting, kind_of
 from app.sizing.hardware.achieved import format_class
 from app.sizing.result import Interval
 from app.sizing.serving.search import Judged
@@ -47,7 +47,7 @@ class Certainty:
         """Measured where a published result is of the same stack, size and load; calibrated where the stack's parts
         were fitted.
         """
-        if self.neighbours and self.neighbours[0].distance <= SAME:
+        if self.neighbours and self.neighbours[0].distance <= USUAL.same_setting_distance:
             return "measured"
         return "calibrated" if self.near is not Near.FAR else "roofline"
 
