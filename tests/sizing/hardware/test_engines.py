@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.sizing.hardware.engines import engine_named
+from app.sizing.hardware.engines import ALIASES, ENGINES, engine_named, serving_order, training_order
 
 
 def test_engines_divide_a_device_by_their_own_rules() -> None:
@@ -11,3 +11,38 @@ def test_engines_divide_a_device_by_their_own_rules() -> None:
     assert (old.fraction, old.logits_copies, old.graphs_inside) == (0.9, 9.6, False)
     assert engine_named("sglang").memory.fraction_of == "static"
     assert engine_named("tensorrt-llm").memory_at("1.0").fraction_of == "free"
+
+
+def test_vllms_rule_changed_with_its_releases() -> None:
+    vllm = engine_named("vllm")
+    rules = {version: vllm.memory_at(version) for version in ("0.6.3", "0.12.0", "0.21.1", "0.22.0", "1.0")}
+    assert [r.fraction for r in rules.values()] == [0.9, 0.9, 0.9, 0.92, 0.92]
+    assert [r.logits_copies for r in rules.values()] == [9.6, 3.8, 3.8, 3.8, 3.8]
+    assert [r.graphs_inside for r in rules.values()] == [False, False, True, True, True]
+    assert vllm.memory_at("nightly") == vllm.memory
+
+
+def test_a_generation_is_told_by_version_before_date() -> None:
+    sglang = engine_named("sglang")
+    assert sglang.generation("0.4.9") == "before"
+    assert sglang.generation("0.5.0", "2024-01") == "today"
+    assert sglang.generation(None, "2025-07") == "before"
+    assert sglang.generation(None, "2025-08") == "today"
+    assert engine_named("tgi").generation("0.1", "2020-01") == "today"  # no older generation is known
+
+
+def test_an_engine_without_a_record_is_as_most_are() -> None:
+    usual = engine_named("an-engine-of-tomorrow")
+    assert usual.runtime == "captured"
+    assert usual.memory == engine_named("vllm").memory
+    assert usual.framework.shards and not usual.framework.splits
+    assert serving_order(usual.name) > serving_order("pytorch")
+
+
+def test_names_and_ranks_are_given_once() -> None:
+    names = [*ENGINES, *ALIASES]
+    assert len(names) == len(set(names)) and not ENGINES.keys() & ALIASES.keys()
+    for ranks in ([e.serving_rank for e in ENGINES.values()], [e.training_rank for e in ENGINES.values()]):
+        given = [r for r in ranks if r is not None]
+        assert sorted(given) == list(range(len(given)))
+    assert sorted(("neuronx", "fsdp", "mlx", "verl"), key=training_order) == ["fsdp", "mlx", "neuronx", "verl"]
