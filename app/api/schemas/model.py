@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
 from app.api.schemas.base import Name, Wire
+from app.api.schemas.names import LoraPreset
 from app.errors import Unanswerable
 from app.sizing.assumptions import Assumptions
 from app.sizing.model.architecture import ModelArchitecture
@@ -93,6 +94,6 @@ class LoraSpec(Wire):
     rank: Annotated[int, Field(ge=1, le=4096)] | None = Field(
         None, description="Default: the assumption default_lora_rank, 16."
     )
-    target_modules: (
-        Literal["all-linear", "attention", "q_v"] | Annotated[list[Name], Field(min_length=1, max_length=40)]
-    ) = Field("all-linear", description="A preset, or names of matrices such as q_proj and down_proj.")
+    target_modules: LoraPreset | Annotated[list[Name], Field(min_length=1, max_length=40)] = Field(
+        "all-linear", description="A preset, or names of matrices such as q_proj and down_proj."
+    )

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 from importlib import resources
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from app.api.schemas.base import Pattern, Slug, Wire
 from app.api.schemas.model import ImageSize, LoraSpec, ModelReference, SampleSpec
+from app.api.schemas.names import (
+    DraftingName,
+    EnvironmentName,
+    KvFormatName,
+    MaximizedName,
+    ObjectiveName,
+    PricingName,
+    WeightFormatName,
+)
 from app.api.schemas.workload import WorkloadSpec
 from app.catalog.names import engine_slug
 from app.sizing.assumptions import Assumptions
 from app.sizing.hardware.parts import Environment, PricingModel
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
 from app.sizing.question import (
     DEFAULT_RANKED,
     DEFAULT_REJECTED,
@@ -28,15 +36,6 @@ from app.sizing.question import (
     Speculative,
 )
 
-PricingName = Literal[
-    "on_demand", "spot", "reserved_1y", "reserved_3y", "committed_1y", "committed_3y", "capacity_block", "owned"
-]
-if TYPE_CHECKING:
-    WeightFormatName = str
-    KvFormatName = str
-else:  # the names are the keys of one table
-    WeightFormatName = Literal[tuple(WEIGHT_FORMATS)]
-    KvFormatName = Literal[tuple(KV_FORMATS)]
 SlugList = Annotated[list[Slug], Field(max_length=200)]
 
 
@@ -49,7 +48,7 @@ def example(name: str) -> dict[str, Any]:
 class ConstraintsSpec(Wire):
     """What may be used; everything left out is allowed."""
 
-    environments: Annotated[list[Literal["cloud", "on_prem"]], Field(max_length=2)] = []
+    environments: Annotated[list[EnvironmentName], Field(max_length=2)] = []
     providers: SlugList = []
     regions: Annotated[list[Pattern], Field(max_length=100)] = Field([], description="Names or patterns such as eu-*.")
     vendors: SlugList = []
@@ -124,7 +123,7 @@ class RecommendRequest(Wire):
 
     workload: WorkloadSpec
     constraints: ConstraintsSpec = ConstraintsSpec()
-    objective: Literal["cost", "latency", "throughput", "energy", "balanced"] = "cost"
+    objective: ObjectiveName = "cost"
     economics: EconomicsSpec = EconomicsSpec()
     assumptions: Overrides = {}
     limit: Annotated[int, Field(ge=1, le=50)] = DEFAULT_RANKED
@@ -162,7 +161,7 @@ Degree = Annotated[int, Field(ge=1, le=1_000_000)]
 class SpeculativeSpec(Wire):
     """Speculative decoding; off unless it is asked for. The acceptance rate depends on the text: measure yours."""
 
-    method: Literal["draft_model", "mtp", "eagle", "ngram"]
+    method: DraftingName
     draft_tokens: Annotated[int, Field(ge=1, le=32, description="Tokens drafted per step.")]
     acceptance_rate: Annotated[
         float, Field(gt=0, lt=1, description="Share of drafted tokens that the model accepts, each.")
@@ -240,7 +239,7 @@ class EstimateRequest(Wire):
 
     workload: WorkloadSpec
     deployment: DeploymentSpec
-    maximize: Literal["parameters", "sequence_length", "micro_batch"] | None = Field(
+    maximize: MaximizedName | None = Field(
         None, description="Of training and fine-tuning: the largest that fits this hardware is found and judged."
     )
     economics: EconomicsSpec = EconomicsSpec()

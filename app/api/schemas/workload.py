@@ -8,6 +8,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from app.api.schemas.base import Wire
 from app.api.schemas.model import Images, LoraSpec, ModelReference, SampleSpec
+from app.api.schemas.names import MethodName, RedundancyName
 from app.sizing.assumptions import Assumptions
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.units import GB, SECONDS_PER_DAY, SECONDS_PER_HOUR
@@ -142,7 +143,7 @@ class SloSpec(Wire):
 
 
 class Availability(Wire):
-    redundancy: Literal["none", "n+1", "n+2", "2n"] = "none"
+    redundancy: RedundancyName = "none"
     zones: Annotated[int, Field(ge=1, le=8)] = 1
 
 
@@ -263,7 +264,7 @@ class FineTuningSpec(_RunSpec):
     """A fine-tuning run: all parameters, adapters, or adapters on a 4-bit base."""
 
     phase: Literal["fine_tuning"]
-    method: Literal["full", "lora", "qlora"] = "lora"
+    method: MethodName = "lora"
     lora: LoraSpec = LoraSpec()
     examples: Annotated[float, Field(ge=1, le=1e12)] | None = None
     epochs: Annotated[float, Field(gt=0, le=1e4)] = 1.0

@@ -1,6 +1,7 @@
 """What somebody wants to run: three phases, one value each, in base units, put together from what was said of it."""
 
 from app.sizing.workload.inference import (
+    REDUNDANCIES,
     Arrivals,
     InferenceWorkload,
     Limits,
@@ -16,6 +17,7 @@ from app.sizing.workload.sizes import adapted_matrices, sized
 from app.sizing.workload.training import Amount, GlobalBatch, Method, TrainingWorkload, training_workload
 
 __all__ = [
+    "REDUNDANCIES",
     "Amount",
     "Arrivals",
     "GlobalBatch",

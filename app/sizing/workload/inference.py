@@ -32,6 +32,9 @@ class Slo:
     percentile: float
 
 
+REDUNDANCIES = ("none", "n+1", "n+2", "2n")
+
+
 @dataclass(frozen=True, slots=True)
 class Redundancy:
     """Spare capacity: how many failure domains may be lost. With zones, the domain is a zone."""

@@ -1,0 +1,35 @@
+"""Names a request may use: each list is read from the record of the core that has them, for checks and for OpenAPI."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from app.sizing.hardware.parts import Environment, PricingModel
+from app.sizing.model.counts import NAMED_TARGETS
+from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
+from app.sizing.question import Drafting, Objective
+from app.sizing.result import UNITS
+from app.sizing.workload import REDUNDANCIES, Method
+
+if TYPE_CHECKING:
+    DraftingName = str
+    EnvironmentName = str
+    KvFormatName = str
+    LoraPreset = str
+    MaximizedName = str
+    MethodName = str
+    ObjectiveName = str
+    PricingName = str
+    RedundancyName = str
+    WeightFormatName = str
+else:
+    DraftingName = Literal[tuple(d.value for d in Drafting)]
+    EnvironmentName = Literal[tuple(e.value for e in Environment)]
+    KvFormatName = Literal[tuple(KV_FORMATS)]
+    LoraPreset = Literal[NAMED_TARGETS[::-1]]
+    MaximizedName = Literal[tuple(UNITS)]
+    MethodName = Literal[tuple(m.value for m in Method)]
+    ObjectiveName = Literal[tuple(o.value for o in Objective)]
+    PricingName = Literal[tuple(p.value for p in PricingModel)]
+    RedundancyName = Literal[REDUNDANCIES]
+    WeightFormatName = Literal[tuple(WEIGHT_FORMATS)]
