@@ -101,6 +101,12 @@ class Speculative:
     def draft_share(self, model: ModelArchitecture) -> float:
         """Work of drafting one token, as a share of the model's own for one: a layer and the head, or the draft
         model's.
+
+        Source: counted.
+        Limits: a drafted token attends as cheaply as its layers do; a look-up is free.
+        Check: a 1B draft model beside Llama-3.1-8B's 7.5 billion multiplied elements.
+            >>> round(Speculative(Drafting.DRAFT_MODEL, 3, 0.8, draft_parameters=1e9).draft_share(LLAMA_8B), 4)
+            0.1333
         """
         if self.method is Drafting.NGRAM:
             return 0.0

@@ -29,11 +29,26 @@ class AttentionGroup:
     crosses: bool = False
 
     def held_elements(self, context_tokens: float) -> float:
-        """Elements one layer keeps at a context, indexer keys included."""
+        """Elements one layer keeps at a context, indexer keys included.
+
+        Source: definition.
+        Limits: a layer that only crosses to an encoder keeps nothing of the text.
+        Check: Llama-3.1-8B, keys and values of 8 heads of 128, of 10 tokens.
+            >>> LLAMA_8B.attention[0].held_elements(10)
+            20480.0
+        """
         return 0.0 if self.crosses else (self.kv_elements + self.index_elements) * self.kept(context_tokens)
 
     def read_elements(self, context_tokens: float) -> float:
-        """Elements one layer reads for one new token."""
+        """Elements one layer reads for one new token.
+
+        Source: definition.
+        Limits: sparse layers scan the index of every kept token.
+        Check: DeepSeek-V3.2 at 131 072 tokens: 2 048 latents of 576 and the scan of all keys of 128.
+            >>> sparse = registered("deepseek-ai/DeepSeek-V3.2").attention[0]
+            >>> sparse.read_elements(131_072) == 2048 * 576 + 131_072 * 128
+            True
+        """
         scanned = self.index_elements * self.kept(context_tokens)
         return 0.0 if self.crosses else self.kv_elements * self.read(context_tokens) + scanned
 
