@@ -9,6 +9,7 @@ from app.calibration.case import NotCompared
 from app.calibration.memory_logs import logged, read_logs, version_of
 from app.calibration.serving.cases import ServingCases
 from app.catalog.seed import rows_of
+from tests.examples import rows_in
 
 
 def test_cache_sizes_of_start_up_logs(builder: ServingCases) -> None:
@@ -16,7 +17,7 @@ def test_cache_sizes_of_start_up_logs(builder: ServingCases) -> None:
     off = np.abs([log.off for log in logs])
     assert len(logs) >= 50
     assert np.median(off) <= 0.05
-    assert sum(left_out.values()) + len(logs) == 65
+    assert sum(left_out.values()) + len(logs) == rows_in("measurements_kv_cache.csv")
     row = {**next(iter(rows_of("measurements_kv_cache.csv"))), "notes": "start failed"}
     with pytest.raises(NotCompared, match="did not start"):
         logged(builder, row)
