@@ -15,19 +15,10 @@ MOST_LINES_OF_A_FUNCTION = 50
 # What still has to be split; nothing may join, and at the end nothing is left.
 LONG_FILES: set[str] = set()
 LONG_FUNCTIONS: set[str] = {
-    "serving_estimate",
-    "serving_reasons",
-    "_stream_trace",
-    "serving_trace",
     "training_trace",
     "training_estimate",
     "training_reasons",
-    "estimate_inference",
     "find_training",
-    "operate",
-    "serving_speed",
-    "serving_memory",
-    "build_plans",
     "held_bytes",
     "build_training_plans",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column
 from app.sizing.hardware.engines import release_of
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
+from app.sizing.serving.measured import Settings
 from app.sizing.serving.memory import serving_memory
 from app.sizing.units import GIB
 
@@ -69,20 +70,20 @@ def logged(builder: ServingCases, row: Mapping[str, Any]) -> Logged:
     """One log beside the formulas; NotCompared where it is not a capacity, or names too little."""
     cache, tokens = cache_of(row)
     model = model_of(builder, row)
-    plans = builder.plan(model, builder.deployment(row, model))
     version, context = version_of(row), figure(row["max_model_len"]) or USUAL_CONTEXT
+    plans = builder.plan(model, replace(builder.deployment(row, model), engine_version=version))
     sequences = re.search(r"max_num_seqs (\d+)", row["notes"])
     memory = serving_memory(
         model,
         plans,
-        builder.market,
         Assumptions(),
         final_tokens=context,
         longest_tokens=context,
-        max_batch=_column(sequences and float(sequences[1])),
-        max_batched_tokens=_column(chunk_of(row, version, context)),
-        fraction=_column(figure(row["gpu_memory_utilization"])),
-        engine_version=version,
+        settings=Settings(
+            max_sequences=_column(sequences and float(sequences[1])),
+            max_batched_tokens=_column(chunk_of(row, version, context)),
+            memory_fraction=_column(figure(row["gpu_memory_utilization"])),
+        ),
     )
     measured = (
         cache * GIB if cache is not None else (tokens or 0.0) * float(memory.cache_bytes_per_sequence[0]) / context

@@ -75,6 +75,15 @@ def names_of(table: type[Columns]) -> tuple[str, ...]:
     return known
 
 
+def distinct(key: Codes) -> tuple[Codes, Codes]:
+    """First row of each distinct key, in order of appearance, and for every row which of them it repeats."""
+    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return first[order], rank[inverse]
+
+
 def column(values: object) -> Column:
     """A float64 column; None becomes NaN, which every comparison treats as false."""
     return np.array(values, dtype=np.float64)

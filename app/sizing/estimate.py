@@ -10,22 +10,19 @@ from app.errors import Conflict
 from app.sizing.answer.serving import judge_deployments
 from app.sizing.answer.summary import assumptions, impossible
 from app.sizing.answer.training import training_estimate
-from app.sizing.columns import Column
 from app.sizing.decisions.machines import Candidates, candidates, oversubscribed, unpriced
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.result import Estimate, Maximum
+from app.sizing.serving.kinds import kind_of
 from app.sizing.serving.search import (
-    Settings,
-    batch_of,
     check_speculation,
     fixed_plans,
-    measure_memory,
-    measure_speed,
+    judge,
     measures,
-    place,
-    replicas_asked,
+    sequences_of,
+    settings_asked,
     stable_key,
 )
 from app.sizing.snapshot import Market
@@ -43,11 +40,11 @@ def estimate(question: Question, deployment: Deployment, market: Market) -> Esti
     Raises Conflict for a deployment that contradicts itself or the catalogue.
     """
     question = replace(question, assumptions=question.assumptions.noted())
-    found = judge(question, deployment, market)
+    found = judge_deployment(question, deployment, market)
     return replace(found, assumptions=assumptions(question, weight_format=deployment.weight_format))
 
 
-def judge(question: Question, deployment: Deployment, market: Market) -> Estimate:
+def judge_deployment(question: Question, deployment: Deployment, market: Market) -> Estimate:
     """The deployment on the machines that are sold or can be owned with it."""
     check_consistency(deployment, training=isinstance(question.workload, TrainingWorkload))
     constraints = Constraints(
@@ -103,10 +100,8 @@ def estimate_inference(
     question: Question, workload: InferenceWorkload, deployment: Deployment, machines: Candidates, market: Market
 ) -> Estimate:
     """Choose what is open among the plans of this accelerator, then judge the complete deployment."""
-    assumed, economics = question.assumptions, question.economics
     constraints = replace(question.constraints, accelerators=(deployment.accelerator,), kv_formats=())
     rejections = Rejections(market.accelerators)
-    phase = "sample_inference" if workload.single_pass else "inference"
     plans = fixed_plans(
         workload.model,
         market,
@@ -114,47 +109,30 @@ def estimate_inference(
         constraints,
         rejections,
         deployment,
-        assumed,
-        phase=phase,
+        question.assumptions,
+        phase=kind_of(workload).phase,
         personal=workload.personal,
     )
     if not len(plans):
         return refused(deployment, workload.model, market, rejections)
     check_speculation(deployment, workload)
-
-    def fixed(value: float | None) -> Column | None:
-        return None if value is None else np.full(len(plans), float(value))
-
-    settings = Settings(
-        max_batch=fixed(deployment.max_batch),
-        max_batched_tokens=fixed(deployment.max_batched_tokens),
-        memory_fraction=fixed(deployment.memory_fraction),
-        replicas=replicas_asked(deployment, plans),
-        spare_replicas=fixed(deployment.spare_replicas),
-        engine_version=deployment.engine_version,
-        speculative=deployment.speculative,
-    )
-    memory = measure_memory(workload, plans, market, assumed, settings)
-    speed = measure_speed(workload, plans, memory, settings)
-    judged = place(workload, plans, memory, speed, assumed, economics, settings)
-    merit = measures(workload, judged)
+    settings = settings_asked(deployment, plans)
+    judged = judge(question, workload, plans, settings, speculative=deployment.speculative)
+    merit, memory = measures(workload, judged.options), judged.memory
     short = np.where(memory.fits, 0.0, memory.needed_bytes / memory.usable_bytes)
     usd = np.where(np.isnan(merit.usd), 0.0, merit.usd)
-    row = np.lexsort((stable_key(judged), merit.latency_s, usd, short))[:1]
+    row = np.lexsort((stable_key(judged.options), merit.latency_s, usd, short))[:1]
     chosen = judged.take(row)
-    settings = Settings(
-        max_batch=settings.max_batch[row]
-        if settings.max_batch is not None
-        else np.maximum(1.0, batch_of(workload, chosen)),
-        max_batched_tokens=getattr(chosen.memory, "max_batched_tokens", None),
-        memory_fraction=chosen.memory.memory_fraction,
-        replicas=chosen.fleet.replicas,
-        spare_replicas=chosen.fleet.spare_replicas,
+    most = settings.max_sequences[row] if settings.max_sequences is not None else sequences_of(workload, chosen)
+    settings = replace(chosen.options.settings, max_sequences=most)
+    (found,) = judge_deployments(question, workload, chosen.plans, market, settings, deployment)
+    echoed = replace(
+        found.deployment,
         engine_version=deployment.engine_version,
         speculative=deployment.speculative,
+        expert_parallel=deployment.expert_parallel or 1,
     )
-    (found,) = judge_deployments(question, workload, chosen.plans, market, settings)
-    return replace(found, deployment=replace(found.deployment, expert_parallel=deployment.expert_parallel or 1))
+    return replace(found, deployment=echoed)
 
 
 def estimate_training(

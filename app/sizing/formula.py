@@ -131,11 +131,10 @@ class _Reader(ast.NodeTransformer):
         """What the function returns, intermediate names written out."""
         tree = ast.parse(textwrap.dedent(inspect.getsource(self.function))).body[0]
         assert isinstance(tree, ast.FunctionDef)
-        for statement in tree.body:
+        body = [inner for s in tree.body for inner in (s.body if isinstance(s, ast.With) else [s])]
+        for statement in body:
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
                 continue  # the docstring
-            if isinstance(statement, ast.With) and all(isinstance(s, ast.Return) for s in statement.body):
-                statement = statement.body[0]  # noqa: PLW2901  (errors of unused branches are silenced)
             if isinstance(statement, ast.AnnAssign) and statement.value is not None:
                 statement = ast.Assign([statement.target], statement.value)  # noqa: PLW2901
             if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
@@ -260,8 +259,9 @@ def unrecorded() -> Iterator[None]:
 
 @contextmanager
 def told_as(label: str) -> Iterator[None]:
-    """Lines within carry a label: the same formula at another load, prompt or percentile."""
-    token = _label.set(label)
+    """Lines within carry a label: the same formula at another load, prompt or percentile; labels add up."""
+    outer = _label.get()
+    token = _label.set(f"{outer}, {label}" if outer and label else label or outer)
     try:
         yield
     finally:

@@ -25,8 +25,8 @@ from app.sizing.decisions.ranking import Measures, best_per_accelerator, score_o
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.question import Question
 from app.sizing.result import Answer, Change, Considered, Curve, Estimate, Ranked
-from app.sizing.serving.plans import build_plans
-from app.sizing.serving.search import Judged, Settings, measures, search, stable_key
+from app.sizing.serving.kinds import kind_of
+from app.sizing.serving.search import measures, plans_of, search, stable_key
 from app.sizing.snapshot import Market
 from app.sizing.training.plans import build_training_plans
 from app.sizing.training.run import run_cost, smallest_run, units_per_s
@@ -97,39 +97,32 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Mark
     rejections = Rejections(market.accelerators)
     constraints, economics, assumed = question.constraints, question.economics, question.assumptions
     machines = candidates(market, constraints, economics, assumed, rejections)
-    plans = build_plans(
+    plans = plans_of(
         workload.model,
         market,
         machines,
         constraints,
         rejections,
-        phase="sample_inference" if workload.single_pass else "inference",
+        assumed,
+        phase=kind_of(workload).phase,
         personal=workload.personal,
     )
-    judged = search(workload, plans, market, constraints, economics, assumed, rejections)
-    if not len(judged):
+    options = search(question, workload, plans, market, rejections)
+    if not len(options):
         return Found((), (), rejections, len(plans), 0, ())
-    merit = measures(workload, judged)
-    best = best_per_accelerator(judged.accelerator, question.objective, merit, stable_key(judged))
+    merit = measures(workload, options)
+    best = best_per_accelerator(options.accelerator, question.objective, merit, stable_key(options))
     scores = score_of(question.objective, merit)[best]
-    chosen = best[: question.limit]
-    estimates = finalists(question, workload, judged.take(chosen), market)
-    changes = sensitivity(workload, judged, assumed, economics)
+    chosen = options.take(best[: question.limit])
+    estimates = judge_deployments(question, workload, chosen.plans, market, chosen.settings)
     return Found(
-        estimates, tuple(float(s) for s in scores[: question.limit]), rejections, len(plans), len(best), changes
+        estimates,
+        tuple(float(s) for s in scores[: question.limit]),
+        rejections,
+        len(plans),
+        len(best),
+        sensitivity(workload, options, assumed, economics),
     )
-
-
-def finalists(question: Question, workload: InferenceWorkload, chosen: Judged, market: Market) -> tuple[Estimate, ...]:
-    """Chosen plans judged again as the complete deployments that are echoed."""
-    settings = Settings(
-        max_batch=chosen.speed.slo_batch,
-        max_batched_tokens=getattr(chosen.memory, "max_batched_tokens", None),
-        memory_fraction=chosen.memory.memory_fraction,
-        replicas=chosen.fleet.replicas,
-        spare_replicas=chosen.fleet.spare_replicas,
-    )
-    return judge_deployments(question, workload, chosen.plans, market, settings)
 
 
 def find_training(question: Question, workload: TrainingWorkload, market: Market) -> Found:

@@ -9,23 +9,9 @@ import numpy as np
 
 from app.sizing.assumptions import Assumed
 from app.sizing.evidence import Neighbour
+from app.sizing.formula import Step
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.question import Deployment
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One line of arithmetic, recomputable from what it shows.
-
-    `formula` is an expression over the names in `inputs` (with min, max, ceil, floor, sqrt).
-    """
-
-    name: str
-    formula: str
-    inputs: Mapping[str, float]
-    value: float
-    unit: str
-    source: str
 
 
 @dataclass(frozen=True, slots=True)

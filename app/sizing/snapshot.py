@@ -16,18 +16,20 @@ from app.sizing.hardware.listings import Book, plain_hosts
 from app.sizing.hardware.parts import Accelerator, Environment, Offer, System
 from app.sizing.hardware.support import EngineSupport, least_tentative
 from app.sizing.hardware.tables import (
+    FORMATS,
     AcceleratorColumns,
     Frameworks,
     Listings,
     Machines,
     MemoryRules,
     Stacks,
+    alike,
     codes,
     indices,
+    preferred,
     stack_columns,
     stacks_of,
 )
-from app.sizing.model.formats import WEIGHT_FORMATS
 
 
 class Snapshot:
@@ -61,12 +63,13 @@ class Snapshot:
         self.family_index = indices(self.families)
         self.family_of: Codes = codes([self.family_index[a.family] for a in self.accelerators])
 
-        self.formats = tuple(sorted(WEIGHT_FORMATS))
+        self.formats = FORMATS
         self.format_index = indices(self.formats)
         self.phases = tuple(sorted({s.phase for s in support}))
         self.engines = tuple(sorted({s.engine for s in support}))
         self.frameworks = Frameworks.of(self.engines)
         self.stacks = self._stacks()
+        self.preferred_stacks = preferred(self.stacks)
 
         sold = sorted(systems, key=lambda s: s.slug)
         owned = [s for s in sold if s.environment is Environment.ON_PREM] + [*plain_hosts(self.accelerators, sold)]
@@ -79,6 +82,7 @@ class Snapshot:
         self.regions = tuple(sorted({o.region for o in self.offers} | {Environment.ON_PREM.value}))
         self.instance_types = tuple(sorted({o.instance_type for o in self.offers}))
         self.machines, self.listings = self._listed(owned)
+        self.alike = alike(self.machines)
 
     def _listed(self, owned: Sequence[System]) -> tuple[Machines, Listings]:
         book = Book(

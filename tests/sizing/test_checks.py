@@ -17,6 +17,7 @@ import pytest
 
 import app.sizing
 from app.sizing.assumptions import Assumptions
+from app.sizing.columns import one
 from app.sizing.formula import FORMULAS, Formula
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.units import GIB
@@ -29,6 +30,7 @@ MODULES = [
 NAMES: dict[str, Any] = {
     **{name: value for name, value in vars(examples).items() if not name.startswith("_")},
     "np": np,
+    "one": one,
     "GIB": GIB,
     "Assumptions": Assumptions,
     "WEIGHT_FORMATS": WEIGHT_FORMATS,

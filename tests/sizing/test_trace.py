@@ -1,118 +1,171 @@
-"""Every step of a trace can be recomputed from what it shows."""
+"""Every line of every trace can be recomputed from what it shows, and the last ones are the answer's numbers."""
 
 from __future__ import annotations
 
-import ast
 import math
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from app.catalog.snapshot import SnapshotStore
 from app.sizing.estimate import estimate
-from app.sizing.question import Deployment, Drafting, Question, Speculative
+from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.question import Deployment, Drafting, Objective, Question, Speculative
 from app.sizing.recommend import recommend
-from app.sizing.result import Step
+from app.sizing.result import Estimate, Percentiles
 from app.sizing.snapshot import Market
-from app.sizing.workload import InferenceWorkload, Load, Method, Slo, TrainingWorkload
-from tests.examples import CHAT, LLAMA_70B, PRETRAIN
+from app.sizing.workload import InferenceWorkload, Lengths, Load, Method, Redundancy, Slo, TrainingWorkload
+from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN
+from tests.sizing.tracing import check, evaluate
 
+STREAMING = ("deepseek-ai/DeepSeek-V3", "openai/gpt-oss-120b", "mistralai/Mistral-7B-Instruct-v0.3")
+PASSING = ("resnet50", "openai/whisper-large-v3", "stabilityai/stable-diffusion-xl-base-1.0", "BAAI/bge-large-en-v1.5")
+ACCELERATORS = ("nvidia-h100-sxm5-80gb", "nvidia-l40s", "amd-mi300x", "apple-m2-ultra-60c", "nvidia-a100-sxm4-80gb")
+ENGINES = ("vllm", "sglang", "tensorrt-llm")
 DRAFTED = Speculative(Drafting.EAGLE, 3, 0.7)
 
-BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.Pow: operator.pow,
-}
-FUNCTIONS: dict[str, Callable[..., float]] = {
-    "min": min,
-    "max": max,
-    "ceil": math.ceil,
-    "floor": math.floor,
-    "sqrt": math.sqrt,
-}
+
+def model_named(snapshots: SnapshotStore, name: str) -> ModelArchitecture:
+    return {"8b": LLAMA_8B, "70b": LLAMA_70B}.get(name) or snapshots.model(name)
 
 
-def evaluate(formula: str, inputs: Mapping[str, float]) -> float:
-    """Arithmetic over the inputs, and nothing else."""
+def workloads(*names: str) -> st.SearchStrategy[tuple[str, InferenceWorkload]]:
+    """A model's name, and a workload for it."""
 
-    def value(node: ast.expr) -> float:
-        if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-            return node.value
-        if isinstance(node, ast.Name):
-            return inputs[node.id]
-        if isinstance(node, ast.BinOp):
-            return BINARY[type(node.op)](value(node.left), value(node.right))
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            return -value(node.operand)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            return FUNCTIONS[node.func.id](*(value(a) for a in node.args))
-        raise AssertionError(ast.dump(node))
-
-    return value(ast.parse(formula, mode="eval").body)
-
-
-def all_steps(market: Market, workload: InferenceWorkload | TrainingWorkload) -> list[Step]:
-    return [s for r in recommend(Question(workload, trace=True), market).recommendations for s in r.estimate.trace]
-
-
-def check(steps: list[Step], *named: str) -> None:
-    assert set(named) <= {s.name for s in steps}
-    for s in steps:
-        assert evaluate(s.formula, s.inputs) == pytest.approx(s.value, rel=1e-6), s.name
-        assert s.source
-
-
-def test_steps_of_a_service(market: Market) -> None:
-    for workload in (CHAT, replace(CHAT, model=LLAMA_70B), replace(CHAT, load=Load.CLOSED, in_flight=32.0)):
-        check(
-            all_steps(market, workload),
-            "weights_bytes_per_accelerator",
-            "kv_pool_bytes",
-            "decode_step_s",
-            "tpot_s",
-            "usd_per_hour",
+    @st.composite
+    def drawn(draw: st.DrawFn) -> tuple[str, InferenceWorkload]:
+        mean = draw(st.floats(16, 4000))
+        out = draw(st.floats(2, 800))
+        average = draw(st.floats(0.01, 20))
+        single = names == PASSING
+        limit = draw(st.floats(0.2, 5))
+        slo = (
+            Slo(None, None, limit, 95) if single else Slo(draw(st.floats(0.3, 5)), draw(st.floats(0.02, 0.3)), None, 95)
+        )
+        load = draw(st.sampled_from(Load))
+        return draw(st.sampled_from(names)), replace(
+            CHAT,
+            load=load,
+            peak_per_s=average * draw(st.floats(1, 4)),
+            average_per_s=average,
+            in_flight=float(draw(st.integers(1, 200))) if load in (Load.CLOSED, Load.BATCH) else 0.0,
+            burstiness=draw(st.floats(0.5, 3)),
+            input_tokens=Lengths(mean, draw(st.sampled_from((None, 2.5 * mean)))),
+            output_tokens=Lengths(out, draw(st.sampled_from((None, 2 * out)))),
+            cached_prefix_fraction=draw(st.sampled_from((0.0, 0.5))),
+            slo=slo,
+            redundancy=draw(st.sampled_from((Redundancy(), Redundancy(spare=1), Redundancy(spare=1, zones=3)))),
         )
 
+    return drawn()
 
-@pytest.mark.parametrize(
-    ("engine", "speculative"), [("vllm", None), ("sglang", None), ("tensorrt-llm", None), ("vllm", DRAFTED)]
-)
-def test_steps_of_every_engines_memory_rule_and_of_drafting(
-    market: Market, engine: str, speculative: Speculative | None
+
+def ends(found: Estimate, lines: Mapping[str, float]) -> dict[str, tuple[float | None, float | None]]:
+    """The numbers of an answer, each beside the line that yields it."""
+    performance, deployment = found.performance, found.deployment
+    assert performance is not None
+    assert found.cost is not None
+    assert found.memory is not None
+
+    def at(percentiles: Percentiles | None, line: str) -> dict[str, tuple[float | None, float | None]]:
+        if percentiles is None:
+            return {}
+        shown = {"p50": percentiles.p50_s, "p95": percentiles.p95_s, "p99": percentiles.p99_s}
+        return {f"{line} ({p})": (v, lines.get(f"{line} ({p})", lines.get(line))) for p, v in shown.items()}
+
+    whole = "sample_e2e_s" if performance.ttft is None and performance.tpot is None else "e2e_s"
+    return {
+        **at(performance.ttft, "ttft_s"),
+        **at(performance.tpot, "tpot_s" if "tpot_s" in lines else "decode_step_s"),
+        **at(performance.e2e, whole),
+        "usable_bytes": (found.memory.usable_bytes, lines.get("usable_bytes", lines.get("usable_sample_bytes"))),
+        "usd_per_million": (found.cost.usd_per_million, lines.get("usd_per_million")),
+        "usd_per_hour": (found.cost.usd_per_hour, lines.get("usd_per_hour")),
+        "nodes": (deployment.nodes, lines.get("nodes")),
+    }
+
+
+def check_estimate(found: Estimate) -> None:
+    """Lines of one estimate, and its numbers."""
+    if not found.fits:
+        return
+    lines = check(found.trace)
+    assert found.memory is not None
+    if "kv_pool_bytes" in lines:
+        assert lines["kv_pool_bytes"] == found.memory.kv_cache_bytes
+    for name, (answered, traced) in ends(found, lines).items():
+        if answered is None or not math.isfinite(answered):
+            continue
+        assert traced is not None, f"no line yields {name}"
+        assert traced == pytest.approx(answered, rel=1e-9), name
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(asked=st.one_of(workloads("8b", "70b", *STREAMING), workloads(*PASSING)), objective=st.sampled_from(Objective))
+def test_every_line_of_a_recommendation(
+    market: Market,
+    snapshots: SnapshotStore,
+    asked: tuple[str, InferenceWorkload],
+    objective: Objective,
 ) -> None:
-    deployment = Deployment(
-        "nvidia-h100-sxm5-80gb", engine=engine, weight_format="fp8", tensor_parallel=1, speculative=speculative
-    )
-    found = estimate(Question(replace(CHAT, load=Load.CLOSED, in_flight=32.0), trace=True), deployment, market)
-    check(list(found.trace), "usable_bytes", "kv_pool_bytes", "forward_s", "decode_step_s", "tpot_s")
+    name, workload = asked
+    question = Question(replace(workload, model=model_named(snapshots, name)), objective=objective, trace=True)
+    for ranked in recommend(question, market).recommendations:
+        check_estimate(ranked.estimate)
 
 
-def test_steps_of_a_mixture_of_experts_with_latent_attention(market: Market, snapshots: SnapshotStore) -> None:
-    workload = replace(CHAT, model=snapshots.model("deepseek-ai/DeepSeek-V3"), slo=Slo(10.0, 0.2, None, 95))
-    check(all_steps(market, workload), "cache_bytes_per_sequence", "linear_s")
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    asked=workloads("8b", "70b"),
+    accelerator=st.sampled_from(ACCELERATORS),
+    engine=st.sampled_from((None, *ENGINES)),
+    speculative=st.sampled_from((None, DRAFTED)),
+    replicas=st.sampled_from((None, 1)),
+)
+def test_every_line_of_a_fixed_deployment(
+    market: Market,
+    snapshots: SnapshotStore,
+    asked: tuple[str, InferenceWorkload],
+    accelerator: str,
+    engine: str | None,
+    speculative: Speculative | None,
+    replicas: int | None,
+) -> None:
+    name, workload = asked
+    deployment = Deployment(accelerator, engine=engine, speculative=speculative, replicas=replicas)
+    question = Question(replace(workload, model=model_named(snapshots, name)), trace=True)
+    check_estimate(estimate(question, deployment, market))
 
 
-def test_steps_of_single_pass_work(market: Market, snapshots: SnapshotStore) -> None:
-    workload = replace(CHAT, model=snapshots.model("resnet50"), peak_per_s=500.0, slo=Slo(None, None, 0.1, 95))
-    check(all_steps(market, workload), "flops_slope_s", "batch_s", "capacity_per_s")
+def test_a_trace_goes_from_weights_to_money(market: Market) -> None:
+    best = recommend(Question(replace(CHAT, model=LLAMA_70B), trace=True), market).recommendations[0].estimate
+    wanted = {
+        *("weights_bytes_per_accelerator", "activation_bytes", "overhead_bytes", "usable_bytes", "kv_pool_bytes"),
+        *("cache_bytes_per_sequence", "sequences", "linear_slope_s", "dense_s", "attention_slope_s", "forward_s"),
+        *("host_fixed_s", "decode_step_s", "occupancy_s", "tpot_s (p99)", "ttft_s (p99)"),
+        *("capacity_per_s", "rate_per_s (all sequences running)", "replicas_for_rate", "nodes", "usd_per_million"),
+    }
+    assert wanted <= {s.name for s in best.trace}
+
+
+def test_a_wrong_line_would_be_noticed() -> None:
+    assert evaluate("max(a, 2) if b > 1 and not c else inf", {"a": 1.0, "b": 2.0, "c": 0.0}) == 2
+    with pytest.raises(KeyError):
+        evaluate("a + unknown", {"a": 1.0})
+    with pytest.raises(AssertionError):
+        evaluate("a.real", {"a": 1.0})
 
 
 def test_steps_of_training_and_fine_tuning(market: Market) -> None:
-    check(
-        all_steps(market, PRETRAIN),
-        "step_time_s",
-        "mfu",
-        "wall_s",
-        "accelerator_hours",
-        "usd_total",
-        "memory_bytes_per_accelerator",
-    )
-    check(
-        all_steps(market, replace(PRETRAIN, phase="fine_tuning", method=Method.QLORA, units=1e7, global_batch=16)),
-        "wall_s",
-    )
+    def steps(workload: TrainingWorkload) -> set[str]:
+        found = recommend(Question(workload, trace=True), market).recommendations
+        for ranked in found:
+            check(ranked.estimate.trace)
+        return {s.name for ranked in found for s in ranked.estimate.trace}
+
+    assert {"step_time_s", "mfu", "wall_s", "usd_total"} <= steps(PRETRAIN)
+    tuning = replace(PRETRAIN, phase="fine_tuning", method=Method.QLORA, units=1e7, global_batch=16)
+    assert "wall_s" in steps(tuning)

@@ -13,6 +13,7 @@ from app.api.schemas.answers import DeploymentShown
 from app.api.schemas.base import present, rounded
 from app.sizing.assumptions import Assumed
 from app.sizing.evidence import Neighbour
+from app.sizing.formula import Step
 from app.sizing.question import Deployment
 from app.sizing.result import (
     Answer,
@@ -27,7 +28,6 @@ from app.sizing.result import (
     Performance,
     Reason,
     Rejection,
-    Step,
 )
 from app.sizing.units import GB, GIB, MB
 

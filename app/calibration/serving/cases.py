@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -19,11 +19,13 @@ from app.calibration.serving.published import engine_version, kv_format, weight_
 from app.catalog.names import engine_slug
 from app.errors import AppError
 from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Picked
 from app.sizing.decisions.machines import Candidates, candidates, unpriced
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.evidence import Setting
 from app.sizing.hardware.achieved import format_class
 from app.sizing.hardware.engines import engine_named
+from app.sizing.hardware.tables import MemoryRules
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.question import Constraints, Deployment, Economics
 from app.sizing.serving.memory import serving_memory
@@ -201,7 +203,7 @@ class ServingCases:
         )
         if not len(plans):
             raise NotCompared(f"declined: {rejections.nearest()[0].code}")
-        return plans.take(np.lexsort((plans.stack_row, np.nan_to_num(plans.offered.usd_per_hour)))[:1])
+        return plans.take(np.lexsort((plans.stacks.rows, np.nan_to_num(plans.offered.usd_per_hour)))[:1])
 
     def asked(self, row: Mapping[str, Any]) -> Asked:
         """A row as /estimate takes it; NotCompared where it does not say enough."""
@@ -250,8 +252,7 @@ class ServingCases:
         plans = self.plan(model, asked.deployment)
         memory = serving_memory(
             model,
-            plans,
-            self.market,
+            ruled_today(plans, asked.deployment.engine or ""),
             Assumptions(),
             final_tokens=inputs + outputs,
             longest_tokens=inputs + outputs,
@@ -286,3 +287,10 @@ def read_cases(
     """Every row that can be asked about, and the others by reason."""
     builder = ServingCases(market, model_named)
     return gathered(rows, lambda row: [builder.case(row)])
+
+
+def ruled_today(plans: Plans, engine: str) -> Plans:
+    """Plans of one engine whose memory is divided as its newest version divides it."""
+    stacks = plans.stacks.table
+    rules = MemoryRules.of([engine_named(engine).memory] * len(stacks))
+    return replace(plans, stacks=Picked(replace(stacks, memory=rules), plans.stacks.rows))

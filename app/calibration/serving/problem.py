@@ -12,8 +12,9 @@ from app.calibration.fit import Levels, Problem
 from app.calibration.serving.cases import ServingCase
 from app.sizing.columns import Column, stacked
 from app.sizing.hardware.achieved import SHARES, Achieved
-from app.sizing.serving.load import later_tokens, steady_flow
-from app.sizing.serving.prefill import PrefillWork, prefill_s, prefill_terms
+from app.sizing.serving.load import later_tokens, occupancy_s
+from app.sizing.serving.operation import steady_flow
+from app.sizing.serving.prefill import PrefillWork, prefill_terms, prompt_s
 from app.sizing.serving.step import StepWork, step_terms
 from app.sizing.workload import Load
 
@@ -143,18 +144,16 @@ def table_of(cases: Sequence[ServingCase]) -> Table:
 def predict(t: Table, k: Achieved) -> dict[str, Column]:
     """Every metric of every case, by the formulas that answer /estimate."""
     step, prefill = step_terms(t.step, k), prefill_terms(t.prefill, k)
-    occupancy = prefill_s(prefill, t.chunk_tokens, np.full(len(t.wanted), np.inf)) / np.maximum(
-        1.0, t.step.pipeline_parallel
-    )
+    occupancy = occupancy_s(prompt_s(prefill, t.chunk_tokens, None), t.step.pipeline_parallel)
     flow = steady_flow(
         t.load,
         step,
         prefill,
         occupancy,
-        chunk_tokens=t.chunk_tokens,
+        max_batched_tokens=t.chunk_tokens,
         output_tokens=t.output_tokens,
-        wanted=t.wanted,
-        most=t.most,
+        in_flight=t.wanted,
+        sequences=t.most,
     )
     requests = flow.rate_per_s * t.replicas
     return {

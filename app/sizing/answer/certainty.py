@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from app.sizing.columns import at, one
 from app.sizing.evidence import USUAL, Evidence, Near, Neighbour, Setting, kind_of
@@ -15,7 +16,7 @@ from app.sizing.training.run import Run
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
-def setting_of(workload: InferenceWorkload, judged: Judged, row: int, market: Market) -> Setting:
+def setting_of(workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, market: Market) -> Setting:
     """A row of a token stream as published results are described."""
     plans = judged.plans
     weights, native = market.formats[int(plans.weight_format[row])], bool(plans.native[row])
@@ -57,7 +58,7 @@ class Certainty:
         return Interval(quantity, value * low, value * high)
 
 
-def certainty_of(workload: InferenceWorkload, judged: Judged, row: int, market: Market) -> Certainty:
+def certainty_of(workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, market: Market) -> Certainty:
     """What is known around a row of a token stream."""
     setting = setting_of(workload, judged, row, market)
     evidence = market.evidence

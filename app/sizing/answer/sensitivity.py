@@ -13,7 +13,7 @@ from app.sizing.decisions.cost import deployment_cost
 from app.sizing.decisions.placement import fleet, replicas_needed, spare_replicas
 from app.sizing.question import Economics
 from app.sizing.result import Change, Estimate
-from app.sizing.serving.search import Judged
+from app.sizing.serving.search import Options
 from app.sizing.snapshot import Market
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import Run, run_at
@@ -29,21 +29,21 @@ def first_of(estimates: Sequence[Estimate]) -> str:
 
 
 def sensitivity(
-    workload: InferenceWorkload, judged: Judged, assumed: Assumptions, economics: Economics
+    workload: InferenceWorkload, options: Options, assumed: Assumptions, economics: Economics
 ) -> tuple[Change, ...]:
     """What the best plan would cost with more load, less redundancy or a tighter plan."""
     if workload.load is not Load.OPEN:
         return ()
 
     def cost_of(changed: InferenceWorkload) -> float:
-        replicas = replicas_needed(changed, judged.speed.capacity_per_s, judged.speed.slo_batch)
+        replicas = replicas_needed(changed, options.capacity_per_s, options.slo_batch)
         placed = fleet(
-            judged.plans.accelerators_per_replica,
-            judged.plans.accelerators_per_node,
+            options.plans.accelerators_per_replica,
+            options.plans.accelerators_per_node,
             replicas,
             spare_replicas(changed.redundancy, replicas),
         )
-        cost = deployment_cost(judged.plans.offered, placed.nodes, np.zeros(len(judged)), assumed, economics)
+        cost = deployment_cost(options.plans.offered, placed.nodes, np.zeros(len(options)), assumed, economics)
         return float(cost.usd_per_hour.min())
 
     now = cost_of(workload)
@@ -61,17 +61,17 @@ def sensitivity(
     told = [
         Change(label, f"the cheapest plan costs {usd(cost_of(w))} per hour instead of {usd(now)}") for label, w in cases
     ]
-    return (*told, *rent_or_buy(judged))
+    return (*told, *rent_or_buy(options))
 
 
-def rent_or_buy(judged: Judged) -> tuple[Change, ...]:
+def rent_or_buy(options: Options) -> tuple[Change, ...]:
     """The cheapest way to own what the load needs against the cheapest way to rent it."""
-    hourly, owned = judged.cost.usd_per_hour, ~np.isnan(judged.cost.purchase_usd)
+    hourly, owned = options.cost.usd_per_hour, ~np.isnan(options.cost.purchase_usd)
     if owned.all() or not owned.any():
         return ()
     buy = int(np.flatnonzero(owned)[np.argmin(hourly[owned])])
     rent = int(np.flatnonzero(~owned)[np.argmin(hourly[~owned])])
-    price = float(judged.cost.purchase_usd[buy])
+    price = float(options.cost.purchase_usd[buy])
     text = f"owning costs {usd(price)} up front and {usd(float(hourly[buy]))} per hour over the horizon, renting {usd(float(hourly[rent]))} per hour"
     return (Change("rent or buy", text),)
 

@@ -15,7 +15,7 @@ class ServingAssumptions:
         low=1.0,
         high=1.15,
         unit="1",
-        reason="weights after loading over their counted bytes",
+        reason="loaded weights over counted bytes",
         source="start-up logs of vLLM",
         as_of="2026-11",
     )
@@ -24,7 +24,7 @@ class ServingAssumptions:
         low=1.0,
         high=4.0,
         unit="1",
-        reason="measured serving workspace over the sum of live tensors",
+        reason="workspace over the sum of live tensors",
         source="start-up logs of vLLM",
         as_of="2026-11",
     )
@@ -42,8 +42,8 @@ class ServingAssumptions:
         low=0.0,
         high=5.0,
         unit="GiB",
-        reason="captured graphs per device, where taken from the engine's share",
-        source="chosen within start-up logs of vLLM",
+        reason="captured graphs per device",
+        source="start-up logs of vLLM",
         as_of="2026-11",
     )
     parallel_overhead_gib: float = assumption(
@@ -51,7 +51,7 @@ class ServingAssumptions:
         low=0.0,
         high=4.0,
         unit="GiB",
-        reason="communication buffers per device under tensor parallelism",
+        reason="communication buffers per device",
         source="start-up logs of vLLM: 0.2 to 2.1",
         as_of="2026-11",
     )
@@ -69,8 +69,8 @@ class ServingAssumptions:
         low=256,
         high=65536,
         unit="tokens",
-        reason="tokens of one engine step on devices of 70 GiB and more",
-        source="vLLM's default on such devices",
+        reason="tokens of a step on large devices",
+        source="vLLM's default",
         as_of="2025-06",
     )
     max_batched_tokens_small_device: float = assumption(
@@ -78,7 +78,7 @@ class ServingAssumptions:
         low=256,
         high=65536,
         unit="tokens",
-        reason="tokens of one engine step on smaller devices",
+        reason="tokens of a step on smaller devices",
         source="vLLM's default",
         as_of="2025-06",
     )
@@ -96,7 +96,7 @@ class ServingAssumptions:
         low=1,
         high=4096,
         unit="sequences",
-        reason="most sequences at once on devices of 70 GiB and more",
+        reason="most sequences on large devices",
         source="vLLM's default",
         as_of="2025-06",
     )
@@ -105,7 +105,7 @@ class ServingAssumptions:
         low=1,
         high=4096,
         unit="sequences",
-        reason="most sequences at once on smaller devices",
+        reason="most sequences on smaller devices",
         source="vLLM's default",
         as_of="2025-06",
     )
@@ -123,7 +123,7 @@ class ServingAssumptions:
         low=0.05,
         high=100,
         unit="GB/s",
-        reason="rate at which a node reads weights from storage",
+        reason="a machine reads weights from storage",
         source="chosen: a local NVMe disk",
         as_of="2026-11",
     )
@@ -132,7 +132,89 @@ class ServingAssumptions:
         low=1,
         high=1800,
         unit="s",
-        reason="start, compilation and graph capture of an engine",
+        reason="start and graph capture of an engine",
         source="start-up logs of vLLM",
+        as_of="2026-11",
+    )
+    # Plans that are judged, and what bounds them
+    large_device_gib: float = assumption(
+        70.0,
+        low=16.0,
+        high=512.0,
+        unit="GiB",
+        reason="memory from which steps are larger",
+        source="vLLM (arg_utils.py)",
+        as_of="2025-06",
+    )
+    overhead_memory_fraction_limit: float = assumption(
+        0.12,
+        low=0.02,
+        high=0.5,
+        unit="1",
+        reason="most of a device that overhead takes",
+        source="chosen",
+        as_of="2026-11",
+    )
+    max_samples: float = assumption(
+        256,
+        low=1,
+        high=65536,
+        unit="samples",
+        reason="largest batch that is tried",
+        source="chosen",
+        as_of="2026-11",
+    )
+    prefill_share_limit: float = assumption(
+        0.98,
+        low=0.5,
+        high=1.0,
+        unit="1",
+        reason="most of its time a replica may prefill",
+        source="chosen",
+        as_of="2026-11",
+    )
+    full_cache_share: float = assumption(
+        0.6,
+        low=0.1,
+        high=1.0,
+        unit="1",
+        reason="of what fits, from where memory binds",
+        source="chosen",
+        as_of="2026-11",
+    )
+    replica_memory_fraction: float = assumption(
+        0.85,
+        low=0.3,
+        high=1.0,
+        unit="1",
+        reason="of a device, most that weights take",
+        source="chosen",
+        as_of="2026-11",
+    )
+    smallest_layout_share: float = assumption(
+        0.9,
+        low=0.5,
+        high=1.0,
+        unit="1",
+        reason="fewest accelerators judged over need",
+        source="chosen",
+        as_of="2026-11",
+    )
+    largest_layout_factor: float = assumption(
+        8,
+        low=1,
+        high=64,
+        unit="1",
+        reason="most accelerators judged over need",
+        source="chosen",
+        as_of="2026-11",
+    )
+    max_nodes_per_replica: float = assumption(
+        8,
+        low=1,
+        high=64,
+        unit="machines",
+        reason="most machines of one replica",
+        source="chosen",
         as_of="2026-11",
     )

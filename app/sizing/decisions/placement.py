@@ -61,6 +61,19 @@ def replicas_needed(workload: InferenceWorkload, capacity_per_s: Column, slo_bat
     return np.ones_like(capacity_per_s)
 
 
+@formula(unit="replicas")
+def spares_by_zone(replicas: Column, zones: float, zones_lost: float) -> Column:
+    """Replicas beyond those needed, so that the zones that are left carry the load.
+
+    Source: definition.
+    Limits: zones of one size.
+    Check:
+        >>> float(spares_by_zone(3.0, 2, 1))  # three in each zone
+        3.0
+    """
+    return np.ceil(replicas / (zones - zones_lost)) * zones - replicas
+
+
 def spare_replicas(redundancy: Redundancy, replicas: Column) -> Column:
     """Replicas kept spare so that the load survives the loss of a failure domain.
 
@@ -78,8 +91,7 @@ def spare_replicas(redundancy: Redundancy, replicas: Column) -> Column:
     if redundancy.spare == 0:
         return np.zeros_like(replicas)
     if redundancy.zones > max(1, redundancy.spare):
-        surviving = redundancy.zones - redundancy.spare
-        return np.ceil(replicas / surviving) * redundancy.zones - replicas
+        return spares_by_zone(replicas, float(redundancy.zones), float(redundancy.spare))
     return np.full_like(replicas, float(redundancy.spare))
 
 

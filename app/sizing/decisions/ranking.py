@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.sizing.columns import Codes, Column
+from app.sizing.columns import Codes, Column, Mask
 from app.sizing.question import Objective
 
 
@@ -38,16 +38,27 @@ def score_of(objective: Objective, measures: Measures) -> Column:
     return np.cbrt(np.maximum(product, 1e-300))
 
 
+def rounded(values: Column) -> Column:
+    """Numbers that are equal where values agree within one part in 10^9."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(values > 0, np.round(np.log(values) * 1e9), -np.inf)
+
+
+def contenders(accelerator: Codes, score: Column) -> Mask:
+    """Plans that no other of their type beats by the score alone: other measures decide between them only."""
+    key = rounded(score)
+    least = np.full(int(accelerator.max(initial=-1)) + 1, np.inf)
+    np.minimum.at(least, accelerator, key)
+    best: Mask = key <= least[accelerator]
+    return best
+
+
 def best_per_accelerator(accelerator: Codes, objective: Objective, measures: Measures, tie: Column) -> Codes:
     """Row of the best plan of each accelerator type, best type first.
 
     Ties within one part in 10^9 are broken by cost, latency, energy, then the stable row key `tie`.
     """
     score = score_of(objective, measures)
-
-    def rounded(values: Column) -> Column:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(values > 0, np.round(np.log(values) * 1e9), -np.inf)
 
     keys = (tie, rounded(measures.joules_per_unit), rounded(measures.latency_s), rounded(measures.usd), rounded(score))
     order = np.lexsort((accelerator, *keys))

@@ -26,15 +26,22 @@ class Rejections:
                 a = self.accelerators[i]
                 self.by_accelerator[i] = Rejection(a.slug, code, text.format(name=a.name))
 
+    def without(self, before: Codes, after: Codes, code: str, text: str) -> None:
+        """Turn down the types of which no row is left, for a reason that has no number."""
+        gone = np.zeros(len(self.accelerators), dtype=bool)
+        gone[before] = True
+        gone[after] = False
+        self.reject(np.flatnonzero(gone), code, text)
+
     def lost(
         self, accelerator: Codes, kept: Mask, *, code: str, text: str, needed: Column, available: Column, unit: str
     ) -> None:
         """Record the types none of whose rows were kept, with the row that came nearest."""
-        survivors = np.unique(accelerator[kept])
-        dropped = ~np.isin(accelerator, survivors)
-        if not dropped.any():
+        alive = np.zeros(len(self.accelerators), dtype=bool)
+        alive[accelerator[kept]] = True
+        rows = np.flatnonzero(~alive[accelerator])
+        if not len(rows):
             return
-        rows = np.flatnonzero(dropped)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(available[rows] > 0, needed[rows] / available[rows], np.inf)
             miss = np.maximum(ratio, np.where(ratio > 0, 1 / ratio, np.inf))

@@ -22,6 +22,9 @@ from app.sizing.hardware.parts import Accelerator, Segment
 from app.sizing.hardware.support import EngineSupport
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
 
+# Weight formats in the order of their codes.
+FORMATS = tuple(sorted(WEIGHT_FORMATS))
+
 
 def indices(names: Sequence[str]) -> Mapping[str, int]:
     """Where each name stands."""
@@ -252,3 +255,30 @@ def stack_columns(
         memory=MemoryRules.of([e.memory for e in of_engine]),
         achieved=achieved,
     )
+
+
+def preferred(stacks: Stacks) -> Mask:
+    """Stacks that are judged where no engine is named: of those that serve a family in one format the first, and of
+    small engines the first with each set of cache formats.
+    """
+    kept = (stacks.small_engine[:, None] & stacks.keeps_kv).T
+    key = np.stack([stacks.phase, stacks.family, stacks.weight_format, stacks.small_engine, *kept])
+    rows = np.flatnonzero(~stacks.tentative)
+    first = np.zeros(len(stacks), dtype=bool)
+    first[rows[np.unique(key[:, rows], axis=1, return_index=True)[1]]] = True
+    return first
+
+
+def alike(machines: Machines) -> tuple[Codes, Codes]:
+    """A number that machines share of which a replica within one, and one across several, reads the same."""
+    inside = [
+        machines.accelerator,
+        np.nan_to_num(machines.memory_bytes, nan=-1.0),
+        machines.link,
+        machines.link_bytes_per_s,
+        machines.scale_up_domain,
+    ]
+    within = np.unique(np.stack(inside), axis=1, return_inverse=True)[1]
+    network = np.nan_to_num(machines.network_bytes_per_s, nan=-1.0)
+    across = np.unique(np.stack([*inside, network]), axis=1, return_inverse=True)[1]
+    return within, within.max() + 1 + across

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.columns import Column, Columns, Mask
+from app.sizing.formula import formula
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.hardware.links import LINKS, UNKNOWN_NETWORK_BYTES_PER_S
 from app.sizing.hardware.parts import Link
@@ -22,21 +23,15 @@ class LinkUse(Columns):
     across: Mask  # pipeline stages lie in different machines
     network_bytes_per_s: Column
 
-    def latency_s(self, k: Achieved) -> Column:
-        """Of one collective inside a machine."""
-        return np.where(self.pcie, k.pcie_latency_s, k.scale_up_latency_s)
 
-    def bytes_per_s(self, k: Achieved) -> Column:
-        """What a collective achieves inside a machine; a lone device never asks."""
-        fraction = np.where(self.pcie, k.pcie_bandwidth_fraction, k.scale_up_bandwidth_fraction)
-        return np.where(self.link_bytes_per_s > 0, self.link_bytes_per_s * fraction, 1e15)
+@dataclass(frozen=True, slots=True)
+class LinkSpeed(Columns):
+    """What collectives and hand-overs achieve on those links."""
 
-    def hop_latency_s(self, k: Achieved) -> Column:
-        """Of one hand-over between pipeline stages."""
-        return np.where(self.across, k.network_latency_s, self.latency_s(k))
-
-    def hop_bytes_per_s(self, k: Achieved) -> Column:
-        return np.where(self.across, self.network_bytes_per_s * k.network_bandwidth_fraction, self.bytes_per_s(k))
+    collective_latency_s: Column
+    collective_bytes_per_s: Column
+    hop_latency_s: Column
+    hop_bytes_per_s: Column
 
 
 def link_use(plans: Plans) -> LinkUse:
@@ -45,3 +40,40 @@ def link_use(plans: Plans) -> LinkUse:
     across = (plans.nodes_per_replica > 1) & (plans.accelerators_per_replica > m.scale_up_domain)
     network = np.where(np.isnan(m.network_bytes_per_s), UNKNOWN_NETWORK_BYTES_PER_S, m.network_bytes_per_s)
     return LinkUse(m.link == LINKS.index(Link.PCIE), m.link_bytes_per_s, across, network)
+
+
+@formula(unit="s", source="fitted to measurements")
+def collective_latency_s(link: LinkUse, achieved: Achieved) -> Column:
+    """Latency of one collective inside a machine.
+
+    Source: calibration. Limits: one value for all sizes of group.
+    """
+    return np.where(link.pcie, achieved.pcie_latency_s, achieved.scale_up_latency_s)
+
+
+@formula(unit="B/s", source="fitted to measurements")
+def collective_bytes_per_s(link: LinkUse, achieved: Achieved) -> Column:
+    """What a collective achieves of the link inside a machine; a lone device never asks.
+
+    Source: calibration. Limits: large messages; small ones are a matter of latency.
+    """
+    fraction = np.where(link.pcie, achieved.pcie_bandwidth_fraction, achieved.scale_up_bandwidth_fraction)
+    return np.where(link.link_bytes_per_s > 0, link.link_bytes_per_s * fraction, np.inf)
+
+
+@formula(unit="s", source="fitted to measurements")
+def hop_latency_s(link: LinkUse, achieved: Achieved, collective_latency_s: Column) -> Column:
+    """Latency of one hand-over between pipeline stages. Source: calibration. Limits: idle links."""
+    return np.where(link.across, achieved.network_latency_s, collective_latency_s)
+
+
+@formula(unit="B/s", source="fitted to measurements")
+def hop_bytes_per_s(link: LinkUse, achieved: Achieved, collective_bytes_per_s: Column) -> Column:
+    """What a hand-over between pipeline stages achieves. Source: calibration. Limits: idle links."""
+    return np.where(link.across, link.network_bytes_per_s * achieved.network_bandwidth_fraction, collective_bytes_per_s)
+
+
+def link_speed(link: LinkUse, achieved: Achieved) -> LinkSpeed:
+    """What every plan's links achieve."""
+    latency, rate = collective_latency_s(link, achieved), collective_bytes_per_s(link, achieved)
+    return LinkSpeed(latency, rate, hop_latency_s(link, achieved, latency), hop_bytes_per_s(link, achieved, rate))

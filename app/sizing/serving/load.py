@@ -16,306 +16,294 @@ the percentiles of TPOT; prompts queue as in M/G/1 with an exponential tail, whi
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
+from app.sizing.formula import formula, told_as, unrecorded
+from app.sizing.serving.measured import BATCH_BISECTIONS, Speed, largest
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.prefill import PrefillTerms, prefill_s
-from app.sizing.serving.step import StepTerms, decode_step_s
+from app.sizing.serving.prefill import PrefillTerms, prompt_s
+from app.sizing.serving.step import StepTerms, step_s
 from app.sizing.workload import InferenceWorkload, Load, z_score
-
-# Halvings that find a batch to within one of 8192 sequences, and a rate to within 10^-5.
-BATCH_BISECTIONS = 13
-RATE_BISECTIONS = 18
-QUANTILES = (50.0, 95.0, 99.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Speed(Columns):
-    """How one replica serves a workload."""
+class StreamSpeed(Speed):
+    """How one replica serves a stream of tokens."""
 
     step: StepTerms
     prefill: PrefillTerms  # at the mean prompt
-    tail_prefill: PrefillTerms  # at the prompt of the SLO's percentile
     occupancy_s: Column  # replica time one mean prompt takes from decoding
-    max_batch: Column  # sequences that fit
-    slo_batch: Column  # largest batch that meets the TPOT limit
     fastest_tpot_s: Column
     fastest_ttft_s: Column
     tpot_limit_s: Column
     ttft_limit_s: Column
-    capacity_per_s: Column  # requests per second within the SLO
-    saturation_per_s: Column  # requests per second at which the queue grows without bound
 
 
+@formula(unit="tokens", source="the first token comes of the prompt")
 def later_tokens(output_tokens: Column | float) -> Column:
-    """Tokens of a request after its first, each of which takes a decode step."""
-    return np.maximum(np.asarray(output_tokens, dtype=np.float64) - 1.0, 1.0)
+    """Tokens of a request after its first, each of which takes a decode step. Source: counted. Limits: at least one."""
+    return np.maximum(output_tokens - 1.0, 1.0)
 
 
-def mixed_tpot_s(step: StepTerms, interleaved_s: Column, output_tokens: Column | float, batch: Column) -> Column:
-    """Seconds per output token; each of the other sequences takes `interleaved_s` for its successor's prompt."""
-    return decode_step_s(step, batch) + np.maximum(batch - 1, 0.0) / later_tokens(output_tokens) * interleaved_s
+@formula(unit="s", source="a pipeline computes as many prompts as it has stages")
+def occupancy_s(prefill_s: Column, pipeline_parallel: Column) -> Column:
+    """Replica time that one prompt takes from decoding. Source: counted. Limits: full stages."""
+    return prefill_s / np.maximum(1.0, pipeline_parallel)
 
 
+@formula(unit="s", source="continuous batching in the mean")
+def interleaved_s(occupancy_s: Column, queued_share: Column) -> Column:
+    """Prefill of another sequence's successor that falls between tokens. Source: fitted share. Limits: closed loops."""
+    return occupancy_s * (1 - queued_share)
+
+
+@formula(unit="s/token", source="continuous batching in the mean")
+def tpot_s(decode_step_s: Column, batch: Column, later_tokens: Column | float, interleaved_s: Column) -> Column:
+    """Seconds per output token; each of the other sequences takes `interleaved_s` for its successor's prompt.
+
+    Source: Agrawal et al. 2024 (arXiv:2403.02310) on stalls. Limits: lengths of equal mean.
+    Check:
+        >>> one(tpot_s(col(0.02), col(1), col(255), col(0.01)))  # alone: no prompt but its own
+        0.02
+    """
+    return decode_step_s + np.maximum(batch - 1, 0.0) / later_tokens * interleaved_s
+
+
+@formula(unit="requests/s", source="Little's law")
 def rate_per_s(
-    step: StepTerms, occupancy_s: Column, output_tokens: Column | float, batch: Column, *, idle_s: Column | float = 0.0
+    batch: Column,
+    occupancy_s: Column,
+    later_tokens: Column | float,
+    decode_step_s: Column,
+    idle_s: Column | float = 0.0,
 ) -> Column:
-    """Requests per second of a replica that keeps `batch` sequences running (Little's law); a slot stays empty for
-    `idle_s` a turn.
+    """Requests per second of a replica that keeps `batch` sequences running; a slot stays empty for `idle_s` a turn.
+
+    Source: Little 1961. Limits: a steady state.
+    Check:
+        >>> round(one(rate_per_s(col(32), col(0.01), col(255), col(0.02))), 3)  # 32 / (0.32 + 255 * 0.02)
+        5.904
     """
-    return batch / (
-        idle_s + np.maximum(batch, 1.0) * occupancy_s + later_tokens(output_tokens) * decode_step_s(step, batch)
-    )
+    return batch / (idle_s + np.maximum(batch, 1.0) * occupancy_s + later_tokens * decode_step_s)
 
 
-def queued_s(prefill: PrefillTerms, occupancy_s: Column, batch: Column, percentile: float) -> Column:
-    """Percentile of the wait behind prompts of a closed loop: uniform with the fitted mean, at most all the others'
-    prompts.
+@formula(unit="s", source="uniform with the fitted mean, at most all the others' prompts")
+def queued_s(queued_share: Column, occupancy_s: Column, batch: Column, percentile: float) -> Column:
+    """Percentile of the wait behind prompts of a closed loop. Source: fitted share. Limits: a fixed number in flight."""
+    return np.minimum(2 * percentile / 100 * queued_share, 1.0) * np.maximum(batch - 1, 0.0) * occupancy_s
+
+
+@formula(unit="sequences", source="occupancy fluctuates like a Poisson count")
+def mean_batch(slo_batch: Column, z: float) -> Column:
+    """Mean occupancy whose z-quantile is the batch that meets the limits: B + z sqrt(B), solved for B.
+
+    Source: normal approximation of a Poisson count. Limits: some ten sequences and more.
+    Check:
+        >>> round(one(mean_batch(col(100), 1.645)), 2)
+        84.85
     """
-    return np.minimum(2 * percentile / 100 * prefill.queued_share, 1.0) * np.maximum(batch - 1, 0.0) * occupancy_s
+    return np.maximum(np.minimum(1.0, slo_batch), ((np.sqrt(z * z + 4 * slo_batch) - z) / 2) ** 2)
 
 
-def mean_batch_for(batch: Column, z: float) -> Column:
-    """Mean occupancy whose z-quantile is `batch`: B + z sqrt(B) = batch, solved for B.
+@formula(unit="s", source="Kingman 1961 for the mean; the tail is exact for M/M/1")
+def queue_wait_s(replica_rate_per_s: Column, occupancy_s: Column, percentile: float, variation: float) -> Column:
+    """Percentile of the wait for the replica's prefill slot, M/G/1 with an exponential tail; infinite at saturation.
 
-    Check: 100 at z = 1.645 is 84.9.
+    `variation` is (ca^2 + cs^2) / 2.
+    Source: Kingman 1961. Limits: independent arrivals.
+    Check:
+        >>> round(one(queue_wait_s(col(0.8), col(1), 95, 1.0)), 3)  # M/M/1: ln(0.8 / 0.05) / 0.2
+        13.863
     """
-    if z <= 0:
-        return batch
-    return ((np.sqrt(z * z + 4 * batch) - z) / 2) ** 2
-
-
-def queue_quantile_s(rate: Column, service_s: Column, percentile: float, variation: float) -> Column:
-    """Percentile of the wait for the replica's prefill slot, M/G/1 with an exponential tail.
-
-    `variation` is (ca^2 + cs^2) / 2. Infinite at or beyond saturation.
-    Source: Kingman 1961 for the mean; the tail is exact for M/M/1.
-    """
-    load = rate * service_s
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean = load / (1 - load) * service_s * variation
+        load = replica_rate_per_s * occupancy_s
+        mean = load / (1 - load) * occupancy_s * variation
         tail = np.log(np.maximum(load / (1 - percentile / 100), 1.0))
-        wait = np.where(load > 0, mean / np.maximum(load, 1e-12) * tail, 0.0)
-    return np.where(load >= 1, np.inf, wait)
+        return np.where(load >= 1, np.inf, np.where(load > 0, mean / np.maximum(load, 1e-12) * tail, 0.0))
 
 
-def alone_s(prefill: PrefillTerms, chunk_tokens: Column) -> Column:
-    """TTFT on an idle replica: ingest and the prompt's own steps."""
-    return prefill.request_s + prefill_s(prefill, chunk_tokens, np.ones_like(prefill.new_tokens))
+@formula(unit="s", source="ingest and the prompt's own steps")
+def alone_s(request_s: Column, prefill_s: Column) -> Column:
+    """TTFT on an idle replica. Source: counted. Limits: the network is not counted."""
+    return request_s + prefill_s
 
 
-def beside_s(prefill: PrefillTerms, chunk_tokens: Column, step_s: Column, batch: Column) -> Column:
-    """What a running batch adds to TTFT: each chunk of the prompt is computed beside a step of the others."""
-    return np.ceil(prefill.new_tokens / chunk_tokens) * step_s * (1 - 1 / np.maximum(batch, 1.0))
+@formula(unit="s", source="each chunk of a prompt is computed beside a step of the others")
+def beside_s(new_tokens: Column, max_batched_tokens: Column, decode_step_s: Column, batch: Column) -> Column:
+    """What a running batch adds to TTFT. Source: Agrawal et al. 2024 (arXiv:2403.02310). Limits: chunked prefill."""
+    return np.ceil(new_tokens / max_batched_tokens) * decode_step_s * (1 - 1 / np.maximum(batch, 1.0))
 
 
-def first_token_s(prefill: PrefillTerms, chunk_tokens: Column, step_s: Column, batch: Column) -> Column:
-    """TTFT without a queue."""
-    return alone_s(prefill, chunk_tokens) + beside_s(prefill, chunk_tokens, step_s, batch)
+@formula(unit="s", source="an exhausted queue takes no longer than its prompts")
+def first_token_s(alone_s: Column, beside_s: Column, queued_s: Column | float = 0.0) -> Column:
+    """TTFT in the mean, behind the prompts queued before it. Source: sum of the parts. Limits: none."""
+    return alone_s + beside_s + queued_s
 
 
-def turn_gap_s(prefill: PrefillTerms, chunk_tokens: Column, occupancy_s: Column) -> Column:
-    """What a turn of a closed loop takes beyond the replica's work: ingest, and a lone prompt's unshared steps."""
-    return alone_s(prefill, chunk_tokens) - occupancy_s
+@formula(unit="requests/s", source="the batch that meets the limits, prompts that fit beside it, and the wait for them")
+def capacity_per_s(
+    batch_rate_per_s: Column, occupancy_s: Column, queue_rate_per_s: Column, assumed: Assumptions
+) -> Column:
+    """Requests per second within the limits; `queue_rate_per_s` is the largest at which TTFT still meets its own.
+
+    Source: minimum of the bounds. Limits: as of the bounds.
+    """
+    return np.minimum(np.minimum(batch_rate_per_s, assumed.prefill_share_limit / occupancy_s), queue_rate_per_s)
 
 
 def variation_of(workload: InferenceWorkload) -> float:
+    """Mean of the squared variations of arrivals and prompts."""
     return (workload.burstiness**2 + workload.input_tokens.squared_variation) / 2
 
 
-def largest(low: Column, high: Column, meets: Callable[[Column], Mask], *, halvings: int = RATE_BISECTIONS) -> Column:
-    """Largest value between `low` and `high` for which the monotone test holds, by bisection."""
-    a, b = low.copy(), high.copy()
-    ok = meets(b)
-    if ok.all():
-        return b
-    a = np.where(ok, b, a)
-    for _ in range(halvings):
-        middle = (a + b) / 2
-        good = meets(middle)
-        a = np.where(good, middle, a)
-        b = np.where(good, b, middle)
-    return a
+def idle_first_token_s(prefill: PrefillTerms, max_batched_tokens: Column) -> Column:
+    """TTFT of a prompt on an idle replica."""
+    return alone_s(prefill.request_s, prompt_s(prefill, max_batched_tokens, 1.0))
 
 
-def serving_speed(
+@dataclass(frozen=True, slots=True)
+class WithinLimits(Columns):
+    """Whether a batch meets the limits of TPOT and TTFT."""
+
+    step: StepTerms
+    occupancy_s: Column
+    interleaved_s: Column
+    alone_s: Column
+    new_tokens: Column  # of the long prompt
+    max_batched_tokens: Column
+    queued_share: Column
+    tpot_limit_s: Column
+    ttft_limit_s: Column
+    later_tokens: float
+    percentile: float
+    closed: bool
+
+    def holds(self, batch: Column) -> Mask:
+        """Both limits at this batch."""
+        decode = step_s(self.step, batch)
+        first = self.alone_s + beside_s(self.new_tokens, self.max_batched_tokens, decode, batch)
+        if self.closed:
+            first = first + queued_s(self.queued_share, self.occupancy_s, batch, self.percentile)
+        tpot = tpot_s(decode, batch, self.later_tokens, self.interleaved_s)
+        met: Mask = (tpot <= self.tpot_limit_s) & (first <= self.ttft_limit_s)
+        return met
+
+
+@dataclass(frozen=True, slots=True)
+class WaitWithin(Columns):
+    """Whether the wait at a request rate leaves TTFT within its limit."""
+
+    first_token_s: Column
+    occupancy_s: Column
+    ttft_limit_s: Column
+    percentile: float
+    variation: float
+
+    def holds(self, rate: Column) -> Mask:
+        """TTFT's limit at this rate."""
+        wait = queue_wait_s(rate, self.occupancy_s, self.percentile, self.variation)
+        met: Mask = self.first_token_s + wait <= self.ttft_limit_s
+        return met
+
+
+def limits_of(workload: InferenceWorkload, quickest: Column) -> tuple[Column, Column]:
+    """Limits of TPOT and TTFT, those that follow of a whole request's included."""
+    slo = workload.slo
+    tpot = np.full(len(quickest), np.inf if slo.tpot_s is None else slo.tpot_s)
+    ttft = np.full(len(quickest), np.inf if slo.ttft_s is None else slo.ttft_s)
+    if slo.e2e_s is not None:
+        tokens = max(1.0, workload.output_tokens.quantile(slo.percentile))
+        tpot = np.minimum(tpot, np.maximum(slo.e2e_s - quickest, 1e-9) / tokens)
+        ttft = np.minimum(ttft, slo.e2e_s)
+    return tpot, ttft
+
+
+def within_limits(
+    workload: InferenceWorkload,
+    max_batched_tokens: Column,
+    step: StepTerms,
+    prefill: PrefillTerms,
+    tail: PrefillTerms,
+    occupied: Column,
+) -> WithinLimits:
+    """The limits of every plan, and what they bound."""
+    closed = workload.load is Load.CLOSED
+    with told_as("long prompt"):
+        quickest = idle_first_token_s(tail, max_batched_tokens)
+    tpot_limit, ttft_limit = limits_of(workload, quickest)
+    return WithinLimits(
+        step=step,
+        occupancy_s=occupied,
+        interleaved_s=interleaved_s(occupied, prefill.queued_share) if closed else occupied,
+        alone_s=quickest,
+        new_tokens=tail.new_tokens,
+        max_batched_tokens=max_batched_tokens,
+        queued_share=prefill.queued_share,
+        tpot_limit_s=tpot_limit,
+        ttft_limit_s=ttft_limit,
+        later_tokens=float(later_tokens(workload.output_tokens.mean)),
+        percentile=workload.slo.percentile,
+        closed=closed,
+    )
+
+
+def stream_speed(
     workload: InferenceWorkload,
     plans: Plans,
     memory: ServingMemory,
     step: StepTerms,
     prefill: PrefillTerms,
     tail: PrefillTerms,
-) -> Speed:
+    assumed: Assumptions,
+) -> StreamSpeed:
     """Capacity of every plan within the workload's SLO."""
-    slo, out, chunk = workload.slo, workload.output_tokens.mean, memory.max_batched_tokens
-    cap = memory.sequences
-    one = np.ones(len(plans))
-    occupancy = prefill_s(prefill, chunk, np.full(len(plans), np.inf)) / np.maximum(1.0, plans.pipeline_parallel)
-    z = max(0.0, z_score(slo.percentile))
-    closed = workload.load is Load.CLOSED
-    interleaved = occupancy * (1 - prefill.queued_share) if closed else occupancy
-    fastest = mixed_tpot_s(step, interleaved, out, one)
-    alone = quickest = alone_s(tail, chunk)
-    tpot_limit = np.full(len(plans), np.inf if slo.tpot_s is None else slo.tpot_s)
-    ttft_limit = np.full(len(plans), np.inf if slo.ttft_s is None else slo.ttft_s)
-    if slo.e2e_s is not None:
-        tokens = max(1.0, workload.output_tokens.quantile(slo.percentile))
-        tpot_limit = np.minimum(tpot_limit, np.maximum(slo.e2e_s - quickest, 1e-9) / tokens)
-        ttft_limit = np.minimum(ttft_limit, slo.e2e_s)
-
-    variation = variation_of(workload)
-
-    def within(b: Column) -> Mask:
-        step_s = decode_step_s(step, b)
-        first = alone + beside_s(tail, chunk, step_s, b)
-        if closed:
-            first = first + queued_s(prefill, occupancy, b, slo.percentile)
-        tpot = step_s + np.maximum(b - 1, 0.0) / later_tokens(out) * interleaved
-        return (tpot <= tpot_limit) & (first <= ttft_limit)
-
-    peak = np.maximum(1.0, np.floor(largest(one, cap, within, halvings=BATCH_BISECTIONS) + 1e-6))
-    open_loop = workload.load is Load.OPEN
-    mean = np.maximum(np.minimum(1.0, peak), mean_batch_for(peak, z)) if open_loop else peak
-    capacity = rate_per_s(step, occupancy, out, mean)
-    saturation = rate_per_s(step, occupancy, out, cap)
-    if open_loop:
-        base = alone + beside_s(tail, chunk, decode_step_s(step, peak), peak)
-
-        def meets(rate: Column) -> Mask:
-            return base + queue_quantile_s(rate, occupancy, slo.percentile, variation) <= ttft_limit
-
-        capacity = largest(np.zeros(len(plans)), np.minimum(capacity, 0.98 / occupancy), meets)
-    return Speed(
+    with told_as("steps filled with prompts"):
+        prompt = prompt_s(prefill, memory.max_batched_tokens, None)
+    occupied = occupancy_s(prompt, plans.pipeline_parallel)
+    within = within_limits(workload, memory.max_batched_tokens, step, prefill, tail, occupied)
+    alone = np.ones(len(plans))
+    with unrecorded():
+        fastest = tpot_s(step_s(step, alone), alone, within.later_tokens, within.interleaved_s)
+        found = largest(alone, memory.sequences, within, halvings=BATCH_BISECTIONS)
+    peak = np.maximum(1.0, np.floor(found + 1e-6))
+    with told_as("all sequences running"):
+        decode = step_s(step, memory.sequences)
+        saturation = rate_per_s(memory.sequences, occupied, within.later_tokens, decode)
+    return StreamSpeed(
+        slo_batch=peak,
+        capacity_per_s=capacity_within(workload, step, within, peak, assumed),
+        saturation_per_s=saturation,
         step=step,
         prefill=prefill,
-        tail_prefill=tail,
-        occupancy_s=occupancy,
-        max_batch=cap,
-        slo_batch=peak,
+        occupancy_s=occupied,
         fastest_tpot_s=fastest,
-        fastest_ttft_s=quickest,
-        tpot_limit_s=tpot_limit,
-        ttft_limit_s=ttft_limit,
-        capacity_per_s=capacity,
-        saturation_per_s=saturation,
+        fastest_ttft_s=within.alone_s,
+        tpot_limit_s=within.tpot_limit_s,
+        ttft_limit_s=within.ttft_limit_s,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Flow(Columns):
-    """The steady state of one replica, means."""
-
-    batch: Column
-    tpot_s: Column
-    ttft_s: Column
-    rate_per_s: Column
-
-
-def steady_flow(
-    load: Load,
-    step: StepTerms,
-    prefill: PrefillTerms,
-    occupancy_s: Column,
-    *,
-    chunk_tokens: Column,
-    output_tokens: Column | float,
-    wanted: Column,
-    most: Column,
-) -> Flow:
-    """What a replica does with `wanted` requests in flight of which `most` run at once.
-
-    A static batch starts together: every prompt is computed before the first token of any counts.
-    """
-    batch = np.maximum(np.minimum(wanted, most), 1.0)
-    step_s, later = decode_step_s(step, batch), later_tokens(output_tokens)
-    if load is Load.BATCH:
-        ttft = prefill.request_s + batch * prefill_s(prefill, chunk_tokens, batch)
-        rate, tpot = batch / (ttft + later * step_s), step_s
-    else:
-        queued = queued_s(prefill, occupancy_s, batch, 50)
-        ttft = first_token_s(prefill, chunk_tokens, step_s, batch) + queued
-        tpot = mixed_tpot_s(step, occupancy_s * (1 - prefill.queued_share), output_tokens, batch)
-        idle = turn_gap_s(prefill, chunk_tokens, occupancy_s) if load is Load.CLOSED else 0.0
-        rate = rate_per_s(step, occupancy_s, output_tokens, batch, idle_s=idle)
-    return Flow(batch, tpot, ttft + np.maximum(wanted - most, 0.0) / rate, rate)
-
-
-@dataclass(frozen=True, slots=True)
-class Operation(Columns):
-    """One replica at its share of the load. Latencies are infinite where the queue never empties."""
-
-    replicas: Column
-    batch: Column  # mean sequences running
-    tpot_s: Column  # at the mean
-    rate_per_s: Column  # requests per second of one replica
-    ttft_p50_s: Column
-    ttft_p95_s: Column
-    ttft_p99_s: Column
-    tpot_p50_s: Column
-    tpot_p95_s: Column
-    tpot_p99_s: Column
-    e2e_p50_s: Column
-    e2e_p95_s: Column
-    e2e_p99_s: Column
-    utilization: Column
-
-
-def operate(
-    workload: InferenceWorkload, plans: Plans, memory: ServingMemory, speed: Speed, replicas: Column
-) -> Operation:
-    """Batch, throughput and percentiles of one replica when `replicas` share the workload's load."""
-    out, chunk = workload.output_tokens.mean, memory.max_batched_tokens
-    one = np.ones(len(plans))
-    step, prefill, occupancy = speed.step, speed.prefill, speed.occupancy_s
-    if workload.load is Load.OPEN:
-        rate = workload.peak_per_s / replicas
-        batch = largest(np.zeros(len(plans)), speed.max_batch, lambda b: rate_per_s(step, occupancy, out, b) <= rate)
-        running = np.maximum(batch, 1.0)
-        first = first_token_s(prefill, chunk, decode_step_s(step, running), running)
-        flow = Flow(batch, mixed_tpot_s(step, occupancy, out, running), first, rate)
-        overloaded = rate > speed.saturation_per_s
-        utilization = rate / np.maximum(speed.capacity_per_s, 1e-12)
-    else:
-        wanted = speed.max_batch if workload.load is Load.OFFLINE else np.ceil(workload.in_flight / replicas)
-        flow = steady_flow(
-            workload.load,
-            step,
-            prefill,
-            occupancy,
-            chunk_tokens=chunk,
-            output_tokens=out,
-            wanted=wanted,
-            most=speed.max_batch,
-        )
-        overloaded = np.zeros(len(plans), bool)
-        utilization = one if workload.load is Load.OFFLINE else wanted / np.maximum(speed.slo_batch, 1.0)
-    batch, rate = flow.batch, flow.rate_per_s
-    variation = variation_of(workload)
-    values: dict[str, Column] = {}
-    for q in QUANTILES:
-        longer = workload.input_tokens.quantile(q) / max(workload.input_tokens.mean, 1.0) if q > 50 else 1.0
-        ttft_q = flow.ttft_s + max(0.0, longer - 1.0) * occupancy
-        tpot_q = flow.tpot_s
-        if workload.load is Load.OPEN:
-            crowd = np.maximum(
-                np.minimum(np.maximum(batch, 1.0) + max(0.0, z_score(q)) * np.sqrt(batch), speed.max_batch), 1.0
-            )
-            tpot_q = mixed_tpot_s(step, occupancy, out, crowd)
-            ttft_q = ttft_q + queue_quantile_s(rate, occupancy, q, variation)
-        elif workload.load is Load.CLOSED:
-            ttft_q = ttft_q - queued_s(prefill, occupancy, batch, 50) + queued_s(prefill, occupancy, batch, q)
-        ttft_q = np.where(overloaded, np.inf, ttft_q)
-        tpot_q = np.where(overloaded, np.inf, tpot_q)
-        tokens = max(0.0, (workload.output_tokens.quantile(q) if q > 50 else out) - 1)
-        name = f"p{q:.0f}_s"
-        values[f"ttft_{name}"] = ttft_q
-        values[f"tpot_{name}"] = tpot_q
-        values[f"e2e_{name}"] = ttft_q + tokens * tpot_q
-    return Operation(
-        replicas=replicas, batch=batch, tpot_s=flow.tpot_s, rate_per_s=rate, utilization=utilization, **values
-    )
+def capacity_within(
+    workload: InferenceWorkload, step: StepTerms, within: WithinLimits, peak: Column, assumed: Assumptions
+) -> Column:
+    """Requests per second of a replica whose limits allow `peak` sequences at a time."""
+    percentile, occupied = workload.slo.percentile, within.occupancy_s
+    if workload.load is not Load.OPEN:
+        with told_as("at the limits"):
+            return rate_per_s(peak, occupied, within.later_tokens, step_s(step, peak))
+    with told_as("within the limits"):
+        mean = mean_batch(peak, max(0.0, z_score(percentile)))
+        by_batch = rate_per_s(mean, occupied, within.later_tokens, step_s(step, mean))
+    with told_as("at the limits"):
+        beside = beside_s(within.new_tokens, within.max_batched_tokens, step_s(step, peak), peak)
+        first = first_token_s(within.alone_s, beside)
+    waits = WaitWithin(first, occupied, within.ttft_limit_s, percentile, variation_of(workload))
+    most = np.minimum(by_batch, assumed.prefill_share_limit / occupied)
+    with unrecorded():
+        by_queue = largest(np.zeros(len(peak)), most, waits)
+    return capacity_per_s(by_batch, occupied, by_queue, assumed)

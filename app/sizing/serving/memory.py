@@ -7,91 +7,78 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, Columns, Mask
-from app.sizing.hardware.engines import RULES, engine_named
+from app.sizing.columns import Codes, Column, Mask
+from app.sizing.formula import formula, told_as
+from app.sizing.hardware.engines import RULES
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.serving.plans import Plans
-from app.sizing.snapshot import Market
+from app.sizing.serving.measured import Memory, Settings
+from app.sizing.serving.plans import Plans, layer_groups
 from app.sizing.units import GIB
 
-# From this size on engines default to larger steps and more sequences (vLLM's threshold; it leaves the A100 out).
-LARGE_DEVICE_BYTES = 70 * GIB
+LOGIT_BYTES = 4  # samplers work in 32 bit
+MXFP4_ROW_BLOCK = 256  # elements that rows of MXFP4 experts are padded to
+STATIC, FREE = tuple(RULES).index("static"), tuple(RULES).index("free")
 
 
 @dataclass(frozen=True, slots=True)
-class ServingMemory(Columns):
-    """Bytes on the fullest device of a replica. The parts sum to `total_bytes`."""
+class ServingMemory(Memory):
+    """Memory of a stream of tokens: the cache gets what weights, workspace and overhead leave."""
 
-    weights_bytes: Column
-    activation_bytes: Column
-    overhead_bytes: Column
     kv_pool_bytes: Column
-    capacity_bytes: Column
-    usable_bytes: Column  # what the engine will take: the parts before the cache, and the cache
-    rule: Codes  # by which it takes that, an index into RULES
-    memory_fraction: Column
     cache_bytes_per_sequence: Column  # at the mean final length, per device
-    held_bytes_per_sequence: Column  # in the mean over a request's life, or reserved for it
     longest_sequence_bytes: Column  # at the longest context, per device
-    max_sequences: Column
+    max_sequences: Column  # the engine's own limit
     max_batched_tokens: Column
 
-    @property
-    def fixed_bytes(self) -> Column:
-        """What is there before the first token is cached."""
-        return self.weights_bytes + self.activation_bytes + self.overhead_bytes
 
-    @property
-    def total_bytes(self) -> Column:
-        return self.fixed_bytes + self.kv_pool_bytes
+@formula(unit="B", source="start-up logs of engines; readings of drivers")
+def capacity_bytes(memory_bytes: Column, memory_is_reported: Mask, assumed: Assumptions) -> Column:
+    """Memory an engine sees of a device: a little less than its driver reports, and less than its label.
 
-    @property
-    def needed_bytes(self) -> Column:
-        """Least usable memory this plan runs in: fixed parts and one sequence of the longest context."""
-        return self.fixed_bytes + self.longest_sequence_bytes
-
-    @property
-    def fits(self) -> Mask:
-        return self.needed_bytes <= self.usable_bytes
-
-    @property
-    def sequences(self) -> Column:
-        """Sequences that run at once: pages are given as a sequence grows, so that in the mean each holds half its
-        output.
-        """
-        with np.errstate(divide="ignore", invalid="ignore"):
-            by_memory = np.where(
-                self.held_bytes_per_sequence > 0, self.kv_pool_bytes / self.held_bytes_per_sequence, np.inf
-            )
-        return np.maximum(1.0, np.floor(np.minimum(by_memory, self.max_sequences)))
+    Source: start-up logs of vLLM. Limits: what else runs on the device is not counted.
+    """
+    return memory_bytes * np.where(
+        memory_is_reported, assumed.visible_memory_fraction, assumed.unreported_memory_fraction
+    )
 
 
-def visible_bytes(plans: Plans, market: Market, assumed: Assumptions) -> Column:
-    """Memory an engine sees of a device: a little less than its driver reports, and less than its label."""
-    reported = np.array([a.memory_is_reported for a in market.accelerators])[plans.accelerator]
-    return plans.memory_bytes * np.where(reported, assumed.visible_memory_fraction, assumed.unreported_memory_fraction)
+@formula(unit="1", source="rows of MXFP4 experts are padded to whole blocks of 256")
+def padded_share(hidden_size: float) -> float:
+    """What MXFP4 experts grow by when they are loaded.
+
+    Source: loaded checkpoints of gpt-oss. Limits: engines that keep rows as they are stored take less.
+    Check:
+        >>> round(float(padded_share(2880)), 4)  # 2,880 padded to 3,072: 61.1 GiB become 64.4
+        0.0667
+    """
+    padded: float = np.ceil(hidden_size / MXFP4_ROW_BLOCK) * MXFP4_ROW_BLOCK
+    return padded / hidden_size - 1
 
 
-def weights_per_device_bytes(weights_bytes: Column, devices: Column, assumed: Assumptions) -> Column:
+@formula(unit="B", source="counts of the configuration; start-up logs for the load overhead")
+def weights_bytes_per_accelerator(
+    weights_bytes: Column,
+    expert_bytes: Column,
+    padding_share: Column | float,
+    accelerators_per_replica: Column,
+    assumed: Assumptions,
+) -> Column:
     """Weights of one device, split evenly over the replica.
 
-    Check: Llama-3.1-70B in BF16 over 8 devices is 131.417 / 8 * 1.005 = 16.51 GiB.
+    Source: counted tensors; start-up logs of vLLM. Limits: layers that are not split evenly leave one device with more.
+    Check:
+        >>> 131.417 / 8 * 1.005  # Llama-3.1-70B in BF16 over 8 devices, GiB
+        16.509260625
     """
-    return weights_bytes / devices * assumed.weights_load_overhead
+    split: Column = (weights_bytes + expert_bytes * padding_share) / accelerators_per_replica
+    return split * assumed.weights_load_overhead
 
 
-def padded_share(hidden_size: int) -> float:
-    """What MXFP4 experts grow by when they are loaded: their rows are padded to whole blocks of 256.
-
-    Check: gpt-oss has rows of 2,880, padded to 3,072: 6.7 %, so that 61.1 GiB become 64.4.
-    """
-    return -(-hidden_size // 256) * 256 / hidden_size - 1
-
-
+@formula(unit="B", source="counted; start-up profiles of vLLM 0.11 and 0.19 for the copies of the logits")
 def activation_bytes(
     model: ModelArchitecture,
-    batched_tokens: Column,
-    sequences: Column,
+    max_batched_tokens: Column,
+    max_sequences: Column,
     logits_copies: Column,
     tensor_parallel: Column,
     pipeline_parallel: Column,
@@ -100,109 +87,222 @@ def activation_bytes(
     """Workspace of the largest step: its live tensors, or the copies of the logits that sampling holds, whichever is
     more.
 
-    Limits: engines profile it; a pipeline stage needs half, because the embedding and the head lie apart.
-    Check: Llama-3.1-8B, 8192 tokens, 1024 sequences: 3.8 * 1024 * 128256 * 4 = 1.86 GiB (measured: 1.89).
+    Source: counted tensors of a layer; activation peaks that vLLM profiles.
+    Limits: a pipeline stage needs half, because the embedding and the head lie apart.
+    Check:
+        >>> round(3.8 * 1024 * 128256 * 4 / 2**30, 2)  # Llama-3.1-8B, 1024 sequences, GiB; measured: 1.89
+        1.86
     """
-    h, d, tp = model.hidden_size, model.head_dim, tensor_parallel
-    mlp = 6 * model.mlp_width
-    attention = 2 * (2 * model.num_heads + 2 * min(model.kv_heads, model.num_heads)) * d
-    live = (
-        batched_tokens * max(mlp, attention) / tp
-        + 4 * batched_tokens * h
-        + 2 * batched_tokens * model.experts_per_token * h / tp
+    heads = 2 * model.num_heads + 2 * np.minimum(model.kv_heads, model.num_heads)
+    widest = np.maximum(6 * model.mlp_width, 2 * heads * model.head_dim)
+    routed = 2 * max_batched_tokens * model.experts_per_token * model.hidden_size
+    live: Column = (
+        max_batched_tokens * widest / tensor_parallel
+        + 4 * max_batched_tokens * model.hidden_size
+        + routed / tensor_parallel
     )
-    logits = logits_copies * sequences * model.vocab_size * 4
+    logits = logits_copies * max_sequences * model.vocab_size * LOGIT_BYTES
     stages = np.where(pipeline_parallel > 1, 2.0, 1.0)
-    return np.maximum(assumed.activation_workspace_factor * live, logits) / stages
+    most: Column = np.maximum(assumed.activation_workspace_factor * live, logits)
+    return most / stages
+
+
+@formula(unit="B", source="start-up logs of vLLM")
+def overhead_bytes(
+    small_engine: Mask, graphs_inside: Mask, tensor_parallel: Column, capacity_bytes: Column, assumed: Assumptions
+) -> Column:
+    """Runtime, captured graphs and communication buffers of a device.
+
+    Source: start-up logs. Limits: a small device is served by engines that size their context to it.
+    """
+    engine = np.where(
+        small_engine,
+        assumed.small_runtime_overhead_gib,
+        assumed.runtime_overhead_gib + assumed.graph_overhead_gib * graphs_inside,
+    )
+    buffers = np.where((tensor_parallel > 1) & ~small_engine, assumed.parallel_overhead_gib, 0.0)
+    taken: Column = (engine + buffers) * GIB
+    return np.minimum(taken, assumed.overhead_memory_fraction_limit * capacity_bytes)
+
+
+@formula(unit="1", source="defaults of the engines")
+def memory_fraction(unified: Mask, small_engine: Mask, fraction: Column, assumed: Assumptions) -> Column:
+    """Share of a device that an engine takes: its own default, less where memory is the system's.
+
+    Source: documentation of the engines. Limits: what an operator sets is asked for as `memory_fraction`.
+    """
+    return np.where(
+        unified,
+        assumed.unified_memory_fraction,
+        np.where(small_engine, assumed.small_engine_memory_fraction, fraction),
+    )
+
+
+@formula(unit="B", source="sum of the parts")
+def fixed_bytes(weights_bytes_per_accelerator: Column, activation_bytes: Column, overhead_bytes: Column) -> Column:
+    """What is there before the first token is cached. Source: counted. Limits: none."""
+    return weights_bytes_per_accelerator + activation_bytes + overhead_bytes
+
+
+@formula(unit="B", source="the engine's own rule for its share of a device")
+def usable_bytes(
+    rule: Codes,
+    capacity_bytes: Column,
+    memory_fraction: Column,
+    activation_bytes: Column,
+    overhead_bytes: Column,
+    fixed_bytes: Column,
+) -> Column:
+    """What an engine will take of a device: a share of all of it, of it beside a workspace apart, or of what loading
+    left free.
+
+    Source: documentation of vLLM, SGLang and TensorRT-LLM. Limits: one engine on the device, alone.
+    """
+    whole = capacity_bytes * memory_fraction
+    static = np.minimum(whole + activation_bytes + overhead_bytes, capacity_bytes)
+    free = fixed_bytes + memory_fraction * np.maximum(capacity_bytes - fixed_bytes, 0.0)
+    return np.where(rule == STATIC, static, np.where(rule == FREE, free, whole))
+
+
+@formula(unit="B", source="engines give the cache what is left")
+def kv_pool_bytes(usable_bytes: Column, fixed_bytes: Column) -> Column:
+    """KV blocks of a device.
+
+    Source: Kwon et al. 2023 (arXiv:2309.06180). Limits: engines that reserve no pool fill it as sequences grow.
+    """
+    return np.maximum(usable_bytes - fixed_bytes, 0.0)
+
+
+@formula(unit="B", source="Kwon et al. 2023 (arXiv:2309.06180)")
+def cache_bytes_of_layers(
+    earlier_layers_bytes: Column,
+    layers: float,
+    held_elements: float,
+    kv_element_bytes: Column,
+    kv_heads: float,
+    tensor_parallel: Column,
+    pipeline_parallel: Column,
+) -> Column:
+    """Cache of one sequence in the layers so far: heads split over tensor-parallel ranks, layers over stages.
+
+    Source: counted. Limits: heads are copied once there are more ranks than heads.
+    Check:
+        >>> one(cache_bytes_of_layers(col(0), 40, 2 * 40 * 128, col(2), 40, col(1), col(1)))  # OPT-13B, one token
+        819200.0
+    """
+    ranks = np.minimum(kv_heads, tensor_parallel)
+    return earlier_layers_bytes + layers * held_elements * kv_element_bytes / (ranks * pipeline_parallel)
+
+
+@formula(unit="B", source="counts of the configuration")
+def cache_bytes_per_sequence(
+    cache_bytes_of_layers: Column, model: ModelArchitecture, tensor_parallel: Column, pipeline_parallel: Column
+) -> Column:
+    """Cache of one sequence on one device: keys and values of attention, and states of recurrent layers.
+
+    Source: counted. Limits: layers are spread evenly over pipeline stages.
+    """
+    return cache_bytes_of_layers + model.state_bytes_per_sequence / (tensor_parallel * pipeline_parallel)
 
 
 def cache_bytes(model: ModelArchitecture, context_tokens: float, plans: Plans) -> Column:
-    """Cache of one sequence on one device: heads split over tensor-parallel ranks, layers over stages."""
-    tp, pp = plans.tensor_parallel, plans.pipeline_parallel
+    """Cache of one sequence of so many tokens on one device of every plan."""
     total = np.zeros(len(plans))
-    for g in model.attention:
-        heads = np.minimum(float(g.kv_heads), tp)
-        total += g.layers * g.held_elements(context_tokens) * plans.kv_element_bytes / (heads * pp)
-    return total + model.state_bytes_per_sequence / (tp * pp)
+    for label, group in layer_groups(model):
+        with told_as(label):
+            total = cache_bytes_of_layers(
+                total,
+                group.layers,
+                group.held_elements(context_tokens),
+                plans.kv_element_bytes,
+                float(group.kv_heads),
+                plans.tensor_parallel,
+                plans.pipeline_parallel,
+            )
+    return cache_bytes_per_sequence(total, model, plans.tensor_parallel, plans.pipeline_parallel)
+
+
+@formula(unit="sequences", source="what fits into the pool, up to the engine's own limit")
+def sequences(kv_pool_bytes: Column, held_bytes_per_sequence: Column, max_sequences: Column) -> Column:
+    """Sequences that run at once: KV blocks are given as a sequence grows, so that in the mean each holds half its
+    output.
+
+    Source: Kwon et al. 2023 (arXiv:2309.06180). Limits: preemption is not modelled.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.maximum(
+            1.0,
+            np.floor(
+                np.minimum(
+                    np.where(held_bytes_per_sequence > 0, kv_pool_bytes / held_bytes_per_sequence, np.inf),
+                    max_sequences,
+                )
+            ),
+        )
+
+
+def engine_limits(plans: Plans, capacity: Column, assumed: Assumptions, settings: Settings) -> tuple[Column, Column]:
+    """Most sequences at once and most tokens of a step: what is set, else the engine's defaults for such a device."""
+    large = (capacity >= assumed.large_device_gib * GIB) & plans.parts.large_steps
+    small, own = plans.small_engine, plans.memory_rules.sequences
+    most = settings.max_sequences
+    if most is None:
+        usual = np.where(large, assumed.max_sequences, assumed.max_sequences_small_device)
+        most = np.where(small, assumed.max_sequences_small_engine, np.where(own > 0, own, usual))
+    tokens = settings.max_batched_tokens
+    if tokens is None:
+        usual = np.where(large, assumed.max_batched_tokens, assumed.max_batched_tokens_small_device)
+        tokens = np.where(small, assumed.max_batched_tokens_small_engine, usual)
+    return most, tokens
 
 
 def serving_memory(
     model: ModelArchitecture,
     plans: Plans,
-    market: Market,
     assumed: Assumptions,
     *,
     final_tokens: float,
     longest_tokens: float,
     output_tokens: float = 0.0,
-    max_batch: Column | None = None,
-    max_batched_tokens: Column | None = None,
-    fraction: Column | None = None,
-    engine_version: str | None = None,
+    settings: Settings | None = None,
 ) -> ServingMemory:
     """Memory of every plan: weights, workspace and overhead first, the cache gets the rest of what the engine takes."""
-    small = plans.small_engine
-    tp, capacity = plans.tensor_parallel, visible_bytes(plans, market, assumed)
-    rules = [engine_named(e).memory_at(engine_version) for e in market.engines]
-
-    def rule(name: str) -> Column:
-        return np.array([float(getattr(r, name)) for r in rules])[plans.engine]
-
-    ampere = np.array([a.family == "nvidia_ampere" for a in market.accelerators])[plans.accelerator]
-    large = (capacity >= LARGE_DEVICE_BYTES) & ~ampere
-    sequences = np.where(large, assumed.max_sequences, assumed.max_sequences_small_device)
-    own = np.array([r.sequences or 0.0 for r in rules])[plans.engine]
-    sequences = np.where(small, assumed.max_sequences_small_engine, np.where(own > 0, own, sequences))
-    if max_batch is not None:
-        sequences = max_batch
-    chunk = np.where(large, assumed.max_batched_tokens, assumed.max_batched_tokens_small_device)
-    chunk = np.where(small, assumed.max_batched_tokens_small_engine, chunk)
-    if max_batched_tokens is not None:
-        chunk = max_batched_tokens
-    shared = market.columns.unified[plans.accelerator]
-    share = np.where(
-        shared, assumed.unified_memory_fraction, np.where(small, assumed.small_engine_memory_fraction, rule("fraction"))
+    settings = Settings() if settings is None else settings
+    rules, parts, small, tp = plans.memory_rules, plans.parts, plans.small_engine, plans.tensor_parallel
+    capacity = capacity_bytes(plans.memory_bytes, parts.memory_is_reported, assumed)
+    most, tokens = engine_limits(plans, capacity, assumed, settings)
+    share = settings.memory_fraction
+    if share is None:
+        share = memory_fraction(parts.unified, small, rules.fraction, assumed)
+    padded: Column | float = 0.0
+    if plans.padded_experts.any():
+        padded = np.where(plans.padded_experts, padded_share(model.hidden_size), 0.0)
+    weights = weights_bytes_per_accelerator(
+        plans.weights_bytes, plans.expert_bytes, padded, plans.accelerators_per_replica, assumed
     )
-    if fraction is not None:
-        share = fraction
-    runtime = np.where(
-        small,
-        assumed.small_runtime_overhead_gib,
-        assumed.runtime_overhead_gib + assumed.graph_overhead_gib * rule("graphs_inside"),
-    )
-    overhead = runtime + np.where((tp > 1) & ~small, assumed.parallel_overhead_gib, 0.0)
-    # A device under 8 GiB is served by engines that size their context to it.
-    overhead = np.minimum(overhead * GIB, 0.12 * capacity)
-    padded = plans.expert_bytes * (
-        padded_share(model.hidden_size) * (plans.weight_format == market.format_index["mxfp4"])
-    )
-    weights = weights_per_device_bytes(plans.weights_bytes + padded, plans.accelerators_per_replica, assumed)
-    activations = activation_bytes(model, chunk, sequences, rule("logits_copies"), tp, plans.pipeline_parallel, assumed)
-    fixed = weights + activations + overhead
-    chosen = np.where(small, 0, np.array([list(RULES).index(r.fraction_of) for r in rules])[plans.engine])
-    usable = np.choose(
-        chosen,
-        [
-            capacity * share,
-            np.minimum(capacity * share + activations + overhead, capacity),
-            fixed + share * np.maximum(capacity - fixed, 0.0),
-        ],
-    )
+    activations = activation_bytes(model, tokens, most, rules.logits_copies, tp, plans.pipeline_parallel, assumed)
+    overhead = overhead_bytes(small, rules.graphs_inside, tp, capacity, assumed)
+    fixed = fixed_bytes(weights, activations, overhead)
+    rule = np.where(small, 0, rules.rule)
+    usable = usable_bytes(rule, capacity, share, activations, overhead, fixed)
+    pool = kv_pool_bytes(usable, fixed)
     final = cache_bytes(model, final_tokens, plans)
+    with told_as("mean over its life"):
+        growing = cache_bytes(model, final_tokens - output_tokens / 2, plans)
+    with told_as("longest context"):
+        longest = cache_bytes(model, longest_tokens, plans)
     return ServingMemory(
         weights_bytes=weights,
         activation_bytes=activations,
         overhead_bytes=overhead,
-        kv_pool_bytes=np.maximum(usable - fixed, 0.0),
         capacity_bytes=capacity,
         usable_bytes=usable,
-        rule=chosen,
+        needed_bytes=fixed + longest,
         memory_fraction=share,
+        sequences=sequences(pool, np.where(rules.reserves, final, growing), most),
+        kv_pool_bytes=pool,
         cache_bytes_per_sequence=final,
-        held_bytes_per_sequence=np.where(
-            rule("reserves") > 0, final, cache_bytes(model, final_tokens - output_tokens / 2, plans)
-        ),
-        longest_sequence_bytes=cache_bytes(model, longest_tokens, plans),
-        max_sequences=sequences,
-        max_batched_tokens=chunk,
+        longest_sequence_bytes=longest,
+        max_sequences=most,
+        max_batched_tokens=tokens,
     )

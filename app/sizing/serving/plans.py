@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask, Picked
 from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.placement import nodes_per_replica
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.hardware.achieved import Achieved
+from app.sizing.hardware.achieved import RATES, Achieved
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.links import LINKS
 from app.sizing.hardware.parts import Link
-from app.sizing.hardware.tables import Machines, Stacks
+from app.sizing.hardware.tables import FORMATS, AcceleratorColumns, Machines, MemoryRules, Stacks
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
+from app.sizing.model.attention import AttentionGroup
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS, Use
 from app.sizing.question import Constraints, Deployment
-from app.sizing.snapshot import Market
 
 KV_NAMES = tuple(KV_FORMATS)
 
@@ -53,7 +53,7 @@ class Plans(Columns):
 
     machines: Picked[Candidates]
     stacks: Picked[Stacks]
-    stack_row: Codes  # of the snapshot's stacks
+    types: Picked[AcceleratorColumns]
     kv: Codes
     tensor_parallel: Column
     pipeline_parallel: Column
@@ -75,7 +75,23 @@ class Plans(Columns):
 
     @property
     def accelerator(self) -> Codes:
-        return self.machines.table.node.accelerator[self.machines.rows]
+        return self.types.rows
+
+    @property
+    def parts(self) -> AcceleratorColumns:
+        return self.types.looked_up()
+
+    @property
+    def scale_up_domain(self) -> Column:
+        return self.machines.table.node.scale_up_domain[self.machines.rows]
+
+    @property
+    def memory_rules(self) -> MemoryRules:
+        return self.stacks.table.memory.take(self.stacks.rows)
+
+    @property
+    def padded_experts(self) -> Mask:
+        return self.stacks.table.padded_experts[self.stacks.rows]
 
     @property
     def memory_bytes(self) -> Column:
@@ -132,157 +148,153 @@ def default_weight_formats(model: ModelArchitecture, *, personal: bool) -> froze
     )
 
 
-def _stack_rows(
-    market: Market, phase: str, formats: frozenset[str], constraints: Constraints, fixed: Deployment | None
-) -> Codes:
-    """Software stacks of a phase; where no engine is named, the preferred one per family and format."""
-    stacks = market.stacks
-    keep = stacks.phase == market.phases.index(phase)
-    keep &= np.isin(stacks.weight_format, [market.format_index[f] for f in formats if f in market.format_index])
-    engines = (fixed.engine,) if fixed is not None and fixed.engine else constraints.engines
-    if engines:
-        keep &= np.isin(stacks.engine, np.flatnonzero(np.isin(market.engines, engines)))
-    else:
-        keep &= ~stacks.tentative
-    rows = np.flatnonzero(keep)
-    if not engines:
-        small = stacks.small_engine[rows]
-        kept = (small[:, None] & stacks.keeps_kv[rows]).T
-        key = np.stack([stacks.family[rows], stacks.weight_format[rows], small, *kept])
-        rows = rows[np.sort(np.unique(key, axis=1, return_index=True)[1])]
-    return rows
-
-
-def build_plans(
-    model: ModelArchitecture,
-    market: Market,
-    found: Candidates,
-    constraints: Constraints,
-    rejections: Rejections,
-    *,
-    phase: str,
-    personal: bool,
-    max_nodes_per_replica: int = 8,
-    fixed: Deployment | None = None,
-) -> Plans:
-    """Join machines, stacks and layouts; types without a stack or a number fall out with that reason."""
-    formats = _asked_formats(model, constraints, fixed, personal=personal)
-    rows = _stack_rows(market, phase, formats, constraints, fixed)
-    stacks = market.stacks.take(rows)
-    if fixed is not None and fixed.engine is not None:
-        stacks = market.of_version(stacks, fixed.engine_version)
-    family = market.family_of[found.node.accelerator]
-    pair_machine, pair_stack = np.nonzero(family[:, None] == stacks.family[None, :])
-    rejections.reject(
-        np.setdiff1d(found.node.accelerator, found.node.accelerator[pair_machine]),
-        "no_engine",
-        "No engine in the catalogue is known to run this workload on {name} in the formats allowed.",
-    )
-    pair_machine, pair_stack = _sixteen_bit_once(
-        market, found, stacks, pair_machine, pair_stack, bool(constraints.weight_formats or fixed)
-    )
-    rejections.reject(
-        np.setdiff1d(found.node.accelerator, found.node.accelerator[pair_machine]),
-        "format_unsupported",
-        "{name} has no rate for the formats that its engines run.",
-    )
-    linear, bit16 = _rates(market, found.node.accelerator[pair_machine], stacks.take(pair_stack))
-    speed = market.columns.bytes_per_s[found.node.accelerator[pair_machine]]
-    known = ~(np.isnan(linear) | np.isnan(bit16) | np.isnan(speed) | np.isnan(found.node.memory_bytes[pair_machine]))
-    rejections.reject(
-        np.setdiff1d(found.node.accelerator[pair_machine], found.node.accelerator[pair_machine][known]),
-        "missing_data",
-        "The catalogue lacks a memory size, a bandwidth or a matrix rate for {name}; nothing is guessed.",
-    )
-    pair_machine, pair_stack = pair_machine[known], pair_stack[known]
-    linear, bit16, speed = linear[known], bit16[known], speed[known]
-
-    code = stacks.weight_format[pair_stack]
-    weights, experts, idle = np.zeros((3, len(market.formats)))  # idle: tables, and what runs once per request
-    for used in np.unique(code):
-        stored = WEIGHT_FORMATS[market.formats[used]]
-        weights[used], experts[used], idle[used] = (
-            model.weights_bytes(stored),
-            model.routed_expert_bytes(stored),
-            model.idle_bytes(stored),
-        )
-
-    layouts = _layouts(model, fixed)
-    most = constraints.max_accelerators
-    tp, pp = np.array([t for t, _ in layouts], float), np.array([p for _, p in layouts], float)
-    row, layout = _legal(
-        found, stacks, pair_machine, pair_stack, weights[code], tp, pp, max_nodes_per_replica, most, fixed
-    )
-    a_machine, a_stack = pair_machine[row], pair_stack[row]
-    s = stacks.take(a_stack)
-    rejections.reject(
-        np.setdiff1d(found.node.accelerator[pair_machine], found.node.accelerator[a_machine]),
-        "no_layout",
-        "No layout of this model on {name} fits one replica into the machines and accelerators allowed.",
-    )
-    kv_rows, kv = _kv_choices(market, constraints, s, fixed)
-    rejections.reject(
-        np.setdiff1d(found.node.accelerator[a_machine], found.node.accelerator[a_machine[kv_rows]]),
-        "format_unsupported",
-        "No engine on {name} keeps its cache in a format asked for.",
-    )
-    row, layout, a_machine, a_stack = row[kv_rows], layout[kv_rows], a_machine[kv_rows], a_stack[kv_rows]
-    code = code[row]
-    return Plans(
-        machines=Picked(found, a_machine),
-        stacks=Picked(stacks, a_stack),
-        stack_row=rows[a_stack],
-        kv=kv,
-        tensor_parallel=tp[layout],
-        pipeline_parallel=pp[layout],
-        linear_flops_per_s=linear[row],
-        bit16_flops_per_s=bit16[row],
-        bytes_per_s=speed[row],
-        weights_bytes=weights[code],
-        expert_bytes=experts[code],
-        streamed_bytes=weights[code] - experts[code] - idle[code],
-        kv_element_bytes=np.array([f.element_bytes for f in KV_FORMATS.values()])[kv],
-    )
-
-
-def _asked_formats(
+def formats_asked(
     model: ModelArchitecture, constraints: Constraints, fixed: Deployment | None, *, personal: bool
 ) -> frozenset[str]:
+    """Weight formats that are judged: the one fixed, those allowed, or the usual ones."""
     if fixed is not None and fixed.weight_format:
         return frozenset({fixed.weight_format})
     return frozenset(constraints.weight_formats) or default_weight_formats(model, personal=personal)
 
 
-def _sixteen_bit_once(
-    market: Market, found: Candidates, stacks: Stacks, machine: Codes, stack: Codes, asked: bool
-) -> tuple[Codes, Codes]:
+@dataclass(frozen=True, slots=True)
+class Pairs(Columns):
+    """Machines with the software stacks that run on them, and the rates the two reach on paper."""
+
+    machine: Codes  # rows of the candidates
+    stack: Codes  # rows of the stacks
+    accelerator: Codes
+    linear_flops_per_s: Column
+    bit16_flops_per_s: Column
+    bytes_per_s: Column
+
+
+def build_plans(
+    model: ModelArchitecture,
+    machines: Candidates,
+    stacks: Stacks,
+    accelerators: AcceleratorColumns,
+    family_of: Codes,
+    constraints: Constraints,
+    rejections: Rejections,
+    assumed: Assumptions,
+    *,
+    fixed: Deployment | None = None,
+) -> Plans:
+    """Join machines, stacks and layouts; types without a stack or a number fall out with that reason."""
+    pairs = paired(
+        machines, stacks, accelerators, family_of, rejections, asked=bool(constraints.weight_formats or fixed)
+    )
+    weights, experts, idle = stored_bytes(model, stacks.weight_format)
+    layouts = _layouts(model, fixed)
+    tp, pp = np.array([t for t, _ in layouts], float), np.array([p for _, p in layouts], float)
+    pair, layout = _legal(machines.node, stacks, pairs, weights, tp, pp, constraints.max_accelerators, assumed, fixed)
+    laid_out = pairs.accelerator[pair]
+    rejections.without(
+        pairs.accelerator,
+        laid_out,
+        "no_layout",
+        "No layout of this model on {name} fits one replica into the machines and accelerators allowed.",
+    )
+    rows, kv = _kv_choices(constraints, stacks, pairs.stack[pair], fixed)
+    rejections.without(
+        laid_out, laid_out[rows], "format_unsupported", "No engine on {name} keeps its cache in a format asked for."
+    )
+    pair, layout = pair[rows], layout[rows]
+    stack = pairs.stack[pair]
+    return Plans(
+        machines=Picked(machines, pairs.machine[pair]),
+        stacks=Picked(stacks, stack),
+        types=Picked(accelerators, laid_out[rows]),
+        kv=kv,
+        tensor_parallel=tp[layout],
+        pipeline_parallel=pp[layout],
+        linear_flops_per_s=pairs.linear_flops_per_s[pair],
+        bit16_flops_per_s=pairs.bit16_flops_per_s[pair],
+        bytes_per_s=pairs.bytes_per_s[pair],
+        weights_bytes=weights[stack],
+        expert_bytes=experts[stack],
+        streamed_bytes=(weights - experts - idle)[stack],
+        kv_element_bytes=np.array([f.element_bytes for f in KV_FORMATS.values()])[kv],
+    )
+
+
+def paired(
+    machines: Candidates,
+    stacks: Stacks,
+    accelerators: AcceleratorColumns,
+    family_of: Codes,
+    rejections: Rejections,
+    *,
+    asked: bool,
+) -> Pairs:
+    """Machines and stacks of one family, with known rates."""
+    of_machine = machines.node.accelerator
+    machine, stack = np.nonzero(family_of[of_machine][:, None] == stacks.family[None, :])
+    rejections.without(
+        of_machine,
+        of_machine[machine],
+        "no_engine",
+        "No engine in the catalogue is known to run this workload on {name} in the formats allowed.",
+    )
+    keep = _sixteen_bit_once(machine, stacks.weight_format[stack], accelerators.has_bf16[of_machine[machine]], asked)
+    machine, stack = machine[keep], stack[keep]
+    accelerator = of_machine[machine]
+    rejections.without(
+        of_machine, accelerator, "format_unsupported", "{name} has no rate for the formats that its engines run."
+    )
+    linear, bit16 = _rates(accelerators, accelerator, stacks, stack)
+    pairs = Pairs(machine, stack, accelerator, linear, bit16, accelerators.bytes_per_s[accelerator])
+    unknown = np.isnan(linear) | np.isnan(bit16) | np.isnan(pairs.bytes_per_s)
+    known = pairs.take(~(unknown | np.isnan(machines.node.memory_bytes[machine])))
+    rejections.without(
+        accelerator,
+        known.accelerator,
+        "missing_data",
+        "The catalogue lacks a memory size, a bandwidth or a matrix rate for {name}; nothing is guessed.",
+    )
+    return known
+
+
+def layer_groups(model: ModelArchitecture) -> list[tuple[str, AttentionGroup]]:
+    """Groups of layers that attend alike, with what tells them apart in a trace where there are several."""
+    several = len(model.attention) > 1
+    return [(f"layers {i}" if several else "", group) for i, group in enumerate(model.attention, start=1)]
+
+
+def stored_bytes(model: ModelArchitecture, weight_format: Codes) -> tuple[Column, Column, Column]:
+    """Bytes of a model per stack: all weights, routed experts, and what a step leaves unread (tables, and what runs
+    once per request).
+    """
+    weights, experts, idle = np.zeros((3, len(FORMATS)))
+    for used in np.unique(weight_format):
+        stored = WEIGHT_FORMATS[FORMATS[used]]
+        weights[used] = model.weights_bytes(stored)
+        experts[used] = model.routed_expert_bytes(stored)
+        idle[used] = model.idle_bytes(stored)
+    return weights[weight_format], experts[weight_format], idle[weight_format]
+
+
+def _sixteen_bit_once(machine: Codes, weight_format: Codes, has_bf16: Mask, asked: bool) -> Mask:
     """BF16 rows need the hardware; FP16 rows fall out where BF16 runs as well, unless formats were asked for."""
-    bf16 = stacks.weight_format[stack] == market.format_index["bf16"]
-    fp16 = stacks.weight_format[stack] == market.format_index["fp16"]
-    keep = ~bf16 | market.columns.has_bf16[found.node.accelerator[machine]]
+    bf16 = weight_format == FORMATS.index("bf16")
+    keep: Mask = ~bf16 | has_bf16
     if not asked:
+        fp16 = weight_format == FORMATS.index("fp16")
         keep &= ~(fp16 & np.isin(machine, machine[bf16 & keep]))
-    return machine[keep], stack[keep]
+    return keep
 
 
-def _rates(market: Market, accelerator: Codes, s: Stacks) -> tuple[Column, Column]:
-    """Matrix rate each row computes its linear layers at, and its 16-bit rate; NaN where unknown.
+def _rates(accelerators: AcceleratorColumns, accelerator: Codes, stacks: Stacks, stack: Codes) -> tuple[Column, Column]:
+    """Matrix rate each pair computes its linear layers at, and its 16-bit rate; NaN where unknown.
 
     llama.cpp multiplies quantised blocks as INT8, and F16 with half-precision sums, at half that rate.
     """
-    columns = market.columns
-    bit16 = columns.bit16[accelerator]
-    rate = bit16.copy()
-    for name, values in (("fp8", columns.fp8), ("int8", columns.int8), ("fp4", columns.fp4), ("fp32", columns.fp32)):
-        codes = [market.format_index[f.name] for f in WEIGHT_FORMATS.values() if f.rate == name]
-        uses = np.isin(s.weight_format, codes) & s.native
-        faster = values[accelerator]
-        rate = np.where(uses & ~np.isnan(faster), faster, rate)
-    wide = np.isin(
-        s.weight_format, [market.format_index[f.name] for f in WEIGHT_FORMATS.values() if f.nominal_bits >= 16]
-    )
-    blocks = columns.int8[accelerator] / np.where(wide, 2.0, 1.0)
-    return np.where(s.ggml & ~np.isnan(blocks), blocks, rate), bit16
+    bit16 = accelerators.bit16[accelerator]
+    own = np.stack([accelerators.rate(name) for name in RATES])[stacks.rate[stack], accelerator]
+    rate = np.where(np.isnan(own), bit16, own)
+    blocks = accelerators.int8[accelerator] / np.where(stacks.wide[stack], 2.0, 1.0)
+    return np.where(stacks.ggml[stack] & ~np.isnan(blocks), blocks, rate), bit16
 
 
 def _layouts(model: ModelArchitecture, fixed: Deployment | None) -> list[tuple[int, int]]:
@@ -308,15 +320,14 @@ def _layouts(model: ModelArchitecture, fixed: Deployment | None) -> list[tuple[i
 
 
 def _legal(
-    found: Candidates,
+    node: Machines,
     stacks: Stacks,
-    machine: Codes,
-    stack: Codes,
+    pairs: Pairs,
     weights: Column,
     tp: Column,
     pp: Column,
-    max_nodes: int,
     max_accelerators: int | None,
+    assumed: Assumptions,
     fixed: Deployment | None,
 ) -> tuple[Codes, Codes]:
     """Pairs of (row, layout) that a machine can be wired for and that are worth judging.
@@ -325,51 +336,46 @@ def _legal(
     the pipeline (or inside one scale-up domain). Layouts far larger than the weights need are left out; the largest
     legal one always stays, so that a type that does not fit is turned down by its best attempt.
     """
-    m = found.node.take(machine)
-    size = (tp * pp)[None, :]
-    count, domain = m.accelerators_per_node[:, None], m.scale_up_domain[:, None]
+    size = tp * pp
+    count, domain = node.accelerators_per_node[:, None], node.scale_up_domain[:, None]
     nodes = np.ceil(size / count)
     inside = size <= count
-    networked = (~np.isnan(m.network_bytes_per_s)[:, None] | (fixed is not None)) & (pp[None, :] >= nodes)
-    spans = (np.mod(size, count) == 0) & (nodes <= max_nodes) & (networked | (domain >= size))
-    pcie = (m.link == LINKS.index(Link.PCIE))[:, None]
-    wired = (tp[None, :] == 1) | (tp[None, :] <= domain) | (pcie & (tp[None, :] <= count))
-    legal = (inside | spans) & wired
+    networked = (~np.isnan(node.network_bytes_per_s)[:, None] | (fixed is not None)) & (pp >= nodes)
+    spans = (np.mod(size, count) == 0) & (nodes <= assumed.max_nodes_per_replica) & (networked | (domain >= size))
+    pcie = (node.link == LINKS.index(Link.PCIE))[:, None]
+    wired = (inside | spans) & ((tp == 1) | (tp <= domain) | (pcie & (tp <= count)))
     if max_accelerators is not None:
-        legal &= nodes * count <= max_accelerators
-    small = stacks.small_engine[stack]
-    legal &= ~small[:, None] | ((tp[None, :] == 1) & inside)
+        wired &= nodes * count <= max_accelerators
+    legal = np.stack([wired, wired & inside & (tp == 1)])[stacks.small_engine[pairs.stack].astype(int), pairs.machine]
     if fixed is None:
-        need = weights[:, None] / (0.85 * m.memory_bytes[:, None])
+        need = weights[pairs.stack] / (assumed.replica_memory_fraction * node.memory_bytes[pairs.machine])
+        largest = np.where(legal, size, 0.0).max(axis=1)
+        low = np.minimum(np.maximum(need * assumed.smallest_layout_share, 1.0), largest)
         enough = np.exp2(np.ceil(np.log2(np.maximum(need, 1.0))))
-        largest = np.where(legal, size, 0.0).max(axis=1, keepdims=True)
-        low = np.minimum(np.maximum(need * 0.9, 1.0), largest)
-        high = np.where(pp[None, :] > 1, np.maximum(enough, low), np.maximum(enough * 8, low))
-        legal &= (size >= low) & (size <= high)
-    row, layout = np.nonzero(legal)
-    return row, layout
+        high = np.where(
+            pp > 1, np.maximum(enough, low)[:, None], np.maximum(enough * assumed.largest_layout_factor, low)[:, None]
+        )
+        legal &= (size >= low[:, None]) & (size <= high)
+    pair, layout = np.nonzero(legal)
+    return pair, layout
 
 
-def _kv_choices(market: Market, constraints: Constraints, s: Stacks, fixed: Deployment | None) -> tuple[Codes, Codes]:
+def _kv_choices(
+    constraints: Constraints, stacks: Stacks, stack: Codes, fixed: Deployment | None
+) -> tuple[Codes, Codes]:
     """Rows repeated per cache format: 16 bit unless others are asked for by name.
 
-    A deployment that a caller fixed without saying runs its checkpoint: NVFP4's, and TensorRT-LLM's in 8 bits, carry an
-    FP8 cache.
+    A deployment that a caller fixed without saying runs its checkpoint, which may carry an FP8 cache.
     """
     asked: tuple[str, ...] = constraints.kv_formats
     if fixed is not None and fixed.kv_format:
         asked = (fixed.kv_format,)
-    index: Mapping[str, int] = {k: i for i, k in enumerate(KV_NAMES)}
+    keeps = stacks.keeps_kv
     if fixed is not None and not asked:
-        named = np.array([WEIGHT_FORMATS[f].checkpoint_kv == "fp8" for f in market.formats])[s.weight_format]
-        named |= np.array([f == "fp8" for f in market.formats])[s.weight_format] & np.isin(
-            s.engine, [i for i, e in enumerate(market.engines) if e == "tensorrt-llm"]
-        )
-        return np.arange(len(s)), np.where(named & s.keeps_kv[:, index["fp8"]], index["fp8"], index["bf16"])
-    rows: list[Codes] = []
-    codes: list[Codes] = []
-    for name in asked or ("bf16",):
-        chosen = np.flatnonzero(s.keeps_kv[:, index[name]] | (not asked))
-        rows.append(chosen)
-        codes.append(np.full(len(chosen), index[name]))
-    return np.concatenate(rows), np.concatenate(codes)
+        fp8 = (stacks.fp8_cache & keeps[:, KV_NAMES.index("fp8")])[stack]
+        return np.arange(len(stack)), np.where(fp8, KV_NAMES.index("fp8"), KV_NAMES.index("bf16"))
+    if not asked:
+        return np.arange(len(stack)), np.full(len(stack), KV_NAMES.index("bf16"))
+    chosen = [(np.flatnonzero(keeps[stack, KV_NAMES.index(name)]), KV_NAMES.index(name)) for name in asked]
+    rows = np.concatenate([r for r, _ in chosen])
+    return rows, np.concatenate([np.full(len(r), code) for r, code in chosen])

@@ -7,21 +7,33 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.columns import Column, Columns
+from app.sizing.formula import formula
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.hardware.links import all_reduce_s
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.serving.communication import LinkUse, link_use
+from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed, link_use
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.step import DeviceRates, device_rates, expert_share_of, smooth_maximum, touched_experts
+from app.sizing.serving.step import (
+    DeviceRates,
+    dense_bytes,
+    dense_s,
+    device_rates,
+    expert_share_of,
+    experts_s,
+    routed_bytes,
+    smooth_maximum,
+    touched_experts,
+    weights_read_s,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class PrefillWork(Columns):
     """Prefill of one prompt on one device, whatever its speed."""
 
-    linear_flops: Column
+    prompt_linear_flops: Column
     dense_bytes: Column
-    expert_bytes: Column
+    routed_bytes: Column
     expert_share: Column
     score_flops: Column
     prompt_tokens: Column
@@ -37,14 +49,14 @@ class PrefillWork(Columns):
 
 @dataclass(frozen=True, slots=True)
 class PrefillTerms(Columns):
-    """Prefill in seconds: of one prompt where it says slope, of one step of the engine otherwise."""
+    """Prefill in seconds: of one prompt where it says prompt, of one step of the engine otherwise."""
 
-    linear_slope_s: Column
-    attention_slope_s: Column
-    collective_slope_s: Column
+    prompt_linear_s: Column
+    prompt_attention_s: Column
+    prompt_collective_s: Column
     dense_s: Column  # reading dense weights once
     experts_s: Column
-    collective_fixed_s: Column
+    prefill_latency_s: Column
     dispatch_s: Column  # host time to launch the layers, hidden unless it is longer
     request_s: Column
     queued_share: Column
@@ -54,6 +66,35 @@ class PrefillTerms(Columns):
     exponent: Column
 
 
+@formula(unit="FLOP", source="one multiplication and one addition per weight and token")
+def prompt_linear_flops(
+    model: ModelArchitecture, new_tokens: Column | float, encoder_flops: float, tensor_parallel: Column
+) -> Column:
+    """Matrix FLOPs of a prompt on one device: the head multiplies only the last token; `encoder_flops` are those of
+    the images that come with it.
+
+    Source: counted. Limits: matrices split evenly.
+    Check:
+        >>> round(2 * LLAMA_8B.prompt_matmul_params * 1024 / 1e12, 1)  # Llama-3.1-8B, 1024 tokens, TFLOP
+        14.3
+    """
+    return (
+        2 * model.prompt_matmul_params * new_tokens
+        + 2 * model.head_matmul_params
+        + model.recurrent_flops_per_token * new_tokens
+        + encoder_flops
+    ) / tensor_parallel
+
+
+@formula(unit="FLOP", source="Dao et al. 2022 (arXiv:2205.14135)")
+def score_flops(prompt_flops: float, cached_flops: float, tensor_parallel: Column) -> Column:
+    """Attention of a prompt on one device, less that of the part that is cached.
+
+    Source: counted. Limits: causal masks halve the work, windows bound it.
+    """
+    return (prompt_flops - cached_flops) / tensor_parallel
+
+
 def prefill_work(
     model: ModelArchitecture,
     plans: Plans,
@@ -61,29 +102,18 @@ def prefill_work(
     prompt_tokens: float,
     cached_tokens: float = 0.0,
     encoder_flops: float = 0.0,
+    link: LinkUse | None = None,
 ) -> PrefillWork:
-    """What one prompt of which `cached_tokens` are already in the cache costs on one device of every plan.
-
-    The head multiplies only the last token; `encoder_flops` are those of the images that come with
-    it. Check: Llama-3.1-8B, 1024 tokens: 2 * 7.50e9 * 1024 = 15.4 TFLOP of matrices, 19 ms at 801 TFLOP/s.
-    """
+    """What one prompt of which `cached_tokens` are already in the cache costs on one device of every plan."""
     tp, n = plans.tensor_parallel, len(plans)
     new = max(1.0, prompt_tokens - cached_tokens)
-    flops = (
-        2 * model.prompt_matmul_params * new
-        + 2 * model.head_matmul_params
-        + model.recurrent_flops_per_token * new
-        + encoder_flops
-    )
-    scores = model.prefill_attention_flops(prompt_tokens) - (
-        model.prefill_attention_flops(cached_tokens) if cached_tokens > 0 else 0.0
-    )
+    cached = model.prefill_attention_flops(cached_tokens) if cached_tokens > 0 else 0.0
     return PrefillWork(
-        linear_flops=flops / tp,
-        dense_bytes=plans.streamed_bytes / tp,
-        expert_bytes=plans.expert_bytes / tp,
+        prompt_linear_flops=prompt_linear_flops(model, new, encoder_flops, tp),
+        dense_bytes=dense_bytes(plans.streamed_bytes, tp),
+        routed_bytes=routed_bytes(plans.expert_bytes, tp),
         expert_share=np.full(n, expert_share_of(model)),
-        score_flops=scores / tp,
+        score_flops=score_flops(model.prefill_attention_flops(prompt_tokens), cached, tp),
         prompt_tokens=np.full(n, max(1.0, prompt_tokens)),
         new_tokens=np.full(n, new),
         layers=np.full(n, float(model.num_layers)),
@@ -92,52 +122,146 @@ def prefill_work(
         pipeline_parallel=plans.pipeline_parallel,
         overlapped_stages=np.where(plans.small_engine, plans.pipeline_parallel, 1.0),
         rates=device_rates(plans),
-        link=link_use(plans),
+        link=link_use(plans) if link is None else link,
     )
 
 
-def prefill_terms(work: PrefillWork, k: Achieved) -> PrefillTerms:
-    """Terms of prefill; attention's achieved fraction grows with the prompt: f * s / (s + s_half)."""
-    tp, rates, link = work.tensor_parallel, work.rates, work.link
-    memory = rates.bytes_per_s * k.linear_memory_fraction
-    fraction = k.attention_compute_fraction * work.prompt_tokens / (work.prompt_tokens + k.attention_half_length_tokens)
+@formula(unit="s/prompt", source="roofline")
+def prompt_linear_s(work: PrefillWork, rates: DeviceRates, achieved: Achieved) -> Column:
+    """Multiplying one prompt. Source: Williams et al. 2009. Limits: prompts that fill the device."""
+    return work.prompt_linear_flops / (
+        rates.linear_flops_per_s * achieved.linear_compute_fraction * achieved.prefill_compute_fraction
+    )
+
+
+@formula(unit="s/prompt", source="roofline; the achieved fraction grows with the prompt")
+def prompt_attention_s(work: PrefillWork, rates: DeviceRates, achieved: Achieved) -> Column:
+    """Attention of one prompt: f s / (s + s_half) of the 16-bit rate.
+
+    Source: FlashAttention-2 and 3 over length (arXiv:2307.08691, arXiv:2407.08608). Limits: fused kernels.
+    """
+    fraction = (
+        achieved.attention_compute_fraction
+        * work.prompt_tokens
+        / (work.prompt_tokens + achieved.attention_half_length_tokens)
+    )
+    return work.score_flops / (rates.bit16_flops_per_s * fraction)
+
+
+@formula(unit="s/prompt", source="Patarasuk and Yuan 2009 (ring all-reduce)")
+def prompt_collective_s(work: PrefillWork, speed: LinkSpeed) -> Column:
+    """Bytes of one prompt over the links: two all-reduces per layer, and a hand-over between pipeline stages.
+
+    Source: Shoeybi et al. 2019 (arXiv:1909.08053). Limits: collectives do not overlap with computing.
+    """
     message = work.new_tokens * work.hidden_bytes
-    count = np.where(tp > 1, 2 * work.layers, 0.0)
-    hops = work.pipeline_parallel - 1
+    reduced = all_reduce_s(message, work.tensor_parallel, speed.collective_bytes_per_s)
+    hops = (work.pipeline_parallel - 1) * message / speed.hop_bytes_per_s
+    passed: Column = np.where(work.tensor_parallel > 1, 2 * work.layers, 0.0) * reduced + hops
+    return passed
+
+
+@formula(unit="s", source="fitted to measurements")
+def prefill_latency_s(work: PrefillWork, speed: LinkSpeed) -> Column:
+    """Latency of the collectives and hand-overs of one step. Source: calibration. Limits: idle links."""
+    collectives = np.where(work.tensor_parallel > 1, 2 * work.layers, 0.0)
+    return collectives * speed.collective_latency_s + (work.pipeline_parallel - 1) * speed.hop_latency_s
+
+
+@formula(unit="s", source="fitted to measurements")
+def dispatch_s(work: PrefillWork, achieved: Achieved) -> Column:
+    """Host time to launch the layers of a prefill step. Source: calibration. Limits: one value per engine."""
+    return work.layers * achieved.prefill_layer_overhead_s
+
+
+def prefill_terms(work: PrefillWork, achieved: Achieved, speed: LinkSpeed | None = None) -> PrefillTerms:
+    """Terms of prefill."""
+    rates, links = work.rates, link_speed(work.link, achieved) if speed is None else speed
     return PrefillTerms(
-        linear_slope_s=work.linear_flops
-        / (rates.linear_flops_per_s * k.linear_compute_fraction * k.prefill_compute_fraction),
-        attention_slope_s=work.score_flops / (rates.bit16_flops_per_s * fraction),
-        collective_slope_s=count * all_reduce_s(message, tp, link.bytes_per_s(k))
-        + hops * message / link.hop_bytes_per_s(k),
-        dense_s=work.dense_bytes / memory,
-        experts_s=work.expert_bytes / (memory * k.expert_memory_fraction),
-        collective_fixed_s=count * link.latency_s(k) + hops * link.hop_latency_s(k),
-        dispatch_s=work.layers * k.prefill_layer_overhead_s,
-        request_s=k.request_overhead_s,
-        queued_share=k.queued_share,
+        prompt_linear_s=prompt_linear_s(work, rates, achieved),
+        prompt_attention_s=prompt_attention_s(work, rates, achieved),
+        prompt_collective_s=prompt_collective_s(work, links),
+        dense_s=dense_s(work.dense_bytes, rates, achieved),
+        experts_s=experts_s(work.routed_bytes, rates, achieved),
+        prefill_latency_s=prefill_latency_s(work, links),
+        dispatch_s=dispatch_s(work, achieved),
+        request_s=achieved.request_overhead_s,
+        queued_share=achieved.queued_share,
         new_tokens=work.new_tokens,
         expert_share=work.expert_share,
         overlapped_stages=work.overlapped_stages,
-        exponent=k.roofline_exponent,
+        exponent=achieved.roofline_exponent,
     )
 
 
-def prefill_step_s(t: PrefillTerms, prompts: Column) -> Column:
-    """Seconds of one engine step that carries `prompts` prompts, or that share of a long one."""
-    read = t.dense_s + t.experts_s * touched_experts(prompts * t.new_tokens, t.expert_share)
-    linear = smooth_maximum(prompts * t.linear_slope_s, read, t.exponent)
-    device = linear + prompts * (t.attention_slope_s + t.collective_slope_s) + t.collective_fixed_s
-    return np.maximum(device, t.dispatch_s)
+@formula(unit="prompts", source="steps are filled up to the engine's budget of tokens")
+def busy_prompts_per_step(max_batched_tokens: Column, new_tokens: Column) -> Column:
+    """Prompts of one step, or the share of a long one, where many wait.
+
+    Source: Agrawal et al. 2024 (arXiv:2403.02310). Limits: prompts of one length.
+    """
+    return max_batched_tokens / new_tokens
 
 
-def prefill_s(t: PrefillTerms, chunk_tokens: Column, together: Column) -> Column:
-    """Seconds of the replica per prompt when `together` of them wait: steps are filled up to `chunk_tokens`.
+@formula(unit="prompts", source="steps are filled up to the engine's budget of tokens")
+def prompts_per_step(max_batched_tokens: Column, new_tokens: Column, together: Column | float) -> Column:
+    """Prompts of one step, or the share of a long one, where so many wait.
+
+    Source: Agrawal et al. 2024 (arXiv:2403.02310). Limits: prompts of one length.
+    """
+    return np.minimum(max_batched_tokens / new_tokens, np.maximum(together, 1.0))
+
+
+@formula(unit="s", source="roofline with a rounded knee")
+def prefill_linear_s(
+    prompts_per_step: Column, prompt_linear_s: Column, weights_read_s: Column, exponent: Column
+) -> Column:
+    """Linear layers of a prefill step. Source: Williams et al. 2009. Limits: reads overlap with computing."""
+    return smooth_maximum(prompts_per_step * prompt_linear_s, weights_read_s, exponent)
+
+
+@formula(unit="s", source="sum of the parts of a step")
+def prefill_step_s(prefill_linear_s: Column, prompts_per_step: Column, prefill: PrefillTerms) -> Column:
+    """One engine step that carries so many prompts; launching is hidden unless it takes longer.
+
+    Source: counted. Limits: no decode shares the step.
+    """
+    each = prefill.prompt_attention_s + prefill.prompt_collective_s
+    device: Column = prefill_linear_s + prompts_per_step * each + prefill.prefill_latency_s
+    return np.maximum(device, prefill.dispatch_s)
+
+
+@formula(unit="s/prompt", source="Agrawal et al. 2024 (arXiv:2403.02310)")
+def prefill_s(
+    prefill_step_s: Column,
+    prompts_per_step: Column,
+    new_tokens: Column,
+    max_batched_tokens: Column,
+    overlapped_stages: Column,
+) -> Column:
+    """Seconds of the replica per prompt.
 
     Where stages overlap, n chunks pass p of them in n + p - 1 turns of a p-th of a step.
-    Check: a prompt of three chunks takes three steps; 16 prompts of 512 tokens share one step of 8192.
+    Source: chunked prefill (arXiv:2403.02310). Limits: chunks of one prompt take equally long.
+    Check:
+        >>> one(prefill_s(col(0.1), col(1 / 3), col(300), col(100), col(1)))  # three chunks of 0.1 s
+        0.30000000000000004
     """
-    per_step = np.minimum(chunk_tokens / t.new_tokens, np.maximum(together, 1.0))
-    chunks = np.ceil(t.new_tokens / chunk_tokens)
-    turns = (chunks + t.overlapped_stages - 1) / (chunks * t.overlapped_stages)
-    return prefill_step_s(t, per_step) / per_step * turns
+    chunks = np.ceil(new_tokens / max_batched_tokens)
+    turns = (chunks + overlapped_stages - 1) / (chunks * overlapped_stages)
+    return prefill_step_s / prompts_per_step * turns
+
+
+def prompt_s(prefill: PrefillTerms, max_batched_tokens: Column, together: Column | float | None) -> Column:
+    """Seconds of the replica per prompt when `together` of them wait; None: as many as a step takes."""
+    if together is None:
+        per_step = busy_prompts_per_step(max_batched_tokens, prefill.new_tokens)
+    else:
+        per_step = prompts_per_step(max_batched_tokens, prefill.new_tokens, together)
+    read = prefill.dense_s
+    if prefill.experts_s.any():
+        touched = touched_experts(per_step * prefill.new_tokens, prefill.expert_share)
+        read = weights_read_s(prefill.dense_s, prefill.experts_s, touched)
+    linear = prefill_linear_s(per_step, prefill.prompt_linear_s, read, prefill.exponent)
+    step = prefill_step_s(linear, per_step, prefill)
+    return prefill_s(step, per_step, prefill.new_tokens, max_batched_tokens, prefill.overlapped_stages)

@@ -1,65 +1,44 @@
 """Sizes inference: candidates, memory, speed, replicas, cost, then the best plan of each type.
 
-Token streams and single-pass work differ in how memory and speed are judged; everything around
-that is the same, so `Judged` holds either. The numbers of a finalist come from judging its
-complete deployment once more, which is also what /estimate does: the two cannot differ.
+Machines that differ in nothing a replica's formulas read are judged once. The numbers of a finalist come from
+judging its complete deployment once more, which is also what /estimate does: the two cannot differ.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, Columns
+from app.sizing.columns import Codes, Column, Columns, distinct
 from app.sizing.decisions.cost import Cost, deployment_cost, within_limits
 from app.sizing.decisions.machines import Candidates, unpriced
 from app.sizing.decisions.placement import Fleet, fleet, replicas_needed, spare_replicas
 from app.sizing.decisions.ranking import Measures
 from app.sizing.decisions.rejections import Rejections
+from app.sizing.hardware.tables import Stacks
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.question import Constraints, Deployment, Drafting, Economics, Speculative
-from app.sizing.serving.load import Operation, Speed, operate, serving_speed
-from app.sizing.serving.memory import ServingMemory, serving_memory
-from app.sizing.serving.plans import Plans, build_plans
-from app.sizing.serving.prefill import prefill_terms, prefill_work
-from app.sizing.serving.single_pass import (
-    BatchMemory,
-    BatchOperation,
-    BatchSpeed,
-    batch_memory,
-    operate_single_pass,
-    single_pass_speed,
-    work_of,
-)
-from app.sizing.serving.step import speculating, step_terms, step_work
+from app.sizing.question import Constraints, Deployment, Drafting, Question, Speculative
+from app.sizing.serving.kinds import kind_of
+from app.sizing.serving.measured import Memory, Operation, Settings, Speed
+from app.sizing.serving.plans import Plans, build_plans, formats_asked
 from app.sizing.snapshot import Market
 from app.sizing.workload import InferenceWorkload, Load
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """What is fixed of the engine and the fleet, one value per row; None is chosen."""
-
-    max_batch: Column | None = None
-    max_batched_tokens: Column | None = None
-    memory_fraction: Column | None = None
-    replicas: Column | None = None
-    spare_replicas: Column | None = None
-    engine_version: str | None = None
-    speculative: Speculative | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Judged(Columns):
-    """Plans with everything that was found out about them."""
+class Options(Columns):
+    """Plans with the deployment each comes to and what they are chosen by."""
 
     plans: Plans
-    memory: ServingMemory | BatchMemory
-    speed: Speed | BatchSpeed
-    operation: Operation | BatchOperation
+    settings: Settings  # at which the rest holds: those of a complete deployment
+    slo_batch: Column
+    capacity_per_s: Column
+    rate_per_s: Column  # of one replica at the load
+    e2e_p50_s: Column
     fleet: Fleet
     cost: Cost
 
@@ -68,97 +47,153 @@ class Judged(Columns):
         return self.plans.accelerator
 
 
-def measure_memory(
-    workload: InferenceWorkload, plans: Plans, market: Market, assumed: Assumptions, settings: Settings
-) -> ServingMemory | BatchMemory:
-    """Memory of every plan for this workload."""
-    if workload.single_pass:
-        return batch_memory(work_of(workload), plans, market, assumed, fraction=settings.memory_fraction)
-    return serving_memory(
-        workload.model,
-        plans,
-        market,
-        assumed,
-        final_tokens=workload.tokens_per_request,
-        output_tokens=workload.output_tokens.mean,
-        longest_tokens=workload.max_context_tokens,
-        max_batch=settings.max_batch,
-        max_batched_tokens=settings.max_batched_tokens,
-        fraction=settings.memory_fraction,
-        engine_version=settings.engine_version,
+M = TypeVar("M", bound=Memory)
+S = TypeVar("S", bound=Speed)
+R = TypeVar("R", bound=Operation)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged(Columns, Generic[M, S, R]):
+    """Plans with everything that was found out about them."""
+
+    options: Options
+    memory: M
+    speed: S
+    operation: R
+
+    @property
+    def plans(self) -> Plans:
+        return self.options.plans
+
+    @property
+    def fleet(self) -> Fleet:
+        return self.options.fleet
+
+    @property
+    def cost(self) -> Cost:
+        return self.options.cost
+
+    @property
+    def accelerator(self) -> Codes:
+        return self.plans.accelerator
+
+
+def stacks_asked(
+    market: Market, phase: str, formats: frozenset[str], constraints: Constraints, fixed: Deployment | None
+) -> Stacks:
+    """Software stacks of a phase; where no engine is named, the preferred one per family and format."""
+    stacks = market.stacks
+    wanted = np.zeros(len(market.formats), bool)
+    wanted[[market.format_index[f] for f in formats if f in market.format_index]] = True
+    keep = (stacks.phase == market.phases.index(phase)) & wanted[stacks.weight_format]
+    engines = (fixed.engine,) if fixed is not None and fixed.engine else constraints.engines
+    if engines:
+        keep &= np.isin(stacks.engine, np.flatnonzero(np.isin(market.engines, engines)))
+    else:
+        keep &= market.preferred_stacks
+    asked = stacks.take(np.flatnonzero(keep))
+    if fixed is not None and fixed.engine is not None:
+        return market.of_version(asked, fixed.engine_version)
+    return asked
+
+
+def plans_of(
+    model: ModelArchitecture,
+    market: Market,
+    machines: Candidates,
+    constraints: Constraints,
+    rejections: Rejections,
+    assumed: Assumptions,
+    *,
+    phase: str,
+    personal: bool,
+    fixed: Deployment | None = None,
+) -> Plans:
+    """Every plan of a model on these machines."""
+    formats = formats_asked(model, constraints, fixed, personal=personal)
+    stacks = stacks_asked(market, phase, formats, constraints, fixed)
+    return build_plans(
+        model, machines, stacks, market.columns, market.family_of, constraints, rejections, assumed, fixed=fixed
     )
 
 
-def measure_speed(
-    workload: InferenceWorkload, plans: Plans, memory: ServingMemory | BatchMemory, settings: Settings
-) -> Speed | BatchSpeed:
-    """Capacity of one replica of every plan."""
-    if isinstance(memory, BatchMemory):
-        return single_pass_speed(workload, plans, memory, work_of(workload), settings.max_batch)
-    model, k = workload.model, plans.achieved
-    prompt, slo = workload.input_tokens, workload.slo
-    cached = workload.cached_prefix_fraction
-    step = speculating(
-        step_terms(step_work(model, plans, context_tokens=prompt.mean + workload.output_tokens.mean / 2), k),
-        model,
-        settings.speculative,
-    )
-    images = workload.encoder_flops_per_request
-    prefill = prefill_terms(
-        prefill_work(model, plans, prompt_tokens=prompt.mean, cached_tokens=prompt.mean * cached, encoder_flops=images),
-        k,
-    )
-    tail = prompt.quantile(slo.percentile)
-    late = prefill
-    if tail > prompt.mean:
-        late = prefill_terms(
-            prefill_work(model, plans, prompt_tokens=tail, cached_tokens=tail * cached, encoder_flops=images), k
-        )
-    return serving_speed(workload, plans, memory, step, prefill, late)
-
-
-def place(
+def judge(
+    question: Question,
     workload: InferenceWorkload,
     plans: Plans,
-    memory: ServingMemory | BatchMemory,
-    speed: Speed | BatchSpeed,
-    assumed: Assumptions,
-    economics: Economics,
     settings: Settings,
-) -> Judged:
-    """Replicas, machines, operating point and cost."""
-    replicas = settings.replicas
-    if replicas is None:
-        replicas = replicas_needed(workload, speed.capacity_per_s, speed.slo_batch)
-    spares = settings.spare_replicas
-    if spares is None:
-        spares = spare_replicas(workload.redundancy, replicas)
-    placed = fleet(plans.accelerators_per_replica, plans.accelerators_per_node, replicas, spares)
-    operation: Operation | BatchOperation
-    if isinstance(speed, BatchSpeed):
-        operation = operate_single_pass(workload, plans, speed, replicas)
-    else:
-        assert isinstance(memory, ServingMemory)
-        operation = operate(workload, plans, memory, speed, replicas)
-    cost = deployment_cost(plans.offered, placed.nodes, np.zeros(len(plans)), assumed, economics)
-    return Judged(plans, memory, speed, operation, placed, cost)
+    *,
+    speculative: Speculative | None = None,
+) -> Judged[Any, Any, Any]:
+    """Memory, speed, replicas, operating point, machines and cost of every plan."""
+    kind, assumed = kind_of(workload), question.assumptions
+    memory = kind.memory(workload, plans, assumed, settings)
+    speed = kind.speed(workload, plans, memory, assumed, speculative)
+    replicas, spares = replicas_of(workload, speed, settings)
+    operation = kind.operate(workload, memory, speed, replicas)
+    settings = replace(complete(memory, speed), replicas=replicas, spare_replicas=spares)
+    return Judged(options_of(question, plans, settings, speed, operation), memory, speed, operation)
 
 
-def throughput_per_s(workload: InferenceWorkload, judged: Judged) -> Column:
+def complete(memory: Memory, speed: Speed) -> Settings:
+    """What an engine is set to once it is judged."""
+    return Settings(
+        max_sequences=speed.slo_batch,
+        max_batched_tokens=getattr(memory, "max_batched_tokens", None),
+        memory_fraction=memory.memory_fraction,
+    )
+
+
+def replicas_of(workload: InferenceWorkload, speed: Speed, settings: Settings) -> tuple[Column, Column]:
+    """Replicas and spares: what is set, else what the load needs."""
+    needed = replicas_needed(workload, speed.capacity_per_s, speed.slo_batch)
+    replicas = needed if settings.replicas is None else settings.replicas
+    kept = spare_replicas(workload.redundancy, replicas)
+    return replicas, kept if settings.spare_replicas is None else settings.spare_replicas
+
+
+def options_of(
+    question: Question, plans: Plans, settings: Settings, speed: Speed, operation: Operation, rows: Codes | None = None
+) -> Options:
+    """Plans with their machines and cost; plan i was measured in row `rows[i]`, in row i where none are given."""
+
+    def of(values: Column) -> Column:
+        return values if rows is None else values[rows]
+
+    settings = settings if rows is None else settings.take(rows)
+    assert settings.replicas is not None
+    assert settings.spare_replicas is not None
+    placed = fleet(
+        plans.accelerators_per_replica, plans.accelerators_per_node, settings.replicas, settings.spare_replicas
+    )
+    cost = deployment_cost(plans.offered, placed.nodes, np.zeros(len(plans)), question.assumptions, question.economics)
+    return Options(
+        plans,
+        settings,
+        of(speed.slo_batch),
+        of(speed.capacity_per_s),
+        of(operation.rate_per_s),
+        of(operation.e2e_p50_s),
+        placed,
+        cost,
+    )
+
+
+def throughput_per_s(workload: InferenceWorkload, options: Options) -> Column:
     """Requests (or samples) per second that the whole deployment can do, spares idle.
 
     For open load this is its capacity within the SLO; otherwise what it does at the given load.
     """
     if workload.load is Load.OPEN:
-        return judged.fleet.replicas * judged.speed.capacity_per_s
-    return judged.fleet.replicas * judged.operation.rate_per_s
+        return options.fleet.replicas * options.capacity_per_s
+    return options.fleet.replicas * options.rate_per_s
 
 
-def served_per_s(workload: InferenceWorkload, judged: Judged) -> Column:
+def served_per_s(workload: InferenceWorkload, options: Options) -> Column:
     """Requests per second over which cost and energy are spread: the real load, never the capacity."""
     if workload.load is Load.OPEN:
-        return np.full(len(judged), workload.average_per_s)
-    return throughput_per_s(workload, judged)
+        return np.full(len(options), workload.average_per_s)
+    return throughput_per_s(workload, options)
 
 
 def units_per_request(workload: InferenceWorkload) -> float:
@@ -166,32 +201,27 @@ def units_per_request(workload: InferenceWorkload) -> float:
     return 1.0 if workload.model.sample is not None else max(1.0, workload.tokens_per_request)
 
 
-def measures(workload: InferenceWorkload, judged: Judged) -> Measures:
+def measures(workload: InferenceWorkload, options: Options) -> Measures:
     """What plans are ranked by. Offline work has no fixed volume, so its cost is per unit of work."""
-    served = np.maximum(served_per_s(workload, judged) * units_per_request(workload), 1e-12)
-    usd = judged.cost.usd_per_hour
-    latency = judged.operation.e2e_p50_s
-    work = throughput_per_s(workload, judged) / judged.fleet.accelerators
+    served = np.maximum(served_per_s(workload, options) * units_per_request(workload), 1e-12)
+    usd = options.cost.usd_per_hour
+    work = throughput_per_s(workload, options) / options.fleet.accelerators
     if workload.load is Load.OFFLINE:
         usd = usd / served
-    return Measures(usd, latency, work, judged.cost.power_w / served)
+    return Measures(usd, options.e2e_p50_s, work, options.cost.power_w / served)
 
 
 def search(
-    workload: InferenceWorkload,
-    plans: Plans,
-    market: Market,
-    constraints: Constraints,
-    economics: Economics,
-    assumed: Assumptions,
-    rejections: Rejections,
-) -> Judged:
+    question: Question, workload: InferenceWorkload, plans: Plans, market: Market, rejections: Rejections
+) -> Options:
     """Plans that fit, meet the SLO and stay within the limits; the rest fall out with their shortfall."""
-    free = Settings()
-    memory = measure_memory(workload, plans, market, assumed, free)
+    kind, assumed = kind_of(workload), question.assumptions
+    first, alike = distinct(alike_for_a_replica(plans, market))
+    judged = plans.take(first)
+    memory = kind.memory(workload, judged, assumed, Settings())
     fits = memory.fits
     rejections.lost(
-        plans.accelerator,
+        judged.accelerator,
         fits,
         code="out_of_memory",
         text="{name} needs {needed} GiB on each accelerator at its best layout; an engine may take {available}.",
@@ -199,53 +229,44 @@ def search(
         available=memory.usable_bytes / 2**30,
         unit="gib",
     )
-    plans, memory = plans.take(fits), memory.take(fits)
-    speed = measure_speed(workload, plans, memory, free)
-    plans, memory, speed = _keep_fast(plans, memory, speed, rejections)
-    judged = place(workload, plans, memory, speed, assumed, economics, free)
-    return judged.take(
-        within_limits(judged.accelerator, judged.fleet.accelerators, judged.cost, constraints, rejections)
-    )
-
-
-def _keep_fast(
-    plans: Plans, memory: ServingMemory | BatchMemory, speed: Speed | BatchSpeed, rejections: Rejections
-) -> tuple[Plans, ServingMemory | BatchMemory, Speed | BatchSpeed]:
-    """Drop what misses the SLO with a single request on an idle replica."""
-    if isinstance(speed, BatchSpeed):
-        good = speed.fastest_e2e_s <= speed.e2e_limit_s
+    judged, memory = judged.take(fits), memory.take(fits)
+    speed = kind.speed(workload, judged, memory, assumed)
+    able = np.ones(len(judged), bool)
+    for limit in kind.limits(speed):
         rejections.lost(
-            plans.accelerator,
-            good,
-            code="too_slow",
-            text="{name} needs {needed} ms for a request and the batch before it; the limit is {available}.",
-            needed=speed.fastest_e2e_s * 1e3,
-            available=speed.e2e_limit_s * 1e3,
+            judged.accelerator[able],
+            limit.met[able],
+            code=limit.code,
+            text=limit.text,
+            needed=limit.needed_s[able] * 1e3,
+            available=limit.available_s[able] * 1e3,
             unit="ms",
         )
-        return plans.take(good), memory.take(good), speed.take(good)
-    streams = speed.fastest_tpot_s <= speed.tpot_limit_s
-    rejections.lost(
-        plans.accelerator,
-        streams,
-        code="too_slow_per_token",
-        text="{name} takes {needed} ms per output token even alone; the limit is {available}.",
-        needed=speed.fastest_tpot_s * 1e3,
-        available=speed.tpot_limit_s * 1e3,
-        unit="ms",
+        able &= limit.met
+    memory, speed = memory.take(able), speed.take(able)
+    replicas, spares = replicas_of(workload, speed, Settings())
+    operation = kind.operate(workload, memory, speed, replicas)
+    settings = replace(complete(memory, speed), replicas=replicas, spare_replicas=spares)
+
+    measured = np.full(len(first), -1)
+    measured[np.flatnonzero(fits)[able]] = np.arange(int(able.sum()))
+    rows = measured[alike]
+    kept = rows >= 0
+    options = options_of(question, plans.take(kept), settings, speed, operation, rows[kept])
+    return options.take(
+        within_limits(options.accelerator, options.fleet.accelerators, options.cost, question.constraints, rejections)
     )
-    plans, memory, speed = plans.take(streams), memory.take(streams), speed.take(streams)
-    starts = (speed.fastest_ttft_s <= speed.ttft_limit_s) & (speed.capacity_per_s > 1e-9)
-    rejections.lost(
-        plans.accelerator,
-        starts,
-        code="too_slow_to_first_token",
-        text="{name} takes {needed} ms to the first token of a long prompt even alone; the limit is {available}.",
-        needed=speed.fastest_ttft_s * 1e3,
-        available=speed.ttft_limit_s * 1e3,
-        unit="ms",
-    )
-    return plans.take(starts), memory.take(starts), speed.take(starts)
+
+
+def alike_for_a_replica(plans: Plans, market: Market) -> Codes:
+    """A number that plans share whose replicas are the same: machines may differ in price, power and size."""
+    machines = plans.machines.table
+    inside, between = market.alike
+    machine = machines.machine[plans.machines.rows]
+    across = (plans.nodes_per_replica > 1) & (plans.accelerators_per_replica > plans.scale_up_domain)
+    key = np.where(across, between[machine], inside[machine]) * len(plans.stacks.table) + plans.stacks.rows
+    layout = (plans.tensor_parallel * 1024 + plans.pipeline_parallel).astype(np.int64)
+    return (key * 16 + plans.kv) * 2**20 + layout
 
 
 def fixed_plans(
@@ -263,27 +284,37 @@ def fixed_plans(
     """Plans of a fixed deployment: in machines on sale, or in a host of its own where its layout is larger than any of
     them.
     """
-    plans = build_plans(
-        model, market, machines, constraints, rejections, phase=phase, personal=personal, fixed=deployment
-    )
+
+    def found(hosts: Candidates, turned_down: Rejections) -> Plans:
+        return plans_of(
+            model, market, hosts, constraints, turned_down, assumed, phase=phase, personal=personal, fixed=deployment
+        )
+
+    plans = found(machines, rejections)
     if len(plans) or deployment.system or deployment.provider or deployment.pricing_model:
         return plans
-    host = unpriced(market, deployment, assumed)
-    return build_plans(
-        model,
-        market,
-        host,
-        constraints,
-        Rejections(market.accelerators),
-        phase=phase,
-        personal=personal,
-        fixed=deployment,
-    )
+    return found(unpriced(market, deployment, assumed), Rejections(market.accelerators))
 
 
-def batch_of(workload: InferenceWorkload, judged: Judged) -> Column:
+def sequences_of(workload: InferenceWorkload, judged: Judged[Any, Any, Any]) -> Column:
     """Most sequences at once where the caller fixed none: what meets the limits at a request rate, else all that run."""
-    return judged.speed.slo_batch if workload.load is Load.OPEN else judged.speed.max_batch
+    most: Column = judged.speed.slo_batch if workload.load is Load.OPEN else judged.memory.sequences
+    return np.maximum(1.0, most)
+
+
+def settings_asked(deployment: Deployment, plans: Plans) -> Settings:
+    """What the caller fixed of the engine and the fleet."""
+
+    def fixed(value: float | None) -> Column | None:
+        return None if value is None else np.full(len(plans), float(value))
+
+    return Settings(
+        max_sequences=fixed(deployment.max_batch),
+        max_batched_tokens=fixed(deployment.max_batched_tokens),
+        memory_fraction=fixed(deployment.memory_fraction),
+        replicas=replicas_asked(deployment, plans),
+        spare_replicas=fixed(deployment.spare_replicas),
+    )
 
 
 def check_speculation(d: Deployment, workload: InferenceWorkload) -> None:
@@ -309,7 +340,7 @@ def replicas_asked(deployment: Deployment, plans: Plans) -> Column | None:
     return None if total is None else np.maximum(1.0, np.floor(total / plans.accelerators_per_replica) - spare)
 
 
-def stable_key(judged: Judged) -> Column:
+def stable_key(options: Options) -> Column:
     """Orders plans that are equal in everything that matters: fewer devices, then catalogue order."""
-    plans = judged.plans
-    return judged.fleet.accelerators * 1e6 + plans.accelerators_per_replica * 1e3 + plans.stack_row
+    plans = options.plans
+    return options.fleet.accelerators * 1e6 + plans.accelerators_per_replica * 1e3 + plans.stacks.rows

@@ -13,29 +13,16 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
+from app.sizing.formula import formula, told_as, unrecorded
+from app.sizing.hardware.achieved import Achieved
 from app.sizing.model.sample import SampleWork
-from app.sizing.serving.load import QUANTILES, largest
+from app.sizing.serving.measured import QUANTILES, Memory, Operation, Settings, Speed, largest
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.step import smooth_maximum
-from app.sizing.snapshot import Market
 from app.sizing.units import GIB
 from app.sizing.workload import InferenceWorkload, Load, z_score
 
-MAX_BATCH = 256.0
-
-
-def work_of(workload: InferenceWorkload) -> SampleWork:
-    """One request as a sample: an encoder's pass over its tokens, or the model's own facts.
-
-    Activations of an encoder in serving are one layer's live tensors, not all layers'.
-    """
-    model = workload.model
-    if model.sample is not None:
-        return model.sample
-    tokens = max(1.0, workload.input_tokens.mean)
-    flops = 2 * model.matmul_params * tokens + model.prefill_attention_flops(tokens)
-    live = tokens * 2.0 * (6 * model.hidden_size + 2 * model.mlp_width)
-    return SampleWork(flops=flops, moved_bytes=2 * live, live_bytes=live, layers=model.num_layers, unit="request")
+WIDER, NARROWER = 1.2, 0.9  # of the 16-bit rate: what is multiplied in fewer bits, or in 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,169 +43,284 @@ class BatchTerms(Columns):
     passes: float
 
 
-def batch_terms(work: SampleWork, plans: Plans) -> BatchTerms:
-    """Terms of a batch's time.
+@dataclass(frozen=True, slots=True)
+class BatchSpeed(Speed):
+    """How one device serves samples."""
 
-    Check: ResNet-50 at 8.18 GFLOP on 0.28 of 312 TFLOP/s is 94 us an image, 10 700 images/s.
+    terms: BatchTerms
+    fastest_e2e_s: Column
+    e2e_limit_s: Column
+
+
+def work_of(workload: InferenceWorkload) -> SampleWork:
+    """One request as a sample: an encoder's pass over its tokens, or the model's own facts.
+
+    Activations of an encoder in serving are one layer's live tensors, not all layers'.
     """
-    s = plans.achieved
+    model = workload.model
+    if model.sample is not None:
+        return model.sample
+    tokens = max(1.0, workload.input_tokens.mean)
+    flops = 2 * model.matmul_params * tokens + model.prefill_attention_flops(tokens)
+    live = tokens * 2.0 * (6 * model.hidden_size + 2 * model.mlp_width)
+    return SampleWork(flops=flops, moved_bytes=2 * live, live_bytes=live, layers=model.num_layers, unit="request")
+
+
+@formula(unit="s/sample", source="roofline")
+def flops_slope_s(work: SampleWork, linear_flops_per_s: Column, achieved_fraction: Column) -> Column:
+    """Multiplying one sample in one pass.
+
+    Source: Williams et al. 2009. Limits: large batches.
+    Check:
+        >>> round(8.18e9 / (312e12 * 0.28) * 1e6, 1)  # ResNet-50 on 0.28 of an A100, us an image
+        93.6
+    """
+    return work.flops / (linear_flops_per_s * achieved_fraction)
+
+
+@formula(unit="s/sample", source="roofline")
+def extra_slope_s(work: SampleWork, linear_flops_per_s: Column, achieved_fraction: Column) -> Column:
+    """Multiplying what comes once per sample: text encoders, image decoder. Source: as above. Limits: as above."""
+    return work.extra_flops / (linear_flops_per_s * achieved_fraction)
+
+
+@formula(unit="s/sample", source="roofline")
+def bytes_slope_s(
+    work: SampleWork,
+    linear_flops_per_s: Column,
+    bit16_flops_per_s: Column,
+    bytes_per_s: Column,
+    achieved_memory_fraction: Column,
+) -> Column:
+    """Writing and reading activations of one sample, as wide as what is multiplied.
+
+    Source: Williams et al. 2009. Limits: each layer's activations pass through memory.
+    """
+    ratio = linear_flops_per_s / bit16_flops_per_s
+    width = np.where(ratio > WIDER, 0.5, np.where(ratio < NARROWER, 2.0, 1.0))
+    return work.moved_bytes * width / (bytes_per_s * achieved_memory_fraction)
+
+
+@formula(unit="s", source="roofline")
+def weights_s(streamed_bytes: Column, bytes_per_s: Column, achieved: Achieved) -> Column:
+    """Reading the weights of a pass. Source: Williams et al. 2009. Limits: nothing stays in on-chip memory."""
+    return streamed_bytes / (bytes_per_s * achieved.linear_memory_fraction)
+
+
+@formula(unit="s", source="roofline")
+def once_s(weights_bytes: Column, streamed_bytes: Column, bytes_per_s: Column, achieved: Achieved) -> Column:
+    """Reading the weights that no pass repeats. Source: Williams et al. 2009. Limits: as above."""
+    return (weights_bytes - streamed_bytes) / (bytes_per_s * achieved.linear_memory_fraction)
+
+
+@formula(unit="s", source="half of a decode step's: no scheduling between passes")
+def launch_s(work: SampleWork, achieved: Achieved) -> Column:
+    """Launching the layers of a pass. Source: calibration. Limits: one value per engine."""
+    return work.layers * achieved.layer_overhead_s / 2
+
+
+def batch_terms(work: SampleWork, plans: Plans) -> BatchTerms:
+    """Terms of a batch's time."""
+    s, rate, memory = plans.achieved, plans.linear_flops_per_s, plans.bytes_per_s
     fraction = s.sample_compute_fraction if work.convolutional else s.linear_compute_fraction
-    memory = plans.bytes_per_s * s.linear_memory_fraction
-    rate = plans.linear_flops_per_s * fraction
-    wide = plans.linear_flops_per_s / plans.bit16_flops_per_s  # activations are as wide as what is multiplied
-    width = np.where(wide > 1.2, 0.5, np.where(wide < 0.9, 2.0, 1.0))
+    read = s.attention_memory_fraction if work.decodes else s.linear_memory_fraction
     return BatchTerms(
-        flops_slope_s=work.flops / rate,
-        bytes_slope_s=work.moved_bytes
-        * width
-        / (plans.bytes_per_s * (s.attention_memory_fraction if work.decodes else s.linear_memory_fraction)),
+        flops_slope_s=flops_slope_s(work, rate, fraction),
+        bytes_slope_s=bytes_slope_s(work, rate, plans.bit16_flops_per_s, memory, read),
         host_slope_s=s.sequence_overhead_s * work.decodes,
-        weights_s=plans.streamed_bytes / memory,
-        once_s=(plans.weights_bytes - plans.streamed_bytes) / memory,
-        launch_s=work.layers * s.layer_overhead_s / 2,
-        extra_slope_s=work.extra_flops / rate,
+        weights_s=weights_s(plans.streamed_bytes, memory, s),
+        once_s=once_s(plans.weights_bytes, plans.streamed_bytes, memory, s),
+        launch_s=launch_s(work, s),
+        extra_slope_s=extra_slope_s(work, rate, fraction),
         exponent=s.roofline_exponent,
         request_s=s.step_overhead_s,
         passes=work.passes,
     )
 
 
-def batch_s(terms: BatchTerms, batch: Column) -> Column:
-    """Seconds a batch occupies the device."""
+@formula(unit="s", source="roofline with a rounded knee")
+def sample_pass_s(batch: Column, terms: BatchTerms) -> Column:
+    """One pass over a batch. Source: Williams et al. 2009. Limits: reads overlap with computing."""
     moved = terms.weights_s + batch * terms.bytes_slope_s
-    one = (
+    return (
         smooth_maximum(batch * terms.flops_slope_s, moved, terms.exponent) + terms.launch_s + batch * terms.host_slope_s
     )
-    return terms.passes * one + batch * terms.extra_slope_s + terms.once_s + terms.request_s
 
 
-@dataclass(frozen=True, slots=True)
-class BatchMemory(Columns):
-    """Bytes on the device; the parts sum to the total."""
-
-    weights_bytes: Column
-    activation_bytes: Column  # of one sample
-    overhead_bytes: Column
-    capacity_bytes: Column
-    memory_fraction: Column
-
-    @property
-    def usable_bytes(self) -> Column:
-        return self.capacity_bytes * self.memory_fraction
-
-    @property
-    def needed_bytes(self) -> Column:
-        return self.weights_bytes + self.activation_bytes + self.overhead_bytes
-
-    @property
-    def fits(self) -> Mask:
-        return self.needed_bytes <= self.usable_bytes
-
-    @property
-    def max_batch(self) -> Column:
-        free = self.usable_bytes - self.weights_bytes - self.overhead_bytes
-        with np.errstate(divide="ignore", invalid="ignore"):
-            by_memory = np.where(self.activation_bytes > 0, free / self.activation_bytes, MAX_BATCH)
-        return np.clip(np.floor(by_memory), 1.0, MAX_BATCH)
+@formula(unit="s", source="sum of the parts")
+def batch_s(sample_pass_s: Column, batch: Column, terms: BatchTerms) -> Column:
+    """Seconds a batch occupies the device. Source: counted. Limits: batches do not overlap."""
+    return terms.passes * sample_pass_s + batch * terms.extra_slope_s + terms.once_s + terms.request_s
 
 
-def batch_memory(
-    work: SampleWork, plans: Plans, market: Market, assumed: Assumptions, *, fraction: Column | None = None
-) -> BatchMemory:
-    share = np.where(
-        market.columns.unified[plans.accelerator], assumed.unified_memory_fraction, assumed.batch_memory_fraction
-    )
-    if fraction is not None:
-        share = fraction
-    n = len(plans)
-    return BatchMemory(
-        weights_bytes=plans.weights_bytes * assumed.weights_load_overhead,
-        activation_bytes=np.full(n, work.live_bytes * assumed.activation_workspace_factor),
-        overhead_bytes=np.minimum(np.full(n, assumed.small_runtime_overhead_gib * GIB), 0.12 * plans.memory_bytes),
+def of_batch_s(terms: BatchTerms, batch: Column) -> Column:
+    """Seconds a batch occupies the device, from its terms."""
+    return batch_s(sample_pass_s(batch, terms), batch, terms)
+
+
+@formula(unit="B", source="counts of the configuration")
+def loaded_weights_bytes(weights_bytes: Column, assumed: Assumptions) -> Column:
+    """Weights of the device. Source: counted; start-up logs. Limits: one device."""
+    return weights_bytes * assumed.weights_load_overhead
+
+
+@formula(unit="B/sample", source="counts of the configuration")
+def sample_activation_bytes(work: SampleWork, assumed: Assumptions) -> float:
+    """Workspace of one sample. Source: counted live tensors. Limits: engines plan memory once per graph."""
+    return work.live_bytes * assumed.activation_workspace_factor
+
+
+@formula(unit="B", source="chosen")
+def runtime_bytes(memory_bytes: Column, assumed: Assumptions) -> Column:
+    """Runtime of a compiled engine. Source: chosen. Limits: a small device is served by a smaller one."""
+    return np.minimum(assumed.small_runtime_overhead_gib * GIB, assumed.overhead_memory_fraction_limit * memory_bytes)
+
+
+@formula(unit="B", source="share of the device that is taken")
+def usable_sample_bytes(memory_bytes: Column, memory_fraction: Column) -> Column:
+    """What single-pass serving takes of a device. Source: chosen share. Limits: alone on the device."""
+    return memory_bytes * memory_fraction
+
+
+@formula(unit="samples", source="what fits beside the weights, up to the largest batch tried")
+def samples(
+    usable_sample_bytes: Column,
+    loaded_weights_bytes: Column,
+    runtime_bytes: Column,
+    sample_activation_bytes: Column,
+    assumed: Assumptions,
+) -> Column:
+    """Samples of the largest batch. Source: counted. Limits: larger batches gain nothing more."""
+    free = usable_sample_bytes - loaded_weights_bytes - runtime_bytes
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.clip(
+            np.floor(np.where(sample_activation_bytes > 0, free / sample_activation_bytes, assumed.max_samples)),
+            1.0,
+            assumed.max_samples,
+        )
+
+
+def batch_memory(work: SampleWork, plans: Plans, assumed: Assumptions, settings: Settings) -> Memory:
+    """Memory of every plan: weights, runtime, and the activations of as many samples as fit."""
+    share = settings.memory_fraction
+    if share is None:
+        share = np.where(plans.parts.unified, assumed.unified_memory_fraction, assumed.batch_memory_fraction)
+    weights = loaded_weights_bytes(plans.weights_bytes, assumed)
+    activations = np.full(len(plans), sample_activation_bytes(work, assumed))
+    runtime = runtime_bytes(plans.memory_bytes, assumed)
+    usable = usable_sample_bytes(plans.memory_bytes, share)
+    most = samples(usable, weights, runtime, activations, assumed)
+    return Memory(
+        weights_bytes=weights,
+        activation_bytes=activations,
+        overhead_bytes=runtime,
         capacity_bytes=plans.memory_bytes,
+        usable_bytes=usable,
+        needed_bytes=weights + activations + runtime,
         memory_fraction=share,
+        sequences=most if settings.max_sequences is None else np.minimum(most, settings.max_sequences),
     )
 
 
+@formula(unit="samples/s", source="definition")
+def batches_per_s(batch: Column, batch_s: Column) -> Column:
+    """Samples per second of batches one after another. Source: definition. Limits: full batches."""
+    return batch / batch_s
+
+
 @dataclass(frozen=True, slots=True)
-class BatchSpeed(Columns):
-    """How one device serves samples."""
+class TwoWithin(Columns):
+    """Whether two batches fit into the limit: a request waits for one and leaves with the next."""
 
     terms: BatchTerms
-    max_batch: Column
-    slo_batch: Column
-    fastest_e2e_s: Column
     e2e_limit_s: Column
-    capacity_per_s: Column
-    saturation_per_s: Column
 
-
-def single_pass_speed(
-    workload: InferenceWorkload, plans: Plans, memory: BatchMemory, work: SampleWork, max_batch: Column | None = None
-) -> BatchSpeed:
-    """Capacity of a device: the largest batch two of which fit into the end-to-end limit."""
-    terms = batch_terms(work, plans)
-    one = np.ones(len(plans))
-    cap = memory.max_batch if max_batch is None else np.minimum(memory.max_batch, max_batch)
-    limit = np.full(len(plans), np.inf if workload.slo.e2e_s is None else workload.slo.e2e_s)
-    fastest = 2 * batch_s(terms, one) if workload.load is Load.OPEN else batch_s(terms, one)
-    peak = largest(one, cap, lambda b: 2 * batch_s(terms, b) <= limit)
-    peak = np.maximum(1.0, np.floor(peak + 1e-6))
-    if workload.load in (Load.OFFLINE, Load.BATCH):
-        peak = cap
-    return BatchSpeed(
-        terms=terms,
-        max_batch=cap,
-        slo_batch=peak,
-        fastest_e2e_s=fastest,
-        e2e_limit_s=limit,
-        capacity_per_s=peak / batch_s(terms, peak),
-        saturation_per_s=cap / batch_s(terms, cap),
-    )
+    def holds(self, batch: Column) -> Mask:
+        """At this batch."""
+        met: Mask = 2 * of_batch_s(self.terms, batch) <= self.e2e_limit_s
+        return met
 
 
 @dataclass(frozen=True, slots=True)
-class BatchOperation(Columns):
-    """One device at its share of the load."""
+class Filling(Columns):
+    """Whether a batch is over before as many samples have arrived again."""
 
-    replicas: Column
-    batch: Column
+    terms: BatchTerms
     rate_per_s: Column
-    e2e_p50_s: Column
-    e2e_p95_s: Column
-    e2e_p99_s: Column
-    utilization: Column
+
+    def holds(self, batch: Column) -> Mask:
+        """At this batch."""
+        met: Mask = batch <= self.rate_per_s * of_batch_s(self.terms, batch)
+        return met
 
 
-def operate_single_pass(
-    workload: InferenceWorkload, plans: Plans, speed: BatchSpeed, replicas: Column
-) -> BatchOperation:
+def single_pass_speed(workload: InferenceWorkload, plans: Plans, memory: Memory, work: SampleWork) -> BatchSpeed:
+    """Capacity of a device: the largest batch two of which fit into the end-to-end limit."""
+    terms, alone, most = batch_terms(work, plans), np.ones(len(plans)), memory.sequences
+    limit = np.full(len(plans), np.inf if workload.slo.e2e_s is None else workload.slo.e2e_s)
+    with unrecorded():
+        fastest = of_batch_s(terms, alone) * (2 if workload.load is Load.OPEN else 1)
+        peak = most
+        if workload.load not in (Load.OFFLINE, Load.BATCH):
+            peak = np.maximum(1.0, np.floor(largest(alone, most, TwoWithin(terms, limit)) + 1e-6))
+    capacity = batches_per_s(peak, of_batch_s(terms, peak))
+    with told_as("largest batch"):
+        saturation = batches_per_s(most, of_batch_s(terms, most))
+    return BatchSpeed(
+        slo_batch=peak,
+        capacity_per_s=capacity,
+        saturation_per_s=saturation,
+        terms=terms,
+        fastest_e2e_s=fastest,
+        e2e_limit_s=limit,
+    )
+
+
+@formula(unit="samples", source="arrivals of a batch time fluctuate like a Poisson count")
+def sample_crowd(batch: Column, z: float, burstiness: float, sequences: Column) -> Column:
+    """Samples of a batch at a percentile. Source: normal approximation. Limits: no more than fit."""
+    return np.minimum(np.maximum(batch + z * burstiness * np.sqrt(batch), 1.0), sequences)
+
+
+@formula(unit="1", source="what remains of the running batch is uniform over it")
+def waiting_share(percentile: float, rate_per_s: Column, saturation_per_s: Column) -> Column:
+    """Share of a batch time that a request waits. Source: renewal theory. Limits: batches of one size."""
+    return percentile / 100 * np.minimum(rate_per_s / np.maximum(saturation_per_s, 1e-12), 1.0)
+
+
+@formula(unit="s", source="the wait, then the batch itself; infinite beyond saturation")
+def sample_e2e_s(batch_s: Column, waiting_share: Column | float, overloaded: Mask) -> Column:
+    """Percentile of a whole request. Source: sum of the parts. Limits: transfers are not counted."""
+    return np.where(overloaded, np.inf, batch_s * (1 + waiting_share))
+
+
+def operate_single_pass(workload: InferenceWorkload, memory: Memory, speed: BatchSpeed, replicas: Column) -> Operation:
     """Batch and latencies when `replicas` devices share the load.
 
-    A request waits for what remains of the running batch, uniform over it, then runs: the q-quantile
-    is (1 + q) batch times, stretched by burstiness above Poisson.
+    A request waits for what remains of the running batch, then runs: the q-quantile is (1 + q) batch times,
+    stretched by burstiness above Poisson.
     """
-    one = np.ones(len(plans))
-    if workload.load is Load.OPEN:
+    terms, most, alone = speed.terms, memory.sequences, np.ones(len(replicas))
+    is_open = workload.load is Load.OPEN
+    if is_open:
         rate = workload.peak_per_s / replicas
-        batch = largest(one * 0.0, speed.max_batch, lambda b: b <= rate * batch_s(speed.terms, b))
+        with unrecorded():
+            batch = largest(alone * 0.0, most, Filling(terms, rate))
         overloaded = rate > speed.saturation_per_s
-        utilization = rate / np.maximum(speed.capacity_per_s, 1e-12)
+        used = rate / np.maximum(speed.capacity_per_s, 1e-12)
     else:
-        wanted = np.ceil(workload.in_flight / replicas) if workload.in_flight else speed.max_batch
-        batch = np.minimum(np.maximum(wanted, 1.0), speed.max_batch)
-        rate = batch / batch_s(speed.terms, batch)
-        overloaded = np.zeros(len(plans), dtype=bool)
-        utilization = np.maximum(wanted, 1.0) / np.maximum(speed.slo_batch, 1.0)
-    busy = np.minimum(rate / np.maximum(speed.saturation_per_s, 1e-12), 1.0)
+        in_flight = np.maximum(np.ceil(workload.in_flight / replicas) if workload.in_flight else most, 1.0)
+        batch = np.minimum(in_flight, most)
+        with told_as("at the load"):
+            rate = batches_per_s(batch, of_batch_s(terms, batch))
+        overloaded = np.zeros(len(replicas), dtype=bool)
+        used = in_flight / np.maximum(speed.slo_batch, 1.0)
     values: dict[str, Column] = {}
     for q in QUANTILES:
-        crowd = np.maximum(batch, 1.0)
-        if workload.load is Load.OPEN:
-            spread = max(0.0, z_score(q)) * workload.burstiness * np.sqrt(batch)
-            crowd = np.minimum(np.maximum(batch + spread, 1.0), speed.max_batch)
-        waiting = q / 100 * busy if workload.load is Load.OPEN else np.zeros(len(plans))
-        values[f"e2e_p{q:.0f}_s"] = np.where(overloaded, np.inf, batch_s(speed.terms, crowd) * (1 + waiting))
-    return BatchOperation(
-        replicas=replicas, batch=np.maximum(batch, 1.0), rate_per_s=rate, utilization=utilization, **values
-    )
+        with told_as(f"p{q:.0f}"):
+            met, waits = np.maximum(batch, 1.0), 0.0 * alone
+            if is_open:
+                met = sample_crowd(batch, max(0.0, z_score(q)), workload.burstiness, most)
+                waits = waiting_share(q, rate, speed.saturation_per_s)
+            values[f"e2e_p{q:.0f}_s"] = sample_e2e_s(of_batch_s(terms, met), waits, overloaded)
+    return Operation(batch=np.maximum(batch, 1.0), rate_per_s=rate, utilization=used, **values)

@@ -18,12 +18,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.columns import Column, Columns
+from app.sizing.formula import formula, told_as
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.hardware.links import all_reduce_s
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Speculative
-from app.sizing.serving.communication import LinkUse, link_use
-from app.sizing.serving.plans import Plans
+from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed, link_use
+from app.sizing.serving.plans import Plans, layer_groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,9 @@ class StepWork(Columns):
 
     linear_flops: Column  # of one sequence
     dense_bytes: Column
-    expert_bytes: Column  # all routed experts
+    routed_bytes: Column  # all routed experts
     expert_share: Column  # experts per token over experts; 0 for dense models
-    cache_bytes: Column  # of one sequence
+    cache_read_bytes: Column  # of one sequence
     cache_flops: Column  # of one sequence
     layers: Column
     moe_layers: Column
@@ -75,24 +76,84 @@ class StepTerms(Columns):
     gained: float = 1.0  # tokens a sequence gains per step
 
 
-def touched_experts(batch: Column, expert_share: Column) -> Column:
-    """Share of the routed experts that a batch of tokens touches, routing evenly.
+@formula(unit="1", source="independent draws with even routing")
+def touched_experts(tokens: Column, expert_share: Column) -> Column:
+    """Share of the routed experts that a batch of tokens touches.
 
-    Check: 8 of 256 experts, 32 tokens: 1 - (1 - 1/32)^32 = 0.638.
+    Source: counted. Limits: experts are routed evenly.
+    Check:
+        >>> round(one(touched_experts(col(32), col(8 / 256))), 3)  # 1 - (1 - 1/32)^32
+        0.638
     """
     share = np.minimum(expert_share, 1 - 1e-12)
-    touched: Column = -np.expm1(batch * np.log1p(-share))
-    return touched
+    return -np.expm1(tokens * np.log1p(-share))
 
 
-def smooth_maximum(a: Column, b: Column, exponent: Column) -> Column:
-    """(a^p + b^p)^(1/p): the roofline with a rounded knee, since neither bound saturates there."""
-    high, low = np.maximum(a, b), np.minimum(a, b)
-    ratio = low / np.maximum(high, 1e-30)
+@formula(unit="s", source="roofline with a rounded knee, since neither bound saturates there")
+def smooth_maximum(compute_s: Column, memory_s: Column, exponent: Column) -> Column:
+    """(a^p + b^p)^(1/p).
+
+    Source: Williams et al. 2009 (roofline), with the knee fitted. Limits: compute and reads overlap.
+    Check:
+        >>> round(one(smooth_maximum(col(3), col(4), col(2))), 6)
+        5.0
+    """
+    high = np.maximum(compute_s, memory_s)
+    ratio = np.minimum(compute_s, memory_s) / np.maximum(high, 1e-30)
     return high * np.exp2(np.log2(1.0 + ratio**exponent) / exponent)
 
 
+@formula(unit="FLOP", source="one multiplication and one addition per weight and token")
+def linear_flops(model: ModelArchitecture, tensor_parallel: Column) -> Column:
+    """Matrix FLOPs of one sequence's token on one device. Source: counted. Limits: matrices split evenly."""
+    return 2 * model.matmul_params / tensor_parallel
+
+
+@formula(unit="B", source="counts of the configuration")
+def dense_bytes(streamed_bytes: Column, tensor_parallel: Column) -> Column:
+    """Dense weights that a step reads on one device, pipeline stages passed through. Source: counted. Limits: none."""
+    return streamed_bytes / tensor_parallel
+
+
+@formula(unit="B", source="counts of the configuration")
+def routed_bytes(expert_bytes: Column, tensor_parallel: Column) -> Column:
+    """All routed experts as they lie on one device. Source: counted. Limits: experts split evenly."""
+    return expert_bytes / tensor_parallel
+
+
+@formula(unit="B", source="Kwon et al. 2023 (arXiv:2309.06180)")
+def cache_read_of_layers(
+    earlier_layers_read: Column,
+    layers: float,
+    read_elements: float,
+    kv_element_bytes: Column,
+    kv_heads: float,
+    tensor_parallel: Column,
+) -> Column:
+    """Cache that a step reads of one sequence in the layers so far, per device.
+
+    Source: counted. Limits: MLA's latent cache is read in full by every tensor-parallel rank.
+    """
+    return earlier_layers_read + layers * read_elements * kv_element_bytes / np.minimum(kv_heads, tensor_parallel)
+
+
+@formula(unit="B", source="counts of the configuration")
+def cache_read_bytes(cache_read_of_layers: Column, model: ModelArchitecture, tensor_parallel: Column) -> Column:
+    """Cache that a step reads of one sequence, and recurrent states read and written.
+
+    Source: counted. Limits: none.
+    """
+    return cache_read_of_layers + 2 * model.state_bytes_per_sequence / tensor_parallel
+
+
+@formula(unit="FLOP", source="counts of the configuration")
+def cache_flops(attention_flops: float, model: ModelArchitecture, tensor_parallel: Column) -> Column:
+    """Scores and states of one sequence's token on one device. Source: counted. Limits: heads split evenly."""
+    return (attention_flops + model.recurrent_flops_per_token) / tensor_parallel
+
+
 def device_rates(plans: Plans) -> DeviceRates:
+    """Data-sheet rates of every plan."""
     return DeviceRates(plans.linear_flops_per_s, plans.bit16_flops_per_s, plans.bytes_per_s)
 
 
@@ -101,31 +162,34 @@ def expert_share_of(model: ModelArchitecture) -> float:
     return model.experts_per_token / model.num_experts if model.is_moe else 0.0
 
 
-def step_work(model: ModelArchitecture, plans: Plans, *, context_tokens: float) -> StepWork:
+def step_work(
+    model: ModelArchitecture, plans: Plans, *, context_tokens: float, link: LinkUse | None = None
+) -> StepWork:
     """What one decode step does on one device of every plan.
 
-    Limits: a batch is spread evenly over pipeline stages; experts are routed evenly; MLA's latent
-    cache is read in full by every tensor-parallel rank.
+    Limits: a batch is spread evenly over pipeline stages.
     """
     tp, n = plans.tensor_parallel, len(plans)
     cache = np.zeros(n)
-    for g in model.attention:
-        heads = np.minimum(float(g.kv_heads), tp)
-        cache += g.layers * g.read_elements(context_tokens) * plans.kv_element_bytes / heads
+    for label, g in layer_groups(model):
+        with told_as(label):
+            cache = cache_read_of_layers(
+                cache, g.layers, g.read_elements(context_tokens), plans.kv_element_bytes, float(g.kv_heads), tp
+            )
     return StepWork(
-        linear_flops=2 * model.matmul_params / tp,
-        dense_bytes=plans.streamed_bytes / tp,
-        expert_bytes=plans.expert_bytes / tp,
+        linear_flops=linear_flops(model, tp),
+        dense_bytes=dense_bytes(plans.streamed_bytes, tp),
+        routed_bytes=routed_bytes(plans.expert_bytes, tp),
         expert_share=np.full(n, expert_share_of(model)),
-        cache_bytes=cache + 2 * model.state_bytes_per_sequence / tp,
-        cache_flops=(model.decode_attention_flops(context_tokens) + model.recurrent_flops_per_token) / tp,
+        cache_read_bytes=cache_read_bytes(cache, model, tp),
+        cache_flops=cache_flops(model.decode_attention_flops(context_tokens), model, tp),
         layers=np.full(n, float(model.num_layers)),
         moe_layers=np.full(n, float(model.moe_layers)),
         hidden_bytes=np.full(n, 2.0 * model.hidden_size),
         tensor_parallel=tp,
         pipeline_parallel=plans.pipeline_parallel,
         rates=device_rates(plans),
-        link=link_use(plans),
+        link=link_use(plans) if link is None else link,
     )
 
 
@@ -138,63 +202,167 @@ def speculating(terms: StepTerms, model: ModelArchitecture, option: Speculative 
     )
 
 
-def step_terms(work: StepWork, k: Achieved) -> StepTerms:
-    """Everything of a decode step that does not depend on the batch; two all-reduces per layer.
+@formula(unit="s/sequence", source="roofline")
+def linear_slope_s(work: StepWork, rates: DeviceRates, achieved: Achieved) -> Column:
+    """Multiplying one sequence's token. Source: Williams et al. 2009. Limits: large batches."""
+    return work.linear_flops / (rates.linear_flops_per_s * achieved.linear_compute_fraction)
 
-    Check: 16 GB of weights at 0.87 of 3.35 TB/s are read in 5.5 ms.
+
+@formula(unit="s", source="roofline")
+def dense_s(dense_bytes: Column, rates: DeviceRates, achieved: Achieved) -> Column:
+    """Reading dense weights once.
+
+    Source: Williams et al. 2009. Limits: nothing of them stays in on-chip memory.
+    Check:
+        >>> round(16.06e9 / (3.35e12 * 0.87) * 1e3, 1)  # Llama-3.1-8B in BF16 at 0.87 of an H100's rate, ms
+        5.5
     """
-    tp, rates, link = work.tensor_parallel, work.rates, work.link
-    memory = rates.bytes_per_s * k.linear_memory_fraction
-    by_bytes = work.cache_bytes / (rates.bytes_per_s * k.attention_memory_fraction)
-    by_flops = work.cache_flops / (rates.bit16_flops_per_s * k.attention_compute_fraction)
-    count = 2 * work.layers
+    return dense_bytes / (rates.bytes_per_s * achieved.linear_memory_fraction)
+
+
+@formula(unit="s", source="roofline")
+def experts_s(routed_bytes: Column, rates: DeviceRates, achieved: Achieved) -> Column:
+    """Reading all routed experts once. Source: Williams et al. 2009. Limits: grouped kernels."""
+    return routed_bytes / (rates.bytes_per_s * achieved.linear_memory_fraction * achieved.expert_memory_fraction)
+
+
+@formula(unit="s/sequence", source="roofline")
+def attention_slope_s(work: StepWork, rates: DeviceRates, achieved: Achieved) -> Column:
+    """Attention of one sequence over its cache: reading it or multiplying it, whichever takes longer.
+
+    Source: Williams et al. 2009. Limits: paged kernels that read each block once.
+    """
+    return np.maximum(
+        work.cache_read_bytes / (rates.bytes_per_s * achieved.attention_memory_fraction),
+        work.cache_flops / (rates.bit16_flops_per_s * achieved.attention_compute_fraction),
+    )
+
+
+@formula(unit="s/sequence", source="Patarasuk and Yuan 2009 (ring all-reduce)")
+def collective_slope_s(work: StepWork, speed: LinkSpeed) -> Column:
+    """Bytes of one sequence over the links: two all-reduces per layer, and a hand-over between pipeline stages.
+
+    Source: Shoeybi et al. 2019 (arXiv:1909.08053). Limits: collectives do not overlap with computing.
+    """
+    reduced = all_reduce_s(work.hidden_bytes, work.tensor_parallel, speed.collective_bytes_per_s)
     hops = work.pipeline_parallel - 1
-    shared = tp > 1
+    return (
+        np.where(work.tensor_parallel > 1, 2 * work.layers * reduced, 0.0)
+        + hops * work.hidden_bytes / speed.hop_bytes_per_s
+    )
+
+
+@formula(unit="s", source="fitted to measurements")
+def collective_fixed_s(work: StepWork, speed: LinkSpeed) -> Column:
+    """Latency of a step's collectives and hand-overs. Source: calibration. Limits: as above."""
+    reduced = np.where(work.tensor_parallel > 1, 2 * work.layers * speed.collective_latency_s, 0.0)
+    return reduced + (work.pipeline_parallel - 1) * speed.hop_latency_s
+
+
+@formula(unit="s", source="fitted to measurements")
+def attention_fixed_s(work: StepWork, achieved: Achieved) -> Column:
+    """Latency of attention's kernels. Source: calibration. Limits: captured graphs."""
+    return work.layers * achieved.attention_latency_s
+
+
+@formula(unit="s", source="fitted to measurements")
+def host_fixed_s(work: StepWork, achieved: Achieved) -> Column:
+    """Launching and scheduling a step. Source: calibration. Limits: one value per engine and maker."""
+    return (
+        work.layers * achieved.layer_overhead_s
+        + work.moe_layers * achieved.moe_layer_overhead_s
+        + achieved.step_overhead_s
+    )
+
+
+def step_terms(work: StepWork, achieved: Achieved, speed: LinkSpeed | None = None) -> StepTerms:
+    """Everything of a decode step that does not depend on the batch."""
+    rates, links = work.rates, link_speed(work.link, achieved) if speed is None else speed
     return StepTerms(
-        linear_slope_s=work.linear_flops / (rates.linear_flops_per_s * k.linear_compute_fraction),
-        dense_s=work.dense_bytes / memory,
-        experts_s=work.expert_bytes / (memory * k.expert_memory_fraction),
-        attention_slope_s=np.maximum(by_bytes, by_flops),
-        attention_fixed_s=work.layers * k.attention_latency_s,
-        collective_slope_s=np.where(shared, count * all_reduce_s(work.hidden_bytes, tp, link.bytes_per_s(k)), 0.0)
-        + hops * work.hidden_bytes / link.hop_bytes_per_s(k),
-        collective_fixed_s=np.where(shared, count * link.latency_s(k), 0.0) + hops * link.hop_latency_s(k),
-        host_slope_s=k.sequence_overhead_s,
-        host_fixed_s=work.layers * k.layer_overhead_s + work.moe_layers * k.moe_layer_overhead_s + k.step_overhead_s,
-        exponent=k.roofline_exponent,
+        linear_slope_s=linear_slope_s(work, rates, achieved),
+        dense_s=dense_s(work.dense_bytes, rates, achieved),
+        experts_s=experts_s(work.routed_bytes, rates, achieved),
+        attention_slope_s=attention_slope_s(work, rates, achieved),
+        attention_fixed_s=attention_fixed_s(work, achieved),
+        collective_slope_s=collective_slope_s(work, links),
+        collective_fixed_s=collective_fixed_s(work, links),
+        host_slope_s=achieved.sequence_overhead_s,
+        host_fixed_s=host_fixed_s(work, achieved),
+        exponent=achieved.roofline_exponent,
         pipeline_parallel=work.pipeline_parallel,
         expert_share=work.expert_share,
     )
 
 
-def linear_s(terms: StepTerms, batch: Column) -> Column:
-    """Linear layers of one step: FLOPs against bytes, knee rounded."""
-    read = terms.dense_s + terms.experts_s * touched_experts(batch, terms.expert_share)
-    return smooth_maximum(batch * terms.linear_slope_s, read, terms.exponent)
+@formula(unit="sequences", source="one micro-batch per pipeline stage")
+def micro_batch(batch: Column, pipeline_parallel: Column) -> Column:
+    """Sequences that one stage computes at a time. Source: counted. Limits: an even spread."""
+    return np.maximum(1.0, batch / pipeline_parallel)
 
 
-def decode_step_s(terms: StepTerms, batch: Column) -> Column:
-    """Seconds in which `batch` sequences each gain one token.
-
-    With a pipeline the batch runs as one micro-batch per stage, each passing every stage. A speculating
-    step multiplies every drafted token too, reads weights and cache once, and gains several tokens.
-    Check: 16 GB of weights on a device that achieves 2.9 TB/s is at least 5.5 ms.
-    """
-    if not terms.drafted:
-        return forward_s(terms, batch, 1.0)
-    drafting = terms.drafted * terms.draft_share * forward_s(terms, batch, 1.0)
-    return (forward_s(terms, batch, 1.0 + terms.drafted) + drafting) / terms.gained
+@formula(unit="s", source="roofline")
+def multiply_s(step_tokens: Column, linear_slope_s: Column) -> Column:
+    """Multiplying the tokens of a step. Source: Williams et al. 2009. Limits: as the fractions."""
+    return step_tokens * linear_slope_s
 
 
-def forward_s(terms: StepTerms, batch: Column, tokens: float) -> Column:
-    """Seconds of one pass over `batch` sequences with `tokens` new tokens each."""
-    micro = np.maximum(1.0, batch / terms.pipeline_parallel)
-    slope = terms.attention_slope_s + tokens * terms.collective_slope_s
+@formula(unit="s", source="roofline")
+def weights_read_s(dense_s: Column, experts_s: Column, touched_experts: Column) -> Column:
+    """Reading the weights that a step's tokens touch. Source: Williams et al. 2009. Limits: even routing."""
+    return dense_s + experts_s * touched_experts
+
+
+@formula(unit="s", source="roofline with a rounded knee")
+def linear_s(multiply_s: Column, weights_read_s: Column, exponent: Column) -> Column:
+    """Linear layers of one step: FLOPs against bytes. Source: Williams et al. 2009. Limits: they overlap."""
+    return smooth_maximum(multiply_s, weights_read_s, exponent)
+
+
+@formula(unit="s", source="sum of the parts of a step")
+def forward_s(
+    linear_s: Column, micro_batch: Column, tokens_per_sequence: float, batch: Column, terms: StepTerms
+) -> Column:
+    """One pass over a batch: each micro-batch passes every stage. Source: counted. Limits: parts do not overlap."""
+    slope = terms.attention_slope_s + tokens_per_sequence * terms.collective_slope_s
     return (
-        linear_s(terms, micro * tokens)
-        + micro * slope
+        linear_s
+        + micro_batch * slope
         + batch * terms.host_slope_s
         + terms.attention_fixed_s
         + terms.collective_fixed_s
         + terms.host_fixed_s
     )
+
+
+@formula(unit="s", source="Leviathan et al. 2023 (arXiv:2211.17192)")
+def decode_step_s(forward_s: Column, plain_forward_s: Column | float, terms: StepTerms) -> Column:
+    """Seconds in which each sequence gains one token: a speculating step drafts, verifies, and gains several.
+
+    Source: Leviathan et al. 2023. Limits: drafts are accepted independently.
+    """
+    return (forward_s + terms.drafted * terms.draft_share * plain_forward_s) / terms.gained
+
+
+def read_and_multiply(terms: StepTerms, tokens: Column) -> tuple[Column, Column]:
+    """Seconds of multiplying so many tokens, and of reading the weights that they touch."""
+    read = terms.dense_s
+    if terms.experts_s.any():
+        read = weights_read_s(terms.dense_s, terms.experts_s, touched_experts(tokens, terms.expert_share))
+    return multiply_s(tokens, terms.linear_slope_s), read
+
+
+def pass_s(terms: StepTerms, batch: Column, tokens_per_sequence: float = 1.0) -> Column:
+    """Seconds of one pass over `batch` sequences with so many new tokens each."""
+    micro = micro_batch(batch, terms.pipeline_parallel)
+    tokens = micro if tokens_per_sequence == 1 else micro * tokens_per_sequence
+    linear = linear_s(*read_and_multiply(terms, tokens), terms.exponent)
+    return forward_s(linear, micro, tokens_per_sequence, batch, terms)
+
+
+def step_s(terms: StepTerms, batch: Column) -> Column:
+    """Seconds in which `batch` sequences each gain one token."""
+    if not terms.drafted:
+        return decode_step_s(pass_s(terms, batch), 0.0, terms)
+    with told_as("drafting"):
+        plain = pass_s(terms, batch)
+    return decode_step_s(pass_s(terms, batch, 1.0 + terms.drafted), plain, terms)

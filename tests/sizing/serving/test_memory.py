@@ -6,7 +6,7 @@ import pytest
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.model.formats import WEIGHT_FORMATS
-from app.sizing.serving.memory import activation_bytes, padded_share, weights_per_device_bytes
+from app.sizing.serving.memory import activation_bytes, padded_share, weights_bytes_per_accelerator
 from app.sizing.units import GIB
 from tests.examples import LLAMA_8B, LLAMA_70B, col
 
@@ -14,7 +14,9 @@ from tests.examples import LLAMA_8B, LLAMA_70B, col
 def test_weights_are_split_evenly() -> None:
     total = col(LLAMA_70B.weights_bytes(WEIGHT_FORMATS["bf16"]))
     # 131.417 GiB / 8 * 1.005
-    assert weights_per_device_bytes(total, col(8), Assumptions())[0] / GIB == pytest.approx(16.509, abs=1e-3)
+    assert weights_bytes_per_accelerator(total, col(0), 0.0, col(8), Assumptions())[0] / GIB == pytest.approx(
+        16.509, abs=1e-3
+    )
 
 
 def test_activation_workspace() -> None:

@@ -1,0 +1,91 @@
+"""What an answer says of single-pass work: its memory, its speed, and what binds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from app.sizing.answer.tokens import percentiles_of, weights_reason
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Column, at
+from app.sizing.result import DeviceMemory, Interval, Performance, Reason
+from app.sizing.serving.measured import Memory, Operation
+from app.sizing.serving.search import Judged, throughput_per_s
+from app.sizing.serving.single_pass import BatchSpeed
+from app.sizing.units import GIB
+from app.sizing.workload import InferenceWorkload, Load
+
+Passed = Judged[Memory, BatchSpeed, Operation]
+
+
+class PassWords:
+    """Reads a row of a table of single-pass work out."""
+
+    latencies = (("e2e", "A whole request"),)
+
+    def engine_settings(self, workload: InferenceWorkload, judged: Passed, row: int) -> Mapping[str, object]:
+        """Nothing beside what every kind has."""
+        return {}
+
+    def memory(self, workload: InferenceWorkload, judged: Passed, row: int) -> DeviceMemory:
+        """Memory of a row: a batch keeps its activations."""
+        memory = judged.memory
+        return DeviceMemory(
+            weights_bytes=at(memory.weights_bytes, row),
+            kv_cache_bytes=0.0,
+            activation_bytes=at(memory.activation_bytes * judged.speed.slo_batch, row),
+            overhead_bytes=at(memory.overhead_bytes, row),
+            gradient_bytes=0.0,
+            optimizer_bytes=0.0,
+            capacity_bytes=at(memory.capacity_bytes, row),
+            usable_bytes=at(memory.usable_bytes, row),
+        )
+
+    def performance(
+        self,
+        workload: InferenceWorkload,
+        judged: Passed,
+        row: int,
+        spread: tuple[float, float],
+        *,
+        cold_start_s: float,
+    ) -> Performance:
+        """Speed of a row, whole deployment, spares idle."""
+        operation = judged.operation
+        requests = at(throughput_per_s(workload, judged.options), row)
+        low, high = spread
+        return Performance(
+            interval=Interval("samples_per_s", requests * low, requests * high),
+            basis="roofline",
+            samples_per_s=requests,
+            requests_per_s_capacity=requests,
+            total_tokens_per_s=None if workload.model.sample else requests * workload.tokens_per_request,
+            utilization_at_peak=at(operation.utilization, row),
+            batch_at_peak=at(operation.batch, row),
+            e2e=percentiles_of(operation, "e2e", row),
+            unstable_above_requests_per_s=at(judged.fleet.replicas * judged.speed.saturation_per_s, row)
+            if workload.load is Load.OPEN
+            else None,
+            cold_start_s=cold_start_s,
+        )
+
+    def shares(self, workload: InferenceWorkload, judged: Passed) -> dict[str, Column]:
+        """Seconds of one pass at the operating batch, by what they are spent on."""
+        terms, batch = judged.speed.terms, judged.operation.batch
+        moved, flops = terms.weights_s + batch * terms.bytes_slope_s, batch * terms.flops_slope_s
+        return {
+            "compute": np.where(flops >= moved, flops, 0.0),
+            "memory_bandwidth": np.where(moved > flops, moved, 0.0),
+            "host": terms.launch_s + terms.request_s / terms.passes,
+        }
+
+    def is_full(self, judged: Passed, row: int, assumed: Assumptions) -> bool:
+        """Memory bounds the batch of a pass, not the requests."""
+        return False
+
+    def memory_reason(self, workload: InferenceWorkload, judged: Passed, row: int, held: str, name: str) -> Reason:
+        """Where memory goes."""
+        return weights_reason(
+            name, at(judged.memory.weights_bytes, row) / GIB, at(judged.memory.usable_bytes, row) / GIB
+        )

@@ -1,0 +1,139 @@
+"""What an answer says of a stream of tokens: its memory, its speed, and what binds it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from app.sizing.answer.certainty import Certainty
+from app.sizing.answer.money import finite
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Column, at
+from app.sizing.formula import unrecorded
+from app.sizing.result import DeviceMemory, Percentiles, Performance, Reason
+from app.sizing.serving.load import StreamSpeed
+from app.sizing.serving.measured import QUANTILES, Operation
+from app.sizing.serving.memory import ServingMemory
+from app.sizing.serving.operation import StreamOperation
+from app.sizing.serving.plans import KV_NAMES
+from app.sizing.serving.search import Judged, throughput_per_s
+from app.sizing.serving.step import linear_s, micro_batch, read_and_multiply
+from app.sizing.units import GIB
+from app.sizing.workload import InferenceWorkload, Load
+
+Streamed = Judged[ServingMemory, StreamSpeed, StreamOperation]
+
+
+def percentiles_of(operation: Operation, quantity: str, row: int) -> Percentiles:
+    """The percentiles of one latency in a row."""
+    return Percentiles(*(finite(at(getattr(operation, f"{quantity}_p{q:.0f}_s"), row)) for q in QUANTILES))
+
+
+class TokenWords:
+    """Reads a row of a table of token streams out."""
+
+    latencies = (("ttft", "Time to first token"), ("tpot", "Time per output token"), ("e2e", "A whole request"))
+
+    def engine_settings(self, workload: InferenceWorkload, judged: Streamed, row: int) -> Mapping[str, object]:
+        """What a deployment echoes of the engine beside what every kind has."""
+        return {
+            "kv_format": KV_NAMES[int(judged.plans.kv[row])] if workload.model.attention else None,
+            "max_batched_tokens": int(at(judged.memory.max_batched_tokens, row)),
+        }
+
+    def memory(self, workload: InferenceWorkload, judged: Streamed, row: int) -> DeviceMemory:
+        """Memory of a row: the cache fills what is left."""
+        memory = judged.memory
+        per_token = at(memory.cache_bytes_per_sequence, row) / max(1.0, workload.tokens_per_request)
+        pool = at(memory.kv_pool_bytes, row)
+        longest = at(memory.longest_sequence_bytes, row)
+        return DeviceMemory(
+            weights_bytes=at(memory.weights_bytes, row),
+            kv_cache_bytes=pool,
+            activation_bytes=at(memory.activation_bytes, row),
+            overhead_bytes=at(memory.overhead_bytes, row),
+            gradient_bytes=0.0,
+            optimizer_bytes=0.0,
+            capacity_bytes=at(memory.capacity_bytes, row),
+            usable_bytes=at(memory.usable_bytes, row),
+            kv_cache_tokens=math.floor(pool / per_token) if per_token > 0 else None,
+            max_concurrent_sequences=math.floor(pool / longest) if longest > 0 else None,
+        )
+
+    def performance(
+        self, workload: InferenceWorkload, judged: Streamed, row: int, sure: Certainty, *, cold_start_s: float
+    ) -> Performance:
+        """Speed of a row, whole deployment, spares idle."""
+        operation, speed = judged.operation, judged.speed
+        replicas = at(judged.fleet.replicas, row)
+        requests = at(throughput_per_s(workload, judged.options), row)
+        output = requests * workload.output_tokens.mean
+        prompt = workload.input_tokens.mean * (1 - workload.cached_prefix_fraction)
+        offline = workload.load is Load.OFFLINE
+        tpot = finite(at(operation.tpot_p50_s, row))
+        ttft = None if offline else finite(at(operation.ttft_p50_s, row))
+        return Performance(
+            interval=sure.interval("output_tokens_per_s", output),
+            intervals=tuple(
+                sure.interval(name, value) for name, value in (("tpot_s", tpot), ("ttft_s", ttft)) if value is not None
+            ),
+            basis=sure.basis,
+            output_tokens_per_s=output,
+            total_tokens_per_s=requests * workload.tokens_per_request,
+            prefill_tokens_per_s=replicas * prompt / at(speed.occupancy_s, row),
+            requests_per_s_capacity=requests,
+            utilization_at_peak=at(operation.utilization, row),
+            batch_at_peak=at(operation.batch, row),
+            ttft=None if offline else percentiles_of(operation, "ttft", row),
+            tpot=percentiles_of(operation, "tpot", row),
+            e2e=None if offline else percentiles_of(operation, "e2e", row),
+            unstable_above_requests_per_s=replicas * at(speed.saturation_per_s, row)
+            if workload.load is Load.OPEN
+            else None,
+            cold_start_s=cold_start_s,
+        )
+
+    def shares(self, workload: InferenceWorkload, judged: Streamed) -> dict[str, Column]:
+        """Seconds of one mixed step at the operating batch, by what they are spent on."""
+        terms, batch = judged.speed.step, np.maximum(judged.operation.batch, 1.0)
+        prefill = (batch - 1) / max(1.0, workload.output_tokens.mean) * judged.speed.occupancy_s
+        with unrecorded():
+            micro = micro_batch(batch, terms.pipeline_parallel)
+            multiply, read = read_and_multiply(terms, micro)
+            linear = linear_s(multiply, read, terms.exponent)
+        return {
+            "compute": prefill + np.where(multiply > read, linear, 0.0),
+            "memory_bandwidth": np.where(read >= multiply, linear, 0.0)
+            + (micro * terms.attention_slope_s + terms.attention_fixed_s),
+            "interconnect": micro * terms.collective_slope_s + terms.collective_fixed_s,
+            "host": batch * terms.host_slope_s + terms.host_fixed_s,
+        }
+
+    def is_full(self, judged: Streamed, row: int, assumed: Assumptions) -> bool:
+        """Whether memory caps the batch below what the SLO allows."""
+        memory = judged.memory
+        fitting = at(memory.sequences, row)
+        capped = at(judged.speed.slo_batch, row) >= fitting < at(memory.max_sequences, row)
+        return capped and at(judged.operation.batch, row) > assumed.full_cache_share * fitting
+
+    def memory_reason(self, workload: InferenceWorkload, judged: Streamed, row: int, held: str, name: str) -> Reason:
+        """Where memory goes."""
+        memory = judged.memory
+        weights, usable = at(memory.weights_bytes, row) / GIB, at(memory.usable_bytes, row) / GIB
+        pool, longest = at(memory.kv_pool_bytes, row), at(memory.longest_sequence_bytes, row)
+        if longest <= 0:
+            return weights_reason(name, weights, usable)
+        text = (
+            f"{name} takes {weights:.1f} GiB {held}; of {usable:.1f} GiB "
+            f"usable, {pool / GIB:.1f} GiB are left for the cache: {math.floor(pool / longest)} sequences of "
+            f"{workload.max_context_tokens:,.0f} tokens."
+        )
+        return Reason("memory", text, "kv_cache_gib", pool / GIB, "GiB")
+
+
+def weights_reason(name: str, weights_gib: float, usable_gib: float) -> Reason:
+    """Where memory goes without a cache."""
+    text = f"{name} takes {weights_gib:.2f} GiB of {usable_gib:.1f} GiB usable."
+    return Reason("memory", text, "weights_gib", weights_gib, "GiB")

@@ -1,0 +1,191 @@
+"""The two kinds of serving: what streams tokens, and what works in a single pass. Decided once, here."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, Protocol, TypeVar
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Column
+from app.sizing.formula import told_as
+from app.sizing.question import Speculative
+from app.sizing.serving.communication import link_speed, link_use
+from app.sizing.serving.load import StreamSpeed, stream_speed
+from app.sizing.serving.measured import Limit, Memory, Operation, Settings, Speed
+from app.sizing.serving.memory import ServingMemory, serving_memory
+from app.sizing.serving.operation import StreamOperation, operate_stream
+from app.sizing.serving.plans import Plans
+from app.sizing.serving.prefill import prefill_terms, prefill_work
+from app.sizing.serving.single_pass import (
+    BatchSpeed,
+    batch_memory,
+    operate_single_pass,
+    single_pass_speed,
+    work_of,
+)
+from app.sizing.serving.step import speculating, step_terms, step_work
+from app.sizing.workload import InferenceWorkload
+
+M = TypeVar("M", bound=Memory)
+S = TypeVar("S", bound=Speed)
+O_co = TypeVar("O_co", bound=Operation, covariant=True)
+
+
+class ServingKind(Protocol, Generic[M, S, O_co]):
+    """How memory, speed and operation of a kind of work are found."""
+
+    phase: str  # of the software stacks that do it
+
+    def memory(self, workload: InferenceWorkload, plans: Plans, assumed: Assumptions, settings: Settings) -> M:
+        """Memory of every plan."""
+        ...
+
+    def speed(
+        self,
+        workload: InferenceWorkload,
+        plans: Plans,
+        memory: M,
+        assumed: Assumptions,
+        speculative: Speculative | None = None,
+    ) -> S:
+        """Capacity of one replica of every plan."""
+        ...
+
+    def limits(self, speed: S) -> tuple[Limit, ...]:
+        """What a request alone on an idle replica must meet, one after another."""
+        ...
+
+    def operate(self, workload: InferenceWorkload, memory: M, speed: S, replicas: Column) -> O_co:
+        """One replica at its share of the load."""
+        ...
+
+
+class TokenStreams:
+    """Models that generate tokens one after another beside a cache."""
+
+    phase = "inference"
+
+    def memory(
+        self, workload: InferenceWorkload, plans: Plans, assumed: Assumptions, settings: Settings
+    ) -> ServingMemory:
+        """Memory of every plan."""
+        return serving_memory(
+            workload.model,
+            plans,
+            assumed,
+            final_tokens=workload.tokens_per_request,
+            output_tokens=workload.output_tokens.mean,
+            longest_tokens=workload.max_context_tokens,
+            settings=settings,
+        )
+
+    def speed(
+        self,
+        workload: InferenceWorkload,
+        plans: Plans,
+        memory: ServingMemory,
+        assumed: Assumptions,
+        speculative: Speculative | None = None,
+    ) -> StreamSpeed:
+        """Capacity of one replica of every plan."""
+        model, achieved = workload.model, plans.achieved
+        prompt, cached, images = (
+            workload.input_tokens,
+            workload.cached_prefix_fraction,
+            workload.encoder_flops_per_request,
+        )
+        link = link_use(plans)
+        links = link_speed(link, achieved)
+        context = prompt.mean + workload.output_tokens.mean / 2
+        step = step_terms(step_work(model, plans, context_tokens=context, link=link), achieved, links)
+        work = prefill_work(
+            model,
+            plans,
+            prompt_tokens=prompt.mean,
+            cached_tokens=prompt.mean * cached,
+            encoder_flops=images,
+            link=link,
+        )
+        late = prefill = prefill_terms(work, achieved, links)
+        tail = prompt.quantile(workload.slo.percentile)
+        if tail > prompt.mean:
+            with told_as("long prompt"):
+                work = prefill_work(
+                    model,
+                    plans,
+                    prompt_tokens=tail,
+                    cached_tokens=tail * cached,
+                    encoder_flops=images,
+                    link=link,
+                )
+                late = prefill_terms(work, achieved, links)
+        return stream_speed(workload, plans, memory, speculating(step, model, speculative), prefill, late, assumed)
+
+    def limits(self, speed: StreamSpeed) -> tuple[Limit, ...]:
+        """A token's time, then the first token's."""
+        return (
+            Limit(
+                "too_slow_per_token",
+                "{name} takes {needed} ms per output token even alone; the limit is {available}.",
+                speed.fastest_tpot_s,
+                speed.tpot_limit_s,
+                speed.fastest_tpot_s <= speed.tpot_limit_s,
+            ),
+            Limit(
+                "too_slow_to_first_token",
+                "{name} takes {needed} ms to the first token of a long prompt even alone; the limit is {available}.",
+                speed.fastest_ttft_s,
+                speed.ttft_limit_s,
+                (speed.fastest_ttft_s <= speed.ttft_limit_s) & (speed.capacity_per_s > 1e-9),
+            ),
+        )
+
+    def operate(
+        self, workload: InferenceWorkload, memory: ServingMemory, speed: StreamSpeed, replicas: Column
+    ) -> StreamOperation:
+        """One replica at its share of the load."""
+        return operate_stream(workload, memory, speed, replicas)
+
+
+class SinglePasses:
+    """Models that answer a request in one batch: encoders, vision, speech, diffusion."""
+
+    phase = "sample_inference"
+
+    def memory(self, workload: InferenceWorkload, plans: Plans, assumed: Assumptions, settings: Settings) -> Memory:
+        """Memory of every plan."""
+        return batch_memory(work_of(workload), plans, assumed, settings)
+
+    def speed(
+        self,
+        workload: InferenceWorkload,
+        plans: Plans,
+        memory: Memory,
+        assumed: Assumptions,
+        speculative: Speculative | None = None,
+    ) -> BatchSpeed:
+        """Capacity of one replica of every plan; there is nothing to speculate on."""
+        return single_pass_speed(workload, plans, memory, work_of(workload))
+
+    def limits(self, speed: BatchSpeed) -> tuple[Limit, ...]:
+        """A whole request's time."""
+        return (
+            Limit(
+                "too_slow",
+                "{name} needs {needed} ms for a request and the batch before it; the limit is {available}.",
+                speed.fastest_e2e_s,
+                speed.e2e_limit_s,
+                speed.fastest_e2e_s <= speed.e2e_limit_s,
+            ),
+        )
+
+    def operate(self, workload: InferenceWorkload, memory: Memory, speed: BatchSpeed, replicas: Column) -> Operation:
+        """One replica at its share of the load."""
+        return operate_single_pass(workload, memory, speed, replicas)
+
+
+STREAMS, SINGLE_PASSES = TokenStreams(), SinglePasses()
+
+
+def kind_of(workload: InferenceWorkload) -> ServingKind[Any, Any, Any]:
+    """Which kind a workload is."""
+    return SINGLE_PASSES if workload.single_pass else STREAMS

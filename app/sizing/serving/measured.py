@@ -1,0 +1,128 @@
+"""What judging a plan finds out whatever kind of work it serves: the columns that search and answers read of both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import numpy as np
+
+from app.sizing.columns import Codes, Column, Columns, Mask
+
+# Halvings that find a batch to within one of 8192 sequences, and a rate to within 10^-5.
+BATCH_BISECTIONS = 13
+RATE_BISECTIONS = 18
+QUANTILES = (50.0, 95.0, 99.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings(Columns):
+    """What is fixed of the engine and the fleet, one value per row; None is chosen."""
+
+    max_sequences: Column | None = None
+    max_batched_tokens: Column | None = None
+    memory_fraction: Column | None = None
+    replicas: Column | None = None
+    spare_replicas: Column | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Memory(Columns):
+    """Bytes on the fullest device of a replica."""
+
+    weights_bytes: Column
+    activation_bytes: Column
+    overhead_bytes: Column
+    capacity_bytes: Column
+    usable_bytes: Column  # what the engine will take of it
+    needed_bytes: Column  # the least it runs in
+    memory_fraction: Column
+    sequences: Column  # that fit at once
+
+    @property
+    def fits(self) -> Mask:
+        return self.needed_bytes <= self.usable_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Speed(Columns):
+    """How one replica serves a workload."""
+
+    slo_batch: Column  # largest batch that meets the limits
+    capacity_per_s: Column  # requests per second within the limits
+    saturation_per_s: Column  # requests per second at which the queue grows without bound
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Columns):
+    """One replica at its share of the load. Latencies are infinite where the queue never empties."""
+
+    batch: Column  # mean sequences running
+    rate_per_s: Column  # requests per second of one replica
+    utilization: Column
+    e2e_p50_s: Column
+    e2e_p95_s: Column
+    e2e_p99_s: Column
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What a request alone on an idle replica must meet, and what to say where it does not."""
+
+    code: str
+    text: str
+    needed_s: Column
+    available_s: Column
+    met: Mask
+
+
+class Test(Protocol):
+    """A table of monotone tests, one per row, that hold up to some value."""
+
+    def holds(self, values: Column) -> Mask:
+        """Whether each row's test holds at its value."""
+        ...
+
+    def take(self, rows: Codes | Mask) -> Self:
+        """Some of the rows."""
+        ...
+
+
+# Rows up to which several halvings are tried at once: their points cost less than another pass.
+FEW_ROWS, HALVINGS_AT_ONCE = 32, 6
+
+
+def largest(low: Column, high: Column, test: Test, *, halvings: int = RATE_BISECTIONS) -> Column:
+    """Largest value between `low` and `high` for which a test holds, by bisection of the rows where `high` fails."""
+    found = high.copy()
+    open_rows = np.flatnonzero(~test.holds(high))
+    if not len(open_rows):
+        return found
+    if len(open_rows) < len(high):
+        test, low, high = test.take(open_rows), low[open_rows], high[open_rows]
+    together = HALVINGS_AT_ONCE if len(open_rows) <= FEW_ROWS else 1
+    while halvings > 0:
+        step = min(together, halvings)
+        low, high = halved(low, high, test, step)
+        halvings -= step
+    found[open_rows] = low
+    return found
+
+
+def halved(low: Column, high: Column, test: Test, times: int) -> tuple[Column, Column]:
+    """Where so many halvings lead: all points they may ask for, tested at once."""
+    if times == 1:
+        middle = (low + high) / 2
+        good = test.holds(middle)
+        return np.where(good, middle, low), np.where(good, high, middle)
+    points = np.stack([low, high])
+    for _ in range(times):
+        finer = np.empty((2 * len(points) - 1, len(low)))
+        finer[::2], finer[1::2] = points, (points[:-1] + points[1:]) / 2
+        points = finer
+    rows = np.arange(len(low))
+    inner = points[1:-1]
+    held = test.take(np.tile(rows, len(inner))).holds(inner.ravel()).reshape(inner.shape)
+    cell = np.where(held.all(axis=0), len(inner), held.argmin(axis=0))
+    return points[cell, rows], points[cell + 1, rows]
