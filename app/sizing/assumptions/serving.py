@@ -191,24 +191,6 @@ class ServingAssumptions:
         source="chosen",
         as_of="2026-11",
     )
-    smallest_layout_share: float = assumption(
-        0.9,
-        low=0.5,
-        high=1.0,
-        unit="1",
-        reason="fewest accelerators judged over need",
-        source="chosen",
-        as_of="2026-11",
-    )
-    largest_layout_factor: float = assumption(
-        8,
-        low=1,
-        high=64,
-        unit="1",
-        reason="most accelerators judged over need",
-        source="chosen",
-        as_of="2026-11",
-    )
     max_nodes_per_replica: float = assumption(
         8,
         low=1,

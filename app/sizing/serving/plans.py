@@ -24,6 +24,9 @@ from app.sizing.question import Constraints, Deployment
 KV_NAMES = tuple(KV_FORMATS)
 
 
+# What the search tries, not what hardware can: of the accelerators that weights need (a little less, since tables need
+# not all be loaded) up to so many times as many in one machine, where answers come faster at a price.
+FEWEST_OVER_NEED, MOST_OVER_NEED = 0.9, 8.0
 # (tensor parallel, pipeline parallel) that are judged; single-machine ones first.
 LAYOUTS = (
     (1, 1),
@@ -350,11 +353,9 @@ def _legal(
     if fixed is None:
         need = weights[pairs.stack] / (assumed.replica_memory_fraction * node.memory_bytes[pairs.machine])
         largest = np.where(legal, size, 0.0).max(axis=1)
-        low = np.minimum(np.maximum(need * assumed.smallest_layout_share, 1.0), largest)
+        low = np.minimum(np.maximum(need * FEWEST_OVER_NEED, 1.0), largest)
         enough = np.exp2(np.ceil(np.log2(np.maximum(need, 1.0))))
-        high = np.where(
-            pp > 1, np.maximum(enough, low)[:, None], np.maximum(enough * assumed.largest_layout_factor, low)[:, None]
-        )
+        high = np.where(pp > 1, np.maximum(enough, low)[:, None], np.maximum(enough * MOST_OVER_NEED, low)[:, None])
         legal &= (size >= low[:, None]) & (size <= high)
     pair, layout = np.nonzero(legal)
     return pair, layout

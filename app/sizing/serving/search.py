@@ -13,19 +13,20 @@ import numpy as np
 
 from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, Columns, distinct
+from app.sizing.columns import Codes, Column, Columns, Mask, distinct
 from app.sizing.decisions.cost import Cost, deployment_cost, within_limits
 from app.sizing.decisions.machines import Candidates, unpriced
 from app.sizing.decisions.placement import Fleet, fleet, replicas_needed, spare_replicas
-from app.sizing.decisions.ranking import Measures
+from app.sizing.decisions.ranking import Measures, contenders, score_of
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.hardware.tables import Stacks
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.question import Constraints, Deployment, Drafting, Question, Speculative
+from app.sizing.question import Constraints, Deployment, Drafting, Objective, Question, Speculative
 from app.sizing.serving.kinds import kind_of
 from app.sizing.serving.measured import Memory, Operation, Settings, Speed
 from app.sizing.serving.plans import Plans, build_plans, formats_asked
 from app.sizing.snapshot import Market
+from app.sizing.units import GIB
 from app.sizing.workload import InferenceWorkload, Load
 
 
@@ -132,7 +133,16 @@ def judge(
     replicas, spares = replicas_of(workload, speed, settings)
     operation = kind.operate(workload, memory, speed, replicas)
     settings = replace(complete(memory, speed), replicas=replicas, spare_replicas=spares)
-    return Judged(options_of(question, plans, settings, speed, operation), memory, speed, operation)
+    options = options_of(
+        question,
+        plans,
+        settings,
+        slo_batch=speed.slo_batch,
+        capacity_per_s=speed.capacity_per_s,
+        rate_per_s=operation.rate_per_s,
+        e2e_p50_s=operation.e2e_p50_s,
+    )
+    return Judged(options, memory, speed, operation)
 
 
 def complete(memory: Memory, speed: Speed) -> Settings:
@@ -153,30 +163,24 @@ def replicas_of(workload: InferenceWorkload, speed: Speed, settings: Settings) -
 
 
 def options_of(
-    question: Question, plans: Plans, settings: Settings, speed: Speed, operation: Operation, rows: Codes | None = None
+    question: Question,
+    plans: Plans,
+    settings: Settings,
+    *,
+    slo_batch: Column,
+    capacity_per_s: Column,
+    rate_per_s: Column,
+    e2e_p50_s: Column,
 ) -> Options:
-    """Plans with their machines and cost; plan i was measured in row `rows[i]`, in row i where none are given."""
-
-    def of(values: Column) -> Column:
-        return values if rows is None else values[rows]
-
-    settings = settings if rows is None else settings.take(rows)
+    """Plans with their machines and cost."""
     assert settings.replicas is not None
     assert settings.spare_replicas is not None
     placed = fleet(
         plans.accelerators_per_replica, plans.accelerators_per_node, settings.replicas, settings.spare_replicas
     )
-    cost = deployment_cost(plans.offered, placed.nodes, np.zeros(len(plans)), question.assumptions, question.economics)
-    return Options(
-        plans,
-        settings,
-        of(speed.slo_batch),
-        of(speed.capacity_per_s),
-        of(operation.rate_per_s),
-        of(operation.e2e_p50_s),
-        placed,
-        cost,
-    )
+    none = np.zeros(len(plans))
+    cost = deployment_cost(plans.offered, placed.nodes, none, question.assumptions, question.economics)
+    return Options(plans, settings, slo_batch, capacity_per_s, rate_per_s, e2e_p50_s, placed, cost)
 
 
 def throughput_per_s(workload: InferenceWorkload, options: Options) -> Column:
@@ -215,26 +219,60 @@ def search(
     question: Question, workload: InferenceWorkload, plans: Plans, market: Market, rejections: Rejections
 ) -> Options:
     """Plans that fit, meet the SLO and stay within the limits; the rest fall out with their shortfall."""
-    kind, assumed = kind_of(workload), question.assumptions
     first, alike = distinct(alike_for_a_replica(plans, market))
-    judged = plans.take(first)
-    memory = kind.memory(workload, judged, assumed, Settings())
+    able, memory, speed = able_replicas(question, workload, plans.take(first), rejections)
+    replicas, spares = replicas_of(workload, speed, Settings())
+    settings = replace(complete(memory, speed), replicas=replicas, spare_replicas=spares)
+    measured = np.full(len(first), -1)
+    measured[able] = np.arange(len(able))
+    rows = measured[alike]
+    kept = rows >= 0
+    rows = rows[kept]
+    unknown = np.full(len(rows), np.inf)
+    options = options_of(
+        question,
+        plans.take(kept),
+        settings.take(rows),
+        slo_batch=speed.slo_batch[rows],
+        capacity_per_s=speed.capacity_per_s[rows],
+        rate_per_s=unknown,
+        e2e_p50_s=unknown,
+    )
+    within = within_limits(
+        options.accelerator, options.fleet.accelerators, options.cost, question.constraints, rejections
+    )
+    options, rows = options.take(within), rows[within]
+    if not len(options):
+        return options
+    decisive = np.ones(len(options), bool)
+    if workload.load is Load.OPEN and question.objective not in (Objective.LATENCY, Objective.BALANCED):
+        decisive = contenders(options.accelerator, score_of(question.objective, measures(workload, options)))
+    return operated(workload, options, rows, decisive, memory, speed)
+
+
+def able_replicas(
+    question: Question, workload: InferenceWorkload, plans: Plans, rejections: Rejections
+) -> tuple[Codes, Memory, Speed]:
+    """Plans that fit and are fast enough for a request alone, with what was measured of them."""
+    kind, assumed = kind_of(workload), question.assumptions
+    memory = kind.memory(workload, plans, assumed, Settings())
     fits = memory.fits
     rejections.lost(
-        judged.accelerator,
+        plans.accelerator,
         fits,
         code="out_of_memory",
         text="{name} needs {needed} GiB on each accelerator at its best layout; an engine may take {available}.",
-        needed=memory.needed_bytes / 2**30,
-        available=memory.usable_bytes / 2**30,
+        needed=memory.needed_bytes / GIB,
+        available=memory.usable_bytes / GIB,
         unit="gib",
     )
-    judged, memory = judged.take(fits), memory.take(fits)
-    speed = kind.speed(workload, judged, memory, assumed)
-    able = np.ones(len(judged), bool)
+    rows = np.flatnonzero(fits)
+    plans, memory = plans.take(rows), memory.take(rows)
+    speed = kind.speed(workload, plans, memory, assumed)
+    able, accelerator = np.ones(len(rows), bool), plans.accelerator
     for limit in kind.limits(speed):
         rejections.lost(
-            judged.accelerator[able],
+            accelerator[able],
             limit.met[able],
             code=limit.code,
             text=limit.text,
@@ -243,19 +281,20 @@ def search(
             unit="ms",
         )
         able &= limit.met
-    memory, speed = memory.take(able), speed.take(able)
-    replicas, spares = replicas_of(workload, speed, Settings())
-    operation = kind.operate(workload, memory, speed, replicas)
-    settings = replace(complete(memory, speed), replicas=replicas, spare_replicas=spares)
+    return rows[able], memory.take(able), speed.take(able)
 
-    measured = np.full(len(first), -1)
-    measured[np.flatnonzero(fits)[able]] = np.arange(int(able.sum()))
-    rows = measured[alike]
-    kept = rows >= 0
-    options = options_of(question, plans.take(kept), settings, speed, operation, rows[kept])
-    return options.take(
-        within_limits(options.accelerator, options.fleet.accelerators, options.cost, question.constraints, rejections)
-    )
+
+def operated(
+    workload: InferenceWorkload, options: Options, rows: Codes, decisive: Mask, memory: Memory, speed: Speed
+) -> Options:
+    """Options with their operating point, where it may decide; plan i was measured in row `rows[i]`."""
+    used, place = np.unique(rows[decisive], return_inverse=True)
+    replicas = np.empty(len(speed))
+    replicas[rows] = options.fleet.replicas
+    operation = kind_of(workload).operate(workload, memory.take(used), speed.take(used), replicas[used])
+    rate, latency = np.full((2, len(options)), np.inf)
+    rate[decisive], latency[decisive] = operation.rate_per_s[place], operation.e2e_p50_s[place]
+    return replace(options, rate_per_s=rate, e2e_p50_s=latency)
 
 
 def alike_for_a_replica(plans: Plans, market: Market) -> Codes:
