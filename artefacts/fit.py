@@ -22,7 +22,7 @@ from app.calibration.training.cases import read_training_cases
 from app.catalog.seed import rows_of, seed
 from app.catalog.snapshot import SnapshotStore
 from app.db import Base, make_engine
-from app.sizing.evidence import kind_of
+from app.sizing.evidence import kind_of, nearness
 from app.sizing.snapshot import Market
 from artefacts.parts import PARTS, Digests, digest, sources, stamped
 from artefacts.sources import digest_of
@@ -74,7 +74,7 @@ def fingerprint() -> str:
         with np.errstate(all="ignore"):
             found = "\n".join(behaviour(store.market(), store))
         engine.dispose()
-    evidence = sources().module("app.sizing.evidence")
+    evidence = sources().module(nearness.__module__)
     assert evidence is not None
     return digest(found + sources().own(OWN) + digest_of(evidence.defined["nearness"]))
 
