@@ -141,8 +141,11 @@ def calibration_notes() -> Mapping[str, Any]:
     return notes
 
 
+SETTING = tuple(f.name for f in fields(Setting))
+
+
 def _compared(**row: Any) -> Compared:
-    setting = Setting(**{f.name: row.pop(f.name) for f in fields(Setting)})
+    setting = Setting(**{name: row.pop(name) for name in SETTING})
     return Compared(**row | {"near": Near(row["near"])}, setting=setting)
 
 

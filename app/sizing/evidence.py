@@ -7,6 +7,7 @@ fit, taken from results as near to the rest as the question is: the further from
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -165,9 +166,11 @@ class Evidence:
         self._nearest = {
             trains: Nearest([r for r in rows if (r.metric in TRAINING_KINDS) == trains]) for trains in (False, True)
         }
-        self._spreads = {
-            kind: Spreads([r for r in rows if r.kind == kind and not r.set_aside]) for kind in {r.kind for r in rows}
-        }
+        by_kind: dict[str, list[Compared]] = defaultdict(list)
+        for r in rows:
+            if not r.set_aside:
+                by_kind[r.kind].append(r)
+        self._spreads = {kind: Spreads(found) for kind, found in by_kind.items()}
 
     def near(self, setting: Setting, *, training: bool = False) -> Near:
         return nearness(setting.engine, setting.family, setting.format_class, self.seen[training])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from app.sizing.columns import Codes, column
+from app.sizing.columns import Codes, Column, column, names_of
 from app.sizing.evidence import Evidence
 from app.sizing.hardware.achieved import Achieved, Coefficient, CoefficientTable, Factor, format_class
 from app.sizing.hardware.engines import engine_named
@@ -118,14 +118,21 @@ class Snapshot:
         Factors were fitted to token streams; where a stack is not `fitted`, it keeps its base values.
         """
 
-        def value(name: str, i: int) -> float:
-            engine, family, kind = stacks[i]
-            whole = fitted is None or fitted[i]
-            return self.coefficients.value(
-                name, family=family, format_class=kind, engine=engine, generation=generation, fitted=whole
+        asked = [*zip(stacks, [True] * len(stacks) if fitted is None else fitted, strict=True)]
+        once = {key: i for i, key in enumerate(dict.fromkeys(asked))}
+        rows = codes([once[key] for key in asked])
+
+        def values(name: str) -> Column:
+            return column(
+                [
+                    self.coefficients.value(
+                        name, family=family, format_class=kind, engine=engine, generation=generation, fitted=whole
+                    )
+                    for (engine, family, kind), whole in once
+                ]
             )
 
-        return Achieved(**{name: column([value(name, i) for i in range(len(stacks))]) for name in Achieved.__slots__})
+        return Achieved(**{name: values(name)[rows] for name in names_of(Achieved)})
 
     def of_version(self, stacks: Stacks, version: str | None) -> Stacks:
         """Stacks with the memory rules and the coefficients of an engine's version; all of one engine."""

@@ -149,6 +149,7 @@ class CoefficientTable:
             key=lambda f: (f.name, f.runtime, f.engine, f.generation, f.kernels, f.vendor, f.family, f.format_class),
         ):
             self.factors[factor.name].append(factor)
+        self._near: dict[tuple[str, str, str], list[Factor]] = {}
 
     def row(self, name: str, *, family: str = "*", format_class: str = "*", engine: str = "*") -> Coefficient:
         """Engine before family before format; a missing name is a broken catalogue, so KeyError."""
@@ -174,16 +175,23 @@ class CoefficientTable:
         base = self.row(name, family=family, format_class=format_class, engine=engine).value
         if not fitted:
             return base
-        at = {
-            "runtime": engine_named(engine).runtime,
-            "engine": engine,
-            "generation": generation,
-            "kernels": kernels_of(family),
-            "vendor": vendor_of(family),
-            "family": family,
-            "format_class": format_class,
-        }
-        return moved(name, base, math.prod([f.value for f in self.factors.get(name, ()) if f.applies(**at)], start=1.0))
+        at = {"generation": generation, "format_class": format_class}
+        applied = [f.value for f in self._of(name, engine, family) if f.applies(**at)]
+        return moved(name, base, math.prod(applied, start=1.0))
+
+    def _of(self, name: str, engine: str, family: str) -> list[Factor]:
+        """Factors of a coefficient that an engine on a family gets in some generation and format."""
+        key = (name, engine, family)
+        if key not in self._near:
+            at = {
+                "runtime": engine_named(engine).runtime,
+                "engine": engine,
+                "kernels": kernels_of(family),
+                "vendor": vendor_of(family),
+                "family": family,
+            }
+            self._near[key] = [f for f in self.factors.get(name, ()) if f.applies(**at)]
+        return self._near[key]
 
     def row_of(self, table: type[Columns], family: str, engine: str, format_class: str) -> dict[str, float]:
         """Every column of a coefficient table for one stack, worked out once."""
@@ -230,8 +238,11 @@ class Factor:
     sources: str
 
     def applies(self, **of: str) -> bool:
-        """Whether every key this factor names agrees."""
-        return all(getattr(self, key) in ("*", value) for key, value in of.items())
+        """Whether every key this factor names agrees, of those given."""
+        for key, value in of.items():  # a loop: hundreds of thousands are asked when a snapshot is built
+            if getattr(self, key) not in ("*", value):
+                return False
+        return True
 
 
 RATES = ("fp32", "16bit", "fp8", "int8", "fp4")
