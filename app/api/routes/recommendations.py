@@ -47,13 +47,15 @@ def json_bytes(document: dict[str, Any]) -> bytes:
     return orjson.dumps(document)
 
 
-def within_size(document: dict[str, Any], rejected: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The nearest of the rejected, as many as the size of a default answer leaves room for."""
-    over = len(json_bytes(document)) - MAX_ANSWER_BYTES
-    kept = list(rejected)
+def within_size(document: dict[str, Any]) -> bytes:
+    """The answer with as many of the nearest misses as the size of a default answer leaves room for."""
+    body = json_bytes(document)
+    over, kept = len(body) - MAX_ANSWER_BYTES, list(document["rejected"])
+    if over <= 0:
+        return body
     while over > 0 and kept:
         over -= len(json_bytes(kept.pop())) + 1
-    return kept
+    return json_bytes({**document, "rejected": kept})
 
 
 def identity_of(request: RecommendRequest, snapshot: str) -> tuple[str, bytes]:
@@ -97,9 +99,9 @@ def recommended(raw: bytes, answers: AnswerStore, snapshots: SnapshotStore) -> R
     document = answer_json(
         answer, identity=identity, created_at=market.created_at, catalog=catalog, trace=request.trace
     )
-    if request.rejected_limit is None and not request.trace:
-        document["rejected"] = within_size(document, document["rejected"])
-    kept = answers.keep(identity, snapshot=market.version, request=canonical, body=json_bytes(document))
+    by_default = request.rejected_limit is None and not request.trace
+    body = within_size(document) if by_default else json_bytes(document)
+    kept = answers.keep(identity, snapshot=market.version, request=canonical, body=body)
     return Response(
         kept.body, media_type="application/json", headers=None if kept.stored else {"Headroom-Stored": "false"}
     )

@@ -34,14 +34,12 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 
 def rounded(value: Any, digits: int = 6) -> Any:
     """Numbers to six significant digits, once, at the edge; everything else as it is."""
-    if isinstance(value, bool) or value is None:
+    if not isinstance(value, float):
         return value
-    if isinstance(value, float):
-        if value == 0 or not math.isfinite(value):
-            return 0.0 if value == 0 else None
-        short = float(f"{value:.{digits}g}")
-        return int(short) if short == int(short) and abs(short) < 1e15 else short
-    return value
+    if value == 0 or not math.isfinite(value):
+        return 0.0 if value == 0 else None
+    short = float(f"{value:.6g}" if digits == 6 else f"{value:.{digits}g}")
+    return int(short) if short.is_integer() and abs(short) < 1e15 else short
 
 
 def present(**values: Any) -> dict[str, Any]:

@@ -31,6 +31,9 @@ from app.sizing.result import (
 )
 from app.sizing.units import GB, GIB, MB
 
+# Fields of a deployment that the wire names as the core does, in its order.
+SAME_IN_DEPLOYMENT = tuple(n for n in DeploymentShown.model_fields if n not in ("offer", "speculative"))
+
 METRICS = {
     "ttft_ms": "from sending a request to its first token, queueing included",
     "tpot_ms": "mean time of a token after the first; the inter-token latency where tokens come one at a time",
@@ -52,8 +55,7 @@ def deployment_json(d: Deployment) -> dict[str, Any]:
         offer = present(
             provider=d.provider, region=d.region, pricing_model=d.pricing_model.value, instance_type=d.instance_type
         )
-    names = list(DeploymentShown.model_fields)
-    values = {n: getattr(d, n) for n in names if n not in ("offer", "speculative")}
+    values = {n: getattr(d, n) for n in SAME_IN_DEPLOYMENT}
     drafting = None
     if (option := d.speculative) is not None:
         drafting = present(
