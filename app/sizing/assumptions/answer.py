@@ -15,8 +15,8 @@ class AnswerAssumptions:
         low=0.5,
         high=1,
         unit="1",
-        reason="utilisation beyond which queues grow steeply",
-        source="chosen: M/M/1 waits 6 services there",
+        reason="where queues grow steeply",
+        source="chosen: M/M/1 waits 6 services",
         as_of="2026-11",
     )
     tail_percentile: float = assumption(
@@ -24,7 +24,7 @@ class AnswerAssumptions:
         low=50,
         high=99.9,
         unit="%",
-        reason="percentile below which limits leave out the tail",
+        reason="below it limits leave out the tail",
         source="chosen",
         as_of="2026-11",
     )
@@ -33,7 +33,7 @@ class AnswerAssumptions:
         low=0.05,
         high=100,
         unit="GB/s",
-        reason="data per machine beyond one disk or share",
+        reason="data beyond one disk or share",
         source="chosen: a network share",
         as_of="2026-11",
     )
@@ -42,7 +42,7 @@ class AnswerAssumptions:
         low=1,
         high=60,
         unit="months",
-        reason="age beside the newest price that is warned of",
+        reason="age beside the newest price",
         source="chosen",
         as_of="2026-11",
     )
@@ -52,8 +52,8 @@ class AnswerAssumptions:
         low=0,
         high=2,
         unit="1",
-        reason="distance of a published result up to which a setting counts as measured",
-        source="chosen: one type of accelerator, or half a doubling of the model",
+        reason="distance up to which a result is the same setting",
+        source="chosen: one type, half a doubling",
         as_of="2026-11",
     )
     fewest_results: float = assumption(
@@ -61,8 +61,8 @@ class AnswerAssumptions:
         low=5,
         high=1000,
         unit="results",
-        reason="published results that an interval is taken from, at least",
-        source="chosen: four lie outside on either side",
+        reason="results an interval is taken from, at least",
+        source="chosen: four outside each side",
         as_of="2026-11",
     )
     least_interval_share: float = assumption(
@@ -70,8 +70,8 @@ class AnswerAssumptions:
         low=0,
         high=0.5,
         unit="1",
-        reason="half width of an interval before it is widened, at least",
-        source="chosen: runs of one benchmark differ by that much",
+        reason="half width of an interval, at least",
+        source="chosen: runs differ by it",
         as_of="2026-11",
     )
     unmeasured_low: float = assumption(
@@ -79,8 +79,8 @@ class AnswerAssumptions:
         low=0.01,
         high=1,
         unit="1",
-        reason="measured over predicted where nothing was measured: low end",
-        source="10th percentile of the uncalibrated engine",
+        reason="measured over predicted, low end",
+        source="10th percentile, uncalibrated",
         as_of="2026-11",
     )
     unmeasured_high: float = assumption(
@@ -88,7 +88,7 @@ class AnswerAssumptions:
         low=1,
         high=100,
         unit="1",
-        reason="measured over predicted where nothing was measured: high end",
-        source="90th percentile of the uncalibrated engine",
+        reason="measured over predicted, high end",
+        source="90th percentile, uncalibrated",
         as_of="2026-11",
     )

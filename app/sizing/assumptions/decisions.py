@@ -16,7 +16,7 @@ class DecisionsAssumptions:
         high=240,
         unit="months",
         reason="over which hardware is paid for",
-        source="chosen: as reserved for 3 years",
+        source="chosen: 3 years",
         as_of="2026-11",
     )
     electricity_usd_per_kwh: float = assumption(
@@ -25,7 +25,7 @@ class DecisionsAssumptions:
         high=10,
         unit="USD/kWh",
         reason="price of electricity",
-        source="chosen: between US industry and EU",
+        source="chosen: US to EU",
         as_of="2026-11",
     )
     pue: float = assumption(
@@ -34,7 +34,7 @@ class DecisionsAssumptions:
         high=5,
         unit="1",
         reason="facility's power over the machines'",
-        source="chosen between new halls' 1.1 and Uptime's 1.56",
+        source="chosen: 1.1 new, 1.56 usual",
         as_of="2024-07",
     )
     # Owned machines
@@ -43,8 +43,8 @@ class DecisionsAssumptions:
         low=0.0,
         high=1.0,
         unit="1",
-        reason="where in its list-price range a part is bought",
-        source="chosen: the cautious end",
+        reason="where in its price range a part is bought",
+        source="chosen: cautious end",
         as_of="2026-11",
     )
     workstation_host_usd: float = assumption(
@@ -52,7 +52,7 @@ class DecisionsAssumptions:
         low=300,
         high=20000,
         unit="USD",
-        reason="desktop host around consumer and workstation cards",
+        reason="desktop around consumer cards",
         source="chosen",
         as_of="2026-11",
     )
@@ -61,8 +61,8 @@ class DecisionsAssumptions:
         low=3000,
         high=150000,
         unit="USD",
-        reason="server around data-centre accelerators, without them",
-        source="chosen: a two-socket server",
+        reason="server without its accelerators",
+        source="chosen: two sockets",
         as_of="2026-11",
     )
     host_power_w: float = assumption(
@@ -70,8 +70,8 @@ class DecisionsAssumptions:
         low=20,
         high=1000,
         unit="W",
-        reason="least host power per accelerator, its system's unknown",
-        source="chosen: two CPUs over eight accelerators",
+        reason="least host power per accelerator",
+        source="chosen: two CPUs over eight",
         as_of="2026-11",
     )
     host_power_fraction: float = assumption(
@@ -79,8 +79,8 @@ class DecisionsAssumptions:
         low=0.1,
         high=1.5,
         unit="1",
-        reason="host, network and fans over the accelerators' power",
-        source="median of 25 eight-way servers' ratings",
+        reason="host, network, fans over accelerators' power",
+        source="median of 25 eight-way servers",
         as_of="2026-11",
     )
     largest_host_accelerators: float = assumption(
@@ -88,7 +88,7 @@ class DecisionsAssumptions:
         low=1,
         high=1024,
         unit="accelerators",
-        reason="most that one host carries where no listing says otherwise",
+        reason="most on one host, unlisted",
         source="chosen: the largest PCIe servers",
         as_of="2026-11",
     )
@@ -97,7 +97,7 @@ class DecisionsAssumptions:
         low=50,
         high=800,
         unit="W",
-        reason="power of a device whose own is not published",
+        reason="power of a device, unpublished",
         source="chosen: a server CPU's",
         as_of="2026-11",
     )
@@ -106,7 +106,7 @@ class DecisionsAssumptions:
         low=0.2,
         high=1.0,
         unit="1",
-        reason="mean draw under load over the rated power",
+        reason="mean draw over the rated power",
         source="chosen",
         as_of="2026-11",
     )
@@ -115,8 +115,8 @@ class DecisionsAssumptions:
         low=0,
         high=0.3,
         unit="1/year",
-        reason="support and spares over the purchase price, per year",
-        source="chosen: usual support contracts",
+        reason="support and spares over purchase, yearly",
+        source="chosen: usual contracts",
         as_of="2026-11",
     )
     facility_usd_per_kw_month: float = assumption(
@@ -124,7 +124,7 @@ class DecisionsAssumptions:
         low=0,
         high=600,
         unit="USD/kW/month",
-        reason="colocation of servers, power billed apart",
+        reason="colocation, power apart",
         source="CBRE, H2 2024",
         as_of="2025-02",
     )
@@ -133,7 +133,7 @@ class DecisionsAssumptions:
         low=0,
         high=15000,
         unit="USD",
-        reason="switches, cables and optics of an owned cluster",
-        source="34,000 USD per 8-way machine",
+        reason="switches, cables, optics of a cluster",
+        source="34,000 per 8-way machine",
         as_of="2026-11",
     )

@@ -15,7 +15,7 @@ class HardwareAssumptions:
         low=0.5,
         high=0.98,
         unit="1",
-        reason="share of device memory that single-pass serving takes",
+        reason="of device memory, to single-pass serving",
         source="chosen: leaves room for peaks",
         as_of="2026-11",
     )
@@ -24,8 +24,8 @@ class HardwareAssumptions:
         low=0.5,
         high=1.0,
         unit="1",
-        reason="share of device memory that llama.cpp-like engines fill",
-        source="chosen: llama.cpp allocates what it needs",
+        reason="of device memory, to llama.cpp-like engines",
+        source="chosen: no reserve",
         as_of="2026-11",
     )
     unified_memory_fraction: float = assumption(
@@ -33,8 +33,8 @@ class HardwareAssumptions:
         low=0.5,
         high=0.95,
         unit="1",
-        reason="share of unified memory the system leaves to the accelerator",
-        source="chosen: about what macOS leaves a GPU",
+        reason="of unified memory, to the accelerator",
+        source="chosen: as macOS",
         as_of="2024-06",
     )
     visible_memory_fraction: float = assumption(
@@ -42,8 +42,8 @@ class HardwareAssumptions:
         low=0.9,
         high=1.0,
         unit="1",
-        reason="memory an engine sees over what the driver reports",
-        source="start-up logs (H100: 79.18 of 79.65 GiB)",
+        reason="memory seen over the driver's figure",
+        source="start-up logs",
         as_of="2026-11",
     )
     unreported_memory_fraction: float = assumption(
@@ -51,7 +51,7 @@ class HardwareAssumptions:
         low=0.9,
         high=1.0,
         unit="1",
-        reason="memory an engine sees over the label, without a driver reading",
+        reason="memory seen over the label",
         source="RTX 4090: 23.5 of 24 GiB",
         as_of="2026-11",
     )
@@ -62,7 +62,7 @@ class HardwareAssumptions:
         low=1,
         high=3200,
         unit="Gbit/s",
-        reason="network of one accelerator where the machine's is not known",
-        source="chosen: usual in nodes of eight",
+        reason="network of an accelerator, unlisted",
+        source="chosen: nodes of eight",
         as_of="2026-11",
     )

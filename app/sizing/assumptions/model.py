@@ -24,8 +24,8 @@ class ModelAssumptions:
         low=1,
         high=50,
         unit="1",
-        reason="activations kept for backward over those live at once",
-        source="chosen: convolution, normalisation, activation",
+        reason="activations kept for backward over live ones",
+        source="chosen: convolution, norm, activation",
         as_of="2026-11",
     )
     sample_layers: float = assumption(

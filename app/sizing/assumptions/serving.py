@@ -16,7 +16,7 @@ class ServingAssumptions:
         high=1.15,
         unit="1",
         reason="loaded weights over counted bytes",
-        source="start-up logs of vLLM",
+        source="start-up logs",
         as_of="2026-11",
     )
     activation_workspace_factor: float = assumption(
@@ -25,7 +25,7 @@ class ServingAssumptions:
         high=4.0,
         unit="1",
         reason="workspace over the sum of live tensors",
-        source="start-up logs of vLLM",
+        source="start-up logs",
         as_of="2026-11",
     )
     runtime_overhead_gib: float = assumption(
@@ -33,8 +33,8 @@ class ServingAssumptions:
         low=0.05,
         high=4.0,
         unit="GiB",
-        reason="runtime context of a serving engine, per device",
-        source="start-up logs of vLLM: 0.05 to 0.35",
+        reason="runtime of an engine, per device",
+        source="start-up logs: 0.05 to 0.35",
         as_of="2026-11",
     )
     graph_overhead_gib: float = assumption(
@@ -43,7 +43,7 @@ class ServingAssumptions:
         high=5.0,
         unit="GiB",
         reason="captured graphs per device",
-        source="start-up logs of vLLM",
+        source="start-up logs",
         as_of="2026-11",
     )
     parallel_overhead_gib: float = assumption(
@@ -52,7 +52,7 @@ class ServingAssumptions:
         high=4.0,
         unit="GiB",
         reason="communication buffers per device",
-        source="start-up logs of vLLM: 0.2 to 2.1",
+        source="start-up logs: 0.2 to 2.1",
         as_of="2026-11",
     )
     small_runtime_overhead_gib: float = assumption(
@@ -60,7 +60,7 @@ class ServingAssumptions:
         low=0.1,
         high=2.0,
         unit="GiB",
-        reason="runtime of llama.cpp, MLX and compiled engines",
+        reason="runtime of llama.cpp, MLX and the like",
         source="chosen",
         as_of="2026-11",
     )
@@ -87,8 +87,8 @@ class ServingAssumptions:
         low=32,
         high=8192,
         unit="tokens",
-        reason="tokens of one step of llama.cpp-like engines",
-        source="llama.cpp's physical batch (-ub)",
+        reason="tokens of a step of llama.cpp-like engines",
+        source="llama.cpp's -ub",
         as_of="2025-06",
     )
     max_sequences: float = assumption(
@@ -114,7 +114,7 @@ class ServingAssumptions:
         low=1,
         high=256,
         unit="sequences",
-        reason="slots at which llama.cpp-like engines stop gaining",
+        reason="slots where llama.cpp-like engines stop gaining",
         source="chosen",
         as_of="2026-11",
     )
@@ -124,7 +124,7 @@ class ServingAssumptions:
         high=100,
         unit="GB/s",
         reason="a machine reads weights from storage",
-        source="chosen: a local NVMe disk",
+        source="chosen: an NVMe disk",
         as_of="2026-11",
     )
     engine_start_s: float = assumption(
@@ -133,7 +133,7 @@ class ServingAssumptions:
         high=1800,
         unit="s",
         reason="start and graph capture of an engine",
-        source="start-up logs of vLLM",
+        source="start-up logs",
         as_of="2026-11",
     )
     # Plans that are judged, and what bounds them

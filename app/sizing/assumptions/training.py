@@ -16,7 +16,7 @@ class TrainingAssumptions:
         high=0.01,
         unit="1/day",
         reason="unexpected interruptions of a run",
-        source="Llama 3 (arXiv:2407.21783): 419 in 54 days on 16,384",
+        source="Llama 3: 419 in 54 days on 16,384",
         as_of="2024-07",
     )
     restart_minutes: float = assumption(
@@ -24,8 +24,8 @@ class TrainingAssumptions:
         low=0,
         high=240,
         unit="min",
-        reason="detection, replacement and reload after an interruption",
-        source="chosen: an automated restart",
+        reason="detection, replacement, reload",
+        source="chosen: automated",
         as_of="2026-11",
     )
     network_oversubscription: float = assumption(
@@ -33,8 +33,8 @@ class TrainingAssumptions:
         low=1.0,
         high=32.0,
         unit="1",
-        reason="what network cards could carry over what switches do",
-        source="chosen: non-blocking, as training clusters are built",
+        reason="network cards' rate over the switches'",
+        source="chosen: non-blocking",
         as_of="2026-11",
     )
     spot_interruptions_per_machine_day: float = assumption(
@@ -42,8 +42,8 @@ class TrainingAssumptions:
         low=0,
         high=24,
         unit="1/day",
-        reason="machines of spot capacity taken back",
-        source="chosen: from 5 % in hours to 20 % a month",
+        reason="spot machines taken back",
+        source="chosen: 5 % in hours to 20 % a month",
         as_of="2026-10",
     )
     checkpoint_write_gb_per_s_per_machine: float = assumption(
@@ -51,8 +51,8 @@ class TrainingAssumptions:
         low=0.01,
         high=50,
         unit="GB/s",
-        reason="what storage takes from one machine",
-        source="BLOOM: 57.5 GB/s from 48 machines; others 1.9",
+        reason="what storage takes from a machine",
+        source="BLOOM: 57.5 GB/s from 48",
         as_of="2022-07",
     )
     checkpoint_write_gb_per_s_limit: float = assumption(
@@ -60,8 +60,8 @@ class TrainingAssumptions:
         low=0.05,
         high=100000,
         unit="GB/s",
-        reason="most that storage takes from all machines",
-        source="Llama 3 (arXiv:2407.21783): 2 TB/s",
+        reason="most that storage takes",
+        source="Llama 3: 2 TB/s",
         as_of="2024-07",
     )
     checkpoint_copy_gb_per_s: float = assumption(
@@ -78,8 +78,8 @@ class TrainingAssumptions:
         low=0,
         high=600,
         unit="s",
-        reason="all ranks wait for one another around a checkpoint",
-        source="chosen: above 0.2 to 0.5 in memory",
+        reason="all ranks wait around a checkpoint",
+        source="chosen: 0.2 to 0.5 in memory",
         as_of="2026-11",
     )
     retained_checkpoints: float = assumption(
@@ -88,7 +88,7 @@ class TrainingAssumptions:
         high=1000,
         unit="checkpoints",
         reason="checkpoints kept at a time",
-        source="chosen: newest and two to fall back to",
+        source="chosen: two to fall back to",
         as_of="2026-11",
     )
     validation_overhead: float = assumption(
@@ -97,7 +97,7 @@ class TrainingAssumptions:
         high=0.5,
         unit="1",
         reason="validation over training time",
-        source="chosen; MLPerf's frequent ones take 0.09 to 0.16",
+        source="chosen; MLPerf 0.09 to 0.16",
         as_of="2026-11",
     )
     host_memory_per_accelerator_gib: float = assumption(
@@ -105,7 +105,7 @@ class TrainingAssumptions:
         low=1,
         high=512,
         unit="GiB",
-        reason="framework process and data loader of one accelerator",
+        reason="framework and data loader, per accelerator",
         source="chosen",
         as_of="2026-11",
     )
@@ -114,8 +114,8 @@ class TrainingAssumptions:
         low=0.7,
         high=1.0,
         unit="1",
-        reason="share of device memory that training may fill",
-        source="chosen; fragmentation is apart",
+        reason="of device memory, to training",
+        source="chosen",
         as_of="2026-11",
     )
     dataset_bytes_per_token: float = assumption(
@@ -124,6 +124,6 @@ class TrainingAssumptions:
         high=16,
         unit="B",
         reason="tokenised corpus on disk",
-        source="definition: 32-bit token ids",
+        source="32-bit token ids",
         as_of="2026-11",
     )

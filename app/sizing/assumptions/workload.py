@@ -15,7 +15,7 @@ class WorkloadAssumptions:
         low=0.05,
         high=1.0,
         unit="1",
-        reason="share of its capacity within the SLO that a replica carries",
+        reason="share of its capacity that a replica carries",
         source="chosen: queues stay short",
         as_of="2026-11",
     )
@@ -24,8 +24,8 @@ class WorkloadAssumptions:
         low=1.0,
         high=20.0,
         unit="1",
-        reason="busiest minute over the mean of the users' hourly rate",
-        source="chosen: users come in waves",
+        reason="busiest minute over the users' hourly mean",
+        source="chosen: waves of users",
         as_of="2026-11",
     )
     average_to_peak: float = assumption(
@@ -33,7 +33,7 @@ class WorkloadAssumptions:
         low=0.01,
         high=1.0,
         unit="1",
-        reason="mean over peak load where the mean is not given",
+        reason="mean over peak load",
         source="chosen: a day's curve",
         as_of="2026-11",
     )
@@ -42,8 +42,8 @@ class WorkloadAssumptions:
         low=10,
         high=600000,
         unit="ms",
-        reason="TTFT of an interactive service where no limit is given",
-        source="chosen: as MLPerf's Llama 2 70B server",
+        reason="TTFT limit where none is given",
+        source="MLPerf's Llama 2 70B server",
         as_of="2024-08",
     )
     default_tpot_ms: float = assumption(
@@ -51,8 +51,8 @@ class WorkloadAssumptions:
         low=1,
         high=60000,
         unit="ms",
-        reason="TPOT where no limit is given",
-        source="chosen: 10 tokens/s outpace reading",
+        reason="TPOT limit where none is given",
+        source="chosen: outpaces reading",
         as_of="2026-11",
     )
     default_e2e_ms: float = assumption(
@@ -60,7 +60,7 @@ class WorkloadAssumptions:
         low=1,
         high=600000,
         unit="ms",
-        reason="single-pass request where no limit is given",
+        reason="limit of a single pass where none is given",
         source="chosen: one interaction",
         as_of="2026-11",
     )
@@ -97,8 +97,8 @@ class WorkloadAssumptions:
         low=50,
         high=99.9,
         unit="%",
-        reason="of prompt and answer, together the longest context",
-        source="chosen: as p95 is what is given",
+        reason="of prompt and answer in the longest context",
+        source="chosen",
         as_of="2026-11",
     )
     default_percentile: float = assumption(
@@ -107,7 +107,7 @@ class WorkloadAssumptions:
         high=99.9,
         unit="%",
         reason="of requests that must meet the limits",
-        source="chosen: usual in service levels",
+        source="chosen: usual",
         as_of="2026-11",
     )
     # Runs
@@ -125,8 +125,8 @@ class WorkloadAssumptions:
         low=1,
         high=1000,
         unit="1",
-        reason="longest training sequence over the model's context",
-        source="chosen: a slip beyond it",
+        reason="longest training sequence over the context",
+        source="chosen",
         as_of="2026-11",
     )
     default_training_batch_sequences: float = assumption(
@@ -134,8 +134,8 @@ class WorkloadAssumptions:
         low=1,
         high=1e7,
         unit="sequences",
-        reason="global batch of pre-training where none is given",
-        source="chosen: 2 million tokens of 4,096 each",
+        reason="global batch where none is given",
+        source="chosen: 2 million tokens",
         as_of="2026-11",
     )
     default_fine_tuning_batch_sequences: float = assumption(
@@ -143,7 +143,7 @@ class WorkloadAssumptions:
         low=1,
         high=1e7,
         unit="sequences",
-        reason="global batch of fine-tuning where none is given",
+        reason="global batch where none is given",
         source="QLoRA (arXiv:2305.14314)",
         as_of="2023-05",
     )
@@ -152,7 +152,7 @@ class WorkloadAssumptions:
         low=1,
         high=1e7,
         unit="samples",
-        reason="global batch of samples where none is given",
+        reason="global batch where none is given",
         source="ResNet (arXiv:1512.03385)",
         as_of="2015-12",
     )
@@ -170,7 +170,7 @@ class WorkloadAssumptions:
         low=0.01,
         high=3650,
         unit="days",
-        reason="deadline of a pre-training run where none is given",
+        reason="deadline where none is given",
         source="chosen: one month",
         as_of="2026-11",
     )
@@ -179,7 +179,7 @@ class WorkloadAssumptions:
         low=0.1,
         high=8760,
         unit="hours",
-        reason="deadline of a fine-tuning run where none is given",
+        reason="deadline where none is given",
         source="chosen: one day",
         as_of="2026-11",
     )
