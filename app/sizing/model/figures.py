@@ -127,6 +127,15 @@ class CountingFigures:
         source="counted at 1024 x 1024",
         as_of="2026-11",
     )
+    usual_audio_s: float = assumption(
+        30.0,
+        low=5.0,
+        high=120.0,
+        unit="s",
+        reason="speech in one sample where a request says nothing",
+        source="chosen: Whisper's window",
+        as_of="2026-11",
+    )
     spoken_tokens_per_s: float = assumption(
         2.2,
         low=1.0,

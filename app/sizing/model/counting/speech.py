@@ -6,11 +6,11 @@ from app.errors import UnreadableConfiguration
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.blocks import block_macs, blocks, sample_model
 from app.sizing.model.counting.configuration import Config, Reader
+from app.sizing.model.figures import FIGURES
 from app.sizing.model.sample import SampleLaw
 from app.sizing.model.tensors import ONCE, Inventory, Part, Per
 
 SAMPLES_PER_S = 16_000.0
-USUAL_AUDIO_S = 30.0
 
 
 def read_wav2vec2(config: Config, name: str) -> ModelArchitecture:
@@ -49,7 +49,7 @@ def read_wav2vec2(config: Config, name: str) -> ModelArchitecture:
     positions = convolved / rate + channels * hidden_size + hidden_size * (hidden_size // groups) * kernel
     law = SampleLaw(
         unit="speech",
-        audio_s=USUAL_AUDIO_S,
+        audio_s=FIGURES.usual_audio_s,
         positions_per_second=rate,
         flops_per_position=2 * (block_macs(hidden_size, mlp_width, layers) + positions),
         flops_per_pair=4.0 * hidden_size * layers,
