@@ -6,6 +6,7 @@ GIB = 2**30
 KB = 1e3
 MB = 1e6
 GB = 1e9
+GBIT = GB / 8
 TB = 1e12
 
 TERA = 1e12

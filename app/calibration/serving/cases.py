@@ -28,6 +28,7 @@ from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.tables import MemoryRules
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.question import Constraints, Deployment, Economics
+from app.sizing.serving.communication import link_use
 from app.sizing.serving.memory import serving_memory
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.prefill import PrefillWork, prefill_work
@@ -260,6 +261,7 @@ class ServingCases:
         )
         if not memory.fits[0]:
             raise NotCompared("declined: out_of_memory")
+        link = link_use(plans, Assumptions())
         return ServingCase(
             id=row["id"],
             source=row["source_key"],
@@ -275,8 +277,8 @@ class ServingCases:
             chunk_tokens=float(memory.max_batched_tokens[0]),
             input_tokens=max(1.0, inputs),
             output_tokens=max(1.0, outputs),
-            step=step_work(model, plans, context_tokens=inputs + outputs / 2),
-            prefill=prefill_work(model, plans, prompt_tokens=max(1.0, inputs)),
+            step=step_work(model, plans, link, context_tokens=inputs + outputs / 2),
+            prefill=prefill_work(model, plans, link, prompt_tokens=max(1.0, inputs)),
             measured=asked.measured,
         )
 

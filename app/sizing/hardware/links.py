@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column
 from app.sizing.formula import formula
 from app.sizing.hardware.parts import Accelerator, Link, System
+from app.sizing.units import GBIT
 
 LINKS = (Link.NONE, Link.PCIE, Link.SCALE_UP)
 
@@ -34,6 +38,14 @@ def machine_link(accelerator: Accelerator, *, count: float, system: System | Non
 
 # Of one accelerator between machines whose network the catalogue does not know: 100 Gbit/s, usual in nodes of eight.
 UNKNOWN_NETWORK_BYTES_PER_S = 12.5e9
+
+
+def network_bytes_per_s(network_bytes_per_s: Column, assumed: Assumptions) -> Column:
+    """Networks between machines, the usual one where the catalogue knows none."""
+    unknown = np.isnan(network_bytes_per_s)
+    if not unknown.any():
+        return network_bytes_per_s
+    return np.where(unknown, assumed.unknown_network_gbit_per_s * GBIT, network_bytes_per_s)
 
 
 @formula(unit="s", source="Patarasuk and Yuan 2009; NCCL's bus-bandwidth convention")

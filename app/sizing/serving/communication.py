@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
 from app.sizing.formula import formula
 from app.sizing.hardware.achieved import Achieved
-from app.sizing.hardware.links import LINKS, UNKNOWN_NETWORK_BYTES_PER_S
+from app.sizing.hardware.links import LINKS, network_bytes_per_s
 from app.sizing.hardware.parts import Link
 from app.sizing.serving.plans import Plans
 
@@ -34,11 +35,11 @@ class LinkSpeed(Columns):
     hop_bytes_per_s: Column
 
 
-def link_use(plans: Plans) -> LinkUse:
+def link_use(plans: Plans, assumed: Assumptions) -> LinkUse:
     """Links of every plan."""
     m = plans.node
     across = (plans.nodes_per_replica > 1) & (plans.accelerators_per_replica > m.scale_up_domain)
-    network = np.where(np.isnan(m.network_bytes_per_s), UNKNOWN_NETWORK_BYTES_PER_S, m.network_bytes_per_s)
+    network = network_bytes_per_s(m.network_bytes_per_s, assumed)
     return LinkUse(m.link == LINKS.index(Link.PCIE), m.link_bytes_per_s, across, network)
 
 

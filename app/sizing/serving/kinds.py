@@ -93,17 +93,17 @@ class TokenStreams:
             workload.cached_prefix_fraction,
             workload.encoder_flops_per_request,
         )
-        link = link_use(plans)
+        link = link_use(plans, assumed)
         links = link_speed(link, achieved)
         context = prompt.mean + workload.output_tokens.mean / 2
-        step = step_terms(step_work(model, plans, context_tokens=context, link=link), achieved, links)
+        step = step_terms(step_work(model, plans, link, context_tokens=context), achieved, links)
         work = prefill_work(
             model,
             plans,
+            link,
             prompt_tokens=prompt.mean,
             cached_tokens=prompt.mean * cached,
             encoder_flops=images,
-            link=link,
         )
         late = prefill = prefill_terms(work, achieved, links)
         tail = prompt.quantile(workload.slo.percentile)
@@ -112,10 +112,10 @@ class TokenStreams:
                 work = prefill_work(
                     model,
                     plans,
+                    link,
                     prompt_tokens=tail,
                     cached_tokens=tail * cached,
                     encoder_flops=images,
-                    link=link,
                 )
                 late = prefill_terms(work, achieved, links)
         return stream_speed(workload, plans, memory, speculating(step, model, speculative), prefill, late, assumed)

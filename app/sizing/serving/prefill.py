@@ -11,7 +11,7 @@ from app.sizing.formula import formula
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.hardware.links import all_reduce_s
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed, link_use
+from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.step import (
     DeviceRates,
@@ -98,11 +98,11 @@ def score_flops(prompt_flops: float, cached_flops: float, tensor_parallel: Colum
 def prefill_work(
     model: ModelArchitecture,
     plans: Plans,
+    link: LinkUse,
     *,
     prompt_tokens: float,
     cached_tokens: float = 0.0,
     encoder_flops: float = 0.0,
-    link: LinkUse | None = None,
 ) -> PrefillWork:
     """What one prompt of which `cached_tokens` are already in the cache costs on one device of every plan."""
     tp, n = plans.tensor_parallel, len(plans)
@@ -122,7 +122,7 @@ def prefill_work(
         pipeline_parallel=plans.pipeline_parallel,
         overlapped_stages=np.where(plans.small_engine, plans.pipeline_parallel, 1.0),
         rates=device_rates(plans),
-        link=link_use(plans) if link is None else link,
+        link=link,
     )
 
 

@@ -23,7 +23,7 @@ from app.sizing.hardware.achieved import Achieved
 from app.sizing.hardware.links import all_reduce_s
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Speculative
-from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed, link_use
+from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed
 from app.sizing.serving.plans import Plans, layer_groups
 
 
@@ -162,9 +162,7 @@ def expert_share_of(model: ModelArchitecture) -> float:
     return model.experts_per_token / model.num_experts if model.is_moe else 0.0
 
 
-def step_work(
-    model: ModelArchitecture, plans: Plans, *, context_tokens: float, link: LinkUse | None = None
-) -> StepWork:
+def step_work(model: ModelArchitecture, plans: Plans, link: LinkUse, *, context_tokens: float) -> StepWork:
     """What one decode step does on one device of every plan.
 
     Limits: a batch is spread evenly over pipeline stages.
@@ -189,7 +187,7 @@ def step_work(
         tensor_parallel=tp,
         pipeline_parallel=plans.pipeline_parallel,
         rates=device_rates(plans),
-        link=link_use(plans) if link is None else link,
+        link=link,
     )
 
 
