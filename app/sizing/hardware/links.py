@@ -40,7 +40,7 @@ def machine_link(accelerator: Accelerator, *, count: float, system: System | Non
 UNKNOWN_NETWORK_BYTES_PER_S = 12.5e9
 
 
-def network_bytes_per_s(network_bytes_per_s: Column, assumed: Assumptions) -> Column:
+def known_network_bytes_per_s(network_bytes_per_s: Column, assumed: Assumptions) -> Column:
     """Networks between machines, the usual one where the catalogue knows none."""
     unknown = np.isnan(network_bytes_per_s)
     if not unknown.any():

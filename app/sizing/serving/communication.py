@@ -10,7 +10,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
 from app.sizing.formula import formula
 from app.sizing.hardware.achieved import Achieved
-from app.sizing.hardware.links import LINKS, network_bytes_per_s
+from app.sizing.hardware.links import LINKS, known_network_bytes_per_s
 from app.sizing.hardware.parts import Link
 from app.sizing.serving.plans import Plans
 
@@ -39,7 +39,7 @@ def link_use(plans: Plans, assumed: Assumptions) -> LinkUse:
     """Links of every plan."""
     m = plans.node
     across = (plans.nodes_per_replica > 1) & (plans.accelerators_per_replica > m.scale_up_domain)
-    network = network_bytes_per_s(m.network_bytes_per_s, assumed)
+    network = known_network_bytes_per_s(m.network_bytes_per_s, assumed)
     return LinkUse(m.link == LINKS.index(Link.PCIE), m.link_bytes_per_s, across, network)
 
 
