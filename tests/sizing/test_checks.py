@@ -36,7 +36,7 @@ NAMES: dict[str, Any] = {
     "WEIGHT_FORMATS": WEIGHT_FORMATS,
 }
 # Rooms whose checks are still prose.
-PROSE = ("serving", "training")
+PROSE = ("training",)
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,8 +88,8 @@ class Test(Protocol):
         ...
 
 
-# Rows up to which several halvings are tried at once: their points cost less than another pass.
-FEW_ROWS, HALVINGS_AT_ONCE = 32, 6
+# Up to how many rows so many halvings are tried at once: their points cost less than another pass.
+AT_ONCE = ((16, 6), (128, 3), (400, 2))
 
 
 def largest(low: Column, high: Column, test: Test, *, halvings: int = RATE_BISECTIONS) -> Column:
@@ -100,7 +100,7 @@ def largest(low: Column, high: Column, test: Test, *, halvings: int = RATE_BISEC
         return found
     if len(open_rows) < len(high):
         test, low, high = test.take(open_rows), low[open_rows], high[open_rows]
-    together = HALVINGS_AT_ONCE if len(open_rows) <= FEW_ROWS else 1
+    together = next((times for rows, times in AT_ONCE if len(open_rows) <= rows), 1)
     while halvings > 0:
         step = min(together, halvings)
         low, high = halved(low, high, test, step)
