@@ -35,15 +35,13 @@ def sensitivity(
     if workload.load is not Load.OPEN:
         return ()
 
+    plans, none = options.plans, np.zeros(len(options))
+    machines, size, per_node = plans.offered, plans.accelerators_per_replica, plans.accelerators_per_node
+
     def cost_of(changed: InferenceWorkload) -> float:
         replicas = replicas_needed(changed, options.capacity_per_s, options.slo_batch)
-        placed = fleet(
-            options.plans.accelerators_per_replica,
-            options.plans.accelerators_per_node,
-            replicas,
-            spare_replicas(changed.redundancy, replicas),
-        )
-        cost = deployment_cost(options.plans.offered, placed.nodes, np.zeros(len(options)), assumed, economics)
+        placed = fleet(size, per_node, replicas, spare_replicas(changed.redundancy, replicas))
+        cost = deployment_cost(machines, placed.nodes, none, assumed, economics)
         return float(cost.usd_per_hour.min())
 
     now = cost_of(workload)

@@ -153,12 +153,12 @@ def serving_estimate(
     workload: InferenceWorkload,
     judged: Judged[Any, Any, Any],
     row: int,
+    at_sale: Sold,
     snapshot: Snapshot,
     shares: Mapping[str, float],
 ) -> Estimate:
     """The estimate of a row."""
     words, only = words_of(workload), np.array([row])
-    (at_sale,) = sold(snapshot, judged.plans.machines.take(only).looked_up())
     deployment = deployment_of(workload, judged, row, at_sale, snapshot)
     memory = words.memory(workload, judged, row)
     if not judged.memory.fits[row]:
@@ -209,9 +209,12 @@ def judge_deployments(
         served = served_per_s(workload, judged.options) * units_per_request(workload)
         usd_per_million(judged.cost.usd_per_hour, served)
     shares = words_of(workload).shares(workload, judged)
+    at_sale = sold(snapshot, judged.plans.offered)
     return tuple(
         replace(
-            serving_estimate(question, workload, judged, row, snapshot, {k: at(s, row) for k, s in shares.items()}),
+            serving_estimate(
+                question, workload, judged, row, at_sale[row], snapshot, {k: at(s, row) for k, s in shares.items()}
+            ),
             trace=trace.lines(row) if question.trace and judged.memory.fits[row] else (),
         )
         for row in range(len(plans))

@@ -37,10 +37,10 @@ class LinkSpeed(Columns):
 
 def link_use(plans: Plans, assumed: Assumptions) -> LinkUse:
     """Links of every plan."""
-    m = plans.node
-    across = (plans.nodes_per_replica > 1) & (plans.accelerators_per_replica > m.scale_up_domain)
-    network = known_network_bytes_per_s(m.network_bytes_per_s, assumed)
-    return LinkUse(m.link == LINKS.index(Link.PCIE), m.link_bytes_per_s, across, network)
+    node, rows = plans.machines.table.node, plans.machines.rows
+    across = (plans.nodes_per_replica > 1) & (plans.accelerators_per_replica > plans.scale_up_domain)
+    network = known_network_bytes_per_s(node.network_bytes_per_s[rows], assumed)
+    return LinkUse(node.link[rows] == LINKS.index(Link.PCIE), node.link_bytes_per_s[rows], across, network)
 
 
 @formula(unit="s", source="fitted to measurements")

@@ -101,16 +101,17 @@ def largest(low: Column, high: Column, test: Test, *, halvings: int = RATE_BISEC
     if len(open_rows) < len(high):
         test, low, high = test.take(open_rows), low[open_rows], high[open_rows]
     together = next((times for rows, times in AT_ONCE if len(open_rows) <= rows), 1)
-    while halvings > 0:
-        step = min(together, halvings)
-        low, high = halved(low, high, test, step)
-        halvings -= step
+    tried = test.take(np.tile(np.arange(len(low)), 2**together - 1)) if together > 1 else test
+    for _ in range(halvings // together):
+        low, high = halved(low, high, tried, together)
+    for _ in range(halvings % together):
+        low, high = halved(low, high, test, 1)
     found[open_rows] = low
     return found
 
 
 def halved(low: Column, high: Column, test: Test, times: int) -> tuple[Column, Column]:
-    """Where so many halvings lead: all points they may ask for, tested at once."""
+    """Where so many halvings lead; `test` has a row for each point that they may ask for."""
     if times == 1:
         middle = (low + high) / 2
         good = test.holds(middle)
@@ -120,8 +121,7 @@ def halved(low: Column, high: Column, test: Test, times: int) -> tuple[Column, C
         finer = np.empty((2 * len(points) - 1, len(low)))
         finer[::2], finer[1::2] = points, (points[:-1] + points[1:]) / 2
         points = finer
-    rows = np.arange(len(low))
-    inner = points[1:-1]
-    held = test.take(np.tile(rows, len(inner))).holds(inner.ravel()).reshape(inner.shape)
+    inner, rows = points[1:-1], np.arange(len(low))
+    held = test.holds(inner.ravel()).reshape(inner.shape)
     cell = np.where(held.all(axis=0), len(inner), held.argmin(axis=0))
     return points[cell, rows], points[cell + 1, rows]

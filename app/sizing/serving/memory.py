@@ -243,7 +243,7 @@ def sequences(kv_pool_bytes: Column, held_bytes_per_sequence: Column, max_sequen
 
 def engine_limits(plans: Plans, capacity: Column, assumed: Assumptions, settings: Settings) -> tuple[Column, Column]:
     """Most sequences at once and most tokens of a step: what is set, else the engine's defaults for such a device."""
-    large = (capacity >= assumed.large_device_gib * GIB) & plans.parts.large_steps
+    large = (capacity >= assumed.large_device_gib * GIB) & plans.large_steps
     small, own = plans.small_engine, plans.memory_rules.sequences
     most = settings.max_sequences
     if most is None:
@@ -268,12 +268,12 @@ def serving_memory(
 ) -> ServingMemory:
     """Memory of every plan: weights, workspace and overhead first, the cache gets the rest of what the engine takes."""
     settings = Settings() if settings is None else settings
-    rules, parts, small, tp = plans.memory_rules, plans.parts, plans.small_engine, plans.tensor_parallel
-    capacity = capacity_bytes(plans.memory_bytes, parts.memory_is_reported, assumed)
+    rules, small, tp = plans.memory_rules, plans.small_engine, plans.tensor_parallel
+    capacity = capacity_bytes(plans.memory_bytes, plans.memory_is_reported, assumed)
     most, tokens = engine_limits(plans, capacity, assumed, settings)
     share = settings.memory_fraction
     if share is None:
-        share = memory_fraction(parts.unified, small, rules.fraction, assumed)
+        share = memory_fraction(plans.unified, small, rules.fraction, assumed)
     padded: Column | float = 0.0
     if plans.padded_experts.any():
         padded = np.where(plans.padded_experts, padded_share(model.hidden_size), 0.0)

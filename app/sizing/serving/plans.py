@@ -81,8 +81,16 @@ class Plans(Columns):
         return self.types.rows
 
     @property
-    def parts(self) -> AcceleratorColumns:
-        return self.types.looked_up()
+    def unified(self) -> Mask:
+        return self.types.table.unified[self.types.rows]
+
+    @property
+    def memory_is_reported(self) -> Mask:
+        return self.types.table.memory_is_reported[self.types.rows]
+
+    @property
+    def large_steps(self) -> Mask:
+        return self.types.table.large_steps[self.types.rows]
 
     @property
     def scale_up_domain(self) -> Column:

@@ -204,7 +204,7 @@ def batch_memory(work: SampleWork, plans: Plans, assumed: Assumptions, settings:
     """Memory of every plan: weights, runtime, and the activations of as many samples as fit."""
     share = settings.memory_fraction
     if share is None:
-        share = np.where(plans.parts.unified, assumed.unified_memory_fraction, assumed.batch_memory_fraction)
+        share = np.where(plans.unified, assumed.unified_memory_fraction, assumed.batch_memory_fraction)
     weights = loaded_weights_bytes(plans.weights_bytes, assumed)
     activations = np.full(len(plans), sample_activation_bytes(work, assumed))
     runtime = runtime_bytes(plans.memory_bytes, assumed)
