@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from types import MappingProxyType
@@ -268,6 +268,11 @@ def scaled(setting: Setting) -> Column:
     return values * SCALES
 
 
+def indexed(words: Iterable[str]) -> dict[str, int]:
+    """A number for each word."""
+    return {word: i for i, word in enumerate(sorted(set(words)))}
+
+
 class Nearest:
     """Results of one phase as columns, one row for each measurement and setting: of its figures its rate, where it has one.
 
@@ -286,15 +291,19 @@ class Nearest:
         self._combinations = sorted(set(said))
         index = {words: i for i, words in enumerate(self._combinations)}
         self._combination: Codes = np.array([index[words] for words in said], dtype=np.int64)
-        self._words = np.array(self._combinations).reshape(len(self._combinations), len(WORDS)).T.copy()
+        self._codes = [indexed(words[i] for words in self._combinations) for i in range(len(WORDS))]
+        self._words: list[Codes] = [
+            np.array([known[words[i]] for words in self._combinations], dtype=np.int64)
+            for i, known in enumerate(self._codes)
+        ]
 
     def to(self, setting: Setting, count: int) -> tuple[Neighbour, ...]:
         """The nearest to a setting, each measurement once."""
         if not self.rows:
             return ()
         apart = np.zeros(len(self._combinations))
-        for said, (name, counts) in zip(self._words, WORDS.items(), strict=True):
-            apart += counts.weight * (said != word(setting, name))
+        for said, known, (name, counts) in zip(self._words, self._codes, WORDS.items(), strict=True):
+            apart += counts.weight * (said != known.get(word(setting, name), -1))
         off = self._numbers - scaled(setting)[:, None]
         distance = np.sqrt(np.einsum("ij,ij->j", off, off)) + apart[self._combination]
         near = np.argpartition(distance + self._behind, min(len(distance) - 1, 8 * count))[: 8 * count + 1]
