@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import astuple
 
 import numpy as np
 from sqlalchemy.orm import Session, sessionmaker
@@ -22,10 +21,8 @@ from app.calibration.training.cases import read_training_cases
 from app.catalog.seed import rows_of, seed
 from app.catalog.snapshot import SnapshotStore
 from app.db import Base, make_engine
-from app.sizing.evidence import kind_of, nearness
 from app.sizing.snapshot import Market
 from artefacts.parts import PARTS, Digests, digest, sources, stamped
-from artefacts.sources import digest_of
 
 # What turns predictions into factors and figures; everything else shows in the predictions.
 OWN = (
@@ -33,13 +30,9 @@ OWN = (
     "app.calibration.fit",
     "app.calibration.report",
     "app.calibration.scale_ups",
+    "app.sizing.evidence",
 )
 ROUNDS = 4  # layouts that a row leaves open are chosen by the factors themselves: fitted again until they stay
-
-
-def written(value: object) -> str:
-    """A number to nine digits: an order of additions is no difference."""
-    return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
 def behaviour(market: Market, store: SnapshotStore) -> Iterator[str]:
@@ -55,9 +48,8 @@ def behaviour(market: Market, store: SnapshotStore) -> Iterator[str]:
         figures = [fit.log_predicted(fit.achieved(fit.center + shift)) for shift in (0.0, 0.1)]
         for point, *found in zip(fit.points, *(f.tolist() for f in figures), strict=True):
             case = cases[point.case]
-            said = (case.id, case.source, case.reference, case.model, case.set_aside)
-            words = (*said, *astuple(case.stack), point.metric, kind_of(point.metric, case.setting))
-            yield " ".join(written(v) for v in (*words, *astuple(case.setting), point.measured, *found))
+            said = (case.id, case.source, case.reference, case.model, case.stack, case.setting, case.set_aside)
+            yield f"{said} {point.metric} {point.measured:.9g} {' '.join(f'{v:.9g}' for v in found)}"
     logs, logs_left_out = read_logs(ServingCases(market, store.model), list(rows_of("measurements_kv_cache.csv")))
     yield from (f"{log.id} {log.measured_bytes:.9g} {log.predicted_bytes:.9g}" for log in logs)
     yield str(sorted(logs_left_out.items()))
@@ -74,9 +66,7 @@ def fingerprint() -> str:
         with np.errstate(all="ignore"):
             found = "\n".join(behaviour(store.market(), store))
         engine.dispose()
-    evidence = sources().module(nearness.__module__)
-    assert evidence is not None
-    return digest(found + sources().own(OWN) + digest_of(evidence.defined["nearness"]))
+    return digest(found + sources().own(OWN))
 
 
 def write() -> dict[str, Digests]:

@@ -161,7 +161,7 @@ OFFERS = (
 # Coefficients that are not a plain half.
 VALUES = {
     "linear_compute_fraction": 0.8,
-    "linear_memory_fraction": 0.8,
+    "linear_memory_fraction": 0.85,
     "expert_memory_fraction": 0.75,
     "roofline_exponent": 3.0,
     "prefill_compute_fraction": 0.7,
@@ -177,8 +177,8 @@ VALUES = {
     "request_overhead_s": 5e-3,
     "queued_share": 0.3,
     "scale_up_latency_s": 8e-6,
-    "scale_up_bandwidth_fraction": 0.75,
-    "pcie_latency_s": 20e-6,
+    "scale_up_bandwidth_fraction": 0.78,
+    "pcie_latency_s": 22e-6,
     "pcie_bandwidth_fraction": 0.625,
     "network_latency_s": 15e-6,
     "network_bandwidth_fraction": 0.9,

@@ -1,4 +1,4 @@
-"""A replica under load: batch, queue and latencies, worked by hand."""
+"""A replica within its limits, worked by hand: prompts of 10 ms, steps of 20 ms, 200 tokens after the first."""
 
 from __future__ import annotations
 
@@ -7,16 +7,33 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.sizing.serving.load import mean_batch, queue_wait_s, rate_per_s, tpot_s
-from app.sizing.serving.step import StepTerms, step_s
+from app.sizing.assumptions import Assumptions
+from app.sizing.serving.load import StreamSpeed, mean_batch, queue_wait_s, rate_per_s, stream_speed, tpot_s
+from app.sizing.serving.prefill import PrefillTerms
+from app.sizing.serving.step import step_s
+from app.sizing.workload import Lengths, Load, Slo
 from tests.examples import col
+from tests.sizing.serving.given import flat_prefill, flat_step, memory_of, on_big, varied
+
+Z95 = 1.6448536
 
 
-def flat_step(seconds: float) -> StepTerms:
-    """A step that takes the same time whatever the batch."""
-    terms: dict[str, Any] = {name: col(0.0) for name in StepTerms.__dataclass_fields__}
-    same = {"pipeline_parallel": col(1), "exponent": col(2.0), "drafted": 0.0, "draft_share": 0.0, "gained": 1.0}
-    return StepTerms(**terms | same | {"host_fixed_s": col(seconds)})
+def speed(
+    load: Load = Load.OPEN,
+    *,
+    ttft_s: float | None = None,
+    tpot_s: float | None = None,
+    e2e_s: float | None = None,
+    tail: PrefillTerms | None = None,
+    step: float = 0.02,
+    pipeline: int = 1,
+    **changed: Any,
+) -> StreamSpeed:
+    """Capacity of a replica in whose memory 64 sequences run."""
+    workload = varied(load=load, slo=Slo(ttft_s, tpot_s, e2e_s, changed.pop("percentile", 95)), **changed)
+    prompt = flat_prefill(0.010)
+    plans = on_big(pipeline_parallel=pipeline)
+    return stream_speed(workload, plans, memory_of(64), flat_step(step), prompt, tail or prompt, Assumptions())
 
 
 def test_littles_law() -> None:
@@ -43,5 +60,80 @@ def test_mean_occupancy_below_a_quantile() -> None:
 def test_queue_quantile_is_exact_for_m_m_1() -> None:
     # load 0.8, service 1 s: P(wait > t) = 0.8 exp(-0.2 t), so p95 is ln(0.8 / 0.05) / 0.2
     assert queue_wait_s(col(0.8), col(1.0), 95, 1.0)[0] == pytest.approx(np.log(16) / 0.2)
+    assert queue_wait_s(col(0.4), col(2.0), 95, 0.5)[0] == pytest.approx(np.log(16) / 0.2)
     assert queue_wait_s(col(0.01), col(1.0), 95, 1.0)[0] == 0
+    assert queue_wait_s(col(0.0), col(1.0), 95, 1.0)[0] == 0
     assert np.isinf(queue_wait_s(col(1.0), col(1.0), 95, 1.0)[0])
+    assert np.isinf(queue_wait_s(col(1.5), col(1.0), 95, 1.0)[0])
+
+
+def test_a_replica_without_limits_runs_all_that_fits() -> None:
+    found = speed()
+    assert found.slo_batch.tolist() == [64]
+    # at the 95th percentile of 64 the mean is m with m + 1.645 sqrt(m) = 64
+    mean = ((np.sqrt(Z95**2 + 4 * 64) - Z95) / 2) ** 2
+    assert mean + Z95 * np.sqrt(mean) == pytest.approx(64)
+    assert found.capacity_per_s[0] == pytest.approx(mean / (mean * 0.010 + 200 * 0.020))
+    assert found.saturation_per_s[0] == pytest.approx(64 / (64 * 0.010 + 200 * 0.020))
+    assert found.occupancy_s.tolist() == pytest.approx([0.010])
+    assert found.fastest_tpot_s.tolist() == pytest.approx([0.020])
+    assert found.fastest_ttft_s.tolist() == pytest.approx([0.005 + 0.010])
+    assert np.isinf(found.tpot_limit_s[0])
+    assert np.isinf(found.ttft_limit_s[0])
+    assert speed(percentile=50.0).capacity_per_s[0] == pytest.approx(64 / (0.64 + 4))
+    assert speed(percentile=20.0).capacity_per_s[0] == pytest.approx(64 / (0.64 + 4))
+
+
+def test_in_a_pipeline_prompts_overlap() -> None:
+    assert speed(pipeline=2).occupancy_s.tolist() == pytest.approx([0.005])
+
+
+def test_the_limit_of_a_token_bounds_the_batch() -> None:
+    # 20 ms + (B - 1) / 200 * 10 ms <= 22.01 ms
+    found = speed(tpot_s=0.02201)
+    assert found.slo_batch.tolist() == [41]
+    assert found.tpot_limit_s.tolist() == [0.02201]
+    # in a closed loop three tenths of the prompts come before the first token: (B - 1) / 200 * 7 ms
+    closed = speed(Load.CLOSED, tpot_s=0.02201)
+    assert closed.slo_batch.tolist() == [58]
+    assert closed.capacity_per_s[0] == pytest.approx(58 / (58 * 0.010 + 200 * 0.020))
+    assert speed(Load.BATCH, tpot_s=0.02201).capacity_per_s[0] == pytest.approx(41 / (41 * 0.010 + 200 * 0.020))
+    assert speed(tpot_s=0.01).slo_batch.tolist() == [1]
+
+
+def test_the_limit_of_the_first_token_bounds_the_batch_and_the_queue() -> None:
+    # 15 ms alone, a step beside of 20 ms * (1 - 1/B), and behind 57 % of the others' prompts: 12 fit, 13 do not
+    assert speed(Load.CLOSED, ttft_s=0.1).slo_batch.tolist() == [12]
+    # of an open load the wait may take what 64 sequences leave of the limit
+    found = speed(ttft_s=0.03, output_tokens=Lengths(2.0))
+    assert found.slo_batch.tolist() == [3]  # 15 ms + 20 ms * (1 - 1/B) <= 30 ms: B <= 4
+    found = speed(ttft_s=0.1, output_tokens=Lengths(2.0))
+    rate, load = found.capacity_per_s[0], found.capacity_per_s[0] * 0.010
+    wait = load / (1 - load) * 0.010 * 0.5 * np.log(load / 0.05) / load
+    assert wait == pytest.approx(0.1 - 0.015 - 0.020 * 63 / 64, rel=1e-3)
+    bursty = speed(ttft_s=0.1, output_tokens=Lengths(2.0), burstiness=2.0)
+    assert bursty.capacity_per_s[0] < rate
+
+
+def test_prompts_take_nearly_all_of_a_replicas_time_and_no_more() -> None:
+    assert speed(step=1e-6).capacity_per_s[0] == pytest.approx(0.98 / 0.010)
+
+
+def test_a_whole_requests_limit_leaves_its_tokens_what_the_first_left() -> None:
+    found = speed(e2e_s=5.0)
+    assert found.tpot_limit_s[0] == pytest.approx((5 - 0.015) / 201)
+    assert found.ttft_limit_s[0] == 5
+    both = speed(e2e_s=5.0, ttft_s=1.0, tpot_s=0.02201)
+    assert (both.ttft_limit_s[0], both.tpot_limit_s[0]) == (1, 0.02201)
+    longer = speed(e2e_s=5.0, output_tokens=Lengths(201.0, 400.0))
+    assert longer.tpot_limit_s[0] == pytest.approx((5 - 0.015) / 400, rel=1e-3)
+    assert speed(e2e_s=0.01).tpot_limit_s[0] < 1e-6
+
+
+def test_the_long_prompt_is_the_one_that_must_meet_the_limit() -> None:
+    tail = flat_prefill(0.030, new_tokens=2400.0)
+    found = speed(tail=tail, ttft_s=0.0801)
+    assert found.fastest_ttft_s[0] == pytest.approx(0.005 + 0.030)
+    # 35 ms and three steps beside: 60 ms * (1 - 1/B) <= 45.1 ms
+    assert found.slo_batch.tolist() == [4]
+    assert found.occupancy_s[0] == pytest.approx(0.010)  # others' prompts are of the mean

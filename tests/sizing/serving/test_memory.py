@@ -2,32 +2,208 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Column
+from app.sizing.hardware.support import EngineSupport
 from app.sizing.model.formats import WEIGHT_FORMATS
-from app.sizing.serving.memory import activation_bytes, padded_share, weights_bytes_per_accelerator
+from app.sizing.question import Deployment
+from app.sizing.serving.measured import Settings
+from app.sizing.serving.memory import (
+    ServingMemory,
+    activation_bytes,
+    padded_share,
+    serving_memory,
+    weights_bytes_per_accelerator,
+)
+from app.sizing.serving.plans import Plans
 from app.sizing.units import GIB
 from tests.examples import LLAMA_8B, LLAMA_70B, col
+from tests.sizing.serving.given import DENSE, MIXTURE, on_big, planned
+from tests.sizing.small import ACCELERATORS, BIG, SUPPORT, snapshot
+
+ASSUMED = Assumptions()
 
 
 def test_weights_are_split_evenly() -> None:
     total = col(LLAMA_70B.weights_bytes(WEIGHT_FORMATS["bf16"]))
     # 131.417 GiB / 8 * 1.005
-    assert weights_bytes_per_accelerator(total, col(0), 0.0, col(8), Assumptions())[0] / GIB == pytest.approx(
+    assert weights_bytes_per_accelerator(total, col(0), 0.0, col(8), ASSUMED)[0] / GIB == pytest.approx(
         16.509, abs=1e-3
     )
+    # experts of a tenth more
+    padded = weights_bytes_per_accelerator(col(100), col(60), 0.1, col(2), ASSUMED)[0]
+    assert padded == pytest.approx((100 + 6) / 2 * 1.005)
 
 
 def test_activation_workspace() -> None:
-    live = activation_bytes(LLAMA_8B, col(8192), col(64), col(3.8), col(1), col(1), Assumptions())[0] / GIB
+    live = activation_bytes(LLAMA_8B, col(8192), col(64), col(3.8), col(1), col(1), ASSUMED)[0] / GIB
     # 1.5 * (8192 * 6 * 14336 + 4 * 8192 * 4096) bytes: more than the logits of 64 sequences
     assert live == pytest.approx(1.5 * (704_643_072 + 134_217_728) / GIB)
-    sampled = activation_bytes(LLAMA_8B, col(8192), col(1024), col(3.8), col(1), col(1), Assumptions())[0] / GIB
+    sampled = activation_bytes(LLAMA_8B, col(8192), col(1024), col(3.8), col(1), col(1), ASSUMED)[0] / GIB
     # 3.8 * 1024 * 128256 * 4 bytes; vLLM 0.19 on an H100 reports 1.89 GiB
     assert sampled == pytest.approx(1.859, abs=1e-3)
+
+
+def test_live_tensors_are_split_over_ranks_and_the_ends_of_a_pipeline_lie_apart() -> None:
+    # the wider of 6 * 4096 and 2 * (2 * 8 + 2 * 4) heads * 128; hidden states stay whole
+    one = 1.5 * (1000 * 6 * 4096 / 4 + 4 * 1000 * 1024)
+    split = activation_bytes(DENSE, col(1000, 1000), col(1, 1), col(1, 1), col(4, 4), col(1, 2), ASSUMED)
+    assert split.tolist() == pytest.approx([one, one / 2])
+    # attention wider than the MLP, and two experts' inputs of each token
+    attentive = replace(MIXTURE, mlp_width=512.0)
+    found = activation_bytes(attentive, col(1000), col(1), col(1), col(2), col(1), ASSUMED)[0]
+    assert found == pytest.approx(1.5 * (1000 * 2 * 24 * 128 / 2 + 4 * 1000 * 1024 + 2 * 1000 * 2 * 1024 / 2))
 
 
 def test_padding_of_mxfp4_experts() -> None:
     assert padded_share(2880) == pytest.approx(3072 / 2880 - 1)
     assert padded_share(4096) == 0
+
+
+def memory(plans: Plans, *, model: Any = DENSE, assumed: Assumptions = ASSUMED, **settings: Column) -> ServingMemory:
+    """Of sequences of 1000 tokens in the end, 400 of them output, of at most 4000."""
+    return serving_memory(
+        model,
+        plans,
+        assumed,
+        final_tokens=1000.0,
+        output_tokens=400.0,
+        longest_tokens=4000.0,
+        settings=Settings(**settings),
+    )
+
+
+# The small model on one device of 80 GiB: a step of 8192 tokens and 1024 sequences.
+WEIGHTS = (DENSE.total_params * 2) * 1.005
+TOKEN = 4 * 2 * 4 * 128 * 2  # bytes of cache: keys and values of four heads in four layers
+
+
+def workspace(sequences: float = 1024, tokens: float = 8192, *, logits_copies: float = 3.8) -> float:
+    return max(1.5 * (tokens * 6 * 4096 + 4 * tokens * 1024), logits_copies * sequences * 32000 * 4)
+
+
+def test_the_cache_gets_what_weights_workspace_and_runtime_leave() -> None:
+    found = memory(on_big())
+    capacity = 80 * GIB * 0.994
+    overhead = 1.25 * GIB  # runtime and graphs
+    fixed = WEIGHTS + workspace() + overhead
+    assert found.capacity_bytes[0] == pytest.approx(capacity)
+    assert found.weights_bytes[0] == pytest.approx(WEIGHTS)
+    assert found.activation_bytes[0] == pytest.approx(workspace())
+    assert found.overhead_bytes[0] == pytest.approx(overhead)
+    assert (found.memory_fraction[0], found.max_sequences[0], found.max_batched_tokens[0]) == (0.92, 1024, 8192)
+    assert found.usable_bytes[0] == pytest.approx(0.92 * capacity)
+    assert found.kv_pool_bytes[0] == pytest.approx(0.92 * capacity - fixed)
+    assert found.needed_bytes[0] == pytest.approx(fixed + 4000 * TOKEN)
+    assert found.cache_bytes_per_sequence[0] == pytest.approx(1000 * TOKEN)
+    assert found.longest_sequence_bytes[0] == pytest.approx(4000 * TOKEN)
+    # in the mean a sequence holds its prompt and half its output; what fits is more than the engine runs
+    assert (0.92 * capacity - fixed) / (800 * TOKEN) > 1024
+    assert found.sequences.tolist() == [1024]
+    few = memory(on_big(), assumed=Assumptions(runtime_overhead_gib=4.0), memory_fraction=col(0.10))
+    pool = 0.10 * capacity - WEIGHTS - workspace() - 5 * GIB
+    assert few.sequences.tolist() == [np.floor(pool / (800 * TOKEN))]
+    assert memory(on_big(), memory_fraction=col(0.01)).sequences.tolist() == [1]
+    assert memory(on_big(), memory_fraction=col(0.01)).kv_pool_bytes.tolist() == [0]
+
+
+def test_a_replica_of_several_devices_splits_weights_and_cache_and_adds_buffers() -> None:
+    found = memory(on_big(tensor_parallel=2, pipeline_parallel=2))
+    assert found.weights_bytes[0] == pytest.approx(WEIGHTS / 4)
+    assert found.overhead_bytes[0] == pytest.approx(2.25 * GIB)
+    assert found.cache_bytes_per_sequence[0] == pytest.approx(1000 * TOKEN / 4)
+    wide = memory(on_big(tensor_parallel=8))
+    assert wide.cache_bytes_per_sequence[0] == pytest.approx(1000 * TOKEN / 4)  # four heads: copied beyond
+    assert memory(on_big(pipeline_parallel=2)).overhead_bytes[0] == pytest.approx(1.25 * GIB)
+    states = replace(DENSE, state_bytes_per_sequence=8e6)
+    held = memory(on_big(tensor_parallel=2, pipeline_parallel=2), model=states)
+    assert held.cache_bytes_per_sequence[0] == pytest.approx((1000 * TOKEN + 8e6) / 4)
+
+
+def test_what_a_caller_sets_of_the_engine_is_taken() -> None:
+    found = memory(on_big(), max_sequences=col(16), max_batched_tokens=col(2048), memory_fraction=col(0.5))
+    assert (found.max_sequences[0], found.max_batched_tokens[0], found.memory_fraction[0]) == (16, 2048, 0.5)
+    assert found.sequences.tolist() == [16]
+    assert found.activation_bytes[0] == pytest.approx(workspace(16, 2048))
+    assert found.usable_bytes[0] == pytest.approx(0.5 * 80 * GIB * 0.994)
+
+
+def engine(name: str, **fixed: Any) -> Plans:
+    """The small model on the large board under another engine."""
+    of = snapshot(support=[*SUPPORT, EngineSupport(name, BIG.family, "inference", {"bf16": True}, ("bf16",), "a test")])
+    layout: dict[str, Any] = {"tensor_parallel": 1, "engine": name, "weight_format": "bf16"} | fixed
+    found = planned(of=of, fixed=Deployment(BIG.slug, system="big-8", provider="sky", **layout))
+    return found.take(np.array([0]))
+
+
+def test_each_engine_takes_its_own_share() -> None:
+    capacity = 80 * GIB * 0.994
+    # SGLang: weights and cache share a fraction, the workspace and graphs lie in the rest
+    static = memory(engine("sglang"))
+    beside = workspace() + 0.25 * GIB
+    assert static.usable_bytes[0] == pytest.approx(0.88 * capacity + beside)
+    assert static.kv_pool_bytes[0] == pytest.approx(0.88 * capacity - WEIGHTS)
+    full = memory(engine("sglang"), memory_fraction=col(0.999))
+    assert full.usable_bytes[0] == pytest.approx(capacity)  # never more than there is
+    # TensorRT-LLM: a fraction of what loading left, a whole request's room, 2048 at once
+    free = memory(engine("tensorrt-llm"))
+    fixed = WEIGHTS + workspace(2048, logits_copies=1.0) + 1.25 * GIB
+    assert free.usable_bytes[0] == pytest.approx(fixed + 0.9 * (capacity - fixed))
+    assert free.max_sequences.tolist() == [2048]
+    tight = memory(engine("tensorrt-llm"), memory_fraction=col(0.05))
+    assert tight.sequences.tolist() == [np.floor(0.05 * (capacity - fixed) / (1000 * TOKEN))]
+
+
+def test_small_devices_take_smaller_steps_and_llama_cpp_its_own() -> None:
+    card = Deployment(
+        "acme-card", system="card-1", provider="sky", tensor_parallel=1, engine="vllm", weight_format="bf16"
+    )
+    small = memory(planned(fixed=card).take(np.array([0])))
+    capacity = 24 * GIB * 0.994
+    assert (small.max_sequences[0], small.max_batched_tokens[0]) == (256, 2048)
+    assert small.overhead_bytes[0] == pytest.approx(1.25 * GIB)
+    assert small.usable_bytes[0] == pytest.approx(0.92 * capacity)
+    desk = Deployment("bolt-desk", tensor_parallel=1, engine="llama.cpp", weight_format="gguf-q4_k_m")
+    found = memory(planned(fixed=desk))
+    assert found.capacity_bytes[0] == pytest.approx(48 * GIB * 0.98)  # the label: no driver's reading
+    assert (found.max_sequences[0], found.max_batched_tokens[0], found.memory_fraction[0]) == (16, 512, 0.98)
+    assert found.overhead_bytes[0] == pytest.approx(0.6 * GIB)
+
+
+def test_a_tiny_device_is_served_by_a_runtime_cut_to_it() -> None:
+    tiny = replace(BIG, memory_bytes=4 * GIB)
+    of = snapshot(accelerators=[tiny, *ACCELERATORS[1:]])
+    plans = planned(
+        of=of, fixed=Deployment(BIG.slug, provider="sky", tensor_parallel=1, engine="vllm", weight_format="bf16")
+    )
+    assert memory(plans.take(np.array([0]))).overhead_bytes[0] == pytest.approx(0.12 * 4 * GIB * 0.994)
+
+
+def test_shared_memory_leaves_the_system_its_part() -> None:
+    shared = replace(BIG, memory_is_shared=True)
+    of = snapshot(accelerators=[shared, *ACCELERATORS[1:]])
+    plans = planned(
+        of=of, fixed=Deployment(BIG.slug, provider="sky", tensor_parallel=1, engine="vllm", weight_format="bf16")
+    )
+    assert memory(plans.take(np.array([0]))).memory_fraction.tolist() == [0.75]
+
+
+def test_experts_in_mxfp4_are_padded_when_they_are_loaded() -> None:
+    """Rows of 1024 need no padding; a hidden size of 960 does, to 1024."""
+    support = EngineSupport("vllm", BIG.family, "inference", {"mxfp4": True}, ("bf16",), "a test")
+    plans = planned(
+        MIXTURE,
+        of=snapshot(support=[support]),
+        fixed=Deployment(BIG.slug, provider="sky", tensor_parallel=1, engine="vllm", weight_format="mxfp4"),
+    )
+    narrow = replace(MIXTURE, hidden_size=960)
+    stored, experts = plans.weights_bytes[0], plans.expert_bytes[0]
+    assert experts > 0
+    assert memory(plans, model=MIXTURE).weights_bytes[0] == pytest.approx(stored * 1.005)
+    assert memory(plans, model=narrow).weights_bytes[0] == pytest.approx((stored + experts * 64 / 960) * 1.005)

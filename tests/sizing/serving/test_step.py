@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
 import pytest
 
-from app.sizing.serving.step import smooth_maximum, touched_experts
+from app.sizing.model.formats import KV_FORMATS
+from app.sizing.question import Drafting, Speculative
+from app.sizing.serving.communication import LinkUse
+from app.sizing.serving.step import (
+    DeviceRates,
+    StepTerms,
+    StepWork,
+    smooth_maximum,
+    speculating,
+    step_s,
+    step_terms,
+    touched_experts,
+)
 from tests.examples import col
+from tests.sizing.serving.given import DENSE, MIXTURE, achieved, on_big, step_of
 
 
 def test_touched_experts_follow_the_batch() -> None:
@@ -18,3 +35,121 @@ def test_smooth_maximum_is_at_least_either_bound() -> None:
     assert smooth_maximum(col(3, 1), col(4, 1), col(2, 1))[0] == pytest.approx(5)
     assert smooth_maximum(col(3, 1), col(4, 1), col(2, 1))[1] == pytest.approx(2)
     assert smooth_maximum(col(0), col(7), col(2.4))[0] == pytest.approx(7)
+    assert smooth_maximum(col(4), col(3), col(2))[0] == pytest.approx(5)
+    assert smooth_maximum(col(0), col(0), col(2))[0] == 0
+
+
+# 32 layers, 8 of experts, on 4 x 3 devices over two machines; and the same on one device.
+WORK = StepWork(
+    linear_flops=col(14e9, 14e9),
+    dense_bytes=col(16e9, 16e9),
+    routed_bytes=col(4e9, 4e9),
+    expert_share=col(0.25, 0.25),
+    cache_read_bytes=col(3e6, 3e6),
+    cache_flops=col(7e9, 1e9),
+    layers=col(32, 32),
+    moe_layers=col(8, 8),
+    hidden_bytes=col(8192, 8192),
+    tensor_parallel=col(4, 1),
+    pipeline_parallel=col(3, 1),
+    rates=DeviceRates(col(2e15, 2e15), col(1e15, 1e15), col(3.2e12, 3.2e12)),
+    link=LinkUse(np.array([False, False]), col(450e9, 450e9), np.array([True, False]), col(50e9, 50e9)),
+)
+
+
+def test_terms_of_a_step_are_its_work_over_what_the_device_achieves() -> None:
+    found = step_terms(WORK, achieved(2))
+    assert found.linear_slope_s[0] == pytest.approx(14e9 / (2e15 * 0.8))
+    assert found.dense_s[0] == pytest.approx(16e9 / (3.2e12 * 0.85))
+    assert found.experts_s[0] == pytest.approx(4e9 / (3.2e12 * 0.85 * 0.75))
+    # multiplying the first's scores takes longer than reading its cache, and the other way round for the second
+    assert found.attention_slope_s[0] == pytest.approx(7e9 / (1e15 * 0.4))
+    assert step_terms(replace(WORK, cache_flops=col(1e6, 1e6)), achieved(2)).attention_slope_s[0] == pytest.approx(
+        3e6 / (3.2e12 * 0.6)
+    )
+    assert found.attention_fixed_s[0] == pytest.approx(32 * 2e-6)
+    reduced = 2 * 3 / 4 * 8192 / (450e9 * 0.78)
+    assert found.collective_slope_s[0] == pytest.approx(2 * 32 * reduced + 2 * 8192 / (50e9 * 0.9))
+    assert found.collective_fixed_s[0] == pytest.approx(2 * 32 * 8e-6 + 2 * 15e-6)
+    assert found.host_slope_s[0] == 20e-6
+    assert found.host_fixed_s[0] == pytest.approx(32 * 10e-6 + 8 * 30e-6 + 500e-6)
+    assert (found.exponent[0], found.pipeline_parallel[0], found.expert_share[0]) == (3, 3, 0.25)
+    assert (found.collective_slope_s[1], found.collective_fixed_s[1]) == (0, 0)
+
+
+def test_work_of_a_step() -> None:
+    model = replace(DENSE, state_bytes_per_sequence=1e6, recurrent_flops_per_token=3e6)
+    work = step_of(model, on_big(tensor_parallel=2, pipeline_parallel=2), context_tokens=1000.0)
+    layer = 2 * 1024 * 1024 + 2 * 1024 * 512 + 3 * 1024 * 4096
+    assert work.linear_flops[0] == pytest.approx(2 * (4 * layer + 1024 * 32000) / 2)
+    assert work.dense_bytes[0] == pytest.approx((DENSE.total_params - 1024 * 32000) * 2 / 2)
+    # keys and values of 4 heads of 128 in 4 layers, 2 bytes each, over two ranks; the state is read and written
+    assert work.cache_read_bytes[0] == pytest.approx(4 * 2 * 4 * 128 * 1000 * 2 / 2 + 2 * 1e6 / 2)
+    assert work.cache_flops[0] == pytest.approx((4 * 4 * 8 * 128 * 1000 + 3e6) / 2)
+    assert (work.layers[0], work.moe_layers[0], work.hidden_bytes[0]) == (4, 0, 2048)
+    assert (work.tensor_parallel[0], work.pipeline_parallel[0]) == (2, 2)
+    assert (work.routed_bytes[0], work.expert_share[0]) == (0, 0)
+    assert work.link.link_bytes_per_s[0] == 450e9
+
+
+def test_heads_are_copied_beyond_their_number_and_experts_shared() -> None:
+    work = step_of(MIXTURE, on_big(MIXTURE, tensor_parallel=8), context_tokens=1000.0)
+    assert work.cache_read_bytes[0] == pytest.approx(4 * 2 * 4 * 128 * 1000 * 2 / 4)
+    assert (work.moe_layers[0], work.expert_share[0]) == (4, 0.25)
+    assert work.routed_bytes[0] == pytest.approx(4 * 8 * 3 * 1024 * 512 * 2 / 8)
+    narrow = step_of(DENSE, on_big(kv_format="fp8"), context_tokens=1000.0)
+    assert narrow.cache_read_bytes[0] == pytest.approx(4 * 2 * 4 * 128 * 1000 * KV_FORMATS["fp8"].element_bytes)
+
+
+def terms(**changed: float) -> StepTerms:
+    """Terms of a step; an exponent of one adds multiplying and reading up."""
+    known: dict[str, float] = {
+        "linear_slope_s": 0.001,
+        "dense_s": 0.02,
+        "experts_s": 0.0,
+        "attention_slope_s": 0.0004,
+        "attention_fixed_s": 0.003,
+        "collective_slope_s": 0.00005,
+        "collective_fixed_s": 0.0007,
+        "host_slope_s": 0.000006,
+        "host_fixed_s": 0.0009,
+        "exponent": 1.0,
+        "pipeline_parallel": 1.0,
+        "expert_share": 0.0,
+    }
+    columns: dict[str, Any] = {name: col(value) for name, value in (known | changed).items()}
+    return StepTerms(**columns)
+
+
+@pytest.mark.parametrize(
+    ("changed", "batch", "seconds"),
+    [
+        ({}, 10, 0.01 + 0.02 + 10 * 0.00045 + 10 * 0.000006 + 0.003 + 0.0007 + 0.0009),
+        # four stages: micro-batches of 10, the host still handles 40
+        ({"pipeline_parallel": 4.0}, 40, 0.01 + 0.02 + 10 * 0.00045 + 40 * 0.000006 + 0.0046),
+        # fewer sequences than stages: one at a time
+        ({"pipeline_parallel": 4.0}, 2, 0.001 + 0.02 + 0.00045 + 2 * 0.000006 + 0.0046),
+        # two tokens touch three quarters of the experts
+        ({"experts_s": 0.08, "expert_share": 0.5}, 2, 0.002 + 0.02 + 0.06 + 2 * 0.00045 + 2 * 0.000006 + 0.0046),
+    ],
+)
+def test_seconds_of_a_step(changed: dict[str, float], batch: float, seconds: float) -> None:
+    assert step_s(terms(**changed), col(batch))[0] == pytest.approx(seconds)
+
+
+def test_speculation_drafts_verifies_and_gains_several_tokens() -> None:
+    """Three tokens drafted of a tenth of a pass each, accepted by half: 1 + 1/2 + 1/4 + 1/8 gained a step."""
+    drafted = replace(terms(), drafted=3.0, draft_share=0.1, gained=1.875)
+    fixed = 10 * 0.000006 + 0.0046
+    plain = 0.01 + 0.02 + 10 * 0.00045 + fixed
+    verifying = 0.04 + 0.02 + 10 * (0.0004 + 4 * 0.00005) + fixed
+    assert step_s(drafted, col(10))[0] == pytest.approx((verifying + 3 * 0.1 * plain) / 1.875)
+
+
+def test_a_layer_and_the_head_draft_a_token() -> None:
+    plain = terms()
+    assert speculating(plain, DENSE, None) is plain
+    found = speculating(plain, DENSE, Speculative(Drafting.EAGLE, 2, 0.5))
+    layer, head = DENSE.prompt_matmul_params / 4, DENSE.head_matmul_params
+    assert (found.drafted, found.gained) == (2, 1.75)
+    assert found.draft_share == pytest.approx((layer + head) / DENSE.matmul_params)

@@ -1,0 +1,145 @@
+"""What tests of serving start from: two small models, columns of coefficients, and plans on the small catalogue."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import names_of
+from app.sizing.decisions.machines import candidates
+from app.sizing.decisions.rejections import Rejections
+from app.sizing.hardware.achieved import Achieved
+from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.model.counting.read import read_architecture
+from app.sizing.question import Constraints, Deployment, Economics
+from app.sizing.serving.communication import LinkUse, link_use
+from app.sizing.serving.kinds import kind_of
+from app.sizing.serving.memory import ServingMemory
+from app.sizing.serving.plans import Plans
+from app.sizing.serving.prefill import PrefillTerms, PrefillWork, prefill_work
+from app.sizing.serving.search import plans_of
+from app.sizing.serving.step import StepTerms, StepWork, step_work
+from app.sizing.snapshot import Snapshot
+from app.sizing.workload import InferenceWorkload, Lengths, Slo
+from tests.examples import CHAT
+from tests.sizing.small import SMALL, coefficients
+
+CONFIG: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 1024,
+    "intermediate_size": 4096,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "head_dim": 128,
+    "vocab_size": 32000,
+    "tie_word_embeddings": False,
+    "max_position_embeddings": 8192,
+}
+DENSE = read_architecture(CONFIG, name="dense")
+EXPERTS = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 512}
+MIXTURE = read_architecture({**CONFIG, "model_type": "qwen3_moe", **EXPERTS}, name="mixture")
+
+# 10 requests a second of 800 tokens in and 201 out, whose lengths do not vary.
+STEADY: InferenceWorkload = InferenceWorkload(
+    **{f: getattr(CHAT, f) for f in CHAT.__slots__}
+    | {
+        "model": DENSE,
+        "peak_per_s": 10.0,
+        "average_per_s": 4.0,
+        "input_tokens": Lengths(800.0),
+        "output_tokens": Lengths(201.0),
+        "slo": Slo(None, None, None, 95),
+        "max_context_tokens": 2048.0,
+    }
+)
+
+
+def achieved(rows: int = 1, **changed: float) -> Achieved:
+    """The coefficients of the small catalogue, one row each."""
+    known = {c.name: c.value for c in coefficients(**changed)}
+    return Achieved(**{name: np.full(rows, known[name]) for name in names_of(Achieved)})
+
+
+def planned(
+    model: ModelArchitecture = DENSE,
+    *,
+    of: Snapshot = SMALL,
+    constraints: Constraints | None = None,
+    fixed: Deployment | None = None,
+    rejections: Rejections | None = None,
+    **workload: Any,
+) -> Plans:
+    """Plans of a model on the small catalogue."""
+    limits = constraints or Constraints(accelerators=(fixed.accelerator,) if fixed else ())
+    turned_down = rejections or Rejections(of.accelerators)
+    machines = candidates(of, limits, Economics(), Assumptions(), turned_down, fixed=fixed)
+    asked = InferenceWorkload(**{f: getattr(STEADY, f) for f in STEADY.__slots__} | {"model": model} | workload)
+    return plans_of(
+        model,
+        of,
+        machines,
+        limits,
+        turned_down,
+        Assumptions(),
+        phase=kind_of(asked).phase,
+        personal=asked.personal,
+        fixed=fixed,
+    )
+
+
+def on_big(model: ModelArchitecture = DENSE, *, of: Snapshot = SMALL, **fixed: Any) -> Plans:
+    """One plan on the rented machine of eight."""
+    layout: dict[str, Any] = {
+        "tensor_parallel": 1,
+        "pipeline_parallel": 1,
+        "engine": "vllm",
+        "weight_format": "bf16",
+    } | fixed
+    found = planned(model, of=of, fixed=Deployment("acme-big", system="big-8", provider="sky", **layout))
+    return found.take(np.array([0]))
+
+
+def flat_step(seconds: float) -> StepTerms:
+    """A step that takes the same time whatever the batch."""
+    terms: dict[str, Any] = dict.fromkeys(names_of(StepTerms), np.zeros(1))
+    same = {"pipeline_parallel": np.ones(1), "exponent": np.ones(1), "drafted": 0.0, "draft_share": 0.0, "gained": 1.0}
+    return StepTerms(**terms | same | {"host_fixed_s": np.full(1, seconds)})
+
+
+def flat_prefill(seconds: float, *, new_tokens: float = 800.0, request_s: float = 0.005) -> PrefillTerms:
+    """Prompts that take the same time each, alone or together; of those queued a request meets three tenths."""
+    terms: dict[str, Any] = dict.fromkeys(names_of(PrefillTerms), np.zeros(1))
+    known = {"prompt_linear_s": seconds, "new_tokens": new_tokens, "request_s": request_s, "queued_share": 0.3}
+    ones = {"overlapped_stages": 1.0, "exponent": 1.0}
+    return PrefillTerms(**terms | {name: np.full(1, float(value)) for name, value in (known | ones).items()})
+
+
+def memory_of(sequences: float, *, max_batched_tokens: float = 1000.0) -> ServingMemory:
+    """Memory in which so many sequences run at once."""
+    columns: dict[str, Any] = dict.fromkeys(names_of(ServingMemory), np.zeros(1))
+    known = {"sequences": np.full(1, float(sequences)), "max_batched_tokens": np.full(1, max_batched_tokens)}
+    return ServingMemory(**columns | known)
+
+
+def varied(**changed: Any) -> InferenceWorkload:
+    """The steady workload with other fields."""
+    return replace(STEADY, **changed)
+
+
+def links_of(plans: Plans) -> LinkUse:
+    """The links of every plan."""
+    return link_use(plans, Assumptions())
+
+
+def step_of(model: ModelArchitecture, plans: Plans, *, context_tokens: float) -> StepWork:
+    """One decode step on every plan."""
+    return step_work(model, plans, links_of(plans), context_tokens=context_tokens)
+
+
+def prompt_of(model: ModelArchitecture, plans: Plans, **tokens: float) -> PrefillWork:
+    """One prompt on every plan."""
+    return prefill_work(model, plans, links_of(plans), **tokens)

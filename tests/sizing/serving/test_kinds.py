@@ -1,0 +1,111 @@
+"""Streams of tokens and single passes: decided once, judged by the same steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.model.architecture import ModelKind
+from app.sizing.model.sample import SampleWork
+from app.sizing.question import Drafting, Speculative
+from app.sizing.serving.communication import link_speed
+from app.sizing.serving.kinds import SINGLE_PASSES, STREAMS, kind_of
+from app.sizing.serving.load import StreamSpeed, idle_first_token_s
+from app.sizing.serving.measured import Settings
+from app.sizing.serving.prefill import prefill_terms
+from app.sizing.serving.step import step_terms
+from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
+from tests.sizing.serving.given import DENSE, STEADY, links_of, on_big, prompt_of, step_of, varied
+
+ASSUMED = Assumptions()
+PICTURES = replace(DENSE, sample=SampleWork(flops=1e12, moved_bytes=1e9, live_bytes=1e8, layers=30))
+
+
+def test_what_generates_streams_and_the_rest_passes_once() -> None:
+    assert kind_of(STEADY) is STREAMS
+    assert kind_of(varied(model=replace(DENSE, kind=ModelKind.ENCODER))) is SINGLE_PASSES
+    assert kind_of(varied(model=PICTURES)) is SINGLE_PASSES
+    assert (STREAMS.phase, SINGLE_PASSES.phase) == ("inference", "sample_inference")
+
+
+def streamed(workload: InferenceWorkload, speculative: Speculative | None = None) -> StreamSpeed:
+    plans = on_big(workload.model)
+    memory = STREAMS.memory(workload, plans, ASSUMED, Settings())
+    return STREAMS.speed(workload, plans, memory, ASSUMED, speculative)
+
+
+def test_a_streams_memory_holds_its_own_lengths() -> None:
+    """1001 tokens in the end, of which 201 come out one by one; at most 2048."""
+    memory = STREAMS.memory(STEADY, on_big(), ASSUMED, Settings(memory_fraction=np.full(1, 0.1)))
+    token = 4 * 2 * 4 * 128 * 2
+    assert memory.cache_bytes_per_sequence.tolist() == [1001 * token]
+    assert memory.longest_sequence_bytes.tolist() == [2048 * token]
+    assert memory.sequences.tolist() == [min(1024, memory.kv_pool_bytes[0] // (900.5 * token))]
+
+
+def test_a_streams_step_reads_half_its_output_and_its_prompt_is_computed_but_for_the_cached_part() -> None:
+    workload = varied(input_tokens=Lengths(800.0, 2000.0), cached_prefix_fraction=0.25, encoder_flops_per_request=1e12)
+    found = streamed(workload)
+    plans = on_big()
+    links = link_speed(links_of(plans), plans.achieved)
+    step = step_terms(step_of(DENSE, plans, context_tokens=900.5), plans.achieved, links)
+    assert found.step.attention_slope_s.tolist() == step.attention_slope_s.tolist()
+    assert found.prefill.new_tokens.tolist() == [600]
+    work = prompt_of(DENSE, plans, prompt_tokens=800.0, cached_tokens=200.0, encoder_flops=1e12)
+    assert found.prefill.prompt_linear_s[0] == pytest.approx(work.prompt_linear_flops[0] / (1e15 * 0.8 * 0.7))
+    # the limit is held against the prompt of the 95th percentile: 2000 tokens of which 500 are cached
+    tail = prompt_of(DENSE, plans, prompt_tokens=2000.0, cached_tokens=500.0, encoder_flops=1e12)
+    alone = idle_first_token_s(prefill_terms(tail, plans.achieved, links), np.full(1, 8192.0))
+    assert found.fastest_ttft_s.tolist() == pytest.approx(alone.tolist())
+    assert alone[0] > streamed(STEADY).fastest_ttft_s[0]
+
+
+def test_speculation_reaches_the_step() -> None:
+    found = streamed(STEADY, Speculative(Drafting.NGRAM, 3, 0.5))
+    assert (found.step.drafted, found.step.gained) == (3, 1.875)
+    assert streamed(STEADY).step.drafted == 0
+
+
+@pytest.mark.parametrize(
+    ("slo", "met"),
+    [
+        (Slo(None, None, None, 95), (True, True)),
+        (Slo(None, 1e-5, None, 95), (False, True)),
+        (Slo(1e-4, None, None, 95), (True, False)),
+    ],
+)
+def test_a_stream_must_meet_its_limits_alone(slo: Slo, met: tuple[bool, bool]) -> None:
+    speed = streamed(varied(slo=slo))
+    limits = STREAMS.limits(speed)
+    assert [limit.code for limit in limits] == ["too_slow_per_token", "too_slow_to_first_token"]
+    assert tuple(bool(limit.met[0]) for limit in limits) == met
+    assert limits[0].needed_s is speed.fastest_tpot_s
+    assert limits[1].needed_s is speed.fastest_ttft_s
+    assert limits[0].available_s is speed.tpot_limit_s
+    assert limits[1].available_s is speed.ttft_limit_s
+
+
+def test_limits_met_to_the_nanosecond_are_met() -> None:
+    speed = streamed(STEADY)
+    exact = replace(speed, tpot_limit_s=speed.fastest_tpot_s, ttft_limit_s=speed.fastest_ttft_s)
+    assert all(bool(limit.met[0]) for limit in STREAMS.limits(exact))
+    still = replace(exact, capacity_per_s=np.zeros(1))
+    assert [bool(limit.met[0]) for limit in STREAMS.limits(still)] == [True, False]
+
+
+def test_a_single_pass_has_one_limit() -> None:
+    workload = varied(model=PICTURES, load=Load.OPEN, slo=Slo(None, None, 0.1, 95))
+    plans: Any = on_big()
+    memory = SINGLE_PASSES.memory(workload, plans, ASSUMED, Settings())
+    speed = SINGLE_PASSES.speed(workload, plans, memory, ASSUMED)
+    (limit,) = SINGLE_PASSES.limits(speed)
+    assert (limit.code, bool(limit.met[0]), limit.available_s[0]) == ("too_slow", True, 0.1)
+    assert limit.needed_s is speed.fastest_e2e_s
+    (exact,) = SINGLE_PASSES.limits(replace(speed, e2e_limit_s=speed.fastest_e2e_s))
+    assert bool(exact.met[0])
+    operation = SINGLE_PASSES.operate(workload, memory, speed, np.ones(1))
+    assert operation.rate_per_s.tolist() == [10]

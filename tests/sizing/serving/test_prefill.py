@@ -1,0 +1,150 @@
+"""The work of a prompt and the time it takes, worked by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.sizing.hardware.links import all_reduce_s
+from app.sizing.question import Deployment
+from app.sizing.serving.communication import LinkUse
+from app.sizing.serving.prefill import PrefillTerms, PrefillWork, prefill_terms, prompt_s
+from app.sizing.serving.step import DeviceRates
+from tests.examples import col
+from tests.sizing.serving.given import DENSE, MIXTURE, achieved, on_big, planned, prompt_of
+
+LINK = LinkUse(np.array([False, False]), col(450e9, 450e9), np.array([True, False]), col(50e9, 50e9))
+# A prompt of 1024 tokens, 256 of them cached, on 4 x 3 devices; and the same on one.
+WORK = PrefillWork(
+    prompt_linear_flops=col(14e12, 14e12),
+    dense_bytes=col(16e9, 16e9),
+    routed_bytes=col(4e9, 4e9),
+    expert_share=col(0.25, 0.25),
+    score_flops=col(1e12, 1e12),
+    prompt_tokens=col(1024, 1024),
+    new_tokens=col(768, 768),
+    layers=col(32, 32),
+    hidden_bytes=col(8192, 8192),
+    tensor_parallel=col(4, 1),
+    pipeline_parallel=col(3, 1),
+    overlapped_stages=col(1, 1),
+    rates=DeviceRates(col(2e15, 2e15), col(1e15, 1e15), col(3.2e12, 3.2e12)),
+    link=LINK,
+)
+
+
+def test_terms_of_a_prompt_are_its_work_over_what_the_device_achieves() -> None:
+    found = prefill_terms(WORK, achieved(2))
+    assert found.prompt_linear_s[0] == pytest.approx(14e12 / (2e15 * 0.8 * 0.7))
+    # attention reaches two thirds of its share at 1024 tokens, being half of it at 512
+    assert found.prompt_attention_s[0] == pytest.approx(1e12 / (1e15 * 0.4 * 2 / 3))
+    message = 768 * 8192
+    reduced = 2 * 3 / 4 * message / (450e9 * 0.78)
+    assert found.prompt_collective_s[0] == pytest.approx(2 * 32 * reduced + 2 * message / (50e9 * 0.9))
+    assert all_reduce_s(col(message), col(4), col(450e9 * 0.78))[0] == pytest.approx(reduced)
+    assert found.dense_s[0] == pytest.approx(16e9 / (3.2e12 * 0.85))
+    assert found.experts_s[0] == pytest.approx(4e9 / (3.2e12 * 0.85 * 0.75))
+    assert found.prefill_latency_s[0] == pytest.approx(2 * 32 * 8e-6 + 2 * 15e-6)
+    assert found.dispatch_s[0] == pytest.approx(32 * 40e-6)
+    assert (found.request_s[0], found.queued_share[0], found.exponent[0]) == (5e-3, 0.3, 3.0)
+    assert (found.new_tokens[0], found.expert_share[0], found.overlapped_stages[0]) == (768, 0.25, 1)
+
+
+def test_a_lone_device_talks_to_nobody() -> None:
+    found = prefill_terms(WORK, achieved(2))
+    assert found.prompt_collective_s[1] == 0
+    assert found.prefill_latency_s[1] == 0
+
+
+def test_work_of_a_prompt() -> None:
+    """Four layers of 1024 x 1024, twice 1024 x 512, 1024 x 1024 and thrice 1024 x 4096; a head of 1024 x 32000."""
+    work = prompt_of(
+        replace(DENSE, recurrent_flops_per_token=1e6),
+        on_big(tensor_parallel=2),
+        prompt_tokens=1000.0,
+        cached_tokens=400.0,
+        encoder_flops=5e9,
+    )
+    layer = 2 * 1024 * 1024 + 2 * 1024 * 512 + 3 * 1024 * 4096
+    assert work.prompt_linear_flops[0] == pytest.approx((2 * 4 * layer * 600 + 2 * 1024 * 32000 + 1e6 * 600 + 5e9) / 2)
+    # scores and sums over half of the pairs: 2 * 2 * 8 heads * 128 * s (s + 1) / 2 in 4 layers, less the cached part
+    pairs = (1000 * 1001 - 400 * 401) / 2
+    assert work.score_flops[0] == pytest.approx(4 * 4 * 8 * 128 * pairs / 2)
+    assert (work.prompt_tokens[0], work.new_tokens[0], work.layers[0]) == (1000, 600, 4)
+    assert (work.hidden_bytes[0], work.tensor_parallel[0], work.pipeline_parallel[0]) == (2048, 2, 1)
+    assert work.dense_bytes[0] == pytest.approx((DENSE.total_params - 1024 * 32000) * 2 / 2)  # the table is looked up
+    assert (work.routed_bytes[0], work.expert_share[0]) == (0, 0)
+    rates = work.rates
+    assert (rates.linear_flops_per_s[0], rates.bit16_flops_per_s[0], rates.bytes_per_s[0]) == (1e15, 1e15, 3.2e12)
+
+
+def test_a_prompt_is_at_least_a_token_and_experts_are_shared() -> None:
+    work = prompt_of(MIXTURE, on_big(MIXTURE, tensor_parallel=4), prompt_tokens=500.0, cached_tokens=500.0)
+    assert work.new_tokens[0] == 1
+    assert work.expert_share[0] == 2 / 8
+    assert work.routed_bytes[0] == pytest.approx(4 * 8 * 3 * 1024 * 512 * 2 / 4)
+    whole = prompt_of(MIXTURE, on_big(MIXTURE), prompt_tokens=0.0)
+    assert (whole.prompt_tokens[0], whole.new_tokens[0]) == (1, 1)
+    assert whole.overlapped_stages[0] == 1
+
+
+def test_stages_of_llama_cpp_work_on_different_chunks_at_a_time() -> None:
+    layout = Deployment("bolt-desk", pipeline_parallel=1, engine="llama.cpp", weight_format="gguf-q4_k_m")
+    plans = planned(fixed=layout)
+    found = prompt_of(DENSE, replace(plans, pipeline_parallel=np.full(len(plans), 2.0)), prompt_tokens=100.0)
+    assert found.overlapped_stages.tolist() == [2]
+    assert prompt_of(DENSE, on_big(pipeline_parallel=2), prompt_tokens=100.0).overlapped_stages.tolist() == [1]
+
+
+def terms(**changed: float) -> PrefillTerms:
+    """A prompt of 300 tokens; an exponent of one adds multiplying and reading up."""
+    known: dict[str, float] = {
+        "prompt_linear_s": 0.1,
+        "prompt_attention_s": 0.02,
+        "prompt_collective_s": 0.01,
+        "dense_s": 0.03,
+        "experts_s": 0.0,
+        "prefill_latency_s": 0.004,
+        "dispatch_s": 0.001,
+        "request_s": 0.005,
+        "queued_share": 0.3,
+        "new_tokens": 300.0,
+        "expert_share": 0.0,
+        "overlapped_stages": 1.0,
+        "exponent": 1.0,
+    }
+    columns: dict[str, Any] = {name: col(value) for name, value in (known | changed).items()}
+    return PrefillTerms(**columns)
+
+
+@pytest.mark.parametrize(
+    ("changed", "chunk", "together", "seconds"),
+    [
+        # three steps of a third of the prompt each
+        ({}, 100, None, 3 * (0.1 / 3 + 0.03 + 0.03 / 3 + 0.004)),
+        # as many prompts as fit: 3.33 in a step of 1000 tokens
+        ({}, 1000, None, (10 / 3 * 0.1 + 0.03 + 10 / 3 * 0.03 + 0.004) * 0.3),
+        # two wait, and share a step
+        ({}, 1000, 2.0, (2 * 0.1 + 0.03 + 2 * 0.03 + 0.004) / 2),
+        ({}, 1000, 0.2, 0.1 + 0.03 + 0.03 + 0.004),
+        ({}, 1000, 9.0, (10 / 3 * 0.1 + 0.03 + 10 / 3 * 0.03 + 0.004) * 0.3),
+        # launching takes longer than the step
+        ({"dispatch_s": 0.9}, 1000, 2.0, 0.45),
+        # two stages, three chunks: four turns of half a step instead of three of a whole one
+        ({"overlapped_stages": 2.0}, 100, None, 3 * (0.1 / 3 + 0.03 + 0.03 / 3 + 0.004) * 4 / 6),
+        # two tokens touch three quarters of the experts where each takes half of them
+        ({"experts_s": 0.08, "expert_share": 0.5, "new_tokens": 2.0}, 2, None, 0.1 + 0.03 + 0.06 + 0.03 + 0.004),
+        # 310 tokens in steps of 100 are four
+        (
+            {"new_tokens": 310.0, "overlapped_stages": 2.0},
+            100,
+            None,
+            3.1 * (0.1 / 3.1 + 0.03 + 0.03 / 3.1 + 0.004) * 5 / 8,
+        ),
+    ],
+)
+def test_seconds_of_a_prompt(changed: dict[str, float], chunk: float, together: float | None, seconds: float) -> None:
+    assert prompt_s(terms(**changed), col(chunk), together)[0] == pytest.approx(seconds)

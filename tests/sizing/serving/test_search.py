@@ -1,0 +1,221 @@
+"""The search: what it keeps is what judging every plan one by one keeps, with the same numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.errors import Conflict
+from app.sizing.decisions.cost import within_limits
+from app.sizing.decisions.rejections import Rejections
+from app.sizing.model.sample import SampleWork
+from app.sizing.question import Constraints, Deployment, Drafting, Question, Speculative
+from app.sizing.serving.kinds import kind_of
+from app.sizing.serving.measured import Settings
+from app.sizing.serving.search import (
+    Options,
+    alike_for_a_replica,
+    check_speculation,
+    judge,
+    measures,
+    replicas_asked,
+    search,
+    served_per_s,
+    settings_asked,
+    stable_key,
+    throughput_per_s,
+    units_per_request,
+)
+from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo
+from tests.examples import LLAMA_70B
+from tests.sizing.serving.given import DENSE, MIXTURE, STEADY, on_big, planned, varied
+from tests.sizing.small import OFFERS, SYSTEMS, offer, snapshot
+
+ONE = np.array([0])
+SEVERAL = snapshot(
+    systems=[*SYSTEMS, replace(SYSTEMS[0], slug="big-8-slow", network_bytes_per_s=100e9)],
+    offers=[*OFFERS, replace(offer("big-8", 90.0), instance_type="big-8-slow", system="big-8-slow")],
+)
+
+
+def found(workload: InferenceWorkload, of: Any = SEVERAL, **limits: Any) -> tuple[Options, Options, Rejections]:
+    """(what the search keeps, the same plans judged one by one, what was turned down)."""
+    constraints = Constraints(**{"weight_formats": ("bf16",)} | limits)
+    question = Question(workload, constraints)
+    plans = planned(workload.model, of=of, constraints=constraints)
+    rejections = Rejections(of.accelerators)
+    kept = search(question, workload, plans, of, rejections)
+    rows = []
+    for i in range(len(plans)):
+        alone = judge(question, workload, plans.take(np.array([i])), Settings())
+        options = alone.options
+        met = all(bool(limit.met[0]) for limit in kind_of(workload).limits(alone.speed))
+        cheap = within_limits(
+            options.accelerator, options.fleet.accelerators, options.cost, constraints, Rejections(of.accelerators)
+        )
+        if bool(alone.memory.fits[0]) and met and bool(cheap[0]):
+            rows.append(i)
+    return kept, judge(question, workload, plans.take(np.array(rows, dtype=np.int64)), Settings()).options, rejections
+
+
+WORKLOADS = [
+    STEADY,
+    varied(model=MIXTURE, peak_per_s=300.0, redundancy=Redundancy(spare=1)),
+    varied(model=LLAMA_70B, slo=Slo(1.0, 0.05, None, 95)),
+    varied(slo=Slo(0.011, 0.004, None, 95)),
+    varied(load=Load.CLOSED, in_flight=3000.0, slo=Slo(None, 0.03, None, 95)),
+    varied(load=Load.OFFLINE),
+]
+
+
+LIMITED: list[dict[str, Any]] = [{"max_usd_per_hour": 30.0, "max_accelerators": 16}, {"max_power_w": 1000.0}]
+
+
+@pytest.mark.parametrize(
+    ("workload", "limits"), [*((w, {}) for w in WORKLOADS), *((STEADY, limits) for limits in LIMITED)]
+)
+def test_the_search_keeps_what_one_by_one_keeps(workload: InferenceWorkload, limits: dict[str, Any]) -> None:
+    kept, judged, _ = found(workload, **limits)
+    assert len(kept) == len(judged)
+    for name in ("slo_batch", "capacity_per_s"):
+        assert getattr(kept, name) == pytest.approx(getattr(judged, name)), name
+    for name in ("rate_per_s", "e2e_p50_s"):  # worked out where they decide
+        known = np.isfinite(getattr(kept, name))
+        assert getattr(kept, name)[known] == pytest.approx(getattr(judged, name)[known]), name
+        assert known.any()
+    assert kept.fleet.replicas.tolist() == judged.fleet.replicas.tolist()
+    assert kept.fleet.accelerators.tolist() == judged.fleet.accelerators.tolist()
+    assert kept.cost.usd_per_hour == pytest.approx(judged.cost.usd_per_hour)
+    assert kept.cost.rated_w == pytest.approx(judged.cost.rated_w)
+    for settings in ("max_sequences", "max_batched_tokens", "memory_fraction", "replicas", "spare_replicas"):
+        assert np.array_equal(getattr(kept.settings, settings), getattr(judged.settings, settings))
+    assert kept.plans.machines.rows.tolist() == judged.plans.machines.rows.tolist()
+    assert kept.plans.stacks.rows.tolist() == judged.plans.stacks.rows.tolist()
+
+
+def test_each_filter_says_what_was_missing() -> None:
+    def codes(workload: InferenceWorkload, **limits: Any) -> dict[str, str]:
+        return {r.accelerator: r.code for r in found(workload, **limits)[2].by_accelerator.values()}
+
+    assert codes(STEADY) == {}
+    assert codes(varied(model=LLAMA_70B))["acme-card"] == "out_of_memory"
+    assert codes(varied(slo=Slo(None, 0.0001, None, 95)))["acme-big"] == "too_slow_per_token"
+    assert codes(varied(slo=Slo(0.001, None, None, 95)))["acme-big"] == "too_slow_to_first_token"
+    assert codes(STEADY, max_power_w=10.0)["acme-big"] == "over_power"
+    late = found(varied(slo=Slo(0.001, None, None, 95)))[2].by_accelerator[0]
+    assert (late.available, late.unit) == (1, "ms")
+    assert late.needed is not None
+    assert 1 < late.needed < 100
+    big = found(varied(model=LLAMA_70B))[2].by_accelerator[1]
+    assert big.unit == "gib"
+    assert big.available == pytest.approx(0.92 * 24 * 0.994)
+    assert 30 < (big.needed or 0) < 300
+
+
+def test_plans_whose_replicas_are_the_same_share_a_number() -> None:
+    """Machines of another price or network make the same replica unless its stages talk between machines."""
+    constraints = Constraints(accelerators=("acme-big",), kv_formats=("bf16", "fp8"))
+    plans = planned(LLAMA_70B, of=SEVERAL, constraints=constraints)
+    key = alike_for_a_replica(plans, SEVERAL)
+    network = plans.node.network_bytes_per_s
+    assert len(set(network.tolist())) == 2
+    columns = (plans.stacks.rows, plans.kv, plans.tensor_parallel, plans.pipeline_parallel)
+    same = np.all([c[:, None] == c[None, :] for c in columns], axis=0)
+    assert np.array_equal(key[:, None] == key[None, :], same)
+    fixed = Deployment("acme-big", tensor_parallel=8, pipeline_parallel=2, engine="vllm", weight_format="bf16")
+    across = planned(LLAMA_70B, of=SEVERAL, fixed=fixed)
+    key, network = alike_for_a_replica(across, SEVERAL), across.node.network_bytes_per_s
+    assert np.array_equal(key[:, None] == key[None, :], network[:, None] == network[None, :])
+
+
+def options(load: Load = Load.OPEN, **changed: Any) -> tuple[InferenceWorkload, Options]:
+    workload = varied(load=load, **changed)
+    judged = judge(
+        Question(workload), workload, on_big(), Settings(replicas=np.full(1, 3.0), spare_replicas=np.ones(1))
+    )
+    return workload, judged.options
+
+
+def test_cost_is_spread_over_the_real_load_and_throughput_is_the_capacity() -> None:
+    workload, found_ = options()
+    capacity, usd = found_.capacity_per_s[0], found_.cost.usd_per_hour[0]
+    assert throughput_per_s(workload, found_).tolist() == pytest.approx([3 * capacity])
+    assert served_per_s(workload, found_).tolist() == [4]  # the mean
+    by = measures(workload, found_)
+    assert by.usd.tolist() == [usd]
+    assert by.latency_s.tolist() == found_.e2e_p50_s.tolist()
+    # three replicas work, a spare idles: four accelerators of one machine of eight
+    assert found_.fleet.accelerators.tolist() == [8]
+    assert by.throughput_per_accelerator[0] == pytest.approx(3 * capacity / 8)
+    assert by.joules_per_unit[0] == pytest.approx(found_.cost.power_w[0] / (4 * 1001))
+
+
+def test_closed_and_offline_loads_count_what_they_do() -> None:
+    workload, found_ = options(Load.CLOSED, in_flight=64.0)
+    assert throughput_per_s(workload, found_).tolist() == pytest.approx([3 * found_.rate_per_s[0]])
+    assert served_per_s(workload, found_).tolist() == pytest.approx([3 * found_.rate_per_s[0]])
+    assert measures(workload, found_).usd.tolist() == found_.cost.usd_per_hour.tolist()
+    offline, free = options(Load.OFFLINE)
+    assert measures(offline, free).usd[0] == pytest.approx(free.cost.usd_per_hour[0] / (3 * free.rate_per_s[0] * 1001))
+
+
+def test_units_are_tokens_or_samples() -> None:
+    assert units_per_request(STEADY) == 1001
+    assert units_per_request(varied(input_tokens=Lengths(0.0), output_tokens=Lengths(0.0))) == 1
+    assert units_per_request(varied(model=replace(DENSE, sample=SampleWork(flops=1e9)))) == 1
+
+
+def test_settings_a_caller_fixes_are_those_judged() -> None:
+    plans = on_big(tensor_parallel=2)
+    known = {"max_batch": 16, "max_batched_tokens": 2048, "memory_fraction": 0.5, "spare_replicas": 2, "replicas": 3}
+    found_ = settings_asked(Deployment("acme-big", **known), plans)  # type: ignore[arg-type]
+    values = (found_.max_sequences, found_.max_batched_tokens, found_.memory_fraction, found_.spare_replicas)
+    assert [v.tolist() for v in values if v is not None] == [[16], [2048], [0.5], [2]]
+    assert found_.replicas is not None
+    assert found_.replicas.tolist() == [3]
+    assert settings_asked(Deployment("acme-big"), plans) == Settings()
+    judged = judge(Question(STEADY), STEADY, plans, found_)
+    assert judged.fleet.replicas.tolist() == [3]
+    assert judged.fleet.spare_replicas.tolist() == [2]
+    assert judged.memory.sequences.tolist() == [16]
+
+
+@pytest.mark.parametrize(
+    ("fixed", "replicas"),
+    [
+        ({}, None),
+        ({"replicas": 5}, 5),
+        ({"total_accelerators": 16}, 8),  # two each
+        ({"total_accelerators": 16, "spare_replicas": 3}, 5),
+        ({"total_accelerators": 17}, 8),
+        ({"total_accelerators": 1}, 1),
+        ({"nodes": 2}, 8),
+        ({"nodes": 2, "total_accelerators": 4}, 2),
+    ],
+)
+def test_replicas_fill_what_was_asked_for(fixed: dict[str, Any], replicas: float | None) -> None:
+    found_ = replicas_asked(Deployment("acme-big", **fixed), on_big(tensor_parallel=2))
+    assert (None if found_ is None else found_.tolist()) == (None if replicas is None else [replicas])
+
+
+def test_equal_plans_are_told_apart_by_their_devices_then_by_the_catalogue() -> None:
+    kept = found(STEADY)[0]
+    key = stable_key(kept)
+    by = list(zip(kept.fleet.accelerators, kept.plans.accelerators_per_replica, kept.plans.stacks.rows, strict=True))
+    assert [by[i] for i in np.argsort(key, kind="stable")] == sorted(by)
+
+
+def test_drafting_needs_tokens_and_the_layer_it_drafts_with() -> None:
+    def check(method: Drafting, workload: InferenceWorkload = STEADY) -> None:
+        check_speculation(Deployment("acme-big", speculative=Speculative(method, 2, 0.5)), workload)
+
+    check(Drafting.EAGLE)
+    check_speculation(Deployment("acme-big"), varied(model=replace(DENSE, sample=SampleWork(flops=1e9))))
+    with pytest.raises(Conflict, match="multi-token"):
+        check(Drafting.MTP)
+    check(Drafting.MTP, varied(model=replace(DENSE, mtp_params=1_000_000)))
+    with pytest.raises(Conflict, match="generate tokens"):
+        check(Drafting.NGRAM, varied(model=replace(DENSE, sample=SampleWork(flops=1e9))))

@@ -1,0 +1,192 @@
+"""Work in a single pass, worked by hand: memory, the time of a batch, and latencies under load."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import names_of
+from app.sizing.model.sample import SampleWork
+from app.sizing.serving.measured import Memory, Operation, Settings
+from app.sizing.serving.plans import Plans
+from app.sizing.serving.single_pass import (
+    BatchSpeed,
+    batch_memory,
+    batch_terms,
+    of_batch_s,
+    operate_single_pass,
+    single_pass_speed,
+    work_of,
+)
+from app.sizing.units import GIB
+from app.sizing.workload import Load, Slo
+from tests.examples import col
+from tests.sizing.serving.given import DENSE, MIXTURE, on_big, varied
+from tests.sizing.small import ACCELERATORS, BIG, snapshot
+
+ASSUMED = Assumptions()
+# Four passes of 2 TFLOP over 30 layers that move 4 GB, and half a TFLOP once.
+PICTURE = SampleWork(flops=2e12, passes=4.0, extra_flops=0.5e12, moved_bytes=4e9, live_bytes=1e9, layers=30)
+
+
+def plans(**columns: float) -> Plans:
+    """One device: 3 GB of weights, of which 2 are read in every pass."""
+    known = {"weights_bytes": 3e9, "streamed_bytes": 2e9} | columns
+    return replace(on_big(), **{name: col(value) for name, value in known.items()})  # type: ignore[arg-type]
+
+
+def test_terms_of_a_batch() -> None:
+    found = batch_terms(PICTURE, plans())
+    assert found.flops_slope_s[0] == pytest.approx(2e12 / (1e15 * 0.8))
+    assert found.extra_slope_s[0] == pytest.approx(0.5e12 / (1e15 * 0.8))
+    assert found.bytes_slope_s[0] == pytest.approx(4e9 / (3.2e12 * 0.85))
+    assert found.weights_s[0] == pytest.approx(2e9 / (3.2e12 * 0.85))
+    assert found.once_s[0] == pytest.approx(1e9 / (3.2e12 * 0.85))
+    assert found.launch_s[0] == pytest.approx(30 * 10e-6 / 2)
+    assert (found.host_slope_s[0], found.request_s[0], found.exponent[0], found.passes) == (0, 500e-6, 3, 4)
+
+
+def test_convolutions_and_decoders_achieve_other_shares() -> None:
+    convolved = batch_terms(replace(PICTURE, convolutional=True), plans())
+    assert convolved.flops_slope_s[0] == pytest.approx(2e12 / (1e15 * 0.45))
+    assert convolved.extra_slope_s[0] == pytest.approx(0.5e12 / (1e15 * 0.45))
+    decoding = batch_terms(replace(PICTURE, decodes=True), plans())
+    assert decoding.bytes_slope_s[0] == pytest.approx(4e9 / (3.2e12 * 0.6))
+    assert decoding.host_slope_s[0] == 20e-6
+
+
+@pytest.mark.parametrize(("ratio", "width"), [(2.0, 0.5), (1.2, 1.0), (1.0, 1.0), (0.9, 1.0), (0.5, 2.0)])
+def test_activations_are_as_wide_as_what_is_multiplied(ratio: float, width: float) -> None:
+    found = batch_terms(PICTURE, plans(linear_flops_per_s=ratio * 1e15))
+    assert found.bytes_slope_s[0] == pytest.approx(4e9 * width / (3.2e12 * 0.85))
+
+
+def test_seconds_of_a_batch() -> None:
+    """With an exponent of one, multiplying and moving add up."""
+    terms = replace(
+        batch_terms(PICTURE, plans()),
+        flops_slope_s=col(0.010),
+        bytes_slope_s=col(0.002),
+        host_slope_s=col(0.0003),
+        weights_s=col(0.004),
+        once_s=col(0.05),
+        launch_s=col(0.006),
+        extra_slope_s=col(0.07),
+        exponent=col(1),
+        request_s=col(0.009),
+    )
+    one_pass = 3 * 0.010 + 0.004 + 3 * 0.002 + 0.006 + 3 * 0.0003
+    assert of_batch_s(terms, col(3))[0] == pytest.approx(4 * one_pass + 3 * 0.07 + 0.05 + 0.009)
+
+
+def test_a_request_to_an_encoder_is_a_sample() -> None:
+    """800 tokens; the live tensors of one layer, written and read."""
+    found = work_of(varied())
+    live = 800 * 2 * (6 * 1024 + 2 * 4096)
+    assert found.live_bytes == live
+    assert found.moved_bytes == 2 * live
+    # each token multiplies every matrix, and attends to those before it
+    assert found.flops == pytest.approx(2 * DENSE.matmul_params * 800 + DENSE.prefill_attention_flops(800))
+    assert (found.layers, found.unit) == (4, "request")
+    assert work_of(varied(model=replace(MIXTURE, sample=PICTURE))) is PICTURE
+
+
+def test_a_batch_takes_what_weights_and_runtime_leave() -> None:
+    found = batch_memory(PICTURE, plans(), ASSUMED, Settings())
+    assert found.weights_bytes[0] == pytest.approx(3e9 * 1.005)
+    assert found.activation_bytes[0] == pytest.approx(1.5e9)
+    assert found.overhead_bytes[0] == pytest.approx(0.6 * GIB)
+    assert found.capacity_bytes[0] == 80 * GIB
+    assert found.usable_bytes[0] == pytest.approx(0.92 * 80 * GIB)
+    assert found.needed_bytes[0] == pytest.approx(3e9 * 1.005 + 1.5e9 + 0.6 * GIB)
+    assert found.sequences.tolist() == [np.floor((0.92 * 80 * GIB - 3e9 * 1.005 - 0.6 * GIB) / 1.5e9)]
+    assert batch_memory(PICTURE, plans(), ASSUMED, Settings(max_sequences=col(7))).sequences.tolist() == [7]
+    assert batch_memory(PICTURE, plans(), ASSUMED, Settings(max_sequences=col(7e9))).sequences[0] == found.sequences[0]
+    half = batch_memory(PICTURE, plans(), ASSUMED, Settings(memory_fraction=col(0.5)))
+    assert (half.usable_bytes[0], half.memory_fraction[0]) == (0.5 * 80 * GIB, 0.5)
+    none = batch_memory(replace(PICTURE, live_bytes=0.0), plans(), ASSUMED, Settings())
+    assert none.sequences.tolist() == [256]
+    assert batch_memory(replace(PICTURE, live_bytes=1e6), plans(), ASSUMED, Settings()).sequences.tolist() == [256]
+    assert batch_memory(replace(PICTURE, live_bytes=1e12), plans(), ASSUMED, Settings()).sequences.tolist() == [1]
+
+
+def test_a_tiny_or_shared_device_gives_less() -> None:
+    tiny = on_big(of=snapshot(accelerators=[replace(BIG, memory_bytes=4 * GIB), *ACCELERATORS[1:]]))
+    assert batch_memory(PICTURE, tiny, ASSUMED, Settings()).overhead_bytes[0] == pytest.approx(0.12 * 4 * GIB)
+    shared = on_big(of=snapshot(accelerators=[replace(BIG, memory_is_shared=True), *ACCELERATORS[1:]]))
+    assert batch_memory(PICTURE, shared, ASSUMED, Settings()).memory_fraction.tolist() == [0.75]
+
+
+def memory(sequences: float) -> Memory:
+    columns: dict[str, Any] = dict.fromkeys(names_of(Memory), np.zeros(1))
+    return Memory(**columns | {"sequences": col(sequences)})
+
+
+# A batch of b takes 20 ms and 5 ms for each sample.
+FLAT = SampleWork(flops=0.005 * 1e15 * 0.8, layers=4)
+
+
+def judged(load: Load, *, e2e_s: float | None = None, most: float = 64, **changed: Any) -> tuple[BatchSpeed, Operation]:
+    workload = varied(load=load, slo=Slo(None, None, e2e_s, 95), **changed)
+    table = plans(weights_bytes=0.0, streamed_bytes=0.0)
+    speed = single_pass_speed(workload, table, memory(most), FLAT)
+    terms = replace(speed.terms, launch_s=col(0.0), request_s=col(0.020))
+    speed = replace(speed, terms=terms)
+    return speed, operate_single_pass(workload, memory(most), speed, col(2))
+
+
+OVERHEAD = 4 * 10e-6 / 2 + 500e-6  # launches and one step, of the batch as it is judged
+
+
+@pytest.mark.parametrize(
+    ("load", "e2e_s", "batch"),
+    [
+        (Load.OPEN, None, 64),
+        (Load.OPEN, 0.2, 19),  # two batches of 19 * 5 ms and overhead fit; of 20 they do not
+        (Load.CLOSED, 0.2, 19),
+        (Load.OPEN, 0.001, 1),
+        (Load.OFFLINE, 0.2, 64),
+        (Load.BATCH, 0.2, 64),
+    ],
+)
+def test_the_largest_batch_two_of_which_fit_into_the_limit(load: Load, e2e_s: float | None, batch: float) -> None:
+    found, _ = judged(load, e2e_s=e2e_s)
+    assert found.slo_batch.tolist() == [batch]
+    assert found.capacity_per_s[0] == pytest.approx(batch / (batch * 0.005 + OVERHEAD))
+    assert found.saturation_per_s[0] == pytest.approx(64 / (64 * 0.005 + OVERHEAD))
+    assert found.fastest_e2e_s[0] == pytest.approx((0.005 + OVERHEAD) * (2 if load is Load.OPEN else 1))
+    assert found.e2e_limit_s[0] == (np.inf if e2e_s is None else e2e_s)
+
+
+def test_a_rate_fills_batches_of_its_own() -> None:
+    """100 a second each: b = 100 (20 ms + 5 ms b) at b = 4."""
+    speed, found = judged(Load.OPEN, peak_per_s=200.0)
+    assert found.rate_per_s.tolist() == [100]
+    assert found.batch[0] == pytest.approx(4, rel=1e-3)
+    assert found.utilization[0] == pytest.approx(100 / speed.capacity_per_s[0])
+    busy = 100 / speed.saturation_per_s[0]
+    assert found.e2e_p50_s[0] == pytest.approx((0.020 + 4 * 0.005) * (1 + 0.5 * busy), rel=1e-3)
+    crowd = 4 + 1.6448536 * 2
+    assert found.e2e_p95_s[0] == pytest.approx((0.020 + crowd * 0.005) * (1 + 0.95 * busy), rel=1e-3)
+    bursty = judged(Load.OPEN, peak_per_s=200.0, burstiness=2.0)[1]
+    assert bursty.e2e_p95_s[0] == pytest.approx((0.020 + (4 + 1.6448536 * 4) * 0.005) * (1 + 0.95 * busy), rel=1e-3)
+    full = judged(Load.OPEN, peak_per_s=200.0, most=5)[1]
+    assert full.e2e_p99_s[0] < (0.020 + 5 * 0.005) * 2
+    late = judged(Load.OPEN, peak_per_s=1000.0)[1]
+    assert np.isinf(late.e2e_p50_s[0])
+    idle = judged(Load.OPEN, peak_per_s=0.2)[1]
+    assert idle.batch.tolist() == [1]
+    assert idle.e2e_p50_s[0] == pytest.approx(0.025, rel=1e-2)
+
+
+@pytest.mark.parametrize(("in_flight", "batch", "wanted"), [(9.0, 5, 5), (200.0, 64, 100), (0.0, 64, 64), (1.0, 1, 1)])
+def test_what_is_in_flight_runs_as_one_batch(in_flight: float, batch: float, wanted: float) -> None:
+    _, found = judged(Load.CLOSED, in_flight=in_flight)
+    assert found.batch.tolist() == [batch]
+    assert found.rate_per_s[0] == pytest.approx(batch / (0.020 + batch * 0.005))
+    assert found.e2e_p50_s[0] == found.e2e_p99_s[0] == pytest.approx(0.020 + batch * 0.005)
+    assert found.utilization[0] == pytest.approx(wanted / 64)
