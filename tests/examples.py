@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from app.catalog.architectures import architecture_of
@@ -12,6 +14,7 @@ from app.catalog.seed import data_text, model_entries, rows_of
 from app.sizing.columns import Column, column
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.read import read_architecture
+from app.sizing.training.counts import counts_of
 from app.sizing.workload import (
     InferenceWorkload,
     Lengths,
@@ -112,6 +115,15 @@ def rows_in(file: str) -> int:
 def col(*values: float) -> Column:
     """A column of a few rows."""
     return column(values)
+
+
+PURE_BF16 = replace(PRETRAIN, precision="bf16-true")
+PRETRAIN_COUNTS = counts_of(PRETRAIN)
+
+
+def row(**columns: object) -> SimpleNamespace:
+    """A table of which a formula reads only some columns."""
+    return SimpleNamespace(**columns)
 
 
 def body(name: str) -> dict[str, Any]:

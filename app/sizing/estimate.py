@@ -9,7 +9,8 @@ import numpy as np
 from app.errors import Conflict
 from app.sizing.answer.serving import judge_deployments
 from app.sizing.answer.summary import assumptions, impossible
-from app.sizing.answer.training import training_estimate
+from app.sizing.answer.training import training_estimates
+from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.machines import Candidates, candidates, oversubscribed, unpriced
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.model.architecture import ModelArchitecture
@@ -26,11 +27,12 @@ from app.sizing.serving.search import (
     stable_key,
 )
 from app.sizing.snapshot import Market
+from app.sizing.training.counts import counts_of
+from app.sizing.training.finalists import judge as judge_runs
+from app.sizing.training.layouts import check_layout
 from app.sizing.training.maximum import largest, with_value
-from app.sizing.training.plans import build_training_plans
-from app.sizing.training.run import run_cost
 from app.sizing.training.scaling import alike, curve_of
-from app.sizing.training.search import _runs, _size, check_layout
+from app.sizing.training.search import any_fits, chosen_run, layouts_for, size_asked
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
@@ -140,46 +142,45 @@ def estimate_training(
 ) -> Estimate:
     """The layout asked for, or the fastest that fits the accelerators asked for, at the maximum where one is wanted."""
     check_layout(workload, deployment)
-    machines = oversubscribed(machines, question.assumptions)
+    assumed, economics, rejections = question.assumptions, question.economics, Rejections(market.accelerators)
+    machines = oversubscribed(machines, assumed)
     maximum: Maximum | None = None
     if question.maximize is not None:
-        size = _size(deployment) or deployment.data_parallel or int(machines.node.accelerators_per_node[0])
-        if deployment.data_parallel is None:
-            deployment = replace(deployment, accelerators_per_replica=size)
-
-        def fitting_layout(w: TrainingWorkload, d: Deployment) -> bool:
-            layouts = build_training_plans(w, market, machines, Constraints(), Rejections(market.accelerators), fixed=d)
-            return bool(_runs(question, w, layouts, d, market)[2].any())
-
-        maximum = largest(question.maximize, workload, deployment, size, fitting_layout)
-        workload, deployment = with_value(workload, deployment, maximum.quantity, maximum.value, size)
-    assumed = question.assumptions
-    rejections = Rejections(market.accelerators)
-    layouts = build_training_plans(workload, market, machines, Constraints(), rejections, fixed=deployment)
+        workload, deployment, maximum = at_maximum(question.maximize, workload, deployment, machines, assumed, market)
+    counts = counts_of(workload)
+    layouts = layouts_for(workload, market, machines, Constraints(), rejections, fixed=deployment)
     if not len(layouts):
         return refused(deployment, workload.model, market, rejections)
-    plans, run, fitting, timely = _runs(question, workload, layouts, deployment, market)
-    if not len(plans):
+    chosen = chosen_run(workload, counts, layouts, deployment, assumed, economics)
+    if chosen is None:
         raise Conflict(
             "The layout cannot be laid out: tensor_parallel * pipeline_parallel * context_parallel * data_parallel must equal the "
             "accelerators, expert_parallel must divide the ranks that share a stage, the data-parallel degree must divide the "
             "global batch into whole micro-batches, and several machines are filled whole."
         )
-    cost = run_cost(plans, run, assumed, question.economics)
-    total = np.nan_to_num(cost.usd_per_hour, nan=0.0) * run.wall_s
-    short = np.where(fitting, 0.0, run.memory.total_bytes / run.memory.usable_bytes)
-    key = total if _size(deployment) is None and deployment.data_parallel is None else run.wall_s
-    row = np.lexsort((total, key, ~timely, short))[:1]
-    found = training_estimate(
-        workload,
-        plans.take(row),
-        run.take(row),
-        cost.take(row),
-        market,
-        assumed,
-        question.economics,
-        fits=bool(fitting[row][0]),
-        trace=question.trace,
-    )
-    curve = curve_of(workload, alike(layouts, plans.take(row)), market, assumed, question.economics)
+    plans, data_parallel = chosen
+    judged = judge_runs(counts, plans, data_parallel, assumed, economics, trace=question.trace)
+    (found,) = training_estimates(workload, judged, market)
+    curve = curve_of(counts, alike(layouts, plans), assumed, economics)
     return replace(found, scaling=curve, maximum=maximum)
+
+
+def at_maximum(
+    quantity: str,
+    workload: TrainingWorkload,
+    deployment: Deployment,
+    machines: Candidates,
+    assumed: Assumptions,
+    market: Market,
+) -> tuple[TrainingWorkload, Deployment, Maximum]:
+    """The question at the largest value of a quantity that fits the accelerators asked for, or one machine."""
+    size = size_asked(deployment) or deployment.data_parallel or int(machines.node.accelerators_per_node[0])
+    if deployment.data_parallel is None:
+        deployment = replace(deployment, accelerators_per_replica=size)
+
+    def fitting_layout(w: TrainingWorkload, d: Deployment) -> bool:
+        layouts = layouts_for(w, market, machines, Constraints(), Rejections(market.accelerators), fixed=d)
+        return any_fits(w, counts_of(w), layouts, d, assumed)
+
+    maximum = largest(quantity, workload, deployment, size, fitting_layout)
+    return *with_value(workload, deployment, maximum.quantity, maximum.value, size), maximum

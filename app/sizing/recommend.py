@@ -11,27 +11,24 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from app.sizing.answer.comparison import compared
-from app.sizing.answer.sensitivity import first_of, sensitivity, training_sensitivity
+from app.sizing.answer.sensitivity import first_of, sensitivity
 from app.sizing.answer.serving import judge_deployments
 from app.sizing.answer.summary import assumptions, summary
-from app.sizing.answer.training import training_estimate
+from app.sizing.answer.training import training_estimates, twice_the_accelerators
 from app.sizing.answer.warnings import warnings
-from app.sizing.decisions.cost import within_limits
 from app.sizing.decisions.machines import candidates, oversubscribed, undominated
-from app.sizing.decisions.ranking import Measures, best_per_accelerator, score_of
+from app.sizing.decisions.ranking import best_per_accelerator, score_of
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.question import Question
 from app.sizing.result import Answer, Change, Considered, Curve, Estimate, Ranked
 from app.sizing.serving.kinds import kind_of
 from app.sizing.serving.search import measures, plans_of, search, stable_key
 from app.sizing.snapshot import Market
-from app.sizing.training.plans import build_training_plans
-from app.sizing.training.run import run_cost, smallest_run, units_per_s
+from app.sizing.training.counts import counts_of
+from app.sizing.training.finalists import judge
 from app.sizing.training.scaling import alike, curve_of
-from app.sizing.training.search import run_pricing
+from app.sizing.training.search import layouts_for, run_measures, run_pricing, smallest_runs, stable_run_key
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
@@ -127,75 +124,28 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Mark
 
 def find_training(question: Question, workload: TrainingWorkload, market: Market) -> Found:
     """Judge every layout at the smallest size that fits and meets the deadline."""
-    rejections = Rejections(market.accelerators)
+    rejections, counts = Rejections(market.accelerators), counts_of(workload)
     constraints, economics, assumed = question.constraints, question.economics, question.assumptions
     machines = candidates(market, constraints, economics, assumed, rejections, pricing=run_pricing(constraints))
-    layouts = build_training_plans(
-        workload, market, oversubscribed(undominated(machines), assumed), constraints, rejections
-    )
-    plans, run, fits, timely = smallest_run(workload, layouts, market, assumed)
-    rejections.reject(
-        np.setdiff1d(layouts.accelerator, plans.accelerator),
-        "no_layout",
-        "No division of the global batch over {name} fills whole machines.",
-    )
-    rejections.lost(
-        plans.accelerator,
-        fits,
-        code="out_of_memory",
-        text="{name} needs {needed} GiB on each accelerator at its best layout; {available} may be used.",
-        needed=run.memory.total_bytes / 2**30,
-        available=run.memory.usable_bytes / 2**30,
-        unit="gib",
-    )
-    rejections.lost(
-        plans.accelerator[fits],
-        timely[fits],
-        code="too_slow",
-        text="{name} needs {needed} days at the largest size judged; {available} are allowed.",
-        needed=run.wall_s[fits] / 86400,
-        available=np.full(int(fits.sum()), workload.deadline_s / 86400),
-        unit="days",
-    )
-    able = fits & timely
-    plans, run = plans.take(able), run.take(able)
-    cost = run_cost(plans, run, assumed, economics)
-    keep = within_limits(plans.accelerator, run.nodes * plans.node.accelerators_per_node, cost, constraints, rejections)
-    plans, run, cost = plans.take(keep), run.take(keep), cost.take(keep)
-    if not len(plans):
+    machines = oversubscribed(undominated(machines), assumed)
+    layouts = layouts_for(workload, market, machines, constraints, rejections)
+    runs = smallest_runs(workload, counts, layouts, question, rejections)
+    if not len(runs):
         return Found((), (), rejections, len(layouts), 0, ())
-    usd = cost.usd_per_hour * run.wall_s / 3600
-    merit = Measures(
-        usd, run.wall_s, units_per_s(workload, run) / run.devices, cost.power_w * run.wall_s / workload.units
-    )
-    tie = run.devices * 1e4 + plans.tensor_parallel * 100 + plans.micro_batch
-    best = best_per_accelerator(plans.accelerator, question.objective, merit, tie)
-    scores = score_of(question.objective, merit)[best]
-    estimates = tuple(
-        training_estimate(
-            workload,
-            plans.take(np.array([r])),
-            run.take(np.array([r])),
-            cost.take(np.array([r])),
-            market,
-            assumed,
-            economics,
-            fits=True,
-            trace=question.trace,
-        )
-        for r in best[: question.limit].tolist()
-    )
-    first = plans.take(best[:1])
-    changes = training_sensitivity(workload, first, run.take(best[:1]), market, assumed)
-    curve = curve_of(workload, alike(layouts, first), market, assumed, economics)
+    merit = run_measures(counts, runs)
+    best = best_per_accelerator(runs.plans.accelerator, question.objective, merit, stable_run_key(runs))
+    scores = score_of(question.objective, merit)[best][: question.limit]
+    chosen = runs.take(best[: question.limit])
+    judged = judge(counts, chosen.plans, chosen.run.data_parallel, assumed, economics, trace=question.trace)
+    estimates = training_estimates(workload, judged, market)
     return Found(
         estimates,
-        tuple(float(s) for s in scores[: question.limit]),
+        tuple(float(s) for s in scores),
         rejections,
         len(layouts),
         len(best),
-        changes,
-        curve,
+        twice_the_accelerators(judged),
+        curve_of(counts, alike(layouts, chosen.plans), assumed, economics),
     )
 
 

@@ -249,7 +249,7 @@ class AssumedShown(Shown):
     range: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
         None, description="What the request's `assumptions` may set it to."
     )
-    asked: bool = Field(description="Whether the request set it.")
+    asked: bool = Field(False, description="Whether the request set it; left out where it did not.")
 
 
 class EstimateShown(Shown):

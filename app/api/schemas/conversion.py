@@ -267,7 +267,7 @@ def assumed_json(a: Assumed) -> dict[str, Any]:
     shown = {"name": a.name, "value": rounded(a.value), "unit": a.unit, "reason": a.reason, "source": a.source}
     if a.range is not None:
         shown["range"] = [rounded(end) for end in a.range]
-    return {**shown, "asked": a.asked}
+    return {**shown, "asked": True} if a.asked else shown
 
 
 def rejection_json(r: Rejection) -> dict[str, Any]:

@@ -28,12 +28,15 @@ from app.sizing.hardware.engines import engine_named
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.question import Constraints, Deployment, Economics
 from app.sizing.snapshot import Market
-from app.sizing.training.memory import HeldBytes, held_bytes, training_memory
-from app.sizing.training.plans import TrainingPlans, build_training_plans
-from app.sizing.training.run import step_of
+from app.sizing.training.counts import counts_of
+from app.sizing.training.memory import HeldBytes, memory_of
+from app.sizing.training.plans import TrainingPlans
+from app.sizing.training.run import run_at
+from app.sizing.training.search import layouts_for
 from app.sizing.training.work import TrainingWork, training_work
 from app.sizing.workload import Method, TrainingWorkload
 
+ASSUMED = Assumptions()
 STATES_HELD = 0.95  # rounding of printed sizes
 # Layouts this near to the fastest are as fast: of them the largest micro-batch, so that a refit keeps its own choice.
 TIE = 1e-3
@@ -197,9 +200,9 @@ class TrainingCases:
     def cases(self, row: Mapping[str, Any]) -> list[TrainingCase]:
         """The cases of one row; NotCompared where it does not say enough, or cannot be."""
         asked = self.asked(row)
-        workload, run = asked.workload, asked.run
+        workload, run, counts = asked.workload, asked.run, counts_of(asked.workload)
         plans, degree = self.plan(workload, asked.deployment, run)
-        setting = training_setting(workload, plans, run.accelerators, self.market)
+        setting = training_setting(workload, plans, 0, run.accelerators, self.market)
         generation = engine_named(setting.engine).generation(None, row.get("source_date") or "")
         stack = Stack(setting.engine, generation, setting.family, setting.format_class)
 
@@ -223,11 +226,11 @@ class TrainingCases:
                 ("samples", "training_samples_per_s") if workload.in_samples else ("tokens", "training_tokens_per_s")
             )
             found.append(
-                case(group, SpeedTable(training_work(workload, plans, degree), units), metric, asked.units_per_s)
+                case(group, SpeedTable(training_work(counts, plans, degree), units), metric, asked.units_per_s)
             )
         if asked.peak_memory_bytes is not None:
-            held = held_bytes(workload, plans, degree)
-            if asked.peak_memory_bytes < STATES_HELD * float((held.weights + held.optimizer)[0]):
+            held, _ = memory_of(counts, plans, degree, ASSUMED)
+            if asked.peak_memory_bytes < STATES_HELD * float((held.weights_bytes + held.optimizer_bytes)[0]):
                 raise NotCompared("a peak below the states that the run must hold")
             table = MemoryTable(held, np.array([run.counts_allocated]))
             found.append(case("memory", table, "peak_memory_bytes", asked.peak_memory_bytes))
@@ -239,22 +242,23 @@ class TrainingCases:
         """The row's layout and its data-parallel degree; what is open is the fastest that fits."""
         machine = self.machine(run)
         rejections = Rejections(self.market.accelerators)
-        plans = build_training_plans(workload, self.market, machine, Constraints(), rejections, fixed=deployment)
+        counts = counts_of(workload)
+        plans = layouts_for(workload, self.market, machine, Constraints(), rejections, fixed=deployment)
         if not len(plans):
             raise NotCompared(f"declined: {rejections.nearest()[0].code if rejections.nearest() else 'layout'}")
         degree = run.accelerators / plans.ranks
-        each = workload.global_batch / (degree * plans.micro_batch)
+        each = workload.global_batch / (degree * plans.micro_batch_sequences)
         whole = (degree >= 1) & (np.mod(degree, 1) == 0) & ((np.mod(each, 1) == 0) | workload.in_samples)
         whole &= (each >= 1) | workload.in_samples
         if not whole.any():
             raise NotCompared("declined: the layout does not divide accelerators and batch")
         plans, degree = plans.take(whole), degree[whole]
-        memory = training_memory(workload, plans, degree, Assumptions())
-        wall = step_of(workload, plans, degree).step_s
+        judged = run_at(counts, plans, degree, ASSUMED)
+        memory, wall = judged.memory, judged.step.step_s
         over = np.where(memory.fits, 0.0, memory.total_bytes / memory.usable_bytes)
         first = np.lexsort((wall, over))[0]
         as_good = (over <= over[first]) & (wall <= (1 + TIE) * wall[first])
-        row = np.lexsort((wall, -plans.micro_batch, ~as_good))[:1]
+        row = np.lexsort((wall, -plans.micro_batch_sequences, ~as_good))[:1]
         return plans.take(row), degree[row]
 
 

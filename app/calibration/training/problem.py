@@ -9,10 +9,13 @@ import numpy as np
 
 from app.calibration.fit import Levels, Problem
 from app.calibration.training.cases import MemoryTable, SpeedTable, TrainingCase
+from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, stacked
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
 from app.sizing.training.memory import peak_bytes
 from app.sizing.training.step import micro_batch_time, sample_batch_time, sample_step_time, step_time
+
+ASSUMED = Assumptions()
 
 TRAINING_LEVELS: Levels = MappingProxyType(
     {
@@ -73,19 +76,19 @@ def table_of(cases: Sequence[TrainingCase]) -> Columns:
 
 
 def predict_tokens(t: SpeedTable, k: TrainingAchieved) -> dict[str, Column]:
-    return {"training_tokens_per_s": t.units / step_time(micro_batch_time(t.work.micro, k), t.work.state, k).step_s}
+    micro = micro_batch_time(t.work.micro, k, ASSUMED)
+    return {"training_tokens_per_s": t.units / step_time(micro, t.work.state, k, ASSUMED).step_s}
 
 
 def predict_samples(t: SpeedTable, s: SampleTrainingAchieved) -> dict[str, Column]:
-    return {
-        "training_samples_per_s": t.units / sample_step_time(sample_batch_time(t.work.micro, s), t.work.state, s).step_s
-    }
+    micro = sample_batch_time(t.work.micro, s)
+    return {"training_samples_per_s": t.units / sample_step_time(micro, t.work.state, s, ASSUMED).step_s}
 
 
 def predict_memory(t: MemoryTable, k: TrainingMemoryFactors) -> dict[str, Column]:
-    gradients, activations, overhead, _ = peak_bytes(t.held, k)
-    outside = np.where(t.allocated, 0.0, overhead)
-    return {"peak_memory_bytes": t.held.weights + t.held.optimizer + gradients + activations + outside}
+    peak, states = peak_bytes(t.held, k), t.held.weights_bytes + t.held.optimizer_bytes
+    outside = np.where(t.allocated, 0.0, peak.overhead_bytes)
+    return {"peak_memory_bytes": states + peak.gradient_bytes + peak.activation_bytes + outside}
 
 
 TRAINING = Problem(TrainingAchieved, TRAINING_LEVELS, {}, table_of, predict_tokens)

@@ -16,7 +16,7 @@ from app.sizing.model.counting.size import assumed_architecture
 from app.sizing.model.tensors import ONCE
 from app.sizing.question import Deployment
 from app.sizing.snapshot import Market
-from app.sizing.training.plans import PRECISION_RATE, formats_wanted
+from app.sizing.training.recipes import PRECISIONS, formats_wanted
 from app.sizing.units import GIB
 from app.sizing.workload import Method, TrainingWorkload
 
@@ -252,7 +252,7 @@ class Run:
             context_parallel=cp,
             expert_parallel=ep if model.is_moe else None,
             micro_batch_sequences=micro,
-            zero_stage=None if trainer is None or traits.alone else zero,
+            zero_stage=None if trainer is None or traits.single_accelerator else zero,
             activation_checkpointing="full" if "remat custom" in notes else row.get("activation_checkpointing") or None,
             optimizer_offload="optimizer" in offload and "may be" not in offload,
             framework=trainer,
@@ -296,7 +296,7 @@ class Run:
     def _peak(self, market: Market, precision: str) -> float:
         rates = market.accelerators[market.accelerator_index[self.accelerator]].flops_per_s
         names = {"16bit": ("bf16", "fp16"), "fp8": ("fp8",), "fp4": ("fp4", "nvfp4"), "fp32": ("tf32", "fp32")}[
-            PRECISION_RATE[precision]
+            PRECISIONS[precision].format_class
         ]
         found = next((rates[n] for n in names if n in rates), None)
         if found is None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from app.sizing.columns import at, one
+from app.sizing.columns import at
 from app.sizing.evidence import USUAL, Evidence, Near, Neighbour, Setting, kind_of
 from app.sizing.hardware.achieved import format_class
 from app.sizing.result import Interval
 from app.sizing.serving.search import Judged
 from app.sizing.snapshot import Market
-from app.sizing.training.plans import PRECISION_RATE, TrainingPlans
-from app.sizing.training.run import Run
+from app.sizing.training.plans import TrainingPlans
+from app.sizing.training.recipes import PRECISIONS
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
@@ -65,25 +65,29 @@ def certainty_of(workload: InferenceWorkload, judged: Judged[Any, Any, Any], row
     return Certainty(evidence, setting, evidence.near(setting), evidence.neighbours(setting))
 
 
-def training_setting(workload: TrainingWorkload, plans: TrainingPlans, devices: float, market: Market) -> Setting:
-    """A one-row table of layouts as published results are described."""
+def training_setting(
+    workload: TrainingWorkload, plans: TrainingPlans, row: int, accelerators: float, market: Market
+) -> Setting:
+    """A row of layouts as published results are described."""
     return Setting(
-        engine=market.engines[int(plans.framework[0])],
-        family=market.families[int(market.family_of[plans.accelerator][0])],
-        format_class=PRECISION_RATE[workload.precision],
-        accelerator=market.accelerators[int(plans.accelerator[0])].slug,
+        engine=market.engines[int(plans.framework[row])],
+        family=market.families[int(market.family_of[plans.accelerator[row]])],
+        format_class=PRECISIONS[workload.precision].format_class,
+        accelerator=market.accelerators[int(plans.accelerator[row])].slug,
         load=workload.method.value,
         params=float(workload.model.total_params),
-        devices=devices,
+        devices=accelerators,
         in_flight=float(workload.global_batch),
         input_tokens=workload.units_per_sequence,
         output_tokens=1.0,
     )
 
 
-def training_certainty(workload: TrainingWorkload, plans: TrainingPlans, run: Run, market: Market) -> Certainty:
-    """What is known around a one-row table of a run."""
-    setting, evidence = training_setting(workload, plans, one(run.devices), market), market.evidence
+def training_certainty(
+    workload: TrainingWorkload, plans: TrainingPlans, row: int, accelerators: float, market: Market
+) -> Certainty:
+    """What is known around a row of runs."""
+    setting, evidence = training_setting(workload, plans, row, accelerators, market), market.evidence
     return Certainty(
         evidence, setting, evidence.near(setting, training=True), evidence.neighbours(setting, training=True)
     )

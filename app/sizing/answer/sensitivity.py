@@ -14,10 +14,7 @@ from app.sizing.decisions.placement import fleet, replicas_needed, spare_replica
 from app.sizing.question import Economics
 from app.sizing.result import Change, Estimate
 from app.sizing.serving.search import Options
-from app.sizing.snapshot import Market
-from app.sizing.training.plans import TrainingPlans
-from app.sizing.training.run import Run, run_at
-from app.sizing.workload import InferenceWorkload, Load, Redundancy, TrainingWorkload
+from app.sizing.workload import InferenceWorkload, Load, Redundancy
 
 
 def first_of(estimates: Sequence[Estimate]) -> str:
@@ -72,23 +69,3 @@ def rent_or_buy(options: Options) -> tuple[Change, ...]:
     price = float(options.cost.purchase_usd[buy])
     text = f"owning costs {usd(price)} up front and {usd(float(hourly[buy]))} per hour over the horizon, renting {usd(float(hourly[rent]))} per hour"
     return (Change("rent or buy", text),)
-
-
-def training_sensitivity(
-    workload: TrainingWorkload, plans: TrainingPlans, run: Run, market: Market, assumed: Assumptions
-) -> tuple[Change, ...]:
-    """What twice the machines would do to the duration, with the same layout."""
-    degree = run.data_parallel * 2
-    each = workload.global_batch / (degree * plans.micro_batch)
-    if float(each[0]) < 1 or float(each[0]) % 1:
-        return (
-            Change(
-                "twice the accelerators",
-                "the global batch does not divide further at this micro-batch: more accelerators would idle",
-            ),
-        )
-    other = run_at(workload, plans, degree, market, assumed)
-    share = float((run.wall_s / other.wall_s)[0])
-    return (
-        Change("twice the accelerators", f"the run is {share:.2f} times as fast, for {2 / share:.2f} times the money"),
-    )

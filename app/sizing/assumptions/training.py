@@ -69,7 +69,7 @@ class TrainingAssumptions:
         low=0.5,
         high=200,
         unit="GB/s",
-        reason="an accelerator's states to host memory",
+        reason="states to host memory",
         source="chosen: half of PCIe 4.0 x16",
         as_of="2026-11",
     )
@@ -126,4 +126,95 @@ class TrainingAssumptions:
         reason="tokenised corpus on disk",
         source="32-bit token ids",
         as_of="2026-11",
+    )
+    dataset_bytes_per_sample: float = assumption(
+        110e3,
+        low=100,
+        high=1e9,
+        unit="B",
+        reason="a sample on disk",
+        source="ImageNet: 138 GB of 1.28 M",
+        as_of="2015-04",
+    )
+    shortest_checkpoint_interval_s: float = assumption(
+        120,
+        low=1,
+        high=3600,
+        unit="s",
+        reason="least time between checkpoints",
+        source="chosen",
+        as_of="2026-11",
+    )
+    longest_checkpoint_interval_s: float = assumption(
+        3600,
+        low=60,
+        high=86400,
+        unit="s",
+        reason="most time between checkpoints",
+        source="chosen: an hour lost at most",
+        as_of="2026-11",
+    )
+    checkpoint_write_window: float = assumption(
+        0.25,
+        low=0.01,
+        high=1,
+        unit="1",
+        reason="share of an interval to write one in",
+        source="chosen",
+        as_of="2026-11",
+    )
+    most_lost_share: float = assumption(
+        0.95,
+        low=0.1,
+        high=0.99,
+        unit="1",
+        reason="most time that is shown as lost",
+        source="chosen",
+        as_of="2026-11",
+    )
+    scaling_knee: float = assumption(
+        0.7,
+        low=0.1,
+        high=1,
+        unit="1",
+        reason="return at which more still pay",
+        source="chosen",
+        as_of="2026-11",
+    )
+    # Step and memory
+    overlap_exponent: float = assumption(
+        4,
+        low=1,
+        high=16,
+        unit="1",
+        reason="sharpness of overlap",
+        source="chosen with the fit",
+        as_of="2026-11",
+    )
+    pcie_copy_fraction: float = assumption(
+        0.7,
+        low=0.2,
+        high=1,
+        unit="1",
+        reason="offloaded copies over PCIe's rate",
+        source="chosen: pinned memory",
+        as_of="2026-11",
+    )
+    host_memory_share: float = assumption(
+        0.8,
+        low=0.1,
+        high=1,
+        unit="1",
+        reason="host memory for offloaded states",
+        source="chosen",
+        as_of="2026-11",
+    )
+    loss_chunk_tokens: float = assumption(
+        512,
+        low=16,
+        high=65536,
+        unit="tokens",
+        reason="tokens of a fused loss at a time",
+        source="Liger (arXiv:2410.10989)",
+        as_of="2024-10",
     )

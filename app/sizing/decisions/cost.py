@@ -105,7 +105,9 @@ def deployment_cost(
         draw = np.where(owned, found.draw_w, np.nan)
         owned_usd_per_hour(found.purchase_usd, draw, ~found.node.workstation, assumed, economics)
     hours = horizon_hours(economics)
-    network = network_usd(network_nodes, found.node.accelerators_per_node, owned, assumed)
+    network = np.zeros(len(found))
+    if owned.any():
+        network = network_usd(network_nodes, found.node.accelerators_per_node, owned, assumed)
     hourly = usd_per_hour(nodes, found.usd_per_hour, network, hours)
     return Cost(
         usd_per_hour=hourly,

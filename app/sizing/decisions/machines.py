@@ -68,10 +68,12 @@ def candidates(
     allowed = _types_allowed(snapshot, constraints)
     rejections.reject(np.flatnonzero(~allowed), "excluded", "{name} is outside the vendors and types asked for.")
     listings = snapshot.listings
+    payable = constraints.pricing_models or pricing
+    owning = PricingModel.OWNED in payable or constraints.max_purchase_usd is not None
     with unrecorded():
-        priced = _priced(snapshot, assumed, economics)
+        priced = _priced(snapshot, assumed, economics, owning=owning)
     keep = allowed[listings.accelerator] & ~np.isnan(priced.usd_per_hour)
-    keep &= _among(PRICING, constraints.pricing_models or pricing)[listings.pricing]
+    keep &= _among(PRICING, payable)[listings.pricing]
     keep &= _listings_allowed(snapshot, constraints, fixed)
     if constraints.max_purchase_usd is not None:
         owned = listings.owned & allowed[listings.accelerator]
@@ -147,14 +149,16 @@ def _among(names: Iterable[str], wanted: Container[str]) -> Mask:
     return np.array([name in wanted for name in names], dtype=bool)
 
 
-def _priced(snapshot: Snapshot, assumed: Assumptions, economics: Economics) -> Priced:
-    """Rent as it is asked, ownership per hour over the horizon; power by the machine."""
+def _priced(snapshot: Snapshot, assumed: Assumptions, economics: Economics, *, owning: bool) -> Priced:
+    """Rent as it is asked, ownership, where it may be paid, per hour over the horizon; power by the machine."""
     listings = snapshot.listings
     rated = rated_power_w(snapshot.machines, snapshot.columns, assumed)[listings.machine]
     draw = draw_w(rated, assumed)
+    purchase, hourly = np.full(len(listings), np.nan), listings.usd_per_hour.copy()
+    if not owning:
+        return Priced(usd_per_hour=hourly, purchase_usd=purchase, draw_w=draw, rated_w=rated)
     bought = np.flatnonzero(listings.owned)
     machines = snapshot.machines.take(listings.machine[bought])
-    purchase, hourly = np.full(len(listings), np.nan), listings.usd_per_hour.copy()
     purchase[bought] = machine_purchase_usd(machines, snapshot.columns, listings.list_price_usd[bought], assumed)
     hourly[bought] = owned_usd_per_hour(purchase[bought], draw[bought], ~machines.workstation, assumed, economics)
     return Priced(usd_per_hour=hourly, purchase_usd=purchase, draw_w=draw, rated_w=rated)

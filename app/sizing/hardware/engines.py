@@ -65,12 +65,12 @@ class Framework:
     splits: bool = False
     shards: bool = True
     fused_modules: bool = False
-    wide_gradients: bool = False
+    fp32_gradients: bool = False
     sharded_master: bool = False
-    fused_loss: bool = False
+    fused_cross_entropy: bool = False
     offloads: bool = False
     copies_gradients: bool = False  # of its shard, in 32 bit
-    alone: bool = False  # on one accelerator
+    single_accelerator: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ _RECORDS = (
         training_rank=13,
         runtime="compiled",
         pads_heads=True,
-        framework=Framework(splits=True, shards=False, fused_modules=True, wide_gradients=True),
+        framework=Framework(splits=True, shards=False, fused_modules=True, fp32_gradients=True),
     ),
     Engine(
         "optimum-habana",
@@ -242,9 +242,11 @@ _RECORDS = (
         "unsloth",
         published_as=("unsloth", "litgpt thunder unsloth"),
         training_rank=5,
-        framework=Framework(fused_modules=True, fused_loss=True, alone=True),
+        framework=Framework(fused_modules=True, fused_cross_entropy=True, single_accelerator=True),
     ),
-    Engine("axolotl", training_rank=6, framework=Framework(sharded_master=True, fused_loss=True, offloads=True)),
+    Engine(
+        "axolotl", training_rank=6, framework=Framework(sharded_master=True, fused_cross_entropy=True, offloads=True)
+    ),
     Engine(
         "megatron",
         published_as=("megatron", "mindspeed", "nemo"),
@@ -257,7 +259,7 @@ _RECORDS = (
         "maxtext",
         published_as=("maxtext", "pax", "levanter", "lingvo", "jax"),
         training_rank=11,
-        framework=Framework(splits=True, fused_modules=True, wide_gradients=True, sharded_master=True),
+        framework=Framework(splits=True, fused_modules=True, fp32_gradients=True, sharded_master=True),
     ),
     Engine(
         "torchtitan",

@@ -156,12 +156,12 @@ class Frameworks(Columns):
     splits: Mask
     shards: Mask
     fused_modules: Mask
-    wide_gradients: Mask
+    fp32_gradients: Mask
     sharded_master: Mask
-    fused_loss: Mask
+    fused_cross_entropy: Mask
     offloads: Mask
     copies_gradients: Mask
-    alone: Mask
+    single_accelerator: Mask
 
     @classmethod
     def of(cls, engines: Sequence[str]) -> Frameworks:

@@ -1,57 +1,104 @@
-"""Why a layout and not its neighbours: each is judged on the same devices, and either does not fit or is slower."""
+"""Runs beside the chosen ones: neighbouring layouts on as many accelerators, one machine's worth, twice the size.
+
+They are judged together, as one table.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import one
-from app.sizing.snapshot import Market
-from app.sizing.training.plans import CHECKPOINTING, NONE, SELECTIVE, TrainingPlans
-from app.sizing.training.run import Run, degree_of, fits, run_at
-from app.sizing.units import GIB
-from app.sizing.workload import TrainingWorkload
+from app.sizing.columns import Codes, Column
+from app.sizing.formula import unrecorded
+from app.sizing.training.counts import Counts
+from app.sizing.training.degrees import degree_of
+from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING, NONE, SELECTIVE
+from app.sizing.training.plans import TrainingPlans
+from app.sizing.training.run import Run, fits, run_at
+
+MOST_ALTERNATIVES = 2
 
 
-def neighbours_of(plans: TrainingPlans) -> Iterator[tuple[str, str, float]]:
-    """(in words, what changes, to what) for every layout one choice away from a one-row table."""
-    kept = int(plans.checkpointing[0])
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """A layout one choice away: how much longer its step is, and what it holds."""
+
+    words: str
+    fits: bool
+    slower: float  # its step over the chosen one's, less one
+    total_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What stands beside every chosen run."""
+
+    alternatives: tuple[tuple[Alternative, ...], ...]
+    base_data_parallel: Column  # one machine's worth of the same layout
+    base_step_s: Column
+    twice_as_fast: float | None  # wall time of the first over its own on twice the accelerators; None: not divisible
+
+
+def neighbours_of(plans: TrainingPlans, row: int) -> Iterator[tuple[str, str, float]]:
+    """(in words, what changes, to what) for every layout one choice away from a row."""
+    kept = int(plans.activation_checkpointing[row])
     if kept > NONE:
-        yield (
-            f"{'no' if kept == SELECTIVE else CHECKPOINTING[kept - 1]} activation checkpointing",
-            "checkpointing",
-            kept - 1,
-        )
+        less = "no" if kept == SELECTIVE else ACTIVATION_CHECKPOINTING[kept - 1]
+        yield f"{less} activation checkpointing", "activation_checkpointing", kept - 1
     for name in ("tensor_parallel", "pipeline_parallel", "context_parallel"):
-        degree = one(getattr(plans, name))
+        degree = float(getattr(plans, name)[row])
         if degree >= 2:
             yield f"{name.replace('_', ' ')} {degree / 2:g}", name, degree / 2
-    if one(plans.zero_stage) >= 3:
+    if plans.zero_stage[row] >= 3:
         yield "states kept whole (ZeRO-0)", "zero_stage", 0.0
-    yield f"micro-batches of {one(plans.micro_batch) * 2:g}", "micro_batch", one(plans.micro_batch) * 2
+    twice = float(plans.micro_batch_sequences[row]) * 2
+    yield f"micro-batches of {twice:g}", "micro_batch_sequences", twice
 
 
-def alternatives(
-    workload: TrainingWorkload, plans: TrainingPlans, run: Run, market: Market, assumed: Assumptions, *, most: int = 2
-) -> str:
-    """Neighbouring layouts on as many devices, in words; empty where none can be laid out."""
-    found = list(neighbours_of(plans))
-    table = plans.take(np.zeros(len(found), dtype=np.int64))
-    for row, (_, name, value) in enumerate(found):
-        getattr(table, name)[row] = value
-    degree, good = degree_of(workload, table, np.full(len(table), one(run.devices)))
-    rows = np.flatnonzero(good)[:most]
-    if not len(rows):
-        return ""
-    table, degree = table.take(rows), degree[rows]
-    other = run_at(workload, table, degree, market, assumed)
-    fitting = fits(table, other)
-    words = []
-    for i, row in enumerate(rows.tolist()):
-        change = float(other.step.step_s[i]) / one(run.step.step_s) - 1
-        needed = f"needs {float(other.memory.total_bytes[i]) / GIB:.0f} GiB"
-        speed = f"is {abs(change):.0%} {'slower' if change >= 0 else 'faster'}"
-        words.append(f"{found[row][0]} {speed if fitting[i] else needed}")
-    return "; ".join(words)
+def beside(counts: Counts, plans: TrainingPlans, run: Run, assumed: Assumptions) -> Beside:
+    """Judge neighbours of every row, one machine's worth of its layout, and the first row on twice the accelerators."""
+    found = [(row, *choice) for row in range(len(plans)) for choice in neighbours_of(plans, row)]
+    chosen = np.arange(len(plans))
+    table = plans.take(np.array([row for row, *_ in found] + [*chosen, 0]))
+    for i, (_, _, name, value) in enumerate(found):
+        getattr(table, name)[i] = value
+    base, twice = one_machine(plans, run), run.data_parallel[:1] * 2
+    near, legal = degree_of(counts, table, run.accelerators[[row for row, *_ in found] + [*chosen, 0]])
+    degree = np.concatenate([near[: len(found)], base, twice])
+    keep = _first_of_each([row for row, *_ in found], legal[: len(found)])
+    rows = np.concatenate([keep, np.arange(len(found), len(table))])
+    with unrecorded():
+        other = run_at(counts, table.take(rows), degree[rows], assumed)
+    fitting = fits(table.take(rows), other, assumed)
+    told: list[list[Alternative]] = [[] for _ in chosen]
+    for i, at in enumerate(keep.tolist()):
+        row = found[at][0]
+        slower = float(other.step.step_s[i]) / float(run.step.step_s[row]) - 1
+        told[row].append(Alternative(found[at][1], bool(fitting[i]), slower, float(other.memory.total_bytes[i])))
+    each = float(counts.global_batch / (twice[0] * plans.micro_batch_sequences[0]))
+    return Beside(
+        alternatives=tuple(map(tuple, told)),
+        base_data_parallel=base,
+        base_step_s=other.step.step_s[len(keep) : -1],
+        twice_as_fast=float(run.wall_s[0] / other.wall_s[-1]) if each >= 1 and each % 1 == 0 else None,
+    )
+
+
+def _first_of_each(rows: list[int], legal: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Codes:
+    """Places of the first few neighbours of each row that can be laid out."""
+    taken: dict[int, int] = {}
+    places = []
+    for place, row in enumerate(rows):
+        if legal[place] and taken.get(row, 0) < MOST_ALTERNATIVES:
+            taken[row] = taken.get(row, 0) + 1
+            places.append(place)
+    return np.array(places, dtype=np.int64)
+
+
+def one_machine(plans: TrainingPlans, run: Run) -> Column:
+    """The data-parallel degree that fills one machine with a layout, or the run's own where that is less."""
+    count = np.maximum(plans.accelerators_per_node, plans.ranks)
+    return np.minimum(np.maximum(1.0, np.floor(count / plans.ranks)), run.data_parallel)

@@ -1,4 +1,4 @@
-"""Memory of one device while it trains: what it holds by part, and the moment at which that is most."""
+"""Memory of one accelerator while it trains: what it holds by part, and the moment at which that is most."""
 
 from __future__ import annotations
 
@@ -8,34 +8,27 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
+from app.sizing.formula import formula, told_as
 from app.sizing.hardware.achieved import TrainingMemoryFactors
-from app.sizing.model.formats import NF4_DOUBLE_QUANTISED_BITS
-from app.sizing.training.plans import FULL, SELECTIVE, TrainingPlans
-from app.sizing.training.ranks import (
-    data_group,
-    held_params,
-    interleave,
-    rank_params,
-    tokens_per_micro_batch,
-    trained_rank_params,
+from app.sizing.training.activations import (
+    MicroBatchMemory,
+    in_flight_bytes,
+    loss_beyond_bytes,
+    micro_batch_memory,
+    micro_batches_in_flight,
 )
-from app.sizing.workload import Method, TrainingWorkload
+from app.sizing.training.counts import Counts
+from app.sizing.training.plans import TrainingPlans
+from app.sizing.training.ranks import RankParams, Spread, held_params, rank_params, spread_of
+from app.sizing.training.recipes import BYTES_32_BIT, Recipe
 
-# Bytes of optimizer states per parameter. Adafactor keeps a row and a column; eight-bit moments carry a scale per
-# block.
-OPTIMIZER_STATE_BYTES = {"adamw": 8.0, "adamw-8bit": 2.03, "adafactor": 0.02, "lion": 4.0, "muon": 4.0, "sgd": 4.0}
-# Logits in 16 bit, widened for the softmax, and their gradient: what an unfused loss holds at once. Eager modules
-# also hold the shifted copy and its gradient.
-LOSS_BYTES_PER_LOGIT, EAGER_LOSS_BYTES_PER_LOGIT = 10.0, 16.0
-# A fused or chunked loss forms the logits of this many tokens at a time.
-LOSS_CHUNK_TOKENS = 512.0
-# Share of offloaded states that stays pinned in the host beside the states themselves: gradients on their way.
-HOST_COPY_FACTOR = 1.33
+# Counted: beside 12 bytes of offloaded states 4 of gradients on their way stay pinned in the host.
+HOST_BYTES_PER_OFFLOADED_BYTE = 1.33
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingMemory(Columns):
-    """Bytes on the fullest device at its peak moment. The parts sum to `total_bytes`."""
+    """Bytes on the fullest accelerator at its peak moment. The parts sum to `total_bytes`."""
 
     weights_bytes: Column
     gradient_bytes: Column
@@ -49,12 +42,8 @@ class TrainingMemory(Columns):
 
     @property
     def total_bytes(self) -> Column:
-        return (
-            self.weights_bytes
-            + self.gradient_bytes
-            + self.optimizer_bytes
-            + self.activation_bytes
-            + self.overhead_bytes
+        return memory_bytes_per_accelerator(
+            self.weights_bytes, self.gradient_bytes, self.optimizer_bytes, self.activation_bytes, self.overhead_bytes
         )
 
     @property
@@ -62,191 +51,290 @@ class TrainingMemory(Columns):
         return self.total_bytes <= self.usable_bytes
 
 
+@formula(unit="B", source="sum of the parts")
+def memory_bytes_per_accelerator(
+    weights_bytes: Column,
+    gradients_at_peak_bytes: Column,
+    optimizer_bytes: Column,
+    activations_at_peak_bytes: Column,
+    overhead_bytes: Column,
+) -> Column:
+    """Everything on the fullest accelerator at its peak moment.
+
+    Source: definition.
+    """
+    return weights_bytes + gradients_at_peak_bytes + optimizer_bytes + activations_at_peak_bytes + overhead_bytes
+
+
 @dataclass(frozen=True, slots=True)
 class HeldBytes(Columns):
-    """What one device holds, counted; nothing here depends on a fitted factor."""
+    """What one accelerator holds, counted; nothing here depends on a fitted factor."""
 
-    weights: Column
-    gathered: Column  # of ZeRO-3: the layer in use and the one fetched ahead
-    gradients: Column
-    gradients_late: Mask  # allocated in backward, not kept from step to step
-    optimizer: Column
-    on_host: Column
-    kept: Column  # activations of all micro-batches in flight
-    working: Column  # of the layer that is being recomputed
-    loss: Column  # where it is not fused
-    chunk: Column  # of the logits at a time, where it is
-    update: Column  # temporaries of the optimizer's step
-    several: Mask  # devices talk to one another
+    weights_bytes: Column
+    gathered_bytes: Column  # of ZeRO-3: the layer in use and the one fetched ahead
+    gradient_bytes: Column
+    gradients_in_backward: Mask  # allocated in backward, not kept from step to step
+    optimizer_bytes: Column
+    host_bytes: Column
+    in_flight_bytes: Column  # activations of all micro-batches in flight
+    recomputed_bytes: Column
+    loss_beyond_bytes: Column
+    logits_chunk_bytes: Column
+    update_bytes: Column  # temporaries of the optimizer's step
+    communicates: Mask  # with other accelerators
 
 
-def recipe_bytes(workload: TrainingWorkload, plans: TrainingPlans) -> tuple[float, Column, float]:
-    """(weights, gradients, master copy and optimizer states) in bytes per trained parameter.
+@formula(unit="1", source="FSDP, mixed precision")
+def own_master(plans: TrainingPlans, recipe: Recipe) -> Mask:
+    """Whether weights are their own master copy: sharded, and trained in mixed precision by a framework that keeps
+    them in 32 bit.
 
-    Mixed precision keeps 16-bit weights beside a master copy in 32 bit; gradients are 32 bit in Megatron
-    and where they follow sharded 32-bit weights, 16 bit elsewhere. `bf16-true` keeps everything in 16 bit.
-    Frameworks that copy the gradients of their shard into 32 bit keep 4 bytes more (`held_bytes`).
-    Check: AdamW in BF16 is 16 bytes with 16-bit gradients, 18 with 32-bit ones, 20 with a copy, 8 in bf16-true.
+    Source: PyTorch FSDP's documentation of mixed precision.
     """
-    states = OPTIMIZER_STATE_BYTES[workload.optimizer]
-    if workload.precision in ("fp32", "tf32"):
-        return 4.0, np.full(len(plans), 4.0), states
-    if workload.precision == "bf16-true":
-        return 2.0, np.full(len(plans), 2.0), states / (1 if workload.optimizer in ("adamw-8bit", "adafactor") else 2)
-    return 2.0, np.where(plans.wide_gradients, 4.0, 2.0), 4.0 + states
+    return plans.sharded_master & (plans.zero_stage >= 3) & (recipe.mixed > 0)
 
 
-def activation_bytes_per_token_layer(workload: TrainingWorkload, plans: TrainingPlans) -> Column:
-    """Bytes kept for backward per token and mean layer, by what is recomputed, of the whole tensor group.
+@formula(unit="B", source="Rajbhandari et al. 2020 (arXiv:1910.02054)")
+def weights_bytes(held_params: Column, own_master: Mask, adapter_params: Column, recipe: Recipe) -> Column:
+    """Weights that one accelerator holds, adapters in 32 bit beside a frozen base.
 
-    Kept whole: 16h + 8f + 4(n + m)d + 4n + 8 in eager modules, 8h + 4(n + m)d + 6f + 4n with fused kernels;
-    FP8 keeps the inputs of matrices in 8 bit; stored attention scores add 5ns (softmax, its mask and
-    output); selective drops the gate's products and the scores; full keeps the layer's input, 2h.
-    Adapters keep their inputs in 32 bit where the modules are eager.
-    Source: Korthikanti et al. 2022 (arXiv:2205.05198), re-derived for gated MLPs and flash attention.
-    Check: Llama-3.1-8B fused is 139 392 bytes, eager 200 840.
+    Source: Rajbhandari et al. 2020 (arXiv:1910.02054); Hu et al. 2021 (arXiv:2106.09685).
     """
-    model = workload.model
-    h, f, n = model.hidden_size, model.mlp_width, model.num_heads
-    whole, scores = whole_bytes_per_token_layer(workload, plans)
-    whole = whole - np.where(plans.narrow, 2 * h + n * model.head_dim + f, 0.0)
-    if workload.method is not Method.FULL:
-        whole = whole + np.where(plans.fused_modules, 0.0, 4.0 * (2 * h + f))
-    selective = whole - (4 * f if model.is_gated else 2 * f)
-    return np.choose(plans.checkpointing, [whole + scores, selective, np.full(len(plans), 2.0 * h)])
-
-
-def whole_bytes_per_token_layer(workload: TrainingWorkload, plans: TrainingPlans) -> tuple[Column, Column]:
-    """(activations, stored attention scores) of a token in a mean layer in 16 bit, when everything is kept."""
-    model = workload.model
-    whole = np.where(
-        plans.fused_modules, model.activation_bytes_per_layer(), model.activation_bytes_per_layer(fused=False)
+    return (
+        held_params * np.where(own_master, BYTES_32_BIT, recipe.base_bytes_per_param)
+        + adapter_params * recipe.adapter_bytes_per_param
     )
-    return whole, np.where(plans.fused_attention, 0.0, 5.0 * model.num_heads * workload.units_per_sequence)
 
 
-def held_bytes(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: Column) -> HeldBytes:
-    """Every part of a device's memory, before workspaces and slack.
+@formula(unit="B", source="Rajbhandari et al. 2020 (arXiv:1910.02054)")
+def optimizer_state_bytes(updated_params: Column, own_master: Mask, copies_gradients: Mask, recipe: Recipe) -> Column:
+    """Master copy, moments, and where a framework keeps one a 32-bit copy of its shard's gradients.
+
+    Source: Rajbhandari et al. 2020 (arXiv:1910.02054), section 3.1.
+    Check: AdamW beside a master copy is 12 bytes, where weights are their own 8.
+        >>> recipe = PRETRAIN_COUNTS.recipe
+        >>> optimizer_state_bytes(col(1.0, 1.0), np.array([False, True]), np.array([False, False]), recipe)
+        array([12.,  8.])
+    """
+    states = updated_params * (
+        recipe.master_bytes_per_param + recipe.state_bytes_per_param - np.where(own_master, BYTES_32_BIT, 0.0)
+    )
+    return states + np.where(copies_gradients, updated_params * BYTES_32_BIT, 0.0)
+
+
+@formula(unit="B", source="Hu et al. 2021 (arXiv:2106.09685)")
+def adapter_state_bytes(adapter_params: Column, recipe: Recipe) -> Column:
+    """States of adapters, which every replica keeps whole.
+
+    Source: Hu et al. 2021 (arXiv:2106.09685).
+    """
+    return adapter_params * recipe.adapter_state_bytes_per_param
+
+
+@formula(unit="B", source="Rajbhandari et al. 2020 (arXiv:1910.02054)")
+def gradient_bytes(held_params: Column, own_master: Mask, plans: TrainingPlans, recipe: Recipe) -> Column:
+    """Gradients that one accelerator holds: 32 bit where its weights are, or where the framework keeps them so.
+
+    Source: Rajbhandari et al. 2020 (arXiv:1910.02054).
+    """
+    wide = own_master | (plans.fp32_gradients & (recipe.mixed > 0))
+    return held_params * np.where(wide, BYTES_32_BIT, recipe.gradient_bytes_per_param)
+
+
+@formula(unit="B", source="Hu et al. 2021 (arXiv:2106.09685)")
+def adapter_gradient_bytes(adapter_params: Column, recipe: Recipe) -> Column:
+    """Gradients of adapters, in 32 bit.
+
+    Source: Hu et al. 2021 (arXiv:2106.09685).
+    """
+    return adapter_params * recipe.adapter_bytes_per_param
+
+
+@formula(unit="B", source="Zhao et al. 2023 (arXiv:2304.11277)")
+def gathered_bytes(
+    shards_weights: Mask, plans: TrainingPlans, layer_params: float, largest_unit_params: float, recipe: Recipe
+) -> Column:
+    """ZeRO-3: the layer in use and the one fetched ahead, of which one may be an end of the model.
+
+    Source: Zhao et al. 2023 (arXiv:2304.11277), section 4.3.
+    """
+    gathered = (layer_params + largest_unit_params) * recipe.layer_bytes_per_param / plans.tensor_parallel
+    return np.where(shards_weights, gathered, 0.0)
+
+
+@formula(unit="B", source="Ren et al. 2021 (arXiv:2101.06840)")
+def offloaded_host_bytes(offloaded_bytes: Column, accelerators: Column, accelerators_per_node: Column) -> Column:
+    """Host memory of one machine for offloaded states, with the gradients on their way.
+
+    Source: Ren et al. 2021 (arXiv:2101.06840).
+    """
+    return offloaded_bytes * np.minimum(accelerators_per_node, accelerators) * HOST_BYTES_PER_OFFLOADED_BYTE
+
+
+def held_bytes(
+    counts: Counts, plans: TrainingPlans, rank: RankParams, spread: Spread, micro: MicroBatchMemory
+) -> HeldBytes:
+    """Every part of an accelerator's memory, before workspaces and slack.
 
     States are sharded by ZeRO stage over the ranks that share them; the first pipeline stage holds
     the activations of as many micro-batches as there are stages, the last forms the logits.
-
-    Check: full AdamW in BF16 keeps 16 bytes per parameter unsharded, 16 / N with ZeRO-3.
     """
-    model, tp, pp, cp, dp = (
-        workload.model,
-        plans.tensor_parallel,
-        plans.pipeline_parallel,
-        plans.context_parallel,
-        data_parallel,
-    )
-    zero = np.zeros(len(plans))
-    weight_width, gradient_width, state_width = recipe_bytes(workload, plans)
-    dense_all, routed_all = rank_params(workload, plans)
-    dense, routed = trained_rank_params(workload, plans)
-    states_held = held_params(plans, dp, dense, routed, from_stage=1)
-    frozen = workload.method is not Method.FULL
-    width = weight_width
-    if workload.method is Method.QLORA:
-        quantised = model.linear_params / max(1, model.total_params)
-        width = quantised * (NF4_DOUBLE_QUANTISED_BITS / 8) + (1 - quantised) * 2.0
-    if workload.method is Method.LORA and workload.precision in ("fp8", "mxfp8", "nvfp4"):
-        width = 1.0  # frozen matrices are held in the format they are multiplied in
-    # Weights that are sharded and trained in mixed precision are their own master copy, in 32 bit.
-    mixed = not frozen and workload.precision not in ("fp32", "tf32", "bf16-true")
-    own_master = plans.sharded_master & (plans.zero_stage >= 3) & mixed
-    weights = held_params(plans, dp, dense_all, routed_all, from_stage=3) * np.where(own_master, 4.0, width)
-    states = states_held * (state_width - np.where(own_master, 4.0, 0.0))
-    gradients = held_params(plans, dp, dense, routed, from_stage=2) * np.where(own_master, 4.0, gradient_width)
-    if frozen:
-        weights = weights + (dense + routed) * 4.0
-        states, gradients = (dense + routed) * OPTIMIZER_STATE_BYTES[workload.optimizer], (dense + routed) * 4.0
-    layers = max(1, model.sample.layers if model.sample is not None else model.num_layers)
-    unit = (model.total_params - model.parts.get("embedding", 0) - model.parts.get("head", 0)) / layers
-    largest = max(unit, float(max(model.parts.get("embedding", 0), model.parts.get("head", 0))))
-    gathered = np.where(
-        (plans.zero_stage >= 3) & (data_group(plans, dp) > 1),
-        (unit + largest) * (4.0 if width == 4.0 else 2.0) / tp,
-        0.0,
-    )
-    copied = plans.copies_gradients | ~plans.fused_attention
-    if mixed:
-        states = states + np.where(copied, states_held * 4.0, 0.0)
-    # Optimizers that are not fused hold a 32-bit copy of their shard's gradients while they step.
-    copy_width = 2.0 if workload.precision == "bf16-true" else 4.0
-    micro_batches = np.maximum(1.0, workload.global_batch / (dp * plans.micro_batch))
-    on_host = np.where(plans.offload, states, 0.0)
-    devices = tp * pp * cp * dp
-    if model.sample is not None:
-        kept, working, loss, chunk = plans.micro_batch * model.sample.kept_bytes, zero, zero, zero
+    recipe, dense, routed = counts.recipe, spread.data_group, spread.expert_group
+    adapters, own = rank.trained_dense + rank.trained_routed, own_master(plans, recipe)
+    copied = plans.copies_gradients | ~plans.flash_attention
+    with told_as("weights"):
+        weights = held_params(rank.dense, rank.routed, plans.zero_stage >= 3, dense, routed)
+    if recipe.frozen:
+        states, gradients = adapter_state_bytes(adapters, recipe), adapter_gradient_bytes(adapters, recipe)
     else:
-        tokens = tokens_per_micro_batch(workload, plans)
-        per_token = activation_bytes_per_token_layer(workload, plans)
-        split = np.where(plans.sequence_parallel | (plans.checkpointing != FULL), tp, 1.0)
-        chunks = interleave(workload, plans)
-        flight = np.minimum(np.minimum(micro_batches, pp) * (1 + (pp - 1) / (pp * chunks)), micro_batches)
-        each = tokens * per_token / split * model.num_layers / pp
-        kept = each * flight
-        whole, scores = whole_bytes_per_token_layer(workload, plans)
-        working = np.where(plans.checkpointing == FULL, tokens * (whole + scores) / tp, 0.0)
-        working = np.where(plans.checkpointing == SELECTIVE, tokens * 4.0 * model.mlp_width / tp, working)
-        per_logit = np.where(plans.fused_modules, LOSS_BYTES_PER_LOGIT, EAGER_LOSS_BYTES_PER_LOGIT)
-        loss = tokens * model.vocab_size * per_logit / tp
-        chunk = np.minimum(tokens, LOSS_CHUNK_TOKENS) * model.vocab_size * LOSS_BYTES_PER_LOGIT / tp
-        loss, chunk = np.where(plans.fused_loss, 0.0, loss), np.where(plans.fused_loss, chunk, 0.0)
-        # The last stage forms the logits with one micro-batch in flight; the first holds them all.
-        last = each + loss
-        loss = np.where(pp > 1, np.maximum(0.0, last - kept), loss)
+        with told_as("gradients"):
+            trained = held_params(rank.trained_dense, rank.trained_routed, plans.zero_stage >= 2, dense, routed)
+        gradients = gradient_bytes(trained, own, plans, recipe)
+        states = optimizer_state_bytes(spread.updated_params, own, copied & recipe.mixed, recipe)
+    on_host = np.where(plans.optimizer_offload, states, 0.0)
+    kept = in_flight_bytes(micro, micro_batches_in_flight(spread.micro_batches, micro))
+    ends = max(counts.embedding_params, counts.head_params)
+    fused = plans.fused_modules | copied | plans.optimizer_offload
     return HeldBytes(
-        weights=weights,
-        gathered=gathered,
-        gradients=gradients,
-        gradients_late=(micro_batches <= 1) & ~plans.fused_modules,
-        optimizer=states - on_host,
-        on_host=on_host * np.minimum(plans.node.accelerators_per_node, devices) * HOST_COPY_FACTOR,
-        kept=kept,
-        working=working,
-        loss=loss,
-        chunk=chunk,
-        update=np.where(plans.fused_modules | copied | plans.offload, 0.0, states_held * copy_width),
-        several=devices > 1,
+        weights_bytes=weights_bytes(weights, own, adapters, recipe),
+        gathered_bytes=gathered_bytes(
+            (plans.zero_stage >= 3) & (dense > 1),
+            plans,
+            counts.layer_params,
+            float(max(counts.layer_params, ends)),
+            recipe,
+        ),
+        gradient_bytes=gradients,
+        gradients_in_backward=(spread.micro_batches <= 1) & ~plans.fused_modules,
+        optimizer_bytes=states - on_host,
+        host_bytes=offloaded_host_bytes(on_host, spread.accelerators, plans.accelerators_per_node),
+        in_flight_bytes=kept,
+        recomputed_bytes=micro.recomputed_bytes,
+        loss_beyond_bytes=loss_beyond_bytes(micro, kept),
+        logits_chunk_bytes=micro.logits_chunk_bytes,
+        update_bytes=np.where(fused, 0.0, spread.updated_params * recipe.update_bytes_per_param),
+        communicates=spread.accelerators > 1,
     )
 
 
-def peak_bytes(held: HeldBytes, k: TrainingMemoryFactors) -> tuple[Column, Column, Column, Mask]:
-    """(gradients, activations, overhead) at the peak moment, and whether that is the optimizer's step.
+@formula(unit="B", source="counted; factors of allocators and kernels are fitted")
+def forward_bytes(held: HeldBytes, factors: TrainingMemoryFactors) -> Column:
+    """Activations at the end of forward: what is kept, the larger of a layer's workspace and the loss, and weights
+    gathered.
 
-    At the end of forward every activation is held, and the gradients that outlive a step; in the
-    optimizer's step the activations are gone, the gradients whole and the update's temporaries there.
+    Source: counted; factors are fitted to published peaks.
     """
-    kept = np.where(held.gradients_late, 0.0, held.gradients)
-    forward = held.kept * k.training_activation_factor + np.maximum(
-        np.maximum(held.working * k.training_workspace_factor, held.loss * k.training_loss_factor), held.chunk
+    workspace = np.maximum(
+        held.recomputed_bytes * factors.training_workspace_factor, held.loss_beyond_bytes * factors.training_loss_factor
     )
-    forward = forward + held.gathered
-    update = held.update
-    late = held.gradients + update > kept + forward
-    gradients, activations = np.where(late, held.gradients, kept), np.where(late, update, forward)
-    slack = k.training_fragmentation_fraction * (held.optimizer + gradients + activations)
-    overhead = k.training_context_bytes + np.where(held.several, k.training_collective_bytes, 0.0) + slack
-    return gradients, activations, overhead, late
+    kept = held.in_flight_bytes * factors.training_activation_factor
+    return kept + np.maximum(workspace, held.logits_chunk_bytes) + held.gathered_bytes
+
+
+@formula(unit="B", source="counted; factors of allocators and kernels are fitted")
+def overhead_bytes(
+    held: HeldBytes, gradients_at_peak_bytes: Column, activations_at_peak_bytes: Column, factors: TrainingMemoryFactors
+) -> Column:
+    """Runtime context, buffers of collectives, and what the allocator keeps beyond what is in use.
+
+    Source: fitted to published peaks.
+    """
+    slack = factors.training_fragmentation_fraction * (
+        held.optimizer_bytes + gradients_at_peak_bytes + activations_at_peak_bytes
+    )
+    buffers = np.where(held.communicates, factors.training_collective_bytes, 0.0)
+    return factors.training_context_bytes + buffers + slack
+
+
+@formula(unit="B", source="definition")
+def gradients_at_peak_bytes(held: HeldBytes, forward_bytes: Column) -> Column:
+    """Gradients at the peak moment: in the optimizer's step all of them, at the end of forward those that outlive a
+    step.
+
+    Source: definition.
+    """
+    kept = np.where(held.gradients_in_backward, 0.0, held.gradient_bytes)
+    return np.where(held.gradient_bytes + held.update_bytes > kept + forward_bytes, held.gradient_bytes, kept)
+
+
+@formula(unit="B", source="definition")
+def activations_at_peak_bytes(held: HeldBytes, forward_bytes: Column) -> Column:
+    """Activations at the peak moment: in the optimizer's step its temporaries in place of all of them.
+
+    Source: definition.
+    """
+    kept = np.where(held.gradients_in_backward, 0.0, held.gradient_bytes)
+    updating = held.gradient_bytes + held.update_bytes > kept + forward_bytes
+    return np.where(updating, held.update_bytes, forward_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Peak(Columns):
+    """What differs at the peak moment."""
+
+    gradient_bytes: Column
+    activation_bytes: Column
+    overhead_bytes: Column
+    in_update: Mask
+
+
+def peak_bytes(held: HeldBytes, k: TrainingMemoryFactors) -> Peak:
+    """The peak moment: the end of forward with every activation and the gradients that outlive a step, or the
+    optimizer's step with the gradients whole and the update's temporaries.
+    """
+    forward = forward_bytes(held, k)
+    gradients, activations = gradients_at_peak_bytes(held, forward), activations_at_peak_bytes(held, forward)
+    kept = np.where(held.gradients_in_backward, 0.0, held.gradient_bytes)
+    late = held.gradient_bytes + held.update_bytes > kept + forward
+    return Peak(gradients, activations, overhead_bytes(held, gradients, activations, k), late)
+
+
+@formula(unit="B", source="definition")
+def usable_bytes(capacity_bytes: Column, share: Column) -> Column:
+    """Memory that training may fill.
+
+    Source: definition; the share is an assumption.
+    """
+    return capacity_bytes * share
+
+
+def usable_share(plans: TrainingPlans, assumed: Assumptions) -> Column:
+    """Share of memory that training may fill; the system has its part of unified memory."""
+    unified = plans.machine.unified_memory
+    share = np.full(len(plans), assumed.training_memory_margin)
+    return np.where(unified, assumed.unified_memory_fraction, share) if unified.any() else share
 
 
 def training_memory(
-    workload: TrainingWorkload, plans: TrainingPlans, data_parallel: Column, assumed: Assumptions
+    counts: Counts,
+    plans: TrainingPlans,
+    rank: RankParams,
+    spread: Spread,
+    micro: MicroBatchMemory,
+    assumed: Assumptions,
 ) -> TrainingMemory:
-    """Device memory at the peak moment of a step, against what may be used of the device."""
-    held = held_bytes(workload, plans, data_parallel)
-    gradients, activations, overhead, late = peak_bytes(held, plans.memory_factors)
+    """Memory at the peak moment of a step, against what may be used of the accelerator."""
+    held = held_bytes(counts, plans, rank, spread, micro)
+    peak = peak_bytes(held, plans.stack.memory_factors)
+    capacity = plans.node.memory_bytes
     return TrainingMemory(
-        weights_bytes=held.weights,
-        gradient_bytes=gradients,
-        optimizer_bytes=held.optimizer,
-        activation_bytes=activations,
-        overhead_bytes=overhead,
-        capacity_bytes=plans.node.memory_bytes,
-        usable_bytes=plans.node.memory_bytes
-        * np.where(plans.unified, assumed.unified_memory_fraction, assumed.training_memory_margin),
-        host_bytes=held.on_host,
-        peaks_in_update=late,
+        weights_bytes=held.weights_bytes,
+        gradient_bytes=peak.gradient_bytes,
+        optimizer_bytes=held.optimizer_bytes,
+        activation_bytes=peak.activation_bytes,
+        overhead_bytes=peak.overhead_bytes,
+        capacity_bytes=capacity,
+        usable_bytes=usable_bytes(capacity, usable_share(plans, assumed)),
+        host_bytes=held.host_bytes,
+        peaks_in_update=peak.in_update,
     )
+
+
+def memory_of(
+    counts: Counts, plans: TrainingPlans, data_parallel: Column, assumed: Assumptions
+) -> tuple[HeldBytes, TrainingMemory]:
+    """(what is counted, memory at the peak) of a table at a data-parallel degree."""
+    rank = rank_params(counts, plans)
+    spread, micro = spread_of(counts, plans, rank, data_parallel), micro_batch_memory(counts, plans, assumed)
+    held = held_bytes(counts, plans, rank, spread, micro)
+    return held, training_memory(counts, plans, rank, spread, micro, assumed)

@@ -2,81 +2,187 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from app.sizing.columns import Column
-from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.columns import Column, Columns, Mask
+from app.sizing.formula import formula, told_as
+from app.sizing.training.counts import Counts
+from app.sizing.training.layouts import MOST_VIRTUAL_PIPELINE
 from app.sizing.training.plans import TrainingPlans
-from app.sizing.workload import Method, TrainingWorkload
-
-MAX_INTERLEAVE = 8.0
 
 
-def interleave(workload: TrainingWorkload, plans: TrainingPlans) -> Column:
-    """Model chunks per stage: as asked, else as many as there are layers to a stage, eight at most, where the framework
+@formula(unit="accelerators", source="definition")
+def accelerators(plans: TrainingPlans, data_parallel: Column) -> Column:
+    """Accelerators of a run: all degrees of parallelism, data parallelism included.
+
+    Source: counted.
+    Limits: expert parallelism lies within these ranks and adds none.
+    """
+    return plans.tensor_parallel * plans.pipeline_parallel * plans.context_parallel * data_parallel
+
+
+@formula(unit="chunks", source="Narayanan et al. 2021 (arXiv:2104.04473)")
+def virtual_pipeline(counts: Counts, plans: TrainingPlans) -> Column:
+    """Model chunks per pipeline stage: as asked, else a layer to a chunk as far as is usual, where the framework
     interleaves.
+
+    Source: Narayanan et al. 2021 (arXiv:2104.04473), section 2.2.
+    Limits: frameworks may want the layers to divide by stages and chunks; here the schedule may be uneven.
     """
-    if plans.chunks is not None:
-        return np.where(plans.pipeline_parallel > 1, plans.chunks, 1.0)
-    chunks = np.clip(np.floor(workload.model.num_layers / plans.pipeline_parallel), 1.0, MAX_INTERLEAVE)
-    return np.where((plans.pipeline_parallel > 1) & plans.interleaves, chunks, 1.0)
+    chunks = np.clip(np.floor(counts.num_layers / plans.pipeline_parallel), 1.0, MOST_VIRTUAL_PIPELINE)
+    usual = np.where(plans.interleaved_pipeline, chunks, 1.0)
+    asked = np.where(plans.asked_virtual_pipeline > 0, plans.asked_virtual_pipeline, usual)
+    return np.where(plans.pipeline_parallel > 1, asked, 1.0)
 
 
-def expert_shards(plans: TrainingPlans) -> Column:
-    """Ranks that share a layer's routed experts: the expert group, else the tensor group."""
-    return np.where(plans.expert_parallel > 1, plans.expert_parallel, plans.tensor_parallel)
+@formula(unit="tokens", source="definition")
+def tokens_per_micro_batch(counts: Counts, plans: TrainingPlans) -> Column:
+    """Tokens of a micro-batch on one rank of the context group.
 
-
-def rank_params(workload: TrainingWorkload, plans: TrainingPlans) -> tuple[Column, Column]:
-    """(dense, routed) parameters of the fullest model-parallel rank: its share of the layers and an end of the model."""
-    model, tp, pp = workload.model, plans.tensor_parallel, plans.pipeline_parallel
-    embedding, head = model.parts.get("embedding", 0), model.parts.get("head", 0)
-    ends, largest_end = embedding + head, max(embedding, head)
-    routed = model.routed_params
-    dense = (model.total_params - routed - ends) / (tp * pp) + np.where(pp > 1, largest_end, ends) / tp
-    return dense, routed / (expert_shards(plans) * pp)
-
-
-def trained_rank_params(workload: TrainingWorkload, plans: TrainingPlans) -> tuple[Column, Column]:
-    """(dense, routed) parameters of a rank that have gradients."""
-    if workload.method is Method.FULL:
-        return rank_params(workload, plans)
-    adapters = workload.model.lora_params(workload.lora_rank, workload.lora_targets)
-    return adapters / (plans.tensor_parallel * plans.pipeline_parallel), np.zeros(len(plans))
-
-
-def routing_layers(model: ModelArchitecture) -> float:
-    """Layers that send tokens to experts; with a single expert there is nowhere to send them."""
-    return float(model.moe_layers if model.is_moe else 0)
-
-
-def tokens_per_micro_batch(workload: TrainingWorkload, plans: TrainingPlans) -> Column:
-    """Tokens of a micro-batch on one rank of the context group."""
-    return plans.micro_batch * workload.units_per_sequence / plans.context_parallel
-
-
-def sequence_split(plans: TrainingPlans) -> Column:
-    """Ranks that share the tokens between matrices: the tensor group's, where sequences are split over it."""
-    return np.where(plans.sequence_parallel, plans.tensor_parallel, 1.0)
-
-
-def held_params(
-    plans: TrainingPlans, data_parallel: Column, dense: Column, routed: Column, *, from_stage: int
-) -> Column:
-    """Of a rank's parameters those one device holds: its share where ZeRO shards them (states from stage 1, gradients
-    2, weights 3).
+    Source: definition.
+    Check:
+        >>> two = row(micro_batch_sequences=col(2), context_parallel=col(4))
+        >>> tokens_per_micro_batch(PRETRAIN_COUNTS, two)[0]
+        np.float64(2048.0)
     """
-    shared = plans.zero_stage >= from_stage
-    groups = data_group(plans, data_parallel), expert_group(plans, data_parallel)
-    return dense / np.where(shared, groups[0], 1.0) + routed / np.where(shared, groups[1], 1.0)
+    return plans.micro_batch_sequences * counts.units_per_sequence / plans.context_parallel
 
 
+@formula(unit="micro-batches", source="definition")
+def micro_batches(counts: Counts, plans: TrainingPlans, data_parallel: Column) -> Column:
+    """Micro-batches that each replica goes through in a step.
+
+    Source: definition.
+    Limits: samples may fill the last one in part.
+    """
+    return np.maximum(1.0, counts.global_batch / (data_parallel * plans.micro_batch_sequences))
+
+
+@formula(unit="ranks", source="definition")
 def data_group(plans: TrainingPlans, data_parallel: Column) -> Column:
-    """Ranks that hold the same dense weights: replicas, and the context group with them."""
+    """Ranks that hold the same dense weights: replicas, and the context group with them.
+
+    Source: definition.
+    """
     return data_parallel * plans.context_parallel
 
 
-def expert_group(plans: TrainingPlans, data_parallel: Column) -> Column:
-    """Ranks that hold the same routed experts."""
-    ranks = data_parallel * plans.context_parallel * plans.tensor_parallel
-    return np.maximum(1.0, ranks / expert_shards(plans))
+@formula(unit="ranks", source="definition")
+def expert_shards(plans: TrainingPlans) -> Column:
+    """Ranks that share a layer's routed experts: the expert group, else the tensor group.
+
+    Source: Fedus et al. 2021 (arXiv:2101.03961).
+    """
+    return np.where(plans.expert_parallel > 1, plans.expert_parallel, plans.tensor_parallel)
+
+
+@formula(unit="ranks", source="definition")
+def expert_group(plans: TrainingPlans, data_parallel: Column, expert_shards: Column) -> Column:
+    """Ranks that hold the same routed experts.
+
+    Source: definition.
+    """
+    return np.maximum(1.0, data_parallel * plans.context_parallel * plans.tensor_parallel / expert_shards)
+
+
+@formula(unit="ranks", source="Korthikanti et al. 2022 (arXiv:2205.05198)")
+def sequence_split(plans: TrainingPlans) -> Column:
+    """Ranks that share the tokens between matrices: the tensor group's, where sequences are split over it.
+
+    Source: Korthikanti et al. 2022 (arXiv:2205.05198), section 4.2.2.
+    """
+    return np.where(plans.sequence_parallel, plans.tensor_parallel, 1.0)
+
+
+@formula(unit="parameters", source="Narayanan et al. 2021 (arXiv:2104.04473)")
+def dense_params_per_rank(counts: Counts, plans: TrainingPlans) -> Column:
+    """Dense parameters of the fullest model-parallel rank: its share of the layers and an end of the model.
+
+    Source: Narayanan et al. 2021 (arXiv:2104.04473).
+    Limits: layers are taken to be alike; a pipeline's first stage has the embedding, its last the head.
+    """
+    ends = counts.embedding_params + counts.head_params
+    largest_end = np.maximum(counts.embedding_params, counts.head_params)
+    layers = (counts.total_params - counts.routed_params - ends) / (plans.tensor_parallel * plans.pipeline_parallel)
+    return layers + np.where(plans.pipeline_parallel > 1, largest_end, ends) / plans.tensor_parallel
+
+
+@formula(unit="parameters", source="Fedus et al. 2021 (arXiv:2101.03961)")
+def routed_params_per_rank(counts: Counts, plans: TrainingPlans, expert_shards: Column) -> Column:
+    """Parameters of routed experts on one model-parallel rank.
+
+    Source: Fedus et al. 2021 (arXiv:2101.03961).
+    """
+    return counts.routed_params / (expert_shards * plans.pipeline_parallel)
+
+
+@formula(unit="parameters", source="Hu et al. 2021 (arXiv:2106.09685)")
+def adapter_params_per_rank(counts: Counts, plans: TrainingPlans) -> Column:
+    """Parameters of adapters on one model-parallel rank.
+
+    Source: Hu et al. 2021 (arXiv:2106.09685).
+    """
+    return counts.adapter_params / (plans.tensor_parallel * plans.pipeline_parallel)
+
+
+@formula(unit="parameters", source="Rajbhandari et al. 2020 (arXiv:1910.02054)")
+def held_params(
+    dense_params: Column,
+    routed_params: Column,
+    shards: Mask,
+    data_group: Column,
+    expert_group: Column,
+) -> Column:
+    """Of a rank's parameters those that one accelerator holds: its share of the group where ZeRO shards them.
+
+    Source: Rajbhandari et al. 2020 (arXiv:1910.02054).
+    Check:
+        >>> held_params(col(8e9, 8e9), col(0, 0), np.array([True, False]), col(64, 64), col(64, 64)) / 1e6
+        array([ 125., 8000.])
+    """
+    dense = dense_params / np.where(shards, data_group, 1.0)
+    return dense + routed_params / np.where(shards, expert_group, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RankParams(Columns):
+    """Parameters of the fullest rank, the same at every data-parallel degree; `trained` have gradients."""
+
+    dense: Column
+    routed: Column
+    trained_dense: Column
+    trained_routed: Column
+    expert_shards: Column
+
+
+def rank_params(counts: Counts, plans: TrainingPlans) -> RankParams:
+    """Parameters of the fullest rank."""
+    shards = expert_shards(plans)
+    dense, none = dense_params_per_rank(counts, plans), np.zeros(len(plans))
+    routed = routed_params_per_rank(counts, plans, shards) if counts.routed_params else none
+    if not counts.recipe.frozen:
+        return RankParams(dense, routed, dense, routed, shards)
+    return RankParams(dense, routed, adapter_params_per_rank(counts, plans), none, shards)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread(Columns):
+    """How a run lies over its accelerators at a data-parallel degree."""
+
+    accelerators: Column
+    micro_batches: Column
+    data_group: Column
+    expert_group: Column
+    updated_params: Column  # that one accelerator's optimizer steps
+
+
+def spread_of(counts: Counts, plans: TrainingPlans, rank: RankParams, data_parallel: Column) -> Spread:
+    """Groups of ranks, micro-batches and the optimizer's share at a data-parallel degree."""
+    dense, routed = data_group(plans, data_parallel), expert_group(plans, data_parallel, rank.expert_shards)
+    with told_as("updated"):
+        updated = held_params(rank.trained_dense, rank.trained_routed, plans.zero_stage >= 1, dense, routed)
+    return Spread(
+        accelerators(plans, data_parallel), micro_batches(counts, plans, data_parallel), dense, routed, updated
+    )

@@ -1,75 +1,286 @@
-"""What one deployment would do in training: the layout asked for, or the best of those that fit."""
+"""Sizes training: machines, layouts, the smallest run that fits and is in time, cost; or the deployment asked for.
+
+The figures of a finalist come from judging it once more, which is also what /estimate does: the two cannot differ.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from app.errors import Conflict
-from app.sizing.columns import Mask
-from app.sizing.decisions.machines import RUN_PRICING
-from app.sizing.hardware.parts import Environment, PricingModel
-from app.sizing.question import Constraints, Deployment, Question
-from app.sizing.snapshot import Market
-from app.sizing.training.plans import TrainingPlans
-from app.sizing.training.run import Run, degree_of, filled, fits, run_at, smallest_run, wired
-from app.sizing.workload import TrainingWorkload
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Column, Columns, Mask, Table, column, names_of
+from app.sizing.decisions.cost import Cost, within_limits
+from app.sizing.decisions.machines import RUN_PRICING, Candidates
+from app.sizing.decisions.ranking import Measures
+from app.sizing.decisions.rejections import Rejections
+from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
+from app.sizing.hardware.engines import engine_named, training_order
+from app.sizing.hardware.links import LINKS, UNKNOWN_NETWORK_BYTES_PER_S
+from app.sizing.hardware.listings import PRICING
+from app.sizing.hardware.parts import Environment, Link, PricingModel
+from app.sizing.question import Constraints, Deployment, Economics, Question
+from app.sizing.snapshot import Snapshot
+from app.sizing.training.counts import Counts
+from app.sizing.training.degrees import degree_of, filled, wired
+from app.sizing.training.outcome import units_per_s, usd_total
+from app.sizing.training.plans import TrainingMachines, TrainingPlans, TrainingStacks, build_training_plans
+from app.sizing.training.recipes import BYTES_32_BIT, PRECISIONS, formats_wanted
+from app.sizing.training.run import Run, fits, host_holds, run_at, run_cost
+from app.sizing.training.smallest import Sized, sized
+from app.sizing.units import GIB, SECONDS_PER_DAY
+from app.sizing.workload import Method, TrainingWorkload
 
-
-def check_layout(workload: TrainingWorkload, d: Deployment) -> None:
-    """Refuse a layout that the model cannot take, with what it could.
-
-    Raises Conflict.
-    """
-    model = workload.model
-    if (d.expert_parallel or 1) > 1 and (not model.is_moe or model.num_experts % (d.expert_parallel or 1)):
-        experts = f"{model.num_experts} experts, which the degree must divide" if model.is_moe else "no experts"
-        raise Conflict(f"expert_parallel {d.expert_parallel} does not go with {model.name}: it has {experts}.")
-    if workload.units_per_sequence % (d.context_parallel or 1):
-        raise Conflict(
-            f"context_parallel {d.context_parallel} must divide the sequence of {workload.units_per_sequence:g} tokens."
-        )
-    if model.num_heads % (d.tensor_parallel or 1) and not workload.in_samples:
-        raise Conflict(
-            f"tensor_parallel {d.tensor_parallel} must divide the {model.num_heads} attention heads of {model.name}."
-        )
-    chunks = (d.pipeline_parallel or 1) * (d.virtual_pipeline or 1)
-    if chunks > model.num_layers and not workload.in_samples:
-        raise Conflict(
-            f"pipeline_parallel times virtual_pipeline is {chunks}, and {model.name} has {model.num_layers} layers: each chunk needs one."
-        )
-
-
-def _size(deployment: Deployment) -> int | None:
-    """Accelerators that the caller fixed."""
-    return deployment.accelerators_per_replica or deployment.total_accelerators
-
-
-def _runs(
-    question: Question, workload: TrainingWorkload, layouts: TrainingPlans, deployment: Deployment, market: Market
-) -> tuple[TrainingPlans, Run, Mask, Mask]:
-    """Runs at the degree the caller fixed, or at the smallest that fits and is in time: (plans, run, fit, in time)."""
-    assumed = question.assumptions
-    size = _size(deployment)
-    if deployment.data_parallel is None and size is None:
-        return smallest_run(workload, layouts, market, assumed)
-    devices = (
-        layouts.ranks * float(deployment.data_parallel)
-        if deployment.data_parallel is not None
-        else np.full(len(layouts), float(size or 1))
-    )
-    degree, keep = degree_of(workload, layouts, devices)
-    # A cluster fills whole machines, with a known network where one is on sale; else a usual one is assumed.
-    whole = filled(layouts, devices)
-    for wanted in (whole & wired(layouts, devices), whole):
-        if (keep & wanted).any():
-            keep = keep & wanted
-            break
-    plans, degree = layouts.take(keep), degree[keep]
-    run = run_at(workload, plans, degree, market, assumed)
-    return plans, run, fits(plans, run), run.wall_s <= workload.deadline_s
+# Where accelerators have no link nothing crosses it; any rate does.
+NO_LINK_BYTES_PER_S = 1e15
 
 
 def run_pricing(constraints: Constraints) -> tuple[PricingModel, ...]:
     """Pricing models of a run where none are named: on demand, and owned where own machines are asked for."""
     own = constraints.max_purchase_usd is not None or constraints.environments == (Environment.ON_PREM,)
     return (*RUN_PRICING, PricingModel.OWNED) if own else RUN_PRICING
+
+
+def layouts_for(
+    workload: TrainingWorkload,
+    snapshot: Snapshot,
+    found: Candidates,
+    constraints: Constraints,
+    rejections: Rejections,
+    *,
+    fixed: Deployment | None = None,
+) -> TrainingPlans:
+    """Every layout on every machine, of the catalogue's frameworks or the one asked for."""
+    pairs = _frameworks(snapshot, workload, fixed.framework if fixed else None, constraints)
+    return build_training_plans(
+        workload,
+        _machines(workload, snapshot, found),
+        _stacks(workload, snapshot, pairs),
+        [engine_named(snapshot.engines[engine]).framework for _, engine in pairs],
+        rejections,
+        fixed=fixed,
+    )
+
+
+def _frameworks(
+    snapshot: Snapshot, workload: TrainingWorkload, asked: str | None, constraints: Constraints
+) -> list[tuple[int, int]]:
+    """(family, engine) of every framework that trains this way in this precision; of those alike the usual one."""
+    wanted = formats_wanted(workload.method, workload.precision)
+    phases = {"training", "fine_tuning"} if workload.method is Method.FULL else {"fine_tuning"}
+    if workload.phase == "training":
+        phases = {"training"}
+    named = asked is not None or bool(constraints.engines)
+    best: dict[tuple[str, bool, bool], tuple[tuple[float, str], str]] = {}
+    for row in snapshot.support:
+        if row.phase not in phases or wanted.isdisjoint(row.weight_formats) or (row.tentative and not named):
+            continue
+        if (asked is not None and row.engine != asked) or (
+            constraints.engines and row.engine not in constraints.engines
+        ):
+            continue
+        traits = engine_named(row.engine).framework
+        key, rank = (row.family, traits.splits, traits.single_accelerator), (training_order(row.engine), row.engine)
+        best[key] = min(best.get(key, rank), rank)
+    return [
+        (snapshot.family_index[family], snapshot.engines.index(engine))
+        for (family, *_), (_, engine) in sorted(best.items())
+    ]
+
+
+def _machines(workload: TrainingWorkload, snapshot: Snapshot, found: Candidates) -> TrainingMachines:
+    """Machines on sale with what training reads of them; BF16 needs hardware that has it."""
+    precision, columns = PRECISIONS[workload.precision], snapshot.columns
+    node, accelerator = found.node, found.node.accelerator
+    peak, wide = columns.rate(precision.format_class)[accelerator], columns.bit16[accelerator]
+    if precision.needs_bf16:
+        peak = np.where(columns.has_bf16[accelerator], peak, np.nan)
+    whole = precision.weight_bytes == BYTES_32_BIT
+    network, link = node.network_bytes_per_s, node.link_bytes_per_s
+    pricing = snapshot.listings.pricing[np.maximum(found.listing, 0)]
+    return TrainingMachines(
+        offered=found,
+        family=snapshot.family_of[accelerator],
+        spot=(found.listing >= 0) & (pricing == PRICING.index(PricingModel.SPOT)),
+        training_class=columns.training_class[accelerator],
+        unified_memory=columns.unified[accelerator],
+        peak_flops_per_s=peak,
+        unquantised_flops_per_s=peak if whole else np.where(np.isnan(wide), peak, wide),
+        memory_bytes_per_s=columns.bytes_per_s[accelerator],
+        pcie=node.link == LINKS.index(Link.PCIE),
+        scale_up_bytes_per_s=np.where(link > 0, link, NO_LINK_BYTES_PER_S),
+        network_bytes_per_s=np.where(np.isnan(network), UNKNOWN_NETWORK_BYTES_PER_S, network),
+        scale_up_accelerators=np.maximum(node.accelerators_per_node, node.scale_up_domain),
+    )
+
+
+def _stacks(workload: TrainingWorkload, snapshot: Snapshot, pairs: list[tuple[int, int]]) -> TrainingStacks:
+    """What frameworks do and achieve on each family."""
+    family, engine = (np.array([pair[i] for pair in pairs], dtype=np.int64) for i in (0, 1))
+    rate, traits = PRECISIONS[workload.precision].format_class, snapshot.frameworks.take(engine)
+
+    def coefficients(table: type[Table]) -> Table:
+        rows = [snapshot.coefficients.row_of(table, snapshot.families[f], snapshot.engines[e], rate) for f, e in pairs]
+        return table(**{name: column([r[name] for r in rows]) for name in names_of(table)})
+
+    return TrainingStacks(
+        family=family,
+        framework=engine,
+        interleaved_pipeline=traits.splits,
+        sequence_parallel=traits.splits,
+        fused_modules=traits.fused_modules,
+        fused_cross_entropy=traits.fused_cross_entropy,
+        fp32_gradients=traits.fp32_gradients,
+        sharded_master=traits.sharded_master,
+        copies_gradients=traits.copies_gradients,
+        single_accelerator=traits.single_accelerator,
+        achieved=coefficients(SampleTrainingAchieved) if workload.in_samples else coefficients(TrainingAchieved),
+        memory_factors=coefficients(TrainingMemoryFactors),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Judged(Columns):
+    """Runs with what they cost."""
+
+    plans: TrainingPlans
+    run: Run
+    cost: Cost
+
+
+def smallest_runs(
+    workload: TrainingWorkload, counts: Counts, layouts: TrainingPlans, question: Question, rejections: Rejections
+) -> Judged:
+    """Smallest runs that fit, meet the deadline and stay within the limits; the rest fall out with their shortfall."""
+    assumed = question.assumptions
+    found = sized(counts, layouts, workload.deadline_s, assumed)
+    plans, able = found.plans.take(found.able), found.able
+    run = run_at(counts, plans, found.data_parallel[able], assumed, found.parts)
+    holds = fits(plans, run, assumed)
+    _turn_down(workload, layouts, found, run, holds, assumed, rejections)
+    rows = np.flatnonzero(holds)
+    plans, run = plans.take(rows), run.take(rows)
+    judged = Judged(plans, run, run_cost(plans, run, assumed, question.economics))
+    paid = run.nodes * plans.accelerators_per_node
+    return judged.take(
+        np.flatnonzero(within_limits(plans.accelerator, paid, judged.cost, question.constraints, rejections))
+    )
+
+
+def _turn_down(
+    workload: TrainingWorkload,
+    layouts: TrainingPlans,
+    found: Sized,
+    run: Run,
+    holds: Mask,
+    assumed: Assumptions,
+    rejections: Rejections,
+) -> None:
+    """Types none of whose layouts divides the batch, fits, or is in time."""
+    accelerator, able = found.plans.accelerator, found.able
+    rejections.reject(
+        np.setdiff1d(layouts.accelerator, accelerator),
+        "no_layout",
+        "No division of the global batch over {name} fills whole machines.",
+    )
+    needed, fitting = found.memory.total_bytes, found.memory.fits & host_holds(found.plans, found.memory, assumed)
+    needed[able], fitting[able] = run.memory.total_bytes, holds
+    rejections.lost(
+        accelerator,
+        fitting,
+        code="out_of_memory",
+        text="{name} needs {needed} GiB on each accelerator at its best layout; {available} may be used.",
+        needed=needed / GIB,
+        available=found.memory.usable_bytes / GIB,
+        unit="gib",
+    )
+    timely = found.wall_s <= workload.deadline_s
+    rejections.lost(
+        accelerator[fitting],
+        timely[fitting],
+        code="too_slow",
+        text="{name} needs {needed} days at the largest size judged; {available} are allowed.",
+        needed=found.wall_s[fitting] / SECONDS_PER_DAY,
+        available=np.full(int(fitting.sum()), workload.deadline_s / SECONDS_PER_DAY),
+        unit="days",
+    )
+
+
+def run_measures(counts: Counts, judged: Judged) -> Measures:
+    """What runs are ranked by."""
+    run, cost = judged.run, judged.cost
+    rate = units_per_s(counts, run.step.step_s)
+    return Measures(
+        usd_total(cost.usd_per_hour, run.wall_s),
+        run.wall_s,
+        rate / run.accelerators,
+        cost.power_w * run.wall_s / counts.units,
+    )
+
+
+def stable_run_key(judged: Judged) -> Column:
+    """Orders runs that are equal in everything that matters: fewer accelerators, then less split, then smaller
+    micro-batches.
+    """
+    plans = judged.plans
+    return judged.run.accelerators * 1e4 + plans.tensor_parallel * 100 + plans.micro_batch_sequences
+
+
+def size_asked(deployment: Deployment) -> int | None:
+    """Accelerators that the caller fixed."""
+    return deployment.accelerators_per_replica or deployment.total_accelerators
+
+
+def chosen_run(
+    workload: TrainingWorkload,
+    counts: Counts,
+    layouts: TrainingPlans,
+    deployment: Deployment,
+    assumed: Assumptions,
+    economics: Economics,
+) -> tuple[TrainingPlans, Column] | None:
+    """The layout asked for, or the best of those that fit, as a table of one row, and its data-parallel degree: the
+    fastest on the accelerators asked for, else the cheapest. None where nothing can be laid out.
+    """
+    plans, run = _runs(workload, counts, layouts, deployment, assumed)
+    if not len(plans):
+        return None
+    usd_per_hour = run_cost(plans, run, assumed, economics).usd_per_hour
+    total = np.nan_to_num(usd_per_hour, nan=0.0) * run.wall_s
+    short = np.where(fits(plans, run, assumed), 0.0, run.memory.total_bytes / run.memory.usable_bytes)
+    fixed = size_asked(deployment) is not None or deployment.data_parallel is not None
+    late = run.wall_s > workload.deadline_s
+    row = np.lexsort((total, run.wall_s if fixed else total, late, short))[:1]
+    return plans.take(row), run.data_parallel[row]
+
+
+def any_fits(
+    workload: TrainingWorkload, counts: Counts, layouts: TrainingPlans, deployment: Deployment, assumed: Assumptions
+) -> bool:
+    """Whether any layout of a deployment fits."""
+    plans, run = _runs(workload, counts, layouts, deployment, assumed)
+    return bool(fits(plans, run, assumed).any())
+
+
+def _runs(
+    workload: TrainingWorkload, counts: Counts, layouts: TrainingPlans, deployment: Deployment, assumed: Assumptions
+) -> tuple[TrainingPlans, Run]:
+    """Runs at the degree the caller fixed, or at the smallest that fits and is in time."""
+    size = size_asked(deployment)
+    if deployment.data_parallel is None and size is None:
+        found = sized(counts, layouts, workload.deadline_s, assumed)
+        return found.plans, run_at(counts, found.plans, found.data_parallel, assumed)
+    wanted = np.full(len(layouts), float(size or 1))
+    if deployment.data_parallel is not None:
+        wanted = layouts.ranks * float(deployment.data_parallel)
+    degree, keep = degree_of(counts, layouts, wanted)
+    # A cluster fills whole machines, with a known network where one is on sale; else a usual one is assumed.
+    whole = filled(layouts, wanted)
+    for better in (whole & wired(layouts, wanted), whole):
+        if (keep & better).any():
+            keep = keep & better
+            break
+    rows = np.flatnonzero(keep)
+    plans = layouts.take(rows)
+    return plans, run_at(counts, plans, degree[rows], assumed)

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
+from app.sizing.formula import formula, told_as
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved
-from app.sizing.training.traffic import Traffic
-from app.sizing.training.work import MicroBatchWork, StateWork
-
-# How sharply a longer transfer sticks out from behind computation: 1 adds both, large takes the longer.
-OVERLAP_EXPONENT = 4.0
-PCIE_COPY_FRACTION = 0.7
+from app.sizing.training.traffic import Traffic, collective_s
+from app.sizing.training.work import ComputeWork, MicroBatchWork, StateWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,34 +26,29 @@ class StepTime(Columns):
 
     @property
     def step_s(self) -> Column:
-        return self.compute_s + self.exposed_communication_s + self.pipeline_bubble_s + self.optimizer_s + self.input_s
+        return step_time_s(
+            self.compute_s, self.exposed_communication_s, self.pipeline_bubble_s, self.optimizer_s, self.input_s
+        )
 
 
-def traffic_s(traffic: Traffic, pcie: Mask, k: TrainingAchieved) -> Column:
-    """Seconds of collectives: bytes over the achieved share of the link, and a latency per message."""
-    inside = traffic.inside_s / np.where(pcie, k.collective_pcie_fraction, k.collective_scale_up_fraction)
-    across = traffic.across_s / k.collective_network_fraction
-    waits = traffic.inside_messages * k.collective_latency_s + traffic.across_messages * k.collective_network_latency_s
-    return inside + across + waits
+@formula(unit="s", source="sum of the parts of a step")
+def step_time_s(
+    compute_s: Column,
+    exposed_communication_s: Column,
+    pipeline_bubble_s: Column,
+    optimizer_s: Column,
+    input_s: Column,
+) -> Column:
+    """One optimizer step.
 
-
-def beyond(computation_s: Column, transfer_s: Column) -> Column:
-    """What a transfer adds to the computation that hides it: (c^4 + x^4)^(1/4) - c."""
-    longer = np.maximum(np.maximum(computation_s, transfer_s), 1e-12)
-    p = OVERLAP_EXPONENT
-    return longer * ((computation_s / longer) ** p + (transfer_s / longer) ** p) ** (1 / p) - computation_s
-
-
-def exposed_s(computation_s: Column, transfer_s: Column, overlap: Column) -> Column:
-    """Seconds of a transfer that computation does not hide: the share that cannot overlap, and what sticks out of the
-    rest.
+    Source: definition.
     """
-    return (1 - overlap) * transfer_s + overlap * beyond(computation_s, transfer_s)
+    return compute_s + exposed_communication_s + pipeline_bubble_s + optimizer_s + input_s
 
 
 @dataclass(frozen=True, slots=True)
 class MicroBatchTime(Columns):
-    """Seconds of one micro-batch on one device, the same at every data-parallel degree."""
+    """Seconds of one micro-batch on one accelerator, the same at every data-parallel degree."""
 
     compute_s: Column
     exposed_s: Column  # traffic within and between layers that computation does not hide
@@ -63,67 +56,197 @@ class MicroBatchTime(Columns):
     pcie: Mask
 
 
-def micro_batch_time(w: MicroBatchWork, k: TrainingAchieved) -> MicroBatchTime:
-    """Matrices, attention and memory traffic of a micro-batch, the launches of its layers, and what its layers say to
-    one another.
+@formula(unit="s", source="overlap with a rounded knee; shares are fitted")
+def exposed_s(computation_s: Column, transfer_s: Column, overlap_share: Column, assumed: Assumptions) -> Column:
+    """Seconds of a transfer that computation does not hide: the share that cannot overlap, and what sticks out of the
+    rest: (c^4 + x^4)^(1/4) - c.
+
+    Source: fitted to published runs; the knee is `overlap_exponent`.
+    Check: a transfer as long as the computation, all of which may overlap, sticks out by 2^(1/4) - 1.
+        >>> round(exposed_s(col(1.0), col(1.0), col(1.0), Assumptions())[0], 4)
+        np.float64(0.1892)
     """
-    d = w.device
-    matrices = (d.matrix_s + d.wide_matrix_s) / k.training_compute_fraction
-    experts = d.expert_s / (k.training_compute_fraction * k.training_expert_fraction) * (1 + k.expert_imbalance_share)
-    moved = (d.elementwise_s + d.dequantised_s) / k.training_elementwise_fraction
+    longer = np.maximum(np.maximum(computation_s, transfer_s), 1e-12)
+    hidden = (computation_s / longer) ** assumed.overlap_exponent + (transfer_s / longer) ** assumed.overlap_exponent
+    beyond = longer * hidden ** (1 / assumed.overlap_exponent) - computation_s
+    return (1 - overlap_share) * transfer_s + overlap_share * beyond
+
+
+@formula(unit="micro-batches", source="Narayanan et al. 2021 (arXiv:2104.04473)")
+def bubble_micro_batches(pipeline_parallel: Column, virtual_pipeline: Column) -> Column:
+    """Idle slots of the pipeline per step, in micro-batches: (p - 1) / v.
+
+    Source: Narayanan et al. 2021 (arXiv:2104.04473), section 2.2.
+    Check: eight stages of two chunks.
+        >>> bubble_micro_batches(col(8), col(2))[0]
+        np.float64(3.5)
+    """
+    return (pipeline_parallel - 1) / virtual_pipeline
+
+
+@formula(unit="s", source="roofline; shares of the rates are fitted")
+def micro_batch_compute_s(work: ComputeWork, achieved: TrainingAchieved) -> Column:
+    """Matrices, experts, attention and memory traffic of a micro-batch over what is achieved of their rates, and the
+    launches of its layers.
+
+    Source: roofline (Williams et al. 2009); shares of the rates and times per layer are fitted.
+    Limits: the parts follow one another; kernels that overlap them are in the shares.
+    """
+    matrices = (work.matrix_s + work.head_s) / achieved.training_compute_fraction
+    expert_fraction = achieved.training_compute_fraction * achieved.training_expert_fraction
+    experts = work.expert_s / expert_fraction * (1 + achieved.expert_imbalance_share)
+    moved = (work.elementwise_s + work.dequantisation_s) / achieved.training_elementwise_fraction
     launches = (
-        d.layers * k.training_layer_s
-        + d.expert_layers * k.training_expert_layer_s
-        + d.adapted_layers * k.adapter_layer_s
+        work.layers * achieved.training_layer_s
+        + work.expert_layers * achieved.training_expert_layer_s
+        + work.adapted_layers * achieved.adapter_layer_s
     )
-    compute = matrices + experts + d.attention_s / k.training_attention_fraction + moved + launches
-    within = traffic_s(w.tensor, w.pcie, k) + traffic_s(w.context, w.pcie, k) + traffic_s(w.expert, w.pcie, k)
-    exposed = exposed_s(compute, within, k.tensor_overlap_share) + traffic_s(w.hop, w.pcie, k) * (
-        1 - k.tensor_overlap_share
-    )
-    return MicroBatchTime(compute, exposed, w.bubble_micro_batches, w.pcie)
+    return matrices + experts + work.attention_s / achieved.training_attention_fraction + moved + launches
 
 
-def step_time(m: MicroBatchTime, w: StateWork, k: TrainingAchieved) -> StepTime:
-    """Time of one optimizer step of a model on tokens.
+@formula(unit="s", source="definition")
+def layer_exposed_s(exposed_within_s: Column, pipeline_s: Column, achieved: TrainingAchieved) -> Column:
+    """Seconds of a micro-batch's traffic that computation does not hide: within layers, and from stage to stage.
 
-    Weights and gradients of ZeRO-3 hide behind each micro-batch, those of a step behind one; the pipeline waits
-    (p - 1) / v micro-batches; every rank waits for the slowest, the longer the more machines there are.
+    Source: definition; the overlapped share is fitted.
     """
-    sharding = exposed_s(m.compute_s, traffic_s(w.shard, m.pcie, k), k.data_overlap_share)
-    once = exposed_s(m.compute_s + m.exposed_s, traffic_s(w.data, m.pcie, k), k.data_overlap_share)
-    waiting = k.straggler_share * np.log2(w.machines) * w.micro_batches * m.compute_s
-    host = w.offload_s / PCIE_COPY_FRACTION + w.host_params / k.host_optimizer_params_per_s
+    return exposed_within_s + pipeline_s * (1 - achieved.tensor_overlap_share)
+
+
+def micro_batch_time(w: MicroBatchWork, k: TrainingAchieved, assumed: Assumptions) -> MicroBatchTime:
+    """Time of a micro-batch, and what its layers say to one another."""
+    compute, t = micro_batch_compute_s(w.compute, k), w.traffic
+    with told_as("tensor parallel"):
+        tensor = collective_s(t.tensor, w.pcie, k)
+    with told_as("context parallel"):
+        context = collective_s(t.context, w.pcie, k)
+    with told_as("expert parallel"):
+        expert = collective_s(t.expert, w.pcie, k)
+    with told_as("pipeline parallel"):
+        pipeline = collective_s(t.pipeline, w.pcie, k)
+    with told_as("within layers"):
+        within = exposed_s(compute, tensor + context + expert, k.tensor_overlap_share, assumed)
+    exposed = layer_exposed_s(within, pipeline, k)
+    return MicroBatchTime(compute, exposed, bubble_micro_batches(w.stages, w.virtual_pipeline), w.pcie)
+
+
+@formula(unit="s", source="definition")
+def compute_s(micro_batches: Column, micro_batch_compute_s: Column) -> Column:
+    """Computation of a step.
+
+    Source: definition.
+    """
+    return micro_batches * micro_batch_compute_s
+
+
+@formula(unit="s", source="definition; the straggler's share is fitted")
+def exposed_communication_s(
+    micro_batches: Column,
+    layer_exposed_s: Column,
+    sharding_exposed_s: Column,
+    synchronisation_exposed_s: Column,
+    straggler_share: Column,
+    machines: Column,
+    micro_batch_compute_s: Column,
+) -> Column:
+    """Communication of a step that computation does not hide. Weights and gradients of ZeRO-3 hide behind each
+    micro-batch, those of a step behind one; every rank waits for the slowest, the longer the more machines there are.
+
+    Source: fitted to published runs at up to 16,384 accelerators.
+    """
+    waiting = straggler_share * np.log2(machines) * micro_batches * micro_batch_compute_s
+    return micro_batches * (layer_exposed_s + sharding_exposed_s) + synchronisation_exposed_s + waiting
+
+
+@formula(unit="s", source="Narayanan et al. 2021 (arXiv:2104.04473)")
+def pipeline_bubble_s(bubble_micro_batches: Column, micro_batch_compute_s: Column, layer_exposed_s: Column) -> Column:
+    """Idle time of a pipeline in a step.
+
+    Source: Narayanan et al. 2021 (arXiv:2104.04473).
+    """
+    return bubble_micro_batches * (micro_batch_compute_s + layer_exposed_s)
+
+
+@formula(unit="s", source="counted; the host's rate is fitted")
+def optimizer_s(state: StateWork, achieved: TrainingAchieved, assumed: Assumptions) -> Column:
+    """The optimizer's step: at the achieved bandwidth, or offloaded, copies over PCIe and the host's processors.
+
+    Source: Ren et al. 2021 (arXiv:2101.06840) for offloading; the host's rate is fitted.
+    """
+    host = state.offload_s / assumed.pcie_copy_fraction + state.host_params / achieved.host_optimizer_params_per_s
+    return state.optimizer_at_rates_s / achieved.training_elementwise_fraction + host
+
+
+def step_time(m: MicroBatchTime, w: StateWork, k: TrainingAchieved, assumed: Assumptions) -> StepTime:
+    """Time of one optimizer step of a model on tokens."""
+    with told_as("sharding"):
+        transfer = collective_s(w.traffic.sharded, m.pcie, k)
+        sharding = exposed_s(m.compute_s, transfer, k.data_overlap_share, assumed)
+    with told_as("synchronisation"):
+        transfer = collective_s(w.traffic.synchronised, m.pcie, k)
+        once = exposed_s(m.compute_s + m.exposed_s, transfer, k.data_overlap_share, assumed)
     return StepTime(
-        compute_s=w.micro_batches * m.compute_s,
-        exposed_communication_s=w.micro_batches * (m.exposed_s + sharding) + once + waiting,
-        pipeline_bubble_s=m.bubble_micro_batches * (m.compute_s + m.exposed_s),
-        optimizer_s=w.optimizer_s / k.training_elementwise_fraction + host,
+        compute_s=compute_s(w.micro_batches, m.compute_s),
+        exposed_communication_s=exposed_communication_s(
+            w.micro_batches, m.exposed_s, sharding, once, k.straggler_share, w.machines, m.compute_s
+        ),
+        pipeline_bubble_s=pipeline_bubble_s(m.bubble_micro_batches, m.compute_s, m.exposed_s),
+        optimizer_s=optimizer_s(w, k, assumed),
         input_s=k.training_step_s,
     )
 
 
+@formula(unit="s", source="roofline; shares of the rates are fitted")
+def sample_batch_compute_s(work: ComputeWork, achieved: SampleTrainingAchieved) -> Column:
+    """A micro-batch of samples: matrices and activations moved overlap within kernels.
+
+    Source: roofline with a rounded knee; shares of the rates are fitted.
+    """
+    matrices = work.matrix_s / achieved.sample_training_fraction
+    moved = work.elementwise_s / achieved.sample_elementwise_fraction
+    return np.hypot(matrices, moved) + work.layers * achieved.sample_layer_s
+
+
 def sample_batch_time(w: MicroBatchWork, s: SampleTrainingAchieved) -> MicroBatchTime:
-    """Of a network on samples: matrices and activations moved overlap within kernels."""
-    device = np.hypot(
-        w.device.matrix_s / s.sample_training_fraction, w.device.elementwise_s / s.sample_elementwise_fraction
-    )
-    none = np.zeros(len(device))
-    return MicroBatchTime(device + w.device.layers * s.sample_layer_s, none, none, w.pcie)
+    """Of a network on samples."""
+    compute = sample_batch_compute_s(w.compute, s)
+    none = np.zeros(len(compute))
+    return MicroBatchTime(compute, none, none, w.pcie)
 
 
-def sample_step_time(m: MicroBatchTime, w: StateWork, s: SampleTrainingAchieved) -> StepTime:
+@formula(unit="s", source="definition; the share is fitted")
+def sample_collective_s(traffic: Traffic, achieved: SampleTrainingAchieved) -> Column:
+    """Gradients of a network on samples, over whichever link.
+
+    Source: definition; the achieved share is fitted.
+    """
+    return (traffic.scale_up_s + traffic.network_s) / achieved.sample_collective_fraction
+
+
+@formula(unit="s", source="counted")
+def sample_optimizer_s(state: StateWork, achieved: SampleTrainingAchieved) -> Column:
+    """The optimizer's step at the achieved bandwidth.
+
+    Source: counted; the achieved share is fitted.
+    """
+    return state.optimizer_at_rates_s / achieved.sample_elementwise_fraction
+
+
+def sample_step_time(m: MicroBatchTime, w: StateWork, s: SampleTrainingAchieved, assumed: Assumptions) -> StepTime:
     """Time of one optimizer step of a network on samples."""
-    once = exposed_s(
-        m.compute_s, (w.data.inside_s + w.data.across_s) / s.sample_collective_fraction, s.sample_overlap_share
-    )
-    sharding = exposed_s(
-        m.compute_s, (w.shard.inside_s + w.shard.across_s) / s.sample_collective_fraction, s.sample_overlap_share
-    )
+    with told_as("synchronisation"):
+        transfer = sample_collective_s(w.traffic.synchronised, s)
+        once = exposed_s(m.compute_s, transfer, s.sample_overlap_share, assumed)
+    with told_as("sharding"):
+        transfer = sample_collective_s(w.traffic.sharded, s)
+        sharding = exposed_s(m.compute_s, transfer, s.sample_overlap_share, assumed)
+    none = m.bubble_micro_batches
     return StepTime(
-        compute_s=w.micro_batches * m.compute_s,
-        exposed_communication_s=w.micro_batches * sharding + once,
-        pipeline_bubble_s=np.zeros(len(once)),
-        optimizer_s=w.optimizer_s / s.sample_elementwise_fraction,
+        compute_s=compute_s(w.micro_batches, m.compute_s),
+        exposed_communication_s=exposed_communication_s(
+            w.micro_batches, m.exposed_s, sharding, once, none, w.machines, m.compute_s
+        ),
+        pipeline_bubble_s=none,
+        optimizer_s=sample_optimizer_s(w, s),
         input_s=s.sample_step_s,
     )

@@ -1,4 +1,4 @@
-"""The work of one training step on one device: FLOPs, bytes and messages, free of any speed.
+"""The work of one training step on one accelerator: FLOPs, bytes and messages, free of any fitted speed.
 
 Symbols: t tensor, p pipeline, c context, e expert, d data parallel; T tokens of a micro-batch on one
 rank of the context group; h hidden size, L layers, V vocabulary. The fit and the search count alike.
@@ -11,46 +11,42 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.columns import Column, Columns, Mask
-from app.sizing.hardware.links import LINKS, PCIE_BYTES_PER_S
-from app.sizing.hardware.parts import Link
-from app.sizing.model.formats import NF4_DOUBLE_QUANTISED_BITS
-from app.sizing.training.plans import FULL, NONE, SELECTIVE, TrainingPlans
+from app.sizing.formula import formula, told_as
+from app.sizing.hardware.links import PCIE_BYTES_PER_S
+from app.sizing.training.counts import Counts
+from app.sizing.training.layouts import FULL, NONE, SELECTIVE
+from app.sizing.training.plans import TrainingMachines, TrainingPlans
 from app.sizing.training.ranks import (
-    held_params,
-    interleave,
-    routing_layers,
+    RankParams,
+    Spread,
+    rank_params,
     sequence_split,
+    spread_of,
     tokens_per_micro_batch,
-    trained_rank_params,
+    virtual_pipeline,
 )
-from app.sizing.training.traffic import Traffic, _state_traffic, layer_traffic, links_of, silent
-from app.sizing.workload import Method, TrainingWorkload
-
-# Backward of fused attention forms the scores again: 2.5 times its forward; of stored scores twice.
-FUSED_BACKWARD, STORED_BACKWARD = 2.5, 2.0
-# Bytes a fused loss moves per logit: written in 16 bit, read and widened for the softmax, its gradient written and read
-# twice.
-LOSS_BYTES_PER_LOGIT = 22.0
-# Bytes an optimizer moves per parameter of its shard: gradient, master copy and moments read, all but the gradient
-# written.
-OPTIMIZER_TRAFFIC = {"adamw": 30.0, "adamw-8bit": 18.0, "adafactor": 16.0, "lion": 22.0, "muon": 22.0, "sgd": 22.0}
-# Newton-Schulz of Muon: five iterations of three products of the momentum matrix with its square.
-MUON_FLOPS_PER_PARAM_WIDTH = 30.0
-PERMUTED_BYTES = (
-    6.0  # per element of h, expert of a token and layer: copied to its expert and back, forward and backward
+from app.sizing.training.recipes import BYTES_32_BIT, LOSS_BYTES_MOVED_PER_LOGIT, Recipe
+from app.sizing.training.traffic import (
+    LayerTraffic,
+    StateTraffic,
+    layer_traffic,
+    silent,
+    state_traffic,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceWork(Columns):
-    """What one device computes for one micro-batch, forward, backward and recomputed, as seconds at its own rates."""
+class ComputeWork(Columns):
+    """What one accelerator computes for one micro-batch, forward, backward and recomputed, as seconds at its own
+    rates.
+    """
 
     matrix_s: Column  # at the peak of the training precision
-    wide_matrix_s: Column  # what stays in 16 bit: the head
+    head_s: Column  # which stays in 16 bit
     expert_s: Column
     attention_s: Column
     elementwise_s: Column  # at the memory's bandwidth
-    dequantised_s: Column
+    dequantisation_s: Column
     layers: Column
     expert_layers: Column
     adapted_layers: Column
@@ -58,195 +54,298 @@ class DeviceWork(Columns):
 
 @dataclass(frozen=True, slots=True)
 class MicroBatchWork(Columns):
-    """One micro-batch on one device: the same at every data-parallel degree."""
+    """One micro-batch on one accelerator: the same at every data-parallel degree."""
 
     pcie: Mask  # inside a machine; the rest have a scale-up link
-    device: DeviceWork
-    tensor: Traffic
-    context: Traffic
-    expert: Traffic
-    hop: Traffic  # between pipeline stages
+    compute: ComputeWork
+    traffic: LayerTraffic
     stages: Column
-    chunks: Column  # of a stage, interleaved
-
-    @property
-    def bubble_micro_batches(self) -> Column:
-        """Idle slots of the pipeline per step, in micro-batches: (p - 1) / v. Source: Narayanan et al. 2021
-        (arXiv:2104.04473).
-        """
-        return (self.stages - 1) / self.chunks
+    virtual_pipeline: Column
 
 
 @dataclass(frozen=True, slots=True)
 class StateWork(Columns):
-    """What a step does with weights, gradients and optimizer states on one device, at a data-parallel degree."""
+    """What a step does with weights, gradients and optimizer states on one accelerator, at a data-parallel degree."""
 
     micro_batches: Column
     machines: Column
-    shard: Traffic  # ZeRO-3: weights gathered and gradients scattered, with every micro-batch
-    data: Traffic  # once per step
-    optimizer_s: Column  # at the memory's bandwidth
+    traffic: StateTraffic
+    optimizer_at_rates_s: Column  # of memory and matrices
     offload_s: Column
     host_params: Column  # that the host's processors update
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingWork(Columns):
-    """One step of one device."""
+    """One step of one accelerator."""
 
     micro: MicroBatchWork
     state: StateWork
 
 
-def flops_per_unit(workload: TrainingWorkload) -> float:
-    """Model FLOPs per token (or sample), forward and backward, without recomputation."""
-    model = workload.model
-    if model.sample is not None:
-        return 3 * model.sample.forward_flops
-    if workload.method is Method.FULL:
-        return model.training_flops_per_token(workload.units_per_sequence)
-    scores = score_flops_per_token(workload)
-    return (
-        4 * model.training_matmul_params
-        + 3 * scores
-        + adapter_flops_per_token(workload)
-        + 3 * model.recurrent_flops_per_token
+@formula(unit="passes", source="Korthikanti et al. 2022 (arXiv:2205.05198)")
+def matrix_passes(plans: TrainingPlans, recipe: Recipe) -> Column:
+    """Products of every matrix with a token: forward and twice backward (once where it is frozen), once more where
+    its layer is recomputed whole.
+
+    Source: Korthikanti et al. 2022 (arXiv:2205.05198).
+    """
+    passes: Column = recipe.products_per_param + (plans.activation_checkpointing == FULL)
+    return passes
+
+
+@formula(unit="FLOP", source="Narayanan et al. 2021 (arXiv:2104.04473)")
+def matrix_flops(counts: Counts, plans: TrainingPlans, tokens_per_micro_batch: Column, matrix_passes: Column) -> Column:
+    """FLOPs of one micro-batch in dense matrices and adapters on one accelerator, recomputed ones included.
+
+    Source: Narayanan et al. 2021 (arXiv:2104.04473), appendix.
+    Check: Llama-3.1-8B, a sequence of 4096 whole: 6 * 6.98e9 parameters of layers, 4096 times.
+        >>> counts, whole = PRETRAIN_COUNTS, row(tensor_parallel=col(1), pipeline_parallel=col(1))
+        >>> round(matrix_flops(counts, whole, col(4096), col(3))[0] / (6 * 4096 * counts.dense_matmul_params), 9)
+        np.float64(1.0)
+    """
+    per_token = 2 * matrix_passes * counts.dense_matmul_params + counts.adapter_flops_per_token
+    return tokens_per_micro_batch * per_token / (plans.tensor_parallel * plans.pipeline_parallel)
+
+
+@formula(unit="FLOP", source="Narayanan et al. 2021 (arXiv:2104.04473)")
+def head_flops(counts: Counts, plans: TrainingPlans, tokens_per_micro_batch: Column, recipe: Recipe) -> Column:
+    """FLOPs of one micro-batch in the output head, spread over the stages; it is never recomputed.
+
+    Source: Narayanan et al. 2021 (arXiv:2104.04473), appendix.
+    Limits: the last stage's head is spread over all of them, as balanced schedules do.
+    """
+    ranks = plans.tensor_parallel * plans.pipeline_parallel
+    return tokens_per_micro_batch * 2 * recipe.products_per_param * counts.head_matmul_params / ranks
+
+
+@formula(unit="FLOP", source="Fedus et al. 2021 (arXiv:2101.03961)")
+def expert_flops(counts: Counts, plans: TrainingPlans, tokens_per_micro_batch: Column, matrix_passes: Column) -> Column:
+    """FLOPs of one micro-batch in routed experts on one accelerator.
+
+    Source: Fedus et al. 2021 (arXiv:2101.03961).
+    Limits: routing is even; imbalance comes as a fitted share.
+    """
+    ranks = plans.tensor_parallel * plans.pipeline_parallel
+    return tokens_per_micro_batch * 2 * matrix_passes * counts.routed_matmul_params / ranks
+
+
+@formula(unit="FLOP", source="Dao et al. 2022 (arXiv:2205.14135)")
+def attention_flops(counts: Counts, plans: TrainingPlans, tokens_per_micro_batch: Column) -> Column:
+    """FLOPs of one micro-batch in attention scores and recurrent mixers on one accelerator.
+
+    Backward of fused attention forms the scores again: 2.5 times its forward; of stored scores twice.
+    Source: Dao et al. 2022 (arXiv:2205.14135), appendix B; Korthikanti et al. 2022 for what selective recomputes.
+    """
+    backward = np.where(plans.flash_attention, 2.5, 2.0)
+    again = (plans.activation_checkpointing == FULL) | (
+        ~plans.flash_attention & (plans.activation_checkpointing == SELECTIVE)
     )
+    per_token = counts.score_flops_per_token * (1 + backward + again) + 3 * counts.recurrent_flops_per_token
+    flops: Column = tokens_per_micro_batch * per_token / (plans.tensor_parallel * plans.pipeline_parallel)
+    return flops
 
 
-def score_flops_per_token(workload: TrainingWorkload) -> float:
-    """Attention of a mean token of a sequence, forward."""
-    return workload.model.prefill_attention_flops(workload.units_per_sequence) / workload.units_per_sequence
-
-
-def adapter_flops_per_token(workload: TrainingWorkload) -> float:
-    """Adapters, forward and backward; of those on routed experts a token passes its experts' only."""
-    model = workload.model
-    sharing = max(1, model.num_experts) / max(1, model.experts_per_token)
-    return 6 * model.lora_params(workload.lora_rank, workload.lora_targets) / sharing
-
-
-def elementwise_bytes_per_token_layer(workload: TrainingWorkload, plans: TrainingPlans) -> Column:
+@formula(unit="B", source="counted: reads and writes of norms, rotations, gates and residuals")
+def elementwise_bytes_per_token_layer(counts: Counts, recipe: Recipe) -> float:
     """Bytes that norms, rotations, gates, residuals and copies of one token move in one mean layer, forward: 24h + 4(n
     + m)d + 6f.
 
     FP8 and FP4 also read what they convert and write it twice, as it is and transposed: 5 bytes per input of a matrix.
+    Source: counted.
+    Check: Llama-3.1-8B.
+        >>> counts = PRETRAIN_COUNTS
+        >>> elementwise_bytes_per_token_layer(counts, counts.recipe)
+        204928.0
     """
-    model = workload.model
-    h, f = model.hidden_size, model.mlp_width
-    plain = 24 * h + model.attention_activation_bytes + 6 * f
-    converted = 5 * (2 * h + model.num_heads * model.head_dim + f)
-    return np.where(plans.narrow, plain + converted, plain)
+    plain = 24 * counts.hidden_size + counts.attention_activation_bytes + 6 * counts.mlp_width
+    converted = recipe.conversion_bytes_per_input * (2 * counts.hidden_size + counts.attention_width + counts.mlp_width)
+    return plain + converted
 
 
-def sample_work(workload: TrainingWorkload, plans: TrainingPlans) -> DeviceWork:
-    """Of images, speech and pictures: FLOPs of three forwards, and the activations written and read in them."""
-    sample = workload.model.sample
-    assert sample is not None
-    zero = np.zeros(len(plans))
-    return DeviceWork(
-        matrix_s=3 * sample.forward_flops * plans.micro_batch / plans.peak_flops_per_s,
-        wide_matrix_s=zero,
+@formula(unit="B", source="counted: reads and writes beside the matrices")
+def elementwise_bytes_per_token(
+    counts: Counts, plans: TrainingPlans, elementwise_bytes_per_token_layer: float, sequence_split: Column
+) -> Column:
+    """Bytes that one token moves beside its matrices on one accelerator, forward and backward: layers, experts'
+    permutation, loss.
+
+    Backward moves twice what forward does; a recomputed layer moves its own once more. Sequence parallelism
+    splits the norms too. Stored scores cross memory ten times per pair of tokens and head. An expert's token is
+    copied to it and back, forward and backward: six bytes per element.
+    Source: counted.
+    """
+    tp = plans.tensor_parallel
+    norms = 24.0 * counts.hidden_size
+    layer = (elementwise_bytes_per_token_layer - norms) / tp + norms / sequence_split
+    stored = np.where(plans.flash_attention, 0.0, 10.0 * counts.num_heads * counts.units_per_sequence / tp)
+    passes = np.where(plans.activation_checkpointing == NONE, 3.0, 4.0)
+    permuted = 6.0 * counts.hidden_size * counts.experts_per_token * counts.routing_layers
+    loss = counts.vocab_size * LOSS_BYTES_MOVED_PER_LOGIT / tp
+    return (counts.num_layers * (layer + stored) * passes + permuted + loss) / plans.pipeline_parallel
+
+
+@formula(unit="B", source="Dettmers et al. 2023 (arXiv:2305.14314)")
+def dequantised_bytes(counts: Counts, plans: TrainingPlans, recipe: Recipe) -> Column:
+    """Bytes moved to widen the quantised weights of one accelerator, forward, backward and recomputed.
+
+    Source: Dettmers et al. 2023 (arXiv:2305.14314).
+    Limits: every matrix is widened once per pass, whatever the micro-batch.
+    """
+    params = counts.linear_params / (plans.tensor_parallel * plans.pipeline_parallel)
+    moved: Column = params * (2.0 + (plans.activation_checkpointing == FULL)) * recipe.dequantised_bytes_per_param
+    return moved
+
+
+@formula(unit="s", source="roofline")
+def at_matrix_rate_s(flops: Column, peak_flops_per_s: Column) -> Column:
+    """Seconds of FLOPs at a peak rate.
+
+    Source: roofline (Williams et al. 2009).
+    """
+    return flops / peak_flops_per_s
+
+
+@formula(unit="s", source="roofline")
+def at_memory_rate_s(micro_batch_bytes: Column, memory_bytes_per_s: Column) -> Column:
+    """Seconds of bytes at the memory's bandwidth.
+
+    Source: roofline (Williams et al. 2009).
+    """
+    return micro_batch_bytes / memory_bytes_per_s
+
+
+@formula(unit="FLOP", source="counted: three forwards")
+def sample_flops(counts: Counts, plans: TrainingPlans) -> Column:
+    """FLOPs of one micro-batch of samples: a forward, and a backward of twice its work.
+
+    Source: counted.
+    """
+    return 3 * counts.sample_forward_flops * plans.micro_batch_sequences
+
+
+@formula(unit="B", source="counted: activations of three forwards")
+def sample_bytes(counts: Counts, plans: TrainingPlans) -> Column:
+    """Bytes of activations that one micro-batch of samples writes and reads.
+
+    Source: counted.
+    """
+    return 3 * counts.sample_moved_bytes * plans.micro_batch_sequences
+
+
+def sample_work(counts: Counts, plans: TrainingPlans) -> ComputeWork:
+    """Of images, speech and pictures."""
+    machine, zero = plans.machine, np.zeros(len(plans))
+    with told_as("sample"):
+        matrix_s = at_matrix_rate_s(sample_flops(counts, plans), machine.peak_flops_per_s)
+        elementwise_s = at_memory_rate_s(sample_bytes(counts, plans), machine.memory_bytes_per_s)
+    return ComputeWork(
+        matrix_s=matrix_s,
+        head_s=zero,
         expert_s=zero,
         attention_s=zero,
-        elementwise_s=3 * sample.moved_bytes * plans.micro_batch / plans.bytes_per_s,
-        dequantised_s=zero,
-        layers=np.full(len(plans), float(max(1, sample.layers))),
+        elementwise_s=elementwise_s,
+        dequantisation_s=zero,
+        layers=np.full(len(plans), float(max(1, counts.weight_layers))),
         expert_layers=zero,
         adapted_layers=zero,
     )
 
 
-def token_work(workload: TrainingWorkload, plans: TrainingPlans) -> DeviceWork:
-    """Of tokens: every matrix forward and twice backward (once where it is frozen), once more where its layer is
-    recomputed.
-    """
-    model, ranks = workload.model, plans.tensor_parallel * plans.pipeline_parallel
-    tokens, layers = tokens_per_micro_batch(workload, plans), model.num_layers / plans.pipeline_parallel
-    full, selective = plans.checkpointing == FULL, plans.checkpointing == SELECTIVE
-    frozen = workload.method is not Method.FULL
-    head, routed = model.head_matmul_params, model.routed_matmul_params
-    dense = model.training_matmul_params - head - routed
-    passes = (2.0 if frozen else 3.0) + full
-    adapters = adapter_flops_per_token(workload) if frozen else 0.0
-    backward = np.where(plans.fused_attention, FUSED_BACKWARD, STORED_BACKWARD)
-    score_passes = 1 + backward + (full | (~plans.fused_attention & selective))
-    attention = score_flops_per_token(workload) * score_passes + 3 * model.recurrent_flops_per_token
-    quantised = model.linear_params / ranks * (2.0 + full) * (NF4_DOUBLE_QUANTISED_BITS / 8 + 4.0)
-    return DeviceWork(
-        matrix_s=tokens * (2 * passes * dense + adapters) / ranks / plans.peak_flops_per_s,
-        wide_matrix_s=tokens * 2 * (2.0 if frozen else 3.0) * head / ranks / plans.wide_flops_per_s,
-        expert_s=tokens * 2 * passes * routed / ranks / plans.peak_flops_per_s,
-        attention_s=tokens * attention / ranks / plans.wide_flops_per_s,
-        elementwise_s=tokens * moved_bytes_per_token(workload, plans) / plans.bytes_per_s,
-        dequantised_s=quantised / plans.bytes_per_s if workload.method is Method.QLORA else np.zeros(len(plans)),
+def token_work(counts: Counts, plans: TrainingPlans, tokens: Column, split: Column) -> ComputeWork:
+    """Of tokens: matrices, head, experts, attention, and everything that moves memory instead."""
+    recipe, machine, zero = counts.recipe, plans.machine, np.zeros(len(plans))
+    full = plans.activation_checkpointing == FULL
+    layers = counts.num_layers / plans.pipeline_parallel
+    passes, peak, unquantised = matrix_passes(plans, recipe), machine.peak_flops_per_s, machine.unquantised_flops_per_s
+    layer_bytes = elementwise_bytes_per_token_layer(counts, recipe)
+    moved = micro_batch_elementwise_bytes(tokens, elementwise_bytes_per_token(counts, plans, layer_bytes, split))
+    experts = dequantised = zero
+    if counts.routed_matmul_params:
+        with told_as("experts"):
+            experts = at_matrix_rate_s(expert_flops(counts, plans, tokens, passes), peak)
+    if recipe.dequantised_bytes_per_param:
+        with told_as("dequantisation"):
+            dequantised = at_memory_rate_s(dequantised_bytes(counts, plans, recipe), machine.memory_bytes_per_s)
+    with told_as("matrices"):
+        matrix_s = at_matrix_rate_s(matrix_flops(counts, plans, tokens, passes), peak)
+    with told_as("head"):
+        head_s = at_matrix_rate_s(head_flops(counts, plans, tokens, recipe), unquantised)
+    with told_as("attention"):
+        attention_s = at_matrix_rate_s(attention_flops(counts, plans, tokens), unquantised)
+    with told_as("elementwise"):
+        elementwise_s = at_memory_rate_s(moved, machine.memory_bytes_per_s)
+    return ComputeWork(
+        matrix_s=matrix_s,
+        head_s=head_s,
+        expert_s=experts,
+        attention_s=attention_s,
+        elementwise_s=elementwise_s,
+        dequantisation_s=dequantised,
         layers=layers * (1 + full / 3),
-        expert_layers=routing_layers(model) / plans.pipeline_parallel,
-        adapted_layers=layers if frozen else np.zeros(len(plans)),
+        expert_layers=counts.routing_layers / plans.pipeline_parallel,
+        adapted_layers=layers if recipe.frozen else zero,
     )
 
 
-def moved_bytes_per_token(workload: TrainingWorkload, plans: TrainingPlans) -> Column:
-    """Bytes that one token moves beside its matrices on one device, forward and backward: layers, experts' permutation,
-    loss.
+@formula(unit="B", source="definition")
+def micro_batch_elementwise_bytes(tokens_per_micro_batch: Column, elementwise_bytes_per_token: Column) -> Column:
+    """Bytes that a micro-batch moves beside its matrices on one accelerator.
 
-    Backward moves twice what forward does; a recomputed layer moves its own once more. Sequence parallelism
-    splits the norms too. Stored scores cross memory ten times per pair of tokens and head.
+    Source: definition.
     """
-    model, tp, pp = workload.model, plans.tensor_parallel, plans.pipeline_parallel
-    norms = 24.0 * model.hidden_size
-    layer = (elementwise_bytes_per_token_layer(workload, plans) - norms) / tp + norms / sequence_split(plans)
-    stored = np.where(plans.fused_attention, 0.0, 10.0 * model.num_heads * workload.units_per_sequence / tp)
-    passes = np.where(plans.checkpointing == NONE, 3.0, 4.0)
-    permuted = PERMUTED_BYTES * model.hidden_size * model.experts_per_token * routing_layers(model)
-    return (model.num_layers * (layer + stored) * passes + permuted + model.vocab_size * LOSS_BYTES_PER_LOGIT / tp) / pp
+    return tokens_per_micro_batch * elementwise_bytes_per_token
 
 
-def micro_batch_work(workload: TrainingWorkload, plans: TrainingPlans) -> MicroBatchWork:
-    """Counts of one micro-batch.
-
-    Source: Shoeybi et al. 2019 (arXiv:1909.08053); Korthikanti et al. 2022 (arXiv:2205.05198); Liu et al. 2023
-    (arXiv:2310.01889).
-    """
-    if workload.in_samples:
-        device = sample_work(workload, plans)
-        tensor = context = expert = hop = silent(plans)
+def micro_batch_work(counts: Counts, plans: TrainingPlans) -> MicroBatchWork:
+    """Counts of one micro-batch."""
+    chunks = virtual_pipeline(counts, plans)
+    if counts.in_samples:
+        none = silent(len(plans))
+        compute, traffic = sample_work(counts, plans), LayerTraffic(none, none, none, none)
     else:
-        device = token_work(workload, plans)
-        tensor, context, expert, hop = layer_traffic(workload, plans, links_of(plans))
-    return MicroBatchWork(
-        pcie=plans.node.link == LINKS.index(Link.PCIE),
-        device=device,
-        tensor=tensor,
-        context=context,
-        expert=expert,
-        hop=hop,
-        stages=plans.pipeline_parallel,
-        chunks=interleave(workload, plans),
-    )
+        tokens, split = tokens_per_micro_batch(counts, plans), sequence_split(plans)
+        compute = token_work(counts, plans, tokens, split)
+        traffic = layer_traffic(counts, plans, tokens, split, chunks)
+    return MicroBatchWork(plans.machine.pcie, compute, traffic, plans.pipeline_parallel, chunks)
 
 
-def state_work(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: Column) -> StateWork:
-    """Counts of one step beside its micro-batches. Source: Rajbhandari et al. 2020 (arXiv:1910.02054)."""
-    links = links_of(plans)
-    devices = plans.ranks * data_parallel
-    shard, data = _state_traffic(workload, plans, data_parallel, links)
-    local = held_params(plans, data_parallel, *trained_rank_params(workload, plans), from_stage=1)
-    orthogonal = local * MUON_FLOPS_PER_PARAM_WIDTH * workload.model.hidden_size / plans.wide_flops_per_s
-    update = local * OPTIMIZER_TRAFFIC[workload.optimizer] / plans.bytes_per_s + (
-        orthogonal if workload.optimizer == "muon" else 0.0
+@formula(unit="s", source="counted: bytes that an optimizer reads and writes")
+def optimizer_at_rates_s(
+    updated_params: Column, hidden_size: float, recipe: Recipe, machine: TrainingMachines
+) -> Column:
+    """Seconds of the optimizer's step at the rates of memory and matrices: bytes of gradient, master copy and states;
+    FLOPs that orthogonalise a momentum matrix.
+
+    Source: counted; Jordan et al. 2024 for Muon's iterations.
+    """
+    moved = updated_params * recipe.optimizer_moved_bytes_per_param / machine.memory_bytes_per_s
+    orthogonalised = (
+        updated_params * recipe.optimizer_flops_per_param_width * hidden_size / machine.unquantised_flops_per_s
     )
+    return moved + orthogonalised
+
+
+def state_work(counts: Counts, plans: TrainingPlans, rank: RankParams, spread: Spread) -> StateWork:
+    """Counts of one step beside its micro-batches.
+
+    Source: Rajbhandari et al. 2020 (arXiv:1910.02054).
+    """
+    devices, offload, local = spread.accelerators, plans.optimizer_offload, spread.updated_params
+    update = optimizer_at_rates_s(local, counts.hidden_size, counts.recipe, plans.machine)
+    here = np.minimum(plans.accelerators_per_node, devices)
     return StateWork(
-        micro_batches=np.maximum(1.0, workload.global_batch / (data_parallel * plans.micro_batch)),
-        machines=np.ceil(devices / links.domain),
-        shard=shard,
-        data=data,
-        optimizer_s=np.where(plans.offload, 0.0, update),
-        offload_s=np.where(plans.offload, local * 4.0 / PCIE_BYTES_PER_S, 0.0),
-        host_params=np.where(plans.offload, local * np.minimum(plans.node.accelerators_per_node, devices), 0.0),
+        micro_batches=spread.micro_batches,
+        machines=np.ceil(devices / plans.machine.scale_up_accelerators),
+        traffic=state_traffic(counts, plans, rank, spread),
+        optimizer_at_rates_s=np.where(offload, 0.0, update),
+        offload_s=np.where(offload, local * BYTES_32_BIT / PCIE_BYTES_PER_S, 0.0),
+        host_params=np.where(offload, local * here, 0.0),
     )
 
 
-def training_work(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: Column) -> TrainingWork:
+def training_work(counts: Counts, plans: TrainingPlans, data_parallel: Column) -> TrainingWork:
     """Counts of one step at a data-parallel degree."""
-    return TrainingWork(micro_batch_work(workload, plans), state_work(workload, plans, data_parallel))
+    rank = rank_params(counts, plans)
+    spread = spread_of(counts, plans, rank, data_parallel)
+    return TrainingWork(micro_batch_work(counts, plans), state_work(counts, plans, rank, spread))

@@ -8,13 +8,18 @@ from typing import Any
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Column
 from app.sizing.decisions.machines import candidates
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.estimate import estimate
 from app.sizing.question import Constraints, Deployment, Economics, Question
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Market
-from app.sizing.training.plans import TrainingPlans, build_training_plans
+from app.sizing.training.counts import counts_of
+from app.sizing.training.memory import HeldBytes, TrainingMemory, memory_of
+from app.sizing.training.plans import TrainingPlans
+from app.sizing.training.search import layouts_for
+from app.sizing.training.work import TrainingWork, training_work
 from app.sizing.workload import TrainingWorkload
 from tests.examples import PRETRAIN
 
@@ -42,7 +47,7 @@ def plans_of(market: Market, workload: TrainingWorkload, **fixed: object) -> Tra
     best = found.take(
         np.lexsort((-np.nan_to_num(found.node.network_bytes_per_s), -found.node.accelerators_per_node))[:1]
     )
-    return build_training_plans(workload, market, best, Constraints(), rejections, fixed=deployment)
+    return layouts_for(workload, market, best, Constraints(), rejections, fixed=deployment)
 
 
 def one(market: Market, workload: TrainingWorkload = WORKLOAD, **fixed: object) -> TrainingPlans:
@@ -60,3 +65,18 @@ def asked(
 ) -> Estimate:
     deployment = Deployment(**{"accelerator": H100, **fixed})  # type: ignore[arg-type]
     return estimate(Question(workload, maximize=maximize), deployment, market)
+
+
+def held(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: Column) -> HeldBytes:
+    """What is counted of an accelerator's memory."""
+    return memory_of(counts_of(workload), plans, data_parallel, Assumptions())[0]
+
+
+def memory(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: Column) -> TrainingMemory:
+    """An accelerator's memory at its peak."""
+    return memory_of(counts_of(workload), plans, data_parallel, Assumptions())[1]
+
+
+def work(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: Column) -> TrainingWork:
+    """Counts of a step."""
+    return training_work(counts_of(workload), plans, data_parallel)

@@ -7,13 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.sizing.assumptions import Assumptions
 from app.sizing.snapshot import Market
-from app.sizing.training.memory import held_bytes, training_memory
 from app.sizing.units import GIB
 from app.sizing.workload import Method
 from tests.examples import LLAMA_8B, LLAMA_70B
-from tests.sizing.training.layouts import SINGLE, WORKLOAD, asked, one
+from tests.sizing.training.layouts import SINGLE, WORKLOAD, asked, held, memory, one
 
 
 @pytest.mark.parametrize(
@@ -35,30 +33,37 @@ def test_states_of_every_recipe(market: Market, recipe: dict[str, object], bytes
     names = {k: v for k, v in recipe.items() if k in ("optimizer", "precision")}
     workload = replace(WORKLOAD, **names)  # type: ignore[arg-type]
     plans = one(market, workload, zero_stage=0, **SINGLE, **{k: v for k, v in recipe.items() if k not in names})
-    held = held_bytes(workload, plans, np.ones(1))
-    total = float((held.weights + held.gradients + held.optimizer)[0])
+    found = held(workload, plans, np.ones(1))
+    total = float((found.weights_bytes + found.gradient_bytes + found.optimizer_bytes)[0])
     assert total == pytest.approx(bytes_per_param * LLAMA_8B.total_params, rel=1e-6)
 
 
 def test_deepspeed_keeps_twenty_bytes_per_parameter(market: Market) -> None:
     plans = one(market, framework="deepspeed", zero_stage=0, optimizer_offload=False)
-    held = held_bytes(WORKLOAD, plans, np.ones(1))
-    assert float((held.weights + held.gradients + held.optimizer)[0]) == pytest.approx(20 * LLAMA_8B.total_params)
+    found = held(WORKLOAD, plans, np.ones(1))
+    assert float((found.weights_bytes + found.gradient_bytes + found.optimizer_bytes)[0]) == pytest.approx(
+        20 * LLAMA_8B.total_params
+    )
 
 
 @pytest.mark.parametrize(("stage", "share"), [(0, 16.0), (1, 4 + 12 / 8), (2, 2 + 14 / 8), (3, 16 / 8)])
 def test_zero_stages_share_what_they_say(market: Market, stage: int, share: float) -> None:
     plans = one(market, zero_stage=stage, **SINGLE)
-    held = held_bytes(WORKLOAD, plans, np.full(1, 8.0))
-    assert float((held.weights + held.gradients + held.optimizer)[0]) == pytest.approx(share * LLAMA_8B.total_params)
-    assert (float(held.gathered[0]) > 0) is (stage == 3)
+    found = held(WORKLOAD, plans, np.full(1, 8.0))
+    assert float((found.weights_bytes + found.gradient_bytes + found.optimizer_bytes)[0]) == pytest.approx(
+        share * LLAMA_8B.total_params
+    )
+    assert (float(found.gathered_bytes[0]) > 0) is (stage == 3)
 
 
 def test_weights_that_are_sharded_and_trained_are_their_own_master_copy(market: Market) -> None:
     """FSDP in mixed precision: 4 bytes of weights, 4 of gradients, 8 of moments, all sharded."""
     plans = one(market, framework="fsdp", zero_stage=3, optimizer_offload=False)
-    held = held_bytes(WORKLOAD, plans, np.full(1, 8.0))
-    parts = [float(v[0]) * 8 / LLAMA_8B.total_params for v in (held.weights, held.gradients, held.optimizer)]
+    found = held(WORKLOAD, plans, np.full(1, 8.0))
+    parts = [
+        float(v[0]) * 8 / LLAMA_8B.total_params
+        for v in (found.weights_bytes, found.gradient_bytes, found.optimizer_bytes)
+    ]
     assert parts == pytest.approx([4.0, 4.0, 8.0])
 
 
@@ -67,12 +72,12 @@ def test_qlora_holds_its_base_at_half_a_byte_per_linear_element(market: Market) 
         WORKLOAD, model=LLAMA_70B, phase="fine_tuning", method=Method.QLORA, units_per_sequence=512.0, global_batch=2
     )
     plans = one(market, workload, framework="peft+bitsandbytes", zero_stage=0, activation_checkpointing="full")
-    held = held_bytes(workload, plans, np.ones(1))
+    found = held(workload, plans, np.ones(1))
     adapters = LLAMA_70B.lora_params(16, "all-linear")
     rest = LLAMA_70B.total_params - LLAMA_70B.linear_params
     base = 0.515869 * LLAMA_70B.linear_params + 2 * rest
-    assert float(held.weights[0]) == pytest.approx(base + 4 * adapters, rel=1e-4)
-    assert float(held.optimizer[0]) == pytest.approx(8 * adapters)
+    assert float(found.weights_bytes[0]) == pytest.approx(base + 4 * adapters, rel=1e-4)
+    assert float(found.optimizer_bytes[0]) == pytest.approx(8 * adapters)
 
 
 def test_activations_by_what_is_recomputed_flash_or_not(market: Market) -> None:
@@ -80,53 +85,52 @@ def test_activations_by_what_is_recomputed_flash_or_not(market: Market) -> None:
     stored.
     """
     tokens, layers = 4096, 32
-    whole = held_bytes(WORKLOAD, one(market, zero_stage=1, **SINGLE), np.ones(1))
-    assert float(whole.kept[0]) == pytest.approx(tokens * layers * 139_392)
-    full = held_bytes(WORKLOAD, one(market, zero_stage=1, activation_checkpointing="full", **SINGLE), np.ones(1))
-    assert float(full.kept[0]) == pytest.approx(tokens * layers * 2 * 4096)
-    assert float(full.working[0]) == pytest.approx(tokens * 139_392)
-    stored = held_bytes(WORKLOAD, one(market, zero_stage=1, flash_attention=False, **SINGLE), np.ones(1))
-    assert float(stored.kept[0]) == pytest.approx(tokens * layers * (139_392 + 5 * 32 * 4096))
-    split = held_bytes(
+    whole = held(WORKLOAD, one(market, zero_stage=1, **SINGLE), np.ones(1))
+    assert float(whole.in_flight_bytes[0]) == pytest.approx(tokens * layers * 139_392)
+    full = held(WORKLOAD, one(market, zero_stage=1, activation_checkpointing="full", **SINGLE), np.ones(1))
+    assert float(full.in_flight_bytes[0]) == pytest.approx(tokens * layers * 2 * 4096)
+    assert float(full.recomputed_bytes[0]) == pytest.approx(tokens * 139_392)
+    stored = held(WORKLOAD, one(market, zero_stage=1, flash_attention=False, **SINGLE), np.ones(1))
+    assert float(stored.in_flight_bytes[0]) == pytest.approx(tokens * layers * (139_392 + 5 * 32 * 4096))
+    split = held(
         WORKLOAD, one(market, zero_stage=1, tensor_parallel=4, pipeline_parallel=1, context_parallel=2), np.ones(1)
     )
-    assert float(split.kept[0]) == pytest.approx(float(whole.kept[0]) / 8)
+    assert float(split.in_flight_bytes[0]) == pytest.approx(float(whole.in_flight_bytes[0]) / 8)
 
 
 def test_a_fused_loss_holds_a_chunk_of_the_logits(market: Market) -> None:
-    plain = held_bytes(WORKLOAD, one(market, zero_stage=1, **SINGLE), np.ones(1))
-    fused = held_bytes(WORKLOAD, one(market, zero_stage=1, fused_cross_entropy=True, **SINGLE), np.ones(1))
-    assert float(plain.loss[0]) == pytest.approx(4096 * LLAMA_8B.vocab_size * 10)
-    assert float(fused.loss[0]) == 0
-    assert float(fused.chunk[0]) == pytest.approx(512 * LLAMA_8B.vocab_size * 10)
+    plain = held(WORKLOAD, one(market, zero_stage=1, **SINGLE), np.ones(1))
+    fused = held(WORKLOAD, one(market, zero_stage=1, fused_cross_entropy=True, **SINGLE), np.ones(1))
+    assert float(plain.loss_beyond_bytes[0]) == pytest.approx(4096 * LLAMA_8B.vocab_size * 10)
+    assert float(fused.loss_beyond_bytes[0]) == 0
+    assert float(fused.logits_chunk_bytes[0]) == pytest.approx(512 * LLAMA_8B.vocab_size * 10)
 
 
 def test_the_first_pipeline_stage_holds_as_many_micro_batches_as_there_are_stages(market: Market) -> None:
     plans = one(market, zero_stage=1, tensor_parallel=1, pipeline_parallel=4, context_parallel=1, virtual_pipeline=1)
-    held = held_bytes(WORKLOAD, plans, np.ones(1))
+    found = held(WORKLOAD, plans, np.ones(1))
     each = 4096 * 8 * 139_392  # eight layers to a stage
-    assert float(held.kept[0]) == pytest.approx(
+    assert float(found.in_flight_bytes[0]) == pytest.approx(
         4 * each * (1 + 3 / 4)
     )  # interleaving of one chunk bounds the schedules
-    few = held_bytes(replace(WORKLOAD, global_batch=2), plans, np.ones(1))
-    assert float(few.kept[0]) == pytest.approx(2 * each)
+    few = held(replace(WORKLOAD, global_batch=2), plans, np.ones(1))
+    assert float(few.in_flight_bytes[0]) == pytest.approx(2 * each)
 
 
 def test_memory_parts_sum_and_shrink_with_every_split(market: Market) -> None:
     """More devices of any kind never hold more each; the parts are the total."""
-    assumed = Assumptions()
-    base = training_memory(WORKLOAD, one(market, zero_stage=1, **SINGLE), np.ones(1), assumed)
+    base = memory(WORKLOAD, one(market, zero_stage=1, **SINGLE), np.ones(1))
     for split in ({"tensor_parallel": 2}, {"pipeline_parallel": 2}, {"context_parallel": 2}):
-        memory = training_memory(WORKLOAD, one(market, zero_stage=1, **{**SINGLE, **split}), np.ones(1), assumed)
+        found = memory(WORKLOAD, one(market, zero_stage=1, **{**SINGLE, **split}), np.ones(1))
         parts = (
-            memory.weights_bytes
-            + memory.gradient_bytes
-            + memory.optimizer_bytes
-            + memory.activation_bytes
-            + memory.overhead_bytes
+            found.weights_bytes
+            + found.gradient_bytes
+            + found.optimizer_bytes
+            + found.activation_bytes
+            + found.overhead_bytes
         )
-        assert parts[0] == memory.total_bytes[0]
-        assert memory.total_bytes[0] < base.total_bytes[0]
+        assert parts[0] == found.total_bytes[0]
+        assert found.total_bytes[0] < base.total_bytes[0]
 
 
 def test_unified_memory_is_shared_with_the_system(market: Market) -> None:

@@ -13,6 +13,7 @@ from app.sizing.estimate import estimate
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend
 from app.sizing.snapshot import Market
+from app.sizing.training.counts import counts_of
 from app.sizing.training.run import losses_of, run_at
 from app.sizing.units import GIB
 from tests.examples import LLAMA_8B
@@ -21,10 +22,8 @@ from tests.sizing.training.layouts import H100, SINGLE, WORKLOAD, asked, one
 
 def test_more_devices_are_faster_and_never_more_than_proportionally(market: Market) -> None:
     plans = one(market, zero_stage=1, **SINGLE)
-    walls = [
-        float(run_at(replace(WORKLOAD, global_batch=1024), plans, np.full(1, d), market, Assumptions()).step.step_s[0])
-        for d in (8.0, 64.0, 512.0)
-    ]
+    counts = counts_of(replace(WORKLOAD, global_batch=1024))
+    walls = [float(run_at(counts, plans, np.full(1, d), Assumptions()).step.step_s[0]) for d in (8.0, 64.0, 512.0)]
     assert walls[0] > walls[1] > walls[2]
     assert walls[0] / walls[1] < 8.001
     assert walls[1] / walls[2] < 8.001
@@ -35,9 +34,11 @@ def test_checkpoints_stall_for_the_copy_or_for_the_write(market: Market) -> None
     workload = replace(WORKLOAD, model=LLAMA_8B)
     plans = one(market, workload, zero_stage=1, **SINGLE)
     size = 14 * LLAMA_8B.total_params
-    later = losses_of(workload, plans, np.full(1, 64.0), market, Assumptions())
+    accelerators, machines = np.full(1, 64.0), np.full(1, 8.0)
+    later = losses_of(counts_of(workload), plans, accelerators, machines, Assumptions())
     assert float(later.checkpoint_stall_s[0]) == pytest.approx(size / (64 * 10e9) + 1)
-    now = losses_of(replace(workload, synchronous_checkpoints=True), plans, np.full(1, 64.0), market, Assumptions())
+    at_once = counts_of(replace(workload, synchronous_checkpoints=True))
+    now = losses_of(at_once, plans, accelerators, machines, Assumptions())
     assert float(now.checkpoint_stall_s[0]) == pytest.approx(size / (8 * 1.2e9))
     rate = 64 * 4.74e-4 / 86400
     best = math.sqrt(2 * float(now.checkpoint_stall_s[0]) / rate)

@@ -1,0 +1,163 @@
+"""What the formulas of training read of a workload: plain numbers, counted once per question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.model.sample import SampleWork
+from app.sizing.training.recipes import Recipe, recipe_of
+from app.sizing.workload import Method, TrainingWorkload
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Numbers of a model and of a run over it; nothing here depends on hardware or layout.
+
+    Parameters that a token multiplies are apart: `dense` in every layer, `head` once, `routed` in the experts it
+    is sent to. Activations are bytes of one token in a mean layer, 16 bit.
+    """
+
+    in_samples: bool
+    units: float  # tokens or samples to go through
+    units_per_sequence: float
+    global_batch: float
+    experiment_overhead: float
+    dataset_bytes: float  # 0: not said
+    asked_checkpoint_interval_s: float  # 0: the best is chosen
+    synchronous_checkpoints: bool
+    recipe: Recipe
+
+    num_layers: float
+    weight_layers: float  # whose weights and gradients travel; of a network on samples its own
+    hidden_size: float
+    mlp_width: float
+    num_heads: float
+    attention_width: float  # of all heads
+    kv_heads: float
+    kv_elements: float  # of one token in all layers
+    vocab_size: float
+    is_moe: bool
+    experts_per_token: float
+    routing_layers: float  # that send tokens to experts; with a single expert there is nowhere to send them
+
+    total_params: float
+    routed_params: float
+    embedding_params: float
+    head_params: float
+    dense_matmul_params: float
+    head_matmul_params: float
+    routed_matmul_params: float
+    linear_params: float
+    adapter_params: float
+    checkpointed_params: float  # what is trained
+
+    score_flops_per_token: float  # attention of a mean token of a sequence, forward
+    recurrent_flops_per_token: float
+    adapter_flops_per_token: float
+    flops_per_unit: float  # of a token or sample, forward and backward, without recomputation
+
+    attention_activation_bytes: float
+    fused_activation_bytes: float
+    eager_activation_bytes: float
+    gate_activation_bytes: float  # what selective checkpointing drops of an MLP
+
+    sample_forward_flops: float
+    sample_moved_bytes: float
+    sample_kept_bytes: float
+
+    @property
+    def layer_params(self) -> float:
+        """Parameters of a mean layer, ends left out."""
+        return (self.total_params - self.embedding_params - self.head_params) / max(1.0, self.weight_layers)
+
+
+def counts_of(workload: TrainingWorkload) -> Counts:
+    """Everything that formulas read of a workload."""
+    model, sample = workload.model, workload.model.sample or SampleWork(0.0, layers=0)
+    head, routed, adapters = model.head_matmul_params, model.routed_matmul_params, adapter_params(workload)
+    scores = 0.0 if workload.in_samples else score_flops_per_token(model, workload.units_per_sequence)
+    adapter_flops = adapter_flops_per_token(model, adapters)
+    return Counts(
+        in_samples=workload.in_samples,
+        units=workload.units,
+        units_per_sequence=workload.units_per_sequence,
+        global_batch=workload.global_batch,
+        experiment_overhead=workload.experiment_overhead,
+        dataset_bytes=workload.dataset_bytes or 0.0,
+        asked_checkpoint_interval_s=workload.checkpoint_interval_s or 0.0,
+        synchronous_checkpoints=workload.synchronous_checkpoints,
+        recipe=recipe_of(workload),
+        num_layers=model.num_layers,
+        weight_layers=sample.layers if workload.in_samples else model.num_layers,
+        hidden_size=model.hidden_size,
+        mlp_width=model.mlp_width,
+        num_heads=model.num_heads,
+        attention_width=model.num_heads * model.head_dim,
+        kv_heads=model.kv_heads,
+        kv_elements=sum(g.layers * g.kv_elements for g in model.attention),
+        vocab_size=model.vocab_size,
+        is_moe=model.is_moe,
+        experts_per_token=model.experts_per_token,
+        routing_layers=float(model.moe_layers if model.is_moe else 0),
+        total_params=model.total_params,
+        routed_params=model.routed_params,
+        embedding_params=model.parts.get("embedding", 0),
+        head_params=model.parts.get("head", 0),
+        dense_matmul_params=model.training_matmul_params - head - routed,
+        head_matmul_params=head,
+        routed_matmul_params=routed,
+        linear_params=model.linear_params,
+        adapter_params=adapters,
+        checkpointed_params=model.total_params if workload.method is Method.FULL else adapters,
+        score_flops_per_token=scores,
+        recurrent_flops_per_token=model.recurrent_flops_per_token,
+        adapter_flops_per_token=adapter_flops,
+        flops_per_unit=flops_per_unit(workload, scores, adapter_flops),
+        attention_activation_bytes=model.attention_activation_bytes,
+        fused_activation_bytes=model.activation_bytes_per_layer(),
+        eager_activation_bytes=model.activation_bytes_per_layer(fused=False),
+        gate_activation_bytes=(4 if model.is_gated else 2) * model.mlp_width,
+        sample_forward_flops=sample.forward_flops,
+        sample_moved_bytes=sample.moved_bytes,
+        sample_kept_bytes=sample.kept_bytes,
+    )
+
+
+def adapter_params(workload: TrainingWorkload) -> float:
+    """Parameters of adapters; none where the model itself is trained."""
+    if workload.method is Method.FULL:
+        return 0.0
+    return workload.model.lora_params(workload.lora_rank, workload.lora_targets)
+
+
+def score_flops_per_token(model: ModelArchitecture, units_per_sequence: float) -> float:
+    """Attention of a mean token of a sequence, forward."""
+    return model.prefill_attention_flops(units_per_sequence) / units_per_sequence
+
+
+def adapter_flops_per_token(model: ModelArchitecture, adapter_params: float) -> float:
+    """Adapters, forward and backward; of those on routed experts a token passes its experts' only.
+
+    Source: Hu et al. 2021 (arXiv:2106.09685).
+    """
+    sharing = max(1, model.num_experts) / max(1, model.experts_per_token)
+    return 6 * adapter_params / sharing
+
+
+def flops_per_unit(workload: TrainingWorkload, score_flops: float, adapter_flops: float) -> float:
+    """Model FLOPs per token (or sample), forward and backward, without recomputation.
+
+    A frozen matrix has one gradient product in place of two.
+    Source: Chowdhery et al. 2022 (arXiv:2204.02311), appendix B.
+    Check: Llama-3.1-8B at 4096 tokens: 6 * 7.50e9 multiplied parameters and 3 * 0.27e9 of attention.
+        >>> counts = PRETRAIN_COUNTS
+        >>> round(counts.flops_per_unit / 1e9, 2), round(counts.score_flops_per_token / 1e9, 3)
+        (48.25, 1.074)
+    """
+    model = workload.model
+    if model.sample is not None:
+        return 3 * model.sample.forward_flops
+    if workload.method is Method.FULL:
+        return model.training_flops_per_token(workload.units_per_sequence)
+    return 4 * model.training_matmul_params + 3 * score_flops + adapter_flops + 3 * model.recurrent_flops_per_token

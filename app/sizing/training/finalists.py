@@ -1,0 +1,57 @@
+"""Runs that are shown: judged once more as one table, with their neighbours, their figures and their arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Column, Mask
+from app.sizing.decisions.cost import Cost
+from app.sizing.formula import Trace, recording, unrecorded
+from app.sizing.question import Economics
+from app.sizing.training.alternatives import Beside, beside
+from app.sizing.training.counts import Counts
+from app.sizing.training.outcome import Outcome, outcome_of
+from app.sizing.training.plans import TrainingPlans
+from app.sizing.training.ranks import virtual_pipeline
+from app.sizing.training.run import Run, fits, run_at, run_cost
+
+
+@dataclass(frozen=True, slots=True)
+class Finalists:
+    """Runs that are shown, judged as one table, with everything an answer says of them."""
+
+    plans: TrainingPlans
+    run: Run
+    cost: Cost
+    fits: Mask
+    outcome: Outcome
+    beside: Beside
+    virtual_pipeline: Column
+    trace: Trace
+
+    def __len__(self) -> int:
+        return len(self.plans)
+
+
+def judge(
+    counts: Counts,
+    plans: TrainingPlans,
+    data_parallel: Column,
+    assumed: Assumptions,
+    economics: Economics,
+    *,
+    trace: bool,
+) -> Finalists:
+    """Judge layouts at their data-parallel degrees, the arithmetic noted where it is wanted."""
+    with recording(wanted=trace) as noted:
+        run = run_at(counts, plans, data_parallel, assumed)
+        cost = run_cost(plans, run, assumed, economics)
+        with unrecorded():
+            others = beside(counts, plans, run, assumed)
+        outcome = outcome_of(
+            counts, plans, run, cost, others.base_step_s, others.base_data_parallel, assumed, economics
+        )
+        fitting = fits(plans, run, assumed)
+    chunks = virtual_pipeline(counts, plans)
+    return Finalists(plans, run, cost, fitting, outcome, others, chunks, noted)

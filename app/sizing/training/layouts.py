@@ -1,0 +1,191 @@
+"""Layouts worth judging: degrees of parallelism, sharding, activation checkpointing and micro-batch, or as asked."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from app.errors import Conflict
+from app.sizing.columns import Column, Mask, column
+from app.sizing.hardware.engines import Framework
+from app.sizing.question import Deployment
+from app.sizing.workload import Method, TrainingWorkload
+
+ACTIVATION_CHECKPOINTING = ("none", "selective", "full")
+NONE, SELECTIVE, FULL = range(3)
+# Columns of a layout.
+LAYOUT = (
+    "tensor_parallel",
+    "pipeline_parallel",
+    "context_parallel",
+    "expert_parallel",
+    "zero_stage",
+    "activation_checkpointing",
+    "micro_batch_sequences",
+    "optimizer_offload",
+)
+_MICRO_BATCH = LAYOUT.index("micro_batch_sequences")
+
+# The grid of a search: what is judged where a caller fixes nothing. A finer one finds the same within a percent.
+TENSOR_DEGREES = (1, 2, 4, 8)
+PIPELINE_DEGREES = (1, 2, 4, 8, 16)
+CONTEXT_DEGREES = (1, 2, 4, 8, 16)  # of long sequences
+EXPERT_DEGREES = (1, 8, 16, 32, 64)
+ZERO_STAGES = (0, 3)  # of replicas; the stages between save less than they cost in judging
+MICRO_BATCH_SEQUENCES = (1, 2, 4, 8, 16)
+MICRO_BATCH_SAMPLES = (2, 8, 32, 64, 128, 256)
+MOST_SEQUENCES_OFFLOADED = 8
+MOST_VIRTUAL_PIPELINE = 8.0  # model chunks of a pipeline stage, where a framework interleaves
+MOST_SEQUENCES_SPLIT = 4  # where layers or matrices are split
+MOST_SEQUENCES_SPLIT_LARGE = 2  # of models and sequences whose matrices are large enough with fewer
+LARGE_MODEL_PARAMS = 3e10  # from which small micro-batches fill matrices
+LONG_SEQUENCE_TOKENS = 16384  # from which sequences are worth splitting
+
+Degrees = tuple[float, ...]
+
+
+def layouts_of(workload: TrainingWorkload, framework: Framework, fixed: Deployment | None) -> Column:
+    """Rows of LAYOUT worth judging for one framework.
+
+    What a deployment fixes replaces what would be judged; a framework that cannot split a model
+    has no row for a split that was asked for.
+    """
+    asked = fixed or Deployment(accelerator="")
+    checkpointing: Degrees = (NONE,) if workload.in_samples else (NONE, SELECTIVE, FULL)
+    if asked.activation_checkpointing:
+        checkpointing = (ACTIVATION_CHECKPOINTING.index(asked.activation_checkpointing),)
+    sizes = _micro_batches(workload, asked)
+    rows = np.concatenate(
+        [
+            _replicated(framework, asked, checkpointing, sizes),
+            _offloaded(workload, framework, asked, checkpointing, sizes),
+            _split(workload, framework, asked, checkpointing, sizes),
+        ]
+    )
+    return rows[_divides(workload, rows[:, _MICRO_BATCH])]
+
+
+def _grid(*choices: Degrees) -> Column:
+    """Every combination of one choice per column of LAYOUT, the last one changing fastest."""
+    return np.stack([axis.ravel() for axis in np.meshgrid(*map(column, choices), indexing="ij")], axis=1)
+
+
+_NO_ROWS = np.zeros((0, len(LAYOUT)))
+
+
+def _micro_batches(workload: TrainingWorkload, asked: Deployment) -> Degrees:
+    """Sizes of micro-batches that the global batch takes."""
+    if asked.micro_batch_sequences:
+        return (asked.micro_batch_sequences,)
+    usual = column(MICRO_BATCH_SAMPLES if workload.in_samples else MICRO_BATCH_SEQUENCES)
+    return tuple(usual[_divides(workload, usual)].tolist()) or (1,)
+
+
+def _divides(workload: TrainingWorkload, micro_batch_sequences: Column) -> Mask:
+    """Whether steps come out even; samples fill a last micro-batch in part."""
+    if workload.in_samples:
+        return micro_batch_sequences <= workload.global_batch
+    found: Mask = np.mod(workload.global_batch, micro_batch_sequences) == 0
+    return found
+
+
+def _replicates(framework: Framework, asked: Deployment) -> bool:
+    """Whether layers lie whole on every accelerator, and their states may be sharded."""
+    degrees = (asked.tensor_parallel, asked.pipeline_parallel, asked.context_parallel, asked.expert_parallel)
+    return all((d or 1) == 1 for d in degrees) and (framework.shards or not framework.splits)
+
+
+def _replicated(framework: Framework, asked: Deployment, checkpointing: Degrees, sizes: Degrees) -> Column:
+    """Layouts that replicate layers and perhaps shard their states."""
+    if asked.optimizer_offload or not _replicates(framework, asked):
+        return _NO_ROWS
+    stages = ZERO_STAGES if asked.zero_stage is None else (asked.zero_stage,)
+    return _grid((1,), (1,), (1,), (1,), stages, checkpointing, sizes, (0,))
+
+
+def _offloaded(
+    workload: TrainingWorkload, framework: Framework, asked: Deployment, checkpointing: Degrees, sizes: Degrees
+) -> Column:
+    """Layouts whose optimizer states lie in the host's memory."""
+    able = framework.offloads and workload.method is Method.FULL and not workload.in_samples
+    wanted = asked.optimizer_offload or (asked.optimizer_offload is None and asked.zero_stage in (None, 3))
+    if not (able and wanted and _replicates(framework, asked)):
+        return _NO_ROWS
+    stage = 3 if asked.zero_stage is None else asked.zero_stage
+    small = tuple(s for s in sizes if s <= MOST_SEQUENCES_OFFLOADED or asked.micro_batch_sequences)
+    return _grid((1,), (1,), (1,), (1,), (stage,), checkpointing[-1:], small, (1,))
+
+
+def _split(
+    workload: TrainingWorkload,
+    framework: Framework,
+    asked: Deployment,
+    checkpointing: Degrees,
+    sizes: Degrees,
+) -> Column:
+    """Layouts that divide layers, matrices, sequences and experts over accelerators."""
+    if not framework.splits or workload.method is Method.QLORA or workload.in_samples:
+        return _NO_ROWS
+    long = workload.units_per_sequence >= LONG_SEQUENCE_TOKENS
+    stage = (3 if framework.shards else 1) if asked.zero_stage is None else asked.zero_stage
+    rows = _grid(
+        (asked.tensor_parallel,) if asked.tensor_parallel else TENSOR_DEGREES,
+        (asked.pipeline_parallel,) if asked.pipeline_parallel else PIPELINE_DEGREES,
+        (asked.context_parallel,) if asked.context_parallel else CONTEXT_DEGREES if long else (1,),
+        _expert_degrees(workload, asked),
+        (stage,),
+        checkpointing,
+        _split_micro_batches(workload, asked, sizes, long=long),
+        (float(asked.optimizer_offload or False),),
+    )
+    return rows[_shape_allows(workload, rows)]
+
+
+def _expert_degrees(workload: TrainingWorkload, asked: Deployment) -> Degrees:
+    """Degrees that divide the experts."""
+    model = workload.model
+    if asked.expert_parallel or not model.is_moe:
+        return (asked.expert_parallel or 1,)
+    return tuple(e for e in EXPERT_DEGREES if e == 1 or model.num_experts % e == 0)
+
+
+def _split_micro_batches(workload: TrainingWorkload, asked: Deployment, sizes: Degrees, *, long: bool) -> Degrees:
+    """Sizes where the model is split; large matrices gain nothing from larger ones."""
+    if asked.micro_batch_sequences:
+        return sizes
+    large = workload.model.is_moe or long or workload.model.total_params > LARGE_MODEL_PARAMS
+    most = MOST_SEQUENCES_SPLIT_LARGE if large else MOST_SEQUENCES_SPLIT
+    return tuple(s for s in sizes if s <= most) or sizes[:1]
+
+
+def _shape_allows(workload: TrainingWorkload, rows: Column) -> Mask:
+    """Heads split evenly, KV heads split or copied, there is a layer for every stage, and sequences divide."""
+    model, kv = workload.model, workload.model.kv_heads
+    tensor, pipeline, context = rows[:, 0], rows[:, 1], rows[:, 2]
+    heads = (model.num_heads % tensor == 0) & ((kv % tensor == 0) | (tensor % kv == 0))
+    allowed: Mask = heads & (pipeline <= model.num_layers) & (workload.units_per_sequence % context == 0)
+    return allowed
+
+
+def check_layout(workload: TrainingWorkload, d: Deployment) -> None:
+    """Refuse a layout that the model cannot take, with what it could.
+
+    Raises Conflict.
+    """
+    model = workload.model
+    if (d.expert_parallel or 1) > 1 and (not model.is_moe or model.num_experts % (d.expert_parallel or 1)):
+        experts = f"{model.num_experts} experts, which the degree must divide" if model.is_moe else "no experts"
+        raise Conflict(f"expert_parallel {d.expert_parallel} does not go with {model.name}: it has {experts}.")
+    if workload.units_per_sequence % (d.context_parallel or 1):
+        raise Conflict(
+            f"context_parallel {d.context_parallel} must divide the sequence of {workload.units_per_sequence:g} tokens."
+        )
+    if model.num_heads % (d.tensor_parallel or 1) and not workload.in_samples:
+        raise Conflict(
+            f"tensor_parallel {d.tensor_parallel} must divide the {model.num_heads} attention heads of {model.name}."
+        )
+    chunks = (d.pipeline_parallel or 1) * (d.virtual_pipeline or 1)
+    if chunks > model.num_layers and not workload.in_samples:
+        raise Conflict(
+            f"pipeline_parallel times virtual_pipeline is {chunks}, and {model.name} has {model.num_layers} layers: "
+            "each chunk needs one."
+        )
