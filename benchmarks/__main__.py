@@ -67,10 +67,17 @@ def variant(body: dict[str, Any], i: int) -> dict[str, Any]:
     return {**body, "economics": {"electricity_usd_per_kwh": 0.12 + i * 1e-6}}
 
 
+def medians(rows: list[dict[str, float]]) -> dict[str, float]:
+    """The median of each figure."""
+    return {name: statistics.median(r[name] for r in rows) for name in rows[0]}
+
+
 def print_ratios(checkouts: list[Checkout], rounds: int, only: str) -> None:
-    """p50 and its ratio to the idle endpoint, of each worked request, one column group for each checkout."""
-    print(" " * 44 + "".join(f"{c.name:>28}" for c in checkouts))
-    print(f"{'request':44}" + f"{'p50 ms':>10}{'p99 ms':>9}{'x idle':>9}" * len(checkouts))
+    """Each worked request beside the idle endpoint, by the clock and by processor time (`cpu`: what others on the
+    machine disturb least), one column group for each checkout.
+    """
+    print(" " * 42 + "".join(f"{c.name:>37}" for c in checkouts))
+    print(f"{'request':42}" + f"{'p50 ms':>10}{'p99 ms':>8}{'x idle':>8}{'x cpu':>11}" * len(checkouts))
     for path in sorted(BODIES.glob("*.json")):
         if only not in path.stem:
             continue
@@ -79,11 +86,11 @@ def print_ratios(checkouts: list[Checkout], rounds: int, only: str) -> None:
         for i in range(rounds + WARM_UP):
             for c, rows in zip(checkouts, taken, strict=True):
                 rows.append(c.timed(endpoint, variant(body, i)))
-        line = f"{path.stem:44}"
+        line = f"{path.stem:42}"
         for rows in taken:
-            busy = sorted(r["busy_ms"] for r in rows[WARM_UP:])
-            p50, idle = statistics.median(busy), statistics.median(r["idle_ms"] for r in rows[WARM_UP:])
-            line += f"{p50:10.1f}{busy[min(len(busy) - 1, int(0.99 * len(busy)))]:9.1f}{p50 / idle:9.1f}"
+            busy, p50 = sorted(r["busy_ms"] for r in rows[WARM_UP:]), medians(rows[WARM_UP:])
+            line += f"{p50['busy_ms']:10.1f}{busy[min(len(busy) - 1, int(0.99 * len(busy)))]:8.1f}"
+            line += f"{p50['busy_ms'] / p50['idle_ms']:8.1f}{p50['busy_cpu_ms'] / p50['idle_cpu_ms']:11.1f}"
         print(line, flush=True)
     for c in checkouts:
         print(f"peak memory after all of them, {c.name}: {c.peak_mib():.0f} MiB")
