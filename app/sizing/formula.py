@@ -81,6 +81,12 @@ class Formula(Generic[P, R]):
     def _read(self) -> tuple[str, dict[str, tuple[str, str | None]]]:
         return _Reader(self.function).read()
 
+    @cached_property
+    def _arguments(self) -> tuple[tuple[str, ...], dict[str, Any]]:
+        """Names of the arguments in order, and what some are where they are left out: read once, asked per line."""
+        found = inspect.signature(self.function).parameters
+        return tuple(found), {n: p.default for n, p in found.items() if p.default is not inspect.Parameter.empty}
+
     @property
     def text(self) -> str:
         """The arithmetic, as a trace shows it."""
@@ -93,10 +99,10 @@ class Formula(Generic[P, R]):
 
     def bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """What a call gave for every name of the text."""
-        given = inspect.signature(self.function).bind(*args, **kwargs)
-        given.apply_defaults()
+        names, defaults = self._arguments
+        given = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
         return {
-            name: given.arguments[argument] if attribute is None else getattr(given.arguments[argument], attribute)
+            name: given[argument] if attribute is None else getattr(given[argument], attribute)
             for name, (argument, attribute) in self.inputs.items()
         }
 
