@@ -32,6 +32,8 @@ from app.catalog.tables import (
     SystemRow,
 )
 from app.db import Base
+from app.sizing.hardware.links import PCIE_BYTES_PER_S
+from app.sizing.hardware.parts import Link
 from app.sizing.model.architecture import ModelKind
 from app.sizing.model.counting.read import read_architecture
 from app.sizing.units import GB, GIB, MIB, TERA
@@ -97,9 +99,9 @@ def accelerator_values(row: Row) -> dict[str, Any]:
         "scaleup_link": row["scaleup_link"],
         "scaleup_bytes_per_s": number(row["scaleup_bw_unidir_gb_s"], GB),
         "scaleup_domain_size": integer(row["scaleup_domain_size"]),
-        "machine_link": row["machine_link"],
+        "machine_link": row["machine_link"] or Link.PCIE.value,
         "link_spans_machines": row["link_spans_machines"] == "true",
-        "slot_bytes_per_s": float(row["slot_gb_s_unidir"]) * GB,
+        "slot_bytes_per_s": number(row["slot_gb_s_unidir"], GB) or PCIE_BYTES_PER_S,
         "typical_node_size": int(row["typical_node_size"]),
         "list_price_usd_low": number(row["list_price_usd_low"]),
         "list_price_usd_high": number(row["list_price_usd_high"]),
@@ -122,7 +124,7 @@ def system_values(row: Row) -> dict[str, Any]:
         "ram_bytes": number(row["ram_gib"], GIB),
         "local_storage_bytes": number(row["local_storage_gb"], GB),
         "topology": row["scaleup_topology"],
-        "link": row["accelerator_link"],
+        "link": row["accelerator_link"] or (Link.PCIE if float(row["accelerator_count"]) > 1 else Link.NONE).value,
         "scaleup_domain_size": number(row["scaleup_domain_size"]),
         "network_bytes_per_s": number(row["network_gbit_s_total"], 1e9 / 8),
         "network_type": words(row["network_type"]),

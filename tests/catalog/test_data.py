@@ -19,7 +19,7 @@ from app.catalog.seed import (
     support_values,
     system_values,
 )
-from app.sizing.hardware.parts import PricingModel
+from app.sizing.hardware.parts import Link, PricingModel
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
 from app.sizing.units import GIB, TERA
 
@@ -226,3 +226,24 @@ def test_every_alias_leads_to_one_model() -> None:
             owners.setdefault(folded(alias), set()).add(m["hf_id"])
     ambiguous = {a: o for a, o in owners.items() if len(o) > 1}
     assert len(ambiguous) <= 5, ambiguous
+
+
+def test_links_are_typed() -> None:
+    for slug, a in ACCELERATORS.items():
+        assert Link(a["machine_link"]) is not Link.NONE, slug
+        assert a["slot_bytes_per_s"] > 0, slug
+        if a["machine_link"] == Link.SCALE_UP or a["link_spans_machines"]:
+            assert a["scaleup_bytes_per_s"], slug
+    for slug, s in SYSTEMS.items():
+        several = s["accelerator_count"] > 1
+        link, domain = Link(s["link"]), s["scaleup_domain_size"]
+        assert (domain is not None) == (link is Link.SCALE_UP), slug
+        if link is Link.SCALE_UP:
+            assert ACCELERATORS[s["accelerator"]]["scaleup_bytes_per_s"], slug
+            assert 1 < domain <= ACCELERATORS[s["accelerator"]]["scaleup_domain_size"], slug
+        assert several <= (link is not Link.NONE), slug
+
+
+def test_memory_is_shared_by_what_has_one_chip_for_everything() -> None:
+    for slug, a in ACCELERATORS.items():
+        assert a["memory_is_shared"] <= a["unified_memory"], slug

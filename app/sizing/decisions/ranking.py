@@ -7,7 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.columns import Codes, Column, Mask
+from app.sizing.formula import formula
 from app.sizing.question import Objective
+from app.sizing.units import LEAST_PER_S
+
+LEAST_PRODUCT = 1e-300  # keeps a plan that costs nothing from having no score
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,22 +24,33 @@ class Measures:
     joules_per_unit: Column
 
 
+@formula(unit="1")
+def balanced_score(usd: Column, latency_s: Column, joules_per_unit: Column) -> Column:
+    """Geometric mean of cost, latency and energy: halving one is worth doubling another, whatever the units.
+
+    Source: definition.
+    Limits: orders plans of one workload; it means nothing between workloads.
+    Check:
+        >>> round(float(balanced_score(2.0, 4.0, 8.0)), 6)
+        4.0
+    """
+    return np.cbrt(np.maximum(usd * latency_s * joules_per_unit, LEAST_PRODUCT))
+
+
 def score_of(objective: Objective, measures: Measures) -> Column:
     """The number that ranks: smaller is better and every score is monotone in each measure it uses.
 
-    `balanced` is the geometric mean of cost, latency and energy, so that halving one is worth
-    doubling another whatever the units.
+    `balanced` weighs cost, latency and energy alike.
     """
     if objective is Objective.COST:
         return measures.usd
     if objective is Objective.LATENCY:
         return measures.latency_s
     if objective is Objective.THROUGHPUT:
-        return 1.0 / np.maximum(measures.throughput_per_accelerator, 1e-12)
+        return 1.0 / np.maximum(measures.throughput_per_accelerator, LEAST_PER_S)
     if objective is Objective.ENERGY:
         return measures.joules_per_unit
-    product = measures.usd * measures.latency_s * measures.joules_per_unit
-    return np.cbrt(np.maximum(product, 1e-300))
+    return balanced_score(measures.usd, measures.latency_s, measures.joules_per_unit)
 
 
 def rounded(values: Column) -> Column:
