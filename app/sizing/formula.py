@@ -72,8 +72,11 @@ class Formula(Generic[P, R]):
         trace = _open.get()
         if trace is None:
             return self.function(*args, **kwargs)
-        with unrecorded():  # formulas within this one are written out in its own line
+        token = _open.set(None)  # formulas within this one are written out in its own line
+        try:
             value = self.function(*args, **kwargs)
+        finally:
+            _open.reset(token)
         trace.note(self, args, kwargs, value)
         return value
 

@@ -89,8 +89,9 @@ def candidates(
             unit="usd",
         )
     first = _cheapest(listings.machine, priced.usd_per_hour, np.flatnonzero(keep))
-    rejections.reject(
-        np.setdiff1d(np.flatnonzero(allowed), listings.accelerator[first]),
+    rejections.without(
+        np.flatnonzero(allowed),
+        listings.accelerator[first],
         "no_offer",
         "The catalogue has no price for {name} within the environments, providers, regions and pricing models asked for.",
     )
@@ -166,9 +167,10 @@ def _priced(snapshot: Snapshot, assumed: Assumptions, economics: Economics, *, o
 
 def _cheapest(machine: Codes, usd_per_hour: Column, rows: Codes) -> Codes:
     """Of the rows of each machine the cheapest, the first of equals; by machine."""
-    order = rows[np.lexsort((rows, usd_per_hour[rows], machine[rows]))]
-    first: Codes = order[np.unique(machine[order], return_index=True)[1]]
-    return first
+    dearest_first = rows[np.argsort(usd_per_hour[rows], kind="stable")][::-1]
+    last = np.full(int(machine.max(initial=-1)) + 1, -1)
+    last[machine[dearest_first]] = dearest_first  # of several rows of a machine the last one stays
+    return last[last >= 0]
 
 
 def _offered(snapshot: Snapshot, priced: Priced, rows: Codes) -> Candidates:
