@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 
 from app.sizing.assumptions import Assumptions
@@ -14,3 +16,28 @@ def test_assumptions_refuse_what_is_out_of_range() -> None:
         Assumptions().with_overrides({"target_utilization": 7})
     with pytest.raises(Exception, match="no assumption"):
         Assumptions().with_overrides({"luck": 1})
+
+
+def test_every_assumption_says_what_it_is_within_which_range_and_where_it_is_from() -> None:
+    for field in fields(Assumptions):
+        facts = field.metadata
+        assert facts["low"] <= field.default <= facts["high"], field.name
+        assert all(facts[k] for k in ("unit", "reason", "source", "as_of")), field.name
+        assert len(facts["reason"]) <= 60, field.name
+        assert len(facts["source"]) <= 50, field.name
+
+
+def test_what_is_read_is_noted_once_and_what_is_set_is_asked_for() -> None:
+    assumed = Assumptions().noted({"pue": 1.1})
+    assert assumed.max_sequences == assumed.max_sequences == Assumptions().max_sequences
+    told = {a.name: a for a in assumed.touched()}
+    assert told.keys() == {"pue", "max_sequences"}
+    assert (told["pue"].value, told["pue"].asked) == (1.1, True)
+    assert (told["max_sequences"].range, told["max_sequences"].asked) == ((1, 4096), False)
+
+
+def test_noting_is_for_one_answer() -> None:
+    first, second = Assumptions().noted(), Assumptions().noted()
+    assert first.pue > 1
+    assert second.touched() == ()
+    assert first.noted() is first

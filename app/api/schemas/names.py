@@ -9,9 +9,12 @@ from app.sizing.model.counts import NAMED_TARGETS
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
 from app.sizing.question import Drafting, Objective
 from app.sizing.result import UNITS
+from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
+from app.sizing.training.recipes import OPTIMIZERS, PRECISIONS
 from app.sizing.workload import REDUNDANCIES, Method
 
 if TYPE_CHECKING:
+    ActivationCheckpointingName = str
     DraftingName = str
     EnvironmentName = str
     KvFormatName = str
@@ -19,10 +22,13 @@ if TYPE_CHECKING:
     MaximizedName = str
     MethodName = str
     ObjectiveName = str
+    OptimizerName = str
+    PrecisionName = str
     PricingName = str
     RedundancyName = str
     WeightFormatName = str
 else:
+    ActivationCheckpointingName = Literal[ACTIVATION_CHECKPOINTING]
     DraftingName = Literal[tuple(d.value for d in Drafting)]
     EnvironmentName = Literal[tuple(e.value for e in Environment)]
     KvFormatName = Literal[tuple(KV_FORMATS)]
@@ -30,6 +36,8 @@ else:
     MaximizedName = Literal[tuple(UNITS)]
     MethodName = Literal[tuple(m.value for m in Method)]
     ObjectiveName = Literal[tuple(o.value for o in Objective)]
+    OptimizerName = Literal[tuple(OPTIMIZERS)]
+    PrecisionName = Literal[tuple(PRECISIONS)]
     PricingName = Literal[tuple(p.value for p in PricingModel)]
     RedundancyName = Literal[REDUNDANCIES]
     WeightFormatName = Literal[tuple(WEIGHT_FORMATS)]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from importlib import resources
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
 from app.api.schemas.base import Pattern, Slug, Wire
 from app.api.schemas.model import ImageSize, LoraSpec, ModelReference, SampleSpec
 from app.api.schemas.names import (
+    ActivationCheckpointingName,
     DraftingName,
     EnvironmentName,
     KvFormatName,
@@ -206,7 +207,7 @@ class DeploymentSpec(Wire):
     context_parallel: Degree | None = None
     zero_stage: Annotated[int, Field(ge=0, le=3)] | None = None
     micro_batch_sequences: Degree | None = None
-    activation_checkpointing: Literal["none", "selective", "full"] | None = None
+    activation_checkpointing: ActivationCheckpointingName | None = None
     optimizer_offload: bool | None = None
     framework: Slug | None = None
     virtual_pipeline: Degree | None = None

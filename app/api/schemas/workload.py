@@ -8,7 +8,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from app.api.schemas.base import Wire
 from app.api.schemas.model import Images, LoraSpec, ModelReference, SampleSpec
-from app.api.schemas.names import MethodName, RedundancyName
+from app.api.schemas.names import MethodName, OptimizerName, PrecisionName, RedundancyName
 from app.sizing.assumptions import Assumptions
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.units import GB, SECONDS_PER_DAY, SECONDS_PER_HOUR
@@ -179,10 +179,6 @@ class InferenceSpec(Wire):
         )
 
 
-Precision = Literal["bf16", "fp16", "fp8", "mxfp8", "nvfp4", "fp32", "tf32", "bf16-true"]
-Optimizer = Literal["adamw", "adamw-8bit", "adafactor", "lion", "muon", "sgd"]
-
-
 class OfPhase(TypedDict, total=False):
     """What only one kind of run says."""
 
@@ -205,11 +201,11 @@ class _RunSpec(Wire):
     global_batch_tokens: Annotated[float, Field(ge=1, le=1e12)] | None = None
     global_batch_sequences: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     global_batch_samples: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
-    precision: Precision = Field(
+    precision: PrecisionName = Field(
         "bf16",
         description="Of matrices. All but fp32, tf32 and bf16-true keep a 32-bit master copy; bf16-true keeps everything in 16 bit.",
     )
-    optimizer: Optimizer = "adamw"
+    optimizer: OptimizerName = "adamw"
     deadline_days: Annotated[float, Field(gt=0, le=36500)] | None = None
     deadline_hours: Annotated[float, Field(gt=0, le=876000)] | None = None
     dataset_gb: Annotated[float, Field(gt=0, le=1e9)] | None = None
