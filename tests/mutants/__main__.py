@@ -1,7 +1,7 @@
 """`make mutants`: the core with one thing wrong at a time, against the tests of the room it is in.
 
 The tests of a room run once as they are; then, for every mutant, a forked copy of that process exchanges the code of
-one function and runs the tests that had called it, until one fails. Fails itself where less than nine in ten are caught.
+one function and runs the tests that had called it, until one fails. Where less than nine in ten are caught, it fails.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import pytest
 
 from app.catalog.snapshot import SnapshotStore
 from app.sizing.estimate import estimate
-from app.sizing.question import Constraints, Deployment, Objective, Question
+from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Market
@@ -161,22 +161,3 @@ def test_fp8_is_not_offered_where_hardware_or_engine_lack_it(market: Market) -> 
     )
     assert not refused.fits
     assert "never made to run" in refused.explanation[0].text
-
-
-def test_every_objective_ranks_its_own_measure_first(market: Market) -> None:
-    by = {o: recommend(Question(CHAT, objective=o, limit=50), market).recommendations for o in Objective}
-
-    def best(objective: Objective) -> Estimate:
-        return by[objective][0].estimate
-
-    cost, latency = best(Objective.COST).cost, best(Objective.LATENCY).performance
-    assert cost is not None
-    assert latency is not None
-    for ranked in by[Objective.COST]:
-        assert ranked.estimate.cost is not None
-        assert (ranked.estimate.cost.usd_per_hour or 0) >= (cost.usd_per_hour or 0) - 1e-9
-    assert latency.e2e is not None
-    for ranked in by[Objective.LATENCY]:
-        assert ranked.estimate.performance is not None
-        assert ranked.estimate.performance.e2e is not None
-        assert (ranked.estimate.performance.e2e.p50_s or 0) >= (latency.e2e.p50_s or 0) * 0.999

@@ -1,0 +1,185 @@
+"""What is recommended: each objective by its own measure, limits kept, and a better catalogue never worse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.sizing.estimate import estimate
+from app.sizing.question import Constraints, Deployment, Objective, Question
+from app.sizing.recommend import recommend
+from app.sizing.result import Answer, Estimate
+from app.sizing.snapshot import Market
+from app.sizing.workload import InferenceWorkload, Lengths, Redundancy, Slo
+from tests.examples import CHAT, PRETRAIN
+from tests.sizing.small import SMALL
+
+SLOW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+LOADS = st.builds(
+    lambda peak, prompt, output, tpot: replace(
+        CHAT,
+        peak_per_s=peak,
+        average_per_s=peak / 3,
+        input_tokens=Lengths(prompt),
+        output_tokens=Lengths(output),
+        slo=Slo(3.0, tpot, None, 95),
+    ),
+    st.floats(0.1, 100),
+    st.floats(50, 4000),
+    st.floats(2, 800),
+    st.floats(0.02, 0.2),
+)
+
+
+def usd(found: Estimate) -> float:
+    assert found.cost is not None
+    assert found.cost.usd_per_hour is not None
+    return found.cost.usd_per_hour
+
+
+def latency(found: Estimate) -> float:
+    assert found.performance is not None
+    assert found.performance.e2e is not None
+    return found.performance.e2e.p50_s or float("inf")
+
+
+def energy(found: Estimate) -> float:
+    assert found.cost is not None
+    return found.cost.kwh_per_million or float("inf")
+
+
+def idleness(found: Estimate) -> float:
+    assert found.performance is not None
+    return (found.deployment.total_accelerators or 0) / (found.performance.requests_per_s_capacity or 1e-12)
+
+
+MEASURES: dict[Objective, Callable[[Estimate], float]] = {
+    Objective.COST: usd,
+    Objective.LATENCY: latency,
+    Objective.THROUGHPUT: idleness,
+    Objective.ENERGY: energy,
+    Objective.BALANCED: lambda found: (usd(found) * latency(found) * energy(found)) ** (1 / 3),
+}
+
+
+@pytest.mark.parametrize("objective", Objective)
+def test_every_objective_ranks_by_its_own_measure(market: Market, objective: Objective) -> None:
+    ranked = recommend(Question(CHAT, objective=objective, limit=200), market).recommendations
+    measured = [MEASURES[objective](r.estimate) for r in ranked]
+    assert len(measured) > 20
+    assert all(b >= a * 0.9999 for a, b in pairwise(measured))
+    assert [r.rank for r in ranked] == list(range(1, len(ranked) + 1))
+    # a score is the best measure over one's own
+    assert [r.score for r in ranked] == pytest.approx([measured[0] / m for m in measured], rel=1e-3)
+    firsts = {o: recommend(Question(CHAT, objective=o, limit=1), market).recommendations[0].estimate for o in Objective}
+    assert all(MEASURES[objective](first) >= measured[0] * 0.9999 for first in firsts.values())
+
+
+def best(answer: Answer) -> float:
+    return usd(answer.recommendations[0].estimate) if answer.recommendations else float("inf")
+
+
+LIMITS: dict[str, Callable[[Estimate], float]] = {
+    "max_usd_per_hour": usd,
+    "max_purchase_usd": lambda e: (e.cost and e.cost.purchase_usd) or 0.0,
+    "max_accelerators": lambda e: float(e.deployment.total_accelerators or 0),
+}
+
+
+@SLOW
+@given(LOADS, st.sampled_from(sorted(LIMITS)), st.sampled_from([0.5, 1.0, 4.0, 40.0]))
+def test_limits_hold_and_a_tighter_one_never_improves_the_best(
+    workload: InferenceWorkload, name: str, share: float
+) -> None:
+    loose = recommend(Question(workload, limit=20), SMALL)
+    most = max((LIMITS[name](r.estimate) for r in loose.recommendations), default=1.0)
+    limit = max(1.0, round(share * most))
+    kept: dict[str, Any] = {name: int(limit) if name == "max_accelerators" else limit}
+    tight = recommend(Question(workload, Constraints(**kept), limit=20), SMALL)
+    assert all(LIMITS[name](r.estimate) <= limit for r in tight.recommendations)
+    assert best(tight) >= best(loose) - 1e-9
+
+
+@pytest.mark.parametrize("watts", [300.0, 3_000.0, 30_000.0])
+def test_power_is_limited_in_watts_of_the_whole_fleet(market: Market, watts: float) -> None:
+    """Rated power is no less than what is drawn; a fleet within the limit is offered, one beyond it is not."""
+    busy = replace(CHAT, peak_per_s=40.0)
+    found = recommend(Question(busy, Constraints(max_power_w=watts), limit=200), market)
+    for ranked in found.recommendations:
+        assert ranked.estimate.cost is not None
+        assert ranked.estimate.cost.power_w <= watts
+    assert all((r.needed or 0) > watts / 1e3 for r in found.rejected if r.code == "over_power")
+
+
+@SLOW
+@given(LOADS, st.floats(1.01, 5))
+def test_more_load_never_costs_less(workload: InferenceWorkload, factor: float) -> None:
+    busier = replace(workload, peak_per_s=workload.peak_per_s * factor)
+    assert (
+        best(recommend(Question(busier, limit=1), SMALL)) >= best(recommend(Question(workload, limit=1), SMALL)) - 1e-9
+    )
+
+
+@SLOW
+@given(LOADS)
+def test_more_to_choose_from_is_never_worse(workload: InferenceWorkload) -> None:
+    def cheapest(**limits: Any) -> float:
+        return best(recommend(Question(workload, Constraints(**limits), limit=1), SMALL))
+
+    everything = cheapest(weight_formats=("bf16", "fp8"))
+    assert everything <= cheapest(weight_formats=("bf16",)) + 1e-9
+    assert everything <= cheapest(weight_formats=("bf16", "fp8"), accelerators=("acme-big",)) + 1e-9
+    assert everything <= cheapest(weight_formats=("bf16", "fp8"), vendors=("Bolt",)) + 1e-9
+    both = cheapest(weight_formats=("bf16", "gguf-q4_k_m"), engines=("vllm", "llama.cpp"))
+    assert both <= cheapest(weight_formats=("bf16", "gguf-q4_k_m"), engines=("vllm",)) + 1e-9
+
+
+@SLOW
+@given(LOADS, st.sampled_from([Redundancy(spare=1), Redundancy(double=True), Redundancy(spare=1, zones=3)]))
+def test_spares_cost_no_less_and_are_the_fleets(workload: InferenceWorkload, redundancy: Redundancy) -> None:
+    safe = recommend(Question(replace(workload, redundancy=redundancy), limit=5), SMALL)
+    assert best(safe) >= best(recommend(Question(workload, limit=1), SMALL)) - 1e-9
+    for ranked in safe.recommendations:
+        d = ranked.estimate.deployment
+        total = (d.replicas or 0) + (d.spare_replicas or 0)
+        if redundancy.double:
+            assert total == 2 * (d.replicas or 0)
+        elif redundancy.zones == 3:
+            assert total % 3 == 0
+            assert total * 2 // 3 >= (d.replicas or 0)
+        else:
+            assert d.spare_replicas == 1
+
+
+def test_a_type_asked_for_alone_ranks_what_an_estimate_of_it_finds() -> None:
+    for slug in ("acme-big", "acme-card"):
+        (only,) = recommend(Question(CHAT, Constraints(accelerators=(slug,))), SMALL).recommendations
+        again = estimate(Question(CHAT), only.estimate.deployment, SMALL)
+        assert (again.cost, again.performance, again.memory) == (
+            only.estimate.cost,
+            only.estimate.performance,
+            only.estimate.memory,
+        )
+        free = estimate(Question(CHAT), Deployment(slug), SMALL)
+        assert free.fits
+        assert usd(free) <= usd(only.estimate) * (1 + 1e-9)
+
+
+def test_every_objective_of_training_ranks_by_its_own_measure(market: Market) -> None:
+    def total(e: Estimate) -> float:
+        return (e.cost and e.cost.usd_total) or float("inf")
+
+    def days(e: Estimate) -> float:
+        return (e.performance and e.performance.days) or float("inf")
+
+    for objective, measure in ((Objective.COST, total), (Objective.LATENCY, days)):
+        ranked = recommend(Question(PRETRAIN, objective=objective, limit=20), market).recommendations
+        measured = [measure(r.estimate) for r in ranked]
+        assert len(measured) > 2
+        assert all(b >= a * 0.9999 for a, b in pairwise(measured)), objective
