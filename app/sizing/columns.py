@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,36 @@ class Picked(Generic[Table]):
 
     def __len__(self) -> int:
         return len(self.rows)
+
+
+class _Late(Picked[Table]):
+    """Rows of a shared table that read like the table itself: a column is looked up when it is asked for, once."""
+
+    __slots__ = ("_found",)
+    _found: dict[str, object]
+
+    def __init__(self, table: Table, rows: Codes) -> None:
+        for name, value in (("table", table), ("rows", rows), ("_found", {})):
+            object.__setattr__(self, name, value)
+
+    def take(self, rows: Codes | Mask) -> _Late[Table]:
+        return _Late(self.table, self.rows[rows])
+
+    def __getattr__(self, name: str) -> object:
+        found = self._found.get(name)
+        if found is None:
+            value = getattr(self.table, name)
+            if isinstance(value, np.ndarray):
+                found = value.take(self.rows)
+            else:
+                found = _Late(value, self.rows) if isinstance(value, Columns) else value
+            self._found[name] = found
+        return found
+
+
+def late(table: Table, rows: Codes) -> Table:
+    """Rows of a table whose columns are looked up when they are asked for."""
+    return cast(Table, _Late(table, rows))
 
 
 _NAMES: dict[type, tuple[str, ...]] = {}

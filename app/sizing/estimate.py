@@ -148,7 +148,7 @@ def estimate_training(
     if question.maximize is not None:
         workload, deployment, maximum = at_maximum(question.maximize, workload, deployment, machines, assumed, market)
     counts = counts_of(workload)
-    layouts = layouts_for(workload, market, machines, Constraints(), rejections, fixed=deployment)
+    layouts = layouts_for(workload, market, machines, Constraints(), rejections, assumed, fixed=deployment)
     if not len(layouts):
         return refused(deployment, workload.model, market, rejections)
     chosen = chosen_run(workload, counts, layouts, deployment, assumed, economics)
@@ -179,7 +179,7 @@ def at_maximum(
         deployment = replace(deployment, accelerators_per_replica=size)
 
     def fitting_layout(w: TrainingWorkload, d: Deployment) -> bool:
-        layouts = layouts_for(w, market, machines, Constraints(), Rejections(market.accelerators), fixed=d)
+        layouts = layouts_for(w, market, machines, Constraints(), Rejections(market.accelerators), assumed, fixed=d)
         return any_fits(w, counts_of(w), layouts, d, assumed)
 
     maximum = largest(quantity, workload, deployment, size, fitting_layout)

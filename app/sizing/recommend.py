@@ -128,7 +128,7 @@ def find_training(question: Question, workload: TrainingWorkload, market: Market
     constraints, economics, assumed = question.constraints, question.economics, question.assumptions
     machines = candidates(market, constraints, economics, assumed, rejections, pricing=run_pricing(constraints))
     machines = oversubscribed(undominated(machines), assumed)
-    layouts = layouts_for(workload, market, machines, constraints, rejections)
+    layouts = layouts_for(workload, market, machines, constraints, rejections, assumed)
     runs = smallest_runs(workload, counts, layouts, question, rejections)
     if not len(runs):
         return Found((), (), rejections, len(layouts), 0, ())

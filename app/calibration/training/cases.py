@@ -243,7 +243,7 @@ class TrainingCases:
         machine = self.machine(run)
         rejections = Rejections(self.market.accelerators)
         counts = counts_of(workload)
-        plans = layouts_for(workload, self.market, machine, Constraints(), rejections, fixed=deployment)
+        plans = layouts_for(workload, self.market, machine, Constraints(), rejections, ASSUMED, fixed=deployment)
         if not len(plans):
             raise NotCompared(f"declined: {rejections.nearest()[0].code if rejections.nearest() else 'layout'}")
         degree = run.accelerators / plans.ranks

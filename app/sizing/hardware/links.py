@@ -36,10 +36,6 @@ def machine_link(accelerator: Accelerator, *, count: float, system: System | Non
     return link, accelerator.scaleup_bytes_per_s, domain
 
 
-# Of one accelerator between machines whose network the catalogue does not know: 100 Gbit/s, usual in nodes of eight.
-UNKNOWN_NETWORK_BYTES_PER_S = 12.5e9
-
-
 def known_network_bytes_per_s(network_bytes_per_s: Column, assumed: Assumptions) -> Column:
     """Networks between machines, the usual one where the catalogue knows none."""
     unknown = np.isnan(network_bytes_per_s)

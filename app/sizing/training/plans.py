@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.sizing.columns import Codes, Column, Columns, Mask
+from app.sizing.columns import Codes, Column, Columns, Mask, late
 from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
@@ -56,7 +56,8 @@ class TrainingStacks(Columns):
     sharded_master: Mask  # trained weights that are sharded are their own 32-bit master copy
     copies_gradients: Mask  # of its shard, in 32 bit
     single_accelerator: Mask
-    achieved: TrainingAchieved | SampleTrainingAchieved  # by what the model works on
+    token_achieved: TrainingAchieved
+    sample_achieved: SampleTrainingAchieved
     memory_factors: TrainingMemoryFactors
 
 
@@ -147,8 +148,8 @@ def build_training_plans(
     machine, stack, layout = _joined(workload, machines, stacks, frameworks, asked, rejections)
     columns = {name: layout[:, i] for i, name in enumerate(LAYOUT)}
     return TrainingPlans(
-        machine=machines.take(machine),
-        stack=_as_asked(stacks, asked).take(stack),
+        machine=late(machines, machine),
+        stack=late(_as_asked(stacks, asked), stack),
         tensor_parallel=columns["tensor_parallel"],
         pipeline_parallel=columns["pipeline_parallel"],
         context_parallel=columns["context_parallel"],

@@ -14,7 +14,6 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
 from app.sizing.decisions.cost import Cost, deployment_cost
 from app.sizing.formula import formula
-from app.sizing.hardware.achieved import SampleTrainingAchieved
 from app.sizing.question import Economics
 from app.sizing.training.activations import MicroBatchMemory, micro_batch_memory
 from app.sizing.training.counts import Counts
@@ -70,10 +69,10 @@ class Parts(Columns):
 
 def micro_batch_time_of(counts: Counts, plans: TrainingPlans, assumed: Assumptions) -> MicroBatchTime:
     """Time of one micro-batch, whatever the data-parallel degree."""
-    work, achieved = micro_batch_work(counts, plans), plans.stack.achieved
-    if isinstance(achieved, SampleTrainingAchieved):
-        return sample_batch_time(work, achieved)
-    return micro_batch_time(work, achieved, assumed)
+    work = micro_batch_work(counts, plans)
+    if counts.in_samples:
+        return sample_batch_time(work, plans.stack.sample_achieved)
+    return micro_batch_time(work, plans.stack.token_achieved, assumed)
 
 
 def parts_of(counts: Counts, plans: TrainingPlans, assumed: Assumptions) -> Parts:
@@ -87,10 +86,10 @@ def parts_of(counts: Counts, plans: TrainingPlans, assumed: Assumptions) -> Part
 
 def step_of(counts: Counts, plans: TrainingPlans, spread: Spread, parts: Parts, assumed: Assumptions) -> StepTime:
     """Time of one optimizer step."""
-    state, achieved = state_work(counts, plans, parts.rank, spread), plans.stack.achieved
-    if isinstance(achieved, SampleTrainingAchieved):
-        return sample_step_time(parts.time, state, achieved, assumed)
-    return step_time(parts.time, state, achieved, assumed)
+    state = state_work(counts, plans, parts.rank, spread)
+    if counts.in_samples:
+        return sample_step_time(parts.time, state, plans.stack.sample_achieved, assumed)
+    return step_time(parts.time, state, plans.stack.token_achieved, assumed)
 
 
 @formula(unit="machines", source="definition")

@@ -17,7 +17,7 @@ from app.sizing.decisions.ranking import Measures
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
 from app.sizing.hardware.engines import engine_named, training_order
-from app.sizing.hardware.links import LINKS, UNKNOWN_NETWORK_BYTES_PER_S
+from app.sizing.hardware.links import LINKS, known_network_bytes_per_s
 from app.sizing.hardware.listings import PRICING
 from app.sizing.hardware.parts import Environment, Link, PricingModel
 from app.sizing.question import Constraints, Deployment, Economics, Question
@@ -48,6 +48,7 @@ def layouts_for(
     found: Candidates,
     constraints: Constraints,
     rejections: Rejections,
+    assumed: Assumptions,
     *,
     fixed: Deployment | None = None,
 ) -> TrainingPlans:
@@ -55,7 +56,7 @@ def layouts_for(
     pairs = _frameworks(snapshot, workload, fixed.framework if fixed else None, constraints)
     return build_training_plans(
         workload,
-        _machines(workload, snapshot, found),
+        _machines(workload, snapshot, found, assumed),
         _stacks(workload, snapshot, pairs),
         [engine_named(snapshot.engines[engine]).framework for _, engine in pairs],
         rejections,
@@ -89,7 +90,9 @@ def _frameworks(
     ]
 
 
-def _machines(workload: TrainingWorkload, snapshot: Snapshot, found: Candidates) -> TrainingMachines:
+def _machines(
+    workload: TrainingWorkload, snapshot: Snapshot, found: Candidates, assumed: Assumptions
+) -> TrainingMachines:
     """Machines on sale with what training reads of them; BF16 needs hardware that has it."""
     precision, columns = PRECISIONS[workload.precision], snapshot.columns
     node, accelerator = found.node, found.node.accelerator
@@ -110,7 +113,7 @@ def _machines(workload: TrainingWorkload, snapshot: Snapshot, found: Candidates)
         memory_bytes_per_s=columns.bytes_per_s[accelerator],
         pcie=node.link == LINKS.index(Link.PCIE),
         scale_up_bytes_per_s=np.where(link > 0, link, NO_LINK_BYTES_PER_S),
-        network_bytes_per_s=np.where(np.isnan(network), UNKNOWN_NETWORK_BYTES_PER_S, network),
+        network_bytes_per_s=known_network_bytes_per_s(network, assumed),
         scale_up_accelerators=np.maximum(node.accelerators_per_node, node.scale_up_domain),
     )
 
@@ -135,7 +138,8 @@ def _stacks(workload: TrainingWorkload, snapshot: Snapshot, pairs: list[tuple[in
         sharded_master=traits.sharded_master,
         copies_gradients=traits.copies_gradients,
         single_accelerator=traits.single_accelerator,
-        achieved=coefficients(SampleTrainingAchieved) if workload.in_samples else coefficients(TrainingAchieved),
+        token_achieved=coefficients(TrainingAchieved),
+        sample_achieved=coefficients(SampleTrainingAchieved),
         memory_factors=coefficients(TrainingMemoryFactors),
     )
 

@@ -47,7 +47,7 @@ def plans_of(market: Market, workload: TrainingWorkload, **fixed: object) -> Tra
     best = found.take(
         np.lexsort((-np.nan_to_num(found.node.network_bytes_per_s), -found.node.accelerators_per_node))[:1]
     )
-    return layouts_for(workload, market, best, Constraints(), rejections, fixed=deployment)
+    return layouts_for(workload, market, best, Constraints(), rejections, Assumptions(), fixed=deployment)
 
 
 def one(market: Market, workload: TrainingWorkload = WORKLOAD, **fixed: object) -> TrainingPlans:
