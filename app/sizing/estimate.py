@@ -160,7 +160,7 @@ def estimate_training(
         )
     plans, data_parallel = chosen
     judged = judge_runs(counts, plans, data_parallel, assumed, economics, trace=question.trace)
-    (found,) = training_estimates(workload, judged, market)
+    (found,) = training_estimates(workload, judged, market, question.assumptions)
     curve = curve_of(counts, alike(layouts, plans), assumed, economics)
     return replace(found, scaling=curve, maximum=maximum)
 

@@ -137,7 +137,7 @@ def find_training(question: Question, workload: TrainingWorkload, market: Market
     scores = score_of(question.objective, merit)[best][: question.limit]
     chosen = runs.take(best[: question.limit])
     judged = judge(counts, chosen.plans, chosen.run.data_parallel, assumed, economics, trace=question.trace)
-    estimates = training_estimates(workload, judged, market)
+    estimates = training_estimates(workload, judged, market, question.assumptions)
     return Found(
         estimates,
         tuple(float(s) for s in scores),

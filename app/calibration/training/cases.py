@@ -202,7 +202,9 @@ class TrainingCases:
         asked = self.asked(row)
         workload, run, counts = asked.workload, asked.run, counts_of(asked.workload)
         plans, degree = self.plan(workload, asked.deployment, run)
-        setting = training_setting(workload, plans, 0, run.accelerators, self.market)
+        accelerator = self.market.accelerators[int(plans.accelerator[0])]
+        framework = self.market.engines[int(plans.framework[0])]
+        setting = training_setting(workload, accelerator, framework, run.accelerators)
         generation = engine_named(setting.engine).generation(None, row.get("source_date") or "")
         stack = Stack(setting.engine, generation, setting.family, setting.format_class)
 

@@ -5,26 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from app.sizing.assumptions import Assumptions
 from app.sizing.columns import at
-from app.sizing.evidence import USUAL, Evidence, Near, Neighbour, Setting, kind_of
+from app.sizing.evidence import Evidence, Near, Neighbour, Setting, kind_of
 from app.sizing.hardware.achieved import format_class
+from app.sizing.hardware.parts import Accelerator
+from app.sizing.hardware.tables import FORMATS
 from app.sizing.result import Interval
 from app.sizing.serving.search import Judged
-from app.sizing.snapshot import Market
-from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.recipes import PRECISIONS
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
-def setting_of(workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, market: Market) -> Setting:
+def setting_of(
+    workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, accelerator: Accelerator, engine: str
+) -> Setting:
     """A row of a token stream as published results are described."""
     plans = judged.plans
-    weights, native = market.formats[int(plans.weight_format[row])], bool(plans.native[row])
     return Setting(
-        engine=market.engines[int(plans.engine[row])],
-        family=market.families[int(plans.family[row])],
-        format_class=format_class(weights, native),
-        accelerator=market.accelerators[int(plans.accelerator[row])].slug,
+        engine=engine,
+        family=accelerator.family,
+        format_class=format_class(FORMATS[int(plans.weight_format[row])], bool(plans.native[row])),
+        accelerator=accelerator.slug,
         load=workload.load.value,
         params=float(workload.model.total_params),
         devices=at(plans.accelerators_per_replica * judged.fleet.replicas, row),
@@ -34,46 +36,15 @@ def setting_of(workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: 
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Certainty:
-    """What is known around a one-row table."""
-
-    evidence: Evidence
-    setting: Setting
-    near: Near
-    neighbours: tuple[Neighbour, ...]
-
-    @property
-    def basis(self) -> str:
-        """Measured where a published result is of the same stack, size and load; calibrated where the stack's parts
-        were fitted.
-        """
-        if self.neighbours and self.neighbours[0].distance <= USUAL.same_setting_distance:
-            return "measured"
-        return "calibrated" if self.near is not Near.FAR else "roofline"
-
-    def interval(self, quantity: str, value: float, kind: str | None = None) -> Interval:
-        """The 80 % interval of one predicted quantity; `kind` is what it is reported as, where its name does not say."""
-        low, high = self.evidence.spread(kind or kind_of(quantity, self.setting), self.near)
-        return Interval(quantity, value * low, value * high)
-
-
-def certainty_of(workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, market: Market) -> Certainty:
-    """What is known around a row of a token stream."""
-    setting = setting_of(workload, judged, row, market)
-    evidence = market.evidence
-    return Certainty(evidence, setting, evidence.near(setting), evidence.neighbours(setting))
-
-
 def training_setting(
-    workload: TrainingWorkload, plans: TrainingPlans, row: int, accelerators: float, market: Market
+    workload: TrainingWorkload, accelerator: Accelerator, framework: str, accelerators: float
 ) -> Setting:
-    """A row of layouts as published results are described."""
+    """A run as published results are described."""
     return Setting(
-        engine=market.engines[int(plans.framework[row])],
-        family=market.families[int(market.family_of[plans.accelerator[row]])],
+        engine=framework,
+        family=accelerator.family,
         format_class=PRECISIONS[workload.precision].format_class,
-        accelerator=market.accelerators[int(plans.accelerator[row])].slug,
+        accelerator=accelerator.slug,
         load=workload.method.value,
         params=float(workload.model.total_params),
         devices=accelerators,
@@ -83,11 +54,32 @@ def training_setting(
     )
 
 
-def training_certainty(
-    workload: TrainingWorkload, plans: TrainingPlans, row: int, accelerators: float, market: Market
-) -> Certainty:
-    """What is known around a row of runs."""
-    setting, evidence = training_setting(workload, plans, row, accelerators, market), market.evidence
-    return Certainty(
-        evidence, setting, evidence.near(setting, training=True), evidence.neighbours(setting, training=True)
-    )
+@dataclass(frozen=True, slots=True)
+class Certainty:
+    """What is known around a setting."""
+
+    evidence: Evidence
+    setting: Setting
+    near: Near
+    neighbours: tuple[Neighbour, ...]
+    assumed: Assumptions
+
+    @property
+    def basis(self) -> str:
+        """Measured where a published result is of the same stack, size and load; calibrated where the stack's parts
+        were fitted.
+        """
+        if self.neighbours and self.neighbours[0].distance <= self.assumed.same_setting_distance:
+            return "measured"
+        return "calibrated" if self.near is not Near.FAR else "roofline"
+
+    def interval(self, quantity: str, value: float, kind: str | None = None) -> Interval:
+        """The 80 % interval of one predicted quantity; `kind` is what it is reported as, where its name does not say."""
+        low, high = self.evidence.spread(kind or kind_of(quantity, self.setting), self.near, assumed=self.assumed)
+        return Interval(quantity, value * low, value * high)
+
+
+def certainty_of(setting: Setting, evidence: Evidence, assumed: Assumptions, *, training: bool = False) -> Certainty:
+    """What is known around a setting, of serving or of training."""
+    near, neighbours = evidence.near(setting, training=training), evidence.neighbours(setting, training=training)
+    return Certainty(evidence, setting, near, neighbours, assumed)

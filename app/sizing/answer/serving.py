@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from app.sizing.answer.certainty import certainty_of
+from app.sizing.answer.certainty import certainty_of, setting_of
 from app.sizing.answer.money import cost_summary, price_reason
 from app.sizing.answer.passes import PassWords
 from app.sizing.answer.tokens import TokenWords
@@ -17,7 +17,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import at
 from app.sizing.decisions.cost import usd_per_million
 from app.sizing.decisions.sold import Sold, sold
-from app.sizing.evidence import Neighbour
+from app.sizing.evidence import Neighbour, Setting
 from app.sizing.formula import recording
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate, Performance, Reason
@@ -81,7 +81,12 @@ def cold_start_s(plans: Plans, row: int, assumed: Assumptions) -> float:
 
 
 def performance_of(
-    workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, snapshot: Snapshot, assumed: Assumptions
+    workload: InferenceWorkload,
+    judged: Judged[Any, Any, Any],
+    row: int,
+    setting: Setting,
+    snapshot: Snapshot,
+    assumed: Assumptions,
 ) -> tuple[Performance, tuple[Neighbour, ...]]:
     """Speed of a row with how sure it is, and published results near it."""
     start = cold_start_s(judged.plans, row, assumed)
@@ -89,7 +94,7 @@ def performance_of(
     if kind_of(workload) is SINGLE_PASSES:
         known = spread.value("sample_interval_low"), spread.value("sample_interval_high")
         return words.performance(workload, judged, row, known, cold_start_s=start), ()
-    sure = certainty_of(workload, judged, row, snapshot)
+    sure = certainty_of(setting, snapshot.evidence, assumed)
     return words.performance(workload, judged, row, sure, cold_start_s=start), sure.neighbours
 
 
@@ -173,7 +178,8 @@ def serving_estimate(
         usd_total=None,
         per_million="samples" if workload.model.sample else "tokens",
     )
-    performance, near = performance_of(workload, judged, row, snapshot, question.assumptions)
+    setting = setting_of(workload, judged, row, at_sale.accelerator, deployment.engine or "")
+    performance, near = performance_of(workload, judged, row, setting, snapshot, question.assumptions)
     size, name = deployment.accelerators_per_replica or 1, at_sale.accelerator.name
     held = "on one accelerator" if size == 1 else f"on each of {size} accelerators"
     stored = f"{workload.model.name} in {deployment.weight_format}"

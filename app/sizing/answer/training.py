@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from app.sizing.answer.certainty import Certainty, training_certainty
+from app.sizing.answer.certainty import Certainty, certainty_of, training_setting
 from app.sizing.answer.money import cost_summary, finite, price_reason
+from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Mask, at
 from app.sizing.decisions.sold import Sold, sold
 from app.sizing.hardware.engines import engine_named
@@ -246,17 +247,25 @@ def storage_reason(performance: Performance) -> Reason:
     )
 
 
-def training_estimates(workload: TrainingWorkload, finalists: Finalists, snapshot: Snapshot) -> tuple[Estimate, ...]:
+def training_estimates(
+    workload: TrainingWorkload, finalists: Finalists, snapshot: Snapshot, assumed: Assumptions
+) -> tuple[Estimate, ...]:
     """The estimate of every finalist."""
     offers = sold(snapshot, finalists.plans.offered)
+    frameworks = [snapshot.engines[code] for code in finalists.plans.framework.tolist()]
+    accelerators = finalists.run.accelerators.tolist()
+    settings = [
+        training_setting(workload, offer.accelerator, framework, count)
+        for offer, framework, count in zip(offers, frameworks, accelerators, strict=True)
+    ]
     return tuple(
         training_estimate(
             workload,
             finalists,
             row,
             offer,
-            training_certainty(workload, finalists.plans, row, at(finalists.run.accelerators, row), snapshot),
-            framework=snapshot.engines[int(finalists.plans.framework[row])],
+            certainty_of(settings[row], snapshot.evidence, assumed, training=True),
+            framework=frameworks[row],
         )
         for row, offer in enumerate(offers)
     )
