@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import fields
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from app.api.schemas.inspect import InspectResponse
 from app.catalog.seed import rows_of
 from app.config import Settings
 from app.main import create_app
+from app.sizing.assumptions import Assumptions
 from tests.examples import body, rows_in
 
 LISTS: dict[str, Any] = {
@@ -32,6 +34,7 @@ LISTS: dict[str, Any] = {
     "models": (rows_in("models.jsonl"), wire.ModelList),
     "engines": (rows_in("engine_support.csv"), wire.EngineList),
     "prices": (rows_in("price_history.csv"), wire.PriceList),
+    "assumptions": (len(fields(Assumptions)), wire.AssumptionList),
 }
 
 
@@ -40,7 +43,10 @@ def test_pages_cover_a_list_once(client: TestClient, name: str) -> None:
     size, model = LISTS[name]
     seen, cursor, pages = [], None, 0
     while True:
-        response = client.get(f"/catalog/{name}", params={"limit": 300, **({"cursor": cursor} if cursor else {})})
+        response = client.get(
+            f"/catalog/{name}",
+            params={"limit": 60 if name == "assumptions" else 300, **({"cursor": cursor} if cursor else {})},
+        )
         assert response.status_code == 200
         page = response.json()
         model.model_validate(page)
@@ -50,7 +56,19 @@ def test_pages_cover_a_list_once(client: TestClient, name: str) -> None:
             break
     assert len(seen) == size
     assert len(set(seen)) == size
-    assert pages == -(-size // 300)
+    assert pages == -(-size // (60 if name == "assumptions" else 300))
+
+
+def test_what_an_answer_assumes_is_listed_with_its_source_and_range(client: TestClient) -> None:
+    listed = {a["name"]: a for a in client.get("/catalog/assumptions", params={"limit": 1000}).json()["items"]}
+    answer = client.post("/recommend", json=body("recommend-inference-chat-70b")).json()
+    echoed = {a["name"]: a for a in answer["assumptions"] if a["name"] not in ("weight_formats", "model_shape")}
+    assert echoed.keys() <= listed.keys()
+    for name, told in echoed.items():
+        assert told["value"] == listed[name]["value"]
+        assert listed[name]["low"] <= told["value"] <= listed[name]["high"]
+        assert listed[name]["source"]
+        assert listed[name]["as_of"]
 
 
 def test_filters_cut_and_unknown_ones_are_refused(client: TestClient) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import orjson
@@ -68,6 +69,10 @@ def _listed(
             session, what, equal=equal, named=getattr(filters, "q", None), after=after, limit=filters.limit
         )
         items = [convert(r) for r in rows]
+    return _page_of(items, following, headers)
+
+
+def _page_of(items: Sequence[Any], following: str | None, headers: Mapping[str, str] | None = None) -> Response:
     cursor = None if following is None else base64.urlsafe_b64encode(following.encode()).decode().rstrip("=")
     return Response(
         orjson.dumps({"items": items, "next_cursor": cursor}), media_type="application/json", headers=headers
@@ -124,6 +129,20 @@ def list_engines(
 ) -> Response:
     """Engines and frameworks by accelerator family and phase, with the formats that run end to end."""
     return _listed(request, sessions, snapshots, filters, "engines", wire.engine_json)
+
+
+@router.get(
+    "/assumptions", operation_id="listAssumptions", response_model=wire.AssumptionList, responses=problems(400, 422)
+)
+def list_assumptions(page: Annotated[wire.Page, Query()]) -> Response:
+    """Every number the engine chose rather than derived: range, reason, source and date. A request replaces any of them
+    under `assumptions`, by its name.
+    """
+    after = _after(page.cursor, whole=False) or ""
+    items = [a for a in Assumptions.all() if str(a["name"]) > after]
+    shown = items[: page.limit]
+    more = len(items) > page.limit
+    return _page_of(shown, str(shown[-1]["name"]) if more else None)
 
 
 @router.post(

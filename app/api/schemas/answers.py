@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from pydantic import Field
 
 from app.api.schemas.base import Shown
@@ -239,16 +237,12 @@ class NearestShown(Shown):
 
 
 class AssumedShown(Shown):
-    """A number that was chosen rather than given or derived."""
+    """A number that was chosen rather than given or derived; GET /catalog/assumptions has its source and its range."""
 
     name: str
     value: float | str
     unit: str
     reason: str
-    source: str
-    range: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
-        None, description="What the request's `assumptions` may set it to."
-    )
     asked: bool = Field(False, description="Whether the request set it; left out where it did not.")
 
 

@@ -253,3 +253,21 @@ def price_json(r: Any) -> dict[str, Any]:
 
 
 RowJson = Callable[[Any], dict[str, Any]]
+
+
+class AssumptionShown(Shown):
+    """A chosen number of the engine: what it is where nobody replaces it, and what a request may set it to."""
+
+    name: str
+    value: float
+    unit: str
+    low: float
+    high: float
+    reason: str
+    source: str
+    as_of: str = Field(description="Year and month of the source, or of the choice.")
+
+
+class AssumptionList(Shown):
+    items: list[AssumptionShown]
+    next_cursor: str | None

@@ -264,9 +264,7 @@ def estimate_json(e: Estimate, *, trace: bool, neighbours: int = 3) -> dict[str,
 
 
 def assumed_json(a: Assumed) -> dict[str, Any]:
-    shown = {"name": a.name, "value": rounded(a.value), "unit": a.unit, "reason": a.reason, "source": a.source}
-    if a.range is not None:
-        shown["range"] = [rounded(end) for end in a.range]
+    shown = {"name": a.name, "value": rounded(a.value), "unit": a.unit, "reason": a.reason}
     return {**shown, "asked": True} if a.asked else shown
 
 

@@ -89,8 +89,7 @@ def assumptions(question: Question, *, weight_format: str | None = None) -> tupl
     """
     workload, read = question.workload, question.assumptions.noted().touched()
     shape = tuple(
-        Assumed("model_shape", text, "text", "only part of the model was given", "the model's family")
-        for text in workload.model.assumed
+        Assumed("model_shape", text, "text", "only part of the model was given") for text in workload.model.assumed
     )
     if isinstance(workload, TrainingWorkload):
         return (*shape, *read)
@@ -103,7 +102,6 @@ def assumptions(question: Question, *, weight_format: str | None = None) -> tupl
                 ", ".join(sorted(formats)),
                 "text",
                 "judged by default: 16 and 8 bits, 4 bits for personal use",
-                "chosen",
             )
         )
     return (*shape, *stated, *read)

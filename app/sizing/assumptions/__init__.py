@@ -40,6 +40,12 @@ class Assumptions(
         value: float = getattr(cls(), name)
         return value
 
+    @classmethod
+    def all(cls) -> tuple[Mapping[str, float | str], ...]:
+        """Every chosen number with its range, unit, reason, source and date, by name."""
+        ordered = sorted(fields(cls), key=lambda f: f.name)
+        return tuple({"name": f.name, "value": cls.usual(f.name), **f.metadata} for f in ordered)
+
     def with_overrides(self, overrides: Mapping[str, float]) -> Assumptions:
         """These assumptions with some replaced.
 
@@ -98,8 +104,6 @@ class Noted(Assumptions):
                 getattr(self._values, f.name),
                 f.metadata["unit"],
                 f.metadata["reason"],
-                f.metadata["source"],
-                (f.metadata["low"], f.metadata["high"]),
                 f.name in self._asked,
             )
             for f in fields(Assumptions)

@@ -7,9 +7,9 @@ from typing import Any
 
 
 def assumption(value: float, *, low: float, high: float, unit: str, reason: str, source: str, as_of: str) -> Any:
-    """A chosen number. `low` and `high` are what an override may be; `reason` says what it is and is echoed, as is
-    `source`: what was read, or "chosen" and why. `as_of` is the year and month of either. Answers repeat reason
-    and source: keep both to a few words.
+    """A chosen number. `low` and `high` are what an override may be; `reason` says what it is and is echoed in
+    every answer that rests on it: keep it to a few words. `source` is what was read, or "chosen" and why; `as_of` is
+    the year and month of either.
     """
     facts = {"low": low, "high": high, "unit": unit, "reason": reason, "source": source, "as_of": as_of}
     return field(default=value, metadata=facts)
@@ -23,6 +23,4 @@ class Assumed:
     value: float | str
     unit: str
     reason: str
-    source: str
-    range: tuple[float, float] | None = None
     asked: bool = False

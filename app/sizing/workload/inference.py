@@ -115,7 +115,7 @@ def busy_hour_requests_per_s(requests_per_hour: float, assumed: Assumptions) -> 
 def arrivals_of_users(count: float, requests_per_hour_each: float, assumed: Assumptions) -> Arrivals:
     """People rather than a rate, by the busy-hour rule."""
     peak = busy_hour_requests_per_s(count * requests_per_hour_each, assumed)
-    told = Assumed("peak_requests_per_s", peak, "1/s", "load that is planned for", "users and busy_hour_factor")
+    told = Assumed("peak_requests_per_s", peak, "1/s", "load that is planned for: users times busy_hour_factor")
     return Arrivals(Load.OPEN, peak_per_s=peak, derived=(told,))
 
 
