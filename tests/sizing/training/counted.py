@@ -1,0 +1,67 @@
+"""Numbers of a small run that arithmetic on paper can follow, and columns for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from app.sizing.columns import column
+from tests.examples import PRETRAIN_COUNTS, row
+
+COUNTS = replace(
+    PRETRAIN_COUNTS,
+    units=1e9,
+    units_per_sequence=1000.0,
+    global_batch=64.0,
+    num_layers=12.0,
+    weight_layers=12.0,
+    hidden_size=100.0,
+    mlp_width=400.0,
+    num_heads=10.0,
+    attention_width=120.0,
+    kv_heads=2.0,
+    kv_elements=480.0,
+    vocab_size=5000.0,
+    experts_per_token=2.0,
+    routing_layers=6.0,
+    total_params=10e6,
+    routed_params=4e6,
+    embedding_params=0.5e6,
+    head_params=0.7e6,
+    dense_matmul_params=5e6,
+    head_matmul_params=0.7e6,
+    routed_matmul_params=1e6,
+    linear_params=9e6,
+    adapter_params=0.2e6,
+    score_flops_per_token=8e6,
+    recurrent_flops_per_token=0.5e6,
+    adapter_flops_per_token=0.3e6,
+    attention_activation_bytes=1000.0,
+    fused_activation_bytes=5000.0,
+    eager_activation_bytes=7000.0,
+    gate_activation_bytes=1600.0,
+)
+
+
+def layout(**columns: Any) -> Any:
+    """One layout: tensor 4, pipeline 3, context 2; a test says what differs."""
+    known: dict[str, Any] = {
+        "tensor_parallel": 4,
+        "pipeline_parallel": 3,
+        "context_parallel": 2,
+        "expert_parallel": 8,
+        "zero_stage": 1,
+        "activation_checkpointing": 0,
+        "micro_batch_sequences": 2,
+        "asked_virtual_pipeline": 0,
+        "interleaved_pipeline": True,
+        "sequence_parallel": True,
+        "fused_modules": True,
+        "fused_cross_entropy": False,
+        "fp32_gradients": False,
+        "flash_attention": True,
+        "sharded_master": False,
+    }
+    return row(**{n: np.array([v]) if isinstance(v, bool) else column([v]) for n, v in (known | columns).items()})

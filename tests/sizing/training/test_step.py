@@ -1,0 +1,114 @@
+"""Time of a training step from its work, worked by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.training.step import (
+    StepTime,
+    bubble_micro_batches,
+    compute_s,
+    exposed_communication_s,
+    exposed_s,
+    layer_exposed_s,
+    micro_batch_compute_s,
+    optimizer_s,
+    pipeline_bubble_s,
+    sample_batch_compute_s,
+    sample_collective_s,
+    sample_optimizer_s,
+)
+from tests.examples import col, row
+
+ASSUMED = Assumptions()
+WORK: Any = row(
+    matrix_s=col(0.4),
+    head_s=col(0.1),
+    expert_s=col(0.2),
+    attention_s=col(0.06),
+    elementwise_s=col(0.05),
+    dequantisation_s=col(0.03),
+    layers=col(12),
+    expert_layers=col(6),
+    adapted_layers=col(3),
+)
+
+
+def test_computation_is_work_over_what_is_achieved_and_launches() -> None:
+    achieved: Any = row(
+        training_compute_fraction=col(0.5),
+        training_expert_fraction=col(0.8),
+        training_attention_fraction=col(0.6),
+        training_elementwise_fraction=col(0.4),
+        expert_imbalance_share=col(0.25),
+        training_layer_s=col(1e-3),
+        training_expert_layer_s=col(2e-3),
+        adapter_layer_s=col(4e-3),
+    )
+    matrices, experts = 0.5 / 0.5, 0.2 / (0.5 * 0.8) * 1.25
+    launches = 12e-3 + 6 * 2e-3 + 3 * 4e-3
+    assert micro_batch_compute_s(WORK, achieved)[0] == pytest.approx(
+        matrices + experts + 0.06 / 0.6 + 0.08 / 0.4 + launches
+    )
+
+
+def test_a_transfer_sticks_out_of_what_hides_it() -> None:
+    # (1 + 2^4)^(1/4) - 1 of three quarters, and a quarter whole
+    assert exposed_s(col(1), col(2), col(0.75), ASSUMED)[0] == pytest.approx(0.25 * 2 + 0.75 * (17**0.25 - 1))
+    assert exposed_s(col(2), col(1), col(1), ASSUMED)[0] == pytest.approx(17**0.25 - 2)
+    assert exposed_s(col(0), col(3), col(1), ASSUMED)[0] == pytest.approx(3)
+    assert exposed_s(col(3), col(0), col(1), ASSUMED)[0] == pytest.approx(0)
+    assert exposed_s(col(0), col(0), col(1), ASSUMED)[0] == 0
+    square = Assumptions(overlap_exponent=2.0)
+    assert exposed_s(col(3), col(4), col(1), square)[0] == pytest.approx(2)
+
+
+def test_a_pipeline_idles_while_it_fills() -> None:
+    assert bubble_micro_batches(col(4), col(2)).tolist() == [1.5]
+    assert pipeline_bubble_s(col(1.5), col(0.4), col(0.1)).tolist() == pytest.approx([0.75])
+    half: Any = row(tensor_overlap_share=col(0.4))
+    assert layer_exposed_s(col(0.2), col(0.5), half).tolist() == pytest.approx([0.2 + 0.5 * 0.6])
+
+
+def test_communication_of_a_step() -> None:
+    """Eight micro-batches; sharding with each, synchronisation once, and a percent for every doubling of machines."""
+    assert compute_s(col(8), col(0.4)).tolist() == [3.2]
+    found = exposed_communication_s(col(8), col(0.1), col(0.02), col(0.3), col(0.01), col(16), col(0.4))
+    assert found[0] == pytest.approx(8 * (0.1 + 0.02) + 0.3 + 0.01 * 4 * 8 * 0.4)
+
+
+def test_the_optimizer_runs_at_the_memorys_rate_or_on_the_host() -> None:
+    state: Any = row(optimizer_at_rates_s=col(0.2), offload_s=col(0.6), host_params=col(3e9))
+    achieved: Any = row(training_elementwise_fraction=col(0.4), host_optimizer_params_per_s=col(1.5e9))
+    share = ASSUMED.pcie_copy_fraction
+    assert optimizer_s(state, achieved, ASSUMED)[0] == pytest.approx(0.2 / 0.4 + 0.6 / share + 2)
+
+
+def test_the_parts_of_a_step_sum_to_it() -> None:
+    step = StepTime(col(1), col(0.2), col(0.03), col(0.004), col(0.0005))
+    assert step.step_s.tolist() == pytest.approx([1.2345])
+
+
+def test_samples() -> None:
+    achieved: Any = row(
+        sample_training_fraction=col(0.1),
+        sample_elementwise_fraction=col(0.0125 * 4 / 3),
+        sample_layer_s=col(1e-3),
+        sample_collective_fraction=col(0.5),
+    )
+    assert sample_batch_compute_s(WORK, achieved)[0] == pytest.approx(5 + 12e-3)  # 4 and 3 s in quadrature
+    traffic: Any = row(scale_up_s=col(0.3), network_s=col(0.2))
+    assert sample_collective_s(traffic, achieved).tolist() == [1]
+    state: Any = row(optimizer_at_rates_s=col(0.2))
+    other: Any = row(sample_elementwise_fraction=col(0.4))
+    assert sample_optimizer_s(state, other).tolist() == pytest.approx([0.5])
+
+
+def test_step_times_of_rows_stay_apart() -> None:
+    two = StepTime(col(1, 2), col(0, 0), col(0, 0), col(0, 0), col(0, 0))
+    assert replace(two, input_s=col(1, 1)).take(np.array([1])).step_s.tolist() == [3]
