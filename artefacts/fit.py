@@ -21,7 +21,7 @@ from app.calibration.training.cases import read_training_cases
 from app.catalog.seed import rows_of, seed
 from app.catalog.snapshot import SnapshotStore
 from app.db import Base, make_engine
-from app.sizing.snapshot import Market
+from app.sizing.snapshot import Snapshot
 from artefacts.parts import PARTS, Digests, digest, sources, stamped
 
 # What turns predictions into factors and figures; everything else shows in the predictions.
@@ -35,7 +35,7 @@ OWN = (
 ROUNDS = 4  # layouts that a row leaves open are chosen by the factors themselves: fitted again until they stay
 
 
-def behaviour(market: Market, store: SnapshotStore) -> Iterator[str]:
+def behaviour(market: Snapshot, store: SnapshotStore) -> Iterator[str]:
     """What the fit sees: every case, and what it predicts at two settings of all factors."""
     serving, left_out = read_cases(list(rows_of("measurements_inference.csv")), market, store.model)
     serving, faster = possible(serving)

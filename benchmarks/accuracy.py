@@ -33,7 +33,7 @@ from app.errors import AppError
 from app.sizing.estimate import estimate
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Deployment, Question
-from app.sizing.snapshot import Market
+from app.sizing.snapshot import Snapshot
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo
 
 
@@ -117,7 +117,7 @@ def sample_question(model: ModelArchitecture, row: MeasurementRow) -> tuple[Ques
     )
 
 
-def run_figures(row: MeasurementRow, builder: TrainingCases, market: Market) -> list[Compared]:
+def run_figures(row: MeasurementRow, builder: TrainingCases, market: Snapshot) -> list[Compared]:
     """A training row asked as /estimate is: speed, peak memory as it would be answered, and hours of a whole run."""
     said = published_runs()[row.id]
     asked = builder.asked(said)
@@ -164,7 +164,7 @@ def compared(row: MeasurementRow, store: SnapshotStore, builder: TrainingCases) 
         raise NotCompared(f"declined: {error.code}") from None
 
 
-def sample_figures(row: MeasurementRow, store: SnapshotStore, market: Market) -> list[Compared]:
+def sample_figures(row: MeasurementRow, store: SnapshotStore, market: Snapshot) -> list[Compared]:
     """Serving of encoders, images, speech and pictures."""
     try:
         model = store.model(row.model or "")

@@ -20,7 +20,7 @@ from app.cli import alembic_config
 from app.config import Settings
 from app.db import make_engine
 from app.main import create_app
-from app.sizing.snapshot import Market
+from app.sizing.snapshot import Snapshot
 
 
 def migrations_for(url: str) -> Config:
@@ -88,7 +88,7 @@ def snapshots(sqlite_url: str) -> Iterator[SnapshotStore]:
 
 
 @pytest.fixture(scope="session")
-def market(snapshots: SnapshotStore) -> Market:
+def market(snapshots: SnapshotStore) -> Snapshot:
     return snapshots.market()
 
 

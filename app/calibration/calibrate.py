@@ -32,7 +32,7 @@ from app.catalog.snapshot import SnapshotStore
 from app.db import Base, make_engine
 from app.sizing.evidence import Compared, nearness
 from app.sizing.hardware.achieved import CoefficientTable, Factor
-from app.sizing.snapshot import Market
+from app.sizing.snapshot import Snapshot
 
 DATA = Path(__file__).resolve().parent.parent / "catalog" / "data"
 WORKERS = 2
@@ -99,7 +99,7 @@ def compare(name: str, cases: Sequence[Case], table: CoefficientTable) -> tuple[
     return fit.factors(solution), compared
 
 
-def calibrate(market: Market, store: SnapshotStore) -> Calibration:
+def calibrate(market: Snapshot, store: SnapshotStore) -> Calibration:
     """Fit and compare serving, training and the memory of training, and compare the memory logs."""
     serving, left_out = read_cases(list(rows_of("measurements_inference.csv")), market, store.model)
     serving, faster = possible(serving)

@@ -26,7 +26,7 @@ from app.sizing.serving.search import (
     settings_asked,
     stable_key,
 )
-from app.sizing.snapshot import Market
+from app.sizing.snapshot import Snapshot
 from app.sizing.training.counts import counts_of
 from app.sizing.training.finalists import judge as judge_runs
 from app.sizing.training.layouts import check_layout
@@ -36,7 +36,7 @@ from app.sizing.training.search import any_fits, chosen_run, layouts_for, size_a
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
-def estimate(question: Question, deployment: Deployment, market: Market) -> Estimate:
+def estimate(question: Question, deployment: Deployment, market: Snapshot) -> Estimate:
     """Judge one deployment; what it leaves open is chosen as `recommend` would choose it.
 
     Raises Conflict for a deployment that contradicts itself or the catalogue.
@@ -46,7 +46,7 @@ def estimate(question: Question, deployment: Deployment, market: Market) -> Esti
     return replace(found, assumptions=assumptions(question, weight_format=deployment.weight_format))
 
 
-def judge_deployment(question: Question, deployment: Deployment, market: Market) -> Estimate:
+def judge_deployment(question: Question, deployment: Deployment, market: Snapshot) -> Estimate:
     """The deployment on the machines that are sold or can be owned with it."""
     check_consistency(deployment, training=isinstance(question.workload, TrainingWorkload))
     constraints = Constraints(
@@ -68,7 +68,7 @@ def judge_deployment(question: Question, deployment: Deployment, market: Market)
     return estimate_inference(question, question.workload, deployment, machines, market)
 
 
-def refused(deployment: Deployment, model: ModelArchitecture, market: Market, rejections: Rejections) -> Estimate:
+def refused(deployment: Deployment, model: ModelArchitecture, market: Snapshot, rejections: Rejections) -> Estimate:
     """What was never made to run together, or has no layout."""
     index = market.accelerator_index[deployment.accelerator]
     return impossible(deployment, model, market.accelerators[index], rejections.by_accelerator.get(index))
@@ -99,7 +99,7 @@ def check_consistency(d: Deployment, *, training: bool) -> None:
 
 
 def estimate_inference(
-    question: Question, workload: InferenceWorkload, deployment: Deployment, machines: Candidates, market: Market
+    question: Question, workload: InferenceWorkload, deployment: Deployment, machines: Candidates, market: Snapshot
 ) -> Estimate:
     """Choose what is open among the plans of this accelerator, then judge the complete deployment."""
     constraints = replace(question.constraints, accelerators=(deployment.accelerator,), kv_formats=())
@@ -138,7 +138,7 @@ def estimate_inference(
 
 
 def estimate_training(
-    question: Question, workload: TrainingWorkload, deployment: Deployment, machines: Candidates, market: Market
+    question: Question, workload: TrainingWorkload, deployment: Deployment, machines: Candidates, market: Snapshot
 ) -> Estimate:
     """The layout asked for, or the fastest that fits the accelerators asked for, at the maximum where one is wanted."""
     check_layout(workload, deployment)
@@ -171,7 +171,7 @@ def at_maximum(
     deployment: Deployment,
     machines: Candidates,
     assumed: Assumptions,
-    market: Market,
+    market: Snapshot,
 ) -> tuple[TrainingWorkload, Deployment, Maximum]:
     """The question at the largest value of a quantity that fits the accelerators asked for, or one machine."""
     size = size_asked(deployment) or deployment.data_parallel or int(machines.node.accelerators_per_node[0])

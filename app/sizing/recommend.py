@@ -24,7 +24,7 @@ from app.sizing.question import Question
 from app.sizing.result import Answer, Change, Considered, Curve, Estimate, Ranked
 from app.sizing.serving.kinds import kind_of
 from app.sizing.serving.search import measures, plans_of, search, stable_key
-from app.sizing.snapshot import Market
+from app.sizing.snapshot import Snapshot
 from app.sizing.training.counts import counts_of
 from app.sizing.training.finalists import judge
 from app.sizing.training.scaling import alike, curve_of
@@ -45,7 +45,7 @@ class Found:
     scaling: Curve | None = None
 
 
-def recommend(question: Question, market: Market) -> Answer:
+def recommend(question: Question, market: Snapshot) -> Answer:
     """Rank the hardware that can run a workload, and say why the rest was turned down."""
     question = replace(question, assumptions=question.assumptions.noted())
     found = find(question, market)
@@ -68,7 +68,7 @@ def recommend(question: Question, market: Market) -> Answer:
     )
 
 
-def in_order(found: Found, market: Market) -> tuple[Ranked, ...]:
+def in_order(found: Found, market: Snapshot) -> tuple[Ranked, ...]:
     """The finalists with their rank and score."""
     best = found.scores[0] if found.scores else 0.0
     return tuple(
@@ -82,14 +82,14 @@ def in_order(found: Found, market: Market) -> tuple[Ranked, ...]:
     )
 
 
-def find(question: Question, market: Market) -> Found:
+def find(question: Question, market: Snapshot) -> Found:
     """Search for either kind of workload."""
     if isinstance(question.workload, TrainingWorkload):
         return find_training(question, question.workload, market)
     return find_inference(question, question.workload, market)
 
 
-def find_inference(question: Question, workload: InferenceWorkload, market: Market) -> Found:
+def find_inference(question: Question, workload: InferenceWorkload, market: Snapshot) -> Found:
     """Judge every serving plan; the best of each accelerator type becomes a finalist."""
     rejections = Rejections(market.accelerators)
     constraints, economics, assumed = question.constraints, question.economics, question.assumptions
@@ -122,7 +122,7 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Mark
     )
 
 
-def find_training(question: Question, workload: TrainingWorkload, market: Market) -> Found:
+def find_training(question: Question, workload: TrainingWorkload, market: Snapshot) -> Found:
     """Judge every layout at the smallest size that fits and meets the deadline."""
     rejections, counts = Rejections(market.accelerators), counts_of(workload)
     constraints, economics, assumed = question.constraints, question.economics, question.assumptions
@@ -149,7 +149,7 @@ def find_training(question: Question, workload: TrainingWorkload, market: Market
     )
 
 
-def what_would_give(question: Question, market: Market, nearest: str) -> list[Change]:
+def what_would_give(question: Question, market: Snapshot, nearest: str) -> list[Change]:
     """For an answer without a recommendation: which single limit, lifted, makes one possible."""
     limits = question.constraints
     relaxed: list[tuple[str, Question]] = []

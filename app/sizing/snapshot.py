@@ -145,6 +145,3 @@ class Snapshot:
         rows = zip(stacks.family.tolist(), stacks.weight_format.tolist(), stacks.native.tolist(), strict=True)
         at = [(engine.name, self.families[f], format_class(self.formats[w], native)) for f, w, native in rows]
         return replace(ruled, achieved=self.achieved(at, generation="before"))
-
-
-Market = Snapshot

@@ -11,12 +11,12 @@ from app.calibration.fit import Fit, points_of, predicted, solved
 from app.calibration.serving.cases import ServingCase
 from app.calibration.serving.problem import SERVING, ideal, predict, table_of
 from app.catalog.seed import data_text
-from app.sizing.snapshot import Market
+from app.sizing.snapshot import Snapshot
 
 FACTORS = list(csv.DictReader(data_text("factors.csv").splitlines()))
 
 
-def test_predictions_never_beat_an_ideal_device(cases: list[ServingCase], market: Market) -> None:
+def test_predictions_never_beat_an_ideal_device(cases: list[ServingCase], market: Snapshot) -> None:
     fit = Fit(SERVING, cases, market.coefficients)
     rng = np.random.default_rng(7)
     for x in (fit.center, rng.normal(0, 1, fit.size), rng.normal(0, 3, fit.size)):
@@ -26,7 +26,7 @@ def test_predictions_never_beat_an_ideal_device(cases: list[ServingCase], market
             assert value <= best * 1.0001 if point.metric.endswith("per_s") else value >= best * 0.9999
 
 
-def test_the_fit_recovers_what_made_the_data(cases: list[ServingCase], market: Market) -> None:
+def test_the_fit_recovers_what_made_the_data(cases: list[ServingCase], market: Snapshot) -> None:
     """Measurements made by the formulas with known factors are predicted by the fit to them."""
     fit = Fit(SERVING, cases, market.coefficients)
     truth = fit.center + np.random.default_rng(3).normal(0, 1, fit.size) * fit.spread
@@ -41,7 +41,7 @@ def test_the_fit_recovers_what_made_the_data(cases: list[ServingCase], market: M
     assert points_of(remade) == [point for point, _ in found]
 
 
-def test_the_fit_is_deterministic(cases: list[ServingCase], market: Market) -> None:
+def test_the_fit_is_deterministic(cases: list[ServingCase], market: Snapshot) -> None:
     assert solved(SERVING, cases[:40], market.coefficients) == solved(SERVING, cases[:40], market.coefficients)
 
 

@@ -10,7 +10,7 @@ from app.calibration.training.cases import TrainingCases
 from app.calibration.training.published import Run, optimizer_of, precision_of, shape_of, trainer_of, with_layers
 from app.catalog.seed import rows_of
 from app.catalog.snapshot import SnapshotStore
-from app.sizing.snapshot import Market
+from app.sizing.snapshot import Snapshot
 from app.sizing.workload import Method
 
 ROWS: dict[str, dict[str, Any]] = {r["id"]: dict(r) for r in rows_of("measurements_training.csv")}
@@ -20,7 +20,7 @@ EMPTY = dict.fromkeys(next(iter(ROWS.values())), "")
 
 
 @pytest.fixture(scope="module")
-def builder(market: Market, snapshots: SnapshotStore) -> TrainingCases:
+def builder(market: Snapshot, snapshots: SnapshotStore) -> TrainingCases:
     return TrainingCases(market, snapshots.model)
 
 
@@ -57,7 +57,7 @@ def test_precisions_and_optimizers_are_read(row: dict[str, str], precision: str 
     ],
 )
 def test_frameworks_are_named_as_the_catalogue_does(
-    market: Market, framework: str, accelerator: str, method: Method, name: str
+    market: Snapshot, framework: str, accelerator: str, method: Method, name: str
 ) -> None:
     row = {**EMPTY, "framework": framework, "accelerator": accelerator}
     assert trainer_of(row, method, "bf16", market) == name

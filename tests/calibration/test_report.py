@@ -11,10 +11,10 @@ import pytest
 from app.calibration.__main__ import risen
 from app.calibration.report import KINDS, headline, link_of, report_on, size_class, unexplained
 from app.catalog.seed import data_text
-from app.sizing.snapshot import Market
+from app.sizing.snapshot import Snapshot
 
 
-def test_committed_errors_hold_what_is_promised(market: Market) -> None:
+def test_committed_errors_hold_what_is_promised(market: Snapshot) -> None:
     found = headline(market.evidence.rows)
     for kind, committed in json.loads(data_text("accuracy.json"))["headline"].items():
         assert found[kind] == pytest.approx(committed, abs=3e-4)
@@ -30,7 +30,7 @@ def test_committed_errors_hold_what_is_promised(market: Market) -> None:
     assert risen(found, found) == []
 
 
-def test_the_readme_quotes_the_committed_errors(market: Market) -> None:
+def test_the_readme_quotes_the_committed_errors(market: Snapshot) -> None:
     said = re.findall(r"(\d+) % \((\d+) %\)", (Path(__file__).parents[2] / "README.md").read_text())
     found = headline(market.evidence.rows)
     shown = [
@@ -49,7 +49,7 @@ def test_the_readme_quotes_the_committed_errors(market: Market) -> None:
     assert said == [(f"{100 * f['held_out']:.0f}", f"{100 * f['in_sample']:.0f}") for f in shown]
 
 
-def test_intervals_hold_four_fifths_of_unseen_sources(market: Market) -> None:
+def test_intervals_hold_four_fifths_of_unseen_sources(market: Snapshot) -> None:
     report = report_on(market.evidence.rows)
     for s in report.overall:
         assert 0.74 <= s.coverage <= 0.86, s.metric

@@ -17,7 +17,7 @@ from app.catalog.snapshot import SnapshotStore
 from app.sizing.estimate import estimate
 from app.sizing.hardware.engines import engine_named
 from app.sizing.question import Deployment, Question
-from app.sizing.snapshot import Market
+from app.sizing.snapshot import Snapshot
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo
 from tests.calibration.conftest import ROWS
 
@@ -49,7 +49,7 @@ def asked(row: dict[str, Any], builder: ServingCases, snapshots: SnapshotStore) 
 
 
 def test_estimate_answers_what_the_committed_predictions_say(
-    builder: ServingCases, snapshots: SnapshotStore, market: Market
+    builder: ServingCases, snapshots: SnapshotStore, market: Snapshot
 ) -> None:
     """The files of the fit and the engine that answers requests cannot drift apart."""
     same = []

@@ -18,7 +18,7 @@ from app.catalog.seed import data_text, rows_of
 from app.catalog.snapshot import SnapshotStore
 from app.sizing.columns import column, names_of
 from app.sizing.hardware.achieved import TrainingAchieved, TrainingMemoryFactors
-from app.sizing.snapshot import Market
+from app.sizing.snapshot import Snapshot
 
 ROWS: dict[str, dict[str, Any]] = {r["id"]: dict(r) for r in rows_of("measurements_training.csv")}
 
@@ -27,11 +27,11 @@ EMPTY = dict.fromkeys(next(iter(ROWS.values())), "")
 
 
 @pytest.fixture(scope="module")
-def builder(market: Market, snapshots: SnapshotStore) -> TrainingCases:
+def builder(market: Snapshot, snapshots: SnapshotStore) -> TrainingCases:
     return TrainingCases(market, snapshots.model)
 
 
-def test_the_committed_predictions_are_what_the_engine_computes(builder: TrainingCases, market: Market) -> None:
+def test_the_committed_predictions_are_what_the_engine_computes(builder: TrainingCases, market: Snapshot) -> None:
     """The factors in the catalogue, through the formulas that answer /estimate, give the figures in the files."""
     same = []
     chosen = [r for r in market.evidence.rows if r.metric in ("training_tokens_per_s", "peak_memory_bytes")]
@@ -52,7 +52,7 @@ def test_the_committed_predictions_are_what_the_engine_computes(builder: Trainin
     assert np.mean(same) >= 0.95  # the rest leave their layout open, and the fitted factors choose another
 
 
-def test_committed_errors_hold_what_is_promised(market: Market) -> None:
+def test_committed_errors_hold_what_is_promised(market: Snapshot) -> None:
     rows = market.evidence.rows
     found = headline(rows)
     assert found["training"]["held_out"] <= 0.18

@@ -11,7 +11,7 @@ from app.sizing.estimate import estimate
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend
 from app.sizing.result import Estimate
-from app.sizing.snapshot import Market
+from app.sizing.snapshot import Snapshot
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Method, Slo, TrainingWorkload
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN
 
@@ -27,29 +27,29 @@ IDLE = replace(
 )
 
 
-def fits(market: Market, workload: InferenceWorkload, **deployment: object) -> bool:
+def fits(market: Snapshot, workload: InferenceWorkload, **deployment: object) -> bool:
     return estimate(Question(workload), Deployment(**deployment), market).fits  # type: ignore[arg-type]
 
 
-def train(market: Market, workload: TrainingWorkload, **deployment: object) -> Estimate:
+def train(market: Snapshot, workload: TrainingWorkload, **deployment: object) -> Estimate:
     return estimate(Question(workload), Deployment(**deployment), market)  # type: ignore[arg-type]
 
 
-def test_a_small_team_is_not_sold_an_eight_gpu_h100_node(market: Market) -> None:
+def test_a_small_team_is_not_sold_an_eight_gpu_h100_node(market: Snapshot) -> None:
     small = replace(CHAT, peak_per_s=0.4, average_per_s=0.13, slo=Slo(1.5, 0.06, None, 95))
     first = recommend(Question(small), market).recommendations[0].estimate
     assert (first.deployment.total_accelerators or 0) < 8
     assert first.deployment.accelerator != "nvidia-h100-sxm5-80gb"
 
 
-def test_deepseek_v3_in_fp8_fits_eight_h200_and_not_eight_h100(market: Market, snapshots: SnapshotStore) -> None:
+def test_deepseek_v3_in_fp8_fits_eight_h200_and_not_eight_h100(market: Snapshot, snapshots: SnapshotStore) -> None:
     workload = replace(IDLE, model=snapshots.model("deepseek-ai/DeepSeek-V3"))
     layout = {"tensor_parallel": 8, "weight_format": "fp8", "engine": "vllm"}
     assert fits(market, workload, accelerator="nvidia-h200-sxm-141gb", **layout)
     assert not fits(market, workload, accelerator="nvidia-h100-sxm5-80gb", **layout)
 
 
-def test_70b_in_16_bit_exceeds_one_80_gb_device_and_its_int4_form_fits_48_gb(market: Market) -> None:
+def test_70b_in_16_bit_exceeds_one_80_gb_device_and_its_int4_form_fits_48_gb(market: Snapshot) -> None:
     workload = replace(IDLE, model=LLAMA_70B)
     one = {"accelerators_per_replica": 1, "engine": "vllm"}
     assert not fits(market, workload, accelerator="nvidia-h100-sxm5-80gb", weight_format="bf16", **one)
@@ -58,7 +58,7 @@ def test_70b_in_16_bit_exceeds_one_80_gb_device_and_its_int4_form_fits_48_gb(mar
 
 
 def test_full_7b_fine_tuning_fits_one_80_gb_device_only_with_named_savings(
-    market: Market, snapshots: SnapshotStore
+    market: Snapshot, snapshots: SnapshotStore
 ) -> None:
     workload = replace(
         PRETRAIN,
@@ -79,7 +79,7 @@ def test_full_7b_fine_tuning_fits_one_80_gb_device_only_with_named_savings(
     assert "activation checkpointing" in saved.explanation[0].text
 
 
-def test_qlora_70b_fits_one_48_gb_and_one_80_gb_device(market: Market) -> None:
+def test_qlora_70b_fits_one_48_gb_and_one_80_gb_device(market: Snapshot) -> None:
     workload = replace(
         PRETRAIN,
         model=LLAMA_70B,
@@ -95,7 +95,7 @@ def test_qlora_70b_fits_one_48_gb_and_one_80_gb_device(market: Market) -> None:
     assert not train(market, workload, accelerator="nvidia-rtx-4090", accelerators_per_replica=1).fits
 
 
-def test_a_t4_never_trains_a_70b(market: Market) -> None:
+def test_a_t4_never_trains_a_70b(market: Snapshot) -> None:
     """It has no BF16, and inference-class parts are not built into the clusters that FP16 would take."""
     runs = [
         ("bf16", p, m)
@@ -108,7 +108,9 @@ def test_a_t4_never_trains_a_70b(market: Market) -> None:
         assert any(r.accelerator == "nvidia-t4" for r in answer.rejected)
 
 
-def test_405b_in_80_days_takes_about_16_000_h100_and_says_which_links(market: Market, snapshots: SnapshotStore) -> None:
+def test_405b_in_80_days_takes_about_16_000_h100_and_says_which_links(
+    market: Snapshot, snapshots: SnapshotStore
+) -> None:
     workload = replace(
         PRETRAIN,
         model=snapshots.model("meta-llama/Llama-3.1-405B"),
@@ -130,7 +132,7 @@ def test_405b_in_80_days_takes_about_16_000_h100_and_says_which_links(market: Ma
     assert "within a machine" in layout.text
 
 
-def test_phase_decides_the_hardware(market: Market) -> None:
+def test_phase_decides_the_hardware(market: Snapshot) -> None:
     """The same model gets different hardware to serve a person and to be trained."""
     serving = recommend(Question(IDLE), market).recommendations[0].estimate.deployment
     training = recommend(Question(PRETRAIN), market).recommendations[0].estimate.deployment
@@ -139,14 +141,14 @@ def test_phase_decides_the_hardware(market: Market) -> None:
     assert trained_on.training_class
 
 
-def test_hardware_without_a_rate_is_refused_with_that_reason(market: Market) -> None:
+def test_hardware_without_a_rate_is_refused_with_that_reason(market: Snapshot) -> None:
     answer = recommend(Question(replace(IDLE, model=LLAMA_8B), rejected_limit=200), market)
     reasons = {r.accelerator: r.code for r in answer.rejected}
     assert reasons["apple-m5"] == "missing_data"
     assert reasons["groq-lpu-v1"] in {"no_engine", "no_offer"}
 
 
-def test_cpus_tpus_and_apple_machines_compete(market: Market) -> None:
+def test_cpus_tpus_and_apple_machines_compete(market: Snapshot) -> None:
     answer = recommend(Question(replace(IDLE, slo=Slo(None, 1.0, None, 95)), limit=200), market)
     kinds = {
         market.accelerators[market.accelerator_index[r.estimate.deployment.accelerator]].kind
@@ -155,7 +157,7 @@ def test_cpus_tpus_and_apple_machines_compete(market: Market) -> None:
     assert {"gpu", "cpu", "soc", "tpu", "asic"} <= kinds
 
 
-def test_fp8_is_not_offered_where_hardware_or_engine_lack_it(market: Market) -> None:
+def test_fp8_is_not_offered_where_hardware_or_engine_lack_it(market: Snapshot) -> None:
     refused = estimate(
         Question(IDLE), Deployment(accelerator="nvidia-v100-sxm2-32gb", weight_format="fp8", engine="vllm"), market
     )

@@ -15,7 +15,7 @@ from app.sizing.estimate import estimate
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.recommend import recommend
 from app.sizing.result import Answer, Estimate
-from app.sizing.snapshot import Market
+from app.sizing.snapshot import Snapshot
 from app.sizing.workload import InferenceWorkload, Lengths, Redundancy, Slo
 from tests.examples import CHAT, PRETRAIN
 from tests.sizing.small import SMALL
@@ -69,7 +69,7 @@ MEASURES: dict[Objective, Callable[[Estimate], float]] = {
 
 
 @pytest.mark.parametrize("objective", Objective)
-def test_every_objective_ranks_by_its_own_measure(market: Market, objective: Objective) -> None:
+def test_every_objective_ranks_by_its_own_measure(market: Snapshot, objective: Objective) -> None:
     ranked = recommend(Question(CHAT, objective=objective, limit=200), market).recommendations
     measured = [MEASURES[objective](r.estimate) for r in ranked]
     assert len(measured) > 20
@@ -107,7 +107,7 @@ def test_limits_hold_and_a_tighter_one_never_improves_the_best(
 
 
 @pytest.mark.parametrize("watts", [300.0, 3_000.0, 30_000.0])
-def test_power_is_limited_in_watts_of_the_whole_fleet(market: Market, watts: float) -> None:
+def test_power_is_limited_in_watts_of_the_whole_fleet(market: Snapshot, watts: float) -> None:
     """Rated power is no less than what is drawn; a fleet within the limit is offered, one beyond it is not."""
     busy = replace(CHAT, peak_per_s=40.0)
     found = recommend(Question(busy, Constraints(max_power_w=watts), limit=200), market)
@@ -171,7 +171,7 @@ def test_a_type_asked_for_alone_ranks_what_an_estimate_of_it_finds() -> None:
         assert usd(free) <= usd(only.estimate) * (1 + 1e-9)
 
 
-def test_every_objective_of_training_ranks_by_its_own_measure(market: Market) -> None:
+def test_every_objective_of_training_ranks_by_its_own_measure(market: Snapshot) -> None:
     def total(e: Estimate) -> float:
         return (e.cost and e.cost.usd_total) or float("inf")
 

@@ -16,7 +16,7 @@ from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Deployment, Drafting, Objective, Question, Speculative
 from app.sizing.recommend import recommend
 from app.sizing.result import Estimate, Percentiles
-from app.sizing.snapshot import Market
+from app.sizing.snapshot import Snapshot
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Method, Redundancy, Slo, TrainingWorkload
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN
 from tests.sizing.tracing import check, evaluate
@@ -106,7 +106,7 @@ def check_estimate(found: Estimate) -> None:
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(asked=st.one_of(workloads("8b", "70b", *STREAMING), workloads(*PASSING)), objective=st.sampled_from(Objective))
 def test_every_line_of_a_recommendation(
-    market: Market,
+    market: Snapshot,
     snapshots: SnapshotStore,
     asked: tuple[str, InferenceWorkload],
     objective: Objective,
@@ -126,7 +126,7 @@ def test_every_line_of_a_recommendation(
     replicas=st.sampled_from((None, 1)),
 )
 def test_every_line_of_a_fixed_deployment(
-    market: Market,
+    market: Snapshot,
     snapshots: SnapshotStore,
     asked: tuple[str, InferenceWorkload],
     accelerator: str,
@@ -140,7 +140,7 @@ def test_every_line_of_a_fixed_deployment(
     check_estimate(estimate(question, deployment, market))
 
 
-def test_a_trace_goes_from_weights_to_money(market: Market) -> None:
+def test_a_trace_goes_from_weights_to_money(market: Snapshot) -> None:
     best = recommend(Question(replace(CHAT, model=LLAMA_70B), trace=True), market).recommendations[0].estimate
     wanted = {
         *("weights_bytes_per_accelerator", "activation_bytes", "overhead_bytes", "usable_bytes", "kv_pool_bytes"),
@@ -159,7 +159,7 @@ def test_a_wrong_line_would_be_noticed() -> None:
         evaluate("a.real", {"a": 1.0})
 
 
-def test_steps_of_training_and_fine_tuning(market: Market) -> None:
+def test_steps_of_training_and_fine_tuning(market: Snapshot) -> None:
     def steps(workload: TrainingWorkload) -> set[str]:
         found = recommend(Question(workload, trace=True), market).recommendations
         for ranked in found:

@@ -13,13 +13,13 @@ from app.api.openapi import problems
 from app.api.schemas.accuracy import AccuracyResponse, accuracy_json
 from app.calibration.report import report_on
 from app.catalog.queries import calibration_notes
-from app.sizing.snapshot import Market
+from app.sizing.snapshot import Snapshot
 
 router = APIRouter(tags=["accuracy"])
 
 
 @lru_cache(maxsize=1)
-def accuracy_body(market: Market) -> bytes:
+def accuracy_body(market: Snapshot) -> bytes:
     """The answer of one snapshot; it is large and the same for everybody."""
     return orjson.dumps(accuracy_json(market.version, report_on(market.evidence.rows), calibration_notes()))
 

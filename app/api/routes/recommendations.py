@@ -27,7 +27,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate
 from app.sizing.question import Deployment
 from app.sizing.recommend import recommend
-from app.sizing.snapshot import Market
+from app.sizing.snapshot import Snapshot
 
 router = APIRouter(tags=["sizing"])
 MAX_ANSWER_BYTES = 29_999
@@ -157,7 +157,7 @@ def get_recommendation_by_id(
     return Response(body, media_type="application/json", headers=headers)
 
 
-def check_names(slugs: tuple[str, ...], market: Market) -> None:
+def check_names(slugs: tuple[str, ...], market: Snapshot) -> None:
     """Refuse accelerators that do not exist, with the nearest names."""
     for slug in slugs:
         if slug not in market.accelerator_index:
@@ -169,7 +169,7 @@ def check_names(slugs: tuple[str, ...], market: Market) -> None:
             )
 
 
-def check_system(deployment: Deployment, market: Market) -> None:
+def check_system(deployment: Deployment, market: Snapshot) -> None:
     """Refuse a system that does not exist or does not carry the accelerator."""
     if deployment.system is None:
         return

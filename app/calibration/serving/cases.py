@@ -34,7 +34,7 @@ from app.sizing.serving.plans import Plans
 from app.sizing.serving.prefill import PrefillWork, prefill_work
 from app.sizing.serving.search import fixed_plans
 from app.sizing.serving.step import StepWork, step_work
-from app.sizing.snapshot import Market
+from app.sizing.snapshot import Snapshot
 from app.sizing.workload import Load
 
 # Results that contradict every other source of the same engine: compared and reported, not fitted.
@@ -147,7 +147,7 @@ def measured_figures(row: Mapping[str, Any], *, alone: bool) -> Iterator[tuple[s
 class ServingCases:
     """Turns rows into cases against one catalogue."""
 
-    def __init__(self, market: Market, model_named: Callable[[str], ModelArchitecture]) -> None:
+    def __init__(self, market: Snapshot, model_named: Callable[[str], ModelArchitecture]) -> None:
         self.market = market
         self.model_named = cache(model_named)
         self.machines = cache(self._machines)
@@ -284,7 +284,7 @@ class ServingCases:
 
 
 def read_cases(
-    rows: Sequence[Mapping[str, Any]], market: Market, model_named: Callable[[str], ModelArchitecture]
+    rows: Sequence[Mapping[str, Any]], market: Snapshot, model_named: Callable[[str], ModelArchitecture]
 ) -> tuple[list[ServingCase], Counter[str]]:
     """Every row that can be asked about, and the others by reason."""
     builder = ServingCases(market, model_named)

@@ -27,7 +27,7 @@ from app.sizing.evidence import Setting
 from app.sizing.hardware.engines import engine_named
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.question import Constraints, Deployment, Economics
-from app.sizing.snapshot import Market
+from app.sizing.snapshot import Snapshot
 from app.sizing.training.counts import counts_of
 from app.sizing.training.memory import HeldBytes, memory_of
 from app.sizing.training.plans import TrainingPlans
@@ -92,7 +92,7 @@ class MemoryTable(Columns):
 class TrainingCases:
     """Turns rows into cases against one catalogue."""
 
-    def __init__(self, market: Market, model_named: Callable[[str], ModelArchitecture]) -> None:
+    def __init__(self, market: Snapshot, model_named: Callable[[str], ModelArchitecture]) -> None:
         self.market = market
         self._named = model_named
         self.model_named = cache(self._model_named)
@@ -265,7 +265,7 @@ class TrainingCases:
 
 
 def read_training_cases(
-    rows: Sequence[Mapping[str, Any]], market: Market, model_named: Callable[[str], ModelArchitecture]
+    rows: Sequence[Mapping[str, Any]], market: Snapshot, model_named: Callable[[str], ModelArchitecture]
 ) -> tuple[list[TrainingCase], Counter[str]]:
     """Every row that can be asked about, and the others by reason."""
     return gathered(rows, TrainingCases(market, model_named).cases)

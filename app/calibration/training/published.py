@@ -15,7 +15,7 @@ from app.sizing.model.counting.read import read_architecture
 from app.sizing.model.counting.size import assumed_architecture
 from app.sizing.model.tensors import ONCE
 from app.sizing.question import Deployment
-from app.sizing.snapshot import Market
+from app.sizing.snapshot import Snapshot
 from app.sizing.training.recipes import PRECISIONS, formats_wanted
 from app.sizing.units import GIB
 from app.sizing.workload import Method, TrainingWorkload
@@ -86,7 +86,7 @@ def published_trainer(framework: str) -> str | None:
     return min(found)[2] if found else None
 
 
-def trainer_of(row: Mapping[str, Any], method: Method, precision: str, market: Market) -> str | None:
+def trainer_of(row: Mapping[str, Any], method: Method, precision: str, market: Snapshot) -> str | None:
     """The catalogue's framework; None leaves it open, as where it is not known to train this way on the family."""
     name = published_trainer(row.get("framework") or "")
     if (
@@ -264,7 +264,7 @@ class Run:
         ), batch
 
     def units_per_s_per_accelerator(
-        self, model: ModelArchitecture, workload: TrainingWorkload, market: Market, precision: str
+        self, model: ModelArchitecture, workload: TrainingWorkload, market: Snapshot, precision: str
     ) -> float | None:
         """Tokens (or samples) per second of one accelerator, from whichever figure the row gives; None where no figure
         is a rate.
@@ -293,7 +293,7 @@ class Run:
         wide = model.num_heads * model.head_dim
         return useful / (6 * model.matmul_params + 12 * model.num_layers * wide * workload.units_per_sequence)
 
-    def _peak(self, market: Market, precision: str) -> float:
+    def _peak(self, market: Snapshot, precision: str) -> float:
         rates = market.accelerators[market.accelerator_index[self.accelerator]].flops_per_s
         names = {"16bit": ("bf16", "fp16"), "fp8": ("fp8",), "fp4": ("fp4", "nvfp4"), "fp32": ("tf32", "fp32")}[
             PRECISIONS[precision].format_class

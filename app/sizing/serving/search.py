@@ -25,7 +25,7 @@ from app.sizing.question import Constraints, Deployment, Drafting, Objective, Qu
 from app.sizing.serving.kinds import kind_of
 from app.sizing.serving.measured import Memory, Operation, Settings, Speed
 from app.sizing.serving.plans import Plans, build_plans, formats_asked
-from app.sizing.snapshot import Market
+from app.sizing.snapshot import Snapshot
 from app.sizing.units import GIB
 from app.sizing.workload import InferenceWorkload, Load
 
@@ -80,7 +80,7 @@ class Judged(Columns, Generic[M, S, R]):
 
 
 def stacks_asked(
-    market: Market, phase: str, formats: frozenset[str], constraints: Constraints, fixed: Deployment | None
+    market: Snapshot, phase: str, formats: frozenset[str], constraints: Constraints, fixed: Deployment | None
 ) -> Stacks:
     """Software stacks of a phase; where no engine is named, the preferred one per family and format."""
     stacks = market.stacks
@@ -100,7 +100,7 @@ def stacks_asked(
 
 def plans_of(
     model: ModelArchitecture,
-    market: Market,
+    market: Snapshot,
     machines: Candidates,
     constraints: Constraints,
     rejections: Rejections,
@@ -216,7 +216,7 @@ def measures(workload: InferenceWorkload, options: Options) -> Measures:
 
 
 def search(
-    question: Question, workload: InferenceWorkload, plans: Plans, market: Market, rejections: Rejections
+    question: Question, workload: InferenceWorkload, plans: Plans, market: Snapshot, rejections: Rejections
 ) -> Options:
     """Plans that fit, meet the SLO and stay within the limits; the rest fall out with their shortfall."""
     first, alike = distinct(alike_for_a_replica(plans, market))
@@ -297,7 +297,7 @@ def operated(
     return replace(options, rate_per_s=rate, e2e_p50_s=latency)
 
 
-def alike_for_a_replica(plans: Plans, market: Market) -> Codes:
+def alike_for_a_replica(plans: Plans, market: Snapshot) -> Codes:
     """A number that plans share whose replicas are the same: machines may differ in price, power and size."""
     machines = plans.machines.table
     inside, between = market.alike
@@ -310,7 +310,7 @@ def alike_for_a_replica(plans: Plans, market: Market) -> Codes:
 
 def fixed_plans(
     model: ModelArchitecture,
-    market: Market,
+    market: Snapshot,
     machines: Candidates,
     constraints: Constraints,
     rejections: Rejections,

@@ -14,7 +14,7 @@ from app.sizing.decisions.rejections import Rejections
 from app.sizing.estimate import estimate
 from app.sizing.question import Constraints, Deployment, Economics, Question
 from app.sizing.result import Estimate
-from app.sizing.snapshot import Market
+from app.sizing.snapshot import Snapshot
 from app.sizing.training.counts import counts_of
 from app.sizing.training.memory import HeldBytes, TrainingMemory, memory_of
 from app.sizing.training.plans import TrainingPlans
@@ -32,7 +32,7 @@ WORKLOAD = replace(PRETRAIN, global_batch=64, deadline_s=1e9)
 SINGLE: dict[str, Any] = {"tensor_parallel": 1, "pipeline_parallel": 1, "context_parallel": 1}
 
 
-def plans_of(market: Market, workload: TrainingWorkload, **fixed: object) -> TrainingPlans:
+def plans_of(market: Snapshot, workload: TrainingWorkload, **fixed: object) -> TrainingPlans:
     """All layouts of one accelerator that a deployment leaves open."""
     deployment = Deployment(**{"accelerator": H100, **fixed})  # type: ignore[arg-type]
     rejections = Rejections(market.accelerators)
@@ -50,7 +50,7 @@ def plans_of(market: Market, workload: TrainingWorkload, **fixed: object) -> Tra
     return layouts_for(workload, market, best, Constraints(), rejections, Assumptions(), fixed=deployment)
 
 
-def one(market: Market, workload: TrainingWorkload = WORKLOAD, **fixed: object) -> TrainingPlans:
+def one(market: Snapshot, workload: TrainingWorkload = WORKLOAD, **fixed: object) -> TrainingPlans:
     plans = plans_of(
         market,
         workload,
@@ -61,7 +61,7 @@ def one(market: Market, workload: TrainingWorkload = WORKLOAD, **fixed: object) 
 
 
 def asked(
-    market: Market, workload: TrainingWorkload = WORKLOAD, maximize: str | None = None, **fixed: object
+    market: Snapshot, workload: TrainingWorkload = WORKLOAD, maximize: str | None = None, **fixed: object
 ) -> Estimate:
     deployment = Deployment(**{"accelerator": H100, **fixed})  # type: ignore[arg-type]
     return estimate(Question(workload, maximize=maximize), deployment, market)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.sizing.snapshot import Market
+from app.sizing.snapshot import Snapshot
 from app.sizing.units import GIB
 from app.sizing.workload import Method
 from tests.examples import LLAMA_8B, LLAMA_70B
@@ -28,7 +28,7 @@ from tests.sizing.training.layouts import SINGLE, WORKLOAD, asked, held, memory,
         ({"precision": "fp32"}, 16.0),
     ],
 )
-def test_states_of_every_recipe(market: Market, recipe: dict[str, object], bytes_per_param: float) -> None:
+def test_states_of_every_recipe(market: Snapshot, recipe: dict[str, object], bytes_per_param: float) -> None:
     """One device, nothing sharded: weights, gradients, master copy and optimizer states, per parameter."""
     names = {k: v for k, v in recipe.items() if k in ("optimizer", "precision")}
     workload = replace(WORKLOAD, **names)  # type: ignore[arg-type]
@@ -38,7 +38,7 @@ def test_states_of_every_recipe(market: Market, recipe: dict[str, object], bytes
     assert total == pytest.approx(bytes_per_param * LLAMA_8B.total_params, rel=1e-6)
 
 
-def test_deepspeed_keeps_twenty_bytes_per_parameter(market: Market) -> None:
+def test_deepspeed_keeps_twenty_bytes_per_parameter(market: Snapshot) -> None:
     plans = one(market, framework="deepspeed", zero_stage=0, optimizer_offload=False)
     found = held(WORKLOAD, plans, np.ones(1))
     assert float((found.weights_bytes + found.gradient_bytes + found.optimizer_bytes)[0]) == pytest.approx(
@@ -47,7 +47,7 @@ def test_deepspeed_keeps_twenty_bytes_per_parameter(market: Market) -> None:
 
 
 @pytest.mark.parametrize(("stage", "share"), [(0, 16.0), (1, 4 + 12 / 8), (2, 2 + 14 / 8), (3, 16 / 8)])
-def test_zero_stages_share_what_they_say(market: Market, stage: int, share: float) -> None:
+def test_zero_stages_share_what_they_say(market: Snapshot, stage: int, share: float) -> None:
     plans = one(market, zero_stage=stage, **SINGLE)
     found = held(WORKLOAD, plans, np.full(1, 8.0))
     assert float((found.weights_bytes + found.gradient_bytes + found.optimizer_bytes)[0]) == pytest.approx(
@@ -56,7 +56,7 @@ def test_zero_stages_share_what_they_say(market: Market, stage: int, share: floa
     assert (float(found.gathered_bytes[0]) > 0) is (stage == 3)
 
 
-def test_weights_that_are_sharded_and_trained_are_their_own_master_copy(market: Market) -> None:
+def test_weights_that_are_sharded_and_trained_are_their_own_master_copy(market: Snapshot) -> None:
     """FSDP in mixed precision: 4 bytes of weights, 4 of gradients, 8 of moments, all sharded."""
     plans = one(market, framework="fsdp", zero_stage=3, optimizer_offload=False)
     found = held(WORKLOAD, plans, np.full(1, 8.0))
@@ -67,7 +67,7 @@ def test_weights_that_are_sharded_and_trained_are_their_own_master_copy(market: 
     assert parts == pytest.approx([4.0, 4.0, 8.0])
 
 
-def test_qlora_holds_its_base_at_half_a_byte_per_linear_element(market: Market) -> None:
+def test_qlora_holds_its_base_at_half_a_byte_per_linear_element(market: Snapshot) -> None:
     workload = replace(
         WORKLOAD, model=LLAMA_70B, phase="fine_tuning", method=Method.QLORA, units_per_sequence=512.0, global_batch=2
     )
@@ -80,7 +80,7 @@ def test_qlora_holds_its_base_at_half_a_byte_per_linear_element(market: Market) 
     assert float(found.optimizer_bytes[0]) == pytest.approx(8 * adapters)
 
 
-def test_activations_by_what_is_recomputed_flash_or_not(market: Market) -> None:
+def test_activations_by_what_is_recomputed_flash_or_not(market: Snapshot) -> None:
     """8B, 4096 tokens, 32 layers: 139 392 bytes per token and layer whole, 2h recomputed, 5ns more where scores are
     stored.
     """
@@ -98,7 +98,7 @@ def test_activations_by_what_is_recomputed_flash_or_not(market: Market) -> None:
     assert float(split.in_flight_bytes[0]) == pytest.approx(float(whole.in_flight_bytes[0]) / 8)
 
 
-def test_a_fused_loss_holds_a_chunk_of_the_logits(market: Market) -> None:
+def test_a_fused_loss_holds_a_chunk_of_the_logits(market: Snapshot) -> None:
     plain = held(WORKLOAD, one(market, zero_stage=1, **SINGLE), np.ones(1))
     fused = held(WORKLOAD, one(market, zero_stage=1, fused_cross_entropy=True, **SINGLE), np.ones(1))
     assert float(plain.loss_beyond_bytes[0]) == pytest.approx(4096 * LLAMA_8B.vocab_size * 10)
@@ -106,7 +106,7 @@ def test_a_fused_loss_holds_a_chunk_of_the_logits(market: Market) -> None:
     assert float(fused.logits_chunk_bytes[0]) == pytest.approx(512 * LLAMA_8B.vocab_size * 10)
 
 
-def test_the_first_pipeline_stage_holds_as_many_micro_batches_as_there_are_stages(market: Market) -> None:
+def test_the_first_pipeline_stage_holds_as_many_micro_batches_as_there_are_stages(market: Snapshot) -> None:
     plans = one(market, zero_stage=1, tensor_parallel=1, pipeline_parallel=4, context_parallel=1, virtual_pipeline=1)
     found = held(WORKLOAD, plans, np.ones(1))
     each = 4096 * 8 * 139_392  # eight layers to a stage
@@ -117,7 +117,7 @@ def test_the_first_pipeline_stage_holds_as_many_micro_batches_as_there_are_stage
     assert float(few.in_flight_bytes[0]) == pytest.approx(2 * each)
 
 
-def test_memory_parts_sum_and_shrink_with_every_split(market: Market) -> None:
+def test_memory_parts_sum_and_shrink_with_every_split(market: Snapshot) -> None:
     """More devices of any kind never hold more each; the parts are the total."""
     base = memory(WORKLOAD, one(market, zero_stage=1, **SINGLE), np.ones(1))
     for split in ({"tensor_parallel": 2}, {"pipeline_parallel": 2}, {"context_parallel": 2}):
@@ -133,7 +133,7 @@ def test_memory_parts_sum_and_shrink_with_every_split(market: Market) -> None:
         assert found.total_bytes[0] < base.total_bytes[0]
 
 
-def test_unified_memory_is_shared_with_the_system(market: Market) -> None:
+def test_unified_memory_is_shared_with_the_system(market: Snapshot) -> None:
     apple = next(
         a.slug for a in market.accelerators if a.family == "apple" and a.memory_bytes and a.memory_bytes >= 64 * GIB
     )

@@ -16,7 +16,7 @@ from app.sizing.formula import Step
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend
 from app.sizing.result import Estimate
-from app.sizing.snapshot import Market
+from app.sizing.snapshot import Snapshot
 from app.sizing.training.recipes import OPTIMIZERS, PRECISIONS
 from app.sizing.workload import Method, TrainingWorkload
 from tests.examples import PRETRAIN
@@ -112,7 +112,7 @@ def workloads(draw: st.DrawFn, snapshots: SnapshotStore) -> TrainingWorkload:
 
 @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_lines_of_recommended_runs(market: Market, snapshots: SnapshotStore, data: st.DataObject) -> None:
+def test_lines_of_recommended_runs(market: Snapshot, snapshots: SnapshotStore, data: st.DataObject) -> None:
     workload = data.draw(workloads(snapshots))
     pricing = data.draw(st.sampled_from([(), ("spot",), ("owned",)]))
     question = Question(workload, Constraints(pricing_models=pricing), trace=True, limit=3)  # type: ignore[arg-type]
@@ -122,7 +122,7 @@ def test_lines_of_recommended_runs(market: Market, snapshots: SnapshotStore, dat
 
 @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_lines_of_estimated_runs(market: Market, snapshots: SnapshotStore, data: st.DataObject) -> None:
+def test_lines_of_estimated_runs(market: Snapshot, snapshots: SnapshotStore, data: st.DataObject) -> None:
     workload = data.draw(workloads(snapshots))
     deployment = Deployment(
         data.draw(st.sampled_from(["nvidia-h100-sxm5-80gb", "nvidia-a100-sxm4-80gb", "amd-mi300x"])),
@@ -142,7 +142,7 @@ def test_lines_of_estimated_runs(market: Market, snapshots: SnapshotStore, data:
         check(found)
 
 
-def test_spot_capacity_and_lost_time_are_told(market: Market) -> None:
+def test_spot_capacity_and_lost_time_are_told(market: Snapshot) -> None:
     sold = Constraints(accelerators=("nvidia-h100-sxm5-80gb",), pricing_models=("spot",))  # type: ignore[arg-type]
     found = recommend(Question(PRETRAIN, sold, trace=True), market).recommendations[0].estimate
     told = lines(found)
