@@ -158,8 +158,8 @@ def estimate_training(
             "accelerators, expert_parallel must divide the ranks that share a stage, the data-parallel degree must divide the "
             "global batch into whole micro-batches, and several machines are filled whole."
         )
-    plans, data_parallel = chosen
-    judged = judge_runs(counts, plans, data_parallel, assumed, economics, trace=question.trace)
+    plans, run = chosen
+    judged = judge_runs(counts, plans, run, assumed, economics, trace=question.trace)
     (found,) = training_estimates(workload, judged, market, question.assumptions)
     curve = curve_of(counts, alike(layouts, plans), assumed, economics)
     return replace(found, scaling=curve, maximum=maximum)

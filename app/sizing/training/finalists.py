@@ -37,15 +37,16 @@ class Finalists:
 def judge(
     counts: Counts,
     plans: TrainingPlans,
-    data_parallel: Column,
+    run: Run,
     assumed: Assumptions,
     economics: Economics,
     *,
     trace: bool,
 ) -> Finalists:
-    """Judge layouts at their data-parallel degrees, the arithmetic noted where it is wanted."""
+    """Everything an answer says of these runs; they are run once more where the arithmetic is wanted, to note it."""
     with recording(wanted=trace) as noted:
-        run = run_at(counts, plans, data_parallel, assumed)
+        if trace:
+            run = run_at(counts, plans, run.data_parallel, assumed)
         cost = run_cost(plans, run, assumed, economics)
         with unrecorded():
             others = beside(counts, plans, run, assumed)

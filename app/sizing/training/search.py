@@ -123,8 +123,9 @@ def _stacks(workload: TrainingWorkload, snapshot: Snapshot, pairs: list[tuple[in
     family, engine = (np.array([pair[i] for pair in pairs], dtype=np.int64) for i in (0, 1))
     rate, traits = PRECISIONS[workload.precision].format_class, snapshot.frameworks.take(engine)
 
-    def coefficients(table: type[Table]) -> Table:
-        rows = [snapshot.coefficients.row_of(table, snapshot.families[f], snapshot.engines[e], rate) for f, e in pairs]
+    def coefficients(table: type[Table], *, read: bool = True) -> Table:
+        of = pairs if read else []
+        rows = [snapshot.coefficients.row_of(table, snapshot.families[f], snapshot.engines[e], rate) for f, e in of]
         return table(**{name: column([r[name] for r in rows]) for name in names_of(table)})
 
     return TrainingStacks(
@@ -138,8 +139,8 @@ def _stacks(workload: TrainingWorkload, snapshot: Snapshot, pairs: list[tuple[in
         sharded_master=traits.sharded_master,
         copies_gradients=traits.copies_gradients,
         single_accelerator=traits.single_accelerator,
-        token_achieved=coefficients(TrainingAchieved),
-        sample_achieved=coefficients(SampleTrainingAchieved),
+        token_achieved=coefficients(TrainingAchieved, read=not workload.in_samples),
+        sample_achieved=coefficients(SampleTrainingAchieved, read=workload.in_samples),
         memory_factors=coefficients(TrainingMemoryFactors),
     )
 
@@ -243,8 +244,8 @@ def chosen_run(
     deployment: Deployment,
     assumed: Assumptions,
     economics: Economics,
-) -> tuple[TrainingPlans, Column] | None:
-    """The layout asked for, or the best of those that fit, as a table of one row, and its data-parallel degree: the
+) -> tuple[TrainingPlans, Run] | None:
+    """The layout asked for, or the best of those that fit, as a table of one row, and its run: the
     fastest on the accelerators asked for, else the cheapest. None where nothing can be laid out.
     """
     plans, run = _runs(workload, counts, layouts, deployment, assumed)
@@ -256,7 +257,7 @@ def chosen_run(
     fixed = size_asked(deployment) is not None or deployment.data_parallel is not None
     late = run.wall_s > workload.deadline_s
     row = np.lexsort((total, run.wall_s if fixed else total, late, short))[:1]
-    return plans.take(row), run.data_parallel[row]
+    return plans.take(row), run.take(row)
 
 
 def any_fits(
