@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.serving.load import StreamSpeed, mean_batch, queue_wait_s, rate_per_s, stream_speed, tpot_s
+from app.sizing.serving.load import (
+    StreamSpeed,
+    beside_s,
+    later_tokens,
+    mean_batch,
+    queue_wait_s,
+    queued_s,
+    rate_per_s,
+    stream_speed,
+    tpot_s,
+    variation_of,
+)
 from app.sizing.serving.prefill import PrefillTerms
 from app.sizing.serving.step import step_s
 from app.sizing.workload import Lengths, Load, Slo
@@ -137,3 +148,21 @@ def test_the_long_prompt_is_the_one_that_must_meet_the_limit() -> None:
     # 35 ms and three steps beside: 60 ms * (1 - 1/B) <= 45.1 ms
     assert found.slo_batch.tolist() == [4]
     assert found.occupancy_s[0] == pytest.approx(0.010)  # others' prompts are of the mean
+
+
+def test_formulas_hold_at_their_ends() -> None:
+    """Less than a sequence, a single token, and all the others' prompts."""
+    assert later_tokens(col(1.0, 2.5)).tolist() == [1, 1.5]
+    assert rate_per_s(col(0.5), col(0.01), 100.0, col(0.02))[0] == pytest.approx(0.5 / (0.01 + 2))
+    assert rate_per_s(col(1.5), col(0.01), 100.0, col(0.02))[0] == pytest.approx(1.5 / (0.015 + 2))
+    assert tpot_s(col(0.02), col(0.5), 100.0, col(0.01)).tolist() == [0.02]
+    assert queued_s(col(0.9), col(0.01), col(3), 95).tolist() == pytest.approx([0.02])
+    assert queued_s(col(0.3, 0.3), col(0.01, 0.01), col(0.5, 1.5), 50).tolist() == pytest.approx([0, 0.0015])
+    assert mean_batch(col(1.0, 0.5, 1.5), 1.645).tolist() == [1, 0.5, 1]
+    assert beside_s(col(800), col(1000), col(0.02), col(0.5)).tolist() == [0]
+
+
+def test_arrivals_and_prompts_vary_alike() -> None:
+    spread = Lengths(800.0, 2000.0)
+    found = variation_of(varied(burstiness=3.0, input_tokens=spread))
+    assert found == pytest.approx((9 + np.expm1(spread.sigma**2)) / 2)
