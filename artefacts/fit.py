@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 from sqlalchemy.orm import Session, sessionmaker
 
-from app.calibration.calibrate import DATA, PROBLEMS, calibrated, write_files
+from app.calibration.calibrate import PROBLEMS, calibrated, write_files
 from app.calibration.fit import Fit
 from app.calibration.memory_logs import read_logs
 from app.calibration.serving.cases import ServingCases, read_cases
