@@ -13,6 +13,7 @@ from artefacts import nomenclature
 from artefacts.formulas import ROOMS, ROOT, Told, all_told, modules, tests_of
 
 WIDTH = 116
+RECOMPUTED = "tests/sizing/test_trace.py (as a line of a trace)"
 HEAD = """# The engine, formula by formula
 
 Written by `make artefacts` from the docstrings and the code of `app/sizing`; a formula that changes changes this page.
@@ -62,8 +63,8 @@ def entry(told: Told) -> str:
     """One formula."""
     source = told.source if told.source else told.formula.source
     rests = f"Source: {source}." + (f" Limits: {told.limits}." if told.limits else "")
-    tests = tests_of(told)
-    where = f"`{told.path}:{told.name}`" + (f"; tests: {', '.join(f'`{t}`' for t in tests[:3])}" if tests else "")
+    tests = ", ".join(f"`{t}`" for t in tests_of(told)[:3] or [RECOMPUTED])
+    where = wrapped(f"`{told.path}:{told.name}`; tests: {tests}")
     found = [f"### {told.name} [{told.formula.unit}]", wrapped(told.summary), arithmetic(told), wrapped(rests)]
     if ">>>" in told.check:
         found.append(checked(told.check))

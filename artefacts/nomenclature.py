@@ -78,11 +78,11 @@ def unit_of(name: str) -> str:
     return UNITS[max(ends, key=len)] if ends else ""
 
 
-def symbol(name: str, made: dict[str, Told], used: int) -> Symbol:
+def symbol(name: str, made: dict[str, list[Told]], used: int) -> Symbol:
     """One name: of a formula, else chosen or fitted, else a column or field."""
     if name in made:
-        told = made[name]
-        return Symbol(name, told.formula.unit, first_sentence(told.summary), f"`{told.path}:{name}`", used)
+        first, places = made[name][0], ", ".join(f"`{told.path}:{name}`" for told in made[name])
+        return Symbol(name, first.formula.unit, first_sentence(first.summary), places, used)
     if name in chosen():
         unit, meaning, home = chosen()[name]
         return Symbol(name, unit, meaning, home, used)
@@ -100,7 +100,9 @@ def first_sentence(words: str) -> str:
 
 def symbols() -> Iterator[Symbol]:
     """Every input of every formula, and every formula's own name."""
-    made = {t.name: t for t in all_told()}
+    made: dict[str, list[Told]] = {}
+    for told in all_told():
+        made.setdefault(told.name, []).append(told)
     used: dict[str, int] = dict.fromkeys(made, 0)
     for told in all_told():
         for name in told.formula.inputs:
