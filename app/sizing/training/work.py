@@ -312,10 +312,10 @@ def micro_batch_work(counts: Counts, plans: TrainingPlans) -> MicroBatchWork:
 
 @formula(unit="s", source="counted: bytes that an optimizer reads and writes")
 def optimizer_at_rates_s(
-    updated_params: Column, hidden_size: float, recipe: Recipe, machine: TrainingMachines
+    updated_params: Column, hidden_size: float, recipe: Recipe, machine: TrainingMachines, optimizer_offload: Mask
 ) -> Column:
     """Seconds of the optimizer's step at the rates of memory and matrices: bytes of gradient, master copy and states;
-    FLOPs that orthogonalise a momentum matrix.
+    FLOPs that orthogonalise a momentum matrix. None where the host steps.
 
     Source: counted; Jordan et al. 2024 for Muon's iterations.
     """
@@ -323,7 +323,7 @@ def optimizer_at_rates_s(
     orthogonalised = (
         updated_params * recipe.optimizer_flops_per_param_width * hidden_size / machine.unquantised_flops_per_s
     )
-    return moved + orthogonalised
+    return np.where(optimizer_offload, 0.0, moved + orthogonalised)
 
 
 def state_work(counts: Counts, plans: TrainingPlans, rank: RankParams, spread: Spread) -> StateWork:
@@ -332,13 +332,12 @@ def state_work(counts: Counts, plans: TrainingPlans, rank: RankParams, spread: S
     Source: Rajbhandari et al. 2020 (arXiv:1910.02054).
     """
     devices, offload, local = spread.accelerators, plans.optimizer_offload, spread.updated_params
-    update = optimizer_at_rates_s(local, counts.hidden_size, counts.recipe, plans.machine)
     here = np.minimum(plans.accelerators_per_node, devices)
     return StateWork(
         micro_batches=spread.micro_batches,
         machines=np.ceil(devices / plans.machine.scale_up_accelerators),
         traffic=state_traffic(counts, plans, rank, spread),
-        optimizer_at_rates_s=np.where(offload, 0.0, update),
+        optimizer_at_rates_s=optimizer_at_rates_s(local, counts.hidden_size, counts.recipe, plans.machine, offload),
         offload_s=np.where(offload, local * BYTES_32_BIT / PCIE_BYTES_PER_S, 0.0),
         host_params=np.where(offload, local * here, 0.0),
     )
