@@ -242,14 +242,24 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why an accelerator type was turned down, with the shortfall of its nearest plan."""
+    """Why an accelerator type was turned down, with the shortfall of its nearest plan.
+
+    `sentence` has places for the name and both numbers; it is filled in where it is read, because few are.
+    """
 
     accelerator: str
+    name: str
     code: str
-    text: str
+    sentence: str
     needed: float | None = None
     available: float | None = None
     unit: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The reason in words."""
+        numbers = {"needed": self.needed, "available": self.available}
+        return self.sentence.format(name=self.name, **{k: _shown(v) for k, v in numbers.items() if v is not None})
 
     @property
     def miss(self) -> float:
@@ -259,3 +269,8 @@ class Rejection:
         if self.available <= 0:
             return 1e12
         return max(self.needed / self.available, self.available / self.needed)
+
+
+def _shown(value: float) -> str:
+    """A number as a person would write it: three significant digits, no exponent below 10^15."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -56,14 +56,18 @@ class Assumptions(
             if name not in known:
                 raise Unanswerable(f"There is no assumption named {name[:60]!r}. Accepted: {', '.join(sorted(known))}.")
             low, high = known[name].metadata["low"], known[name].metadata["high"]
+            unit = "" if known[name].metadata["unit"] == "1" else f" {known[name].metadata['unit']}"
             if not low <= value <= high:
-                raise Unanswerable(f"{name} must be from {low:g} to {high:g} {known[name].metadata['unit']}.")
+                raise Unanswerable(f"{name} must be from {low:g} to {high:g}{unit}.")
         return replace(self, **dict(overrides))
 
     def noted(self, overrides: Mapping[str, float] | None = None) -> Noted:
         """These, with some replaced, that know which of them are read: one for every answer."""
         given = dict(overrides or {})
         return Noted(self.with_overrides(given) if given else self, frozenset(given))
+
+
+FIELDS = fields(Assumptions)
 
 
 class Noted(Assumptions):
@@ -106,6 +110,6 @@ class Noted(Assumptions):
                 f.metadata["reason"],
                 f.name in self._asked,
             )
-            for f in fields(Assumptions)
+            for f in FIELDS
             if f.name in wanted
         )

@@ -24,7 +24,7 @@ class Rejections:
         for i in accelerators.tolist():
             if i not in self.by_accelerator:
                 a = self.accelerators[i]
-                self.by_accelerator[i] = Rejection(a.slug, code, text.format(name=a.name))
+                self.by_accelerator[i] = Rejection(a.slug, a.name, code, text)
 
     def without(self, before: Codes, after: Codes, code: str, text: str) -> None:
         """Turn down the types of which no row is left, for a reason that has no number."""
@@ -50,26 +50,10 @@ class Rejections:
         for row in order[first].tolist():
             i = int(accelerator[row])
             a = self.accelerators[i]
-            need, have = float(needed[row]), float(available[row])
             self.by_accelerator.setdefault(
-                i,
-                Rejection(
-                    a.slug,
-                    code,
-                    text.format(name=a.name, needed=_show(need), available=_show(have)),
-                    need,
-                    have,
-                    unit,
-                ),
+                i, Rejection(a.slug, a.name, code, text, float(needed[row]), float(available[row]), unit)
             )
 
     def nearest(self) -> list[Rejection]:
         """All rejections, nearest miss first, stable by name; types the caller left out come last."""
         return sorted(self.by_accelerator.values(), key=lambda r: (r.code == "excluded", r.miss, r.accelerator))
-
-
-def _show(value: float) -> str:
-    """A number as a person would write it: three significant digits, no exponent below 10^15."""
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.3g}"

@@ -312,9 +312,9 @@ def _layouts(model: ModelArchitecture, fixed: Deployment | None) -> list[tuple[i
     """Layouts the model's shape allows: heads split evenly, KV heads split or copied, layers suffice."""
 
     pads = fixed is not None and fixed.engine is not None and engine_named(fixed.engine).pads_heads
+    kv = model.kv_heads
 
     def fits(tp: int, pp: int) -> bool:
-        kv = model.kv_heads
         if pads:
             return tp <= model.num_heads and pp <= max(1, model.num_layers)
         shares = kv % tp == 0 or tp % kv == 0
@@ -326,7 +326,7 @@ def _layouts(model: ModelArchitecture, fixed: Deployment | None) -> list[tuple[i
         size, tp, pp = fixed.accelerators_per_replica, fixed.tensor_parallel, fixed.pipeline_parallel
         tps = (tp,) if tp else tuple(range(1, model.num_heads + 1)) if size else (1,)
         pps = (pp,) if pp else tuple(range(1, model.num_layers + 1)) if size else (1,)
-        return [(t, p) for t in tps for p in pps if fits(t, p) and (size is None or t * p == size)]
+        return [(t, p) for t in tps for p in pps if (size is None or t * p == size) and fits(t, p)]
     return [(t, p) for t, p in LAYOUTS if fits(t, p)]
 
 
