@@ -113,13 +113,17 @@ def engine_outputs() -> Digests:
 
 @cache
 def answer_inputs() -> Digests:
-    """The code of the whole service; what the data change in an answer, the tests of the answers see."""
+    """The code of the whole service and what was fitted; what other data change in an answer, its tests see."""
     modules = [
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         for path in sorted((ROOT / "app").rglob("*.py"))
     ]
     bodies = sorted((ROOT / "tests" / "api" / "bodies").glob("*.json"))
-    return {"code of the service": sources().digest(modules), "worked requests": chosen([files(*bodies)])}
+    return {
+        "code of the service": sources().digest(modules),
+        "worked requests": chosen([files(*bodies)]),
+        **fit_outputs(),
+    }
 
 
 def examples_inputs() -> Digests:
