@@ -31,7 +31,7 @@ def test_committed_errors_hold_what_is_promised(market: Snapshot) -> None:
 
 
 def test_the_readme_quotes_the_committed_errors(market: Snapshot) -> None:
-    said = re.findall(r"(\d+)\s%\s\((\d+)\s%\)", (Path(__file__).parents[2] / "README.md").read_text())
+    said = re.findall(r"(\d+)\s+%\s+\((\d+)\s+%\)", (Path(__file__).parents[2] / "README.md").read_text())
     found = headline(market.evidence.rows)
     shown = [
         found[k]
