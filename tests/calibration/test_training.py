@@ -63,7 +63,8 @@ def test_committed_errors_hold_what_is_promised(market: Snapshot) -> None:
         if s.metric.startswith("training"):
             assert 0.75 <= s.coverage <= 0.85, s.metric
     scaling = json.loads(data_text("accuracy.json"))["scaling"]
-    assert scaling == summary(scale_ups(ROWS.values(), rows))
+    # the file holds five digits of each prediction: a rounded figure may differ by its last one
+    assert scaling == pytest.approx(summary(scale_ups(ROWS.values(), rows)), abs=0.011)
     assert scaling["median_points"] <= 8
 
 
