@@ -28,5 +28,6 @@ class Settings(BaseSettings):
     model_hub_url: str | None = Field(
         None,
         pattern=r"^https?://[^\s/@]+(/[^\s]*)?$",
-        description="Hub that serves config.json of models the catalogue lacks, under {url}/{id}/resolve/main/. Off where absent.",
+        description="Hub that serves config.json of models the catalogue lacks, under {url}/{id}/resolve/main/. "
+        "Off where absent.",
     )

@@ -60,11 +60,6 @@ class UnknownSystem(NotFound):
     title = "Unknown system"
 
 
-class UnknownOffer(NotFound):
-    code = "unknown-offer"
-    title = "Unknown offer"
-
-
 class UnknownRecommendation(NotFound):
     code = "unknown-recommendation"
     title = "Unknown recommendation"

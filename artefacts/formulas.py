@@ -1,4 +1,4 @@
-"""The formulas of the core as a reader looks for them: what each says of itself, where it stands, which test holds it."""
+"""The formulas of the core as a reader looks for them: what each says of itself, where it is, which test holds it."""
 
 from __future__ import annotations
 

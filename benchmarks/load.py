@@ -119,7 +119,10 @@ async def client(port: int, connections: int, seconds: float, first: int) -> dic
             raw = json.dumps(
                 {**body, "economics": {"electricity_usd_per_kwh": 0.1 + next(numbers) % 10_000_000 * 1e-8}}
             ).encode()
-            head = f"POST /recommend HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(raw)}\r\n\r\n"
+            head = (
+                "POST /recommend HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+                f"content-length: {len(raw)}\r\n\r\n"
+            )
             sent = time.perf_counter()
             writer.write(head.encode() + raw)
             answered = await reader.readuntil(b"\r\n\r\n")

@@ -15,7 +15,8 @@ from app.api.schemas.requests import EstimateRequest, InspectRequest, RecommendR
 REF = "#/components/schemas/{model}"
 BODIES: tuple[type[BaseModel], ...] = (RecommendRequest, EstimateRequest, InspectRequest)
 
-DESCRIPTION = """Headroom sizes hardware for AI work: describe a workload, get the hardware that runs it, how many, laid out
+DESCRIPTION = """\
+Headroom sizes hardware for AI work: describe a workload, get the hardware that runs it, how many, laid out
 how, with what memory, speed, latency, energy and cost, how sure that is, and why everything else was turned down.
 
 Units are in the names: `_gib` is 2^30 bytes, `_gb` 10^9, fractions run from 0 to 1, money is USD. Every error is

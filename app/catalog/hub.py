@@ -167,7 +167,8 @@ class ModelHub:
             or (response.status_code == 401 and reason != "RepoNotFound")
         ):
             raise GatedModel(
-                f"The model hub gives {model_id} only to those who accepted its terms. Paste its config.json as huggingface_config.",
+                f"The model hub gives {model_id} only to those who accepted its terms. "
+                "Paste its config.json as huggingface_config.",
                 model=model_id,
             )
         if response.status_code in (401, 404, 410):

@@ -207,14 +207,16 @@ def get_model_facts(session: Session, name: str, *, loosely: bool = True) -> tup
     if rows:
         choices = [row.id for row in rows]
         raise AmbiguousModel(
-            f"The name fits {len(choices)} models that differ; name one of: {', '.join(choices[:8])}{', ...' if len(choices) > 8 else ''}.",
+            f"The name fits {len(choices)} models that differ; name one of: "
+            f"{', '.join(choices[:8])}{', ...' if len(choices) > 8 else ''}.",
             choices=choices[:8],
         )
     aliases = session.scalars(select(ModelAliasRow.alias)).all()
     close = nearest(name, aliases)
     suggestion = f" Nearest: {', '.join(close)}." if close else ""
     raise UnknownModel(
-        f"No model of that name is in the catalogue.{suggestion} GET /catalog/models lists all; a configuration may be given in its place.",
+        f"No model of that name is in the catalogue.{suggestion} "
+        "GET /catalog/models lists all; a configuration may be given in its place.",
         nearest=close,
     )
 

@@ -79,7 +79,8 @@ def check_consistency(d: Deployment, *, training: bool) -> None:
     experts = d.expert_parallel or 1
     if not training and (d.tensor_parallel or d.accelerators_per_replica or experts) % experts:
         raise Conflict(
-            "expert_parallel must divide the tensor-parallel degree: whole experts lie on the ranks that share each layer."
+            "expert_parallel must divide the tensor-parallel degree: whole experts lie on the ranks that share each "
+            "layer."
         )
     if not training and (d.context_parallel or 1) > 1:
         raise Conflict("context_parallel above 1 is not modelled for serving; leave it out or give 1.")
@@ -88,7 +89,8 @@ def check_consistency(d: Deployment, *, training: bool) -> None:
         shape = d.tensor_parallel * d.pipeline_parallel * (d.context_parallel or 1) * (d.data_parallel or 1)
         if shape != size:
             raise Conflict(
-                f"The degrees of parallelism make {shape} accelerators per replica, but {size} were given; leave one out."
+                f"The degrees of parallelism make {shape} accelerators per replica, but {size} were given; "
+                "leave one out."
             )
     if size is not None and d.replicas is not None and d.total_accelerators is not None:
         used = size * (d.replicas + (d.spare_replicas or 0))
@@ -154,9 +156,9 @@ def estimate_training(
     chosen = chosen_run(workload, counts, layouts, deployment, assumed, economics)
     if chosen is None:
         raise Conflict(
-            "The layout cannot be laid out: tensor_parallel * pipeline_parallel * context_parallel * data_parallel must equal the "
-            "accelerators, expert_parallel must divide the ranks that share a stage, the data-parallel degree must divide the "
-            "global batch into whole micro-batches, and several machines are filled whole."
+            "The layout cannot be laid out: tensor_parallel * pipeline_parallel * context_parallel * data_parallel "
+            "must equal the accelerators, expert_parallel must divide the ranks that share a stage, the data-parallel "
+            "degree must divide the global batch into whole micro-batches, and several machines are filled whole."
         )
     plans, run = chosen
     judged = judge_runs(counts, plans, run, assumed, economics, trace=question.trace)

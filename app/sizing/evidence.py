@@ -274,7 +274,7 @@ def indexed(words: Iterable[str]) -> dict[str, int]:
 
 
 class Nearest:
-    """Results of one phase as columns, one row for each measurement and setting: of its figures its rate, where it has one.
+    """Results of one phase as columns, one row for each measurement and setting: its rate, where it has one.
 
     What words count for is worked out once per combination of words, of which there are far fewer than results.
     """

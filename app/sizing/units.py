@@ -1,6 +1,5 @@
 """Units: everything inside is bytes, seconds, FLOPs, watts and dollars."""
 
-KIB = 2**10
 MIB = 2**20
 GIB = 2**30
 KB = 1e3

@@ -144,7 +144,9 @@ from app.config import Settings
 from app.main import create_app
 with TestClient(create_app(Settings(database_url=sys.argv[1]))) as client:
     for path in sys.argv[2:]:
-        print(hashlib.sha256(client.post("/recommend", content=open(path, "rb").read(), headers={"content-type": "application/json"}).content).hexdigest())
+        raw = open(path, "rb").read()
+        answer = client.post("/recommend", content=raw, headers={"content-type": "application/json"})
+        print(hashlib.sha256(answer.content).hexdigest())
 """
 
 

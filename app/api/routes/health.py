@@ -19,7 +19,10 @@ from app.db import DatabaseError
 router = APIRouter(tags=["operations"])
 log = structlog.get_logger("headroom")
 
-CONTENT_POLICY = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
+CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
 
 
 @router.get("/livez", operation_id="livez", summary="The process answers")

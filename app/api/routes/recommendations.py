@@ -164,7 +164,8 @@ def check_names(slugs: tuple[str, ...], market: Snapshot) -> None:
             close = nearest(slug, market.accelerator_index)
             hint = f" Nearest: {', '.join(close)}." if close else ""
             raise UnknownAccelerator(
-                f"An accelerator named in the request is not in the catalogue.{hint} GET /catalog/accelerators lists all.",
+                f"An accelerator named in the request is not in the catalogue.{hint} "
+                "GET /catalog/accelerators lists all.",
                 nearest=close,
             )
 

@@ -51,7 +51,8 @@ class CacheShown(Shown):
 
 
 class ScaleUpsShown(Shown):
-    """Runs published at several sizes: percentage points of efficiency that predictions without their source are off."""
+    """Runs published at several sizes: percentage points of efficiency that predictions without their source are off.\
+"""
 
     pairs: int
     median_points: float
@@ -87,7 +88,8 @@ DEFINITIONS = {
     "e2e": "seconds of a static batch, first prompt token to last generated token",
     "training": "tokens/s of one accelerator in training or fine-tuning, whole optimizer steps",
     "training_samples": "samples/s of one accelerator in training: images and the like",
-    "training_memory": "peak memory of one accelerator in training, counted as the source counts it: by the allocator or by the driver",
+    "training_memory": "peak memory of one accelerator in training, counted as the source counts it: by the allocator "
+    "or by the driver",
 }
 
 

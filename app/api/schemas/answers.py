@@ -177,8 +177,8 @@ class PerformanceShown(Shown):
         [], description="80 % intervals of TTFT and TPOT at their medians; of the memory of training, in GiB."
     )
     basis: str = Field(
-        description="measured: a published result of the same stack, size and load; calibrated: fitted to results of its parts; "
-        "roofline: nothing comparable was published."
+        description="measured: a published result of the same stack, size and load; calibrated: fitted to results of "
+        "its parts; roofline: nothing comparable was published."
     )
 
 
@@ -305,7 +305,8 @@ class RecommendResponse(Shown):
     id: str
     created_at: str = Field(
         description="When the catalogue snapshot that this answer rests on was published. The same request on the same "
-        "snapshot is one answer, so this is its date; GET /recommendations/{id} says in Last-Modified when it was first stored."
+        "snapshot is one answer, so this is its date; GET /recommendations/{id} says in Last-Modified when it was "
+        "first stored."
     )
     catalog: CatalogShown
     summary: str

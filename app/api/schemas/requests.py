@@ -261,7 +261,8 @@ class EstimateRequest(Wire):
     def _runs_are_maximized(self) -> EstimateRequest:
         if self.maximize is not None and self.workload.phase == "inference":
             raise ValueError(
-                "maximize goes with phase training or fine_tuning; for serving, leave it out and read max_concurrent_sequences"
+                "maximize goes with phase training or fine_tuning; for serving, leave it out and read "
+                "max_concurrent_sequences"
             )
         return self
 
@@ -275,7 +276,8 @@ class InspectRequest(Wire):
         Annotated[list[Annotated[int, Field(ge=1, le=100_000_000)]], Field(min_length=1, max_length=20)] | None
     ) = Field(
         None,
-        description="Contexts at which cache and FLOPs are shown; default 1024, 8192, 32768 and 131072 as far as the model goes.",
+        description="Contexts at which cache and FLOPs are shown; default 1024, 8192, 32768 and 131072 as far as the "
+        "model goes.",
     )
     lora: LoraSpec = LoraSpec()
     image: ImageSize | None = Field(

@@ -203,7 +203,8 @@ class _RunSpec(Wire):
     global_batch_samples: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     precision: PrecisionName = Field(
         "bf16",
-        description="Of matrices. All but fp32, tf32 and bf16-true keep a 32-bit master copy; bf16-true keeps everything in 16 bit.",
+        description="Of matrices. All but fp32, tf32 and bf16-true keep a 32-bit master copy; bf16-true keeps "
+        "everything in 16 bit.",
     )
     optimizer: OptimizerName = "adamw"
     deadline_days: Annotated[float, Field(gt=0, le=36500)] | None = None

@@ -141,29 +141,29 @@ def table_of(cases: Sequence[ServingCase]) -> Table:
     )
 
 
-def predict(t: Table, k: Achieved) -> dict[str, Column]:
+def predict(table: Table, achieved: Achieved) -> dict[str, Column]:
     """Every metric of every case, by the formulas that answer /estimate."""
-    step, prefill = step_terms(t.step, k), prefill_terms(t.prefill, k)
-    occupancy = occupancy_s(prompt_s(prefill, t.chunk_tokens, None), t.step.pipeline_parallel)
+    step, prefill = step_terms(table.step, achieved), prefill_terms(table.prefill, achieved)
+    occupancy = occupancy_s(prompt_s(prefill, table.chunk_tokens, None), table.step.pipeline_parallel)
     flow = steady_flow(
-        t.load,
+        table.load,
         step,
         prefill,
         occupancy,
-        max_batched_tokens=t.chunk_tokens,
-        output_tokens=t.output_tokens,
-        in_flight=t.wanted,
-        sequences=t.most,
+        max_batched_tokens=table.chunk_tokens,
+        output_tokens=table.output_tokens,
+        in_flight=table.wanted,
+        sequences=table.most,
     )
-    requests = flow.rate_per_s * t.replicas
+    requests = flow.rate_per_s * table.replicas
     return {
-        "output_tokens_per_s": requests * t.output_tokens,
-        "total_tokens_per_s": requests * (t.input_tokens + t.output_tokens),
+        "output_tokens_per_s": requests * table.output_tokens,
+        "total_tokens_per_s": requests * (table.input_tokens + table.output_tokens),
         "tpot_s": flow.tpot_s,
         "decode_tokens_per_s": 1 / flow.tpot_s,
         "ttft_s": flow.ttft_s,
-        "prefill_tokens_per_s": t.prefill.new_tokens / (flow.ttft_s - prefill.request_s),
-        "e2e_s": flow.ttft_s + np.where(t.output_tokens > 1, later_tokens(t.output_tokens), 0.0) * flow.tpot_s,
+        "prefill_tokens_per_s": table.prefill.new_tokens / (flow.ttft_s - prefill.request_s),
+        "e2e_s": flow.ttft_s + np.where(table.output_tokens > 1, later_tokens(table.output_tokens), 0.0) * flow.tpot_s,
     }
 
 

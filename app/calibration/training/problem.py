@@ -75,19 +75,19 @@ def table_of(cases: Sequence[TrainingCase]) -> Columns:
     return stacked([c.work for c in cases])
 
 
-def predict_tokens(t: SpeedTable, k: TrainingAchieved) -> dict[str, Column]:
-    micro = micro_batch_time(t.work.micro, k, ASSUMED)
-    return {"training_tokens_per_s": t.units / step_time(micro, t.work.state, k, ASSUMED).step_s}
+def predict_tokens(table: SpeedTable, achieved: TrainingAchieved) -> dict[str, Column]:
+    micro = micro_batch_time(table.work.micro, achieved, ASSUMED)
+    return {"training_tokens_per_s": table.units / step_time(micro, table.work.state, achieved, ASSUMED).step_s}
 
 
-def predict_samples(t: SpeedTable, s: SampleTrainingAchieved) -> dict[str, Column]:
-    micro = sample_batch_time(t.work.micro, s)
-    return {"training_samples_per_s": t.units / sample_step_time(micro, t.work.state, s, ASSUMED).step_s}
+def predict_samples(table: SpeedTable, achieved: SampleTrainingAchieved) -> dict[str, Column]:
+    micro = sample_batch_time(table.work.micro, achieved)
+    return {"training_samples_per_s": table.units / sample_step_time(micro, table.work.state, achieved, ASSUMED).step_s}
 
 
-def predict_memory(t: MemoryTable, k: TrainingMemoryFactors) -> dict[str, Column]:
-    peak, states = peak_bytes(t.held, k), t.held.weights_bytes + t.held.optimizer_bytes
-    outside = np.where(t.allocated, 0.0, peak.overhead_bytes)
+def predict_memory(table: MemoryTable, factors: TrainingMemoryFactors) -> dict[str, Column]:
+    peak, states = peak_bytes(table.held, factors), table.held.weights_bytes + table.held.optimizer_bytes
+    outside = np.where(table.allocated, 0.0, peak.overhead_bytes)
     return {"peak_memory_bytes": states + peak.gradient_bytes + peak.activation_bytes + outside}
 
 

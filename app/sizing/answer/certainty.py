@@ -74,7 +74,7 @@ class Certainty:
         return "calibrated" if self.near is not Near.FAR else "roofline"
 
     def interval(self, quantity: str, value: float, kind: str | None = None) -> Interval:
-        """The 80 % interval of one predicted quantity; `kind` is what it is reported as, where its name does not say."""
+        """The 80 % interval of one predicted quantity; `kind` is how it is reported, where its name does not say."""
         low, high = self.evidence.spread(kind or kind_of(quantity, self.setting), self.near, assumed=self.assumed)
         return Interval(quantity, value * low, value * high)
 

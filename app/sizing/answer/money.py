@@ -48,16 +48,20 @@ def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, 
     machines = f"{deployment.nodes} machine{'s' if deployment.nodes != 1 else ''}"
     if summary.purchase_usd is not None:
         text = (
-            f"{machines} bought for {summary.purchase_usd:,.0f} USD: {summary.usd_per_hour:,.2f} USD per hour over the horizon with "
-            f"power, floor space and upkeep, no resale counted; price of {summary.price.as_of}."
+            f"{machines} bought for {summary.purchase_usd:,.0f} USD: {summary.usd_per_hour:,.2f} USD per hour over the "
+            f"horizon with power, floor space and upkeep, no resale counted; price of {summary.price.as_of}."
         )
         if summary.bought_in_parts:
-            text += " No price of the whole machine is known: accelerators at list price plus an assumed host; ask for a quote."
+            text += (
+                " No price of the whole machine is known: accelerators at list price plus an assumed host; "
+                "ask for a quote."
+            )
     else:
         region = "" if deployment.region == "unspecified" else f" in {deployment.region}"
         text = (
             f"{machines} ({deployment.instance_type}) at {deployment.provider}{region}, "
-            f"{summary.price.pricing_model.replace('_', ' ')}: {summary.usd_per_hour:,.2f} USD per hour; price of {summary.price.as_of}."
+            f"{summary.price.pricing_model.replace('_', ' ')}: {summary.usd_per_hour:,.2f} USD per hour; "
+            f"price of {summary.price.as_of}."
         )
     return (Reason("price", text, "usd_per_hour", summary.usd_per_hour, "USD/h"),)
 

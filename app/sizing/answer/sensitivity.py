@@ -67,5 +67,8 @@ def rent_or_buy(options: Options) -> tuple[Change, ...]:
     buy = int(np.flatnonzero(owned)[np.argmin(hourly[owned])])
     rent = int(np.flatnonzero(~owned)[np.argmin(hourly[~owned])])
     price = float(options.cost.purchase_usd[buy])
-    text = f"owning costs {usd(price)} up front and {usd(float(hourly[buy]))} per hour over the horizon, renting {usd(float(hourly[rent]))} per hour"
+    text = (
+        f"owning costs {usd(price)} up front and {usd(float(hourly[buy]))} per hour over the horizon, "
+        f"renting {usd(float(hourly[rent]))} per hour"
+    )
     return (Change("rent or buy", text),)

@@ -331,7 +331,10 @@ def misfit(
     least = next((i.low / GIB for i in performance.intervals), needed)
     near = least <= usable
     if near:
-        text += f" Of published runs like it, one in ten took less than {least:.1f} GiB: the speed is shown in case it fits."
+        text += (
+            f" Of published runs like it, one in ten took less than {least:.1f} GiB: "
+            "the speed is shown in case it fits."
+        )
     return Estimate(
         deployment,
         False,

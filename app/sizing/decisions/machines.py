@@ -93,7 +93,8 @@ def candidates(
         np.flatnonzero(allowed),
         listings.accelerator[first],
         "no_offer",
-        "The catalogue has no price for {name} within the environments, providers, regions and pricing models asked for.",
+        "The catalogue has no price for {name} within the environments, providers, regions and pricing models asked "
+        "for.",
     )
     return _offered(snapshot, priced, first)
 

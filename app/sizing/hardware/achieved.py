@@ -49,7 +49,7 @@ class Achieved(Columns):
 
 @dataclass(frozen=True, slots=True)
 class TrainingAchieved(Columns):
-    """Coefficients of training speed, one entry per row of a table. Fractions are of the device's or link's own rate."""
+    """Coefficients of training speed, one entry per row of a table. Fractions are of the device's or link's rate."""
 
     training_compute_fraction: Column  # matrices, of the matrix rate
     training_expert_fraction: Column  # routed experts, of what dense matrices achieve

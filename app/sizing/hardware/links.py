@@ -12,8 +12,8 @@ from app.sizing.units import GBIT
 
 LINKS = (Link.NONE, Link.PCIE, Link.SCALE_UP)
 
-
-# One direction of a x16 slot of generation 4.
+# One direction of a x16 slot of generation 4: 16 GT/s on 16 lanes (PCI Express Base Specification 4.0). What a slot has
+# of which the catalogue says nothing, and the way of offloaded optimizer states to the host and back.
 PCIE_BYTES_PER_S = 32e9
 
 

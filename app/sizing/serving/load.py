@@ -94,7 +94,11 @@ def rate_per_s(
 
 @formula(unit="s", source="uniform with the fitted mean, at most all the others' prompts")
 def queued_s(queued_share: Column, occupancy_s: Column, batch: Column, percentile: float) -> Column:
-    """Percentile of the wait behind prompts of a closed loop. Source: fitted share. Limits: a fixed number in flight."""
+    """Percentile of the wait behind prompts of a closed loop.
+
+    Source: fitted share.
+    Limits: a fixed number in flight.
+    """
     return np.minimum(2 * percentile / 100 * queued_share, 1.0) * np.maximum(batch - 1, 0.0) * occupancy_s
 
 

@@ -336,7 +336,7 @@ def fixed_plans(
 
 
 def sequences_of(workload: InferenceWorkload, judged: Judged[Any, Any, Any]) -> Column:
-    """Most sequences at once where the caller fixed none: what meets the limits at a request rate, else all that run."""
+    """Most sequences at once where the caller fixed none: what meets the limits at a request rate, else all."""
     most: Column = judged.speed.slo_batch if workload.load is Load.OPEN else judged.memory.sequences
     return np.maximum(1.0, most)
 

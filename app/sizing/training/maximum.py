@@ -60,7 +60,8 @@ def largest(
     low, high = LEAST[quantity], MOST[quantity]
     if not good(low):
         raise Conflict(
-            f"Nothing fits: even {low:g} {UNITS[quantity]} do not. Give more accelerators, sharding (zero_stage 3), or offload."
+            f"Nothing fits: even {low:g} {UNITS[quantity]} do not. "
+            "Give more accelerators, sharding (zero_stage 3), or offload."
         )
     if good(high):
         return Maximum(quantity, high, high)

@@ -278,15 +278,15 @@ class Peak(Columns):
     in_update: Mask
 
 
-def peak_bytes(held: HeldBytes, k: TrainingMemoryFactors) -> Peak:
+def peak_bytes(held: HeldBytes, factors: TrainingMemoryFactors) -> Peak:
     """The peak moment: the end of forward with every activation and the gradients that outlive a step, or the
     optimizer's step with the gradients whole and the update's temporaries.
     """
-    forward = forward_bytes(held, k)
+    forward = forward_bytes(held, factors)
     gradients, activations = gradients_at_peak_bytes(held, forward), activations_at_peak_bytes(held, forward)
     kept = np.where(held.gradients_in_backward, 0.0, held.gradient_bytes)
     late = held.gradient_bytes + held.update_bytes > kept + forward
-    return Peak(gradients, activations, overhead_bytes(held, gradients, activations, k), late)
+    return Peak(gradients, activations, overhead_bytes(held, gradients, activations, factors), late)
 
 
 @formula(unit="B", source="definition")

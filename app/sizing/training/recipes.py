@@ -134,10 +134,12 @@ class Recipe:
     Source: Rajbhandari et al. 2020 (arXiv:1910.02054), section 3.1; Dettmers et al. 2023 (arXiv:2305.14314).
     Check: AdamW in BF16 is 16 bytes, with 32-bit gradients 18, with a 32-bit copy of them 20; 8 in bf16-true.
         >>> bf16 = PRETRAIN_COUNTS.recipe
-        >>> bf16.weight_bytes_per_param + bf16.gradient_bytes_per_param + bf16.master_bytes_per_param + bf16.state_bytes_per_param
+        >>> weights = bf16.weight_bytes_per_param + bf16.gradient_bytes_per_param
+        >>> weights + bf16.master_bytes_per_param + bf16.state_bytes_per_param
         16.0
         >>> pure = counts_of(PURE_BF16).recipe
-        >>> pure.weight_bytes_per_param + pure.gradient_bytes_per_param + pure.master_bytes_per_param + pure.state_bytes_per_param
+        >>> weights = pure.weight_bytes_per_param + pure.gradient_bytes_per_param
+        >>> weights + pure.master_bytes_per_param + pure.state_bytes_per_param
         8.0
     """
 

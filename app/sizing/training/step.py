@@ -113,21 +113,21 @@ def layer_exposed_s(exposed_within_s: Column, pipeline_s: Column, achieved: Trai
     return exposed_within_s + pipeline_s * (1 - achieved.tensor_overlap_share)
 
 
-def micro_batch_time(w: MicroBatchWork, k: TrainingAchieved, assumed: Assumptions) -> MicroBatchTime:
+def micro_batch_time(work: MicroBatchWork, achieved: TrainingAchieved, assumed: Assumptions) -> MicroBatchTime:
     """Time of a micro-batch, and what its layers say to one another."""
-    compute, t = micro_batch_compute_s(w.compute, k), w.traffic
+    compute, traffic = micro_batch_compute_s(work.compute, achieved), work.traffic
     with told_as("tensor parallel"):
-        tensor = collective_s(t.tensor, w.pcie, k)
+        tensor = collective_s(traffic.tensor, work.pcie, achieved)
     with told_as("context parallel"):
-        context = collective_s(t.context, w.pcie, k)
+        context = collective_s(traffic.context, work.pcie, achieved)
     with told_as("expert parallel"):
-        expert = collective_s(t.expert, w.pcie, k)
+        expert = collective_s(traffic.expert, work.pcie, achieved)
     with told_as("pipeline parallel"):
-        pipeline = collective_s(t.pipeline, w.pcie, k)
+        pipeline = collective_s(traffic.pipeline, work.pcie, achieved)
     with told_as("within layers"):
-        within = exposed_s(compute, tensor + context + expert, k.tensor_overlap_share, assumed)
-    exposed = layer_exposed_s(within, pipeline, k)
-    return MicroBatchTime(compute, exposed, bubble_micro_batches(w.stages, w.virtual_pipeline), w.pcie)
+        within = exposed_s(compute, tensor + context + expert, achieved.tensor_overlap_share, assumed)
+    exposed = layer_exposed_s(within, pipeline, achieved)
+    return MicroBatchTime(compute, exposed, bubble_micro_batches(work.stages, work.virtual_pipeline), work.pcie)
 
 
 @formula(unit="s", source="definition")
@@ -177,22 +177,32 @@ def optimizer_s(state: StateWork, achieved: TrainingAchieved, assumed: Assumptio
     return state.optimizer_at_rates_s / achieved.training_elementwise_fraction + host
 
 
-def step_time(m: MicroBatchTime, w: StateWork, k: TrainingAchieved, assumed: Assumptions) -> StepTime:
+def step_time(
+    micro_batch: MicroBatchTime, state: StateWork, achieved: TrainingAchieved, assumed: Assumptions
+) -> StepTime:
     """Time of one optimizer step of a model on tokens."""
     with told_as("sharding"):
-        transfer = collective_s(w.traffic.sharded, m.pcie, k)
-        sharding = exposed_s(m.compute_s, transfer, k.data_overlap_share, assumed)
+        transfer = collective_s(state.traffic.sharded, micro_batch.pcie, achieved)
+        sharding = exposed_s(micro_batch.compute_s, transfer, achieved.data_overlap_share, assumed)
     with told_as("synchronisation"):
-        transfer = collective_s(w.traffic.synchronised, m.pcie, k)
-        once = exposed_s(m.compute_s + m.exposed_s, transfer, k.data_overlap_share, assumed)
+        transfer = collective_s(state.traffic.synchronised, micro_batch.pcie, achieved)
+        once = exposed_s(micro_batch.compute_s + micro_batch.exposed_s, transfer, achieved.data_overlap_share, assumed)
     return StepTime(
-        compute_s=compute_s(w.micro_batches, m.compute_s),
+        compute_s=compute_s(state.micro_batches, micro_batch.compute_s),
         exposed_communication_s=exposed_communication_s(
-            w.micro_batches, m.exposed_s, sharding, once, k.straggler_share, w.machines, m.compute_s
+            state.micro_batches,
+            micro_batch.exposed_s,
+            sharding,
+            once,
+            achieved.straggler_share,
+            state.machines,
+            micro_batch.compute_s,
         ),
-        pipeline_bubble_s=pipeline_bubble_s(m.bubble_micro_batches, m.compute_s, m.exposed_s),
-        optimizer_s=optimizer_s(w, k, assumed),
-        input_s=k.training_step_s,
+        pipeline_bubble_s=pipeline_bubble_s(
+            micro_batch.bubble_micro_batches, micro_batch.compute_s, micro_batch.exposed_s
+        ),
+        optimizer_s=optimizer_s(state, achieved, assumed),
+        input_s=achieved.training_step_s,
     )
 
 
@@ -207,11 +217,11 @@ def sample_batch_compute_s(work: ComputeWork, achieved: SampleTrainingAchieved) 
     return np.hypot(matrices, moved) + work.layers * achieved.sample_layer_s
 
 
-def sample_batch_time(w: MicroBatchWork, s: SampleTrainingAchieved) -> MicroBatchTime:
+def sample_batch_time(work: MicroBatchWork, achieved: SampleTrainingAchieved) -> MicroBatchTime:
     """Of a network on samples."""
-    compute = sample_batch_compute_s(w.compute, s)
+    compute = sample_batch_compute_s(work.compute, achieved)
     none = np.zeros(len(compute))
-    return MicroBatchTime(compute, none, none, w.pcie)
+    return MicroBatchTime(compute, none, none, work.pcie)
 
 
 @formula(unit="s", source="definition; the share is fitted")
@@ -232,21 +242,23 @@ def sample_optimizer_s(state: StateWork, achieved: SampleTrainingAchieved) -> Co
     return state.optimizer_at_rates_s / achieved.sample_elementwise_fraction
 
 
-def sample_step_time(m: MicroBatchTime, w: StateWork, s: SampleTrainingAchieved, assumed: Assumptions) -> StepTime:
+def sample_step_time(
+    micro_batch: MicroBatchTime, state: StateWork, achieved: SampleTrainingAchieved, assumed: Assumptions
+) -> StepTime:
     """Time of one optimizer step of a network on samples."""
     with told_as("synchronisation"):
-        transfer = sample_collective_s(w.traffic.synchronised, s)
-        once = exposed_s(m.compute_s, transfer, s.sample_overlap_share, assumed)
+        transfer = sample_collective_s(state.traffic.synchronised, achieved)
+        once = exposed_s(micro_batch.compute_s, transfer, achieved.sample_overlap_share, assumed)
     with told_as("sharding"):
-        transfer = sample_collective_s(w.traffic.sharded, s)
-        sharding = exposed_s(m.compute_s, transfer, s.sample_overlap_share, assumed)
-    none = m.bubble_micro_batches
+        transfer = sample_collective_s(state.traffic.sharded, achieved)
+        sharding = exposed_s(micro_batch.compute_s, transfer, achieved.sample_overlap_share, assumed)
+    none = micro_batch.bubble_micro_batches
     return StepTime(
-        compute_s=compute_s(w.micro_batches, m.compute_s),
+        compute_s=compute_s(state.micro_batches, micro_batch.compute_s),
         exposed_communication_s=exposed_communication_s(
-            w.micro_batches, m.exposed_s, sharding, once, none, w.machines, m.compute_s
+            state.micro_batches, micro_batch.exposed_s, sharding, once, none, state.machines, micro_batch.compute_s
         ),
         pipeline_bubble_s=none,
-        optimizer_s=sample_optimizer_s(w, s),
-        input_s=s.sample_step_s,
+        optimizer_s=sample_optimizer_s(state, achieved),
+        input_s=achieved.sample_step_s,
     )

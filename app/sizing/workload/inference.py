@@ -246,7 +246,10 @@ def with_images(
     tokens = count * model.images.tokens(width, height)
     kept = count * model.images.patches(width, height) * model.cross_kv_bytes_per_source_token
     one = count == 1
-    note = f"{count:g} image{'' if one else 's'} of {width} x {height} pixels add{'s' if one else ''} {tokens:,.0f} tokens to a prompt"
+    note = (
+        f"{count:g} image{'' if one else 's'} of {width} x {height} pixels add{'s' if one else ''} "
+        f"{tokens:,.0f} tokens to a prompt"
+    )
     model = replace(
         model, state_bytes_per_sequence=model.state_bytes_per_sequence + kept, assumed=(*model.assumed, note)
     )

@@ -48,7 +48,6 @@ class Family:
 
 _LLAMA = Family(qkv_bias="attention_bias", out_bias="attention_bias", mlp_bias="mlp_bias")
 _GPT = Family(qkv_bias=True, out_bias=True, mlp_bias=True, gated=False, norm_vectors=2)
-_PLAIN = Family()
 _QWEN3 = Family(qkv_bias="attention_bias", out_bias="attention_bias", qk_norm="head")
 _QWEN3_5 = replace(_QWEN3, query_gate=True, shared_gate=True, head_dim=256)
 
