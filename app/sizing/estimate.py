@@ -12,7 +12,7 @@ from app.sizing.answer.summary import assumptions, impossible
 from app.sizing.answer.training import training_estimates
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.machines import Candidates, candidates, oversubscribed, unpriced
-from app.sizing.decisions.rejections import Rejections
+from app.sizing.decisions.rejections import Rejections, Unread
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.result import Estimate, Maximum
@@ -53,8 +53,8 @@ def judge_deployment(question: Question, deployment: Deployment, market: Snapsho
         accelerators=(deployment.accelerator,),
         pricing_models=(deployment.pricing_model,) if deployment.pricing_model else (),
     )
-    rejections = Rejections(market.accelerators)
-    machines = candidates(market, constraints, question.economics, question.assumptions, rejections, fixed=deployment)
+    unread = Unread(market.accelerators)
+    machines = candidates(market, constraints, question.economics, question.assumptions, unread, fixed=deployment)
     if not len(machines):
         named = deployment.system or deployment.provider or deployment.region or deployment.instance_type
         if named or deployment.pricing_model:
@@ -181,7 +181,7 @@ def at_maximum(
         deployment = replace(deployment, accelerators_per_replica=size)
 
     def fitting_layout(w: TrainingWorkload, d: Deployment) -> bool:
-        layouts = layouts_for(w, market, machines, Constraints(), Rejections(market.accelerators), assumed, fixed=d)
+        layouts = layouts_for(w, market, machines, Constraints(), Unread(market.accelerators), assumed, fixed=d)
         return any_fits(w, counts_of(w), layouts, d, assumed)
 
     maximum = largest(quantity, workload, deployment, size, fitting_layout)

@@ -100,13 +100,20 @@ class Formula(Generic[P, R]):
         """Names in the text: of which argument each is, and of which of its fields."""
         return self._read[1]
 
+    @cached_property
+    def _places(self) -> tuple[tuple[str, int, str | None], ...]:
+        """Every name of the text, the position of the argument that gives it, and the field."""
+        names = self._arguments[0]
+        return tuple((name, names.index(argument), attribute) for name, (argument, attribute) in self.inputs.items())
+
     def bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """What a call gave for every name of the text."""
         names, defaults = self._arguments
-        given = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
+        if len(args) < len(names):
+            args = (*args, *(kwargs[n] if n in kwargs else defaults[n] for n in names[len(args) :]))
         return {
-            name: given[argument] if attribute is None else getattr(given[argument], attribute)
-            for name, (argument, attribute) in self.inputs.items()
+            name: args[place] if attribute is None else getattr(args[place], attribute)
+            for name, place, attribute in self._places
         }
 
 
@@ -230,13 +237,13 @@ class Trace:
         for name, of, given, result in self.noted:
             inputs = {n: _entry(v, row) for n, v in given.items()}
             value = _entry(result, row)
-            if math.isfinite(value) and all(math.isfinite(v) for v in inputs.values()):
+            if math.isfinite(value) and all(map(math.isfinite, inputs.values())):
                 found.setdefault((name, tuple(inputs.items())), Step(name, of.text, inputs, value, of.unit, of.source))
         return tuple(found.values())
 
 
 def _entry(values: Any, row: int) -> float:
-    return float(values[row]) if isinstance(values, np.ndarray) and values.ndim else float(values)
+    return float(values.item(row)) if isinstance(values, np.ndarray) and values.ndim else float(values)
 
 
 _open: ContextVar[Trace | None] = ContextVar("trace", default=None)

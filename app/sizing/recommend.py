@@ -19,7 +19,7 @@ from app.sizing.answer.training import training_estimates, twice_the_accelerator
 from app.sizing.answer.warnings import warnings
 from app.sizing.decisions.machines import candidates, oversubscribed, undominated
 from app.sizing.decisions.ranking import best_per_accelerator, score_of
-from app.sizing.decisions.rejections import Rejections
+from app.sizing.decisions.rejections import Rejections, Unread
 from app.sizing.question import Question
 from app.sizing.result import Answer, Change, Considered, Curve, Estimate, Ranked
 from app.sizing.serving.kinds import kind_of
@@ -38,18 +38,18 @@ class Found:
 
     estimates: tuple[Estimate, ...]
     scores: tuple[float, ...]
-    rejections: Rejections
     plans: int
     feasible_accelerators: int
-    sensitivity: tuple[Change, ...]
+    sensitivity: tuple[Change, ...] = ()
     scaling: Curve | None = None
 
 
 def recommend(question: Question, market: Snapshot) -> Answer:
     """Rank the hardware that can run a workload, and say why the rest was turned down."""
     question = replace(question, assumptions=question.assumptions.noted())
-    found = find(question, market)
-    rejected = found.rejections.nearest()
+    rejections = Rejections(market.accelerators)
+    found = find(question, market, rejections)
+    rejected = rejections.nearest()
     sensitivity = found.sensitivity
     if not found.estimates:
         sensitivity = tuple(what_would_give(question, market, rejected[0].text if rejected else ""))
@@ -82,16 +82,15 @@ def in_order(found: Found, market: Snapshot) -> tuple[Ranked, ...]:
     )
 
 
-def find(question: Question, market: Snapshot) -> Found:
+def find(question: Question, market: Snapshot, rejections: Rejections) -> Found:
     """Search for either kind of workload."""
     if isinstance(question.workload, TrainingWorkload):
-        return find_training(question, question.workload, market)
-    return find_inference(question, question.workload, market)
+        return find_training(question, question.workload, market, rejections)
+    return find_inference(question, question.workload, market, rejections)
 
 
-def find_inference(question: Question, workload: InferenceWorkload, market: Snapshot) -> Found:
+def find_inference(question: Question, workload: InferenceWorkload, market: Snapshot, rejections: Rejections) -> Found:
     """Judge every serving plan; the best of each accelerator type becomes a finalist."""
-    rejections = Rejections(market.accelerators)
     constraints, economics, assumed = question.constraints, question.economics, question.assumptions
     machines = candidates(market, constraints, economics, assumed, rejections)
     plans = plans_of(
@@ -106,7 +105,7 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Snap
     )
     options = search(question, workload, plans, market, rejections)
     if not len(options):
-        return Found((), (), rejections, len(plans), 0, ())
+        return Found((), (), len(plans), 0)
     merit = measures(workload, options)
     best = best_per_accelerator(options.accelerator, question.objective, merit, stable_key(options))
     scores = score_of(question.objective, merit)[best]
@@ -115,23 +114,22 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Snap
     return Found(
         estimates,
         tuple(float(s) for s in scores[: question.limit]),
-        rejections,
         len(plans),
         len(best),
         sensitivity(workload, options, assumed, economics),
     )
 
 
-def find_training(question: Question, workload: TrainingWorkload, market: Snapshot) -> Found:
+def find_training(question: Question, workload: TrainingWorkload, market: Snapshot, rejections: Rejections) -> Found:
     """Judge every layout at the smallest size that fits and meets the deadline."""
-    rejections, counts = Rejections(market.accelerators), counts_of(workload)
+    counts = counts_of(workload)
     constraints, economics, assumed = question.constraints, question.economics, question.assumptions
     machines = candidates(market, constraints, economics, assumed, rejections, pricing=run_pricing(constraints))
     machines = oversubscribed(undominated(machines), assumed)
     layouts = layouts_for(workload, market, machines, constraints, rejections, assumed)
     runs = smallest_runs(workload, counts, layouts, question, rejections)
     if not len(runs):
-        return Found((), (), rejections, len(layouts), 0, ())
+        return Found((), (), len(layouts), 0)
     merit = run_measures(counts, runs)
     best = best_per_accelerator(runs.plans.accelerator, question.objective, merit, stable_run_key(runs))
     scores = score_of(question.objective, merit)[best][: question.limit]
@@ -141,7 +139,6 @@ def find_training(question: Question, workload: TrainingWorkload, market: Snapsh
     return Found(
         estimates,
         tuple(float(s) for s in scores),
-        rejections,
         len(layouts),
         len(best),
         twice_the_accelerators(judged),
@@ -195,6 +192,6 @@ def what_would_give(question: Question, market: Snapshot, nearest: str) -> list[
         )
     changes = [] if not nearest else [Change("none", f"nothing fits; the nearest miss: {nearest}")]
     for label, other in relaxed:
-        estimates = find(replace(other, limit=1), market).estimates
+        estimates = find(replace(other, limit=1), market, Unread(market.accelerators)).estimates
         changes.append(Change(label, first_of(estimates)))
     return changes

@@ -57,3 +57,18 @@ class Rejections:
     def nearest(self) -> list[Rejection]:
         """All rejections, nearest miss first, stable by name; types the caller left out come last."""
         return sorted(self.by_accelerator.values(), key=lambda r: (r.code == "excluded", r.miss, r.accelerator))
+
+
+class Unread(Rejections):
+    """Reasons that nobody reads: a search that is asked only what it finds notes none."""
+
+    def reject(self, accelerators: Codes, code: str, text: str) -> None:
+        pass
+
+    def without(self, before: Codes, after: Codes, code: str, text: str) -> None:
+        pass
+
+    def lost(
+        self, accelerator: Codes, kept: Mask, *, code: str, text: str, needed: Column, available: Column, unit: str
+    ) -> None:
+        pass

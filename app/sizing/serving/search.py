@@ -18,7 +18,7 @@ from app.sizing.decisions.cost import Cost, deployment_cost, within_limits
 from app.sizing.decisions.machines import Candidates, unpriced
 from app.sizing.decisions.placement import Fleet, fleet, replicas_needed, spare_replicas
 from app.sizing.decisions.ranking import Measures, contenders, score_of
-from app.sizing.decisions.rejections import Rejections
+from app.sizing.decisions.rejections import Rejections, Unread
 from app.sizing.hardware.tables import Stacks
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Drafting, Objective, Question, Speculative
@@ -332,7 +332,7 @@ def fixed_plans(
     plans = found(machines, rejections)
     if len(plans) or deployment.system or deployment.provider or deployment.pricing_model:
         return plans
-    return found(unpriced(market, deployment, assumed), Rejections(market.accelerators))
+    return found(unpriced(market, deployment, assumed), Unread(market.accelerators))
 
 
 def sequences_of(workload: InferenceWorkload, judged: Judged[Any, Any, Any]) -> Column:
