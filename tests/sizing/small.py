@@ -191,14 +191,17 @@ VALUES = {
     "training_loss_factor": 1.3,
     "training_context_bytes": 2e9,
     "training_collective_bytes": 1e9,
+    "sample_interval_low": 0.6,
+    "sample_interval_high": 1.9,
 }
 TABLES: tuple[type[Columns], ...] = (Achieved, TrainingAchieved, SampleTrainingAchieved, TrainingMemoryFactors)
+OF_NO_TABLE = ["sample_interval_low", "sample_interval_high"]
 
 
 def coefficients(**changed: float) -> list[Coefficient]:
     """One row for each coefficient, for everything; seconds are 10 us and shares a half where nothing else is said."""
     known = VALUES | changed
-    names = [n for table in TABLES for n in names_of(table)]
+    names = [n for table in TABLES for n in names_of(table)] + OF_NO_TABLE
     return [
         Coefficient(n, "*", "*", "*", known.get(n, 10e-6 if n.endswith("_s") else 0.5), 0.0, 1e18, "", "a test")
         for n in names

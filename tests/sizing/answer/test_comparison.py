@@ -1,0 +1,95 @@
+"""Where each recommendation stands beside the best."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.sizing.answer.comparison import against, compared, duration_s, limiting_resource, ratio, spent
+from app.sizing.question import Question
+from app.sizing.result import Percentiles
+from tests.examples import CHAT
+from tests.sizing.answer.given import COST, RUN, SPEED, estimated, ranked
+from tests.sizing.small import BIG, CARD, RARE
+
+LEAD = "Beside the best, {name}"
+
+
+def cost(usd_per_hour: float | None) -> Any:
+    return replace(COST, usd_per_hour=usd_per_hour)
+
+
+def speed(e2e_s: float) -> Any:
+    return replace(SPEED, e2e=Percentiles(e2e_s, 2 * e2e_s, 3 * e2e_s))
+
+
+@pytest.mark.parametrize(
+    ("usd_per_hour", "e2e_s", "words", "money"),
+    [
+        (60.0, 3.0, "costs 50% more and takes 1.5 times as long", 1.5),
+        (30.0, 1.0, "costs 25% less and takes 0.5 times as long", 0.75),
+        (40.1, 2.05, "costs as much and is as fast", 1.0025),
+        (40.4, 2.2, "costs 1% more and takes 1.1 times as long", 1.01),
+        (None, 4.0, "takes 2 times as long", 0.0),
+    ],
+)
+def test_a_plan_beside_the_best_tells_both_ratios(
+    usd_per_hour: float | None, e2e_s: float, words: str, money: float
+) -> None:
+    other = ranked(2, CARD, cost=cost(usd_per_hour), performance=speed(e2e_s), total_accelerators=24)
+    found = against(other, ranked(), lead=LEAD)
+    assert found.text.startswith(f"Beside the best, Acme Card {words}; 24 with ")
+    assert found.value == pytest.approx(money)
+
+
+def test_where_neither_money_nor_time_is_known_the_price_is_said_to_be_missing() -> None:
+    found = against(ranked(2, CARD, cost=None, performance=None), ranked(), lead=LEAD)
+    assert "Acme Card has no known price; " in found.text
+
+
+@pytest.mark.parametrize(
+    ("bottleneck", "words"),
+    [
+        ("compute", "1,000 TFLOP/s in 16 bit"),
+        ("memory_capacity", "80 GiB"),
+        ("interconnect", "450 GB/s of link"),
+        ("memory_bandwidth", "3.2 TB/s of memory bandwidth"),
+        (None, "3.2 TB/s of memory bandwidth"),
+    ],
+)
+def test_the_resource_that_limits_is_told_in_its_own_unit(bottleneck: str | None, words: str) -> None:
+    assert limiting_resource(bottleneck, BIG) == words
+
+
+def test_the_limit_is_the_other_plans_own_and_counts_are_of_accelerators() -> None:
+    other = ranked(2, CARD, bottleneck="memory_capacity", total_accelerators=24)
+    assert against(other, ranked(), lead=LEAD).text.endswith("; 24 with 24 GiB each against 8 with 80 GiB.")
+
+
+def test_the_best_says_why_it_leads_and_the_others_what_they_lack() -> None:
+    places = (ranked(), ranked(2, CARD, cost=cost(50.0)), ranked(3, RARE, cost=cost(80.0)))
+    first, second, third = (r.estimate.explanation for r in compared(places, Question(CHAT), 7))
+    assert [r.code for r in first] == ["choice", "comparison"]
+    assert first[0].text == (
+        "Of the 7 accelerator types that meet the limits it has the lowest cost: 8 x Acme Big at sky, us-1, on demand, "
+        "40.00 USD per hour, 0.25 USD per million tokens."
+    )
+    assert first[1].text.startswith("The runner-up is Acme Card: it costs 25% more")
+    assert [(r.code, r.value) for r in second] == [("comparison", 1.25)]
+    assert [(r.code, r.value) for r in third] == [("comparison", 2.0)]
+
+
+def test_the_only_type_and_an_empty_ranking() -> None:
+    (only,) = compared((ranked(),), Question(CHAT), 1)
+    assert [r.text for r in only.estimate.explanation] == ["It is the only accelerator type that meets the limits."]
+    assert compared((), Question(CHAT), 0) == ()
+
+
+def test_a_run_is_compared_by_its_money_and_days_a_service_by_its_hour_and_request() -> None:
+    run = estimated(cost=replace(COST, usd_total=4800.0), performance=RUN)
+    assert (spent(run), duration_s(run)) == (4800.0, 5 * 86400.0)
+    assert (spent(estimated()), duration_s(estimated())) == (40.0, 2.0)
+    assert (spent(estimated(cost=None)), duration_s(estimated(performance=None))) == (None, None)
+    assert (ratio(3.0, 2.0), ratio(None, 2.0), ratio(3.0, 0.0)) == (1.5, None, None)

@@ -1,0 +1,84 @@
+"""Money in words, and where a price comes from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from app.sizing.answer.money import cost_summary, finite, price_reason, price_words, usd
+from app.sizing.decisions.cost import Cost
+from app.sizing.decisions.sold import Sold
+from app.sizing.result import Price
+from tests.examples import col
+from tests.sizing.answer.given import COST, DEPLOYMENT, estimated
+from tests.sizing.small import BIG
+
+PRICE = Price("a price page", "2026-01-01", "on_demand")
+
+
+def cost(usd_per_hour: float) -> Cost:
+    unknown = col(np.nan)
+    return Cost(col(usd_per_hour), purchase_usd=unknown, tco_usd=unknown, power_w=col(7200.0), rated_w=col(9000.0))
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (1234.5, "1,234 USD"),
+        (100.0, "100 USD"),
+        (99.994, "99.99 USD"),
+        (0.1, "0.10 USD"),
+        (0.0123, "0.012 USD"),
+        (0.0, "0.00 USD"),
+    ],
+)
+def test_dollars_have_the_digits_a_buyer_writes(value: float, words: str) -> None:
+    assert usd(value) == words
+
+
+def test_what_is_not_finite_is_not_known() -> None:
+    assert (finite(1.5), finite(float("nan")), finite(float("inf"))) == (1.5, None, None)
+
+
+def test_money_of_a_table_of_one_row() -> None:
+    found = cost_summary(Sold(BIG, price=PRICE), cost(36.0), units_per_s=10_000.0, usd_total=None, per_million="tokens")
+    # 36 USD an hour is a cent a second, in which 10 000 tokens are made: a million take 100 seconds
+    assert found.usd_per_million == pytest.approx(1.0)
+    assert found.usd_per_month == pytest.approx(36 * 730)
+    # 7.2 kW for 100 seconds
+    assert found.kwh_per_million == pytest.approx(0.2)
+    assert (found.purchase_usd, found.tco_usd, found.price) == (None, None, PRICE)
+
+
+def test_without_a_price_no_money_is_told_but_energy_is() -> None:
+    found = cost_summary(Sold(BIG), cost(np.nan), units_per_s=10_000.0, usd_total=None, per_million="tokens")
+    assert (found.usd_per_hour, found.usd_per_month, found.usd_per_million) == (None, None, None)
+    assert found.kwh_per_million == pytest.approx(0.2)
+    (reason,) = price_reason(found, DEPLOYMENT)
+    assert "no price" in reason.text
+
+
+def test_a_rented_price_names_machine_seller_and_date() -> None:
+    (reason,) = price_reason(COST, DEPLOYMENT)
+    assert reason.text == "1 machine (big-8) at sky in us-1, on demand: 40.00 USD per hour; price of 2026-01-01."
+    assert (reason.value, reason.unit) == (40.0, "USD/h")
+    (several,) = price_reason(COST, replace(DEPLOYMENT, nodes=2, region="unspecified"))
+    assert several.text.startswith("2 machines (big-8) at sky, on demand")
+
+
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_a_bought_price_says_what_is_in_it_and_whether_it_was_put_together(in_parts: bool) -> None:
+    owned = replace(COST, purchase_usd=300_000.0, bought_in_parts=in_parts)
+    (reason,) = price_reason(owned, DEPLOYMENT)
+    assert reason.text.startswith("1 machine bought for 300,000 USD: 40.00 USD per hour over the horizon")
+    assert ("ask for a quote" in reason.text) is in_parts
+
+
+def test_a_price_in_a_clause() -> None:
+    assert price_words(estimated()) == "40.00 USD per hour, 0.25 USD per million tokens"
+    run = estimated(cost=replace(COST, usd_total=4800.0))
+    assert price_words(run) == "4,800 USD for the run (40.00 USD per hour)"
+    assert price_words(estimated(cost=replace(COST, usd_per_hour=None))) == "no price is known"
+    assert price_words(estimated(cost=None)) == "no price is known"

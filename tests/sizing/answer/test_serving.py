@@ -1,0 +1,114 @@
+"""The estimate of a service: its deployment, and sentences whose numbers are the tables' own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.sizing.answer.passes import PassWords
+from app.sizing.answer.serving import (
+    bottleneck_reason,
+    cold_start_s,
+    fleet_reasons,
+    limit_reasons,
+    out_of_memory,
+    words_of,
+)
+from app.sizing.answer.tokens import TokenWords
+from app.sizing.assumptions import Assumptions
+from app.sizing.estimate import estimate
+from app.sizing.question import Deployment, Question
+from app.sizing.units import GIB
+from app.sizing.workload import Load, Slo
+from tests.examples import CHAT, LLAMA_70B, col, registered, row
+from tests.sizing.answer.given import DEPLOYMENT
+from tests.sizing.small import SMALL
+
+
+def test_each_kind_of_serving_has_its_words() -> None:
+    assert isinstance(words_of(CHAT), TokenWords)
+    assert isinstance(words_of(replace(CHAT, model=registered("google/vit-base-patch16-224"))), PassWords)
+
+
+@pytest.mark.parametrize(("nodes", "seconds"), [(1.0, 16.0), (2.0, 8.0)])
+def test_a_cold_start_reads_the_weights_on_every_machine_and_starts_the_engine(nodes: float, seconds: float) -> None:
+    plans: Any = row(weights_bytes=col(32e9), nodes_per_replica=col(nodes))
+    assumed = replace(Assumptions(), model_load_gb_per_s=2.0, engine_start_s=45.0)
+    assert cold_start_s(plans, 0, assumed) == pytest.approx(seconds + 45.0)
+
+
+def test_a_bottleneck_is_told_with_its_share_of_a_step() -> None:
+    shares = {"compute": 1.0, "memory_bandwidth": 6.0, "interconnect": 2.0, "host": 1.0}
+    found = bottleneck_reason("memory_bandwidth", shares)
+    assert "(60% of a step)" in found.text
+    assert found.value == pytest.approx(0.6)
+    assert "of a step" not in bottleneck_reason("memory_capacity", shares).text
+
+
+@pytest.mark.parametrize(("percentile", "shown", "ms"), [(50, 50, 200), (90, 95, 400), (95, 95, 400), (99, 99, 800)])
+def test_a_limit_is_held_against_the_percentile_next_above(percentile: float, shown: int, ms: int) -> None:
+    judged: Any = row(
+        operation=row(
+            **{f"{q}_p{p}_s": col(v) for q in ("ttft", "tpot", "e2e") for p, v in ((50, 0.2), (95, 0.4), (99, 0.8))}
+        )
+    )
+    (found,) = limit_reasons(replace(CHAT, slo=Slo(1.6, None, None, percentile)), judged, 0)
+    assert found.text == (
+        f"Time to first token at p{shown} is {ms} ms of 1,600 allowed at p{percentile}: {ms / 1600:.0%} of the limit."
+    )
+    assert found.code == "ttft_ms"
+    assert found.value == pytest.approx(ms)
+    endless: Any = row(operation=row(ttft_p95_s=col(float("inf")), tpot_p95_s=col(0.1), e2e_p95_s=col(1.0)))
+    assert limit_reasons(replace(CHAT, slo=Slo(1.6, None, None, 95)), endless, 0) == []
+
+
+def fleet(workload: Any, **deployment: Any) -> list[str]:
+    judged: Any = row(operation=row(utilization=col(0.55)), plans=row(accelerators_per_node=col(8.0)))
+    return [r.text for r in fleet_reasons(workload, judged, 0, replace(DEPLOYMENT, **deployment), "Acme Big")]
+
+
+def test_how_full_replicas_are_and_what_stays_idle() -> None:
+    # 3 replicas and a spare of 2 fill the machine of 8; without the spare two stand idle
+    assert fleet(CHAT) == [
+        "3 replicas carry 5 requests/s at 55% of their capacity within the limits (planned for at most 70%), 1 spare."
+    ]
+    assert fleet(CHAT, spare_replicas=0)[1] == (
+        "2 of 8 accelerators paid for stay idle: Acme Big comes in machines of 8."
+    )
+    assert fleet(replace(CHAT, load=Load.OFFLINE)) == []
+    assert fleet(CHAT, replicas=1)[0].startswith("1 replica carries 5 requests/s")
+
+
+def test_by_how_much_a_plan_does_not_fit() -> None:
+    judged: Any = row(memory=row(needed_bytes=col(100 * GIB), usable_bytes=col(72 * GIB)))
+    found = out_of_memory(judged, 0)
+    assert found.text == "It does not fit: each accelerator would need 100.0 GiB of 72.0 usable."
+    assert found.value == pytest.approx(100.0)
+
+
+def test_an_estimate_is_complete_and_posted_back_gives_itself() -> None:
+    found = estimate(Question(CHAT), Deployment("acme-big", system="big-8", provider="sky", region="us-1"), SMALL)
+    d = found.deployment
+    assert found.fits
+    assert (d.system, d.provider, d.region, d.instance_type, d.engine) == ("big-8", "sky", "us-1", "big-8", "vllm")
+    assert (d.accelerators_per_replica or 0) == (d.tensor_parallel or 0) * (d.pipeline_parallel or 0)
+    assert d.total_accelerators == 8 * (d.nodes or 0)
+    assert [r.code for r in found.explanation][:2] == ["memory", "bottleneck"]
+    assert [r.code for r in found.explanation][-1] == "price"
+    again = estimate(Question(CHAT), d, SMALL)
+    assert (again.deployment, again.memory, again.performance, again.cost) == (
+        d,
+        found.memory,
+        found.performance,
+        found.cost,
+    )
+
+
+def test_what_does_not_fit_has_no_speed_and_no_price() -> None:
+    asked = Deployment("acme-card", tensor_parallel=1, pipeline_parallel=1, weight_format="bf16", engine="vllm")
+    found = estimate(Question(replace(CHAT, model=LLAMA_70B)), asked, SMALL)
+    assert (found.fits, found.performance, found.cost, found.bottleneck) == (False, None, None, "memory_capacity")
+    # 141 GB of weights beside 24 GiB
+    assert found.explanation[0].value == pytest.approx(131.4, rel=0.05)

@@ -1,0 +1,127 @@
+"""The sentences a buyer reads first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.sizing.answer.summary import assumptions, hardware_words, impossible, load_words, purpose, summary
+from app.sizing.assumptions import Assumptions
+from app.sizing.hardware.parts import PricingModel
+from app.sizing.question import Constraints, Deployment, Objective, Question
+from app.sizing.result import Rejection
+from app.sizing.workload import Load, Method
+from tests.examples import CHAT, LLAMA_8B, PRETRAIN
+from tests.sizing.answer.given import COST, RUN, ranked
+from tests.sizing.small import BIG, CARD
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "a service of 5 requests/s at peak"),
+        ({"load": Load.OFFLINE}, "offline work with no latency limit"),
+        ({"load": Load.CLOSED, "in_flight": 1.0}, "one user at a time"),
+        ({"load": Load.CLOSED, "in_flight": 12.0}, "12 requests in flight"),
+        ({"load": Load.BATCH, "in_flight": 32.0}, "32 requests in a static batch"),
+    ],
+)
+def test_a_load_in_words(changes: dict[str, Any], words: str) -> None:
+    assert load_words(replace(CHAT, **changes)) == words
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        (
+            Question(CHAT),
+            "You serve Llama-3.1-8B (no training), a service of 5 requests/s at peak, and look for the lowest cost",
+        ),
+        (
+            Question(PRETRAIN, objective=Objective.LATENCY),
+            "You train Llama-3.1-8B on 1e+11 tokens within 14 days, and look for the lowest latency",
+        ),
+        (
+            Question(replace(PRETRAIN, phase="fine_tuning", method=Method.LORA, units=2e6, deadline_s=36 * 3600.0)),
+            "You fine-tune (lora) Llama-3.1-8B on 2e+06 tokens within 36 hours, and look for the lowest cost",
+        ),
+    ],
+)
+def test_the_three_questions_before_buying(question: Question, words: str) -> None:
+    assert purpose(question) == words
+
+
+def test_hardware_is_named_with_its_number_and_its_seller() -> None:
+    assert hardware_words(ranked()) == "8 x Acme Big at sky, us-1, on demand"
+    assert hardware_words(ranked(region="unspecified", total_accelerators=1024)) == "1,024 x Acme Big at sky, on demand"
+    assert hardware_words(ranked(pricing_model=PricingModel.OWNED)) == "8 x Acme Big owned (big-8)"
+    nobody = ranked(provider=None, region=None, pricing_model=None)
+    assert hardware_words(nobody) == "8 x Acme Big at no listed price, unpriced"
+
+
+def test_a_summary_of_serving_names_hardware_replicas_format_and_price() -> None:
+    second = ranked(2, CARD, cost=replace(COST, usd_per_hour=50.0), total_accelerators=24)
+    text = summary(Question(CHAT), (ranked(), second), ())
+    assert text == (
+        f"{purpose(Question(CHAT))}. "
+        "Take 8 x Acme Big at sky, us-1, on demand as 3 replicas and 1 spare of 2 in bf16 on vllm: "
+        "40.00 USD per hour, 0.25 USD per million tokens. "
+        "Next best: 24 x Acme Card at sky, us-1, on demand, 50.00 USD per hour, 0.25 USD per million tokens."
+    )
+    alone = summary(Question(CHAT), (ranked(replicas=1, spare_replicas=0),), ())
+    assert "as 1 replica of 2 in bf16" in alone
+    assert "Next best" not in alone
+
+
+@pytest.mark.parametrize(("days", "words"), [(5.0, "5 days"), (0.5, "12 hours")])
+def test_a_summary_of_training_names_layout_duration_and_money(days: float, words: str) -> None:
+    run = ranked(cost=replace(COST, usd_total=4800.0), performance=replace(RUN, days=days), framework="fsdp")
+    text = summary(Question(PRETRAIN), (run,), ())
+    assert text.endswith(
+        f"Take 8 x Acme Big at sky, us-1, on demand (fsdp, 2 accelerators): {words}, "
+        "4,800 USD for the run (40.00 USD per hour)."
+    )
+
+
+def test_where_nothing_does_the_nearest_miss_is_told() -> None:
+    miss = Rejection("acme-card", "Acme Card", "out_of_memory", "{name} needs {needed} of {available}.", 30.0, 24.0)
+    assert summary(Question(CHAT), (), (miss,)).endswith("Nearest miss: Acme Card needs 30 of 24.")
+    assert summary(Question(CHAT), (), ()).endswith("Nearest miss: The catalogue is empty.")
+
+
+def names(question: Question, **given: Any) -> list[str]:
+    return [a.name for a in assumptions(question, **given)]
+
+
+def test_formats_are_an_assumption_until_they_are_asked_for() -> None:
+    assert "weight_formats" in names(Question(CHAT))
+    assert "weight_formats" not in names(Question(CHAT, Constraints(weight_formats=("fp8",))))
+    assert "weight_formats" not in names(Question(CHAT), weight_format="fp8")
+    assert "weight_formats" not in names(Question(PRETRAIN))
+
+
+def test_what_was_read_and_what_was_guessed_of_the_model_is_told() -> None:
+    guessed = replace(LLAMA_8B, assumed=("hidden size",))
+    noted = Assumptions().noted()
+    assert noted.pue > 1
+    for workload in (replace(CHAT, model=guessed), replace(PRETRAIN, model=guessed)):
+        found = assumptions(Question(workload, assumptions=noted))
+        assert (found[0].name, found[0].value) == ("model_shape", "hidden size")
+        assert [a.name for a in found][-1] == "pue"
+
+
+@pytest.mark.parametrize(
+    ("known", "code", "words"),
+    [
+        (None, "no_layout", "32 attention heads and 8 key/value heads must divide by tensor_parallel"),
+        (Rejection("acme-big", "Acme Big", "missing_data", "No bandwidth of {name}."), "missing_data", "of Acme Big."),
+        (Rejection("acme-big", "Acme Big", "unsupported", ""), "unsupported", "vllm fp8 was never made to run on Acme"),
+    ],
+)
+def test_what_cannot_run_together_says_why(known: Rejection | None, code: str, words: str) -> None:
+    found = impossible(Deployment("acme-big", engine="vllm", weight_format="fp8"), LLAMA_8B, BIG, known)
+    (reason,) = found.explanation
+    assert (found.fits, reason.code) == (False, code)
+    assert words in reason.text

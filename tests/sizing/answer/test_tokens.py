@@ -1,0 +1,114 @@
+"""A stream of tokens read out: memory that adds up, percentiles in order, shares of a step, and what is full."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.sizing.answer.tokens import TokenWords, percentiles_of, weights_reason
+from app.sizing.assumptions import Assumptions
+from app.sizing.estimate import estimate
+from app.sizing.question import Deployment, Question
+from app.sizing.result import Estimate
+from app.sizing.units import GIB
+from app.sizing.workload import Load
+from tests.examples import CHAT, col, row
+from tests.sizing.small import SMALL
+
+WORDS = TokenWords()
+BIG = Deployment("acme-big", tensor_parallel=1, pipeline_parallel=1, weight_format="bf16", system="big-8")
+
+
+def found(**changes: Any) -> Estimate:
+    return estimate(Question(replace(CHAT, **changes)), BIG, SMALL)
+
+
+def memory_table(**changed: float) -> Any:
+    known = {
+        "weights_bytes": 16e9,
+        "kv_pool_bytes": 40e9,
+        "cache_bytes_per_sequence": 1280 * 131_072.0,
+        "longest_sequence_bytes": 8192 * 131_072.0,
+        "activation_bytes": 2e9,
+        "overhead_bytes": 3e9,
+        "capacity_bytes": 85e9,
+        "usable_bytes": 76e9,
+        "sequences": 200.0,
+        "max_sequences": 1024.0,
+    }
+    return row(**{name: col(value) for name, value in (known | changed).items()})
+
+
+def test_memory_is_read_out_with_what_its_cache_holds() -> None:
+    judged: Any = row(memory=memory_table())
+    memory = WORDS.memory(CHAT, judged, 0)
+    assert memory.total_bytes == pytest.approx(16e9 + 40e9 + 2e9 + 3e9)
+    # 131 072 bytes a token; sequences of 1024 in and 256 out, the longest of 8192
+    assert memory.kv_cache_tokens == math.floor(40e9 / 131_072)
+    assert memory.max_concurrent_sequences == math.floor(40e9 / (8192 * 131_072))
+    nothing: Any = row(memory=memory_table(cache_bytes_per_sequence=0.0, longest_sequence_bytes=0.0))
+    without = WORDS.memory(CHAT, nothing, 0)
+    assert (without.kv_cache_tokens, without.max_concurrent_sequences) == (None, None)
+
+
+def test_where_memory_goes_in_words() -> None:
+    judged: Any = row(memory=memory_table(weights_bytes=15 * GIB, usable_bytes=72 * GIB, kv_pool_bytes=50 * GIB))
+    reason = WORDS.memory_reason(CHAT, judged, 0, "on one accelerator", "Llama in bf16")
+    # 50 GiB of sequences of 8192 tokens of 128 KiB, a GiB each
+    assert reason.text == (
+        "Llama in bf16 takes 15.0 GiB on one accelerator; of 72.0 GiB usable, 50.0 GiB are left for the cache: "
+        "50 sequences of 8,192 tokens."
+    )
+    assert reason.value == pytest.approx(50.0)
+    plain: Any = row(memory=memory_table(longest_sequence_bytes=0.0))
+    assert WORDS.memory_reason(CHAT, plain, 0, "", "BERT").quantity == "weights_gib"
+    assert weights_reason("BERT", 0.41, 72.0).text == "BERT takes 0.41 GiB of 72.0 GiB usable."
+
+
+@pytest.mark.parametrize(
+    ("slo_batch", "sequences", "batch", "full"),
+    [
+        (300.0, 200.0, 199.0, True),
+        (300.0, 200.0, 20.0, False),  # it could be, but few are under way
+        (100.0, 200.0, 199.0, False),  # the limits bind first
+        (2000.0, 1024.0, 1024.0, False),  # the engine's own bound
+    ],
+)
+def test_memory_binds_where_it_is_full_before_the_limits_are(
+    slo_batch: float, sequences: float, batch: float, full: bool
+) -> None:
+    judged: Any = row(
+        memory=memory_table(sequences=sequences),
+        speed=row(slo_batch=col(slo_batch)),
+        operation=row(batch=col(batch)),
+    )
+    assert WORDS.is_full(judged, 0, Assumptions()) == full
+
+
+def test_percentiles_are_a_rows_own_and_none_where_the_queue_never_empties() -> None:
+    operation: Any = row(ttft_p50_s=col(0.1, 0.2), ttft_p95_s=col(0.3, 0.5), ttft_p99_s=col(0.4, float("inf")))
+    found = percentiles_of(operation, "ttft", 1)
+    assert (found.p50_s, found.p95_s, found.p99_s) == (0.2, 0.5, None)
+
+
+def test_performance_is_of_the_whole_deployment() -> None:
+    once = found().performance
+    assert once is not None
+    assert once.output_tokens_per_s == pytest.approx((once.requests_per_s_capacity or 0) * 256)
+    assert once.total_tokens_per_s == pytest.approx((once.requests_per_s_capacity or 0) * (1024 + 256))
+    assert [i.quantity for i in once.intervals] == ["tpot_s", "ttft_s"]
+    assert once.interval.low < (once.output_tokens_per_s or 0) < once.interval.high
+    assert (once.unstable_above_requests_per_s or 0) >= 5.0
+
+
+def test_offline_work_has_no_latencies_and_closed_loops_no_rate_to_be_unstable_at() -> None:
+    offline = found(load=Load.OFFLINE).performance
+    closed = found(load=Load.CLOSED, in_flight=4.0, peak_per_s=0.0, average_per_s=0.0).performance
+    assert offline is not None and closed is not None
+    assert (offline.ttft, offline.e2e, offline.unstable_above_requests_per_s) == (None, None, None)
+    assert offline.tpot is not None
+    assert closed.ttft is not None
+    assert closed.unstable_above_requests_per_s is None

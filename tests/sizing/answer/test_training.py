@@ -1,0 +1,214 @@
+"""The estimate of a run: layout, links, memory and time in words that the tables bear out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.sizing.answer.certainty import certainty_of, training_setting
+from app.sizing.answer.training import (
+    alternative_words,
+    bottleneck_of,
+    deadline_reason,
+    degrees_in_words,
+    interconnect_words,
+    memory_reason,
+    misfit,
+    storage_reason,
+    twice_the_accelerators,
+    unlike,
+)
+from app.sizing.assumptions import Assumptions
+from app.sizing.estimate import estimate
+from app.sizing.evidence import Evidence
+from app.sizing.question import Deployment, Question
+from app.sizing.result import DeviceMemory, Interval
+from app.sizing.training.alternatives import Alternative
+from app.sizing.units import GIB
+from app.sizing.workload import Method
+from tests.examples import PRETRAIN, col, row
+from tests.sizing.answer.given import DEPLOYMENT, RUN
+from tests.sizing.small import BIG, SMALL
+
+STEP = {"compute_s": 6.0, "exposed_communication_s": 2.0, "pipeline_bubble_s": 1.0, "optimizer_s": 0.5, "input_s": 0.5}
+
+
+def plans(**columns: Any) -> Any:
+    known: dict[str, Any] = {
+        "tensor_parallel": col(4),
+        "pipeline_parallel": col(2),
+        "context_parallel": col(1),
+        "expert_parallel": col(1),
+        "zero_stage": col(1),
+        "activation_checkpointing": np.array([0]),
+        "optimizer_offload": np.array([False]),
+        "node": row(
+            link=np.array([2]),
+            link_bytes_per_s=col(450e9),
+            network_bytes_per_s=col(50e9),
+            accelerators_per_node=col(8),
+        ),
+    }
+    return row(**known | columns)
+
+
+def run(**columns: Any) -> Any:
+    known: dict[str, Any] = {
+        "data_parallel": col(1024),
+        "nodes": col(2),
+        "step": row(**{name: col(value) for name, value in STEP.items()}),
+        "memory": row(
+            total_bytes=col(60 * GIB), usable_bytes=col(72 * GIB), host_bytes=col(0), peaks_in_update=np.array([False])
+        ),
+    }
+    return row(**known | columns)
+
+
+@pytest.mark.parametrize(
+    ("part", "bottleneck"),
+    [
+        ("compute_s", "compute"),
+        ("exposed_communication_s", "interconnect"),
+        ("pipeline_bubble_s", "latency"),
+        ("optimizer_s", "memory_bandwidth"),
+        ("input_s", "host"),
+    ],
+)
+def test_the_largest_part_of_a_step_is_what_it_waits_for(part: str, bottleneck: str) -> None:
+    step = row(**{name: col(value) for name, value in (STEP | {part: 7.0}).items()})
+    assert bottleneck_of(run(step=step), 0) == bottleneck
+
+
+def test_degrees_are_named_where_they_are_used() -> None:
+    assert degrees_in_words(plans(), run(), 0) == "tensor parallel 4, pipeline parallel 2, data parallel 1,024"
+    assert degrees_in_words(plans(context_parallel=col(8), expert_parallel=col(16)), run(), 0) == (
+        "tensor parallel 4, pipeline parallel 2, context parallel 8, expert parallel 16, data parallel 1,024"
+    )
+
+
+def test_links_are_told_with_their_rates() -> None:
+    # 50 GB/s for each of 8 accelerators are 3200 Gbit/s
+    assert interconnect_words(plans(), run(), 0) == (
+        "scale-up links at 450 GB/s each way within a machine and 3,200 Gbit/s per machine between machines"
+    )
+    assert interconnect_words(plans(), run(nodes=col(1)), 0) == "scale-up links at 450 GB/s each way within a machine"
+    alone = plans(
+        node=row(
+            link=np.array([0]), link_bytes_per_s=col(0), network_bytes_per_s=col(50e9), accelerators_per_node=col(1)
+        )
+    )
+    assert interconnect_words(alone, run(nodes=col(1)), 0) == "no link (one accelerator a machine)"
+
+
+@pytest.mark.parametrize(
+    ("columns", "how"),
+    [
+        ({"zero_stage": col(0)}, ", with nothing sharded or recomputed."),
+        ({}, ", with optimizer states sharded (distributed optimizer)."),
+        ({"zero_stage": col(3)}, ", with weights, gradients and optimizer states sharded (ZeRO-3)."),
+        (
+            {"zero_stage": col(0), "activation_checkpointing": np.array([2])},
+            ", with full activation checkpointing.",
+        ),
+        (
+            {"zero_stage": col(0), "optimizer_offload": np.array([True])},
+            ", with optimizer states offloaded to 0 GiB of host memory.",
+        ),
+    ],
+)
+def test_memory_is_told_with_the_choices_that_make_it(columns: dict[str, Any], how: str) -> None:
+    found = memory_reason(PRETRAIN, plans(**columns), run(), 0)
+    assert found.text == f"Each accelerator holds 60.0 of 72.0 GiB usable{how}"
+    assert found.value == pytest.approx(60.0)
+
+
+def test_a_quantised_base_and_a_peak_in_the_update_are_told() -> None:
+    late = row(total_bytes=col(1), usable_bytes=col(1), host_bytes=col(0), peaks_in_update=np.array([True]))
+    text = memory_reason(replace(PRETRAIN, method=Method.QLORA), plans(), run(memory=late), 0).text
+    assert text.endswith("base weights in NF4; most in the optimizer's step.")
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (Alternative("tensor parallel 2", True, 0.25, 70 * GIB), "tensor parallel 2 is 25% slower"),
+        (Alternative("tensor parallel 2", True, -0.1, 70 * GIB), "tensor parallel 2 is 10% faster"),
+        (Alternative("tensor parallel 2", False, -0.1, 96 * GIB), "tensor parallel 2 needs 96 GiB"),
+    ],
+)
+def test_an_alternative_is_slower_faster_or_too_large(other: Alternative, words: str) -> None:
+    assert alternative_words(other) == words
+
+
+def test_a_deadline_is_told_in_days_or_in_hours() -> None:
+    text = deadline_reason(PRETRAIN, replace(RUN, expected_interruptions=1.5)).text
+    assert text == ("The run takes 5 days of 14 allowed (36%), with 0% for experiments and 1.5 interruptions expected.")
+    short = deadline_reason(replace(PRETRAIN, deadline_s=36 * 3600.0), replace(RUN, days=0.5)).text
+    assert short.startswith("The run takes 12 hours of 36 allowed (33%)")
+
+
+def test_storage_is_told_in_gigabytes_and_minutes() -> None:
+    found = storage_reason(
+        replace(
+            RUN,
+            checkpoint_bytes=112e9,
+            checkpoint_interval_s=1800.0,
+            checkpoint_stall_s=2.0,
+            required_storage_bytes_per_s=0.25e9,
+        )
+    )
+    assert found.text.startswith("A checkpoint (112.0 GB) every 30 min stalls 2 s; storage must take 0.25 GB/s")
+    assert found.value == pytest.approx(0.25)
+
+
+def test_a_choice_is_echoed_only_where_it_is_not_the_frameworks_own() -> None:
+    chosen = np.array([True, False])
+    assert [unlike(chosen, i, usual) for i in (0, 1) for usual in (True, False)] == [None, True, False, None]
+
+
+def memory(total_gib: float) -> DeviceMemory:
+    return DeviceMemory(total_gib * GIB, 0.0, 0.0, 0.0, 0.0, 0.0, 80 * GIB, 72 * GIB)
+
+
+@pytest.mark.parametrize(
+    ("total_gib", "least_gib", "host_gib", "words", "shown"),
+    [
+        (100.0, 90.0, 0.0, "each accelerator would need 100.0 GiB of 72.0 usable.", False),
+        (75.0, 70.0, 0.0, "one in ten took less than 70.0 GiB: the speed is shown in case it fits.", True),
+        (60.0, 90.0, 1500.0, "the host would need 1500 GiB for offloaded states.", False),
+    ],
+)
+def test_a_misfit_shows_its_speed_only_where_published_runs_like_it_fit(
+    total_gib: float, least_gib: float, host_gib: float, words: str, shown: bool
+) -> None:
+    sure = certainty_of(training_setting(PRETRAIN, BIG, "megatron", 8.0), Evidence(()), Assumptions(), training=True)
+    performance = replace(RUN, intervals=(Interval("memory_total", least_gib * GIB, 200 * GIB),))
+    found = misfit(DEPLOYMENT, memory(total_gib), performance, sure, host_bytes=host_gib * GIB)
+    assert found.explanation[0].text.endswith(words)
+    assert (found.fits, found.performance is not None) == (False, shown)
+
+
+def test_twice_the_accelerators_cost_what_they_do_not_save() -> None:
+    (change,) = twice_the_accelerators(row(beside=row(twice_as_fast=1.6)))  # type: ignore[arg-type]
+    assert change.effect == "the run is 1.60 times as fast, for 1.25 times the money"
+    (none,) = twice_the_accelerators(row(beside=row(twice_as_fast=None)))  # type: ignore[arg-type]
+    assert "does not divide further" in none.effect
+
+
+def test_an_estimate_of_a_run_adds_up() -> None:
+    asked = Deployment("acme-big", system="big-8", accelerators_per_replica=16, framework="megatron")
+    found = estimate(Question(replace(PRETRAIN, deadline_s=1e9)), asked, SMALL)
+    speed, d = found.performance, found.deployment
+    assert found.fits and speed is not None and found.cost is not None
+    degrees = (d.tensor_parallel, d.pipeline_parallel, d.context_parallel, d.data_parallel)
+    assert np.prod([degree or 1 for degree in degrees]) == d.accelerators_per_replica == 16
+    assert sum((speed.step_breakdown_s or {}).values()) == pytest.approx(speed.step_time_s)
+    # 512 sequences of 4096 tokens a step
+    assert (speed.tokens_per_s or 0) * (speed.step_time_s or 0) == pytest.approx(512 * 4096)
+    assert (speed.tokens_per_s_per_accelerator or 0) * 16 == pytest.approx(speed.tokens_per_s)
+    assert found.cost.usd_total == pytest.approx((found.cost.usd_per_hour or 0) * (speed.days or 0) * 24)
+    codes = [r.code for r in found.explanation if r.code != "alternatives"]
+    assert codes == ["memory", "layout", "bottleneck", "deadline", "storage", "price"]

@@ -1,0 +1,136 @@
+"""Each warning is given exactly where it should be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.sizing.answer.warnings import months_between, replicas_lost_with_a_machine, warnings
+from app.sizing.hardware.parts import Accelerator, Segment
+from app.sizing.question import Question
+from app.sizing.result import Price
+from app.sizing.workload import Lengths, Load, Method, Redundancy, Slo
+from tests.examples import CHAT, LLAMA_8B, PRETRAIN
+from tests.sizing.answer.given import COST, DEPLOYMENT, RUN, ranked
+from tests.sizing.small import BIG, CARD
+
+# Asked for with a spare, and two machines of which either may go.
+SAFE = replace(CHAT, redundancy=Redundancy(spare=1))
+SPREAD: dict[str, Any] = {"replicas": 2, "spare_replicas": 1, "nodes": 3}
+
+
+def price(**known: str) -> Any:
+    return replace(COST, price=Price(**({"source": "s", "as_of": "2026-01-01", "pricing_model": "on_demand"} | known)))
+
+
+def slo(percentile: float) -> Slo:
+    return Slo(1.0, 0.05, None, percentile)
+
+
+def codes(workload: Any, accelerator: Accelerator = BIG, newest: str = "2026-02-01", **given: Any) -> list[str]:
+    found = warnings(Question(workload), [ranked(1, accelerator, **given)], newest)
+    return [notice.code for notice in found]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, []),
+        ({"target_utilization": 0.86}, ["no_latency_headroom"]),
+        ({"target_utilization": 0.85}, []),
+        ({"target_utilization": 0.99, "load": Load.CLOSED}, []),
+        ({"slo": slo(89)}, ["average_not_tail"]),
+        ({"slo": slo(90)}, []),
+        ({"slo": slo(50), "load": Load.OFFLINE}, []),
+        ({"model": replace(LLAMA_8B, assumed=("heads",), shape_is_assumed=True)}, ["model_shape_assumed"]),
+        ({"model": replace(LLAMA_8B, assumed=("heads",))}, []),
+    ],
+)
+def test_what_a_request_of_serving_is_warned_of(changes: dict[str, Any], expected: list[str]) -> None:
+    found = warnings(Question(replace(SAFE, **changes)), (), "2026-02-01")
+    assert [notice.code for notice in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("workload", "given", "expected"),
+    [
+        (SAFE, SPREAD, []),
+        # eight bits where sixteen were published
+        (SAFE, SPREAD | {"weight_format": "fp8"}, ["accuracy_check_owed"]),
+        # three replicas on one machine, one spare; on two machines two go at once
+        (SAFE, SPREAD | {"nodes": 1}, ["machine_failure_exceeds_redundancy"]),
+        (SAFE, SPREAD | {"nodes": 2}, ["machine_failure_exceeds_redundancy"]),
+        (CHAT, SPREAD | {"nodes": 1}, []),
+        (CHAT, {"replicas": 1, "spare_replicas": 0}, ["no_redundancy"]),
+        (CHAT, {"replicas": 2, "spare_replicas": 0}, []),
+        (replace(CHAT, load=Load.OFFLINE), {"replicas": 1, "spare_replicas": 0}, []),
+        (SAFE, SPREAD | {"cost": price(pricing_model="spot")}, ["spot_interruptions"]),
+        (SAFE, SPREAD | {"cost": price(as_of="2024-01-01")}, ["stale_price"]),
+        (SAFE, SPREAD | {"cost": price(as_of="")}, []),
+        (SAFE, SPREAD | {"cost": None}, []),
+        (SAFE, SPREAD | {"accelerator": replace(BIG, segment=Segment.CONSUMER)}, ["consumer_hardware"]),
+        (SAFE, SPREAD | {"accelerator": replace(BIG, segment=Segment.EDGE)}, ["consumer_hardware"]),
+        (SAFE, SPREAD | {"accelerator": replace(BIG, segment=Segment.WORKSTATION)}, []),
+        (SAFE, SPREAD | {"accelerator": CARD}, []),
+    ],
+)
+def test_what_an_answer_of_serving_is_warned_of(workload: Any, given: dict[str, Any], expected: list[str]) -> None:
+    assert codes(workload, **given) == expected
+
+
+@pytest.mark.parametrize(("accelerator", "expected"), [(BIG, ["training_class_overkill"]), (CARD, [])])
+def test_a_few_users_need_no_training_class_hardware(accelerator: Accelerator, expected: list[str]) -> None:
+    alone = replace(CHAT, load=Load.CLOSED, peak_per_s=0.0, in_flight=1.0, most_personal_in_flight=8.0)
+    assert alone.personal
+    assert codes(alone, accelerator) == expected
+
+
+@pytest.mark.parametrize(
+    ("workload", "given", "expected"),
+    [
+        (PRETRAIN, {}, []),
+        (PRETRAIN, {"cost": replace(COST, purchase_usd=300_000.0)}, ["purchase_outlasts_run"]),
+        (PRETRAIN, {"accelerator": CARD}, ["inference_hardware_for_training"]),
+        (replace(PRETRAIN, method=Method.LORA), {"accelerator": CARD}, []),
+        # of one machine, then of two
+        (PRETRAIN, {"performance": replace(RUN, required_ingest_bytes_per_s=1e13)}, ["data_pipeline_limit"]),
+        (PRETRAIN, {"performance": replace(RUN, required_ingest_bytes_per_s=1e3)}, []),
+        (PRETRAIN, {"cost": price(pricing_model="spot")}, ["spot_interruptions"]),
+        (PRETRAIN, {"weight_format": "fp8", "replicas": 1}, []),
+    ],
+)
+def test_what_an_answer_of_training_is_warned_of(workload: Any, given: dict[str, Any], expected: list[str]) -> None:
+    assert codes(workload, **{"performance": RUN} | given) == expected
+
+
+def test_a_run_that_owns_its_machines_is_told_how_much_of_them_it_uses() -> None:
+    question = Question(PRETRAIN)
+    bought = ranked(cost=replace(COST, purchase_usd=300_000.0), performance=RUN)
+    (notice,) = warnings(question, [bought], "2026-01-01")
+    # five days of the months of 730 hours that the horizon has
+    share = 5 * 24 / (question.economics.horizon_months * 730)
+    assert f"{share:.0%} of the {question.economics.horizon_months:g} months" in notice.text
+    assert "300,000 USD" in notice.text
+
+
+@pytest.mark.parametrize(
+    ("replicas", "spares", "nodes", "lost"), [(3, 1, 1, 4), (3, 1, 2, 2), (4, 1, 2, 3), (1, 0, 4, 1)]
+)
+def test_a_machine_takes_the_replicas_on_it_with_it(replicas: int, spares: int, nodes: int, lost: int) -> None:
+    placed = replace(DEPLOYMENT, replicas=replicas, spare_replicas=spares, nodes=nodes)
+    assert replicas_lost_with_a_machine(placed) == lost
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "months"),
+    [("2025-11-30", "2026-01-01", 2), ("2026-01-01", "2026-01-31", 0), ("2025", "2026-01", 7)],
+)
+def test_months_between_dates(earlier: str, later: str, months: float) -> None:
+    assert months_between(earlier, later) == months
+
+
+def test_without_tokens_there_is_no_tail() -> None:
+    idle = replace(SAFE, slo=slo(50), input_tokens=Lengths(0.0), output_tokens=Lengths(0.0))
+    assert warnings(Question(idle), (), "2026-01-01") == ()
