@@ -19,7 +19,8 @@ test: $(VENV)/.dev
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/pytest
 
-# The core with one thing wrong at a time against the tests of its room: make mutants ROOM=decisions. Fails below 90 %.
+# The core with one thing wrong at a time against the tests of its room: make mutants ROOM=decisions. Fails where a
+# room is below 90 %.
 mutants: $(VENV)/.dev
 	$(BIN)/python -m tests.mutants $(ROOM)
 

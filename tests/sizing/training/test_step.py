@@ -17,11 +17,15 @@ from app.sizing.training.step import (
     exposed_s,
     layer_exposed_s,
     micro_batch_compute_s,
+    micro_batch_time,
     optimizer_s,
     pipeline_bubble_s,
     sample_batch_compute_s,
+    sample_batch_time,
     sample_collective_s,
     sample_optimizer_s,
+    sample_step_time,
+    step_time,
 )
 from tests.examples import col, row
 
@@ -112,3 +116,106 @@ def test_samples() -> None:
 def test_step_times_of_rows_stay_apart() -> None:
     two = StepTime(col(1, 2), col(0, 0), col(0, 0), col(0, 0), col(0, 0))
     assert replace(two, input_s=col(1, 1)).take(np.array([1])).step_s.tolist() == [3]
+
+
+FRACTIONS = (
+    "training_compute",
+    "training_expert",
+    "training_attention",
+    "training_elementwise",
+    "collective_pcie",
+    "collective_scale_up",
+    "collective_network",
+    "sample_collective",
+    "sample_elementwise",
+)
+
+
+def test_a_micro_batch_hides_what_its_layers_say() -> None:
+    """0.5 s of matrices; 0.4, 0.3 and 0.2 s of links inside, 0.1 s from stage to stage; half may overlap."""
+    one = col(1)
+    nothing = {"training_layer_s": col(0), "training_expert_layer_s": col(0), "adapter_layer_s": col(0)}
+    shares = {f"{n}_fraction": one for n in FRACTIONS}
+    waits = {"collective_latency_s": col(0), "collective_network_latency_s": col(0)}
+    achieved: Any = row(**nothing, **shares, **waits, expert_imbalance_share=col(0), tensor_overlap_share=col(0.5))
+
+    def sent(seconds: float) -> Any:
+        return row(scale_up_s=col(seconds), network_s=col(0), scale_up_messages=col(0), network_messages=col(0))
+
+    traffic = row(tensor=sent(0.4), context=sent(0.3), expert=sent(0.2), pipeline=sent(0.1))
+    work: Any = row(
+        compute=row(**{n: col(0) for n in vars(WORK)} | {"matrix_s": col(0.5)}),
+        traffic=traffic,
+        pcie=np.array([False]),
+        stages=col(4),
+        virtual_pipeline=col(2),
+    )
+    found = micro_batch_time(work, achieved, ASSUMED)
+    assert found.compute_s.tolist() == [0.5]
+    assert found.exposed_s[0] == pytest.approx(0.5 * 0.9 + 0.5 * ((0.5**4 + 0.9**4) ** 0.25 - 0.5) + 0.1 * 0.5)
+    assert found.bubble_micro_batches.tolist() == [1.5]
+    assert found.pcie is work.pcie
+
+
+def sums() -> tuple[Any, Any, Any]:
+    """(micro-batch, what a step does beside, achieved): eight micro-batches of 0.4 s on sixteen machines."""
+
+    def sent(seconds: float) -> Any:
+        return row(scale_up_s=col(seconds), network_s=col(0), scale_up_messages=col(0), network_messages=col(0))
+
+    micro = row(compute_s=col(0.4), exposed_s=col(0.1), bubble_micro_batches=col(1.5), pcie=np.array([False]))
+    state = row(
+        micro_batches=col(8),
+        machines=col(16),
+        traffic=row(sharded=sent(0.2), synchronised=sent(0.6)),
+        optimizer_at_rates_s=col(0.2),
+        offload_s=col(0),
+        host_params=col(0),
+    )
+    achieved = row(
+        **{f"{n}_fraction": col(1) for n in FRACTIONS},
+        collective_latency_s=col(0),
+        collective_network_latency_s=col(0),
+        data_overlap_share=col(0.5),
+        sample_overlap_share=col(0.5),
+        straggler_share=col(0.01),
+        host_optimizer_params_per_s=col(1e9),
+        training_step_s=col(0.003),
+        sample_step_s=col(0.007),
+    )
+    return micro, state, achieved
+
+
+def knee(computation: float, transfer: float) -> float:
+    """Half of a transfer whole, half of it behind computation."""
+    beyond: float = (computation**4 + transfer**4) ** 0.25 - computation
+    return 0.5 * transfer + 0.5 * beyond
+
+
+def test_a_step_of_tokens_is_put_together() -> None:
+    found = step_time(*sums(), ASSUMED)
+    assert found.compute_s.tolist() == [8 * 0.4]
+    waiting = 0.01 * 4 * 8 * 0.4
+    # sharding behind the computation of each micro-batch, synchronisation once behind one with its traffic
+    assert found.exposed_communication_s[0] == pytest.approx(8 * (0.1 + knee(0.4, 0.2)) + knee(0.5, 0.6) + waiting)
+    assert found.pipeline_bubble_s.tolist() == [1.5 * 0.5]
+    assert found.optimizer_s.tolist() == [0.2]
+    assert found.input_s.tolist() == [0.003]
+
+
+def test_a_step_of_samples_is_put_together() -> None:
+    micro, state, achieved = sums()
+    micro.bubble_micro_batches = micro.exposed_s = col(0)
+    found = sample_step_time(micro, state, achieved, ASSUMED)
+    assert found.compute_s.tolist() == [8 * 0.4]
+    assert found.exposed_communication_s[0] == pytest.approx(8 * knee(0.4, 0.2) + knee(0.4, 0.6))
+    assert found.pipeline_bubble_s.tolist() == [0]
+    assert (found.optimizer_s.tolist(), found.input_s.tolist()) == ([0.2], [0.007])
+
+
+def test_a_micro_batch_of_samples_only_computes() -> None:
+    achieved: Any = row(sample_training_fraction=col(1), sample_elementwise_fraction=col(1), sample_layer_s=col(0))
+    work: Any = row(compute=row(matrix_s=col(3), elementwise_s=col(4), layers=col(1)), pcie=np.array([True]))
+    found = sample_batch_time(work, achieved)
+    assert (found.compute_s.tolist(), found.exposed_s.tolist(), found.bubble_micro_batches.tolist()) == ([5], [0], [0])
+    assert found.pcie is work.pcie

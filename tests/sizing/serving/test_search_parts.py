@@ -1,0 +1,159 @@
+"""Parts of the search, on hand-made tables."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.decisions.rejections import Rejections
+from app.sizing.question import Constraints, Deployment, Objective, Question
+from app.sizing.serving.kinds import SINGLE_PASSES, STREAMS
+from app.sizing.serving.measured import Settings
+from app.sizing.serving.search import (
+    alike_for_a_replica,
+    complete,
+    fixed_plans,
+    replicas_of,
+    search,
+    sequences_of,
+    stable_key,
+    stacks_asked,
+)
+from app.sizing.workload import Load, Redundancy
+from tests.examples import col, row
+from tests.sizing.serving.given import DENSE, planned, varied
+from tests.sizing.small import SMALL
+
+
+def test_the_number_of_a_replica_has_a_place_for_everything() -> None:
+    """Machine, stack of five, cache format of sixteen, degrees of 1024: across machines the network's kind counts."""
+    table = SimpleNamespace(machine=np.array([0, 1]))
+    plans: Any = row(
+        machines=SimpleNamespace(table=table, rows=np.array([1, 1, 1, 0])),
+        stacks=SimpleNamespace(table=range(5), rows=np.array([3, 3, 3, 2])),
+        nodes_per_replica=col(1, 2, 2, 2),
+        accelerators_per_replica=col(8, 16, 16, 16),
+        scale_up_domain=col(4, 16, 8, 8),
+        kv=np.array([2, 0, 1, 0]),
+        tensor_parallel=col(8, 8, 8, 4),
+        pipeline_parallel=col(1, 2, 2, 4),
+        linear_flops_per_s=col(1, 1, 1, 1),
+    )
+    market: Any = row(alike=(np.array([6, 7]), np.array([8, 9])))
+    found = alike_for_a_replica(plans, market).tolist()
+    assert found == [
+        ((7 * 5 + 3) * 16 + 2) * 2**20 + 8 * 1024 + 1,  # in one machine, beyond its domain
+        ((7 * 5 + 3) * 16 + 0) * 2**20 + 8 * 1024 + 2,  # in one domain of several machines
+        ((9 * 5 + 3) * 16 + 1) * 2**20 + 8 * 1024 + 2,
+        ((8 * 5 + 2) * 16 + 0) * 2**20 + 4 * 1024 + 4,
+    ]
+
+
+def test_equal_plans_are_numbered_by_accelerators_replica_and_stack() -> None:
+    options: Any = row(
+        fleet=row(accelerators=col(16)),
+        plans=row(accelerators_per_replica=col(4), stacks=SimpleNamespace(rows=np.array([7]))),
+    )
+    assert stable_key(options).tolist() == [16e6 + 4e3 + 7]
+
+
+def test_what_an_engine_is_set_to() -> None:
+    speed: Any = row(slo_batch=col(12), capacity_per_s=col(3), saturation_per_s=col(50))
+    memory: Any = row(memory_fraction=col(0.9), max_batched_tokens=col(2048), sequences=col(100))
+    found = complete(memory, speed)
+    assert found.max_sequences is speed.slo_batch
+    assert found.max_batched_tokens is memory.max_batched_tokens
+    assert found.memory_fraction is memory.memory_fraction
+
+
+def test_replicas_are_what_is_set_or_what_the_load_needs() -> None:
+    """Ten requests a second over three each, filled to seven tenths: five replicas, and a spare."""
+    speed: Any = row(slo_batch=col(20), capacity_per_s=col(3), saturation_per_s=col(50))
+    spared = varied(redundancy=Redundancy(spare=1))
+    assert [v.tolist() for v in replicas_of(spared, speed, Settings())] == [[5], [1]]
+    assert [v.tolist() for v in replicas_of(spared, speed, Settings(replicas=col(2)))] == [[2], [1]]
+    assert [v.tolist() for v in replicas_of(spared, speed, Settings(spare_replicas=col(3)))] == [[5], [3]]
+    assert [v.tolist() for v in replicas_of(spared, speed, Settings(max_sequences=col(9)))] == [[5], [1]]
+    closed = varied(load=Load.CLOSED, in_flight=90.0)
+    assert replicas_of(closed, speed, Settings())[0].tolist() == [5]  # ninety over twenty at once
+
+
+@pytest.mark.parametrize(("load", "most"), [(Load.OPEN, 12), (Load.CLOSED, 100), (Load.OFFLINE, 100)])
+def test_sequences_where_none_are_fixed(load: Load, most: float) -> None:
+    judged: Any = row(speed=row(slo_batch=col(12)), memory=row(sequences=col(100)))
+    assert sequences_of(varied(load=load), judged).tolist() == [most]
+    none: Any = row(speed=row(slo_batch=col(0.5)), memory=row(sequences=col(0)))
+    assert sequences_of(varied(load=load), none).tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("objective", "load", "all_operated"),
+    [
+        (Objective.COST, Load.OPEN, False),
+        (Objective.LATENCY, Load.OPEN, True),
+        (Objective.BALANCED, Load.OPEN, True),
+        (Objective.COST, Load.OFFLINE, True),
+        (Objective.LATENCY, Load.OFFLINE, True),
+    ],
+)
+def test_the_operating_point_is_found_where_it_may_decide(objective: Objective, load: Load, all_operated: bool) -> None:
+    constraints = Constraints(weight_formats=("bf16",))
+    plans = planned(constraints=constraints)
+    workload = varied(load=load)
+    question = Question(workload, constraints, objective=objective)
+    found = search(question, workload, plans, SMALL, Rejections(SMALL.accelerators))
+    assert bool(np.isfinite(found.rate_per_s).all()) is all_operated
+
+
+def test_the_version_of_an_engine_is_asked_for_with_the_engine() -> None:
+    asked: list[object] = []
+
+    def of_version(stacks: object, version: object) -> object:
+        asked.append(version)
+        return stacks
+
+    market: Any = row(
+        **{
+            name: getattr(SMALL, name)
+            for name in ("stacks", "formats", "format_index", "phases", "engines", "preferred_stacks")
+        },
+        of_version=of_version,
+    )
+    for fixed in (None, Deployment("acme-big"), Deployment("acme-big", engine="vllm", engine_version="0.9")):
+        stacks_asked(market, "inference", frozenset({"bf16"}), Constraints(), fixed)
+    assert asked == ["0.9"]
+
+
+@pytest.mark.parametrize(("said", "hosted"), [({}, True), ({"system": "big-8"}, False), ({"provider": "sky"}, False)])
+def test_layouts_larger_than_any_machine_get_a_host(said: dict[str, Any], hosted: bool) -> None:
+    """Two cards in one machine, and only single cards are on sale."""
+    deployment = Deployment("acme-card", tensor_parallel=2, engine="vllm", weight_format="bf16", **said)
+    on_sale = planned(fixed=Deployment("acme-card", system="card-1", engine="vllm", weight_format="bf16"))
+    machines = on_sale.machines.table
+    rejections = Rejections(SMALL.accelerators)
+    found = fixed_plans(
+        DENSE, SMALL, machines, Constraints(), rejections, deployment, Assumptions(), phase="inference", personal=False
+    )
+    assert (len(found) > 0) is hosted
+    if hosted:
+        assert set(found.tensor_parallel.tolist()) == {2}
+
+
+def test_limits_are_told_one_by_one() -> None:
+    speed: Any = row(
+        fastest_tpot_s=col(1, 3, 1, 1),
+        tpot_limit_s=col(2, 2, 2, 2),
+        fastest_ttft_s=col(5, 5, 7, 5),
+        ttft_limit_s=col(6, 6, 6, 6),
+        capacity_per_s=col(1, 1, 1, 0),
+    )
+    token, first = STREAMS.limits(speed)
+    assert token.met.tolist() == [True, False, True, True]
+    assert first.met.tolist() == [True, True, False, False]
+    passes: Any = row(fastest_e2e_s=col(1, 3), e2e_limit_s=col(2, 2))
+    (whole,) = SINGLE_PASSES.limits(passes)
+    assert whole.met.tolist() == [True, False]
