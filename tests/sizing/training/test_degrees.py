@@ -1,0 +1,119 @@
+"""Data-parallel degrees: they divide the batch, fill machines, and stay where there are links."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.sizing.columns import column
+from app.sizing.training.degrees import (
+    MOST_DIVISORS,
+    degree_of,
+    degrees_of,
+    divides,
+    divisors_of,
+    filled,
+    joined,
+    legal,
+    wired,
+)
+from tests.examples import PRETRAIN, col, row
+from tests.sizing.small import SMALL
+from tests.sizing.training.counted import COUNTS
+from tests.sizing.training.layouts import plans_of
+
+DENSE = replace(COUNTS, is_moe=False, global_batch=64.0)
+
+
+def plans(**columns: Any) -> Any:
+    known: dict[str, float] = {
+        "tensor_parallel": 1,
+        "context_parallel": 1,
+        "expert_parallel": 1,
+        "micro_batch_sequences": 2,
+        "ranks": 4,
+        "accelerators_per_node": 8,
+    }
+    machine = row(
+        scale_up_accelerators=col(columns.pop("reach", 8)),
+        training_class=np.array([columns.pop("training_class", True)]),
+    )
+    node = row(network_bytes_per_s=col(columns.pop("network", 50e9)))
+    stack = row(single_accelerator=np.array([columns.pop("single", False)]))
+    given = {name: col(value) for name, value in (known | columns).items()}
+    return row(**given, machine=machine, node=node, stack=stack)
+
+
+def test_divisors_of_a_batch_ascend_and_many_are_thinned_evenly() -> None:
+    assert divisors_of(12).tolist() == [1, 2, 3, 4, 6, 12]
+    many = divisors_of(55_440)  # a number with 120 divisors
+    assert len(many) <= MOST_DIVISORS
+    assert (many[0], many[-1]) == (1, 55_440)
+    assert divides(many, column([55_440])).all()
+    assert not divides(col(5), col(12)).any()
+
+
+@pytest.mark.parametrize(("degree", "allowed"), [(1, True), (32, True), (3, False), (64, False)])
+def test_a_degree_divides_the_batch_into_whole_micro_batches(degree: float, allowed: bool) -> None:
+    # 64 sequences in micro-batches of 2 are 32 shares
+    assert legal(DENSE, plans(), col(degree))[0] == allowed
+
+
+def test_samples_may_leave_the_last_micro_batch_part_full_but_not_empty() -> None:
+    samples = replace(DENSE, in_samples=True)
+    assert legal(samples, plans(), col(3))[0]
+    assert not legal(samples, plans(), col(33))[0]
+
+
+def test_a_framework_of_one_accelerator_has_one_replica() -> None:
+    assert legal(DENSE, plans(single=True), col(1))[0]
+    assert not legal(DENSE, plans(single=True), col(2))[0]
+
+
+@pytest.mark.parametrize(("degree", "allowed"), [(2, False), (4, True), (8, True)])
+def test_experts_spread_evenly_over_the_ranks_that_share_a_batch(degree: float, allowed: bool) -> None:
+    # groups of 8 out of 2 ranks for each replica
+    found = legal(replace(DENSE, is_moe=True), plans(expert_parallel=8, tensor_parallel=2), col(degree))
+    assert found[0] == allowed
+
+
+@pytest.mark.parametrize(("accelerators", "degree", "allowed"), [(16, 4, True), (10, 2.5, False), (2, 0.5, False)])
+def test_accelerators_asked_for_make_a_whole_degree_or_none(accelerators: float, degree: float, allowed: bool) -> None:
+    found, able = degree_of(DENSE, plans(), col(accelerators))
+    assert (found[0], able[0]) == (degree, allowed)
+
+
+@pytest.mark.parametrize(("accelerators", "full"), [(3, True), (8, True), (12, False), (16, True)])
+def test_beyond_the_first_machine_machines_are_filled(accelerators: float, full: bool) -> None:
+    assert filled(plans(), col(accelerators))[0] == full
+
+
+def test_several_machines_need_a_network_or_a_domain_that_spans_them() -> None:
+    assert wired(plans(network=np.nan), col(8))[0]
+    assert not wired(plans(network=np.nan), col(16))[0]
+    assert wired(plans(network=np.nan, reach=64), col(16))[0]
+    assert wired(plans(), col(16))[0]
+
+
+def test_nobody_builds_clusters_of_inference_hardware() -> None:
+    assert joined(plans(training_class=False), col(8))[0]
+    assert not joined(plans(training_class=False), col(16))[0]
+    assert joined(plans(), col(16))[0]
+    assert not joined(plans(), col(12))[0]
+
+
+def test_degrees_of_a_table_are_those_that_every_rule_allows() -> None:
+    table = plans_of(SMALL, replace(PRETRAIN, global_batch=48), accelerator="acme-big", framework="megatron")
+    counts = replace(COUNTS, global_batch=48.0, is_moe=False)
+    found = degrees_of(counts, table)
+    number = found.counts()
+    assert number.max() > 1
+    for i in range(0, len(table), 7):
+        one = table.take(np.array([i]))
+        tried = [d for d in range(1, 49) if 48 % d == 0]
+        able = [d for d in tried if legal(counts, one, col(d))[0] and joined(one, one.ranks * float(d))[0]]
+        rows = np.full(number[i], i)
+        assert found.at(rows, np.arange(number[i])).tolist() == able

@@ -1,0 +1,50 @@
+"""Runs that are shown: judged once more they are the same, and noted where the arithmetic is wanted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.question import Economics
+from app.sizing.training.counts import counts_of
+from app.sizing.training.finalists import Finalists, judge
+from app.sizing.training.ranks import virtual_pipeline
+from app.sizing.training.run import run_at
+from tests.sizing.small import SMALL
+from tests.sizing.training.layouts import WORKLOAD, plans_of
+
+COUNTS = counts_of(WORKLOAD)
+PLANS = plans_of(SMALL, WORKLOAD, accelerator="acme-big", framework="megatron", micro_batch_sequences=1).take(
+    np.array([0, 20, 40])
+)
+RUN = run_at(COUNTS, PLANS, np.full(3, 8.0), Assumptions())
+
+
+def judged(*, trace: bool) -> Finalists:
+    return judge(COUNTS, PLANS, RUN, Assumptions(), Economics(), trace=trace)
+
+
+def test_judging_once_more_changes_no_number() -> None:
+    plain, traced = judged(trace=False), judged(trace=True)
+    assert len(plain) == len(traced) == 3
+    for name in ("units_per_s", "days", "usd_total", "mfu"):
+        assert getattr(plain.outcome, name).tolist() == getattr(traced.outcome, name).tolist()
+    assert plain.fits.tolist() == traced.fits.tolist()
+    assert plain.run.wall_s.tolist() == traced.run.wall_s.tolist() == RUN.wall_s.tolist()
+
+
+def test_arithmetic_is_noted_where_it_is_wanted() -> None:
+    assert judged(trace=False).trace.lines(0) == ()
+    lines = {line.name: line.value for line in judged(trace=True).trace.lines(1)}
+    assert lines["wall_s"] == pytest.approx(float(RUN.wall_s[1]))
+    assert lines["accelerators"] == float(PLANS.ranks[1]) * 8
+
+
+def test_finalists_come_with_neighbours_and_chunks() -> None:
+    found = judged(trace=False)
+    assert len(found.beside.alternatives) == 3
+    assert found.virtual_pipeline.tolist() == virtual_pipeline(COUNTS, PLANS).tolist()
+    # whole machines for the whole run
+    hours = found.outcome.days * 24
+    assert found.outcome.usd_total == pytest.approx(found.cost.usd_per_hour * hours, nan_ok=True)

@@ -1,0 +1,80 @@
+"""The candidate table of training: machines, frameworks and layouts that go together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.decisions.machines import candidates
+from app.sizing.decisions.rejections import Rejections
+from app.sizing.question import Constraints, Economics
+from app.sizing.training.plans import TrainingPlans
+from app.sizing.training.search import layouts_for
+from app.sizing.workload import TrainingWorkload
+from tests.examples import PRETRAIN
+from tests.sizing.small import ACCELERATORS, BIG, SMALL, snapshot
+from tests.sizing.training.layouts import plans_of
+
+
+def turned_down(workload: TrainingWorkload = PRETRAIN, of: object = None) -> dict[str, str]:
+    """Types without a plan, and why."""
+    market = SMALL if of is None else snapshot(accelerators=of)  # type: ignore[arg-type]
+    rejections = Rejections(market.accelerators)
+    found = candidates(market, Constraints(), Economics(), Assumptions(), rejections)
+    layouts_for(workload, market, found, Constraints(), rejections, Assumptions())
+    return {market.accelerators[i].slug: r.code for i, r in rejections.by_accelerator.items()}
+
+
+def table(**fixed: object) -> TrainingPlans:
+    return plans_of(SMALL, PRETRAIN, accelerator="acme-big", **fixed)
+
+
+def test_types_that_nothing_trains_on_fall_out_with_that_reason() -> None:
+    found = turned_down()
+    assert "acme-big" not in found
+    assert found["acme-card"] == "no_framework"
+
+
+def test_a_type_without_a_rate_is_not_guessed() -> None:
+    slow = replace(BIG, flops_per_s={"fp16": 1e15})
+    assert turned_down(of=[slow, *ACCELERATORS[1:]])["acme-big"] == "missing_data"
+    unread = replace(BIG, memory_bytes_per_s=None)
+    assert turned_down(of=[unread, *ACCELERATORS[1:]])["acme-big"] == "missing_data"
+
+
+def test_ranks_are_all_degrees_but_the_data_parallel_one() -> None:
+    found = table(framework="megatron")
+    assert found.ranks.tolist() == (found.tensor_parallel * found.pipeline_parallel).tolist()
+    assert found.ranks.max() == 8 * 16
+
+
+def test_a_model_is_split_no_further_than_a_machines_links_reach() -> None:
+    # eight accelerators share the faster link; only the pipeline goes beyond
+    found = table(framework="megatron")
+    assert set(found.tensor_parallel.tolist()) == {1, 2, 4, 8}
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"), [("sequence_parallel", False), ("fused_cross_entropy", True), ("fp32_gradients", False)]
+)
+def test_what_a_deployment_says_of_a_framework_replaces_its_habit(name: str, wanted: bool) -> None:
+    habit = getattr(table(framework="megatron"), name)
+    assert set(getattr(table(framework="megatron", **{name: wanted}), name).tolist()) == {wanted}
+    assert set(getattr(table(framework="megatron", **{name: not wanted}), name).tolist()) == {not wanted}
+    assert len(set(habit.tolist())) == 1
+
+
+def test_what_is_asked_of_kernels_and_chunks_is_in_every_row() -> None:
+    assert table().flash_attention.all()
+    assert not table(flash_attention=False).flash_attention.any()
+    assert set(table(virtual_pipeline=2).asked_virtual_pipeline.tolist()) == {2}
+    assert set(table().asked_virtual_pipeline.tolist()) == {0}
+
+
+def test_one_framework_is_named_or_those_that_differ_are_judged() -> None:
+    engines = [SMALL.engines[i] for i in np.unique(table().framework).tolist()]
+    assert engines == ["fsdp", "megatron"]
+    assert [SMALL.engines[i] for i in np.unique(table(framework="fsdp").framework).tolist()] == ["fsdp"]

@@ -1,0 +1,99 @@
+"""Precisions, optimizers and what they make of one parameter, against the published counts of bytes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from app.sizing.training.recipes import (
+    CHECKPOINT_BYTES_PER_PARAM,
+    OPTIMIZERS,
+    PRECISIONS,
+    formats_wanted,
+    nf4_bytes,
+    recipe_of,
+)
+from app.sizing.workload import Method
+from tests.examples import LLAMA_8B, PRETRAIN
+
+
+@pytest.mark.parametrize(
+    ("precision", "optimizer", "weights", "gradients", "master", "states"),
+    [
+        # Rajbhandari et al. 2020: 2 + 2 + 12 bytes of a parameter
+        ("bf16", "adamw", 2, 2, 4, 8),
+        ("fp16", "sgd", 2, 2, 4, 4),
+        ("fp8", "adamw", 2, 2, 4, 8),
+        ("fp32", "adamw", 4, 4, 0, 8),
+        # everything in 16 bit: states too, where the optimizer has them in 32
+        ("bf16-true", "adamw", 2, 2, 0, 4),
+        ("bf16-true", "adamw-8bit", 2, 2, 0, 2.03),
+        ("bf16", "adafactor", 2, 2, 4, 0.02),
+        ("bf16", "lion", 2, 2, 4, 4),
+    ],
+)
+def test_bytes_of_a_trained_parameter(
+    precision: str, optimizer: str, weights: float, gradients: float, master: float, states: float
+) -> None:
+    found = recipe_of(replace(PRETRAIN, precision=precision, optimizer=optimizer))
+    assert (found.weight_bytes_per_param, found.gradient_bytes_per_param) == (weights, gradients)
+    assert (found.master_bytes_per_param, found.state_bytes_per_param) == (master, states)
+    assert found.base_bytes_per_param == found.weight_bytes_per_param
+    assert found.mixed == (master > 0)
+    assert (found.frozen, found.products_per_param, found.adapter_bytes_per_param) == (False, 3.0, 0.0)
+
+
+def test_a_frozen_base_has_one_gradient_product_less_and_32_bit_adapters() -> None:
+    lora = recipe_of(replace(PRETRAIN, method=Method.LORA))
+    assert (lora.frozen, lora.mixed, lora.products_per_param) == (True, False, 2.0)
+    assert (lora.base_bytes_per_param, lora.adapter_bytes_per_param, lora.adapter_state_bytes_per_param) == (2, 4, 8)
+    assert lora.dequantised_bytes_per_param == 0
+    assert recipe_of(replace(PRETRAIN, method=Method.LORA, precision="fp8")).base_bytes_per_param == 1
+
+
+def test_a_quantised_base_is_held_in_four_bits_and_widened_to_sixteen() -> None:
+    qlora = recipe_of(replace(PRETRAIN, method=Method.QLORA))
+    # 4 bits, a scale of 8 bits to 64 elements, a second scale of 32 bits to 256 of those: 4.127 bits
+    bits = 4 + 8 / 64 + 32 / (64 * 256)
+    linear = LLAMA_8B.linear_params / LLAMA_8B.total_params
+    assert nf4_bytes(LLAMA_8B) == pytest.approx(linear * bits / 8 + (1 - linear) * 2)
+    assert qlora.base_bytes_per_param == qlora.gathered_bytes_per_param == nf4_bytes(LLAMA_8B)
+    # read once, written and read once in 16 bit
+    assert qlora.dequantised_bytes_per_param == pytest.approx(bits / 8 + 4)
+
+
+@pytest.mark.parametrize(
+    ("precision", "conversion", "saved"),
+    [("bf16", 0, 0), ("fp32", 0, 0), ("fp8", 5, 1), ("mxfp8", 5, 1), ("nvfp4", 5, 1)],
+)
+def test_narrow_matrices_convert_their_inputs_and_keep_them_narrower(
+    precision: str, conversion: float, saved: float
+) -> None:
+    found = recipe_of(replace(PRETRAIN, precision=precision))
+    assert (found.conversion_bytes_per_input, found.kept_bytes_saved_per_input) == (conversion, saved)
+
+
+def test_an_optimizer_reads_everything_and_writes_all_but_the_gradient() -> None:
+    # reads the gradient in 32 bit, the master copy and two moments; writes those and the weights in 16
+    assert OPTIMIZERS["adamw"].moved_bytes == 4 + (4 + 8) + (4 + 8) + 2
+    # one moment less, read and written
+    assert OPTIMIZERS["sgd"].moved_bytes == OPTIMIZERS["adamw"].moved_bytes - 2 * 4
+    # five iterations of three products, two operations each
+    assert OPTIMIZERS["muon"].flops_per_param_width == 5 * 3 * 2
+    assert all(o.flops_per_param_width == 0 for name, o in OPTIMIZERS.items() if name != "muon")
+
+
+def test_a_checkpoint_keeps_weights_master_copy_and_two_moments() -> None:
+    assert CHECKPOINT_BYTES_PER_PARAM == 2 + 4 + 8
+
+
+def test_only_pure_16_bit_keeps_nothing_in_32() -> None:
+    assert [name for name, p in PRECISIONS.items() if p.only_16_bit] == ["bf16-true"]
+    assert {name for name, p in PRECISIONS.items() if p.needs_bf16} == {"bf16", "bf16-true"}
+
+
+def test_what_a_framework_must_know_to_train_this_way() -> None:
+    assert formats_wanted(Method.FULL, "mxfp8") == {"fp8", "mxfp8"}
+    assert formats_wanted(Method.LORA, "bf16") == {"bf16"}
+    assert formats_wanted(Method.QLORA, "bf16") == {"nf4", "int4-mlx"}
