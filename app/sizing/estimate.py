@@ -17,11 +17,15 @@ from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.result import Estimate, Maximum
 from app.sizing.serving.kinds import kind_of
+from app.sizing.serving.measured import Settings
+from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import (
     check_speculation,
+    complete,
     fixed_plans,
-    judge,
     measures,
+    options_of,
+    replicas_of,
     sequences_of,
     settings_asked,
     stable_key,
@@ -120,16 +124,8 @@ def estimate_inference(
     if not len(plans):
         return refused(deployment, workload.model, market, rejections)
     check_speculation(deployment, workload)
-    settings = settings_asked(deployment, plans)
-    judged = judge(question, workload, plans, settings, speculative=deployment.speculative)
-    merit, memory = measures(workload, judged.options), judged.memory
-    short = np.where(memory.fits, 0.0, memory.needed_bytes / memory.usable_bytes)
-    usd = np.where(np.isnan(merit.usd), 0.0, merit.usd)
-    row = np.lexsort((stable_key(judged.options), merit.latency_s, usd, short))[:1]
-    chosen = judged.take(row)
-    most = settings.max_sequences[row] if settings.max_sequences is not None else sequences_of(workload, chosen)
-    settings = replace(chosen.options.settings, max_sequences=most)
-    (found,) = judge_deployments(question, workload, chosen.plans, market, settings, deployment)
+    plan, settings = chosen_plan(question, workload, plans, deployment)
+    (found,) = judge_deployments(question, workload, plan, market, settings, deployment)
     echoed = replace(
         found.deployment,
         engine_version=deployment.engine_version,
@@ -137,6 +133,37 @@ def estimate_inference(
         expert_parallel=deployment.expert_parallel or 1,
     )
     return replace(found, deployment=echoed)
+
+
+def chosen_plan(
+    question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment
+) -> tuple[Plans, Settings]:
+    """The plan least short of memory, then the cheapest, the quickest and the smallest, with its settings."""
+    kind, assumed, asked = kind_of(workload), question.assumptions, settings_asked(deployment, plans)
+    memory = kind.memory(workload, plans, assumed, asked)
+    speed = kind.speed(workload, plans, memory, assumed, deployment.speculative)
+    replicas, spares = replicas_of(workload, speed, asked)
+    most = asked.max_sequences
+    if most is None:
+        most = sequences_of(workload, memory, speed)
+    settings = replace(complete(memory, speed), max_sequences=most, replicas=replicas, spare_replicas=spares)
+    if len(plans) == 1:
+        return plans, settings
+    operation = kind.operate(workload, memory, speed, replicas)
+    options = options_of(
+        question,
+        plans,
+        settings,
+        slo_batch=speed.slo_batch,
+        capacity_per_s=speed.capacity_per_s,
+        rate_per_s=operation.rate_per_s,
+        e2e_p50_s=operation.e2e_p50_s,
+    )
+    merit = measures(workload, options)
+    short = np.where(memory.fits, 0.0, memory.needed_bytes / memory.usable_bytes)
+    usd = np.where(np.isnan(merit.usd), 0.0, merit.usd)
+    row = np.lexsort((stable_key(options), merit.latency_s, usd, short))[:1]
+    return plans.take(row), settings.take(row)
 
 
 def estimate_training(

@@ -105,10 +105,17 @@ def _types_allowed(snapshot: Snapshot, constraints: Constraints) -> Mask:
     if constraints.vendors:
         allowed &= _among(snapshot.vendors, {v.lower() for v in constraints.vendors})[snapshot.vendor_of]
     if constraints.accelerators:
-        allowed &= _among(snapshot.accelerator_index, constraints.accelerators)
+        allowed &= _types_named(snapshot, constraints.accelerators)
     if constraints.exclude_accelerators:
-        allowed &= ~_among(snapshot.accelerator_index, constraints.exclude_accelerators)
+        allowed &= ~_types_named(snapshot, constraints.exclude_accelerators)
     return allowed
+
+
+def _types_named(snapshot: Snapshot, names: Iterable[str]) -> Mask:
+    index = snapshot.accelerator_index
+    named: Mask = np.zeros(len(snapshot.accelerators), dtype=bool)
+    named[[index[name] for name in names if name in index]] = True
+    return named
 
 
 def _listings_allowed(snapshot: Snapshot, constraints: Constraints, fixed: Deployment | None) -> Mask:

@@ -89,7 +89,7 @@ def stacks_asked(
     keep = (stacks.phase == market.phases.index(phase)) & wanted[stacks.weight_format]
     engines = (fixed.engine,) if fixed is not None and fixed.engine else constraints.engines
     if engines:
-        keep &= np.isin(stacks.engine, np.flatnonzero(np.isin(market.engines, engines)))
+        keep &= np.array([name in engines for name in market.engines])[stacks.engine]
     else:
         keep &= market.preferred_stacks
     asked = stacks.take(np.flatnonzero(keep))
@@ -335,9 +335,9 @@ def fixed_plans(
     return found(unpriced(market, deployment, assumed), Unread(market.accelerators))
 
 
-def sequences_of(workload: InferenceWorkload, judged: Judged[Any, Any, Any]) -> Column:
+def sequences_of(workload: InferenceWorkload, memory: Memory, speed: Speed) -> Column:
     """Most sequences at once where the caller fixed none: what meets the limits at a request rate, else all."""
-    most: Column = judged.speed.slo_batch if workload.load is Load.OPEN else judged.memory.sequences
+    most = speed.slo_batch if workload.load is Load.OPEN else memory.sequences
     return np.maximum(1.0, most)
 
 

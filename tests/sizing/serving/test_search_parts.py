@@ -84,10 +84,12 @@ def test_replicas_are_what_is_set_or_what_the_load_needs() -> None:
 
 @pytest.mark.parametrize(("load", "most"), [(Load.OPEN, 12), (Load.CLOSED, 100), (Load.OFFLINE, 100)])
 def test_sequences_where_none_are_fixed(load: Load, most: float) -> None:
-    judged: Any = row(speed=row(slo_batch=col(12)), memory=row(sequences=col(100)))
-    assert sequences_of(varied(load=load), judged).tolist() == [most]
-    none: Any = row(speed=row(slo_batch=col(0.5)), memory=row(sequences=col(0)))
-    assert sequences_of(varied(load=load), none).tolist() == [1]
+    memory: Any = row(sequences=col(100))
+    speed: Any = row(slo_batch=col(12))
+    assert sequences_of(varied(load=load), memory, speed).tolist() == [most]
+    none: Any = row(sequences=col(0))
+    slow: Any = row(slo_batch=col(0.5))
+    assert sequences_of(varied(load=load), none, slow).tolist() == [1]
 
 
 @pytest.mark.parametrize(
