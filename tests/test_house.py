@@ -1,4 +1,4 @@
-"""House rules that a linter does not know: how long things may be."""
+"""House rules that a linter does not know: how long things may be, and where a module's tests are."""
 
 from __future__ import annotations
 
@@ -42,3 +42,16 @@ def test_no_function_is_longer_than_a_screen() -> None:
 def test_nothing_is_put_off_and_the_formatter_is_never_told_to_look_away() -> None:
     words = re.compile("|".join(("fmt: ?" + "skip", r"\bTO" + r"DO\b", r"\bFIX" + r"ME\b")))
     assert [named(p) for p in FILES if words.search(p.read_text())] == []
+
+
+ROOMS = ("answer", "decisions", "hardware", "model", "serving", "training")
+
+
+def test_every_module_of_a_room_has_its_tests_at_the_mirrored_place() -> None:
+    missing = [
+        named(path)
+        for room in ROOMS
+        for path in (ROOT / "app" / "sizing" / room).glob("*.py")
+        if any(functions(path)) and not (ROOT / "tests" / "sizing" / room / f"test_{path.name}").exists()
+    ]
+    assert [path for path in missing if not path.endswith("__init__.py")] == []

@@ -1,0 +1,54 @@
+"""Hardware as columns: what is not known stays not known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from app.sizing.hardware.support import EngineSupport
+from app.sizing.hardware.tables import AcceleratorColumns, Stack, alike, indices, stacks_of
+from tests.sizing.small import BIG, CARD, DESK, RARE, SMALL
+
+COLUMNS = AcceleratorColumns.of((BIG, CARD, DESK, RARE))
+
+
+@pytest.mark.parametrize(
+    ("rate", "expected"),
+    [
+        ("16bit", [1e15, 1.2e14, 1e14, 2e14]),
+        ("fp8", [2e15, np.nan, np.nan, np.nan]),  # never twice another's rate
+        ("fp4", [np.nan] * 4),
+    ],
+)
+def test_a_rate_that_is_missing_stays_missing(rate: str, expected: list[float]) -> None:
+    np.testing.assert_equal(COLUMNS.rate(rate), expected)
+
+
+def test_a_card_without_bf16_multiplies_in_fp16() -> None:
+    assert COLUMNS.has_bf16.tolist() == [True, True, False, True]
+    assert COLUMNS.bit16[2] == 1e14
+    assert AcceleratorColumns.of((replace(BIG, flops_per_s={"fp32": 1.0, "tf32": 2.0}),)).fp32[0] == 2.0
+
+
+def test_parts_are_told_apart_by_what_they_are_for() -> None:
+    assert COLUMNS.desktop.tolist() == [False, False, True, False]
+    assert COLUMNS.training_class.tolist() == [True, False, False, False]
+    assert np.isnan(COLUMNS.price_low_usd).tolist() == [False, False, False, True]
+    assert indices(["b", "a"]) == {"b": 0, "a": 1}
+
+
+def test_a_format_is_multiplied_natively_or_widened_to_sixteen_bits() -> None:
+    support = EngineSupport("vllm", "nvidia_hopper", "inference", {"fp8": True, "int4-awq": False}, (), "a test")
+    assert [(s.weight_format, s.rate) for s in stacks_of([support])] == [("fp8", "fp8"), ("int4-awq", "16bit")]
+    assert Stack(support, "fp8", native=False).rate == "16bit"
+
+
+def test_machines_alike_within_and_across() -> None:
+    pair = SMALL.machines.take(np.array([0, 0]))
+    network = replace(pair, network_bytes_per_s=np.array([1e9, 2e9]))
+    memory = replace(pair, memory_bytes=np.array([1e9, 2e9]))
+    for table, inside, between in ((pair, True, True), (network, True, False), (memory, False, False)):
+        within, across = alike(table)
+        assert (within[0] == within[1], across[0] == across[1]) == (inside, between)

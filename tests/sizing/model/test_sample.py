@@ -1,0 +1,76 @@
+"""Work of a sample by its size: positions, passes, and what runs once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from app.sizing.model.sample import FLOPS_PER_ACTIVATION, Network, SampleLaw, SampleShape, SampleWork
+
+PICTURE = SampleLaw(
+    "image", width=160, height=80, cell_pixels=16, fixed_positions=1.0, flops_per_position=1e6, flops_per_pair=10.0
+)
+SPEECH = SampleLaw(
+    "speech",
+    audio_s=30.0,
+    window_s=30.0,
+    positions_per_second=50.0,
+    flops_per_position=1e6,
+    extra_flops_per_window=7e9,
+    decodes=True,
+    text_tokens=60,
+    read_bytes_per_pass=5e6,
+)
+USUAL = SampleShape()
+
+
+@pytest.mark.parametrize(
+    ("shape", "positions"),
+    [(USUAL, 1 + 10 * 5), (SampleShape(width=320), 1 + 20 * 5), (SampleShape(width=175), 1 + 10 * 5)],
+)
+def test_cells_of_pixels_are_positions_and_what_does_not_fill_one_is_cut(shape: SampleShape, positions: float) -> None:
+    assert PICTURE.positions(shape) == positions
+    assert PICTURE.work(shape).flops == pytest.approx(1e6 * positions + 10 * positions**2)
+
+
+def test_frames_are_latent_frames() -> None:
+    film = replace(PICTURE, frames=81, frames_per_position=4)
+    assert film.positions(USUAL) == 1 + 50 * 21
+
+
+def test_denoising_is_a_pass_a_step_twice_where_it_is_guided() -> None:
+    painted = replace(PICTURE, network=Network.DENOISER, steps=30, guidance=2.0, extra_flops_fixed=5e9)
+    work = painted.work(USUAL)
+    once = PICTURE.work(USUAL).flops
+    assert [work.passes, work.flops] == pytest.approx([30, 2 * once])
+    assert work.total_flops == pytest.approx(60 * once + 5e9)
+    # training sees one noise level, unguided
+    assert work.forward_flops == pytest.approx(once)
+    assert painted.work(SampleShape(steps=10)).passes == 10
+
+
+@pytest.mark.parametrize(("seconds", "windows", "tokens"), [(30.0, 1, 60), (31.0, 2, 62), (90.0, 3, 180)])
+def test_speech_is_read_by_windows_and_its_text_grows_with_it(seconds: float, windows: int, tokens: float) -> None:
+    work = SPEECH.work(SampleShape(audio_s=seconds))
+    assert (work.extra_flops, work.passes) == (windows * 7e9, tokens)
+    assert (work.moved_bytes, work.decodes) == (5e6, True)
+    assert SPEECH.work(SampleShape(audio_s=seconds, text_tokens=10)).passes == 10
+
+
+def test_a_network_without_one_width_writes_by_its_flops() -> None:
+    work = replace(PICTURE, network=Network.CONVOLUTION).work(USUAL)
+    assert work.moved_bytes == pytest.approx(2 * 2 * work.flops / FLOPS_PER_ACTIVATION[Network.CONVOLUTION])
+    assert (work.convolutional, PICTURE.work(USUAL).convolutional) == (True, False)
+
+
+def test_a_forward_of_training_is_a_pass_unless_it_is_counted_apart() -> None:
+    assert SampleWork(2e9, passes=10, extra_flops=1e9).forward_flops == 2e9
+    assert SampleWork(2e9, training_flops=3e9).forward_flops == 3e9
+
+
+def test_a_law_names_the_sizes_it_depends_on_and_tells_its_sample() -> None:
+    assert PICTURE.sizes == ("width", "height")
+    assert SPEECH.sizes == ("audio_s", "text_tokens")
+    assert PICTURE.described(SampleShape(width=320)) == "one image of 320 x 80 pixels"
+    assert SPEECH.described(USUAL) == "30 s of speech, 60 tokens of text"
