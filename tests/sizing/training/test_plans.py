@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,22 +11,23 @@ import pytest
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.machines import candidates
 from app.sizing.decisions.rejections import Rejections
+from app.sizing.hardware.parts import SystemKind
 from app.sizing.question import Constraints, Economics
+from app.sizing.snapshot import Snapshot
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.search import layouts_for
 from app.sizing.workload import TrainingWorkload
 from tests.examples import PRETRAIN
-from tests.sizing.small import ACCELERATORS, BIG, SMALL, snapshot
+from tests.sizing.small import ACCELERATORS, BIG, OFFERS, SMALL, snapshot, system
 from tests.sizing.training.layouts import plans_of
 
 
-def turned_down(workload: TrainingWorkload = PRETRAIN, of: object = None) -> dict[str, str]:
-    """Types without a plan, and why."""
-    market = SMALL if of is None else snapshot(accelerators=of)  # type: ignore[arg-type]
-    rejections = Rejections(market.accelerators)
-    found = candidates(market, Constraints(), Economics(), Assumptions(), rejections)
-    layouts_for(workload, market, found, Constraints(), rejections, Assumptions())
-    return {market.accelerators[i].slug: r.code for i, r in rejections.by_accelerator.items()}
+def judged(workload: TrainingWorkload = PRETRAIN, of: Snapshot = SMALL) -> tuple[TrainingPlans, dict[str, str]]:
+    """Every plan, and types without one and why."""
+    rejections = Rejections(of.accelerators)
+    found = candidates(of, Constraints(), Economics(), Assumptions(), rejections)
+    plans = layouts_for(workload, of, found, Constraints(), rejections, Assumptions())
+    return plans, {of.accelerators[i].slug: r.code for i, r in rejections.by_accelerator.items()}
 
 
 def table(**fixed: object) -> TrainingPlans:
@@ -33,16 +35,17 @@ def table(**fixed: object) -> TrainingPlans:
 
 
 def test_types_that_nothing_trains_on_fall_out_with_that_reason() -> None:
-    found = turned_down()
-    assert "acme-big" not in found
-    assert found["acme-card"] == "no_framework"
+    plans, reasons = judged()
+    assert np.unique(plans.accelerator).tolist() == [SMALL.accelerator_index["acme-big"]]
+    assert "acme-big" not in reasons
+    assert reasons["acme-card"] == "no_framework"
 
 
-def test_a_type_without_a_rate_is_not_guessed() -> None:
-    slow = replace(BIG, flops_per_s={"fp16": 1e15})
-    assert turned_down(of=[slow, *ACCELERATORS[1:]])["acme-big"] == "missing_data"
-    unread = replace(BIG, memory_bytes_per_s=None)
-    assert turned_down(of=[unread, *ACCELERATORS[1:]])["acme-big"] == "missing_data"
+@pytest.mark.parametrize("lacks", [{"flops_per_s": {"fp16": 1e15}}, {"memory_bytes_per_s": None}])
+def test_a_type_without_a_rate_is_not_guessed(lacks: dict[str, Any]) -> None:
+    plans, reasons = judged(of=snapshot(accelerators=[replace(BIG, **lacks), *ACCELERATORS[1:]]))
+    assert len(plans) == 0
+    assert reasons["acme-big"] == "missing_data"
 
 
 def test_ranks_are_all_degrees_but_the_data_parallel_one() -> None:
@@ -51,10 +54,15 @@ def test_ranks_are_all_degrees_but_the_data_parallel_one() -> None:
     assert found.ranks.max() == 8 * 16
 
 
-def test_a_model_is_split_no_further_than_a_machines_links_reach() -> None:
-    # eight accelerators share the faster link; only the pipeline goes beyond
-    found = table(framework="megatron")
-    assert set(found.tensor_parallel.tolist()) == {1, 2, 4, 8}
+@pytest.mark.parametrize(("count", "degrees"), [(1, {1}), (2, {1, 2}), (8, {1, 2, 4, 8})])
+def test_a_model_is_split_no_further_than_a_machines_links_reach(count: float, degrees: set[float]) -> None:
+    # the pipeline alone goes from machine to machine
+    own = system("own", SystemKind.CLOUD_INSTANCE, BIG, count, network_bytes_per_s=400e9)
+    price = replace(OFFERS[0], system="own", instance_type="own", accelerator_count=count)
+    plans, _ = judged(of=snapshot(systems=[own], offers=[price]))
+    rented = plans.take(plans.node.accelerators_per_node == count)
+    assert set(rented.tensor_parallel.tolist()) == degrees
+    assert set(rented.pipeline_parallel.tolist()) == {1, 2, 4, 8, 16}
 
 
 @pytest.mark.parametrize(
