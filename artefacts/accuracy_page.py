@@ -59,13 +59,15 @@ def figures(s: Slice) -> list[str]:
         f"{h.median:.0%}",
         f"{h.p90:.0%}",
         f"{h.bias:.2f}",
-        f"{s.coverage:.0%}",
+        f"{s.intervals.coverage:.0%}",
+        f"{s.intervals.width:.2f}",
+        f"{s.intervals.kept:.0%}",
         f"{i.median:.0%}",
         f"{i.p90:.0%}",
     ]
 
 
-HEAD = ("rows", "sources", "median", "90th pct", "bias", "in interval", "in sample", "90th pct")
+HEAD = ("rows", "sources", "median", "90th pct", "bias", "in interval", "high / low", "kept", "in sample", "90th pct")
 
 
 def disagreements(rows: Sequence[Compared]) -> list[list[str]]:

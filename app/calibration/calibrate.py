@@ -25,6 +25,7 @@ from app.calibration.report import headline
 from app.calibration.scale_ups import ScaleUp, scale_ups, summary
 from app.calibration.serving.cases import SET_ASIDE, ServingCases, read_cases
 from app.calibration.serving.problem import SERVING, possible
+from app.calibration.spreads import spreads_of, with_intervals
 from app.calibration.training.cases import read_training_cases
 from app.calibration.training.problem import MEMORY, SAMPLES, TRAINING
 from app.catalog.seed import rows_of, seed
@@ -33,6 +34,7 @@ from app.db import Base, make_engine
 from app.sizing.evidence import Compared, nearness
 from app.sizing.hardware.achieved import CoefficientTable, Factor
 from app.sizing.snapshot import Snapshot
+from app.sizing.uncertainty import LEVELS, Spread
 
 DATA = Path(__file__).resolve().parent.parent / "catalog" / "data"
 WORKERS = 2
@@ -48,6 +50,7 @@ class Calibration:
     """Everything a run found."""
 
     factors: list[Factor]
+    spreads: list[Spread]
     compared: list[Compared]
     logs: list[Logged]
     left_out: Counter[str]
@@ -91,6 +94,11 @@ def compare(name: str, cases: Sequence[Case], table: CoefficientTable) -> tuple[
                 predicted=value,
                 held_out=held_out[case.id, point.metric],
                 near=nearness(case.stack.engine, case.stack.family, case.stack.format_class, others),
+                sources_beside=0.0,
+                distance=0.0,
+                low=0.0,
+                high=0.0,
+                promised=0.0,
                 set_aside=case.set_aside is not None,
                 model=case.model,
                 setting=case.setting,
@@ -113,10 +121,33 @@ def calibrate(market: Snapshot, store: SnapshotStore) -> Calibration:
         fitted, found = compare(name, cases, market.coefficients)
         factors.extend(fitted)
         compared.extend(found)
+    compared = with_intervals(compared)
     logs, logs_left_out = read_logs(ServingCases(market, store.model), list(rows_of("measurements_kv_cache.csv")))
     return Calibration(
-        factors, compared, logs, left_out, training_left_out, logs_left_out, scale_ups(published, compared)
+        factors,
+        [*spreads_of(compared).values()],
+        compared,
+        logs,
+        left_out,
+        training_left_out,
+        logs_left_out,
+        scale_ups(published, compared),
     )
+
+
+def spread_rows(spreads: Iterable[Spread], as_of: str) -> list[dict[str, Any]]:
+    """Spreads as rows of the catalogue: the quantiles by the level they are of, in percent."""
+    return [
+        {
+            "quantity": s.quantity,
+            **{k: short(getattr(s, k)) for k in ("alone", "remote", "untabulated")},
+            **{f"worse_p{100 * level:g}": short(at) for level, at in zip(LEVELS, s.worse, strict=True)},
+            "rows": s.rows,
+            "sources": s.sources,
+            "as_of": as_of,
+        }
+        for s in spreads
+    ]
 
 
 def short(value: float) -> str:
@@ -157,6 +188,7 @@ def prediction_rows(compared: Iterable[Compared]) -> list[dict[str, Any]]:
                 "predicted": short(c.predicted),
                 "held_out": short(c.held_out),
                 "near": int(c.near),
+                **{k: short(getattr(c, k)) for k in ("sources_beside", "distance", "low", "high", "promised")},
                 "set_aside": str(c.set_aside).lower(),
             }
         )
@@ -200,8 +232,9 @@ def calibrated() -> Calibration:
 
 
 def write_files(found: Calibration) -> None:
-    """The three files of a run."""
+    """The files of a run."""
     as_of = max(row["source_date"] for row in rows_of("measurements_inference.csv"))
     write_rows(DATA / "factors.csv", factor_rows(found.factors, as_of[:10]))
+    write_rows(DATA / "spreads.csv", spread_rows(found.spreads, as_of[:10]))
     write_rows(DATA / "predictions.csv", prediction_rows(found.compared))
     (DATA / "accuracy.json").write_text(json.dumps(notes_of(found), indent=1) + "\n")

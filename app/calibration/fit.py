@@ -44,8 +44,10 @@ class Problem:
     row_spread: float = 0.12  # beyond this a row counts less and less
 
 
-# Base values come from kernel tables of one vendor; of another's kernels and drivers less is known beforehand.
+# Base values come from kernel tables of one vendor; of another's kernels and drivers less is known beforehand. What an
+# engine adds to them differs no more than elsewhere: one source of it moves a stack by tens of percent, not tenfold.
 UNTABLED = 4.0
+OUTDATED = 0.7  # what a result of an earlier generation counts
 CROWDING = 0.3  # many results of one source, stack and metric count less each: n of them as n ** 0.7
 SMALLEST = 0.005  # logarithm of a factor that is worth a row
 STEPS, ENOUGH, NUDGE = 60, 2e-5, 1.001
@@ -95,7 +97,9 @@ class Fit:
                     spread
                     * (
                         UNTABLED
-                        if {"vendor", "family"} & set(keys) and not any(w.startswith("nvidia") for w in v)
+                        if {"vendor", "family"} & set(keys)
+                        and "engine" not in keys
+                        and not any(w.startswith("nvidia") for w in v)
                         else 1.0
                     )
                     for v in index
@@ -106,7 +110,9 @@ class Fit:
         self.center = np.array([problem.before.get((name, *values), 0.0) for name, _, values in self.names])
         cells = [(self.cases[p.case].source, self.cases[p.case].stack, p.metric) for p in self.points]
         count = Counter(cells)
-        self.weight = np.array([count[c] ** -CROWDING for c in cells])
+        self.weight = np.array(
+            [count[c] ** -CROWDING * (OUTDATED if c[1].generation == "before" else 1.0) for c in cells]
+        )
         self.weight /= self.weight.mean()
         self.where = self._where()
 

@@ -10,7 +10,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from app.sizing.evidence import Compared, Evidence
+from app.sizing.evidence import Compared, is_cost
+from app.sizing.uncertainty import interval_score
 
 KINDS = (
     "throughput",
@@ -35,8 +36,23 @@ class Errors:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """What 80 % intervals were worth for sources that neither fit nor spreads had seen.
+
+    `coverage` is the share of results inside, `width` the median of high over low, `score` the interval score in
+    logarithms (width, and ten times by how far results are outside). `kept` is the share of results that were as good
+    as what would have been planned for at 80 %.
+    """
+
+    coverage: float
+    width: float
+    score: float
+    kept: float
+
+
+@dataclass(frozen=True, slots=True)
 class Slice:
-    """One slice of one quantity. `coverage` is the share of unseen results within their 80 % interval."""
+    """One slice of one quantity."""
 
     metric: str
     value: str
@@ -44,7 +60,7 @@ class Slice:
     sources: int
     held_out: Errors
     in_sample: Errors
-    coverage: float
+    intervals: Held
 
 
 def link_of(reference: str) -> str | None:
@@ -138,13 +154,19 @@ FAMILY_REASONS: Mapping[str, str] = MappingProxyType(
 TOO_FAR, MANY = 0.30, 30
 
 
-def covered(c: Compared, evidence: Evidence) -> bool:
-    """Whether the interval an answer would have carried, had its source been unknown, holds the measurement."""
-    low, high = evidence.spread(c.kind, c.near, unseen=c.source)
-    return low <= c.measured / c.held_out <= high
+def held_of(rows: Sequence[Compared]) -> Held:
+    """What intervals and promises were worth over these rows."""
+    low, high, measured = (np.log([getattr(r, name) for r in rows]) for name in ("low", "high", "measured"))
+    kept = [r.measured <= r.promised if is_cost(r.metric) else r.measured >= r.promised for r in rows]
+    return Held(
+        float(np.mean((low <= measured) & (measured <= high))),
+        float(np.exp(np.median(high - low))),
+        float(interval_score(measured, low, high).mean()),
+        float(np.mean(kept)),
+    )
 
 
-def slice_of(metric: str, value: str, rows: Sequence[Compared], evidence: Evidence) -> Slice:
+def slice_of(metric: str, value: str, rows: Sequence[Compared]) -> Slice:
     measured = [r.measured for r in rows]
     return Slice(
         metric,
@@ -153,7 +175,7 @@ def slice_of(metric: str, value: str, rows: Sequence[Compared], evidence: Eviden
         len({r.source for r in rows}),
         errors_of((r.held_out for r in rows), measured),
         errors_of((r.predicted for r in rows), measured),
-        float(np.mean([covered(r, evidence) for r in rows])),
+        held_of(rows),
     )
 
 
@@ -177,15 +199,14 @@ def unexplained(report: Report) -> list[Slice]:
 
 def report_on(rows: Sequence[Compared], *, fewest: int = 10, worst: int = 20) -> Report:
     """The report over all comparisons, those set aside included; slices of fewer rows are left out."""
-    evidence = Evidence(rows)
-    overall = tuple(slice_of(k, "all", found, evidence) for k in KINDS if (found := [r for r in rows if r.kind == k]))
+    overall = tuple(slice_of(k, "all", found) for k in KINDS if (found := [r for r in rows if r.kind == k]))
     by: dict[str, tuple[Slice, ...]] = {}
     for name, of in DIMENSIONS.items():
         groups: dict[tuple[str, str], list[Compared]] = defaultdict(list)
         for r in rows:
             groups[r.kind, of(r)].append(r)
         by[name] = tuple(
-            slice_of(kind, value, found, evidence)
+            slice_of(kind, value, found)
             for (kind, value), found in sorted(groups.items(), key=lambda g: (KINDS.index(g[0][0]), g[0][1]))
             if len(found) >= fewest
         )

@@ -27,6 +27,7 @@ from app.catalog.tables import (
     ModelRow,
     OfferRow,
     PredictionRow,
+    SpreadRow,
     SystemRow,
 )
 from app.db import Base
@@ -37,6 +38,7 @@ from app.sizing.hardware.parts import RATE_NAMES, Accelerator, Link, Offer, Pric
 from app.sizing.hardware.support import EngineSupport
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.snapshot import Snapshot
+from app.sizing.uncertainty import LEVELS, Spread
 
 T = TypeVar("T")
 
@@ -112,6 +114,18 @@ def list_factors(session: Session) -> list[Factor]:
     return _listed(session, Factor, columns | {"family": FactorRow.accelerator_family, "sources": FactorRow.source})
 
 
+def list_spreads(session: Session) -> list[Spread]:
+    """How far predictions of each quantity may be off, in no order."""
+    numbers = ("quantity", "alone", "remote", "untabulated", "rows", "sources")
+    return [
+        Spread(
+            **{name: getattr(row, name) for name in numbers},
+            worse=tuple(getattr(row, f"worse_p{100 * level:g}") for level in LEVELS),
+        )
+        for row in session.scalars(select(SpreadRow))
+    ]
+
+
 def list_support(session: Session) -> list[EngineSupport]:
     """Which engine runs on which family in which formats, in order."""
     keys = (EngineSupportRow.engine, EngineSupportRow.accelerator_family, EngineSupportRow.phase)
@@ -170,6 +184,7 @@ def load_snapshot(session: Session, digest: str, published_at: str) -> Snapshot:
         support=list_support(session),
         coefficients=list_coefficients(session),
         factors=list_factors(session),
+        spreads=list_spreads(session),
         evidence=Evidence(list_compared(session)),
         version=digest[:16],
         prices_as_of=max((o.as_of for o in offers), default=""),

@@ -29,6 +29,7 @@ from app.catalog.tables import (
     OfferRow,
     PredictionRow,
     PriceRow,
+    SpreadRow,
     SystemRow,
 )
 from app.db import Base
@@ -50,6 +51,7 @@ DATA_FILES = (
     "measurements_training.csv",
     "measurements_kv_cache.csv",
     "factors.csv",
+    "spreads.csv",
     "predictions.csv",
     "accuracy.json",
 )
@@ -195,6 +197,12 @@ def factor_values(row: Row) -> dict[str, Any]:
     return {**{k: row[k] for k in keys}, "value": float(row["value"]), "rows": int(row["rows"])}
 
 
+def spread_values(row: Row) -> dict[str, Any]:
+    kept = ("quantity", "as_of")
+    numbers = {k: float(v) for k, v in row.items() if k not in (*kept, "rows", "sources")}
+    return {**{k: row[k] for k in kept}, **numbers, "rows": int(row["rows"]), "sources": int(row["sources"])}
+
+
 PREDICTED_NUMBERS = (
     "measured",
     "predicted",
@@ -204,6 +212,11 @@ PREDICTED_NUMBERS = (
     "in_flight",
     "input_tokens",
     "output_tokens",
+    "sources_beside",
+    "distance",
+    "low",
+    "high",
+    "promised",
 )
 
 
@@ -295,6 +308,7 @@ LOADERS: tuple[tuple[type[Base], str, Callable[[Row], dict[str, Any]]], ...] = (
     (MeasurementRow, "measurements_training.csv", measurement_values("training")),
     (MeasurementRow, "measurements_kv_cache.csv", measurement_values("kv_cache")),
     (FactorRow, "factors.csv", factor_values),
+    (SpreadRow, "spreads.csv", spread_values),
     (PredictionRow, "predictions.csv", prediction_values),
 )
 
@@ -370,6 +384,7 @@ def seed(session: Session) -> bool:
     session.execute(delete(ModelRow).where(ModelRow.id.in_(replaced)))
     for table in (
         PredictionRow,
+        SpreadRow,
         MeasurementRow,
         FactorRow,
         CoefficientRow,

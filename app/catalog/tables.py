@@ -287,6 +287,27 @@ class FactorRow(Base):
     as_of: Mapped[str] = mapped_column(String(10))
 
 
+class SpreadRow(Base):
+    """How far predictions of one quantity were off for sources left out of the fit; see `uncertainty.Spread`."""
+
+    __tablename__ = "spreads"
+
+    quantity: Mapped[str] = mapped_column(Slug, primary_key=True)
+    alone: Mapped[float]
+    remote: Mapped[float]
+    untabulated: Mapped[float]
+    worse_p5: Mapped[float]
+    worse_p10: Mapped[float]
+    worse_p20: Mapped[float]
+    worse_p50: Mapped[float]
+    worse_p80: Mapped[float]
+    worse_p90: Mapped[float]
+    worse_p95: Mapped[float]
+    rows: Mapped[int]
+    sources: Mapped[int]
+    as_of: Mapped[str] = mapped_column(String(10))
+
+
 class MeasurementRow(Base):
     """A published or own benchmark result; the payload keeps the columns of its kind."""
 
@@ -316,6 +337,11 @@ class PredictionRow(Base):
     predicted: Mapped[float]
     held_out: Mapped[float]
     near: Mapped[int]
+    sources_beside: Mapped[float]
+    distance: Mapped[float]
+    low: Mapped[float]
+    high: Mapped[float]
+    promised: Mapped[float]
     set_aside: Mapped[bool]
     model: Mapped[str] = mapped_column(Slug)
     engine: Mapped[str] = mapped_column(Slug)

@@ -1,13 +1,8 @@
-"""Published results beside the engine's own predictions of them: what an answer's interval and neighbours rest on.
-
-An interval is the spread of measured over predicted among results whose source was left out of the
-fit, taken from results as near to the rest as the question is: the further from data, the wider.
-"""
+"""Published results beside the engine's own predictions of them, and how near one setting is to another."""
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -15,13 +10,10 @@ from types import MappingProxyType
 
 import numpy as np
 
-from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column
 from app.sizing.hardware.achieved import vendor_of
 from app.sizing.hardware.engines import engine_named
 
-USUAL = Assumptions()
-LOW, HIGH = 0.1, 0.9  # an interval of 80 % leaves out a tenth on either side
 RATES = ("output_tokens_per_s", "total_tokens_per_s", "decode_tokens_per_s")
 TRAINING_KINDS = {
     "training_tokens_per_s": "training",
@@ -64,6 +56,11 @@ def kind_of(metric: str, setting: Setting) -> str:
     return metric.removesuffix("_tokens_per_s").removesuffix("_s")
 
 
+def is_cost(metric: str) -> bool:
+    """Whether less of it is better: a time or a size, rather than a rate."""
+    return not metric.endswith("per_s")
+
+
 @dataclass(frozen=True, slots=True)
 class Compared:
     """One published figure, in base units, with the engine's prediction of it.
@@ -79,6 +76,11 @@ class Compared:
     predicted: float
     held_out: float
     near: Near
+    sources_beside: float  # others' of the same runtime on the same family
+    distance: float  # to others' nearest result
+    low: float  # of the 80 % interval about `held_out`, by spreads that never saw the source either
+    high: float
+    promised: float  # what would have been planned for at 80 %
     set_aside: bool
     model: str
     setting: Setting
@@ -86,6 +88,12 @@ class Compared:
     @property
     def kind(self) -> str:
         return kind_of(self.metric, self.setting)
+
+    @property
+    def worse(self) -> float:
+        """Logarithm of how much slower, or larger, the result is than the prediction that never saw its source."""
+        off = math.log(self.measured / self.held_out)
+        return off if is_cost(self.metric) else -off
 
     @property
     def unit(self) -> str:
@@ -166,100 +174,33 @@ class Evidence:
         self._nearest = {
             trains: Nearest([r for r in rows if (r.metric in TRAINING_KINDS) == trains]) for trains in (False, True)
         }
-        by_kind: dict[str, list[Compared]] = defaultdict(list)
-        for r in rows:
-            if not r.set_aside:
-                by_kind[r.kind].append(r)
-        self._spreads = {kind: Spreads(found) for kind, found in by_kind.items()}
 
     def near(self, setting: Setting, *, training: bool = False) -> Near:
         return nearness(setting.engine, setting.family, setting.format_class, self.seen[training])
-
-    def spread(self, kind: str, near: Near, *, unseen: str = "", assumed: Assumptions = USUAL) -> tuple[float, float]:
-        """Measured over predicted, 10th and 90th percentile: of results as near as this, wider company where they are
-        few.
-
-        Sources differ from one another more than the results of one do, so the percentiles are widened
-        until they hold four fifths of every source's results when they are taken from the other sources.
-        `unseen` leaves one source out, as the accuracy report does.
-        """
-        of_kind = self._spreads.get(kind) or Spreads(())
-        rule = Rule(
-            fewest=assumed.fewest_results,
-            least=assumed.least_interval_share,
-            unmeasured=(assumed.unmeasured_low, assumed.unmeasured_high),
-        )
-        low, high = of_kind.quantiles(near, unseen, rule)
-        widening = of_kind.widening(rule)
-        return low**widening, high**widening
 
     def neighbours(self, setting: Setting, count: int = 3, *, training: bool = False) -> tuple[Neighbour, ...]:
         """The nearest results of serving, or of training, each measurement once."""
         return self._nearest[training].to(setting, count)
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """How percentiles are taken: of how many results at least, how narrow at most, and what stands where none are."""
-
-    fewest: float
-    least: float
-    unmeasured: tuple[float, float]
-
-
-RULES_KEPT = 64  # of overridden assumptions: what they gave is worked out again
+def word_of(name: str, engine: str, family: str, format_class: str) -> str:
+    """One word about a stack."""
+    if name == "vendor":
+        return vendor_of(family)
+    if name == "runtime":
+        return engine_named(engine).runtime
+    return {"engine": engine, "family": family, "format_class": format_class}[name]
 
 
-class Spreads:
-    """Measured over predicted, of results of one quantity."""
-
-    def __init__(self, rows: Sequence[Compared]) -> None:
-        self._near: Codes = np.array([int(r.near) for r in rows], dtype=np.int64)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            self._off: Column = np.array([r.measured for r in rows]) / np.array([r.held_out for r in rows])
-        self._sources = {name: i for i, name in enumerate(sorted({r.source for r in rows}))}
-        self._source: Codes = np.array([self._sources[r.source] for r in rows], dtype=np.int64)
-        self._quantiles: dict[Rule, dict[tuple[int, int], tuple[float, float]]] = {}
-        self._widening: dict[Rule, float] = {}
-
-    def quantiles(self, near: int, unseen: str, rule: Rule) -> tuple[float, float]:
-        """The percentiles before they are widened, of all sources but one."""
-        return self._without(near, self._sources.get(unseen, -1), rule)
-
-    def _without(self, near: int, source: int, rule: Rule) -> tuple[float, float]:
-        if rule not in self._quantiles and len(self._quantiles) >= RULES_KEPT:
-            self._quantiles.clear()
-            self._widening.clear()
-        known = self._quantiles.setdefault(rule, {})
-        if (near, source) not in known:
-            known[near, source] = self._found(near, source, rule)
-        return known[near, source]
-
-    def _found(self, near: int, source: int, rule: Rule) -> tuple[float, float]:
-        for level in range(near, -1, -1):  # what is further away than any result gets the furthest there is
-            chosen = self._off[(self._near == level) & (self._source != source)]
-            if len(chosen) >= rule.fewest:
-                low, high = np.quantile(chosen, (LOW, HIGH))
-                return float(min(low, 1 - rule.least)), float(max(high, 1 + rule.least))
-        return rule.unmeasured
-
-    def widening(self, rule: Rule) -> float:
-        """The power of the percentiles that holds four fifths of unseen sources' results; at least 1."""
-        if rule not in self._widening:
-            needed = [1.0]
-            for near, source, off in zip(
-                self._near.tolist(), self._source.tolist(), np.log(self._off).tolist(), strict=True
-            ):
-                low, high = self._without(near, source, rule)
-                needed.append(off / math.log(high if off > 0 else low))
-            self._widening[rule] = max(1.0, float(np.quantile(needed, HIGH - LOW)))
-        return self._widening[rule]
+def runtime_on(engine: str, family: str) -> tuple[str, str]:
+    """What engines share that issue work alike on one family."""
+    return engine_named(engine).runtime, family
 
 
 def word(setting: Setting, name: str) -> str:
-    if name == "vendor":
-        return vendor_of(setting.family)
-    return engine_named(setting.engine).runtime if name == "runtime" else str(getattr(setting, name))
+    if name in ("accelerator", "load"):
+        return str(getattr(setting, name))
+    return word_of(name, setting.engine, setting.family, setting.format_class)
 
 
 def scaled(setting: Setting) -> Column:

@@ -69,11 +69,45 @@ class DeviceMemory:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """80 % of published results are expected between these."""
+    """80 % of published results are expected between these. `statistic`: of a latency its percentile."""
 
     quantity: str
     low: float
     high: float
+    statistic: str = "mean"
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What holds with a confidence: how many accelerators, and what they cost. None: no number of them would do."""
+
+    confidence: float
+    total_accelerators: int | None
+    usd_per_hour: float | None = None  # of a service
+    usd_total: float | None = None  # of a run, at the duration that holds with that confidence
+
+
+@dataclass(frozen=True, slots=True)
+class Assurance:
+    """How sure a deployment is to do what was asked; None where that was not asked."""
+
+    asked: float
+    fits: float
+    meets_slo: float | None
+    meets_deadline: float | None
+    by_level: tuple[Level, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The one benchmark that would settle most."""
+
+    command: str
+    accelerator: str
+    accelerators: int
+    minutes: float
+    usd: float | None
+    decides: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +196,10 @@ class Estimate:
     nearest: tuple[Neighbour, ...] = ()
     scaling: Curve | None = None
     maximum: Maximum | None = None
+    assurance: Assurance | None = None
     assumptions: tuple[Assumed, ...] = ()  # of a deployment judged by itself
+    verification: Verification | None = None  # of the same
+    warnings: tuple[Notice, ...] = ()  # of the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +237,7 @@ class Answer:
     rejected_by_code: Mapping[str, int]
     considered: Considered
     sensitivity: tuple[Change, ...]
+    verification: Verification | None = None
     scaling: Curve | None = None  # of the first recommendation, in training
 
 

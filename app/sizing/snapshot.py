@@ -30,6 +30,8 @@ from app.sizing.hardware.tables import (
     stack_columns,
     stacks_of,
 )
+from app.sizing.surroundings import SERVING, StackKey, distinct_stacks, surroundings_of
+from app.sizing.uncertainty import Spread, Spreads
 
 
 class Snapshot:
@@ -44,6 +46,7 @@ class Snapshot:
         support: Sequence[EngineSupport],
         coefficients: Sequence[Coefficient],
         factors: Sequence[Factor] = (),
+        spreads: Sequence[Spread] = (),
         evidence: Evidence | None = None,
         version: str,
         prices_as_of: str,
@@ -51,6 +54,8 @@ class Snapshot:
     ) -> None:
         self.version, self.prices_as_of, self.created_at = version, prices_as_of, created_at
         self.evidence = evidence if evidence is not None else Evidence(())
+        self.spreads = Spreads({s.quantity: s for s in spreads})
+        self.surroundings = surroundings_of(self.evidence.rows)
         self.coefficients = CoefficientTable(coefficients, factors)
         self.support = least_tentative(support)
 
@@ -70,6 +75,9 @@ class Snapshot:
         self.frameworks = Frameworks.of(self.engines)
         self.stacks = self._stacks()
         self.preferred_stacks = preferred(self.stacks)
+        keys = [StackKey(*s.key) for s in stacks_of(self.support)]
+        once, self.stack_of = distinct_stacks(keys)
+        self.beside_stacks = self.surroundings[SERVING].beside(once)
 
         sold = sorted(systems, key=lambda s: s.slug)
         owned = [s for s in sold if s.environment is Environment.ON_PREM] + [*plain_hosts(self.accelerators, sold)]

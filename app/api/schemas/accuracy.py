@@ -28,6 +28,11 @@ class SliceShown(Shown):
     )
     in_sample: ErrorsShown
     coverage: float = Field(description="Share of unseen results inside their 80 % interval.")
+    width: float = Field(description="High over low of those intervals, in the median.")
+    interval_score: float = Field(
+        description="Width in logarithms, and ten times by how far results are outside: less is better."
+    )
+    kept: float = Field(description="Back-test: share of unseen results as good as what was planned for at 80 %.")
 
 
 class WorstShown(Shown):
@@ -105,7 +110,10 @@ def _slice(s: Slice) -> dict[str, Any]:
         "sources": s.sources,
         "unseen_source": _errors(s.held_out),
         "in_sample": _errors(s.in_sample),
-        "coverage": rounded(s.coverage, 4),
+        "coverage": rounded(s.intervals.coverage, 4),
+        "width": rounded(s.intervals.width, 4),
+        "interval_score": rounded(s.intervals.score, 4),
+        "kept": rounded(s.intervals.kept, 4),
     }
 
 

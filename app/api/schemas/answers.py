@@ -87,8 +87,39 @@ class PercentilesShown(Shown):
 
 class IntervalShown(Shown):
     quantity: str
+    statistic: str = Field("mean", description="Of a latency its percentile.")
     low: float
     high: float
+
+
+class LevelShown(Shown):
+    """What is needed so that everything asked holds with a confidence; null where no number of these would do."""
+
+    confidence: float
+    total_accelerators: int | None
+    usd_per_hour: float | None = None
+    usd_total: float | None = Field(None, description="Of a run, at the duration that holds with this confidence.")
+
+
+class ConfidenceShown(Shown):
+    """How sure this deployment is to do what was asked."""
+
+    asked: float
+    meets_slo: float | None = Field(None, description="Probability that it carries the load within the limits.")
+    meets_deadline: float | None = Field(None, description="Probability that the run is done in time.")
+    fits: float = Field(description="Probability that it fits in memory.")
+    by_level: list[LevelShown]
+
+
+class VerificationShown(Shown):
+    """The one benchmark that would settle most."""
+
+    command: str
+    accelerator: str
+    accelerators: int
+    minutes: float
+    usd: float | None = Field(description="Rent of the machines for so long, where a price is known.")
+    decides: str = Field(description="Which result changes the decision, and what knowing it saves.")
 
 
 class BreakdownShown(Shown):
@@ -174,7 +205,7 @@ class PerformanceShown(Shown):
     cluster: ClusterShown | None = None
     interval: IntervalShown
     intervals: list[IntervalShown] = Field(
-        [], description="80 % intervals of TTFT and TPOT at their medians; of the memory of training, in GiB."
+        [], description="80 % intervals of the other figures: latencies in ms, memory in GiB, cost in USD, days."
     )
     basis: str = Field(
         description="measured: a published result of the same stack, size and load; calibrated: fitted to results of "
@@ -236,6 +267,11 @@ class NearestShown(Shown):
     unit: str
 
 
+class NoticeShown(Shown):
+    code: str
+    text: str
+
+
 class AssumedShown(Shown):
     """A number that was chosen rather than given or derived; GET /catalog/assumptions has its source and its range."""
 
@@ -255,7 +291,10 @@ class EstimateShown(Shown):
     performance: PerformanceShown | None = None
     bottleneck: str | None = None
     cost: CostShown | None = None
+    confidence: ConfidenceShown | None = None
     explanation: list[ReasonShown]
+    warnings: list[NoticeShown] | None = Field(None, description="Of POST /estimate.")
+    verification: VerificationShown | None = Field(None, description="Of POST /estimate.")
     assumptions: list[AssumedShown] | None = Field(None, description="Of POST /estimate.")
     nearest_measurements: list[NearestShown]
     scaling: ScalingShown | None = Field(None, description="Of training: days and money against accelerators.")
@@ -276,11 +315,6 @@ class RejectedShown(Shown):
     needed: float | None = None
     available: float | None = None
     unit: str | None = None
-
-
-class NoticeShown(Shown):
-    code: str
-    text: str
 
 
 class CatalogShown(Shown):
@@ -317,6 +351,7 @@ class RecommendResponse(Shown):
     considered: ConsideredShown
     rejected_by_code: dict[str, int]
     sensitivity: list[ChangeShown]
+    verification: VerificationShown | None = None
     scaling: ScalingShown | None = Field(
         None, description="Of training: days and money against accelerators of the first recommendation."
     )

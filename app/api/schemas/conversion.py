@@ -17,6 +17,7 @@ from app.sizing.formula import Step
 from app.sizing.question import Deployment
 from app.sizing.result import (
     Answer,
+    Assurance,
     ClusterNeeds,
     CostSummary,
     Curve,
@@ -24,10 +25,12 @@ from app.sizing.result import (
     Estimate,
     Interval,
     Maximum,
+    Notice,
     Percentiles,
     Performance,
     Reason,
     Rejection,
+    Verification,
 )
 from app.sizing.units import GB, GIB, MB
 
@@ -92,12 +95,51 @@ def _ms(p: Percentiles | None) -> dict[str, Any] | None:
     return {k: None if v is None else rounded(v * 1e3) for k, v in values.items()}
 
 
-def _side_interval(i: Interval) -> dict[str, Any]:
-    """An interval beside the main one: a time in milliseconds, or memory in GiB."""
-    name, factor = (
-        (i.quantity.removesuffix("_s") + "_ms", 1e3) if i.quantity.endswith("_s") else (f"{i.quantity}_gib", 1 / GIB)
-    )
-    return {"quantity": name, "low": rounded(i.low * factor), "high": rounded(i.high * factor)}
+# How the wire names quantities and counts them, by the end of their name.
+SHOWN_IN = (("_per_s", "_per_s", 1.0), ("_s", "_ms", 1e3), ("_bytes", "_gib", 1 / GIB))
+
+
+def interval_json(i: Interval) -> dict[str, Any]:
+    """An interval in the wire's units; what is neither a time nor a size is shown as it is."""
+    name, factor = i.quantity, 1.0
+    for ending, shown, times in SHOWN_IN:
+        if name.endswith(ending):
+            name, factor = name.removesuffix(ending) + shown, times
+            break
+    bounds = {"low": rounded(i.low * factor), "high": rounded(i.high * factor)}
+    return {"quantity": name, **({} if i.statistic == "mean" else {"statistic": i.statistic}), **bounds}
+
+
+def assurance_json(a: Assurance) -> dict[str, Any]:
+    """How sure a deployment is, and what other confidences would take."""
+    return {
+        **present(asked=a.asked, meets_slo=a.meets_slo, meets_deadline=a.meets_deadline, fits=a.fits),
+        "by_level": [
+            {
+                "confidence": level.confidence,
+                "total_accelerators": level.total_accelerators,
+                **present(usd_per_hour=level.usd_per_hour, usd_total=level.usd_total),
+            }
+            for level in a.by_level
+        ],
+    }
+
+
+def verification_json(v: Verification) -> dict[str, Any]:
+    """The benchmark that would settle most."""
+    return {
+        "command": v.command,
+        "accelerator": v.accelerator,
+        "accelerators": v.accelerators,
+        "minutes": v.minutes,
+        "usd": rounded(v.usd),
+        "decides": v.decides,
+    }
+
+
+def notice_json(n: Notice) -> dict[str, Any]:
+    """A warning."""
+    return {"code": n.code, "text": n.text}
 
 
 def cluster_json(c: ClusterNeeds) -> dict[str, Any]:
@@ -168,10 +210,9 @@ def performance_json(p: Performance) -> dict[str, Any]:
             shown[name] = ms
     if p.step_breakdown_s is not None:
         shown["step_breakdown_s"] = {k: rounded(v) for k, v in p.step_breakdown_s.items()}
-    i = p.interval
-    shown["interval"] = {"quantity": i.quantity, "low": rounded(i.low), "high": rounded(i.high)}
+    shown["interval"] = interval_json(p.interval)
     if p.intervals:
-        shown["intervals"] = [_side_interval(i) for i in p.intervals]
+        shown["intervals"] = [interval_json(i) for i in p.intervals]
     if p.cluster is not None:
         shown["cluster"] = cluster_json(p.cluster)
     shown["basis"] = p.basis
@@ -248,7 +289,13 @@ def estimate_json(e: Estimate, *, trace: bool, neighbours: int = 3) -> dict[str,
         shown["bottleneck"] = e.bottleneck
     if e.cost is not None:
         shown["cost"] = cost_json(e.cost)
+    if e.assurance is not None:
+        shown["confidence"] = assurance_json(e.assurance)
     shown["explanation"] = [reason_json(r) for r in e.explanation]
+    if e.warnings:
+        shown["warnings"] = [notice_json(n) for n in e.warnings]
+    if e.verification is not None:
+        shown["verification"] = verification_json(e.verification)
     if e.assumptions:
         shown["assumptions"] = [assumed_json(a) for a in e.assumptions]
     if neighbours > 1 and (metrics := metrics_of(e)) is not None:
@@ -284,7 +331,7 @@ def answer_json(
         "catalog": dict(catalog),
         "summary": answer.summary,
         "assumptions": [assumed_json(a) for a in answer.assumptions],
-        "warnings": [{"code": w.code, "text": w.text} for w in answer.warnings],
+        "warnings": [notice_json(w) for w in answer.warnings],
         "recommendations": [
             {"rank": r.rank, "score": rounded(r.score), **estimate_json(r.estimate, trace=trace, neighbours=1)}
             for r in answer.recommendations
@@ -297,6 +344,7 @@ def answer_json(
         },
         "rejected_by_code": dict(answer.rejected_by_code),
         "sensitivity": [{"change": c.change, "effect": c.effect} for c in answer.sensitivity],
+        **({} if answer.verification is None else {"verification": verification_json(answer.verification)}),
         **({"scaling": scaling_json(answer.scaling)} if answer.scaling is not None else {}),
         **({} if metrics is None else {"metrics": metrics}),
     }

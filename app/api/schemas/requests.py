@@ -26,6 +26,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.hardware.parts import Environment, PricingModel
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import (
+    DEFAULT_CONFIDENCE,
     DEFAULT_RANKED,
     DEFAULT_REJECTED,
     Constraints,
@@ -44,6 +45,17 @@ def example(name: str) -> dict[str, Any]:
     """A worked request body shipped with the package."""
     value: dict[str, Any] = json.loads(resources.files("app.api").joinpath("examples", f"{name}.json").read_text())
     return value
+
+
+Confidence = Annotated[
+    float,
+    Field(
+        ge=0.5,
+        le=0.95,
+        description="Probability with which memory, latency limits, capacity and deadline are to hold. Plans that are "
+        "known badly are sized larger for it; 0.5 takes predictions at their word.",
+    ),
+]
 
 
 class ConstraintsSpec(Wire):
@@ -67,6 +79,7 @@ class ConstraintsSpec(Wire):
     max_purchase_usd: Annotated[float, Field(gt=0, le=1e12)] | None = None
     max_accelerators: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     max_power_kw: Annotated[float, Field(gt=0, le=1e7)] | None = None
+    confidence: Confidence = DEFAULT_CONFIDENCE
 
     def to_constraints(self) -> Constraints:
         return Constraints(
@@ -83,6 +96,7 @@ class ConstraintsSpec(Wire):
             max_usd_per_hour=self.max_usd_per_hour,
             max_purchase_usd=self.max_purchase_usd,
             max_accelerators=self.max_accelerators,
+            confidence=self.confidence,
             max_power_w=None if self.max_power_kw is None else self.max_power_kw * 1e3,
         )
 
@@ -233,6 +247,12 @@ class DeploymentSpec(Wire):
         )
 
 
+class EstimateConstraintsSpec(Wire):
+    """What a deployment must hold to where something of it is left open."""
+
+    confidence: Confidence = DEFAULT_CONFIDENCE
+
+
 class EstimateRequest(Wire):
     """A workload on one deployment."""
 
@@ -240,6 +260,7 @@ class EstimateRequest(Wire):
 
     workload: WorkloadSpec
     deployment: DeploymentSpec
+    constraints: EstimateConstraintsSpec = EstimateConstraintsSpec()
     maximize: MaximizedName | None = Field(
         None, description="Of training and fine-tuning: the largest that fits this hardware is found and judged."
     )
@@ -251,6 +272,7 @@ class EstimateRequest(Wire):
         """The same in units of the core; raises Unanswerable where the parts contradict."""
         return Question(
             workload=self.workload.to_workload(model, assumed),
+            constraints=Constraints(confidence=self.constraints.confidence),
             economics=self.economics.to_economics(assumed),
             assumptions=assumed,
             trace=self.trace,

@@ -31,7 +31,8 @@ LEVELS: Levels = MappingProxyType(
             ("engine",): 0.1,
             ("runtime", "format_class"): 0.14,
             ("runtime", "vendor"): 0.17,
-            ("engine", "family", "format_class"): 0.14,
+            ("runtime", "family"): 0.14,
+            ("engine", "family", "format_class"): 0.1,
         },
         "expert_memory_fraction": {(): 0.35, ("engine",): 0.21},
         "linear_compute_fraction": {
@@ -44,7 +45,8 @@ LEVELS: Levels = MappingProxyType(
             ("engine",): 0.1,
             ("runtime", "format_class"): 0.14,
             ("runtime", "vendor"): 0.17,
-            ("engine", "family", "format_class"): 0.14,
+            ("runtime", "family"): 0.14,
+            ("engine", "family", "format_class"): 0.1,
         },
         "prefill_compute_fraction": {(): 0.21, ("runtime",): 0.21, ("engine",): 0.21},
         "attention_memory_fraction": {

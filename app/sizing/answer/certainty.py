@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import at
-from app.sizing.evidence import Evidence, Near, Neighbour, Setting, kind_of
+from app.sizing.evidence import Near, Neighbour, Setting
 from app.sizing.hardware.achieved import format_class
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.hardware.tables import FORMATS
 from app.sizing.result import Interval
 from app.sizing.serving.search import Judged
+from app.sizing.snapshot import Snapshot
+from app.sizing.surroundings import Shape, StackKey, pool_of
 from app.sizing.training.recipes import PRECISIONS
+from app.sizing.uncertainty import HIGH, LOW, Around, Spreads
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
@@ -58,7 +62,8 @@ def training_setting(
 class Certainty:
     """What is known around a setting."""
 
-    evidence: Evidence
+    spreads: Spreads
+    around: Mapping[str, Around]  # by pool of results
     setting: Setting
     near: Near
     neighbours: tuple[Neighbour, ...]
@@ -73,13 +78,25 @@ class Certainty:
             return "measured"
         return "calibrated" if self.near is not Near.FAR else "roofline"
 
-    def interval(self, quantity: str, value: float, kind: str | None = None) -> Interval:
-        """The 80 % interval of one predicted quantity; `kind` is how it is reported, where its name does not say."""
-        low, high = self.evidence.spread(kind or kind_of(quantity, self.setting), self.near, assumed=self.assumed)
-        return Interval(quantity, value * low, value * high)
+    def interval(self, quantity: str, value: float, kind: str, statistic: str = "mean") -> Interval:
+        """The 80 % interval of one predicted quantity, errors of which are those of `kind`."""
+        spread = self.spreads.of(kind)
+        scale = spread.scale(self.around[pool_of(kind)])
+        low, high = (float(spread.factor(level, scale)[0]) for level in (LOW, HIGH))
+        if kind in RATES:
+            low, high = 1 / high, 1 / low
+        return Interval(quantity, value * low, value * high, statistic)
 
 
-def certainty_of(setting: Setting, evidence: Evidence, assumed: Assumptions, *, training: bool = False) -> Certainty:
+# Kinds of errors of which more is better.
+RATES = frozenset({"throughput", "single_stream", "prefill", "training", "training_samples"})
+
+
+def certainty_of(setting: Setting, snapshot: Snapshot, assumed: Assumptions, *, training: bool = False) -> Certainty:
     """What is known around a setting, of serving or of training."""
+    evidence = snapshot.evidence
     near, neighbours = evidence.near(setting, training=training), evidence.neighbours(setting, training=training)
-    return Certainty(evidence, setting, near, neighbours, assumed)
+    key = StackKey(setting.engine, setting.family, setting.format_class)
+    shape = Shape(setting.params, setting.input_tokens, setting.output_tokens)
+    around = {pool: results.beside([key]).around(shape) for pool, results in snapshot.surroundings.items()}
+    return Certainty(snapshot.spreads, around, setting, near, neighbours, assumed)

@@ -94,7 +94,7 @@ def performance_of(
     if kind_of(workload) is SINGLE_PASSES:
         known = spread.value("sample_interval_low"), spread.value("sample_interval_high")
         return words.performance(workload, judged, row, known, cold_start_s=start), ()
-    sure = certainty_of(setting, snapshot.evidence, assumed)
+    sure = certainty_of(setting, snapshot, assumed)
     return words.performance(workload, judged, row, sure, cold_start_s=start), sure.neighbours
 
 

@@ -75,9 +75,11 @@ class TokenWords:
         tpot = finite(at(operation.tpot_p50_s, row))
         ttft = None if offline else finite(at(operation.ttft_p50_s, row))
         return Performance(
-            interval=sure.interval("output_tokens_per_s", output),
+            interval=sure.interval("output_tokens_per_s", output, "throughput"),
             intervals=tuple(
-                sure.interval(name, value) for name, value in (("tpot_s", tpot), ("ttft_s", ttft)) if value is not None
+                sure.interval(f"{name}_s", value, name, "p50")
+                for name, value in (("tpot", tpot), ("ttft", ttft))
+                if value is not None
             ),
             basis=sure.basis,
             output_tokens_per_s=output,

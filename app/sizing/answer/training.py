@@ -118,7 +118,7 @@ def training_performance(
         interval=certainty.interval(
             "samples_per_s" if samples else "tokens_per_s", units, "training_samples" if samples else "training"
         ),
-        intervals=() if samples else (certainty.interval("memory_total", held, "training_memory"),),
+        intervals=() if samples else (certainty.interval("memory_total_bytes", held, "training_memory"),),
         basis=certainty.basis,
         samples_per_s=units if samples else None,
         tokens_per_s=None if samples else units,
@@ -264,7 +264,7 @@ def training_estimates(
             finalists,
             row,
             offer,
-            certainty_of(settings[row], snapshot.evidence, assumed, training=True),
+            certainty_of(settings[row], snapshot, assumed, training=True),
             framework=frameworks[row],
         )
         for row, offer in enumerate(offers)

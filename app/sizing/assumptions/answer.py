@@ -56,39 +56,3 @@ class AnswerAssumptions:
         source="chosen: one type, half a doubling",
         as_of="2026-11",
     )
-    fewest_results: float = assumption(
-        40,
-        low=5,
-        high=1000,
-        unit="results",
-        reason="results an interval is taken from, at least",
-        source="chosen: four outside each side",
-        as_of="2026-11",
-    )
-    least_interval_share: float = assumption(
-        0.05,
-        low=0,
-        high=0.5,
-        unit="1",
-        reason="half width of an interval, at least",
-        source="chosen: runs differ by it",
-        as_of="2026-11",
-    )
-    unmeasured_low: float = assumption(
-        0.4,
-        low=0.01,
-        high=1,
-        unit="1",
-        reason="measured over predicted, low end",
-        source="10th percentile, uncalibrated",
-        as_of="2026-11",
-    )
-    unmeasured_high: float = assumption(
-        1.9,
-        low=1,
-        high=100,
-        unit="1",
-        reason="measured over predicted, high end",
-        source="90th percentile, uncalibrated",
-        as_of="2026-11",
-    )

@@ -1,0 +1,166 @@
+"""How far predictions of unseen sources were off, as the few numbers that intervals are made of.
+
+Quantities whose errors have causes in common share them. They are chosen by the interval score of sources left out in
+turn: it charges for width, and for every result outside.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+from app.sizing.columns import Codes, Column
+from app.sizing.evidence import Compared, is_cost
+from app.sizing.hardware.achieved import kernels_of
+from app.sizing.surroundings import Shape, StackKey, Surroundings, pool_of
+from app.sizing.uncertainty import HIGH, LEVELS, LOW, UNKNOWN, Around, Spread, interval_score
+
+# Quantities whose errors have the same causes: one set of numbers for each group.
+GROUPS = (
+    ("throughput", "single_stream", "tpot", "e2e"),
+    ("ttft",),
+    ("prefill",),
+    ("training", "training_samples"),
+    ("training_memory",),
+)
+# What is tried. Distance and lone sources always count something: that they do is not up to the data.
+ALONE = (0.5, 1.0, 2.0, 4.0)
+REMOTE = (0.25, 0.5, 1.0, 1.5)
+UNTABULATED = (0.0, 0.5, 1.0, 2.0)
+CROWDING = 0.5  # n results of one source count as n ** 0.5
+LEAST = 0.02  # runs of one setting differ by it
+FEWEST_SOURCES = 2
+PLANNED = 0.8  # the confidence that is planned with where nobody says
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """What was off in a group of quantities, a row a result."""
+
+    worse: Column
+    source: Codes
+    weight: Column
+    around: Around
+
+    def scale(self, shape: tuple[float, float, float]) -> Column:
+        """The scale of every row, by what adds to it."""
+        return Spread("", *shape, (), 0, 0).scale(self.around)
+
+
+def seen_from(rows: Sequence[Compared]) -> dict[tuple[str, str], Around]:
+    """What other sources published around every result, by measurement and metric."""
+    found: dict[tuple[str, str], Around] = {}
+    for pool in sorted({pool_of(r.kind) for r in rows}):
+        of_pool = [r for r in rows if pool_of(r.kind) == pool]
+        for source in sorted({r.source for r in of_pool}):
+            others = Surroundings(r for r in of_pool if r.source != source and not r.set_aside)
+            known: dict[tuple[StackKey, Shape], Around] = {}
+            for r in of_pool:
+                if r.source != source:
+                    continue
+                s = r.setting
+                asked = StackKey(s.engine, s.family, s.format_class), Shape(s.params, s.input_tokens, s.output_tokens)
+                if asked not in known:
+                    known[asked] = others.beside(asked[:1]).around(asked[1])
+                found[r.measurement, r.metric] = known[asked]
+    return found
+
+
+def errors_of(group: Sequence[str], rows: Sequence[Compared]) -> Errors:
+    """The errors of a group's quantities; results set aside are left out."""
+    kept = [r for r in rows if r.kind in group and not r.set_aside]
+    names = {name: i for i, name in enumerate(sorted({r.source for r in kept}))}
+    count = Counter((r.source, r.kind) for r in kept)
+    return Errors(
+        np.array([r.worse for r in kept]),
+        np.array([names[r.source] for r in kept], dtype=np.int64),
+        np.array([count[r.source, r.kind] ** (CROWDING - 1.0) for r in kept]),
+        around_of(kept),
+    )
+
+
+def around_of(rows: Sequence[Compared]) -> Around:
+    """What other sources published around results, as they say."""
+    return Around(
+        np.array([r.sources_beside for r in rows]),
+        np.array([r.distance for r in rows]),
+        np.array([float(kernels_of(r.setting.family) == "untabulated") for r in rows]),
+    )
+
+
+def quantiles(values: Column, weight: Column) -> tuple[float, ...]:
+    """Weighted quantiles at LEVELS, about a middle of 0 and never narrower than LEAST."""
+    order = np.argsort(values, kind="stable")
+    share = np.cumsum(weight[order])
+    places = (share - weight[order] / 2) / share[-1]
+    found = []
+    for level in LEVELS:
+        value = 0.0 if level == 0.5 else float(np.interp(level, places, values[order]))
+        least = LEAST * (level - 0.5) / (HIGH - 0.5)
+        found.append(max(value, least) if level > 0.5 else min(value, least))
+    return tuple(found)
+
+
+def score(errors: Errors, shape: tuple[float, float, float]) -> float:
+    """Interval score of 80 % intervals for each source, made without it; in logarithms, a row's mean."""
+    scale, total = errors.scale(shape), 0.0
+    for source in range(int(errors.source.max()) + 1):
+        own, others = errors.source == source, errors.source != source
+        at = quantiles(errors.worse[others] / scale[others], errors.weight[others])
+        low, high = at[LEVELS.index(LOW)] * scale[own], at[LEVELS.index(HIGH)] * scale[own]
+        total += float((errors.weight[own] * interval_score(errors.worse[own], low, high)).sum())
+    return total / float(errors.weight.sum())
+
+
+def fitted(group: Sequence[str], errors: Errors) -> dict[str, Spread]:
+    """The spreads of a group's quantities."""
+    shape = min(product(ALONE, REMOTE, UNTABULATED), key=lambda tried: (score(errors, tried), tried))
+    at = quantiles(errors.worse / errors.scale(shape), errors.weight)
+    rows, sources = len(errors.worse), len(np.unique(errors.source))
+    return {quantity: Spread(quantity, *shape, at, rows, sources) for quantity in group}
+
+
+def group_spreads(group: Sequence[str], rows: Sequence[Compared]) -> dict[str, Spread]:
+    """The spreads of a group's quantities; none where fewer sources tell of them than can be told apart."""
+    errors = errors_of(group, rows)
+    return fitted(group, errors) if len(np.unique(errors.source)) >= FEWEST_SOURCES else {}
+
+
+def spreads_of(rows: Sequence[Compared]) -> dict[str, Spread]:
+    """The spread of every quantity of which several sources tell."""
+    found: dict[str, Spread] = {}
+    for group in GROUPS:
+        found |= group_spreads(group, rows)
+    return found
+
+
+def told(row: Compared, spread: Spread) -> Compared:
+    """A result with the interval and the promise that its prediction would have carried."""
+    scale = spread.scale(around_of([row]))
+    best, planned, worst = (float(spread.factor(level, scale)[0]) for level in (LOW, PLANNED, HIGH))
+    if is_cost(row.metric):
+        return replace(row, low=row.held_out * best, high=row.held_out * worst, promised=row.held_out * planned)
+    return replace(row, low=row.held_out / worst, high=row.held_out / best, promised=row.held_out / planned)
+
+
+def with_intervals(rows: Sequence[Compared]) -> list[Compared]:
+    """Every result with what spreads would have said that never saw its source."""
+    around = seen_from(rows)
+    placed = []
+    for r in rows:
+        here = around[r.measurement, r.metric]
+        placed.append(replace(r, sources_beside=float(here.sources[0]), distance=float(here.distance[0])))
+    told_of: dict[tuple[str, str], Compared] = {}
+    for group in GROUPS:
+        own = [r for r in placed if r.kind in group]
+        usual = group_spreads(group, own)
+        for source in sorted({r.source for r in own}):
+            unseen = group_spreads(group, [r for r in own if r.source != source]) or usual
+            told_of |= {
+                (r.measurement, r.metric): told(r, unseen.get(r.kind, UNKNOWN)) for r in own if r.source == source
+            }
+    return [told_of[r.measurement, r.metric] for r in placed]
