@@ -1,4 +1,5 @@
-"""README's worked answer, refilled with what the service answers now in the shape that stands there; and the walk."""
+"""README's worked answer, refilled with what the service answers now in the shape that stands there; the median errors
+it quotes; and the walk."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from app.catalog.queries import calibration_notes
 from artefacts import walk
 from artefacts.service import asked
 
@@ -36,6 +38,20 @@ def formatted(value: Any, indent: int = 0) -> str:
     return "[\n" + ",\n".join(pad + formatted(v, indent + 2) for v in value) + "\n" + " " * indent + "]"
 
 
+QUOTED = ("throughput", "tpot", "ttft", "single_stream", "prefill", "training", "training_samples", "training_memory")
+
+
+def errors_quoted(text: str) -> str:
+    """The text with today's median errors, of unseen sources and (in brackets) in sample, in the order of QUOTED."""
+    headline = iter([calibration_notes()["headline"][quantity] for quantity in QUOTED])
+
+    def today(said: re.Match[str]) -> str:
+        figures = next(headline)
+        return f"{100 * figures['held_out']:.0f}{said[1]}{100 * figures['in_sample']:.0f}{said[2]}"
+
+    return re.sub(r"\d+(\s+%\s+\()\d+(\s+%\))", today, text)
+
+
 def write() -> None:
     """README.md and docs/walk.md."""
     text = README.read_text()
@@ -43,4 +59,5 @@ def write() -> None:
     with asked() as client:
         answer = client.post("/recommend", json=json.loads(request)).json()
         walk.write(client)
-    README.write_text(text.replace(shape, formatted(refilled(json.loads(shape), answer)) + "\n"))
+    refreshed = text.replace(shape, formatted(refilled(json.loads(shape), answer)) + "\n")
+    README.write_text(errors_quoted(refreshed))

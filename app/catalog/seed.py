@@ -12,10 +12,8 @@ from importlib import resources
 from typing import Any
 
 from sqlalchemy import delete, insert, or_, select, update
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from app.catalog.hub import Fetched
 from app.catalog.names import folded
 from app.catalog.tables import (
     AcceleratorRow,
@@ -35,8 +33,6 @@ from app.catalog.tables import (
 from app.db import Base
 from app.sizing.hardware.links import PCIE_BYTES_PER_S
 from app.sizing.hardware.parts import Link
-from app.sizing.model.architecture import ModelKind
-from app.sizing.model.counting.read import read_architecture
 from app.sizing.units import GB, GIB, MIB, TERA
 
 DATA_FILES = (
@@ -320,39 +316,6 @@ def curated_digest() -> str:
         digest.update(name.encode())
         digest.update(data_text(name).encode())
     return digest.hexdigest()
-
-
-MODALITIES = {ModelKind.DECODER: "text", ModelKind.ENCODER: "embedding"}
-SAMPLE_MODALITIES = {"image": "vision", "picture": "diffusion", "clip": "diffusion", "speech": "speech"}
-
-
-def store_fetched_model(session: Session, model_id: str, fetched: Fetched) -> None:
-    """Keep a model whose configuration was fetched, with its date; one that cannot be counted is not kept.
-
-    A model that another request stored meanwhile stays. Raises UnreadableConfiguration.
-    """
-    model = read_architecture(fetched.config, name=model_id)
-    modality = SAMPLE_MODALITIES.get(model.law.unit, "vision") if model.law is not None else MODALITIES[model.kind]
-    entry = {
-        "hf_id": model_id,
-        "family": model.family,
-        "developer": model_id.split("/", maxsplit=1)[0],
-        "modality": "vision-language" if model.images is not None else modality,
-        "config": dict(fetched.config),
-        "total_params": model.total_params,
-        "active_params": model.active_params,
-        "aliases": [],
-        "source_ref": [fetched.url],
-        "counted_by": "closed form",
-        "confidence": "medium",
-        "as_of": datetime.now(UTC).date().isoformat(),
-    }
-    try:
-        session.execute(insert(ModelRow), [{**model_values(entry), "origin": "hub"}])
-        session.execute(insert(ModelAliasRow), [{"alias": folded(model_id), "model": model_id}])
-        session.commit()
-    except IntegrityError:
-        session.rollback()
 
 
 def replace_accelerators(session: Session) -> None:

@@ -8,9 +8,9 @@ from collections import OrderedDict
 
 from sqlalchemy.orm import Session, sessionmaker
 
+from app.catalog.fetched import store_fetched_model
 from app.catalog.hub import MODEL_ID, HubUnavailable, MissingModel, ModelHub
 from app.catalog.queries import get_model, load_snapshot, newest_version
-from app.catalog.seed import store_fetched_model
 from app.db import DatabaseError
 from app.errors import Unavailable, UnknownModel
 from app.sizing.model.architecture import ModelArchitecture

@@ -337,11 +337,11 @@ class PredictionRow(Base):
     predicted: Mapped[float]
     held_out: Mapped[float]
     near: Mapped[int]
-    sources_beside: Mapped[float]
-    distance: Mapped[float]
-    low: Mapped[float]
-    high: Mapped[float]
-    promised: Mapped[float]
+    sources_beside: Mapped[float] = mapped_column(server_default="0")
+    distance: Mapped[float] = mapped_column(server_default="0")
+    low: Mapped[float] = mapped_column(server_default="0")
+    high: Mapped[float] = mapped_column(server_default="0")
+    promised: Mapped[float] = mapped_column(server_default="0")
     set_aside: Mapped[bool]
     model: Mapped[str] = mapped_column(Slug)
     engine: Mapped[str] = mapped_column(Slug)

@@ -30,8 +30,13 @@ from app.sizing.hardware.tables import (
     stack_columns,
     stacks_of,
 )
-from app.sizing.surroundings import SERVING, StackKey, distinct_stacks, surroundings_of
+from app.sizing.surroundings import SERVING, Beside, StackKey, distinct_stacks, surroundings_of
 from app.sizing.uncertainty import Spread, Spreads
+
+
+def in_order(offers: Sequence[Offer]) -> tuple[Offer, ...]:
+    """Offers by who sells them and where, such that the order of a catalogue's rows is of no consequence."""
+    return tuple(sorted(offers, key=lambda o: (o.provider, o.region, o.instance_type, o.pricing_model, o.accelerator)))
 
 
 class Snapshot:
@@ -75,17 +80,13 @@ class Snapshot:
         self.frameworks = Frameworks.of(self.engines)
         self.stacks = self._stacks()
         self.preferred_stacks = preferred(self.stacks)
-        keys = [StackKey(*s.key) for s in stacks_of(self.support)]
-        once, self.stack_of = distinct_stacks(keys)
-        self.beside_stacks = self.surroundings[SERVING].beside(once)
+        self.stack_of, self.beside_stacks = self._beside()
 
         sold = sorted(systems, key=lambda s: s.slug)
         owned = [s for s in sold if s.environment is Environment.ON_PREM] + [*plain_hosts(self.accelerators, sold)]
         self.systems: Mapping[str, System] = {s.slug: s for s in (*sold, *owned)}
         self.system_slugs = tuple(self.systems)
-        self.offers = tuple(
-            sorted(offers, key=lambda o: (o.provider, o.region, o.instance_type, o.pricing_model, o.accelerator))
-        )
+        self.offers = in_order(offers)
         self.providers = tuple(sorted({o.provider for o in self.offers} | {s.provider for s in self.systems.values()}))
         self.regions = tuple(sorted({o.region for o in self.offers} | {Environment.ON_PREM.value}))
         self.instance_types = tuple(sorted({o.instance_type for o in self.offers}))
@@ -105,6 +106,11 @@ class Snapshot:
         for system in owned:
             book.own(system)
         return book.machines(), book.listings()
+
+    def _beside(self) -> tuple[Codes, Beside]:
+        """Of each stack which of the distinct ones it is, and those beside what was measured."""
+        once, which = distinct_stacks([StackKey(*s.key) for s in stacks_of(self.support)])
+        return which, self.surroundings[SERVING].beside(once)
 
     def _stacks(self) -> Stacks:
         """Factors were fitted to token streams; stacks of other phases keep their base values."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from app.calibration.case import NotCompared
-from app.calibration.report import headline, report_on
+from app.calibration.report import headline
 from app.calibration.scale_ups import scale_ups, summary
 from app.calibration.training.cases import TrainingCases
 from app.calibration.training.problem import predict_memory, predict_tokens
@@ -59,9 +59,6 @@ def test_committed_errors_hold_what_is_promised(market: Snapshot) -> None:
     assert found["training"]["in_sample"] <= 0.12
     assert found["training_memory"]["held_out"] <= 0.10
     assert found["training_samples"]["held_out"] <= 0.17
-    for s in report_on(rows).overall:
-        if s.metric.startswith("training"):
-            assert 0.75 <= s.coverage <= 0.85, s.metric
     scaling = json.loads(data_text("accuracy.json"))["scaling"]
     # the file holds five digits of each prediction: a rounded figure may differ by its last one
     assert scaling == pytest.approx(summary(scale_ups(ROWS.values(), rows)), abs=0.011)

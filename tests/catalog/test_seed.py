@@ -10,7 +10,8 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session, sessionmaker
 
 from app.catalog import seed as seeding
-from app.catalog.queries import count, get_model, load_snapshot, newest_version
+from app.catalog.queries import count, get_model, list_compared, list_spreads, load_snapshot, newest_version
+from app.catalog.seed import rows_of
 from app.catalog.snapshot import EmptyCatalog, SnapshotStore
 from app.catalog.tables import AcceleratorRow, CatalogVersionRow, ModelRow, OfferRow, SystemRow
 from app.db import Base, make_engine
@@ -45,6 +46,23 @@ def test_a_changed_catalogue_is_replaced_whole(tmp_path: Path) -> None:
         assert session.scalars(select(AcceleratorRow.power_w).where(AcceleratorRow.slug == "nvidia-l4")).one() == 72
         assert count(session, OfferRow) == rows_in("offers.csv")
     engine.dispose()
+
+
+def test_spreads_and_what_predictions_were_said_to_hold_come_out_as_the_files_have_them(sqlite_url: str) -> None:
+    engine = make_engine(sqlite_url)
+    with Session(engine) as session:
+        spreads = {s.quantity: s for s in list_spreads(session)}
+        compared = {(c.measurement, c.metric): c for c in list_compared(session)}
+    engine.dispose()
+    for row in rows_of("spreads.csv"):
+        found = spreads[row["quantity"]]
+        worse = [float(row[f"worse_p{percent}"]) for percent in (5, 10, 20, 50, 80, 90, 95)]
+        assert (list(found.worse), found.rows) == (worse, int(row["rows"]))
+        assert (found.alone, found.remote) == (float(row["alone"]), float(row["remote"]))
+    for row in list(rows_of("predictions.csv"))[::500]:
+        known = compared[row["measurement"], row["metric"]]
+        for name in ("sources_beside", "distance", "low", "high", "promised"):
+            assert getattr(known, name) == float(row[name])
 
 
 def test_a_failing_seed_leaves_the_old_catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.sizing.columns import Columns, names_of
+from app.sizing.evidence import Compared, Evidence
 from app.sizing.hardware.achieved import (
     Achieved,
     Coefficient,
@@ -15,6 +16,7 @@ from app.sizing.hardware.achieved import (
 from app.sizing.hardware.parts import Accelerator, Link, Offer, PricingModel, Segment, System, SystemKind
 from app.sizing.hardware.support import EngineSupport
 from app.sizing.snapshot import Snapshot
+from app.sizing.uncertainty import Spread
 from app.sizing.units import GIB
 
 # A board of eight, a card, a desktop card, and one that nobody sells; in the order of their slugs.
@@ -224,6 +226,8 @@ def snapshot(
     systems: Sequence[System] = SYSTEMS,
     offers: Sequence[Offer] = OFFERS,
     support: Sequence[EngineSupport] = SUPPORT,
+    spreads: Sequence[Spread] = (),
+    published: Sequence[Compared] = (),
     **changed: float,
 ) -> Snapshot:
     """The small catalogue, with other rows or coefficients where a test says so."""
@@ -233,6 +237,8 @@ def snapshot(
         offers=offers,
         support=support,
         coefficients=coefficients(**changed),
+        spreads=spreads,
+        evidence=Evidence(published),
         version="small",
         prices_as_of="2026-01-01",
         created_at="2026-01-01",

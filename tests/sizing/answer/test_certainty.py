@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-import numpy as np
+import math
+from dataclasses import replace
+
 import pytest
 
-from app.sizing.answer.certainty import Certainty, certainty_of, training_setting
+from app.sizing.answer.certainty import RATES, Certainty, certainty_of, training_setting
 from app.sizing.assumptions import Assumptions
-from app.sizing.evidence import Compared, Evidence, Near, Setting
+from app.sizing.evidence import Near, Setting
+from app.sizing.snapshot import Snapshot
+from app.sizing.uncertainty import Spread
 from tests.examples import PRETRAIN
-from tests.sizing.small import BIG
+from tests.sizing.published import result, setting
+from tests.sizing.small import BIG, SMALL, snapshot
 
 RUN = training_setting(PRETRAIN, BIG, "megatron", 64.0)
-MEASURED = Setting("vllm", "nvidia_hopper", "16bit", "acme-big", "closed", 8e9, 1.0, 16.0, 1024.0, 256.0)
+MEASURED = setting()
+FAR = setting(engine="llama.cpp", family="apple", format_class="weight_only", accelerator="bolt-desk", load="open")
+# Nine results in ten are at most 0.8 worse and 0.4 better, next to many sources.
+WORSE = (-0.6, -0.4, -0.2, 0.0, 0.3, 0.8, 1.2)
+KNOWN = snapshot(
+    spreads=[Spread("throughput", 3.0, 0.5, 2.0, WORSE, 60, 3), Spread("tpot", 3.0, 0.5, 2.0, WORSE, 60, 3)],
+    published=[
+        result("m0"),
+        result("m1", source="b", params=60e9),
+        result("m2", source="c", in_flight=32.0),
+        result("m3", source="c", family="nvidia_ada", engine="sglang", params=8e9),
+    ],
+)
 
 
-def published(near: Near, low: float, high: float, setting: Setting) -> list[Compared]:
-    """Sixty results of one source whose ratio to the prediction runs from one number to another."""
-    return [
-        Compared(
-            f"{near.name}{i}", "s", "r", "output_tokens_per_s", 100 * ratio, 100.0, 100.0, near, False, "m", setting
-        )
-        for i, ratio in enumerate(np.linspace(low, high, 60).tolist())
-    ]
-
-
-ELSEWHERE = Setting("sglang", "nvidia_ada", "fp8", "acme-card", "closed", 70e9, 8.0, 64.0, 4096.0, 64.0)
-EVIDENCE = Evidence([*published(Near.STACK, 0.9, 1.1, MEASURED), *published(Near.FAR, 0.5, 2.0, ELSEWHERE)])
-
-
-def sure(setting: Setting, evidence: Evidence = EVIDENCE) -> Certainty:
-    return certainty_of(setting, evidence, Assumptions())
+def sure(setting: Setting, known: Snapshot = KNOWN) -> Certainty:
+    return certainty_of(setting, known, Assumptions())
 
 
 def test_a_setting_says_what_a_run_is_compared_by() -> None:
@@ -53,28 +56,40 @@ def test_a_result_of_the_same_setting_makes_an_answer_measured() -> None:
 
 
 def test_parts_that_were_seen_make_it_calibrated_and_nothing_seen_a_roofline() -> None:
-    larger = Setting("vllm", "nvidia_hopper", "16bit", "acme-big", "closed", 400e9, 8.0, 1.0, 8.0, 2048.0)
-    unseen = Setting("llama.cpp", "apple", "q4", "bolt-desk", "open", 8e9, 1.0, 1.0, 100.0, 100.0)
+    larger = replace(MEASURED, params=400e9, devices=8.0, in_flight=1.0, input_tokens=8.0, output_tokens=2048.0)
     assert sure(larger).basis == "calibrated"
-    assert sure(unseen).basis == "roofline"
-    assert sure(MEASURED, Evidence(())).basis == "roofline"
-    assert sure(MEASURED, Evidence(())).neighbours == ()
+    assert sure(FAR).basis == "roofline"
+    assert sure(MEASURED, SMALL).basis == "roofline"
+    assert sure(MEASURED, SMALL).neighbours == ()
+
+
+def test_an_interval_of_a_time_reads_the_quantiles_and_that_of_a_rate_is_their_inverse() -> None:
+    # three sources of the runtime on the family, right beside: 1 + 3 / (1 + 3)
+    scale = math.sqrt(1.75)
+    low, high = math.exp(-0.4 * scale), math.exp(0.8 * scale)
+    time = sure(MEASURED).interval("tpot_s", 0.02, "tpot", "p50")
+    assert (time.quantity, time.statistic) == ("tpot_s", "p50")
+    assert (time.low, time.high) == pytest.approx((0.02 * low, 0.02 * high))
+    rate = sure(MEASURED).interval("output_tokens_per_s", 200.0, "throughput")
+    assert (rate.low, rate.high) == pytest.approx((200 / high, 200 / low))
+    assert rate.statistic == "mean"
 
 
 def test_an_interval_holds_the_value_and_widens_with_the_distance_from_data() -> None:
-    unseen = Setting("llama.cpp", "apple", "q4", "bolt-desk", "closed", 8e9, 1.0, 16.0, 100.0, 100.0)
-    near, far = (sure(s).interval("output_tokens_per_s", 200.0) for s in (MEASURED, unseen))
+    near, far = (sure(s).interval("output_tokens_per_s", 200.0, "throughput") for s in (MEASURED, FAR))
     assert near.quantity == "output_tokens_per_s"
     assert far.low < near.low < 200.0 < near.high < far.high
-    # ratios from 0.9 to 1.1, a tenth left out on either side, and nothing to widen it for
-    assert (near.low, near.high) == pytest.approx((200 * 0.92, 200 * 1.08), rel=0.02)
 
 
-def test_an_interval_grows_with_its_value_and_is_of_what_it_is_reported_as() -> None:
+def test_an_interval_grows_with_its_value_and_a_quantity_never_compared_is_off_by_two() -> None:
     known = sure(MEASURED)
-    once, twice = known.interval("output_tokens_per_s", 1.0), known.interval("output_tokens_per_s", 2.0)
+    once, twice = (known.interval("output_tokens_per_s", v, "throughput") for v in (1.0, 2.0))
     assert (twice.low, twice.high) == pytest.approx((2 * once.low, 2 * once.high))
-    # nobody published a latency here
-    assumed = Assumptions()
-    other = known.interval("output_tokens_per_s", 1.0, "ttft")
-    assert other.low <= assumed.unmeasured_low * 1.0001 and other.high >= assumed.unmeasured_high * 0.9999
+    other = known.interval("ttft_s", 1.0, "ttft")
+    assert (other.low, other.high) == pytest.approx((math.exp(-0.7), math.exp(0.7)))
+
+
+def test_training_is_told_of_by_training_and_every_kind_of_rate_is_known(market: Snapshot) -> None:
+    assert certainty_of(RUN, KNOWN, Assumptions(), training=True).near is Near.FAR
+    rates = {r.kind for r in market.evidence.rows if r.metric.endswith("per_s")}
+    assert rates == RATES

@@ -23,7 +23,6 @@ from app.sizing.answer.training import (
 )
 from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate
-from app.sizing.evidence import Evidence
 from app.sizing.question import Deployment, Question
 from app.sizing.result import DeviceMemory, Interval
 from app.sizing.training.alternatives import Alternative
@@ -184,8 +183,8 @@ def memory(total_gib: float) -> DeviceMemory:
 def test_a_misfit_shows_its_speed_only_where_published_runs_like_it_fit(
     total_gib: float, least_gib: float, host_gib: float, words: str, shown: bool
 ) -> None:
-    sure = certainty_of(training_setting(PRETRAIN, BIG, "megatron", 8.0), Evidence(()), Assumptions(), training=True)
-    performance = replace(RUN, intervals=(Interval("memory_total", least_gib * GIB, 200 * GIB),))
+    sure = certainty_of(training_setting(PRETRAIN, BIG, "megatron", 8.0), SMALL, Assumptions(), training=True)
+    performance = replace(RUN, intervals=(Interval("memory_total_bytes", least_gib * GIB, 200 * GIB),))
     found = misfit(DEPLOYMENT, memory(total_gib), performance, sure, host_bytes=host_gib * GIB)
     assert found.explanation[0].text.endswith(words)
     assert (found.fits, found.performance is not None) == (False, shown)

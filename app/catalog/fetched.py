@@ -1,0 +1,48 @@
+"""Keeps a model whose configuration was fetched on request beside the curated ones."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from sqlalchemy import insert
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from app.catalog.hub import Fetched
+from app.catalog.names import folded
+from app.catalog.seed import model_values
+from app.catalog.tables import ModelAliasRow, ModelRow
+from app.sizing.model.architecture import ModelKind
+from app.sizing.model.counting.read import read_architecture
+
+MODALITIES = {ModelKind.DECODER: "text", ModelKind.ENCODER: "embedding"}
+SAMPLE_MODALITIES = {"image": "vision", "picture": "diffusion", "clip": "diffusion", "speech": "speech"}
+
+
+def store_fetched_model(session: Session, model_id: str, fetched: Fetched) -> None:
+    """Keep a model whose configuration was fetched, with its date; one that cannot be counted is not kept.
+
+    A model that another request stored meanwhile stays. Raises UnreadableConfiguration.
+    """
+    model = read_architecture(fetched.config, name=model_id)
+    modality = SAMPLE_MODALITIES.get(model.law.unit, "vision") if model.law is not None else MODALITIES[model.kind]
+    entry = {
+        "hf_id": model_id,
+        "family": model.family,
+        "developer": model_id.split("/", maxsplit=1)[0],
+        "modality": "vision-language" if model.images is not None else modality,
+        "config": dict(fetched.config),
+        "total_params": model.total_params,
+        "active_params": model.active_params,
+        "aliases": [],
+        "source_ref": [fetched.url],
+        "counted_by": "closed form",
+        "confidence": "medium",
+        "as_of": datetime.now(UTC).date().isoformat(),
+    }
+    try:
+        session.execute(insert(ModelRow), [{**model_values(entry), "origin": "hub"}])
+        session.execute(insert(ModelAliasRow), [{"alias": folded(model_id), "model": model_id}])
+        session.commit()
+    except IntegrityError:
+        session.rollback()
