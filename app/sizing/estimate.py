@@ -16,18 +16,18 @@ from app.sizing.decisions.rejections import Rejections, Unread
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.result import Estimate, Maximum
-from app.sizing.serving.kinds import kind_of
-from app.sizing.serving.measured import Settings
+from app.sizing.serving.asked import check_speculation, sequences_of, settings_asked
+from app.sizing.serving.kinds import able, kind_of
+from app.sizing.serving.margins import Margins
+from app.sizing.serving.measured import Memory, Settings, Speed
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import (
-    check_speculation,
     complete,
     fixed_plans,
+    margins_asked,
     measures,
     options_of,
     replicas_of,
-    sequences_of,
-    settings_asked,
     stable_key,
 )
 from app.sizing.snapshot import Snapshot
@@ -124,7 +124,7 @@ def estimate_inference(
     if not len(plans):
         return refused(deployment, workload.model, market, rejections)
     check_speculation(deployment, workload)
-    plan, settings = chosen_plan(question, workload, plans, deployment)
+    plan, settings = chosen_plan(question, workload, plans, deployment, market)
     (found,) = judge_deployments(question, workload, plan, market, settings, deployment)
     echoed = replace(
         found.deployment,
@@ -136,12 +136,24 @@ def estimate_inference(
 
 
 def chosen_plan(
-    question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment
+    question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Snapshot
 ) -> tuple[Plans, Settings]:
-    """The plan least short of memory, then the cheapest, the quickest and the smallest, with its settings."""
+    """The plan least short of memory and limits, then the cheapest, the quickest and the smallest, with its settings.
+
+    Sized for the confidence asked for, and where a plan does not hold with it, as predicted.
+    """
     kind, assumed, asked = kind_of(workload), question.assumptions, settings_asked(deployment, plans)
-    memory = kind.memory(workload, plans, assumed, asked)
-    speed = kind.speed(workload, plans, memory, assumed, deployment.speculative)
+
+    def found(by: Margins) -> tuple[Memory, Speed]:
+        memory = kind.memory(workload, plans, assumed, asked, by)
+        return memory, kind.speed(workload, plans, memory, assumed, deployment.speculative, by)
+
+    margins = margins_asked(question, workload, plans, market)
+    memory, speed = found(margins)
+    held = able(workload, memory, speed)
+    if not held.all():
+        margins = margins.only(held)
+        memory, speed = found(margins)
     replicas, spares = replicas_of(workload, speed, asked)
     most = asked.max_sequences
     if most is None:
@@ -156,11 +168,11 @@ def chosen_plan(
         settings,
         slo_batch=speed.slo_batch,
         capacity_per_s=speed.capacity_per_s,
-        rate_per_s=operation.rate_per_s,
-        e2e_p50_s=operation.e2e_p50_s,
+        rate_per_s=operation.rate_per_s / margins.rate,
+        e2e_p50_s=kind.latency_s(operation, margins),
     )
     merit = measures(workload, options)
-    short = np.where(memory.fits, 0.0, memory.needed_bytes / memory.usable_bytes)
+    short = np.where(held, 0.0, np.maximum(1.0, memory.needed_bytes / memory.usable_bytes))
     usd = np.where(np.isnan(merit.usd), 0.0, merit.usd)
     row = np.lexsort((stable_key(options), merit.latency_s, usd, short))[:1]
     return plans.take(row), settings.take(row)

@@ -31,7 +31,7 @@ from app.sizing.hardware.tables import (
     stacks_of,
 )
 from app.sizing.surroundings import SERVING, Beside, StackKey, distinct_stacks, surroundings_of
-from app.sizing.uncertainty import Spread, Spreads
+from app.sizing.uncertainty import Spread, Spreads, sample_spread
 
 
 def in_order(offers: Sequence[Offer]) -> tuple[Offer, ...]:
@@ -59,9 +59,10 @@ class Snapshot:
     ) -> None:
         self.version, self.prices_as_of, self.created_at = version, prices_as_of, created_at
         self.evidence = evidence if evidence is not None else Evidence(())
-        self.spreads = Spreads({s.quantity: s for s in spreads})
         self.surroundings = surroundings_of(self.evidence.rows)
         self.coefficients = CoefficientTable(coefficients, factors)
+        of_samples = sample_spread(*(self.coefficients.value(f"sample_interval_{end}") for end in ("low", "high")))
+        self.spreads = Spreads({s.quantity: s for s in (*spreads, of_samples)})
         self.support = least_tentative(support)
 
         self.accelerators = tuple(sorted(accelerators, key=lambda a: a.slug))
@@ -78,9 +79,8 @@ class Snapshot:
         self.phases = tuple(sorted({s.phase for s in support}))
         self.engines = tuple(sorted({s.engine for s in support}))
         self.frameworks = Frameworks.of(self.engines)
-        self.stacks = self._stacks()
+        self.stacks, self.beside_stacks = self._stacks()
         self.preferred_stacks = preferred(self.stacks)
-        self.stack_of, self.beside_stacks = self._beside()
 
         sold = sorted(systems, key=lambda s: s.slug)
         owned = [s for s in sold if s.environment is Environment.ON_PREM] + [*plain_hosts(self.accelerators, sold)]
@@ -107,22 +107,23 @@ class Snapshot:
             book.own(system)
         return book.machines(), book.listings()
 
-    def _beside(self) -> tuple[Codes, Beside]:
-        """Of each stack which of the distinct ones it is, and those beside what was measured."""
-        once, which = distinct_stacks([StackKey(*s.key) for s in stacks_of(self.support)])
-        return which, self.surroundings[SERVING].beside(once)
+    def _stacks(self) -> tuple[Stacks, Beside]:
+        """Every stack, and the distinct ones beside what was measured.
 
-    def _stacks(self) -> Stacks:
-        """Factors were fitted to token streams; stacks of other phases keep their base values."""
+        Factors were fitted to token streams; stacks of other phases keep their base values.
+        """
         stacks = stacks_of(self.support)
-        return stack_columns(
+        once, which = distinct_stacks([StackKey(*s.key) for s in stacks])
+        columns = stack_columns(
             stacks,
             self.achieved([s.key for s in stacks], fitted=[s.support.phase == "inference" for s in stacks]),
+            which,
             engines=indices(self.engines),
             families=self.family_index,
             formats=self.format_index,
             phases=indices(self.phases),
         )
+        return columns, self.surroundings[SERVING].beside(once)
 
     def achieved(
         self, stacks: Sequence[tuple[str, str, str]], generation: str = "today", fitted: Sequence[bool] | None = None

@@ -7,6 +7,7 @@ slower, or larger, a result is than its prediction.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -56,7 +57,11 @@ class Spread:
 
     def at(self, confidence: float, scale: Column) -> Column:
         """Logarithm of how much worse than predicted a result is at most, with a confidence."""
-        return scale * float(np.interp(NORMAL.inv_cdf(confidence), NORMAL_LEVELS, self.worse))
+        return scale * self.quantile(NORMAL.inv_cdf(confidence))
+
+    def quantile(self, standing: Column | float) -> Column:
+        """The same right beside many sources, at the standing of a confidence in a normal distribution."""
+        return np.asarray(np.interp(standing, NORMAL_LEVELS, self.worse))
 
     def factor(self, confidence: float, scale: Column) -> Column:
         """The same as a factor of the time or size predicted; below 1 where better is asked for."""
@@ -108,6 +113,17 @@ def interval_score(result: Column, low: Column, high: Column) -> Column:
 
 # Where the catalogue has no spreads: a factor of two to either side at 80 %.
 UNKNOWN = Spread("unknown", 0.0, 0.0, 0.0, (-0.9, -0.7, -0.45, 0.0, 0.45, 0.7, 0.9), 0, 0)
+
+
+def sample_spread(low: float, high: float) -> Spread:
+    """How far work on samples may be off wherever it runs, of the 10th and 90th percentile of measured over predicted.
+
+    Limits: straight in logarithms between them, 1 and beyond.
+    """
+    worst, best = max(-math.log(low), 0.0), min(-math.log(high), 0.0)
+    of_one = NORMAL.inv_cdf(HIGH)
+    worse = tuple((worst if z > 0 else -best) * z / of_one for z in NORMAL_LEVELS)
+    return Spread("samples", 0.0, 0.0, 0.0, worse, 0, 0)
 
 
 class Spreads:

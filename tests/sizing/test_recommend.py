@@ -70,7 +70,8 @@ MEASURES: dict[Objective, Callable[[Estimate], float]] = {
 
 @pytest.mark.parametrize("objective", Objective)
 def test_every_objective_ranks_by_its_own_measure(market: Snapshot, objective: Objective) -> None:
-    ranked = recommend(Question(CHAT, objective=objective, limit=200), market).recommendations
+    as_predicted = Question(CHAT, Constraints(confidence=0.5), objective=objective, limit=200)
+    ranked = recommend(as_predicted, market).recommendations
     measured = [MEASURES[objective](r.estimate) for r in ranked]
     assert len(measured) > 20
     assert all(b >= a * 0.9999 for a, b in pairwise(measured))

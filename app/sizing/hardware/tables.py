@@ -191,6 +191,7 @@ class Stacks(Columns):
     wide: Mask  # weights of 16 bits and more
     fp8_cache: Mask  # its checkpoints in this format carry an FP8 cache
     padded_experts: Mask  # experts' rows are padded to whole blocks when they are loaded
+    beside: Codes  # which stack it is as far as evidence goes: a row of Snapshot.beside_stacks
     memory: MemoryRules
     achieved: Achieved
 
@@ -224,6 +225,7 @@ def stacks_of(support: Sequence[EngineSupport]) -> list[Stack]:
 def stack_columns(
     stacks: Sequence[Stack],
     achieved: Achieved,
+    beside: Codes,
     *,
     engines: Mapping[str, int],
     families: Mapping[str, int],
@@ -252,6 +254,7 @@ def stack_columns(
         wide=flags([w.nominal_bits >= 16 for w in stored]),
         fp8_cache=flags(carries),
         padded_experts=flags([w.name == "mxfp4" for w in stored]),
+        beside=beside,
         memory=MemoryRules.of([e.memory for e in of_engine]),
         achieved=achieved,
     )

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
+
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column
+from app.sizing.columns import Column, Mask
 from app.sizing.formula import told_as
 from app.sizing.question import Speculative
 from app.sizing.serving.communication import link_speed, link_use
 from app.sizing.serving.load import StreamSpeed, stream_speed
+from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import Limit, Memory, Operation, Settings, Speed
 from app.sizing.serving.memory import ServingMemory, serving_memory
 from app.sizing.serving.operation import StreamOperation, operate_stream
@@ -27,16 +30,23 @@ from app.sizing.workload import InferenceWorkload
 
 M = TypeVar("M", bound=Memory)
 S = TypeVar("S", bound=Speed)
-O_co = TypeVar("O_co", bound=Operation, covariant=True)
+R = TypeVar("R", bound=Operation)
 
 
-class ServingKind(Protocol, Generic[M, S, O_co]):
+class ServingKind(Protocol, Generic[M, S, R]):
     """How memory, speed and operation of a kind of work are found."""
 
     phase: str  # of the software stacks that do it
 
-    def memory(self, workload: InferenceWorkload, plans: Plans, assumed: Assumptions, settings: Settings) -> M:
-        """Memory of every plan."""
+    def memory(
+        self,
+        workload: InferenceWorkload,
+        plans: Plans,
+        assumed: Assumptions,
+        settings: Settings,
+        margins: Margins | None = None,
+    ) -> M:
+        """Memory of every plan; margins are none where not given."""
         ...
 
     def speed(
@@ -46,15 +56,20 @@ class ServingKind(Protocol, Generic[M, S, O_co]):
         memory: M,
         assumed: Assumptions,
         speculative: Speculative | None = None,
+        margins: Margins | None = None,
     ) -> S:
-        """Capacity of one replica of every plan."""
+        """Capacity of one replica of every plan; margins are none where not given."""
         ...
 
     def limits(self, speed: S) -> tuple[Limit, ...]:
         """What a request alone on an idle replica must meet, one after another."""
         ...
 
-    def operate(self, workload: InferenceWorkload, memory: M, speed: S, replicas: Column) -> O_co:
+    def latency_s(self, operation: R, margins: Margins) -> Column:
+        """Median of a whole request, by the margins."""
+        ...
+
+    def operate(self, workload: InferenceWorkload, memory: M, speed: S, replicas: Column) -> R:
         """One replica at its share of the load."""
         ...
 
@@ -65,7 +80,12 @@ class TokenStreams:
     phase = "inference"
 
     def memory(
-        self, workload: InferenceWorkload, plans: Plans, assumed: Assumptions, settings: Settings
+        self,
+        workload: InferenceWorkload,
+        plans: Plans,
+        assumed: Assumptions,
+        settings: Settings,
+        margins: Margins | None = None,
     ) -> ServingMemory:
         """Memory of every plan."""
         return serving_memory(
@@ -76,6 +96,7 @@ class TokenStreams:
             output_tokens=workload.output_tokens.mean,
             longest_tokens=workload.max_context_tokens,
             settings=settings,
+            unforeseen_share=None if margins is None else margins.memory_share,
         )
 
     def speed(
@@ -85,6 +106,7 @@ class TokenStreams:
         memory: ServingMemory,
         assumed: Assumptions,
         speculative: Speculative | None = None,
+        margins: Margins | None = None,
     ) -> StreamSpeed:
         """Capacity of one replica of every plan."""
         model, achieved = workload.model, plans.achieved
@@ -118,26 +140,37 @@ class TokenStreams:
                     encoder_flops=images,
                 )
                 late = prefill_terms(work, achieved, links)
-        return stream_speed(workload, plans, memory, speculating(step, model, speculative), prefill, late, assumed)
+        step = speculating(step, model, speculative)
+        return stream_speed(workload, plans, memory, step, prefill, late, assumed, margins)
 
     def limits(self, speed: StreamSpeed) -> tuple[Limit, ...]:
         """A token's time, then the first token's."""
+        tpot, ttft = speed.fastest_tpot_s, speed.fastest_ttft_s
+        tpot_limit, ttft_limit = speed.tpot_limit_s * speed.margins.tpot, speed.ttft_limit_s * speed.margins.ttft
         return (
             Limit(
                 "too_slow_per_token",
                 "{name} takes {needed} ms per output token even alone; the limit is {available}.",
-                speed.fastest_tpot_s,
-                speed.tpot_limit_s,
-                speed.fastest_tpot_s <= speed.tpot_limit_s,
+                tpot * speed.margins.tpot,
+                tpot_limit,
+                tpot <= speed.tpot_limit_s,
+                tpot <= tpot_limit,
             ),
             Limit(
                 "too_slow_to_first_token",
                 "{name} takes {needed} ms to the first token of a long prompt even alone; the limit is {available}.",
-                speed.fastest_ttft_s,
-                speed.ttft_limit_s,
-                (speed.fastest_ttft_s <= speed.ttft_limit_s) & (speed.capacity_per_s > 1e-9),
+                ttft * speed.margins.ttft,
+                ttft_limit,
+                (ttft <= speed.ttft_limit_s) & (speed.capacity_per_s > 1e-9),
+                ttft <= ttft_limit,
             ),
         )
+
+    def latency_s(self, operation: StreamOperation, margins: Margins) -> Column:
+        """Median of a whole request: the first token, then the others, each by its margin."""
+        first, whole = operation.ttft_p50_s, operation.e2e_p50_s
+        later = np.subtract(whole, first, out=whole.copy(), where=np.isfinite(whole))
+        return first * margins.ttft + later * margins.tpot
 
     def operate(
         self, workload: InferenceWorkload, memory: ServingMemory, speed: StreamSpeed, replicas: Column
@@ -151,9 +184,17 @@ class SinglePasses:
 
     phase = "sample_inference"
 
-    def memory(self, workload: InferenceWorkload, plans: Plans, assumed: Assumptions, settings: Settings) -> Memory:
+    def memory(
+        self,
+        workload: InferenceWorkload,
+        plans: Plans,
+        assumed: Assumptions,
+        settings: Settings,
+        margins: Margins | None = None,
+    ) -> Memory:
         """Memory of every plan."""
-        return batch_memory(work_of(workload), plans, assumed, settings)
+        unforeseen = None if margins is None else margins.memory_share
+        return batch_memory(work_of(workload), plans, assumed, settings, unforeseen)
 
     def speed(
         self,
@@ -162,21 +203,28 @@ class SinglePasses:
         memory: Memory,
         assumed: Assumptions,
         speculative: Speculative | None = None,
+        margins: Margins | None = None,
     ) -> BatchSpeed:
         """Capacity of one replica of every plan; there is nothing to speculate on."""
-        return single_pass_speed(workload, plans, memory, work_of(workload))
+        return single_pass_speed(workload, plans, memory, work_of(workload), margins)
 
     def limits(self, speed: BatchSpeed) -> tuple[Limit, ...]:
         """A whole request's time."""
+        needed, margin = speed.fastest_e2e_s, speed.margins.rate
         return (
             Limit(
                 "too_slow",
                 "{name} needs {needed} ms for a request and the batch before it; the limit is {available}.",
-                speed.fastest_e2e_s,
-                speed.e2e_limit_s,
-                speed.fastest_e2e_s <= speed.e2e_limit_s,
+                needed * margin,
+                speed.e2e_limit_s * margin,
+                needed <= speed.e2e_limit_s,
+                needed <= speed.e2e_limit_s * margin,
             ),
         )
+
+    def latency_s(self, operation: Operation, margins: Margins) -> Column:
+        """Median of a whole request."""
+        return operation.e2e_p50_s * margins.rate
 
     def operate(self, workload: InferenceWorkload, memory: Memory, speed: BatchSpeed, replicas: Column) -> Operation:
         """One replica at its share of the load."""
@@ -189,3 +237,11 @@ STREAMS, SINGLE_PASSES = TokenStreams(), SinglePasses()
 def kind_of(workload: InferenceWorkload) -> ServingKind[Any, Any, Any]:
     """Which kind a workload is."""
     return SINGLE_PASSES if workload.single_pass else STREAMS
+
+
+def able(workload: InferenceWorkload, memory: Memory, speed: Speed) -> Mask:
+    """Whether plans fit and a request alone meets its limits, by the margins they were judged with."""
+    met: Mask = memory.fits
+    for limit in kind_of(workload).limits(speed):
+        met = met & limit.met
+    return met

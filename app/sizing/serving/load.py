@@ -23,6 +23,7 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
 from app.sizing.formula import formula, told_as, unrecorded
+from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import BATCH_BISECTIONS, Speed, largest
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.plans import Plans
@@ -40,7 +41,7 @@ class StreamSpeed(Speed):
     occupancy_s: Column  # replica time one mean prompt takes from decoding
     fastest_tpot_s: Column
     fastest_ttft_s: Column
-    tpot_limit_s: Column
+    tpot_limit_s: Column  # what is left of it by the margins
     ttft_limit_s: Column
 
 
@@ -215,16 +216,18 @@ class WaitWithin(Columns):
         return met
 
 
-def limits_of(workload: InferenceWorkload, quickest: Column) -> tuple[Column, Column]:
-    """Limits of TPOT and TTFT, those that follow of a whole request's included."""
+def limits_of(workload: InferenceWorkload, quickest: Column, margins: Margins) -> tuple[Column, Column]:
+    """Limits that predictions of TPOT and TTFT must meet for the margins to hold, those that follow of a whole
+    request's included.
+    """
     slo = workload.slo
     tpot = np.full(len(quickest), np.inf if slo.tpot_s is None else slo.tpot_s)
     ttft = np.full(len(quickest), np.inf if slo.ttft_s is None else slo.ttft_s)
     if slo.e2e_s is not None:
         tokens = max(1.0, workload.output_tokens.quantile(slo.percentile))
-        tpot = np.minimum(tpot, np.maximum(slo.e2e_s - quickest, 1e-9) / tokens)
+        tpot = np.minimum(tpot, np.maximum(slo.e2e_s - quickest * margins.ttft, 1e-9) / tokens)
         ttft = np.minimum(ttft, slo.e2e_s)
-    return tpot, ttft
+    return tpot / margins.tpot, ttft / margins.ttft
 
 
 def within_limits(
@@ -234,12 +237,13 @@ def within_limits(
     prefill: PrefillTerms,
     tail: PrefillTerms,
     occupied: Column,
+    margins: Margins,
 ) -> WithinLimits:
     """The limits of every plan, and what they bound."""
     closed = workload.load is Load.CLOSED
     with told_as("long prompt"):
         quickest = idle_first_token_s(tail, max_batched_tokens)
-    tpot_limit, ttft_limit = limits_of(workload, quickest)
+    tpot_limit, ttft_limit = limits_of(workload, quickest, margins)
     return WithinLimits(
         step=step,
         occupancy_s=occupied,
@@ -264,12 +268,14 @@ def stream_speed(
     prefill: PrefillTerms,
     tail: PrefillTerms,
     assumed: Assumptions,
+    margins: Margins | None = None,
 ) -> StreamSpeed:
-    """Capacity of every plan within the workload's SLO."""
+    """Capacity of every plan within the workload's SLO, by so much margin."""
+    margins = Margins.none(len(plans)) if margins is None else margins
     with told_as("steps filled with prompts"):
         prompt = prompt_s(prefill, memory.max_batched_tokens, None)
     occupied = occupancy_s(prompt, plans.pipeline_parallel)
-    within = within_limits(workload, memory.max_batched_tokens, step, prefill, tail, occupied)
+    within = within_limits(workload, memory.max_batched_tokens, step, prefill, tail, occupied, margins)
     alone = np.ones(len(plans))
     with unrecorded():
         fastest = tpot_s(step_s(step, alone), alone, within.later_tokens, within.interleaved_s)
@@ -280,7 +286,8 @@ def stream_speed(
         saturation = rate_per_s(memory.sequences, occupied, within.later_tokens, decode)
     return StreamSpeed(
         slo_batch=peak,
-        capacity_per_s=capacity_within(workload, step, within, peak, assumed),
+        capacity_per_s=capacity_within(workload, step, within, peak, assumed) / margins.rate,
+        margins=margins,
         saturation_per_s=saturation,
         step=step,
         prefill=prefill,

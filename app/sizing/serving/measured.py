@@ -8,6 +8,7 @@ from typing import Protocol, Self
 import numpy as np
 
 from app.sizing.columns import Codes, Column, Columns, Mask
+from app.sizing.serving.margins import Margins
 
 # Halvings that find a batch to within one of 8192 sequences, and a rate to within 10^-5.
 BATCH_BISECTIONS = 13
@@ -50,6 +51,7 @@ class Speed(Columns):
 
     slo_batch: Column  # largest batch that meets the limits
     capacity_per_s: Column  # requests per second within the limits
+    margins: Margins  # at which both hold
     saturation_per_s: Column  # requests per second at which the queue grows without bound
 
 
@@ -74,6 +76,7 @@ class Limit:
     needed_s: Column
     available_s: Column
     met: Mask
+    expected: Mask  # met as predicted, if not with the confidence asked for
 
 
 class Test(Protocol):

@@ -246,9 +246,10 @@ def engine_limits(plans: Plans, capacity: Column, assumed: Assumptions, settings
     large = (capacity >= assumed.large_device_gib * GIB) & plans.large_steps
     small, own = plans.small_engine, plans.memory_rules.sequences
     most = settings.max_sequences
-    if most is None:
+    if most is None or np.isnan(most).any():
         usual = np.where(large, assumed.max_sequences, assumed.max_sequences_small_device)
-        most = np.where(small, assumed.max_sequences_small_engine, np.where(own > 0, own, usual))
+        chosen = np.where(small, assumed.max_sequences_small_engine, np.where(own > 0, own, usual))
+        most = chosen if most is None else np.where(np.isnan(most), chosen, most)
     tokens = settings.max_batched_tokens
     if tokens is None:
         usual = np.where(large, assumed.max_batched_tokens, assumed.max_batched_tokens_small_device)
@@ -265,8 +266,12 @@ def serving_memory(
     longest_tokens: float,
     output_tokens: float = 0.0,
     settings: Settings | None = None,
+    unforeseen_share: Column | None = None,
 ) -> ServingMemory:
-    """Memory of every plan: weights, workspace and overhead first, the cache gets the rest of what the engine takes."""
+    """Memory of every plan: weights, workspace and overhead first, the cache gets the rest of what the engine takes.
+
+    `unforeseen_share` of a device is allowed for beyond that.
+    """
     settings = Settings() if settings is None else settings
     rules, small, tp = plans.memory_rules, plans.small_engine, plans.tensor_parallel
     capacity = capacity_bytes(plans.memory_bytes, plans.memory_is_reported, assumed)
@@ -284,6 +289,8 @@ def serving_memory(
     overhead = overhead_bytes(small, rules.graphs_inside, tp, capacity, assumed)
     fixed = fixed_bytes(weights, activations, overhead)
     rule = np.where(small, 0, rules.rule)
+    if unforeseen_share is not None:
+        fixed = fixed + unforeseen_share * capacity
     usable = usable_bytes(rule, capacity, share, activations, overhead, fixed)
     pool = kv_pool_bytes(usable, fixed)
     final = cache_bytes(model, final_tokens, plans)

@@ -11,7 +11,6 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask, distinct
 from app.sizing.decisions.cost import Cost, deployment_cost, within_limits
@@ -21,11 +20,13 @@ from app.sizing.decisions.ranking import Measures, contenders, score_of
 from app.sizing.decisions.rejections import Rejections, Unread
 from app.sizing.hardware.tables import Stacks
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.question import Constraints, Deployment, Drafting, Objective, Question, Speculative
+from app.sizing.question import Constraints, Deployment, Objective, Question, Speculative
 from app.sizing.serving.kinds import kind_of
+from app.sizing.serving.margins import Margins, around_plans, margins_at
 from app.sizing.serving.measured import Memory, Operation, Settings, Speed
 from app.sizing.serving.plans import Plans, build_plans, formats_asked
 from app.sizing.snapshot import Snapshot
+from app.sizing.uncertainty import NORMAL
 from app.sizing.units import GIB
 from app.sizing.workload import InferenceWorkload, Load
 
@@ -218,9 +219,13 @@ def measures(workload: InferenceWorkload, options: Options) -> Measures:
 def search(
     question: Question, workload: InferenceWorkload, plans: Plans, market: Snapshot, rejections: Rejections
 ) -> Options:
-    """Plans that fit, meet the SLO and stay within the limits; the rest fall out with their shortfall."""
+    """Plans that fit, meet the SLO and stay within the limits with the confidence asked for; the rest fall out with
+    their shortfall.
+    """
     first, alike = distinct(alike_for_a_replica(plans, market))
-    able, memory, speed = able_replicas(question, workload, plans.take(first), rejections)
+    distinct_plans = plans.take(first)
+    margins = margins_asked(question, workload, distinct_plans, market)
+    able, memory, speed = able_replicas(question, workload, distinct_plans, margins, rejections)
     replicas, spares = replicas_of(workload, speed, Settings())
     settings = replace(complete(memory, speed), replicas=replicas, spare_replicas=spares)
     measured = np.full(len(first), -1)
@@ -250,16 +255,26 @@ def search(
     return operated(workload, options, rows, decisive, memory, speed)
 
 
+def margins_asked(question: Question, workload: InferenceWorkload, plans: Plans, market: Snapshot) -> Margins:
+    """What every plan may turn out worse by at the confidence asked for."""
+    around = around_plans(workload, plans, market.beside_stacks)
+    standing = NORMAL.inv_cdf(question.constraints.confidence)
+    return margins_at(standing, workload, around, market.spreads, question.assumptions)
+
+
 def able_replicas(
-    question: Question, workload: InferenceWorkload, plans: Plans, rejections: Rejections
+    question: Question, workload: InferenceWorkload, plans: Plans, margins: Margins, rejections: Rejections
 ) -> tuple[Codes, Memory, Speed]:
-    """Plans that fit and are fast enough for a request alone, with what was measured of them."""
-    kind, assumed = kind_of(workload), question.assumptions
-    memory = kind.memory(workload, plans, assumed, Settings())
+    """Plans that fit and are fast enough for a request alone by the margins, with what was measured of them."""
+    kind, assumed, confidence = kind_of(workload), question.assumptions, question.constraints.confidence
+    memory = kind.memory(workload, plans, assumed, Settings(), margins)
     fits = memory.fits
-    rejections.lost(
+    turn_down(
+        rejections,
+        confidence,
         plans.accelerator,
         fits,
+        memory.needed_bytes - margins.memory_share * memory.capacity_bytes <= memory.usable_bytes,
         code="out_of_memory",
         text="{name} needs {needed} GiB on each accelerator at its best layout; an engine may take {available}.",
         needed=memory.needed_bytes / GIB,
@@ -268,12 +283,15 @@ def able_replicas(
     )
     rows = np.flatnonzero(fits)
     plans, memory = plans.take(rows), memory.take(rows)
-    speed = kind.speed(workload, plans, memory, assumed)
+    speed = kind.speed(workload, plans, memory, assumed, None, margins.take(rows))
     able, accelerator = np.ones(len(rows), bool), plans.accelerator
     for limit in kind.limits(speed):
-        rejections.lost(
+        turn_down(
+            rejections,
+            confidence,
             accelerator[able],
             limit.met[able],
+            limit.expected[able],
             code=limit.code,
             text=limit.text,
             needed=limit.needed_s[able] * 1e3,
@@ -284,16 +302,30 @@ def able_replicas(
     return rows[able], memory.take(able), speed.take(able)
 
 
+def turn_down(
+    rejections: Rejections, confidence: float, accelerator: Codes, kept: Mask, expected: Mask, *, text: str, **why: Any
+) -> None:
+    """Record the types none of whose rows were kept; in other words those that only the confidence asked for rules
+    out.
+    """
+    if confidence > 0.5:
+        text = f"At {confidence * 100:g} % confidence {text}"
+    rejections.lost(accelerator, kept | expected, text=text, **why)
+    rejections.lost(accelerator, kept, text=f"{text} As predicted it would do.", **why)
+
+
 def operated(
     workload: InferenceWorkload, options: Options, rows: Codes, decisive: Mask, memory: Memory, speed: Speed
 ) -> Options:
-    """Options with their operating point, where it may decide; plan i was measured in row `rows[i]`."""
+    """Options with their operating point by the margins, where it may decide; plan i was measured in row `rows[i]`."""
     used, place = np.unique(rows[decisive], return_inverse=True)
     replicas = np.empty(len(speed))
     replicas[rows] = options.fleet.replicas
     operation = kind_of(workload).operate(workload, memory.take(used), speed.take(used), replicas[used])
     rate, latency = np.full((2, len(options)), np.inf)
-    rate[decisive], latency[decisive] = operation.rate_per_s[place], operation.e2e_p50_s[place]
+    margins = speed.margins.take(used)
+    rate[decisive] = (operation.rate_per_s / margins.rate)[place]
+    latency[decisive] = kind_of(workload).latency_s(operation, margins)[place]
     return replace(options, rate_per_s=rate, e2e_p50_s=latency)
 
 
@@ -333,50 +365,6 @@ def fixed_plans(
     if len(plans) or deployment.system or deployment.provider or deployment.pricing_model:
         return plans
     return found(unpriced(market, deployment, assumed), Unread(market.accelerators))
-
-
-def sequences_of(workload: InferenceWorkload, memory: Memory, speed: Speed) -> Column:
-    """Most sequences at once where the caller fixed none: what meets the limits at a request rate, else all."""
-    most = speed.slo_batch if workload.load is Load.OPEN else memory.sequences
-    return np.maximum(1.0, most)
-
-
-def settings_asked(deployment: Deployment, plans: Plans) -> Settings:
-    """What the caller fixed of the engine and the fleet."""
-
-    def fixed(value: float | None) -> Column | None:
-        return None if value is None else np.full(len(plans), float(value))
-
-    return Settings(
-        max_sequences=fixed(deployment.max_batch),
-        max_batched_tokens=fixed(deployment.max_batched_tokens),
-        memory_fraction=fixed(deployment.memory_fraction),
-        replicas=replicas_asked(deployment, plans),
-        spare_replicas=fixed(deployment.spare_replicas),
-    )
-
-
-def check_speculation(d: Deployment, workload: InferenceWorkload) -> None:
-    """Refuse drafting that the model or the workload has no use for."""
-    if d.speculative is None:
-        return
-    if workload.single_pass:
-        raise Conflict("speculative decoding goes with models that generate tokens.")
-    if d.speculative.method is Drafting.MTP and not workload.model.mtp_params:
-        raise Conflict(f"{workload.model.name} has no multi-token prediction layer; use draft_model, eagle or ngram.")
-
-
-def replicas_asked(deployment: Deployment, plans: Plans) -> Column | None:
-    """Replicas the caller fixed: by their number, or by the accelerators or machines they fill."""
-    if deployment.replicas is not None:
-        return np.full(len(plans), float(deployment.replicas))
-    spare = deployment.spare_replicas or 0
-    total: Column | None = None
-    if deployment.total_accelerators is not None:
-        total = np.full(len(plans), float(deployment.total_accelerators))
-    elif deployment.nodes is not None:
-        total = deployment.nodes * plans.accelerators_per_node
-    return None if total is None else np.maximum(1.0, np.floor(total / plans.accelerators_per_replica) - spare)
 
 
 def stable_key(options: Options) -> Column:

@@ -16,6 +16,7 @@ from app.sizing.columns import Column, Columns, Mask
 from app.sizing.formula import formula, told_as, unrecorded
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.model.sample import SampleWork
+from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import QUANTILES, Memory, Operation, Settings, Speed, largest
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.step import smooth_maximum
@@ -49,7 +50,7 @@ class BatchSpeed(Speed):
 
     terms: BatchTerms
     fastest_e2e_s: Column
-    e2e_limit_s: Column
+    e2e_limit_s: Column  # what is left of it by the margins
 
 
 def work_of(workload: InferenceWorkload) -> SampleWork:
@@ -200,8 +201,17 @@ def samples(
         )
 
 
-def batch_memory(work: SampleWork, plans: Plans, assumed: Assumptions, settings: Settings) -> Memory:
-    """Memory of every plan: weights, runtime, and the activations of as many samples as fit."""
+def batch_memory(
+    work: SampleWork,
+    plans: Plans,
+    assumed: Assumptions,
+    settings: Settings,
+    unforeseen_share: Column | None = None,
+) -> Memory:
+    """Memory of every plan: weights, runtime, and the activations of as many samples as fit.
+
+    `unforeseen_share` of a device is allowed for beyond that.
+    """
     share = settings.memory_fraction
     if share is None:
         share = np.where(plans.unified, assumed.unified_memory_fraction, assumed.batch_memory_fraction)
@@ -209,16 +219,21 @@ def batch_memory(work: SampleWork, plans: Plans, assumed: Assumptions, settings:
     activations = np.full(len(plans), sample_activation_bytes(work, assumed))
     runtime = runtime_bytes(plans.memory_bytes, assumed)
     usable = usable_sample_bytes(plans.memory_bytes, share)
-    most = samples(usable, weights, runtime, activations, assumed)
+    needed = weights + activations + runtime
+    if unforeseen_share is None:
+        most = samples(usable, weights, runtime, activations, assumed)
+    else:
+        unforeseen = unforeseen_share * plans.memory_bytes
+        most, needed = samples(usable - unforeseen, weights, runtime, activations, assumed), needed + unforeseen
     return Memory(
         weights_bytes=weights,
         activation_bytes=activations,
         overhead_bytes=runtime,
         capacity_bytes=plans.memory_bytes,
         usable_bytes=usable,
-        needed_bytes=weights + activations + runtime,
+        needed_bytes=needed,
         memory_fraction=share,
-        sequences=most if settings.max_sequences is None else np.minimum(most, settings.max_sequences),
+        sequences=most if settings.max_sequences is None else np.fmin(most, settings.max_sequences),
     )
 
 
@@ -254,21 +269,25 @@ class Filling(Columns):
         return met
 
 
-def single_pass_speed(workload: InferenceWorkload, plans: Plans, memory: Memory, work: SampleWork) -> BatchSpeed:
+def single_pass_speed(
+    workload: InferenceWorkload, plans: Plans, memory: Memory, work: SampleWork, margins: Margins | None = None
+) -> BatchSpeed:
     """Capacity of a device: the largest batch two of which fit into the end-to-end limit."""
+    margins = Margins.none(len(plans)) if margins is None else margins
     terms, alone, most = batch_terms(work, plans), np.ones(len(plans)), memory.sequences
-    limit = np.full(len(plans), np.inf if workload.slo.e2e_s is None else workload.slo.e2e_s)
+    limit = np.full(len(plans), np.inf if workload.slo.e2e_s is None else workload.slo.e2e_s) / margins.rate
     with unrecorded():
         fastest = of_batch_s(terms, alone) * (2 if workload.load is Load.OPEN else 1)
         peak = most
         if workload.load not in (Load.OFFLINE, Load.BATCH):
             peak = np.maximum(1.0, np.floor(largest(alone, most, TwoWithin(terms, limit)) + 1e-6))
-    capacity = batches_per_s(peak, of_batch_s(terms, peak))
+    capacity = batches_per_s(peak, of_batch_s(terms, peak)) / margins.rate
     with told_as("largest batch"):
         saturation = batches_per_s(most, of_batch_s(terms, most))
     return BatchSpeed(
         slo_batch=peak,
         capacity_per_s=capacity,
+        margins=margins,
         saturation_per_s=saturation,
         terms=terms,
         fastest_e2e_s=fastest,

@@ -15,10 +15,12 @@ from app.sizing.question import Drafting, Speculative
 from app.sizing.serving.communication import link_speed
 from app.sizing.serving.kinds import SINGLE_PASSES, STREAMS, kind_of
 from app.sizing.serving.load import StreamSpeed, idle_first_token_s
+from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.prefill import prefill_terms
 from app.sizing.serving.step import step_terms
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
+from tests.examples import row
 from tests.sizing.serving.given import DENSE, STEADY, links_of, on_big, prompt_of, step_of, varied
 
 ASSUMED = Assumptions()
@@ -83,10 +85,35 @@ def test_a_stream_must_meet_its_limits_alone(slo: Slo, met: tuple[bool, bool]) -
     limits = STREAMS.limits(speed)
     assert [limit.code for limit in limits] == ["too_slow_per_token", "too_slow_to_first_token"]
     assert tuple(bool(limit.met[0]) for limit in limits) == met
-    assert limits[0].needed_s is speed.fastest_tpot_s
-    assert limits[1].needed_s is speed.fastest_ttft_s
-    assert limits[0].available_s is speed.tpot_limit_s
-    assert limits[1].available_s is speed.ttft_limit_s
+    assert tuple(bool(limit.expected[0]) for limit in limits) == met
+    assert limits[0].needed_s.tolist() == speed.fastest_tpot_s.tolist()
+    assert limits[1].needed_s.tolist() == speed.fastest_ttft_s.tolist()
+    assert limits[0].available_s.tolist() == speed.tpot_limit_s.tolist()
+    assert limits[1].available_s.tolist() == speed.ttft_limit_s.tolist()
+
+
+def test_limits_are_told_by_the_margins() -> None:
+    """Half as slow again at the confidence asked for: alone 1.5 times as slow, of the limit two thirds are left."""
+    plans, slo = on_big(), Slo(1.0, 0.05, None, 95)
+    memory = STREAMS.memory(STEADY, plans, ASSUMED, Settings())
+    expected = streamed(varied(slo=slo))
+    by = Margins(np.full(1, 1.2), np.full(1, 1.5), np.full(1, 2.0), np.zeros(1))
+    found = STREAMS.speed(varied(slo=slo), plans, memory, ASSUMED, None, by)
+    token, first = STREAMS.limits(found)
+    assert token.needed_s == pytest.approx(1.5 * expected.fastest_tpot_s)
+    assert first.needed_s == pytest.approx(2.0 * expected.fastest_ttft_s)
+    assert (token.available_s[0], first.available_s[0]) == pytest.approx((0.05, 1.0))
+    assert (found.tpot_limit_s[0], found.ttft_limit_s[0]) == pytest.approx((0.05 / 1.5, 0.5))
+    limit = float(np.sqrt(1.5)) * found.fastest_tpot_s  # met as predicted, not by the margin
+    (token, _) = STREAMS.limits(replace(found, tpot_limit_s=limit / 1.5))
+    assert (bool(token.met[0]), bool(token.expected[0])) == (False, True)
+
+
+def test_a_whole_request_takes_its_parts_by_their_margins() -> None:
+    operation: Any = row(ttft_p50_s=np.array([1.0, np.inf]), e2e_p50_s=np.array([5.0, np.inf]))
+    by = Margins(*np.array([[1.2, 1.2], [1.5, 1.5], [2.0, 2.0], [0.0, 0.0]]))
+    assert STREAMS.latency_s(operation, by).tolist() == [2.0 + 4 * 1.5, np.inf]
+    assert SINGLE_PASSES.latency_s(operation, by).tolist() == [6.0, np.inf]
 
 
 def test_limits_met_to_the_nanosecond_are_met() -> None:
@@ -104,7 +131,7 @@ def test_a_single_pass_has_one_limit() -> None:
     speed = SINGLE_PASSES.speed(workload, plans, memory, ASSUMED)
     (limit,) = SINGLE_PASSES.limits(speed)
     assert (limit.code, bool(limit.met[0]), limit.available_s[0]) == ("too_slow", True, 0.1)
-    assert limit.needed_s is speed.fastest_e2e_s
+    assert limit.needed_s.tolist() == speed.fastest_e2e_s.tolist()
     (exact,) = SINGLE_PASSES.limits(replace(speed, e2e_limit_s=speed.fastest_e2e_s))
     assert bool(exact.met[0])
     operation = SINGLE_PASSES.operate(workload, memory, speed, np.ones(1))

@@ -8,23 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.errors import Conflict
 from app.sizing.decisions.cost import within_limits
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.model.sample import SampleWork
-from app.sizing.question import Constraints, Deployment, Drafting, Question, Speculative
+from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.serving.kinds import kind_of
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.search import (
     Options,
     alike_for_a_replica,
-    check_speculation,
     judge,
     measures,
-    replicas_asked,
     search,
     served_per_s,
-    settings_asked,
     stable_key,
     throughput_per_s,
     units_per_request,
@@ -43,7 +39,8 @@ SEVERAL = snapshot(
 
 def found(workload: InferenceWorkload, of: Any = SEVERAL, **limits: Any) -> tuple[Options, Options, Rejections]:
     """(what the search keeps, the same plans judged one by one, what was turned down)."""
-    constraints = Constraints(**{"weight_formats": ("bf16",)} | limits)
+    known: dict[str, Any] = {"weight_formats": ("bf16",), "confidence": 0.5}
+    constraints = Constraints(**known | limits)
     question = Question(workload, constraints)
     plans = planned(workload.model, of=of, constraints=constraints)
     rejections = Rejections(of.accelerators)
@@ -168,54 +165,8 @@ def test_units_are_tokens_or_samples() -> None:
     assert units_per_request(varied(model=replace(DENSE, sample=SampleWork(flops=1e9)))) == 1
 
 
-def test_settings_a_caller_fixes_are_those_judged() -> None:
-    plans = on_big(tensor_parallel=2)
-    known = {"max_batch": 16, "max_batched_tokens": 2048, "memory_fraction": 0.5, "spare_replicas": 2, "replicas": 3}
-    found_ = settings_asked(Deployment("acme-big", **known), plans)  # type: ignore[arg-type]
-    values = (found_.max_sequences, found_.max_batched_tokens, found_.memory_fraction, found_.spare_replicas)
-    assert [v.tolist() for v in values if v is not None] == [[16], [2048], [0.5], [2]]
-    assert found_.replicas is not None
-    assert found_.replicas.tolist() == [3]
-    assert settings_asked(Deployment("acme-big"), plans) == Settings()
-    judged = judge(Question(STEADY), STEADY, plans, found_)
-    assert judged.fleet.replicas.tolist() == [3]
-    assert judged.fleet.spare_replicas.tolist() == [2]
-    assert judged.memory.sequences.tolist() == [16]
-
-
-@pytest.mark.parametrize(
-    ("fixed", "replicas"),
-    [
-        ({}, None),
-        ({"replicas": 5}, 5),
-        ({"total_accelerators": 16}, 8),  # two each
-        ({"total_accelerators": 16, "spare_replicas": 3}, 5),
-        ({"total_accelerators": 17}, 8),
-        ({"total_accelerators": 1}, 1),
-        ({"nodes": 2}, 8),
-        ({"nodes": 2, "total_accelerators": 4}, 2),
-    ],
-)
-def test_replicas_fill_what_was_asked_for(fixed: dict[str, Any], replicas: float | None) -> None:
-    found_ = replicas_asked(Deployment("acme-big", **fixed), on_big(tensor_parallel=2))
-    assert (None if found_ is None else found_.tolist()) == (None if replicas is None else [replicas])
-
-
 def test_equal_plans_are_told_apart_by_their_devices_then_by_the_catalogue() -> None:
     kept = found(STEADY)[0]
     key = stable_key(kept)
     by = list(zip(kept.fleet.accelerators, kept.plans.accelerators_per_replica, kept.plans.stacks.rows, strict=True))
     assert [by[i] for i in np.argsort(key, kind="stable")] == sorted(by)
-
-
-def test_drafting_needs_tokens_and_the_layer_it_drafts_with() -> None:
-    def check(method: Drafting, workload: InferenceWorkload = STEADY) -> None:
-        check_speculation(Deployment("acme-big", speculative=Speculative(method, 2, 0.5)), workload)
-
-    check(Drafting.EAGLE)
-    check_speculation(Deployment("acme-big"), varied(model=replace(DENSE, sample=SampleWork(flops=1e9))))
-    with pytest.raises(Conflict, match="multi-token"):
-        check(Drafting.MTP)
-    check(Drafting.MTP, varied(model=replace(DENSE, mtp_params=1_000_000)))
-    with pytest.raises(Conflict, match="generate tokens"):
-        check(Drafting.NGRAM, varied(model=replace(DENSE, sample=SampleWork(flops=1e9))))

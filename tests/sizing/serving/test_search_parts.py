@@ -12,6 +12,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.serving.kinds import SINGLE_PASSES, STREAMS
+from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.search import (
     alike_for_a_replica,
@@ -19,7 +20,6 @@ from app.sizing.serving.search import (
     fixed_plans,
     replicas_of,
     search,
-    sequences_of,
     stable_key,
     stacks_asked,
 )
@@ -82,16 +82,6 @@ def test_replicas_are_what_is_set_or_what_the_load_needs() -> None:
     assert replicas_of(closed, speed, Settings())[0].tolist() == [5]  # ninety over twenty at once
 
 
-@pytest.mark.parametrize(("load", "most"), [(Load.OPEN, 12), (Load.CLOSED, 100), (Load.OFFLINE, 100)])
-def test_sequences_where_none_are_fixed(load: Load, most: float) -> None:
-    memory: Any = row(sequences=col(100))
-    speed: Any = row(slo_batch=col(12))
-    assert sequences_of(varied(load=load), memory, speed).tolist() == [most]
-    none: Any = row(sequences=col(0))
-    slow: Any = row(slo_batch=col(0.5))
-    assert sequences_of(varied(load=load), none, slow).tolist() == [1]
-
-
 @pytest.mark.parametrize(
     ("objective", "load", "all_operated"),
     [
@@ -152,10 +142,11 @@ def test_limits_are_told_one_by_one() -> None:
         fastest_ttft_s=col(5, 5, 7, 5),
         ttft_limit_s=col(6, 6, 6, 6),
         capacity_per_s=col(1, 1, 1, 0),
+        margins=Margins.none(4),
     )
     token, first = STREAMS.limits(speed)
     assert token.met.tolist() == [True, False, True, True]
     assert first.met.tolist() == [True, True, False, False]
-    passes: Any = row(fastest_e2e_s=col(1, 3), e2e_limit_s=col(2, 2))
+    passes: Any = row(fastest_e2e_s=col(1, 3), e2e_limit_s=col(2, 2), margins=Margins.none(2))
     (whole,) = SINGLE_PASSES.limits(passes)
     assert whole.met.tolist() == [True, False]

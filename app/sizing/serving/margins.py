@@ -1,0 +1,70 @@
+"""By how much plans of serving may turn out worse than predicted: what sizing for a confidence allows for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Column, Columns, Mask
+from app.sizing.serving.plans import Plans
+from app.sizing.surroundings import Beside, Shape
+from app.sizing.uncertainty import Around, Spreads
+from app.sizing.workload import InferenceWorkload, Load
+
+# A stack that nobody is known to have run is this much further away than its words say.
+TENTATIVE_DISTANCE = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Margins(Columns):
+    """Factors of time that hold with a confidence, one row per plan; 1 is as predicted."""
+
+    rate: Column  # a rate is divided by it
+    tpot: Column
+    ttft: Column
+    memory_share: Column  # of the device, taken beyond what is predicted
+
+    @classmethod
+    def none(cls, count: int) -> Margins:
+        """As predicted."""
+        whole = np.ones(count)
+        return cls(whole, whole, whole, np.zeros(count))
+
+    def only(self, rows: Mask) -> Margins:
+        """These in some rows, none in the others."""
+        rate, tpot, ttft = (np.where(rows, factor, 1.0) for factor in (self.rate, self.tpot, self.ttft))
+        return Margins(rate, tpot, ttft, np.where(rows, self.memory_share, 0.0))
+
+
+def around_plans(workload: InferenceWorkload, plans: Plans, beside: Beside) -> Around:
+    """What was published around every plan."""
+    shape = Shape(float(workload.model.total_params), workload.input_tokens.mean, workload.output_tokens.mean)
+    around, stacks, rows = beside.around(shape).take(plans.stacks.table.beside), plans.stacks.table, plans.stacks.rows
+    tried = Around(
+        np.where(stacks.tentative, 0.0, around.sources),
+        around.distance + TENTATIVE_DISTANCE * stacks.tentative,
+        around.untabulated,
+    )
+    return tried.take(rows)
+
+
+def kinds_of(workload: InferenceWorkload) -> tuple[str, str, str]:
+    """Which errors the rate, TPOT and TTFT of a workload are subject to."""
+    if workload.single_pass:
+        return "samples", "samples", "samples"
+    if workload.load is Load.CLOSED and workload.in_flight <= 1:
+        return "single_stream", "single_stream", "ttft"
+    return "throughput", "tpot", "ttft"
+
+
+def margins_at(
+    standing: Column | float, workload: InferenceWorkload, around: Around, spreads: Spreads, assumed: Assumptions
+) -> Margins:
+    """What holds at the standing of a confidence in a normal distribution: 0 is as predicted."""
+    names = kinds_of(workload)
+    told = {name: spreads.of(name) for name in names}
+    factors = {name: np.exp(spread.scale(around) * spread.quantile(standing)) for name, spread in told.items()}
+    rate, tpot, ttft = (factors[name] for name in names)
+    return Margins(rate, tpot, ttft, np.full(len(around), assumed.memory_deviation) * standing)

@@ -1,0 +1,74 @@
+"""What a caller fixed: it is what is judged, and what nothing can use is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.errors import Conflict
+from app.sizing.model.sample import SampleWork
+from app.sizing.question import Deployment, Drafting, Question, Speculative
+from app.sizing.serving.asked import check_speculation, replicas_asked, sequences_of, settings_asked
+from app.sizing.serving.measured import Settings
+from app.sizing.serving.search import judge
+from app.sizing.workload import InferenceWorkload, Load
+from tests.examples import col, row
+from tests.sizing.serving.given import DENSE, STEADY, on_big, varied
+
+
+@pytest.mark.parametrize(("load", "most"), [(Load.OPEN, 12), (Load.CLOSED, 100), (Load.OFFLINE, 100)])
+def test_sequences_where_none_are_fixed(load: Load, most: float) -> None:
+    memory: Any = row(sequences=col(100))
+    speed: Any = row(slo_batch=col(12))
+    assert sequences_of(varied(load=load), memory, speed).tolist() == [most]
+    none: Any = row(sequences=col(0))
+    slow: Any = row(slo_batch=col(0.5))
+    assert sequences_of(varied(load=load), none, slow).tolist() == [1]
+
+
+def test_settings_a_caller_fixes_are_those_judged() -> None:
+    plans = on_big(tensor_parallel=2)
+    known = {"max_batch": 16, "max_batched_tokens": 2048, "memory_fraction": 0.5, "spare_replicas": 2, "replicas": 3}
+    found_ = settings_asked(Deployment("acme-big", **known), plans)  # type: ignore[arg-type]
+    values = (found_.max_sequences, found_.max_batched_tokens, found_.memory_fraction, found_.spare_replicas)
+    assert [v.tolist() for v in values if v is not None] == [[16], [2048], [0.5], [2]]
+    assert found_.replicas is not None
+    assert found_.replicas.tolist() == [3]
+    assert settings_asked(Deployment("acme-big"), plans) == Settings()
+    judged = judge(Question(STEADY), STEADY, plans, found_)
+    assert judged.fleet.replicas.tolist() == [3]
+    assert judged.fleet.spare_replicas.tolist() == [2]
+    assert judged.memory.sequences.tolist() == [16]
+
+
+@pytest.mark.parametrize(
+    ("fixed", "replicas"),
+    [
+        ({}, None),
+        ({"replicas": 5}, 5),
+        ({"total_accelerators": 16}, 8),  # two each
+        ({"total_accelerators": 16, "spare_replicas": 3}, 5),
+        ({"total_accelerators": 17}, 8),
+        ({"total_accelerators": 1}, 1),
+        ({"nodes": 2}, 8),
+        ({"nodes": 2, "total_accelerators": 4}, 2),
+    ],
+)
+def test_replicas_fill_what_was_asked_for(fixed: dict[str, Any], replicas: float | None) -> None:
+    found_ = replicas_asked(Deployment("acme-big", **fixed), on_big(tensor_parallel=2))
+    assert (None if found_ is None else found_.tolist()) == (None if replicas is None else [replicas])
+
+
+def test_drafting_needs_tokens_and_the_layer_it_drafts_with() -> None:
+    def check(method: Drafting, workload: InferenceWorkload = STEADY) -> None:
+        check_speculation(Deployment("acme-big", speculative=Speculative(method, 2, 0.5)), workload)
+
+    check(Drafting.EAGLE)
+    check_speculation(Deployment("acme-big"), varied(model=replace(DENSE, sample=SampleWork(flops=1e9))))
+    with pytest.raises(Conflict, match="multi-token"):
+        check(Drafting.MTP)
+    check(Drafting.MTP, varied(model=replace(DENSE, mtp_params=1_000_000)))
+    with pytest.raises(Conflict, match="generate tokens"):
+        check(Drafting.NGRAM, varied(model=replace(DENSE, sample=SampleWork(flops=1e9))))

@@ -1,0 +1,89 @@
+"""What sizing allows for: nothing at even odds, more with every confidence, most where nobody measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Picked
+from app.sizing.model.sample import SampleWork
+from app.sizing.serving.margins import Margins, around_plans, kinds_of, margins_at
+from app.sizing.surroundings import Beside
+from app.sizing.uncertainty import NORMAL, Around, Spread, Spreads, sample_spread
+from app.sizing.workload import InferenceWorkload, Load
+from tests.examples import col
+from tests.sizing.serving.given import DENSE, STEADY, planned, varied
+
+WORSE = (-0.6, -0.4, -0.2, 0.0, 0.3, 0.5, 0.7)
+SPREADS = Spreads(
+    {name: Spread(name, alone=3.0, remote=1.0, untabulated=0.0, worse=WORSE, rows=9, sources=3) for name in ("tpot",)}
+    | {"throughput": Spread("throughput", 0.0, 0.0, 0.0, tuple(2 * w for w in WORSE), 9, 3)}
+)
+# Beside endless sources; alone and at a distance of 1.
+AROUND = Around(col(1e12, 0.0), col(0.0, 1.0), col(0.0, 0.0))
+
+
+def margins(confidence: float, workload: InferenceWorkload = STEADY) -> Margins:
+    return margins_at(NORMAL.inv_cdf(confidence), workload, AROUND, SPREADS, Assumptions())
+
+
+def test_even_odds_leave_everything_as_predicted() -> None:
+    found = margins(0.5)
+    for name in ("rate", "tpot", "ttft"):
+        assert getattr(found, name).tolist() == [1, 1], name
+    assert found.memory_share.tolist() == [0, 0]
+
+
+def test_a_margin_is_the_quantile_of_its_own_errors() -> None:
+    """At 80 % the tokens' time takes e^0.3 right beside results, and sqrt(1 + 3 + 1) times that logarithm far off."""
+    found = margins(0.8)
+    assert found.tpot.tolist() == pytest.approx([np.exp(0.3), np.exp(0.3 * 5**0.5)])
+    assert found.rate.tolist() == pytest.approx([np.exp(0.6)] * 2)
+    assert found.ttft.tolist() == pytest.approx([np.exp(0.45)] * 2)  # nothing is known: the wide one
+    assert found.memory_share.tolist() == pytest.approx([0.8416 * 0.03] * 2, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["rate", "tpot", "ttft", "memory_share"])
+def test_more_confidence_takes_more_margin(name: str) -> None:
+    found = [getattr(margins(c), name)[1] for c in (0.5, 0.6, 0.8, 0.9, 0.95)]
+    assert found == sorted(set(found))
+
+
+def test_each_load_is_off_by_its_own_errors() -> None:
+    assert kinds_of(STEADY) == ("throughput", "tpot", "ttft")
+    assert kinds_of(varied(load=Load.CLOSED, in_flight=1.0)) == ("single_stream", "single_stream", "ttft")
+    assert kinds_of(varied(load=Load.CLOSED, in_flight=2.0)) == ("throughput", "tpot", "ttft")
+    assert kinds_of(varied(model=replace(DENSE, sample=SampleWork(flops=1e9)))) == ("samples", "samples", "samples")
+
+
+def test_only_some_rows_keep_their_margins() -> None:
+    found = margins(0.9).only(np.array([False, True]))
+    assert (found.tpot[0], found.rate[0], found.ttft[0], found.memory_share[0]) == (1, 1, 1, 0)
+    assert found.tpot[1] == margins(0.9).tpot[1]
+    assert len(Margins.none(3)) == 3
+
+
+def test_what_nobody_is_known_to_have_run_has_no_source_and_lies_further() -> None:
+    plans = planned()
+    stacks = plans.stacks.table
+    count = int(stacks.beside.max()) + 1
+    beside = Beside(np.zeros((count, 1)), np.full(count, 4.0), np.zeros(count), np.zeros((3, 1)), np.array([0]))
+    known = around_plans(STEADY, plans, beside)
+    assert known.sources.tolist() == [4] * len(plans)
+    only_tried = replace(plans, stacks=Picked(replace(stacks, tentative=~stacks.tentative), plans.stacks.rows))
+    found = around_plans(STEADY, only_tried, beside)
+    assert found.sources.tolist() == [0] * len(plans)
+    assert found.distance.tolist() == pytest.approx((known.distance + 1).tolist())
+
+
+def test_samples_are_off_by_what_their_published_results_were_wherever_they_run() -> None:
+    """Measured over predicted 0.6 at the tenth percentile: at 90 % a batch takes 1 / 0.6 times as long."""
+    spread = sample_spread(0.6, 1.9)
+    scale = spread.scale(AROUND)
+    assert spread.factor(0.9, scale).tolist() == pytest.approx([1 / 0.6] * 2)
+    assert spread.factor(0.1, scale).tolist() == pytest.approx([1 / 1.9] * 2)
+    assert spread.factor(0.5, scale).tolist() == [1, 1]
+    assert list(spread.worse) == sorted(spread.worse)
