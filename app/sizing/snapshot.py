@@ -14,7 +14,7 @@ from app.sizing.hardware.achieved import Achieved, Coefficient, CoefficientTable
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.listings import Book, plain_hosts
 from app.sizing.hardware.parts import Accelerator, Environment, Offer, System
-from app.sizing.hardware.support import EngineSupport, least_tentative
+from app.sizing.hardware.support import EngineSupport
 from app.sizing.hardware.tables import (
     FORMATS,
     AcceleratorColumns,
@@ -26,7 +26,6 @@ from app.sizing.hardware.tables import (
     alike,
     codes,
     indices,
-    preferred,
     stack_columns,
     stacks_of,
 )
@@ -63,7 +62,7 @@ class Snapshot:
         self.coefficients = CoefficientTable(coefficients, factors)
         of_samples = sample_spread(*(self.coefficients.value(f"sample_interval_{end}") for end in ("low", "high")))
         self.spreads = Spreads({s.quantity: s for s in (*spreads, of_samples)})
-        self.support = least_tentative(support)
+        self.support = tuple(support)
 
         self.accelerators = tuple(sorted(accelerators, key=lambda a: a.slug))
         self.accelerator_index = indices([a.slug for a in self.accelerators])
@@ -80,7 +79,6 @@ class Snapshot:
         self.engines = tuple(sorted({s.engine for s in support}))
         self.frameworks = Frameworks.of(self.engines)
         self.stacks, self.beside_stacks = self._stacks()
-        self.preferred_stacks = preferred(self.stacks)
 
         sold = sorted(systems, key=lambda s: s.slug)
         owned = [s for s in sold if s.environment is Environment.ON_PREM] + [*plain_hosts(self.accelerators, sold)]

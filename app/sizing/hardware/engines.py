@@ -77,8 +77,6 @@ class Framework:
 class Engine:
     """One engine or framework, whole.
 
-    `serving_rank` and `training_rank` order those that do the same on one family: the first is judged where none is
-    named, because they differ by less than predictions are sure of and each more is another third of the search.
     `runtime` says how work is issued: "captured" replays whole steps as graphs, "eager" launches kernel by kernel,
     "compiled" runs a program built ahead of time, "ggml" is llama.cpp's own. `today` is the first version, and its
     month, of what the scheduler and kernels are now; what is older is another generation.
@@ -87,8 +85,6 @@ class Engine:
     name: str
     aliases: tuple[str, ...] = ()  # as people and benchmarks write it, folded
     published_as: tuple[str, ...] = ()  # words of published training results that mean it
-    serving_rank: int | None = None
-    training_rank: int | None = None
     runtime: str = "captured"
     today: tuple[Release, str] | None = None
     memory: EngineMemory = _USUAL_MEMORY
@@ -146,17 +142,15 @@ SMALL_STEP_FAMILIES = ("nvidia_ampere",)
 
 _RECORDS = (
     # Serving. vLLM's second engine became the default with 0.8, TensorRT-LLM's PyTorch runtime with 1.0.
-    Engine("vllm", serving_rank=0, today=((0, 8), "2025-03"), memory_since=_VLLM_MEMORY),
+    Engine("vllm", today=((0, 8), "2025-03"), memory_since=_VLLM_MEMORY),
     Engine(
         "sglang",
-        serving_rank=1,
         today=((0, 5), "2025-08"),
         memory=EngineMemory(0.88, "static", 3.8, graphs_inside=False),
     ),
     Engine(
         "tensorrt-llm",
         aliases=("trt-llm", "tensorrtllm"),
-        serving_rank=2,
         today=((1, 0), "2025-09"),
         memory=EngineMemory(0.9, "free", 1.0, graphs_inside=True, sequences=2048, reserves=True),
         fp8_checkpoints_cache_fp8=True,
@@ -164,18 +158,17 @@ _RECORDS = (
     Engine(
         "llama.cpp",
         aliases=("llamacpp", "llama-cpp"),
-        serving_rank=3,
         runtime="ggml",
         small=True,
         ggml=True,
         splits_layers=True,
     ),
-    Engine("jetstream", serving_rank=7, runtime="compiled"),
-    Engine("mindie", serving_rank=8, runtime="compiled"),
-    Engine("openvino", serving_rank=9, runtime="compiled"),
-    Engine("lmdeploy", serving_rank=10, memory=EngineMemory(0.8, "free", 3.8, graphs_inside=True)),
-    Engine("tgi", aliases=("text-generation-inference",), serving_rank=11),
-    Engine("pytorch", serving_rank=12, runtime="eager"),
+    Engine("jetstream", runtime="compiled"),
+    Engine("mindie", runtime="compiled"),
+    Engine("openvino", runtime="compiled"),
+    Engine("lmdeploy", memory=EngineMemory(0.8, "free", 3.8, graphs_inside=True)),
+    Engine("tgi", aliases=("text-generation-inference",)),
+    Engine("pytorch", runtime="eager"),
     Engine("ollama", runtime="ggml", small=True, ggml=True, splits_layers=True),
     Engine("ktransformers", runtime="ggml"),
     Engine("mlc-llm", aliases=("mlc",), runtime="ggml", small=True),
@@ -192,13 +185,11 @@ _RECORDS = (
     Engine("efficient-transformers", runtime="compiled"),
     Engine("gpt-fast", runtime="compiled"),
     # Serving and training.
-    Engine("mlx", serving_rank=4, training_rank=7, runtime="ggml", small=True),
+    Engine("mlx", runtime="ggml", small=True),
     Engine(
         "neuronx",
         aliases=("transformers-neuronx", "neuron-neuronx-distributed", "nxd-inference"),
         published_as=("neuron",),
-        serving_rank=5,
-        training_rank=13,
         runtime="compiled",
         pads_heads=True,
         framework=Framework(splits=True, shards=False, fused_modules=True, fp32_gradients=True),
@@ -206,68 +197,57 @@ _RECORDS = (
     Engine(
         "optimum-habana",
         aliases=("deepspeed-optimum-habana",),
-        serving_rank=6,
-        training_rank=3,
         runtime="compiled",
         pads_heads=True,
     ),
     Engine(
         "transformers",
         aliases=("hf-transformers", "huggingface-transformers", "huggingface"),
-        training_rank=8,
         runtime="eager",
     ),
     # Training. Before fused attention and sequence parallelism were usual is another generation.
     Engine(
         "fsdp",
         published_as=("litgpt", "lightning", "flash-attn"),
-        training_rank=0,
         framework=Framework(sharded_master=True, offloads=True),
     ),
     Engine(
         "deepspeed",
         published_as=("deepspeed", "hf trainer + deepspeed", "internevo", "colossal"),
-        training_rank=1,
         today=((0, 10), "2023-06"),
         framework=Framework(offloads=True, copies_gradients=True),
     ),
     Engine(
         "peft+bitsandbytes",
         published_as=("fsdp_qlora",),
-        training_rank=2,
         framework=Framework(sharded_master=True),
     ),
-    Engine("optimum-neuron", training_rank=4, runtime="eager", framework=Framework(fused_modules=True)),
+    Engine("optimum-neuron", runtime="eager", framework=Framework(fused_modules=True)),
     Engine(
         "unsloth",
         published_as=("unsloth", "litgpt thunder unsloth"),
-        training_rank=5,
         framework=Framework(fused_modules=True, fused_cross_entropy=True, single_accelerator=True),
     ),
-    Engine(
-        "axolotl", training_rank=6, framework=Framework(sharded_master=True, fused_cross_entropy=True, offloads=True)
-    ),
+    Engine("axolotl", framework=Framework(sharded_master=True, fused_cross_entropy=True, offloads=True)),
     Engine(
         "megatron",
         published_as=("megatron", "mindspeed", "nemo"),
-        training_rank=9,
         today=((0, 4), "2023-06"),
         framework=Framework(splits=True, shards=False, fused_modules=True),
     ),
-    Engine("nemo", training_rank=10, framework=Framework(splits=True, shards=False, fused_modules=True)),
+    Engine("nemo", framework=Framework(splits=True, shards=False, fused_modules=True)),
     Engine(
         "maxtext",
         published_as=("maxtext", "pax", "levanter", "lingvo", "jax"),
-        training_rank=11,
         framework=Framework(splits=True, fused_modules=True, fp32_gradients=True, sharded_master=True),
     ),
     Engine(
         "torchtitan",
         published_as=("torchtitan", "nemo automodel"),
-        training_rank=12,
         framework=Framework(splits=True, fused_modules=True, sharded_master=True),
     ),
 )
+_PLACES = {engine.name: i for i, engine in enumerate(_RECORDS)}
 ENGINES: Mapping[str, Engine] = MappingProxyType({engine.name: engine for engine in _RECORDS})
 ALIASES: Mapping[str, str] = MappingProxyType({alias: e.name for e in _RECORDS for alias in e.aliases})
 
@@ -278,13 +258,6 @@ def engine_named(name: str) -> Engine:
     return ENGINES.get(name) or Engine(name)
 
 
-def serving_order(name: str) -> tuple[float, str]:
-    """Sorts engines: the one to judge first where none is named, first; unranked ones last, by name."""
-    rank = engine_named(name).serving_rank
-    return (float("inf") if rank is None else rank, name)
-
-
-def training_order(name: str) -> tuple[float, str]:
-    """Sorts frameworks, likewise."""
-    rank = engine_named(name).training_rank
-    return (float("inf") if rank is None else rank, name)
+def place_of(name: str) -> int:
+    """Where an engine is listed here; those without a record come after all others."""
+    return _PLACES.get(name, len(_PLACES))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app.sizing.hardware.engines import place_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +24,7 @@ class EngineSupport:
     source: str
     tentative: bool = False
 
-
-def least_tentative(support: Sequence[EngineSupport]) -> tuple[EngineSupport, ...]:
-    """Tentative rows stay tentative only where their family has a better one for the phase."""
-    better = {(s.family, s.phase) for s in support if not s.tentative}
-    return tuple(replace(s, tentative=s.tentative and (s.family, s.phase) in better) for s in support)
+    @property
+    def order(self) -> tuple[bool, int, str]:
+        """Sorts support: of equals the surer is chosen, then the engine that is listed first, then by name."""
+        return self.tentative, place_of(self.engine), self.engine

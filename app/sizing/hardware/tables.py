@@ -15,8 +15,6 @@ from app.sizing.hardware.engines import (
     EngineMemory,
     Framework,
     engine_named,
-    serving_order,
-    training_order,
 )
 from app.sizing.hardware.parts import Accelerator, Segment
 from app.sizing.hardware.support import EngineSupport
@@ -152,7 +150,6 @@ class MemoryRules(Columns):
 class Frameworks(Columns):
     """What engines are as frameworks, one row per engine of the snapshot; see `engines.Framework`."""
 
-    rank: Codes  # the lowest is judged of those that train a family alike
     splits: Mask
     shards: Mask
     fused_modules: Mask
@@ -166,11 +163,7 @@ class Frameworks(Columns):
     @classmethod
     def of(cls, engines: Sequence[str]) -> Frameworks:
         traits = [engine_named(name).framework for name in engines]
-        ordered = indices(sorted(engines, key=training_order))
-        return cls(
-            rank=codes([ordered[name] for name in engines]),
-            **{f.name: flags([getattr(t, f.name) for t in traits]) for f in fields(Framework)},
-        )
+        return cls(**{f.name: flags([getattr(t, f.name) for t in traits]) for f in fields(Framework)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +174,7 @@ class Stacks(Columns):
     engine: Codes
     weight_format: Codes
     native: Mask
-    tentative: Mask  # judged only where the engine is asked for by name
+    tentative: Mask  # known with low confidence only
     keeps_kv: Mask  # a column per cache format, in the order of KV_FORMATS
     phase: Codes
     small_engine: Mask
@@ -217,8 +210,8 @@ class Stack:
 
 
 def stacks_of(support: Sequence[EngineSupport]) -> list[Stack]:
-    """Every stack, those of the engine to be judged first where none is named, first."""
-    rows = sorted(support, key=lambda s: (serving_order(s.engine), s.family, s.phase))
+    """Every stack, in the order of its support."""
+    rows = sorted(support, key=lambda s: (s.order, s.family, s.phase))
     return [Stack(s, f, native) for s in rows for f, native in sorted(s.weight_formats.items())]
 
 
@@ -258,18 +251,6 @@ def stack_columns(
         memory=MemoryRules.of([e.memory for e in of_engine]),
         achieved=achieved,
     )
-
-
-def preferred(stacks: Stacks) -> Mask:
-    """Stacks that are judged where no engine is named: of those that serve a family in one format the first, and of
-    small engines the first with each set of cache formats.
-    """
-    kept = (stacks.small_engine[:, None] & stacks.keeps_kv).T
-    key = np.stack([stacks.phase, stacks.family, stacks.weight_format, stacks.small_engine, *kept])
-    rows = np.flatnonzero(~stacks.tentative)
-    first = np.zeros(len(stacks), dtype=bool)
-    first[rows[np.unique(key[:, rows], axis=1, return_index=True)[1]]] = True
-    return first
 
 
 def alike(machines: Machines) -> tuple[Codes, Codes]:

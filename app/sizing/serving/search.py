@@ -83,7 +83,7 @@ class Judged(Columns, Generic[M, S, R]):
 def stacks_asked(
     market: Snapshot, phase: str, formats: frozenset[str], constraints: Constraints, fixed: Deployment | None
 ) -> Stacks:
-    """Software stacks of a phase; where no engine is named, the preferred one per family and format."""
+    """Software stacks of a phase that are allowed."""
     stacks = market.stacks
     wanted = np.zeros(len(market.formats), bool)
     wanted[[market.format_index[f] for f in formats if f in market.format_index]] = True
@@ -91,8 +91,6 @@ def stacks_asked(
     engines = (fixed.engine,) if fixed is not None and fixed.engine else constraints.engines
     if engines:
         keep &= np.array([name in engines for name in market.engines])[stacks.engine]
-    else:
-        keep &= market.preferred_stacks
     asked = stacks.take(np.flatnonzero(keep))
     if fixed is not None and fixed.engine is not None:
         return market.of_version(asked, fixed.engine_version)

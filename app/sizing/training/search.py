@@ -16,7 +16,7 @@ from app.sizing.decisions.machines import RUN_PRICING, Candidates
 from app.sizing.decisions.ranking import Measures
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
-from app.sizing.hardware.engines import engine_named, training_order
+from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.links import LINKS, known_network_bytes_per_s
 from app.sizing.hardware.listings import PRICING
 from app.sizing.hardware.parts import Environment, Link, PricingModel
@@ -67,27 +67,22 @@ def layouts_for(
 def _frameworks(
     snapshot: Snapshot, workload: TrainingWorkload, asked: str | None, constraints: Constraints
 ) -> list[tuple[int, int]]:
-    """(family, engine) of every framework that trains this way in this precision; of those alike the usual one."""
+    """(family, engine) of every framework allowed that trains this way in this precision."""
     wanted = formats_wanted(workload.method, workload.precision)
     phases = {"training", "fine_tuning"} if workload.method is Method.FULL else {"fine_tuning"}
     if workload.phase == "training":
         phases = {"training"}
-    named = asked is not None or bool(constraints.engines)
-    best: dict[tuple[str, bool, bool], tuple[tuple[float, str], str]] = {}
-    for row in snapshot.support:
-        if row.phase not in phases or wanted.isdisjoint(row.weight_formats) or (row.tentative and not named):
-            continue
-        if (asked is not None and row.engine != asked) or (
-            constraints.engines and row.engine not in constraints.engines
-        ):
-            continue
-        traits = engine_named(row.engine).framework
-        key, rank = (row.family, traits.splits, traits.single_accelerator), (training_order(row.engine), row.engine)
-        best[key] = min(best.get(key, rank), rank)
-    return [
-        (snapshot.family_index[family], snapshot.engines.index(engine))
-        for (family, *_), (_, engine) in sorted(best.items())
+    named = (asked,) if asked is not None else constraints.engines
+    able = [
+        row
+        for row in snapshot.support
+        if row.phase in phases and not wanted.isdisjoint(row.weight_formats) and (not named or row.engine in named)
     ]
+    pairs = [
+        (snapshot.family_index[row.family], snapshot.engines.index(row.engine))
+        for row in sorted(able, key=lambda row: (row.family, row.order))
+    ]
+    return list(dict.fromkeys(pairs))
 
 
 def _machines(

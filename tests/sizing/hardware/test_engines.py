@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.sizing.hardware.engines import ALIASES, ENGINES, engine_named, serving_order, training_order
+from app.sizing.hardware.engines import ALIASES, ENGINES, engine_named, place_of
 
 
 def test_engines_divide_a_device_by_their_own_rules() -> None:
@@ -36,13 +36,9 @@ def test_an_engine_without_a_record_is_as_most_are() -> None:
     assert usual.runtime == "captured"
     assert usual.memory == engine_named("vllm").memory
     assert usual.framework.shards and not usual.framework.splits
-    assert serving_order(usual.name) > serving_order("pytorch")
+    assert place_of(usual.name) > max(map(place_of, ENGINES))
 
 
-def test_names_and_ranks_are_given_once() -> None:
+def test_names_are_given_once() -> None:
     names = [*ENGINES, *ALIASES]
     assert len(names) == len(set(names)) and not ENGINES.keys() & ALIASES.keys()
-    for ranks in ([e.serving_rank for e in ENGINES.values()], [e.training_rank for e in ENGINES.values()]):
-        given = [r for r in ranks if r is not None]
-        assert sorted(given) == list(range(len(given)))
-    assert sorted(("neuronx", "fsdp", "mlx", "verl"), key=training_order) == ["fsdp", "mlx", "neuronx", "verl"]

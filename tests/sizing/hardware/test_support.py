@@ -1,19 +1,22 @@
-"""Tentative support counts as tentative only beside better."""
+"""Which of equal stacks comes first."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from app.sizing.hardware.support import EngineSupport, least_tentative
+from app.sizing.hardware.support import EngineSupport
 
 SURE = EngineSupport("vllm", "nvidia_hopper", "inference", {"bf16": True}, (), "a test")
 
 
-def test_the_best_that_is_known_of_a_family_is_not_tentative() -> None:
-    rows = (
+def test_the_surer_comes_first_then_the_engine_that_is_listed_first() -> None:
+    rows = [
+        replace(SURE, tentative=True),
+        replace(SURE, engine="zeta"),
+        replace(SURE, engine="alpha"),
+        replace(SURE, engine="sglang"),
         SURE,
-        replace(SURE, engine="mlc", tentative=True),
-        replace(SURE, engine="mlc", phase="training", tentative=True),  # nothing surer trains on it
-        replace(SURE, engine="mlc", family="apple", tentative=True),
-    )
-    assert [row.tentative for row in least_tentative(rows)] == [False, True, False, False]
+    ]
+    found = [(row.engine, row.tentative) for row in sorted(rows, key=lambda row: row.order)]
+    sure, tentative = ["vllm", "sglang", "alpha", "zeta"], ["vllm"]
+    assert found == [*((name, False) for name in sure), *((name, True) for name in tentative)]

@@ -109,10 +109,7 @@ def test_the_version_of_an_engine_is_asked_for_with_the_engine() -> None:
         return stacks
 
     market: Any = row(
-        **{
-            name: getattr(SMALL, name)
-            for name in ("stacks", "formats", "format_index", "phases", "engines", "preferred_stacks")
-        },
+        **{name: getattr(SMALL, name) for name in ("stacks", "formats", "format_index", "phases", "engines")},
         of_version=of_version,
     )
     for fixed in (None, Deployment("acme-big"), Deployment("acme-big", engine="vllm", engine_version="0.9")):

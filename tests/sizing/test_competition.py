@@ -1,0 +1,136 @@
+"""Everything that is allowed competes: what is best of everything is never worse than what is best of a part."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.sizing.decisions.rejections import Unread
+from app.sizing.hardware.support import EngineSupport
+from app.sizing.question import Constraints, Objective, Question
+from app.sizing.recommend import find
+from app.sizing.serving.plans import default_weight_formats
+from app.sizing.snapshot import Snapshot
+from app.sizing.workload import InferenceWorkload, Lengths, Load, Method, Slo, TrainingWorkload
+from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN
+from tests.sizing.small import SUPPORT, snapshot
+
+SLOW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+SERVICES = st.builds(
+    lambda large, load, peak, prompt, output, tpot: replace(
+        CHAT,
+        model=LLAMA_70B if large else LLAMA_8B,
+        load=load,
+        in_flight=max(1.0, peak),
+        peak_per_s=peak,
+        average_per_s=peak / 2,
+        input_tokens=Lengths(prompt, 2 * prompt),
+        output_tokens=Lengths(output),
+        slo=Slo(2.0, tpot, None, 95.0),
+        max_context_tokens=2 * prompt + output,
+    ),
+    st.booleans(),
+    st.sampled_from([Load.OPEN, Load.OPEN, Load.CLOSED, Load.OFFLINE]),
+    st.floats(0.05, 200),
+    st.floats(16, 8000),
+    st.floats(2, 1000),
+    st.floats(0.01, 0.2),
+)
+RUNS = st.builds(
+    lambda large, units, sequence, batch, days, how: replace(
+        PRETRAIN,
+        model=LLAMA_70B if large else LLAMA_8B,
+        units=units,
+        units_per_sequence=float(sequence),
+        global_batch=batch,
+        deadline_s=days * 86400.0,
+        phase=how[0],
+        method=how[1],
+    ),
+    st.booleans(),
+    st.floats(1e8, 1e11),
+    st.sampled_from([512, 2048, 8192]),
+    st.sampled_from([16, 128, 1024]),
+    st.floats(1, 365),
+    st.sampled_from([("training", Method.FULL), ("fine_tuning", Method.FULL), ("fine_tuning", Method.LORA)]),
+)
+# The small catalogue with engines and frameworks that compete, of which some are known with low confidence only.
+CROWDED = snapshot(
+    support=[
+        *SUPPORT,
+        EngineSupport("sglang", "nvidia_hopper", "inference", {"bf16": True}, ("bf16",), "a test", tentative=True),
+        EngineSupport("tensorrt-llm", "nvidia_hopper", "inference", {"fp8": True}, ("fp8",), "a test"),
+        EngineSupport("llama.cpp", "nvidia_ada", "inference", {"fp16": False}, ("fp16",), "a test"),
+        EngineSupport("mlc-llm", "amd_rdna", "inference", {"fp16": True}, ("fp16",), "a test", tentative=True),
+        EngineSupport("torchtitan", "nvidia_hopper", "training", {"bf16": True}, (), "a test"),
+        EngineSupport("deepspeed", "nvidia_hopper", "fine_tuning", {"bf16": True}, (), "a test", tentative=True),
+        EngineSupport("unsloth", "nvidia_ada", "fine_tuning", {"bf16": True}, (), "a test"),
+    ]
+)
+
+
+@st.composite
+def parts(draw: Any, market: Snapshot, formats: tuple[str, ...]) -> Constraints:
+    """Some of what a market has, one kind of it at the least; hosts without a service level are not part of it all."""
+
+    def some(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(draw(st.lists(st.sampled_from(names), min_size=1, max_size=len(names), unique=True)))
+
+    private = {market.offers[i].provider for i in market.listings.offer[market.listings.marketplace].tolist()}
+    choices = {
+        "engines": market.engines,
+        "weight_formats": formats,
+        "vendors": market.vendors,
+        "accelerators": tuple(a.slug for a in market.accelerators),
+        "regions": tuple(r for r in market.regions if r != "on_prem"),
+        "providers": tuple(p for p in market.providers if p not in private),
+    }
+    kinds = draw(st.lists(st.sampled_from(sorted(choices)), min_size=1, max_size=3, unique=True))
+    drawn: dict[str, Any] = {kind: some(choices[kind]) for kind in kinds}
+    return Constraints(**drawn)
+
+
+def best(question: Question, market: Snapshot) -> float:
+    """The figure that the winner is ranked by; infinite where there is none."""
+    scores = find(replace(question, limit=1), market, Unread(market.accelerators)).scores
+    return scores[0] if scores else float("inf")
+
+
+def never_worse(
+    workload: InferenceWorkload | TrainingWorkload, objective: Objective, market: Snapshot, data: Any
+) -> None:
+    """Everything allowed, and a part of it that is drawn."""
+    usual: tuple[str, ...] = ()
+    if isinstance(workload, InferenceWorkload):
+        usual = tuple(sorted(default_weight_formats(workload.model, personal=workload.personal)))
+    part = data.draw(parts(market, usual or ("bf16",)))
+    whole, of_part = (best(Question(workload, c, objective=objective), market) for c in (Constraints(), part))
+    assert whole <= of_part * (1 + 1e-9)
+
+
+@SLOW
+@given(SERVICES, st.sampled_from(Objective), st.data())
+def test_a_service_of_everything_allowed_is_never_worse(
+    market: Snapshot, workload: InferenceWorkload, objective: Objective, data: Any
+) -> None:
+    never_worse(workload, objective, market, data)
+
+
+@SLOW
+@given(RUNS, st.sampled_from(Objective), st.data())
+def test_a_run_on_everything_allowed_is_never_worse(
+    market: Snapshot, workload: TrainingWorkload, objective: Objective, data: Any
+) -> None:
+    never_worse(workload, objective, market, data)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.one_of(SERVICES, RUNS), st.sampled_from(Objective), st.data())
+def test_in_a_small_catalogue_everything_allowed_is_never_worse(
+    workload: InferenceWorkload | TrainingWorkload, objective: Objective, data: Any
+) -> None:
+    never_worse(workload, objective, CROWDED, data)
