@@ -9,7 +9,7 @@ tokens and in samples, and the memory of training are four problems of this one 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from app.calibration.case import Case
+from app.calibration.case import Case, Stack
 from app.sizing.columns import Column, Columns, names_of
 from app.sizing.hardware.achieved import CoefficientTable, Factor, moved
 
@@ -47,7 +47,7 @@ class Problem:
 # Base values come from kernel tables of one vendor; of another's kernels and drivers less is known beforehand. What an
 # engine adds to them differs no more than elsewhere: one source of it moves a stack by tens of percent, not tenfold.
 UNTABLED = 4.0
-OUTDATED = 0.7  # what a result of an earlier generation counts
+OUTDATED = 0.7  # what a result of an engine's earlier generation counts where today's was measured on the family too
 CROWDING = 0.3  # many results of one source, stack and metric count less each: n of them as n ** 0.7
 SMALLEST = 0.005  # logarithm of a factor that is worth a row
 STEPS, ENOUGH, NUDGE = 60, 2e-5, 1.001
@@ -64,6 +64,11 @@ class Point:
 
 def points_of(cases: Sequence[Case]) -> list[Point]:
     return [Point(i, metric, value) for i, c in enumerate(cases) for metric, value in c.measured.items()]
+
+
+def outdated(stack: Stack, known: Container[tuple[str, str]]) -> bool:
+    """Whether a stack is of an earlier generation than one whose engine and family are `known` of today."""
+    return stack.generation == "before" and (stack.engine, stack.family) in known
 
 
 class Fit:
@@ -110,9 +115,8 @@ class Fit:
         self.center = np.array([problem.before.get((name, *values), 0.0) for name, _, values in self.names])
         cells = [(self.cases[p.case].source, self.cases[p.case].stack, p.metric) for p in self.points]
         count = Counter(cells)
-        self.weight = np.array(
-            [count[c] ** -CROWDING * (OUTDATED if c[1].generation == "before" else 1.0) for c in cells]
-        )
+        known = {(s.engine, s.family) for s in stacks if s.generation == "today"}
+        self.weight = np.array([count[c] ** -CROWDING * (OUTDATED if outdated(c[1], known) else 1.0) for c in cells])
         self.weight /= self.weight.mean()
         self.where = self._where()
 
