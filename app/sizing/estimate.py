@@ -187,9 +187,10 @@ def estimate_training(
     machines = oversubscribed(machines, assumed)
     maximum: Maximum | None = None
     if question.maximize is not None:
-        workload, deployment, maximum = at_maximum(question.maximize, workload, deployment, machines, assumed, market)
+        sought = (question.maximize, question.constraints, assumed)
+        workload, deployment, maximum = at_maximum(*sought, workload, deployment, machines, market)
     counts = counts_of(workload)
-    layouts = layouts_for(workload, market, machines, Constraints(), rejections, assumed, fixed=deployment)
+    layouts = layouts_for(workload, market, machines, question.constraints, rejections, assumed, fixed=deployment)
     if not len(layouts):
         return refused(deployment, workload.model, market, rejections)
     chosen = chosen_run(workload, counts, layouts, deployment, assumed, economics)
@@ -200,7 +201,7 @@ def estimate_training(
             "degree must divide the global batch into whole micro-batches, and several machines are filled whole."
         )
     plans, run = chosen
-    judged = judge_runs(counts, plans, run, assumed, economics, trace=question.trace)
+    judged = judge_runs(counts, plans, run, workload.deadline_s, assumed, economics, trace=question.trace)
     (found,) = training_estimates(workload, judged, market, question.assumptions)
     curve = curve_of(counts, alike(layouts, plans), assumed, economics)
     return replace(found, scaling=curve, maximum=maximum)
@@ -208,19 +209,22 @@ def estimate_training(
 
 def at_maximum(
     quantity: str,
+    constraints: Constraints,
+    assumed: Assumptions,
     workload: TrainingWorkload,
     deployment: Deployment,
     machines: Candidates,
-    assumed: Assumptions,
     market: Snapshot,
 ) -> tuple[TrainingWorkload, Deployment, Maximum]:
-    """The question at the largest value of a quantity that fits the accelerators asked for, or one machine."""
+    """The question at the largest value of a quantity that fits the accelerators asked for, or one machine, with the
+    confidence asked.
+    """
     size = size_asked(deployment) or deployment.data_parallel or int(machines.node.accelerators_per_node[0])
     if deployment.data_parallel is None:
         deployment = replace(deployment, accelerators_per_replica=size)
 
     def fitting_layout(w: TrainingWorkload, d: Deployment) -> bool:
-        layouts = layouts_for(w, market, machines, Constraints(), Unread(market.accelerators), assumed, fixed=d)
+        layouts = layouts_for(w, market, machines, constraints, Unread(market.accelerators), assumed, fixed=d)
         return any_fits(w, counts_of(w), layouts, d, assumed)
 
     maximum = largest(quantity, workload, deployment, size, fitting_layout)

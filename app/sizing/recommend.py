@@ -134,7 +134,7 @@ def find_training(question: Question, workload: TrainingWorkload, market: Snapsh
     best = best_per_accelerator(runs.plans.accelerator, question.objective, merit, stable_run_key(runs))
     scores = score_of(question.objective, merit)[best][: question.limit]
     chosen = runs.take(best[: question.limit])
-    judged = judge(counts, chosen.plans, chosen.run, assumed, economics, trace=question.trace)
+    judged = judge(counts, chosen.plans, chosen.run, workload.deadline_s, assumed, economics, trace=question.trace)
     estimates = training_estimates(workload, judged, market, question.assumptions)
     return Found(
         estimates,

@@ -22,6 +22,7 @@ from app.sizing.question import Constraints, Question
 from app.sizing.recommend import recommend
 from app.sizing.result import Answer
 from app.sizing.snapshot import Snapshot
+from app.sizing.surroundings import POOLS
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo, TrainingWorkload
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN
 
@@ -210,6 +211,7 @@ def test_a_longer_run_is_never_cheaper(market: Snapshot, workload: TrainingWorkl
 
 
 T = TypeVar("T")
+QUANTITIES = ("throughput", "single_stream", "tpot", "e2e", "ttft", "prefill", *POOLS)
 
 
 def rebuilt(market: Snapshot, offers: list[Offer], *, shuffle: int | None = None) -> Snapshot:
@@ -230,6 +232,7 @@ def rebuilt(market: Snapshot, offers: list[Offer], *, shuffle: int | None = None
         support=market.support,
         coefficients=coefficients,
         factors=[f for found in market.coefficients.factors.values() for f in found],
+        spreads=[market.spreads.of(quantity) for quantity in QUANTITIES],
         evidence=market.evidence,
         version=market.version,
         prices_as_of=market.prices_as_of,

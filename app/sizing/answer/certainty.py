@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from app.sizing.assumptions import Assumptions
@@ -86,6 +87,11 @@ class Certainty:
         if kind in RATES:
             low, high = 1 / high, 1 / low
         return Interval(quantity, value * low, value * high, statistic)
+
+
+def inside(found: Interval, value: float, *, least: float = 0.0, most: float = math.inf) -> Interval:
+    """An interval that never leaves what is possible, and never its prediction."""
+    return replace(found, low=min(value, max(found.low, least)), high=max(value, min(found.high, most)))
 
 
 # Kinds of errors of which more is better.

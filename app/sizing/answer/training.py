@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
+from app.sizing.answer.assured import (
+    MEMORY,
+    assurance_of,
+    deadline_reason,
+    duration_intervals,
+    memory_interval,
+    speed_interval,
+)
 from app.sizing.answer.certainty import Certainty, certainty_of, training_setting
 from app.sizing.answer.money import cost_summary, finite, price_reason
 from app.sizing.assumptions import Assumptions
@@ -22,7 +31,7 @@ from app.sizing.training.finalists import Finalists
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import Run
-from app.sizing.units import GIB, SECONDS_PER_DAY
+from app.sizing.units import GIB
 from app.sizing.workload import Method, TrainingWorkload
 
 
@@ -113,12 +122,10 @@ def training_performance(
     """Speed, duration and what the cluster must bring, of a row."""
     run, outcome, samples = finalists.run, finalists.outcome, workload.in_samples
     units, accelerators = at(outcome.units_per_s, row), at(run.accelerators, row)
-    held = at(run.memory.total_bytes, row)
+    speed = speed_interval(finalists, row, certainty, samples=samples)
     return Performance(
-        interval=certainty.interval(
-            "samples_per_s" if samples else "tokens_per_s", units, "training_samples" if samples else "training"
-        ),
-        intervals=() if samples else (certainty.interval("memory_total_bytes", held, "training_memory"),),
+        interval=speed,
+        intervals=(*duration_intervals(finalists, row, speed), memory_interval(finalists, row, certainty)),
         basis=certainty.basis,
         samples_per_s=units if samples else None,
         tokens_per_s=None if samples else units,
@@ -181,7 +188,7 @@ def training_reasons(
         performance.mfu or 0.0,
         "1",
     )
-    yield deadline_reason(workload, performance)
+    yield deadline_reason(workload, finalists, row)
     yield storage_reason(performance)
 
 
@@ -216,21 +223,6 @@ def alternative_words(other: Alternative) -> str:
     """A neighbouring layout and what speaks against it."""
     speed = f"is {abs(other.slower):.0%} {'slower' if other.slower >= 0 else 'faster'}"
     return f"{other.words} {speed if other.fits else f'needs {other.total_bytes / GIB:.0f} GiB'}"
-
-
-def deadline_reason(workload: TrainingWorkload, performance: Performance) -> Reason:
-    """How much of the time allowed a run takes."""
-    days, limit = performance.days or 0.0, workload.deadline_s / SECONDS_PER_DAY
-    unit = ("days", 1.0) if limit >= 2 else ("hours", 24.0)
-    return Reason(
-        "deadline",
-        f"The run takes {days * unit[1]:.3g} {unit[0]} of {limit * unit[1]:.3g} allowed ({days / limit:.0%}), "
-        f"with {workload.experiment_overhead:.0%} for experiments and {performance.expected_interruptions or 0.0:.3g} "
-        "interruptions expected.",
-        "days",
-        days,
-        "days",
-    )
 
 
 def storage_reason(performance: Performance) -> Reason:
@@ -280,7 +272,8 @@ def training_estimate(
     deployment = training_deployment(finalists, row, offer, framework)
     performance = training_performance(workload, finalists, row, certainty)
     if not finalists.fits[row]:
-        return misfit(deployment, memory, performance, certainty, host_bytes=at(run.memory.host_bytes, row))
+        found = misfit(deployment, memory, performance, certainty, host_bytes=at(run.memory.host_bytes, row))
+        return replace(found, assurance=assurance_of(finalists, row))
     bottleneck = bottleneck_of(run, row)
     summary = cost_summary(
         offer,
@@ -302,6 +295,7 @@ def training_estimate(
         ),
         trace=finalists.trace.lines(row),
         nearest=certainty.neighbours,
+        assurance=assurance_of(finalists, row),
     )
 
 
@@ -328,7 +322,7 @@ def misfit(
     text = f"It does not fit: each accelerator would need {needed:.1f} GiB of {usable:.1f} usable."
     if memory.total_bytes <= memory.usable_bytes:
         text = f"It does not fit: the host would need {host_bytes / GIB:.0f} GiB for offloaded states."
-    least = next((i.low / GIB for i in performance.intervals), needed)
+    least = next((i.low / GIB for i in performance.intervals if i.quantity == MEMORY), needed)
     near = least <= usable
     if near:
         text += (

@@ -11,6 +11,7 @@ from app.sizing.formula import Trace, recording, unrecorded
 from app.sizing.question import Economics
 from app.sizing.training.alternatives import Beside, beside
 from app.sizing.training.counts import Counts
+from app.sizing.training.levels import Assured, assured
 from app.sizing.training.outcome import Outcome, outcome_of
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.ranks import virtual_pipeline
@@ -27,6 +28,7 @@ class Finalists:
     fits: Mask
     outcome: Outcome
     beside: Beside
+    assured: Assured
     virtual_pipeline: Column
     trace: Trace
 
@@ -38,6 +40,7 @@ def judge(
     counts: Counts,
     plans: TrainingPlans,
     run: Run,
+    deadline_s: float,
     assumed: Assumptions,
     economics: Economics,
     *,
@@ -50,9 +53,10 @@ def judge(
         cost = run_cost(plans, run, assumed, economics)
         with unrecorded():
             others = beside(counts, plans, run, assumed)
+            sure = assured(counts, plans, run, deadline_s, assumed, economics)
         outcome = outcome_of(
             counts, plans, run, cost, others.base_step_s, others.base_data_parallel, assumed, economics
         )
         fitting = fits(plans, run, assumed)
     chunks = virtual_pipeline(counts, plans)
-    return Finalists(plans, run, cost, fitting, outcome, others, chunks, noted)
+    return Finalists(plans, run, cost, fitting, outcome, others, sure, chunks, noted)

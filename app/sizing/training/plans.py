@@ -14,6 +14,7 @@ from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieve
 from app.sizing.hardware.engines import Framework
 from app.sizing.hardware.tables import Machines
 from app.sizing.question import Deployment
+from app.sizing.training.assurance import Margins
 from app.sizing.training.layouts import LAYOUT, layouts_of
 from app.sizing.workload import TrainingWorkload
 
@@ -59,6 +60,7 @@ class TrainingStacks(Columns):
     token_achieved: TrainingAchieved
     sample_achieved: SampleTrainingAchieved
     memory_factors: TrainingMemoryFactors
+    margins: Margins
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from app.sizing.decisions.cost import Cost, deployment_cost
 from app.sizing.formula import formula
 from app.sizing.question import Economics
 from app.sizing.training.activations import MicroBatchMemory, micro_batch_memory
+from app.sizing.training.assurance import allowed_bytes
 from app.sizing.training.counts import Counts
 from app.sizing.training.memory import TrainingMemory, training_memory
 from app.sizing.training.plans import TrainingPlans
@@ -277,6 +278,18 @@ def run_cost(plans: TrainingPlans, run: Run, assumed: Assumptions, economics: Ec
 def fits(plans: TrainingPlans, run: Run, assumed: Assumptions) -> Mask:
     """Whether accelerators and hosts hold what they must."""
     return run.memory.fits & host_holds(plans, run.memory, assumed)
+
+
+def surely_held(plans: TrainingPlans, memory: TrainingMemory) -> Mask:
+    """Whether accelerators hold what they must, with the confidence asked."""
+    allowed = allowed_bytes(plans.stack.margins, memory.usable_bytes, memory.capacity_bytes)
+    found: Mask = memory.total_bytes <= allowed
+    return found
+
+
+def surely_fits(plans: TrainingPlans, run: Run, assumed: Assumptions) -> Mask:
+    """Whether accelerators and hosts hold what they must, with the confidence asked."""
+    return surely_held(plans, run.memory) & host_holds(plans, run.memory, assumed)
 
 
 def host_holds(plans: TrainingPlans, memory: TrainingMemory, assumed: Assumptions) -> Mask:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column, Columns, Mask, Table, column, names_of
+from app.sizing.columns import Column, Columns, Table, column, names_of
 from app.sizing.decisions.cost import Cost, within_limits
 from app.sizing.decisions.machines import RUN_PRICING, Candidates
 from app.sizing.decisions.ranking import Measures
@@ -22,14 +22,17 @@ from app.sizing.hardware.listings import PRICING
 from app.sizing.hardware.parts import Environment, Link, PricingModel
 from app.sizing.question import Constraints, Deployment, Economics, Question
 from app.sizing.snapshot import Snapshot
+from app.sizing.surroundings import Shape, StackKey, pool_of
+from app.sizing.training.assurance import Margins, allowed_bytes, margins_of
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import degree_of, filled, wired
 from app.sizing.training.outcome import units_per_s, usd_total
 from app.sizing.training.plans import TrainingMachines, TrainingPlans, TrainingStacks, build_training_plans
 from app.sizing.training.recipes import BYTES_32_BIT, PRECISIONS, formats_wanted
-from app.sizing.training.run import Run, fits, host_holds, run_at, run_cost
-from app.sizing.training.smallest import Sized, sized
-from app.sizing.units import GIB, SECONDS_PER_DAY
+from app.sizing.training.run import Run, fits, run_at, run_cost, surely_fits
+from app.sizing.training.shortfalls import turn_down
+from app.sizing.training.smallest import sized
+from app.sizing.uncertainty import Around, Spread
 from app.sizing.workload import Method, TrainingWorkload
 
 # Where accelerators have no link nothing crosses it; any rate does.
@@ -57,7 +60,7 @@ def layouts_for(
     return build_training_plans(
         workload,
         _machines(workload, snapshot, found, assumed),
-        _stacks(workload, snapshot, pairs),
+        _stacks(workload, snapshot, pairs, constraints.confidence),
         [engine_named(snapshot.engines[engine]).framework for _, engine in pairs],
         rejections,
         fixed=fixed,
@@ -113,7 +116,9 @@ def _machines(
     )
 
 
-def _stacks(workload: TrainingWorkload, snapshot: Snapshot, pairs: list[tuple[int, int]]) -> TrainingStacks:
+def _stacks(
+    workload: TrainingWorkload, snapshot: Snapshot, pairs: list[tuple[int, int]], confidence: float
+) -> TrainingStacks:
     """What frameworks do and achieve on each family."""
     family, engine = (np.array([pair[i] for pair in pairs], dtype=np.int64) for i in (0, 1))
     rate, traits = PRECISIONS[workload.precision].format_class, snapshot.frameworks.take(engine)
@@ -137,7 +142,23 @@ def _stacks(workload: TrainingWorkload, snapshot: Snapshot, pairs: list[tuple[in
         token_achieved=coefficients(TrainingAchieved, read=not workload.in_samples),
         sample_achieved=coefficients(SampleTrainingAchieved, read=workload.in_samples),
         memory_factors=coefficients(TrainingMemoryFactors),
+        margins=_margins(workload, snapshot, pairs, confidence),
     )
+
+
+def _margins(
+    workload: TrainingWorkload, snapshot: Snapshot, pairs: list[tuple[int, int]], confidence: float
+) -> Margins:
+    """How far time and memory may be off, by what was published around each framework on each family."""
+    rate = PRECISIONS[workload.precision].format_class
+    keys = [StackKey(snapshot.engines[e], snapshot.families[f], rate) for f, e in pairs]
+    shape = Shape(float(workload.model.total_params), workload.units_per_sequence, 1.0)
+
+    def known(quantity: str) -> tuple[Spread, Around]:
+        return snapshot.spreads.of(quantity), snapshot.surroundings[pool_of(quantity)].beside(keys).around(shape)
+
+    time = "training_samples" if workload.in_samples else "training"
+    return margins_of(confidence, known(time), known("training_memory"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +173,15 @@ class Judged(Columns):
 def smallest_runs(
     workload: TrainingWorkload, counts: Counts, layouts: TrainingPlans, question: Question, rejections: Rejections
 ) -> Judged:
-    """Smallest runs that fit, meet the deadline and stay within the limits; the rest fall out with their shortfall."""
+    """Smallest runs that fit and meet the deadline with the confidence asked and stay within the limits; the rest
+    fall out with their shortfall.
+    """
     assumed = question.assumptions
     found = sized(counts, layouts, workload.deadline_s, assumed)
-    plans, able = found.plans.take(found.able), found.able
-    run = run_at(counts, plans, found.data_parallel[able], assumed, found.parts)
-    holds = fits(plans, run, assumed)
-    _turn_down(workload, layouts, found, run, holds, assumed, rejections)
+    plans = found.plans.take(found.able)
+    run = run_at(counts, plans, found.data_parallel, assumed, found.parts)
+    holds = surely_fits(plans, run, assumed)
+    turn_down(workload, layouts, found, run, holds, assumed, rejections)
     rows = np.flatnonzero(holds)
     plans, run = plans.take(rows), run.take(rows)
     judged = Judged(plans, run, run_cost(plans, run, assumed, question.economics))
@@ -168,54 +191,13 @@ def smallest_runs(
     )
 
 
-def _turn_down(
-    workload: TrainingWorkload,
-    layouts: TrainingPlans,
-    found: Sized,
-    run: Run,
-    holds: Mask,
-    assumed: Assumptions,
-    rejections: Rejections,
-) -> None:
-    """Types none of whose layouts divides the batch, fits, or is in time."""
-    accelerator, able = found.plans.accelerator, found.able
-    rejections.reject(
-        np.setdiff1d(layouts.accelerator, accelerator),
-        "no_layout",
-        "No division of the global batch over {name} fills whole machines.",
-    )
-    needed, fitting = found.memory.total_bytes, found.memory.fits & host_holds(found.plans, found.memory, assumed)
-    needed[able], fitting[able] = run.memory.total_bytes, holds
-    rejections.lost(
-        accelerator,
-        fitting,
-        code="out_of_memory",
-        text="{name} needs {needed} GiB on each accelerator at its best layout; {available} may be used.",
-        needed=needed / GIB,
-        available=found.memory.usable_bytes / GIB,
-        unit="gib",
-    )
-    timely = found.wall_s <= workload.deadline_s
-    rejections.lost(
-        accelerator[fitting],
-        timely[fitting],
-        code="too_slow",
-        text="{name} needs {needed} days at the largest size judged; {available} are allowed.",
-        needed=found.wall_s[fitting] / SECONDS_PER_DAY,
-        available=np.full(int(fitting.sum()), workload.deadline_s / SECONDS_PER_DAY),
-        unit="days",
-    )
-
-
 def run_measures(counts: Counts, judged: Judged) -> Measures:
-    """What runs are ranked by."""
+    """What runs are ranked by: figures that hold with the confidence asked."""
     run, cost = judged.run, judged.cost
-    rate = units_per_s(counts, run.step.step_s)
+    factor = judged.plans.stack.margins.time_factor
+    wall, rate = run.wall_s * factor, units_per_s(counts, run.step.step_s) / factor
     return Measures(
-        usd_total(cost.usd_per_hour, run.wall_s),
-        run.wall_s,
-        rate / run.accelerators,
-        cost.power_w * run.wall_s / counts.units,
+        usd_total(cost.usd_per_hour, wall), wall, rate / run.accelerators, cost.power_w * wall / counts.units
     )
 
 
@@ -246,21 +228,25 @@ def chosen_run(
     plans, run = _runs(workload, counts, layouts, deployment, assumed)
     if not len(plans):
         return None
-    usd_per_hour = run_cost(plans, run, assumed, economics).usd_per_hour
-    total = np.nan_to_num(usd_per_hour, nan=0.0) * run.wall_s
-    short = np.where(fits(plans, run, assumed), 0.0, run.memory.total_bytes / run.memory.usable_bytes)
+    margins, memory = plans.stack.margins, run.memory
+    wall = run.wall_s * margins.time_factor
+    total = np.nan_to_num(run_cost(plans, run, assumed, economics).usd_per_hour, nan=0.0) * wall
+    unfit, doubtful = ~fits(plans, run, assumed), ~surely_fits(plans, run, assumed)
+    short = np.where(
+        doubtful, memory.total_bytes / allowed_bytes(margins, memory.usable_bytes, memory.capacity_bytes), 0.0
+    )
     fixed = size_asked(deployment) is not None or deployment.data_parallel is not None
-    late = run.wall_s > workload.deadline_s
-    row = np.lexsort((total, run.wall_s if fixed else total, late, short))[:1]
+    late = wall > workload.deadline_s
+    row = np.lexsort((total, wall if fixed else total, late, short, unfit))[:1]
     return plans.take(row), run.take(row)
 
 
 def any_fits(
     workload: TrainingWorkload, counts: Counts, layouts: TrainingPlans, deployment: Deployment, assumed: Assumptions
 ) -> bool:
-    """Whether any layout of a deployment fits."""
+    """Whether any layout of a deployment fits, with the confidence asked."""
     plans, run = _runs(workload, counts, layouts, deployment, assumed)
-    return bool(fits(plans, run, assumed).any())
+    return bool(surely_fits(plans, run, assumed).any())
 
 
 def _runs(
@@ -270,7 +256,9 @@ def _runs(
     size = size_asked(deployment)
     if deployment.data_parallel is None and size is None:
         found = sized(counts, layouts, workload.deadline_s, assumed)
-        return found.plans, run_at(counts, found.plans, found.data_parallel, assumed)
+        rest = np.setdiff1d(np.arange(len(found.plans)), found.able)
+        plans = found.plans.take(np.concatenate([found.able, rest]))
+        return plans, run_at(counts, plans, np.concatenate([found.data_parallel, found.largest[rest]]), assumed)
     wanted = np.full(len(layouts), float(size or 1))
     if deployment.data_parallel is not None:
         wanted = layouts.ranks * float(deployment.data_parallel)

@@ -1,4 +1,4 @@
-"""The smallest run of every layout that fits and is in time, found by bisection over its data-parallel degrees."""
+"""The smallest run of every layout that fits and is in time, surely enough: bisection over data-parallel degrees."""
 
 from __future__ import annotations
 
@@ -9,29 +9,31 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column
 from app.sizing.training.activations import micro_batch_memory
+from app.sizing.training.assurance import surely_in_time
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import Degrees, degrees_of
 from app.sizing.training.memory import TrainingMemory, training_memory
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.ranks import rank_params, spread_of
-from app.sizing.training.run import Parts, micro_batch_time_of, run_at
+from app.sizing.training.run import Parts, micro_batch_time_of, run_at, surely_held
 
 
 @dataclass(frozen=True, slots=True)
 class Sized:
-    """Layouts at the smallest degree that fits and is in time; the others at their largest, their best attempt."""
+    """Layouts at their largest degree, and those that surely fit and are in time at the sizes worth paying for."""
 
     plans: TrainingPlans
-    data_parallel: Column
+    largest: Column  # degree of every layout
     memory: TrainingMemory  # at the largest degree
     wall_s: Column  # at the largest degree; infinite where memory does not do
-    able: Codes  # rows that fit and are in time
+    able: Codes  # rows at their smallest degree, then those again that fill a machine that is paid whole
+    data_parallel: Column  # of those
     parts: Parts  # of those
 
 
 def sized(counts: Counts, layouts: TrainingPlans, deadline_s: float, assumed: Assumptions) -> Sized:
-    """Each layout at its smallest degree that fits memory and meets the deadline; those without a legal degree are
-    dropped.
+    """Each layout at its smallest degree that fits memory and meets the deadline with the confidence asked; those
+    without a legal degree are dropped.
     """
     degrees = degrees_of(counts, layouts)
     rows = np.flatnonzero(degrees.counts())
@@ -39,17 +41,30 @@ def sized(counts: Counts, layouts: TrainingPlans, deadline_s: float, assumed: As
     degree = degrees.at(rows, count - 1)
     rank, held = rank_params(counts, plans), micro_batch_memory(counts, plans, assumed)
     memory = training_memory(counts, plans, rank, spread_of(counts, plans, rank, degree), held, assumed)
-    holds = np.flatnonzero(memory.fits)
+    holds = np.flatnonzero(surely_held(plans, memory))
     near = plans.take(holds)
     parts = Parts(rank.take(holds), held.take(holds), micro_batch_time_of(counts, near, assumed))
     largest = run_at(counts, near, degree[holds], assumed, parts, memory.take(holds))
     wall = np.full(len(plans), np.inf)
     wall[holds] = largest.wall_s
-    timely = np.flatnonzero(largest.wall_s <= deadline_s)
-    able = holds[timely]
-    places = _smallest(counts, near.take(timely), parts.take(timely), degrees, rows[able], deadline_s, assumed)
-    degree[able] = degrees.at(rows[able], places)
-    return Sized(plans, degree, memory, wall, able, parts.take(timely))
+    timely = np.flatnonzero(surely_in_time(near.stack.margins, largest.wall_s, deadline_s))
+    able, found, parts = holds[timely], near.take(timely), parts.take(timely)
+    places = _smallest(counts, found, parts, degrees, rows[able], deadline_s, assumed)
+    more, fuller = _filling(found, degrees, rows[able], places)
+    both = np.concatenate([np.arange(len(able)), more])
+    smallest = degrees.at(rows[able], places)
+    filling = degrees.at(rows[able[more]], fuller)
+    return Sized(plans, degree, memory, wall, able[both], np.concatenate([smallest, filling]), parts.take(both))
+
+
+def _filling(plans: TrainingPlans, degrees: Degrees, rows: Codes, places: Codes) -> tuple[Codes, Codes]:
+    """(rows whose smallest degree leaves accelerators of its only machine idle, place of the degree that uses most)."""
+    count = plans.accelerators_per_node
+    idle = np.flatnonzero(plans.ranks * degrees.at(rows, places) < count)
+    options = degrees.options[degrees.of[rows[idle]]]
+    most = (options * plans.ranks[idle, None] <= count[idle, None]).sum(axis=1) - 1
+    more = most > places[idle]
+    return idle[more], most[more]
 
 
 def _smallest(
@@ -61,7 +76,7 @@ def _smallest(
     deadline_s: float,
     assumed: Assumptions,
 ) -> Codes:
-    """Place of the smallest degree of each row that fits and is in time, by bisection; its largest is known to be."""
+    """Place of the smallest degree of each row that fits and is in time, by bisection; its largest is known to do."""
     high = degrees.counts()[rows] - 1
     low = np.zeros(len(rows), dtype=np.int64)
     at = np.arange(len(rows))
@@ -73,6 +88,6 @@ def _smallest(
             at, plans, parts = at[still], plans.take(still), parts.take(still)
         middle = (low[at] + high[at]) // 2
         run = run_at(counts, plans, degrees.at(rows[at], middle), assumed, parts)
-        good = run.memory.fits & (run.wall_s <= deadline_s)
+        good = surely_held(plans, run.memory) & surely_in_time(plans.stack.margins, run.wall_s, deadline_s)
         high[at] = np.where(good, middle, high[at])
         low[at] = np.where(good, low[at], middle + 1)

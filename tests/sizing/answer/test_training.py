@@ -12,7 +12,6 @@ from app.sizing.answer.certainty import certainty_of, training_setting
 from app.sizing.answer.training import (
     alternative_words,
     bottleneck_of,
-    deadline_reason,
     degrees_in_words,
     interconnect_words,
     memory_reason,
@@ -140,13 +139,6 @@ def test_a_quantised_base_and_a_peak_in_the_update_are_told() -> None:
 )
 def test_an_alternative_is_slower_faster_or_too_large(other: Alternative, words: str) -> None:
     assert alternative_words(other) == words
-
-
-def test_a_deadline_is_told_in_days_or_in_hours() -> None:
-    text = deadline_reason(PRETRAIN, replace(RUN, expected_interruptions=1.5)).text
-    assert text == ("The run takes 5 days of 14 allowed (36%), with 0% for experiments and 1.5 interruptions expected.")
-    short = deadline_reason(replace(PRETRAIN, deadline_s=36 * 3600.0), replace(RUN, days=0.5)).text
-    assert short.startswith("The run takes 12 hours of 36 allowed (33%)")
 
 
 def test_storage_is_told_in_gigabytes_and_minutes() -> None:

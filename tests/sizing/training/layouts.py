@@ -32,9 +32,9 @@ WORKLOAD = replace(PRETRAIN, global_batch=64, deadline_s=1e9)
 SINGLE: dict[str, Any] = {"tensor_parallel": 1, "pipeline_parallel": 1, "context_parallel": 1}
 
 
-def plans_of(market: Snapshot, workload: TrainingWorkload, **fixed: object) -> TrainingPlans:
-    """All layouts of one accelerator that a deployment leaves open."""
-    deployment = Deployment(**{"accelerator": H100, **fixed})  # type: ignore[arg-type]
+def plans_of(market: Snapshot, workload: TrainingWorkload, confidence: float = 0.5, **fixed: Any) -> TrainingPlans:
+    """All layouts of one accelerator that a deployment leaves open; predictions are taken at their word unless said."""
+    deployment = Deployment(**{"accelerator": H100, **fixed})
     rejections = Rejections(market.accelerators)
     found = candidates(
         market,
@@ -47,10 +47,11 @@ def plans_of(market: Snapshot, workload: TrainingWorkload, **fixed: object) -> T
     best = found.take(
         np.lexsort((-np.nan_to_num(found.node.network_bytes_per_s), -found.node.accelerators_per_node))[:1]
     )
-    return layouts_for(workload, market, best, Constraints(), rejections, Assumptions(), fixed=deployment)
+    sure = Constraints(confidence=confidence)
+    return layouts_for(workload, market, best, sure, rejections, Assumptions(), fixed=deployment)
 
 
-def one(market: Snapshot, workload: TrainingWorkload = WORKLOAD, **fixed: object) -> TrainingPlans:
+def one(market: Snapshot, workload: TrainingWorkload = WORKLOAD, **fixed: Any) -> TrainingPlans:
     plans = plans_of(
         market,
         workload,
@@ -61,10 +62,15 @@ def one(market: Snapshot, workload: TrainingWorkload = WORKLOAD, **fixed: object
 
 
 def asked(
-    market: Snapshot, workload: TrainingWorkload = WORKLOAD, maximize: str | None = None, **fixed: object
+    market: Snapshot,
+    workload: TrainingWorkload = WORKLOAD,
+    maximize: str | None = None,
+    confidence: float = 0.5,
+    **fixed: object,
 ) -> Estimate:
+    """What a deployment would do; predictions are taken at their word unless said."""
     deployment = Deployment(**{"accelerator": H100, **fixed})  # type: ignore[arg-type]
-    return estimate(Question(workload, maximize=maximize), deployment, market)
+    return estimate(Question(workload, Constraints(confidence=confidence), maximize=maximize), deployment, market)
 
 
 def held(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: Column) -> HeldBytes:

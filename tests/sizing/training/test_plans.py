@@ -30,7 +30,7 @@ def judged(workload: TrainingWorkload = PRETRAIN, of: Snapshot = SMALL) -> tuple
     return plans, {of.accelerators[i].slug: r.code for i, r in rejections.by_accelerator.items()}
 
 
-def table(**fixed: object) -> TrainingPlans:
+def table(**fixed: Any) -> TrainingPlans:
     return plans_of(SMALL, PRETRAIN, accelerator="acme-big", **fixed)
 
 

@@ -1,0 +1,85 @@
+"""Why accelerator types cannot train a model: no layout, memory or time, with the shortfall at the confidence asked."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Column, Mask
+from app.sizing.decisions.rejections import Rejections
+from app.sizing.training.plans import TrainingPlans
+from app.sizing.training.run import Run, host_holds, surely_held
+from app.sizing.training.smallest import Sized
+from app.sizing.units import GIB, SECONDS_PER_DAY
+from app.sizing.workload import TrainingWorkload
+
+
+def turn_down(
+    workload: TrainingWorkload,
+    layouts: TrainingPlans,
+    found: Sized,
+    run: Run,
+    holds: Mask,
+    assumed: Assumptions,
+    rejections: Rejections,
+) -> None:
+    """Types none of whose layouts divides the batch, fits, or is in time."""
+    rejections.reject(
+        np.setdiff1d(layouts.accelerator, found.plans.accelerator),
+        "no_layout",
+        "No division of the global batch over {name} fills whole machines.",
+    )
+    memory, able = found.memory, found.able
+    needed, hosted = memory.total_bytes, host_holds(found.plans, memory, assumed)
+    fitting, likely = surely_held(found.plans, memory) & hosted, memory.fits & hosted
+    needed[able], fitting[able], likely[able] = run.memory.total_bytes, False, False
+    fitting[able[holds]] = likely[able[holds]] = True
+    _too_large(found, needed, fitting, likely, rejections)
+    _too_slow(found, fitting, workload.deadline_s, rejections)
+
+
+def _too_large(found: Sized, needed_bytes: Column, fitting: Mask, likely: Mask, rejections: Rejections) -> None:
+    """Types that do not fit; `likely` ones are predicted to, and may well not."""
+    accelerator, margins, memory = found.plans.accelerator, found.plans.stack.margins, found.memory
+    rejections.lost(
+        accelerator[likely],
+        fitting[likely],
+        code="out_of_memory",
+        text=f"{{name}} is expected to fit, but needs {{needed}} of its {{available}} GiB "
+        f"with {margins.asked:.0%} confidence.",
+        needed=(needed_bytes * margins.memory_factor)[likely] / GIB,
+        available=memory.capacity_bytes[likely] / GIB,
+        unit="gib",
+    )
+    rejections.lost(
+        accelerator,
+        fitting,
+        code="out_of_memory",
+        text="{name} needs {needed} GiB on each accelerator at its best layout; {available} may be used.",
+        needed=needed_bytes / GIB,
+        available=memory.usable_bytes / GIB,
+        unit="gib",
+    )
+
+
+def _too_slow(found: Sized, fitting: Mask, deadline_s: float, rejections: Rejections) -> None:
+    """Types that are late; those that are expected in time, and may well not be, are told apart."""
+    margins, expected_s = found.plans.stack.margins, found.wall_s
+    wall_s = expected_s * margins.time_factor
+    late = "needs {needed} days at the largest size judged"
+    for rows, text in (
+        (
+            fitting & (expected_s <= deadline_s),
+            f"{{name}} is expected in time, but {late} with {margins.asked:.0%} confidence; {{available}} are allowed.",
+        ),
+        (fitting, f"{{name}} {late}; {{available}} are allowed."),
+    ):
+        rejections.lost(
+            found.plans.accelerator[rows],
+            wall_s[rows] <= deadline_s,
+            code="too_slow",
+            text=text,
+            needed=wall_s[rows] / SECONDS_PER_DAY,
+            available=np.full(int(rows.sum()), deadline_s / SECONDS_PER_DAY),
+            unit="days",
+        )

@@ -1,0 +1,100 @@
+"""How sure a run is, in an answer: intervals inside physics, the deadline in words, what more certainty takes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.sizing.answer.assured import (
+    assurance_of,
+    deadline_reason,
+    duration_intervals,
+    memory_interval,
+    speed_interval,
+)
+from app.sizing.answer.certainty import Certainty, certainty_of, training_setting
+from app.sizing.assumptions import Assumptions
+from app.sizing.result import Interval
+from tests.examples import PRETRAIN, col, row
+from tests.sizing.small import BIG, SMALL
+
+# Nothing was ever compared in the small catalogue: an 80 % interval is e^0.7 = 2.01 to either side.
+SURE: Certainty = certainty_of(training_setting(PRETRAIN, BIG, "megatron", 8.0), SMALL, Assumptions(), training=True)
+TWICE = math.exp(0.7)
+
+
+def finalists(**columns: Any) -> Any:
+    known: dict[str, Any] = {
+        "outcome": row(units_per_s=col(1000.0), mfu=col(0.25), days=col(5.0), usd_total=col(100.0)),
+        "run": row(
+            interruptions=col(1.5),
+            memory=row(
+                total_bytes=col(40.0),
+                capacity_bytes=col(100.0),
+                weights_bytes=col(10.0),
+                gradient_bytes=col(5.0),
+                optimizer_bytes=col(10.0),
+            ),
+        ),
+        "fits": np.array([True]),
+        "plans": row(stack=row(margins=row(asked=0.8))),
+        "assured": row(
+            levels=(0.5, 0.8),
+            meets_deadline=col(0.93),
+            fits=col(0.85),
+            wall_s=col(8 * 86400.0),
+            accelerators=np.array([[8.0, np.nan]]),
+            usd_total=np.array([[np.nan, np.nan]]),
+        ),
+    }
+    return row(**known | columns)
+
+
+def test_a_speed_never_passes_the_peak() -> None:
+    free = speed_interval(finalists(), 0, SURE, samples=False)
+    assert free.quantity == "tokens_per_s"
+    assert (free.low, free.high) == pytest.approx((1000 / TWICE, 1000 * TWICE))
+    # 80 % of the peak is useful: a quarter more is all of it
+    near = speed_interval(finalists(outcome=row(units_per_s=col(1000.0), mfu=col(0.8))), 0, SURE, samples=True)
+    assert near.quantity == "samples_per_s"
+    assert near.high == pytest.approx(1250.0)
+
+
+def test_days_and_money_are_off_as_speed_is() -> None:
+    days, usd = duration_intervals(finalists(), 0, Interval("tokens_per_s", 500.0, 1250.0))
+    assert (days.quantity, days.low, days.high) == ("days", 4.0, 10.0)
+    assert (usd.quantity, usd.low, usd.high) == ("usd_total", 80.0, 200.0)
+    unpriced = finalists(outcome=row(units_per_s=col(1000.0), days=col(5.0), usd_total=col(np.nan)))
+    assert len(list(duration_intervals(unpriced, 0, Interval("tokens_per_s", 500.0, 1250.0)))) == 1
+
+
+def test_memory_holds_at_least_its_states_and_at_most_the_device() -> None:
+    found = memory_interval(finalists(), 0, SURE)
+    assert (found.low, found.high) == pytest.approx((25.0, 40 * TWICE))
+    full = finalists().run.memory
+    full.total_bytes = col(60.0)
+    assert memory_interval(finalists(run=row(memory=full)), 0, SURE).high == 100.0
+    assert memory_interval(finalists(run=row(memory=full), fits=np.array([False])), 0, SURE).high > 100.0
+
+
+def test_levels_without_a_size_or_a_price_have_none() -> None:
+    found = assurance_of(finalists(), 0)
+    assert (found.asked, found.meets_deadline, found.fits, found.meets_slo) == (0.8, 0.93, 0.85, None)
+    assert [(level.confidence, level.total_accelerators, level.usd_total) for level in found.by_level] == [
+        (0.5, 8, None),
+        (0.8, None, None),
+    ]
+
+
+def test_a_deadline_is_told_in_days_or_in_hours_expected_and_with_confidence() -> None:
+    text = deadline_reason(PRETRAIN, finalists(), 0).text
+    assert text == (
+        "The run takes 5 of 14 days expected, 8 at 80% confidence, with 0% for experiments and 1.5 interruptions "
+        "expected."
+    )
+    short = deadline_reason(replace(PRETRAIN, deadline_s=36 * 3600.0), finalists(), 0).text
+    assert short.startswith("The run takes 120 of 36 hours expected, 192 at 80% confidence")

@@ -1,0 +1,68 @@
+"""What each confidence takes of a run, against trying every size by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.question import Economics
+from app.sizing.training.counts import counts_of
+from app.sizing.training.degrees import degrees_of
+from app.sizing.training.levels import Assured, assured
+from app.sizing.training.run import run_at, run_cost
+from tests.sizing.small import SMALL
+from tests.sizing.training.layouts import WORKLOAD, plans_of
+
+COUNTS, ASSUMED, ECONOMICS = counts_of(WORKLOAD), Assumptions(), Economics()
+FOUND = plans_of(SMALL, WORKLOAD, 0.8, accelerator="acme-big", framework="megatron", micro_batch_sequences=1)
+PLANS = FOUND.take(np.array([0, 20, 40]))
+RUN = run_at(COUNTS, PLANS, np.full(3, 8.0), ASSUMED)
+
+
+def sure(deadline_s: float) -> Assured:
+    return assured(COUNTS, PLANS, RUN, deadline_s, ASSUMED, ECONOMICS)
+
+
+def test_every_level_is_the_cheapest_size_that_holds_with_it() -> None:
+    deadline_s = float(RUN.wall_s.max())
+    found = sure(deadline_s)
+    assert found.levels == (0.5, 0.8, 0.9, 0.95)
+    degrees = degrees_of(COUNTS, PLANS)
+    for row, number in enumerate(degrees.counts().tolist()):
+        rows = np.full(number, row)
+        plans = PLANS.take(rows)
+        run = run_at(COUNTS, plans, degrees.at(rows, np.arange(number)), ASSUMED)
+        usd = run_cost(plans, run, ASSUMED, ECONOMICS).usd_per_hour * run.wall_s / 3600
+        for i, (level, worse) in enumerate(zip(found.levels, (0.0, 0.45, 0.7, 0.9), strict=True)):
+            # nothing was ever compared in the small catalogue: e^0.45 at 80 %, e^0.7 at 90, e^0.9 at 95
+            factor = np.exp(worse)
+            good = run.memory.fits & (run.memory.total_bytes * factor <= run.memory.capacity_bytes)
+            good &= run.wall_s * factor <= deadline_s
+            if good.any():
+                assert found.usd_total[row, i] == pytest.approx(usd[good].min() * factor), level
+            else:
+                assert np.isnan(found.accelerators[row, i]), level
+
+
+def test_more_confidence_never_costs_less_nor_takes_fewer() -> None:
+    for share in (0.1, 0.5, 1.0, 3.0):
+        found = sure(float(RUN.wall_s.max()) * share)
+        for values in (found.usd_total, found.accelerators):
+            filled = np.nan_to_num(values, nan=np.inf)
+            assert (filled[:, 1:] >= filled[:, :-1]).all()
+
+
+def test_a_deadline_met_twice_over_is_nearly_sure_and_one_missed_by_half_is_not() -> None:
+    assert sure(float(RUN.wall_s.max()) * 4).meets_deadline.min() > 0.98
+    assert sure(float(RUN.wall_s.min()) / 4).meets_deadline.max() < 0.02
+
+
+def test_nothing_is_in_time_where_no_size_is() -> None:
+    never = sure(1.0)
+    assert np.isnan(never.accelerators).all()
+    assert np.isnan(never.usd_total).all()
+
+
+def test_time_with_the_confidence_asked_is_the_margin_over_what_is_expected() -> None:
+    assert sure(1e9).wall_s == pytest.approx(RUN.wall_s * np.exp(0.45))
