@@ -15,11 +15,28 @@ from matplotlib.figure import Figure
 from sqlalchemy.orm import Session
 
 from app.api.schemas.accuracy import DEFINITIONS
-from app.calibration.report import FAMILY_REASONS, KINDS, MANY, TOO_FAR, Report, Slice, errors_of, link_of, report_on
+from app.calibration.back_test import Tried, back_test
+from app.calibration.report import (
+    FAMILY_REASONS,
+    INSIDE,
+    KINDS,
+    MANY,
+    SURE_OF,
+    TOO_FAR,
+    WIDEST,
+    Report,
+    Slice,
+    errors_of,
+    link_of,
+    reason_of,
+    report_on,
+    unsure,
+)
 from app.catalog.queries import calibration_notes, list_compared
 from app.catalog.seed import seed
 from app.db import Base, make_engine
 from app.sizing.evidence import Compared
+from app.sizing.question import CONFIDENCE_LEVELS
 from app.sizing.units import GIB
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -117,6 +134,7 @@ def plots(rows: Sequence[Compared]) -> None:
     (DOCS / "accuracy").mkdir(exist_ok=True)
     saved(measured_figure(rows), "predicted-over-measured")
     saved(family_figure(rows), "by-family")
+    saved(interval_figure(rows), "intervals")
     saved(cache_figure(), "kv-cache")
 
 
@@ -154,6 +172,22 @@ def family_figure(rows: Sequence[Compared]) -> Figure:
     axis.invert_yaxis()
     axis.set_xlabel("median absolute relative error (cut at 1.5)")
     axis.legend(frameon=False)
+    return figure
+
+
+def interval_figure(rows: Sequence[Compared]) -> Figure:
+    """Share of unseen results inside the intervals of a family, over their width."""
+    families = [s for s in report_on(rows).by["accelerator_family"] if s.rows >= SURE_OF]
+    figure, axis = plt.subplots(figsize=(9, 5))
+    for kind in KINDS:
+        held = [s.intervals for s in families if s.metric == kind]
+        axis.semilogx([h.width for h in held], [h.coverage for h in held], "o", alpha=0.7, label=NAMES[kind])
+    for s in families:
+        axis.annotate(s.value, (s.intervals.width, s.intervals.coverage), fontsize=6)
+    axis.axhspan(*INSIDE, color="grey", alpha=0.15, linewidth=0)
+    axis.set_xlabel("high over low, median")
+    axis.set_ylabel("share inside, source unseen")
+    axis.legend(frameon=False, fontsize=7)
     return figure
 
 
@@ -211,6 +245,51 @@ Families above {TOO_FAR:.0%} for an unseen source, and why:
 {table(("quantity and slice", *HEAD), slices(others))}"""
 
 
+SURE_HEAD = ("results", "sources", "inside", "high / low", *(f"kept at {level:.0%}" for level in CONFIDENCE_LEVELS))
+
+
+def surety(s: Slice, tried: Mapping[tuple[str, str], Tried]) -> list[str]:
+    """What intervals and promises of a slice were worth."""
+    kept = tried[s.metric, s.value].kept
+    inside, width = f"{s.intervals.coverage:.0%}", f"{s.intervals.width:.2f}"
+    return [str(s.rows), str(s.sources), inside, width, *(f"{share:.0%}" for share in kept)]
+
+
+def how_sure(report: Report, tried: Mapping[tuple[str, str], Tried]) -> str:
+    """What an interval is, what a promise is, and what both were worth for sources that nothing had seen."""
+    families = [s for s in report.by["accelerator_family"] if s.rows >= SURE_OF]
+    widest = ", ".join(f"{NAMES[kind].lower()} {width:g}" for kind, width in WIDEST.items())
+    low, high = INSIDE
+    return f"""An interval is where four fifths of what an unseen source publishes are expected: narrow beside published
+results, wider with the distance to the nearest, with few sources behind it, and where no kernel tables of the maker's
+own stand behind the prediction. Each result here was told its interval by a fit and by spreads that never saw its
+source. "Kept at 80%" is the back-test: each result is taken as the question, sized without its source for that
+confidence, and counted where what was sized would have done, which comes to the share of results no worse than the
+factor that the spread asks for.
+
+Asked are {low:.0%} to {high:.0%} inside, as much kept at 80%, and high over low of at most: {widest}.
+
+{table(("quantity", *SURE_HEAD), [[NAMES[s.metric], *surety(s, tried)] for s in report.overall])}
+
+By family, of {SURE_OF} results and more:
+
+{table(("quantity and family", *SURE_HEAD), [[f"{NAMES[s.metric]}, {s.value}", *surety(s, tried)] for s in families])}
+
+![share inside over width](accuracy/intervals.svg)
+
+Families outside of that, and why:
+
+{bullets(f"{'; '.join(who)}: {why}" for why, who in short_of(report).items())}"""
+
+
+def short_of(report: Report) -> dict[str | None, list[str]]:
+    """Families whose intervals fall short, by the reason."""
+    found: dict[str | None, list[str]] = defaultdict(list)
+    for s in unsure(report):
+        found[reason_of(s)].append(f"{NAMES[s.metric]}, {s.value}")
+    return found
+
+
 def cache_sizes(logs: Sequence[Mapping[str, Any]]) -> str:
     """How far start-up logs are off, and the furthest of them."""
     ratios = [log["predicted_bytes"] / log["measured_bytes"] for log in logs]
@@ -241,15 +320,21 @@ def page(rows: Sequence[Compared]) -> str:
     """docs/accuracy.md."""
     report, notes = report_on(rows, fewest=FEWEST), calibration_notes()
     furthest = [worst_row(c) for c in report.worst[:12]]
+    tried = {(t.quantity, t.family): t for t in back_test(rows)}
     set_aside = "; ".join(f"{who} ({why})" for who, why in notes["set_aside"].items())
     return f"""# How far predictions are from published results
 
 Written by `make artefacts` from what the fit computed; `GET /accuracy` and `headroom accuracy` answer the same figures.
 Each source is predicted by a fit that never saw it (left five columns of errors); beside it stands the fit to all of
 them. Errors are absolute and relative to the measurement; bias is the median of predicted over measured; "in interval"
-is the share of unseen results inside their 80 % interval.
+is the share of unseen results inside their 80 % interval, "high / low" its width in the median, and "kept" the share as
+good as what would have been planned for at 80 %.
 
 {by_slices(report)}
+
+## How sure: intervals and promises
+
+{how_sure(report, tried)}
 
 ## Where sources disagree
 

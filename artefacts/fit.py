@@ -1,4 +1,4 @@
-"""factors.csv, predictions.csv and accuracy.json: the fit, where anything it rests on behaves differently than before.
+"""factors.csv, spreads.csv, predictions.csv and accuracy.json: the fit, where what it rests on behaves differently.
 
 The code of the fit reaches most of the core, so that a renamed variable touches it. Before minutes are spent, all
 cases are read and predicted once at fixed coefficients: where every figure is what it was, so is the fit.
@@ -30,7 +30,10 @@ OWN = (
     "app.calibration.fit",
     "app.calibration.report",
     "app.calibration.scale_ups",
+    "app.calibration.spreads",
     "app.sizing.evidence",
+    "app.sizing.surroundings",
+    "app.sizing.uncertainty",
 )
 ROUNDS = 4  # layouts that a row leaves open are chosen by the factors themselves: fitted again until they stay
 

@@ -21,7 +21,7 @@ from artefacts.sources import ROOT, Sources
 DATA = ROOT / "app" / "catalog" / "data"
 STAMP = ROOT / "artefacts" / "stamp.json"
 MEASURED = ("measurements_inference.csv", "measurements_training.csv", "measurements_kv_cache.csv")
-FITTED = ("factors.csv", "predictions.csv", "accuracy.json")
+FITTED = ("factors.csv", "spreads.csv", "predictions.csv", "accuracy.json")
 Digests = dict[str, str]
 
 
@@ -96,7 +96,7 @@ def accuracy_inputs() -> Digests:
 
 
 def accuracy_outputs() -> Digests:
-    plots = ("by-family", "kv-cache", "predicted-over-measured")
+    plots = ("by-family", "intervals", "kv-cache", "predicted-over-measured")
     return files(ROOT / "docs" / "accuracy.md", *(ROOT / "docs" / "accuracy" / f"{name}.svg" for name in plots))
 
 

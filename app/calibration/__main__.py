@@ -1,28 +1,35 @@
 """`python -m app.calibration`: fit the factors again and report the error; nothing is written.
 
-A median error of unseen sources that rose by more than a tenth over the committed one is a failure.
+A median error or an interval score of unseen sources that rose by more than a tenth over the committed one is a
+failure, and so is a quantity whose intervals hold fewer or more of their results than `HELD`.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from app.calibration.back_test import Tried, back_test
 from app.calibration.calibrate import DATA, Calibration, calibrated, notes_of
+from app.calibration.report import WIDEST
+from app.sizing.question import CONFIDENCE_LEVELS
 
 WORSE = 1.1
+HELD = (0.70, 0.90)
+RISEN = {"held_out": "the median error", "interval_score": "the interval score"}
 
 
-def lines(found: Calibration) -> Iterator[str]:
-    """The errors of a run, a line a quantity."""
-    notes = notes_of(found)
+def lines(found: Calibration, notes: Mapping[str, Any]) -> Iterator[str]:
+    """The errors of a run and what its intervals were worth, a line a quantity."""
     for kind, figures in notes["headline"].items():
         errors = f"unseen source {figures['held_out']:6.1%}   in sample {figures['in_sample']:6.1%}"
-        yield f"{kind:16} {figures['rows']:6.0f} rows   {errors}"
+        inside = f"80 % interval holds {figures['coverage']:4.0%}   high/low {figures['width']:5.2f}"
+        worth = f"score {figures['interval_score']:5.2f}   kept {figures['kept']:4.0%}"
+        yield f"{kind:16} {figures['rows']:6.0f} rows   {errors}   {inside}   {worth}"
     off_by = f"{notes['scaling']['median_points']:.1f} points in the median"
     far = notes["scaling"]["p90_points"]
     yield f"{'scale-ups':16} {len(found.ups):6} pairs  off by {off_by}, 90th percentile {far:.1f}"
@@ -31,20 +38,41 @@ def lines(found: Calibration) -> Iterator[str]:
     yield f"{'kv cache':16} {len(off):6} logs   median {middle:6.1%}   90th percentile {far:6.1%}"
 
 
+def back_test_lines(tried: Iterable[Tried]) -> Iterator[str]:
+    """Shares of results that were as promised, a column a confidence."""
+    yield f"{'sized at':44}" + "".join(f"{level:8.0%}" for level in CONFIDENCE_LEVELS)
+    for t in tried:
+        yield f"{t.quantity + ', ' + t.family:44}" + "".join(f"{share:8.0%}" for share in t.kept)
+
+
 def risen(committed: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Median errors of unseen sources that are worse than committed by more than a tenth, in words."""
+    """Median errors and interval scores of unseen sources that are worse than committed by more than a tenth."""
     return [
-        f"{kind}: {now[kind]['held_out']:.1%} is more than a tenth above the committed {figures['held_out']:.1%}"
+        f"{kind}: {words} is {now[kind][name]:.3f}, more than a tenth above the committed {figures[name]:.3f}"
         for kind, figures in committed.items()
-        if now[kind]["held_out"] > WORSE * figures["held_out"]
+        for name, words in RISEN.items()
+        if now[kind][name] > WORSE * figures[name]
+    ]
+
+
+def unheld(now: Mapping[str, Any]) -> list[str]:
+    """Quantities whose 80 % intervals hold too few results of unseen sources, or so many that they are too wide."""
+    low, high = HELD
+    return [
+        f"{kind}: 80 % intervals hold {now[kind]['coverage']:.0%}, not {low:.0%} to {high:.0%}"
+        for kind in WIDEST
+        if not low <= now[kind]["coverage"] <= high
     ]
 
 
 def main() -> int:
     found = calibrated()
-    print("\n".join(lines(found)))
-    worse = risen(json.loads((DATA / "accuracy.json").read_text())["headline"], notes_of(found)["headline"])
-    print("\n".join(worse) or "No error rose by more than a tenth.")
+    notes = notes_of(found)
+    print("\n".join(lines(found, notes)))
+    print("\n".join(back_test_lines(back_test(found.compared))))
+    committed = json.loads((DATA / "accuracy.json").read_text())["headline"]
+    worse = risen(committed, notes["headline"]) + unheld(notes["headline"])
+    print("\n".join(worse) or "No error and no interval score rose by more than a tenth; intervals hold what they say.")
     return 1 if worse else 0
 
 
