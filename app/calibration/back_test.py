@@ -9,18 +9,18 @@ confidence, but for whole replicas, which carry up to 1 % more.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from app.calibration.report import KINDS, SURE_OF
-from app.calibration.spreads import GROUPS, around_of, group_spreads
+from app.calibration.spreads import around_of, unseen
 from app.sizing.columns import column
 from app.sizing.decisions.placement import replicas_for_rate
 from app.sizing.evidence import Compared, is_cost
 from app.sizing.question import CONFIDENCE_LEVELS
-from app.sizing.uncertainty import UNKNOWN, Spread
+from app.sizing.uncertainty import Spread
 
 FLEET = 100
 
@@ -34,16 +34,6 @@ class Tried:
     rows: int
     sources: int
     kept: tuple[float, ...]
-
-
-def unseen(rows: Sequence[Compared]) -> Iterator[tuple[Compared, Spread]]:
-    """Every result with the spread that never saw its source."""
-    for group in GROUPS:
-        of_group = [r for r in rows if r.kind in group]
-        usual = group_spreads(group, of_group)
-        for source in sorted({r.source for r in of_group}):
-            found = group_spreads(group, [r for r in of_group if r.source != source]) or usual
-            yield from ((r, found.get(r.kind, UNKNOWN)) for r in of_group if r.source == source)
 
 
 def done(row: Compared, factor: float) -> bool:

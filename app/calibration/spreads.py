@@ -1,13 +1,14 @@
 """How far predictions of unseen sources were off, as the few numbers that intervals are made of.
 
-Quantities whose errors have causes in common share them. They are chosen by the interval score of sources left out in
-turn: it charges for width, and for every result outside.
+Quantities whose errors have causes in common share them. How they grow is chosen by the interval score of sources
+left out in turn (it charges for width, and for every result outside); the interval of a result is made of the
+quantiles of all other sources.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -22,8 +23,7 @@ from app.sizing.uncertainty import HIGH, LEVELS, LOW, UNKNOWN, Around, Spread, i
 # Quantities whose errors have the same causes: one set of numbers for each group.
 GROUPS = (
     ("throughput", "single_stream", "tpot", "e2e"),
-    ("ttft",),
-    ("prefill",),
+    ("ttft", "prefill"),
     ("training", "training_samples"),
     ("training_memory",),
 )
@@ -116,25 +116,32 @@ def score(errors: Errors, shape: tuple[float, float, float]) -> float:
     return total / float(errors.weight.sum())
 
 
-def fitted(group: Sequence[str], errors: Errors) -> dict[str, Spread]:
-    """The spreads of a group's quantities."""
-    shape = min(product(ALONE, REMOTE, UNTABULATED), key=lambda tried: (score(errors, tried), tried))
+def shape_of(errors: Errors) -> tuple[float, float, float]:
+    """What adds to the scale, as it predicts sources best whose errors are unseen."""
+    return min(product(ALONE, REMOTE, UNTABULATED), key=lambda tried: (score(errors, tried), tried))
+
+
+def fitted(group: Sequence[str], errors: Errors, shape: tuple[float, float, float]) -> dict[str, Spread]:
+    """The spreads of a group's quantities, with a shape that is known."""
     at = quantiles(errors.worse / errors.scale(shape), errors.weight)
     rows, sources = len(errors.worse), len(np.unique(errors.source))
     return {quantity: Spread(quantity, *shape, at, rows, sources) for quantity in group}
 
 
-def group_spreads(group: Sequence[str], rows: Sequence[Compared]) -> dict[str, Spread]:
-    """The spreads of a group's quantities; none where fewer sources tell of them than can be told apart."""
-    errors = errors_of(group, rows)
-    return fitted(group, errors) if len(np.unique(errors.source)) >= FEWEST_SOURCES else {}
+def groups_told(rows: Sequence[Compared]) -> Iterator[tuple[Sequence[str], list[Compared], tuple[float, float, float]]]:
+    """Every group with its results and its shape; a group of which one source alone tells is left out."""
+    for group in GROUPS:
+        own = [r for r in rows if r.kind in group]
+        errors = errors_of(group, own)
+        if len(np.unique(errors.source)) >= FEWEST_SOURCES:
+            yield group, own, shape_of(errors)
 
 
 def spreads_of(rows: Sequence[Compared]) -> dict[str, Spread]:
     """The spread of every quantity of which several sources tell."""
     found: dict[str, Spread] = {}
-    for group in GROUPS:
-        found |= group_spreads(group, rows)
+    for group, own, shape in groups_told(rows):
+        found |= fitted(group, errors_of(group, own), shape)
     return found
 
 
@@ -154,13 +161,13 @@ def with_intervals(rows: Sequence[Compared]) -> list[Compared]:
     for r in rows:
         here = around[r.measurement, r.metric]
         placed.append(replace(r, sources_beside=float(here.sources[0]), distance=float(here.distance[0])))
-    told_of: dict[tuple[str, str], Compared] = {}
-    for group in GROUPS:
-        own = [r for r in placed if r.kind in group]
-        usual = group_spreads(group, own)
+    known = {(r.measurement, r.metric): spread for r, spread in unseen(placed)}
+    return [told(r, known.get((r.measurement, r.metric), UNKNOWN)) for r in placed]
+
+
+def unseen(rows: Sequence[Compared]) -> Iterator[tuple[Compared, Spread]]:
+    """Every result with the spread whose quantiles never saw its source."""
+    for group, own, shape in groups_told(rows):
         for source in sorted({r.source for r in own}):
-            unseen = group_spreads(group, [r for r in own if r.source != source]) or usual
-            told_of |= {
-                (r.measurement, r.metric): told(r, unseen.get(r.kind, UNKNOWN)) for r in own if r.source == source
-            }
-    return [told_of[r.measurement, r.metric] for r in placed]
+            found = fitted(group, errors_of(group, [r for r in own if r.source != source]), shape)
+            yield from ((r, found[r.kind]) for r in own if r.source == source)

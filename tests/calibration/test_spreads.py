@@ -17,10 +17,10 @@ from app.calibration.spreads import (
     Errors,
     errors_of,
     fitted,
-    group_spreads,
     quantiles,
     score,
     seen_from,
+    shape_of,
     spreads_of,
     told,
     with_intervals,
@@ -84,7 +84,7 @@ def test_results_set_aside_teach_nothing_and_many_of_one_source_count_less() -> 
 
 def test_sources_that_agree_are_sharp_and_those_that_do_not_are_wide() -> None:
     def width(rows: list[Compared]) -> float:
-        (throughput,) = {s for q, s in group_spreads(SERVED, rows).items() if q == "throughput"}
+        (throughput,) = {s for q, s in spreads_of(rows).items() if q == "throughput"}
         return throughput.worse[LEVELS.index(HIGH)] - throughput.worse[LEVELS.index(LOW)]
 
     agreeing = [r for name in "abc" for r in source(name)]
@@ -94,7 +94,7 @@ def test_sources_that_agree_are_sharp_and_those_that_do_not_are_wide() -> None:
 
 
 def test_one_source_tells_nothing_of_how_sources_differ() -> None:
-    assert group_spreads(SERVED, source("a")) == {}
+    assert spreads_of(source("a")) == {}
     assert set(spreads_of([*source("a"), *source("b")])) == set(SERVED)
 
 
@@ -107,7 +107,7 @@ def test_the_numbers_kept_are_those_of_the_best_score() -> None:
         [*source("a"), *source("b", off=1.2), *source("c", off=3.0, family="amd_rdna", engine="llama.cpp")]
     )
     errors = scored(rows)
-    spread = fitted(SERVED, errors)["tpot"]
+    spread = fitted(SERVED, errors, shape_of(errors))["tpot"]
     kept = (spread.alone, spread.remote, spread.untabulated)
     assert kept[0] in ALONE and kept[1] in REMOTE and kept[2] in UNTABULATED
     assert score(errors, kept) == min(score(errors, (a, r, u)) for a in ALONE for r in REMOTE for u in UNTABULATED)
@@ -126,7 +126,8 @@ def test_a_result_is_told_an_interval_and_a_promise_about_the_prediction(
     assert (told_of.low, told_of.high, told_of.promised) == pytest.approx(kept)
 
 
-def test_no_result_moves_its_own_interval() -> None:
+def test_no_result_moves_the_quantiles_of_its_own_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.calibration.spreads.shape_of", lambda _errors: (1.0, 0.5, 0.0))
     others = [*source("a"), *source("b", off=1.3)]
     honest, absurd = with_intervals([*others, *source("c")]), with_intervals([*others, *source("c", off=50.0)])
     mine = [[(r.low, r.high, r.promised) for r in rows if r.source == "c"] for rows in (honest, absurd)]
