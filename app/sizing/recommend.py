@@ -17,11 +17,12 @@ from app.sizing.answer.serving import judge_deployments
 from app.sizing.answer.summary import assumptions, summary
 from app.sizing.answer.training import training_estimates, twice_the_accelerators
 from app.sizing.answer.warnings import warnings
+from app.sizing.columns import Codes, Column
 from app.sizing.decisions.machines import candidates, oversubscribed, undominated
-from app.sizing.decisions.ranking import best_per_accelerator, score_of
+from app.sizing.decisions.ranking import best_of_others, best_per_accelerator, score_of
 from app.sizing.decisions.rejections import Rejections, Unread
 from app.sizing.question import Question
-from app.sizing.result import Answer, Change, Considered, Curve, Estimate, Ranked
+from app.sizing.result import Answer, Change, Considered, Curve, Estimate, Ranked, Rival
 from app.sizing.serving.kinds import kind_of
 from app.sizing.serving.search import measures, plans_of, search, stable_key
 from app.sizing.snapshot import Snapshot
@@ -38,6 +39,7 @@ class Found:
 
     estimates: tuple[Estimate, ...]
     scores: tuple[float, ...]
+    rivals: tuple[Rival | None, ...]
     plans: int
     feasible_accelerators: int
     sensitivity: tuple[Change, ...] = ()
@@ -77,8 +79,9 @@ def in_order(found: Found, market: Snapshot) -> tuple[Ranked, ...]:
             score=best / score if score > 0 else 1.0,
             estimate=estimate,
             accelerator=market.accelerators[market.accelerator_index[estimate.deployment.accelerator]],
+            rival=rival,
         )
-        for i, (estimate, score) in enumerate(zip(found.estimates, found.scores, strict=True))
+        for i, (estimate, score, rival) in enumerate(zip(found.estimates, found.scores, found.rivals, strict=True))
     )
 
 
@@ -105,15 +108,16 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Snap
     )
     options = search(question, workload, plans, market, rejections)
     if not len(options):
-        return Found((), (), len(plans), 0)
+        return Found((), (), (), len(plans), 0)
     merit = measures(workload, options)
     best = best_per_accelerator(options.accelerator, question.objective, merit, stable_key(options))
-    scores = score_of(question.objective, merit)[best]
-    chosen = options.take(best[: question.limit])
+    scores, shown = score_of(question.objective, merit), best[: question.limit]
+    chosen = options.take(shown)
     estimates = judge_deployments(question, workload, chosen.plans, market, chosen.settings)
     return Found(
         estimates,
-        tuple(float(s) for s in scores[: question.limit]),
+        tuple(scores[shown].tolist()),
+        rivals(market, options.accelerator, options.plans.engine, scores, shown, options.plans.weight_format),
         len(plans),
         len(best),
         sensitivity(workload, options, assumed, economics),
@@ -129,20 +133,38 @@ def find_training(question: Question, workload: TrainingWorkload, market: Snapsh
     layouts = layouts_for(workload, market, machines, constraints, rejections, assumed)
     runs = smallest_runs(workload, counts, layouts, question, rejections)
     if not len(runs):
-        return Found((), (), len(layouts), 0)
+        return Found((), (), (), len(layouts), 0)
     merit = run_measures(counts, runs)
     best = best_per_accelerator(runs.plans.accelerator, question.objective, merit, stable_run_key(runs))
-    scores = score_of(question.objective, merit)[best][: question.limit]
-    chosen = runs.take(best[: question.limit])
+    scores, shown = score_of(question.objective, merit), best[: question.limit]
+    chosen = runs.take(shown)
     judged = judge(counts, chosen.plans, chosen.run, workload.deadline_s, assumed, economics, trace=question.trace)
     estimates = training_estimates(workload, judged, market, question.assumptions)
     return Found(
         estimates,
-        tuple(float(s) for s in scores),
+        tuple(scores[shown].tolist()),
+        rivals(market, runs.plans.accelerator, runs.plans.framework, scores, shown),
         len(layouts),
         len(best),
         twice_the_accelerators(judged),
         curve_of(counts, alike(layouts, chosen.plans), assumed, economics),
+    )
+
+
+def rivals(
+    market: Snapshot, accelerator: Codes, engine: Codes, score: Column, shown: Codes, stored: Codes | None = None
+) -> tuple[Rival | None, ...]:
+    """Of each row that is shown the best of other engines on the same accelerator type."""
+    others = best_of_others(accelerator, engine, score, shown)
+    return tuple(
+        Rival(
+            market.engines[engine[other]],
+            None if stored is None else market.formats[stored[other]],
+            float(score[other] / score[row] - 1),
+        )
+        if other >= 0
+        else None
+        for row, other in zip(shown.tolist(), others.tolist(), strict=True)
     )
 
 

@@ -203,6 +203,15 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
+class Rival:
+    """The best of other engines on the same accelerator: how much worse its ranking figure is, as a share."""
+
+    engine: str
+    weight_format: str | None
+    worse: float
+
+
+@dataclass(frozen=True, slots=True)
 class Ranked:
     """`score` is 1 for the best and the share of its merit for the others."""
 
@@ -210,6 +219,7 @@ class Ranked:
     score: float
     estimate: Estimate
     accelerator: Accelerator
+    rival: Rival | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -134,3 +135,15 @@ def test_in_a_small_catalogue_everything_allowed_is_never_worse(
     workload: InferenceWorkload | TrainingWorkload, objective: Objective, data: Any
 ) -> None:
     never_worse(workload, objective, CROWDED, data)
+
+
+def test_a_near_tie_is_what_the_other_engine_comes_to_where_only_it_is_allowed(market: Snapshot) -> None:
+    """What stands beside a recommendation is found again where its engine alone may be used."""
+    for workload in (CHAT, PRETRAIN):
+        found = find(Question(workload, limit=4), market, Unread(market.accelerators))
+        assert any(found.rivals)
+        for estimate, score, rival in zip(found.estimates, found.scores, found.rivals, strict=True):
+            if rival is not None:
+                only = Constraints(accelerators=(estimate.deployment.accelerator,), engines=(rival.engine,))
+                assert best(Question(workload, only), market) == pytest.approx(score * (1 + rival.worse))
+                assert rival.worse >= -1e-9

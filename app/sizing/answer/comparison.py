@@ -7,13 +7,21 @@ from dataclasses import replace
 from app.sizing.answer.money import price_words
 from app.sizing.answer.summary import OBJECTIVE_WORDS, hardware_words
 from app.sizing.hardware.parts import Accelerator
-from app.sizing.question import Question
+from app.sizing.question import Objective, Question
 from app.sizing.result import Estimate, Ranked, Reason
 from app.sizing.units import GIB, GIGA, SECONDS_PER_DAY, TERA
 
 # A difference that the words would round away: whole percents, two digits.
 ROUNDS_TO_0_PERCENT = 0.005
 ROUNDS_TO_ONE = 0.05
+# What a near tie does, by the objective.
+AS_MUCH = {
+    Objective.COST: "cost about as much",
+    Objective.LATENCY: "take about as long",
+    Objective.THROUGHPUT: "do about as much",
+    Objective.ENERGY: "use about as much energy",
+    Objective.BALANCED: "do about as well",
+}
 
 
 def limiting_resource(bottleneck: str | None, a: Accelerator) -> str:
@@ -42,11 +50,35 @@ def compared(ranked: tuple[Ranked, ...], question: Question, feasible: int) -> t
     reasons = [Reason("choice", why, "feasible_accelerators", float(feasible), "types")]
     if len(ranked) > 1:
         reasons.append(against(ranked[1], best, lead="The runner-up is {name}: it"))
+    share = question.assumptions.near_tie_share
     others = ((r, against(r, best, lead="Beside the best, {name}")) for r in ranked[1:])
     return (
-        explained(best, (*reasons, *best.estimate.explanation)),
-        *(explained(r, (*r.estimate.explanation, lacks)) for r, lacks in others),
+        explained(best, (*reasons, *near_ties(ranked, question.objective, share), *best.estimate.explanation)),
+        *(
+            explained(r, (*r.estimate.explanation, lacks, *near_ties((r,), question.objective, share)))
+            for r, lacks in others
+        ),
     )
+
+
+def near_ties(ranked: tuple[Ranked, ...], objective: Objective, share: float) -> tuple[Reason, ...]:
+    """Where another engine, or the next accelerator type, comes as near to the first as the share: which, and how
+    near.
+    """
+    first, near = ranked[0], []
+    if first.rival is not None:
+        stored = f" in {first.rival.weight_format}" if first.rival.weight_format else ""
+        near.append((f"{first.rival.engine}{stored}", first.rival.worse))
+    if len(ranked) > 1:
+        near.append((ranked[1].accelerator.name, first.score / ranked[1].score - 1))
+    near = [(name, worse) for name, worse in near if worse <= share]
+    if not near:
+        return ()
+    named = " and ".join(
+        f"{name} ({f'{worse:.0%} worse' if worse >= ROUNDS_TO_0_PERCENT else 'no worse'})" for name, worse in near
+    )
+    text = f"{named} would {AS_MUCH[objective]}: choose the one you know."
+    return (Reason("near_tie", text, "difference", min(worse for _, worse in near), "1"),)
 
 
 def explained(ranked: Ranked, explanation: tuple[Reason, ...]) -> Ranked:

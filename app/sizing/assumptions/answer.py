@@ -46,6 +46,16 @@ class AnswerAssumptions:
         source="chosen",
         as_of="2026-11",
     )
+    # Beside the best
+    near_tie_share: float = assumption(
+        0.05,
+        low=0,
+        high=0.5,
+        unit="1",
+        reason="difference that predictions cannot tell apart",
+        source="chosen: below any spread",
+        as_of="2026-11",
+    )
     # How sure a prediction is
     same_setting_distance: float = assumption(
         0.2,

@@ -79,3 +79,14 @@ def best_per_accelerator(accelerator: Codes, objective: Objective, measures: Mea
     order = np.lexsort((accelerator, *keys))
     first = np.sort(np.unique(accelerator[order], return_index=True)[1])
     return order[first]
+
+
+def best_of_others(accelerator: Codes, engine: Codes, score: Column, chosen: Codes) -> Codes:
+    """Of each chosen row's accelerator type the best row of another engine than its own; -1 where there is none."""
+    own = np.full(int(accelerator.max(initial=-1)) + 1, -1)
+    own[accelerator[chosen]] = engine[chosen]
+    others = np.flatnonzero((own[accelerator] >= 0) & (own[accelerator] != engine))
+    worst_first = others[np.argsort(score[others], kind="stable")][::-1]
+    best = np.full(len(own), -1)
+    best[accelerator[worst_first]] = worst_first  # of several rows of a type the last one stays
+    return best[accelerator[chosen]]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.sizing.answer.comparison import against, compared, duration_s, limiting_resource, ratio, spent
-from app.sizing.question import Question
-from app.sizing.result import Percentiles
+from app.sizing.answer.comparison import against, compared, duration_s, limiting_resource, near_ties, ratio, spent
+from app.sizing.question import Objective, Question
+from app.sizing.result import Percentiles, Ranked, Rival
 from tests.examples import CHAT
 from tests.sizing.answer.given import COST, RUN, SPEED, estimated, ranked
 from tests.sizing.small import BIG, CARD, RARE
@@ -93,3 +93,46 @@ def test_a_run_is_compared_by_its_money_and_days_a_service_by_its_hour_and_reque
     assert (spent(estimated()), duration_s(estimated())) == (40.0, 2.0)
     assert (spent(estimated(cost=None)), duration_s(estimated(performance=None))) == (None, None)
     assert (ratio(3.0, 2.0), ratio(None, 2.0), ratio(3.0, 0.0)) == (1.5, None, None)
+
+
+def near(worse: float | None, stored: str | None = "fp8", **place: Any) -> Ranked:
+    """A place with another engine so much worse on its accelerator."""
+    rival = None if worse is None else Rival("sglang", stored, worse)
+    return replace(ranked(), rival=rival, **place)
+
+
+SECOND = replace(ranked(2, CARD), score=1 / 1.02)
+
+
+@pytest.mark.parametrize(
+    ("places", "named", "difference"),
+    [
+        ((near(0.02),), "sglang in fp8 (2% worse)", 0.02),
+        ((near(0.05, None),), "sglang (5% worse)", 0.05),
+        ((near(0.004), ranked(2)), "sglang in fp8 (no worse)", 0.004),
+        ((near(0.051), SECOND), "Acme Card (2% worse)", 0.02),
+        ((near(0.03), SECOND), "sglang in fp8 (3% worse) and Acme Card (2% worse)", 0.02),
+    ],
+)
+def test_what_comes_near_to_a_plan_is_named(places: tuple[Ranked, ...], named: str, difference: float) -> None:
+    (reason,) = near_ties(places, Objective.COST, 0.05)
+    assert reason.code == "near_tie"
+    assert reason.value == pytest.approx(difference)
+    assert reason.text == f"{named} would cost about as much: choose the one you know."
+
+
+def test_nothing_is_named_where_nothing_comes_near() -> None:
+    for places in ((near(None),), (near(0.06), ranked(2))):
+        assert near_ties(places, Objective.COST, 0.05) == ()
+
+
+def test_each_recommendation_names_its_own_near_tie_the_first_also_the_next_type() -> None:
+    places = (near(0.01), replace(SECOND, rival=Rival("vllm", "int8", 0.0)))
+    question = Question(CHAT, objective=Objective.ENERGY)
+    first, second = (
+        [r.text for r in place.estimate.explanation if r.code == "near_tie"] for place in compared(places, question, 2)
+    )
+    assert first == [
+        "sglang in fp8 (1% worse) and Acme Card (2% worse) would use about as much energy: choose the one you know."
+    ]
+    assert second == ["vllm in int8 (no worse) would use about as much energy: choose the one you know."]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.sizing.decisions.ranking import Measures, best_per_accelerator, score_of
+from app.sizing.decisions.ranking import Measures, best_of_others, best_per_accelerator, score_of
 from app.sizing.question import Objective
 from tests.examples import col
 
@@ -63,3 +63,14 @@ def test_ties_go_to_the_cheaper_then_the_quicker_then_the_thriftier(
     """Two plans of one type, equal in throughput."""
     measures = Measures(col(*usd), col(*latency_s), col(5, 5), col(*joules))
     assert best_per_accelerator(np.array([0, 0]), Objective.THROUGHPUT, measures, col(*tie)).tolist() == [best]
+
+
+def test_beside_each_plan_stands_the_best_of_other_engines_on_its_type() -> None:
+    accelerator = np.array([0, 0, 0, 0, 1, 1, 2, 2])
+    engine = np.array([5, 5, 6, 7, 5, 5, 6, 5])
+    score = col(1, 1.1, 3, 2, 4, 5, 6, 6)
+    # of type 0 engine 7 comes before 6, of type 1 there is no other engine; a tie stands beside its equal
+    assert best_of_others(accelerator, engine, score, np.array([0, 4, 7])).tolist() == [3, -1, 6]
+    assert best_of_others(accelerator, engine, score, np.array([7])).tolist() == [6]
+    twice = np.array([0, 0, 0]), np.array([1, 2, 3]), col(1, 2, 2)
+    assert best_of_others(*twice, np.array([0])).tolist() == [1]  # of equals the first
