@@ -30,7 +30,7 @@ from app.sizing.hardware.tables import (
     stacks_of,
 )
 from app.sizing.surroundings import SERVING, Beside, StackKey, distinct_stacks, surroundings_of
-from app.sizing.uncertainty import Spread, Spreads, sample_spread
+from app.sizing.uncertainty import Spread, Spreads, sample_spreads
 
 
 def in_order(offers: Sequence[Offer]) -> tuple[Offer, ...]:
@@ -60,8 +60,8 @@ class Snapshot:
         self.evidence = evidence if evidence is not None else Evidence(())
         self.surroundings = surroundings_of(self.evidence.rows)
         self.coefficients = CoefficientTable(coefficients, factors)
-        of_samples = sample_spread(*(self.coefficients.value(f"sample_interval_{end}") for end in ("low", "high")))
-        self.spreads = Spreads({s.quantity: s for s in (*spreads, of_samples)})
+        of_samples = sample_spreads(*(self.coefficients.value(f"sample_interval_{end}") for end in ("low", "high")))
+        self.spreads = Spreads({s.quantity: s for s in (*spreads, *of_samples)})
         self.support = tuple(support)
 
         self.accelerators = tuple(sorted(accelerators, key=lambda a: a.slug))

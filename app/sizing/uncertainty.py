@@ -115,7 +115,7 @@ def interval_score(result: Column, low: Column, high: Column) -> Column:
 UNKNOWN = Spread("unknown", 0.0, 0.0, 0.0, (-0.9, -0.7, -0.45, 0.0, 0.45, 0.7, 0.9), 0, 0)
 
 
-def sample_spread(low: float, high: float) -> Spread:
+def sample_spreads(low: float, high: float) -> tuple[Spread, ...]:
     """How far work on samples may be off wherever it runs, of the 10th and 90th percentile of measured over predicted.
 
     Limits: straight in logarithms between them, 1 and beyond.
@@ -123,7 +123,7 @@ def sample_spread(low: float, high: float) -> Spread:
     worst, best = max(-math.log(low), 0.0), min(-math.log(high), 0.0)
     of_one = NORMAL.inv_cdf(HIGH)
     worse = tuple((worst if z > 0 else -best) * z / of_one for z in NORMAL_LEVELS)
-    return Spread("samples", 0.0, 0.0, 0.0, worse, 0, 0)
+    return tuple(Spread(quantity, 0.0, 0.0, 0.0, worse, 0, 0) for quantity in ("samples", "sample_latency"))
 
 
 class Spreads:

@@ -9,8 +9,9 @@ import numpy as np
 
 from app.calibration.fit import Fit, points_of, predicted, solved
 from app.calibration.serving.cases import ServingCase
-from app.calibration.serving.problem import SERVING, ideal, predict, table_of
+from app.calibration.serving.problem import SERVING, predict, table_of
 from app.catalog.seed import data_text
+from app.sizing.hardware.achieved import ideal
 from app.sizing.snapshot import Snapshot
 
 FACTORS = list(csv.DictReader(data_text("factors.csv").splitlines()))

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from app.calibration.serving.cases import GENERATED_ONLY, ServingCase, ServingCases, measured_figures
-from app.calibration.serving.problem import ideal, possible, predict, table_of
+from app.calibration.serving.problem import possible, predict, table_of
 from app.catalog.seed import data_text
 from app.catalog.snapshot import SnapshotStore
 from app.sizing.estimate import estimate
+from app.sizing.hardware.achieved import ideal
 from app.sizing.hardware.engines import engine_named
 from app.sizing.question import Deployment, Question
 from app.sizing.snapshot import Snapshot

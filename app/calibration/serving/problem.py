@@ -11,7 +11,7 @@ import numpy as np
 from app.calibration.fit import Levels, Problem
 from app.calibration.serving.cases import ServingCase
 from app.sizing.columns import Column, stacked
-from app.sizing.hardware.achieved import SHARES, Achieved
+from app.sizing.hardware.achieved import Achieved, ideal
 from app.sizing.serving.load import later_tokens, occupancy_s
 from app.sizing.serving.operation import steady_flow
 from app.sizing.serving.prefill import PrefillWork, prefill_terms, prompt_s
@@ -167,13 +167,6 @@ def predict(table: Table, achieved: Achieved) -> dict[str, Column]:
         "prefill_tokens_per_s": table.prefill.new_tokens / (flow.ttft_s - prefill.request_s),
         "e2e_s": flow.ttft_s + np.where(table.output_tokens > 1, later_tokens(table.output_tokens), 0.0) * flow.tpot_s,
     }
-
-
-def ideal(count: int) -> Achieved:
-    """Every rate fully achieved and no time lost: what no measurement can beat."""
-    whole, none = np.full(count, 1.0), np.zeros(count)
-    values = {name: whole if name in SHARES else none for name in Achieved.__slots__}
-    return Achieved(**values | {"roofline_exponent": np.full(count, 50.0), "queued_share": none})
 
 
 def possible(cases: Sequence[ServingCase]) -> tuple[list[ServingCase], int]:

@@ -95,14 +95,22 @@ def inside(found: Interval, value: float, *, least: float = 0.0, most: float = m
 
 
 # Kinds of errors of which more is better.
-RATES = frozenset({"throughput", "single_stream", "prefill", "training", "training_samples"})
+RATES = frozenset({"throughput", "single_stream", "prefill", "samples", "training", "training_samples"})
 
 
-def certainty_of(setting: Setting, snapshot: Snapshot, assumed: Assumptions, *, training: bool = False) -> Certainty:
-    """What is known around a setting, of serving or of training."""
+def certainty_of(
+    setting: Setting,
+    snapshot: Snapshot,
+    assumed: Assumptions,
+    *,
+    training: bool = False,
+    around: Mapping[str, Around] | None = None,
+) -> Certainty:
+    """What is known around a setting, of serving or of training; `around` where it was found already."""
     evidence = snapshot.evidence
     near, neighbours = evidence.near(setting, training=training), evidence.neighbours(setting, training=training)
     key = StackKey(setting.engine, setting.family, setting.format_class)
     shape = Shape(setting.params, setting.input_tokens, setting.output_tokens)
-    around = {pool: results.beside([key]).around(shape) for pool, results in snapshot.surroundings.items()}
+    if around is None:
+        around = {pool: results.beside([key]).around(shape) for pool, results in snapshot.surroundings.items()}
     return Certainty(snapshot.spreads, around, setting, near, neighbours, assumed)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 
+from app.sizing.answer.certainty import Certainty, inside
 from app.sizing.answer.tokens import percentiles_of, weights_reason
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, at
-from app.sizing.result import DeviceMemory, Interval, Performance, Reason
-from app.sizing.serving.measured import Memory, Operation
+from app.sizing.result import DeviceMemory, Performance, Reason
+from app.sizing.serving.measured import Best, Memory, Operation
 from app.sizing.serving.search import Judged, throughput_per_s
 from app.sizing.serving.single_pass import BatchSpeed
 from app.sizing.units import GIB
@@ -47,17 +49,21 @@ class PassWords:
         workload: InferenceWorkload,
         judged: Passed,
         row: int,
-        spread: tuple[float, float],
+        sure: Certainty,
+        best: Best,
         *,
         cold_start_s: float,
     ) -> Performance:
         """Speed of a row, whole deployment, spares idle."""
         operation = judged.operation
         requests = at(throughput_per_s(workload, judged.options), row)
-        low, high = spread
+        most = at(judged.fleet.replicas * best.rate_per_s, row)
+        whole = at(operation.e2e_p50_s, row)
+        spent = inside(sure.interval("e2e_s", whole, "sample_latency", "p50"), whole, least=at(best.tpot_s, row))
         return Performance(
-            interval=Interval("samples_per_s", requests * low, requests * high),
-            basis="roofline",
+            interval=inside(sure.interval("samples_per_s", requests, "samples"), requests, most=most),
+            intervals=(spent,) if math.isfinite(whole) else (),
+            basis=sure.basis,
             samples_per_s=requests,
             requests_per_s_capacity=requests,
             total_tokens_per_s=None if workload.model.sample else requests * workload.tokens_per_request,

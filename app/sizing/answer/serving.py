@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from app.sizing.answer.certainty import certainty_of, setting_of
+from app.sizing.answer.certainty import Certainty, certainty_of, setting_of
 from app.sizing.answer.money import cost_summary, price_reason
 from app.sizing.answer.passes import PassWords
 from app.sizing.answer.tokens import TokenWords
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import at
+from app.sizing.columns import Column, at
 from app.sizing.decisions.cost import usd_per_million
 from app.sizing.decisions.sold import Sold, sold
-from app.sizing.evidence import Neighbour, Setting
+from app.sizing.evidence import Near, Setting
 from app.sizing.formula import recording
 from app.sizing.question import Deployment, Question
-from app.sizing.result import Estimate, Performance, Reason
+from app.sizing.result import CostSummary, Estimate, Interval, Performance, Reason
+from app.sizing.serving.assurance import assured
 from app.sizing.serving.kinds import SINGLE_PASSES, STREAMS, kind_of
-from app.sizing.serving.measured import Settings
+from app.sizing.serving.margins import around_plans
+from app.sizing.serving.measured import Best, Settings
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import Judged, judge, served_per_s, units_per_request
 from app.sizing.snapshot import Snapshot
+from app.sizing.surroundings import SERVING
+from app.sizing.uncertainty import Around
 from app.sizing.units import GIB
 from app.sizing.workload import InferenceWorkload, Load
 
@@ -39,6 +43,16 @@ BOTTLENECKS = {
 }
 # How each kind of serving is read out.
 WORDS: Mapping[str, Any] = {STREAMS.phase: TokenWords(), SINGLE_PASSES.phase: PassWords()}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a table of deployments beside its figures: the catalogue, published results and ideals."""
+
+    snapshot: Snapshot
+    around: Around
+    best: Best
+    shares: Mapping[str, Column]  # of a step's time, by what it is spent on
 
 
 def words_of(workload: InferenceWorkload) -> Any:
@@ -80,22 +94,23 @@ def cold_start_s(plans: Plans, row: int, assumed: Assumptions) -> float:
     return read / at(plans.nodes_per_replica, row) + assumed.engine_start_s
 
 
-def performance_of(
-    workload: InferenceWorkload,
-    judged: Judged[Any, Any, Any],
-    row: int,
-    setting: Setting,
-    snapshot: Snapshot,
-    assumed: Assumptions,
-) -> tuple[Performance, tuple[Neighbour, ...]]:
-    """Speed of a row with how sure it is, and published results near it."""
-    start = cold_start_s(judged.plans, row, assumed)
-    words, spread = words_of(workload), snapshot.coefficients
+def certainty_around(
+    workload: InferenceWorkload, setting: Setting, around: Around, snapshot: Snapshot, assumed: Assumptions
+) -> Certainty:
+    """What is known around a row; of single passes no published result is looked for."""
+    pools = {SERVING: around}
     if kind_of(workload) is SINGLE_PASSES:
-        known = spread.value("sample_interval_low"), spread.value("sample_interval_high")
-        return words.performance(workload, judged, row, known, cold_start_s=start), ()
-    sure = certainty_of(setting, snapshot, assumed)
-    return words.performance(workload, judged, row, sure, cold_start_s=start), sure.neighbours
+        return Certainty(snapshot.spreads, pools, setting, Near.FAR, (), assumed)
+    return certainty_of(setting, snapshot, assumed, around=pools)
+
+
+def cost_interval(workload: InferenceWorkload, cost: CostSummary, performance: Performance) -> tuple[Interval, ...]:
+    """Between what the cost of a million may be, where it is spread over what the hardware does."""
+    if workload.load is Load.OPEN or cost.usd_per_million is None:
+        return ()
+    rate = performance.interval
+    usd_per_s = cost.usd_per_million * (performance.output_tokens_per_s or performance.samples_per_s or 0.0)
+    return (Interval(f"usd_per_million_{cost.per_million}", usd_per_s / rate.high, usd_per_s / rate.low),)
 
 
 def bottleneck_reason(bottleneck: str, shares: Mapping[str, float]) -> Reason:
@@ -159,11 +174,11 @@ def serving_estimate(
     judged: Judged[Any, Any, Any],
     row: int,
     at_sale: Sold,
-    snapshot: Snapshot,
-    shares: Mapping[str, float],
+    known: Known,
 ) -> Estimate:
     """The estimate of a row."""
     words, only = words_of(workload), np.array([row])
+    snapshot, shares = known.snapshot, {name: at(share, row) for name, share in known.shares.items()}
     deployment = deployment_of(workload, judged, row, at_sale, snapshot)
     memory = words.memory(workload, judged, row)
     if not judged.memory.fits[row]:
@@ -179,7 +194,10 @@ def serving_estimate(
         per_million="samples" if workload.model.sample else "tokens",
     )
     setting = setting_of(workload, judged, row, at_sale.accelerator, deployment.engine or "")
-    performance, near = performance_of(workload, judged, row, setting, snapshot, question.assumptions)
+    sure = certainty_around(workload, setting, known.around.take(only), snapshot, question.assumptions)
+    start = cold_start_s(judged.plans, row, question.assumptions)
+    performance = words.performance(workload, judged, row, sure, known.best, cold_start_s=start)
+    intervals = (*performance.intervals, *cost_interval(workload, cost, performance))
     size, name = deployment.accelerators_per_replica or 1, at_sale.accelerator.name
     held = "on one accelerator" if size == 1 else f"on each of {size} accelerators"
     stored = f"{workload.model.name} in {deployment.weight_format}"
@@ -187,7 +205,7 @@ def serving_estimate(
         deployment=deployment,
         fits=True,
         memory=memory,
-        performance=performance,
+        performance=replace(performance, intervals=intervals),
         bottleneck=bottleneck,
         cost=cost,
         explanation=(
@@ -197,7 +215,7 @@ def serving_estimate(
             *fleet_reasons(workload, judged, row, deployment, name),
             *price_reason(cost, deployment),
         ),
-        nearest=near,
+        nearest=sure.neighbours,
     )
 
 
@@ -210,18 +228,22 @@ def judge_deployments(
     asked: Deployment | None = None,
 ) -> tuple[Estimate, ...]:
     """The estimate of every plan, each with its row of these engine settings; `asked` is what a caller fixed."""
+    speculative = asked.speculative if asked else None
     with recording(wanted=question.trace) as trace:
-        judged = judge(question, workload, plans, settings, speculative=asked.speculative if asked else None)
+        judged = judge(question, workload, plans, settings, speculative=speculative)
         served = served_per_s(workload, judged.options) * units_per_request(workload)
         usd_per_million(judged.cost.usd_per_hour, served)
-    shares = words_of(workload).shares(workload, judged)
+    around = around_plans(workload, plans, snapshot.beside_stacks)
+    sure = assured(question, workload, judged, around, snapshot.spreads, speculative)
+    measured = judged.memory, judged.speed, judged.operation
+    best = kind_of(workload).best(workload, plans, *measured, question.assumptions, speculative)
+    known = Known(snapshot, around, best, words_of(workload).shares(workload, judged))
     at_sale = sold(snapshot, judged.plans.offered)
     return tuple(
         replace(
-            serving_estimate(
-                question, workload, judged, row, at_sale[row], snapshot, {k: at(s, row) for k, s in shares.items()}
-            ),
+            serving_estimate(question, workload, judged, row, at_sale[row], known),
             trace=trace.lines(row) if question.trace and judged.memory.fits[row] else (),
+            assurance=sure[row],
         )
         for row in range(len(plans))
     )

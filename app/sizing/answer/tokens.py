@@ -7,14 +7,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from app.sizing.answer.certainty import Certainty
+from app.sizing.answer.certainty import Certainty, inside
 from app.sizing.answer.money import finite
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, at
 from app.sizing.formula import unrecorded
-from app.sizing.result import DeviceMemory, Percentiles, Performance, Reason
+from app.sizing.result import DeviceMemory, Interval, Percentiles, Performance, Reason
 from app.sizing.serving.load import StreamSpeed
-from app.sizing.serving.measured import QUANTILES, Operation
+from app.sizing.serving.margins import kinds_of
+from app.sizing.serving.measured import QUANTILES, Best, Operation
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.operation import StreamOperation
 from app.sizing.serving.plans import KV_NAMES
@@ -63,7 +64,14 @@ class TokenWords:
         )
 
     def performance(
-        self, workload: InferenceWorkload, judged: Streamed, row: int, sure: Certainty, *, cold_start_s: float
+        self,
+        workload: InferenceWorkload,
+        judged: Streamed,
+        row: int,
+        sure: Certainty,
+        best: Best,
+        *,
+        cold_start_s: float,
     ) -> Performance:
         """Speed of a row, whole deployment, spares idle."""
         operation, speed = judged.operation, judged.speed
@@ -72,15 +80,11 @@ class TokenWords:
         output = requests * workload.output_tokens.mean
         prompt = workload.input_tokens.mean * (1 - workload.cached_prefix_fraction)
         offline = workload.load is Load.OFFLINE
-        tpot = finite(at(operation.tpot_p50_s, row))
-        ttft = None if offline else finite(at(operation.ttft_p50_s, row))
+        most = replicas * at(best.rate_per_s, row) * workload.output_tokens.mean
+        rated = sure.interval("output_tokens_per_s", output, kinds_of(workload)[0])
         return Performance(
-            interval=sure.interval("output_tokens_per_s", output, "throughput"),
-            intervals=tuple(
-                sure.interval(f"{name}_s", value, name, "p50")
-                for name, value in (("tpot", tpot), ("ttft", ttft))
-                if value is not None
-            ),
+            interval=inside(rated, output, most=most),
+            intervals=self.intervals(workload, operation, row, sure, best),
             basis=sure.basis,
             output_tokens_per_s=output,
             total_tokens_per_s=requests * workload.tokens_per_request,
@@ -96,6 +100,26 @@ class TokenWords:
             else None,
             cold_start_s=cold_start_s,
         )
+
+    def intervals(
+        self, workload: InferenceWorkload, operation: StreamOperation, row: int, sure: Certainty, best: Best
+    ) -> tuple[Interval, ...]:
+        """Between what the medians of latencies may be; of a whole request what its parts add up to."""
+        _, tpot_kind, ttft_kind = kinds_of(workload)
+        least_tpot, least_ttft = at(best.tpot_s, row), at(best.ttft_s, row)
+        tpot, ttft, e2e = (at(getattr(operation, f"{name}_p50_s"), row) for name in ("tpot", "ttft", "e2e"))
+        if not math.isfinite(e2e):
+            return ()
+        token = inside(sure.interval("tpot_s", tpot, tpot_kind, "p50"), tpot, least=least_tpot)
+        if workload.load is Load.OFFLINE:
+            return (token,)
+        first = inside(sure.interval("ttft_s", ttft, ttft_kind, "p50"), ttft, least=least_ttft)
+        later = max(0.0, workload.output_tokens.mean - 1)
+        whole = Interval("e2e_s", first.low + later * token.low, first.high + later * token.high, "p50")
+        if workload.load is Load.BATCH:
+            least = least_ttft + later * least_tpot
+            whole = inside(sure.interval("e2e_s", e2e, "e2e", "p50"), e2e, least=least)
+        return token, first, whole
 
     def shares(self, workload: InferenceWorkload, judged: Streamed) -> dict[str, Column]:
         """Seconds of one mixed step at the operating batch, by what they are spent on."""

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
+
 from app.sizing.columns import Column, Columns, names_of
 from app.sizing.hardware.engines import engine_named
 from app.sizing.model.formats import WEIGHT_FORMATS
@@ -104,6 +106,16 @@ SHARES = frozenset(
     for name in table.__slots__
     if name.endswith(("_fraction", "_share"))
 )
+
+
+SHARP = 50.0  # exponent at which a roofline has its knee
+
+
+def ideal(count: int) -> Achieved:
+    """Every rate fully achieved and no time lost: what no measurement can beat."""
+    whole, none = np.full(count, 1.0), np.zeros(count)
+    values = {name: whole if name in SHARES else none for name in Achieved.__slots__}
+    return Achieved(**values | {"roofline_exponent": np.full(count, SHARP), "queued_share": none})
 
 
 Number = TypeVar("Number", float, Column)

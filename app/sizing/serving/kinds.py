@@ -9,24 +9,28 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Mask
 from app.sizing.formula import told_as
+from app.sizing.hardware.achieved import Achieved, ideal
 from app.sizing.question import Speculative
 from app.sizing.serving.communication import link_speed, link_use
-from app.sizing.serving.load import StreamSpeed, stream_speed
+from app.sizing.serving.load import StreamSpeed, occupancy_s, stream_speed
 from app.sizing.serving.margins import Margins
-from app.sizing.serving.measured import Limit, Memory, Operation, Settings, Speed
+from app.sizing.serving.measured import Best, Limit, Memory, Operation, Settings, Speed
 from app.sizing.serving.memory import ServingMemory, serving_memory
-from app.sizing.serving.operation import StreamOperation, operate_stream
+from app.sizing.serving.operation import Flow, StreamOperation, operate_stream, running, steady_flow
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.prefill import prefill_terms, prefill_work
+from app.sizing.serving.prefill import PrefillTerms, prefill_terms, prefill_work, prompt_s
 from app.sizing.serving.single_pass import (
     BatchSpeed,
     batch_memory,
+    batch_terms,
+    batches_per_s,
+    of_batch_s,
     operate_single_pass,
     single_pass_speed,
     work_of,
 )
-from app.sizing.serving.step import speculating, step_terms, step_work
-from app.sizing.workload import InferenceWorkload
+from app.sizing.serving.step import StepTerms, speculating, step_terms, step_work
+from app.sizing.workload import InferenceWorkload, Load
 
 M = TypeVar("M", bound=Memory)
 S = TypeVar("S", bound=Speed)
@@ -69,6 +73,19 @@ class ServingKind(Protocol, Generic[M, S, R]):
         """Median of a whole request, by the margins."""
         ...
 
+    def best(
+        self,
+        workload: InferenceWorkload,
+        plans: Plans,
+        memory: M,
+        speed: S,
+        operation: R,
+        assumed: Assumptions,
+        speculative: Speculative | None = None,
+    ) -> Best:
+        """What no stack can beat at the same batch."""
+        ...
+
     def operate(self, workload: InferenceWorkload, memory: M, speed: S, replicas: Column) -> R:
         """One replica at its share of the load."""
         ...
@@ -109,7 +126,19 @@ class TokenStreams:
         margins: Margins | None = None,
     ) -> StreamSpeed:
         """Capacity of one replica of every plan."""
-        model, achieved = workload.model, plans.achieved
+        step, prefill, late = self.terms(workload, plans, plans.achieved, assumed, speculative)
+        return stream_speed(workload, plans, memory, step, prefill, late, assumed, margins)
+
+    def terms(
+        self,
+        workload: InferenceWorkload,
+        plans: Plans,
+        achieved: Achieved,
+        assumed: Assumptions,
+        speculative: Speculative | None = None,
+    ) -> tuple[StepTerms, PrefillTerms, PrefillTerms]:
+        """Seconds of a step, of a mean prompt and of a long one, by what is achieved of the hardware."""
+        model = workload.model
         prompt, cached, images = (
             workload.input_tokens,
             workload.cached_prefix_fraction,
@@ -140,8 +169,7 @@ class TokenStreams:
                     encoder_flops=images,
                 )
                 late = prefill_terms(work, achieved, links)
-        step = speculating(step, model, speculative)
-        return stream_speed(workload, plans, memory, step, prefill, late, assumed, margins)
+        return speculating(step, model, speculative), prefill, late
 
     def limits(self, speed: StreamSpeed) -> tuple[Limit, ...]:
         """A token's time, then the first token's."""
@@ -171,6 +199,36 @@ class TokenStreams:
         first, whole = operation.ttft_p50_s, operation.e2e_p50_s
         later = np.subtract(whole, first, out=whole.copy(), where=np.isfinite(whole))
         return first * margins.ttft + later * margins.tpot
+
+    def best(
+        self,
+        workload: InferenceWorkload,
+        plans: Plans,
+        memory: ServingMemory,
+        speed: StreamSpeed,
+        operation: StreamOperation,
+        assumed: Assumptions,
+        speculative: Speculative | None = None,
+    ) -> Best:
+        """Every rate fully achieved and nothing waited for."""
+        step, prefill, _ = self.terms(workload, plans, ideal(len(plans)), assumed, speculative)
+        busy = prompt_s(prefill, memory.max_batched_tokens, None)
+
+        def flow(batch: Column) -> Flow:
+            return steady_flow(
+                workload.load,
+                step,
+                prefill,
+                occupancy_s(busy, plans.pipeline_parallel),
+                max_batched_tokens=memory.max_batched_tokens,
+                output_tokens=workload.output_tokens.mean,
+                in_flight=batch,
+                sequences=batch,
+            )
+
+        at = flow(running(operation.batch))
+        most = flow(speed.slo_batch) if workload.load is Load.OPEN else at
+        return Best(most.rate_per_s, at.tpot_s, at.ttft_s)
 
     def operate(
         self, workload: InferenceWorkload, memory: ServingMemory, speed: StreamSpeed, replicas: Column
@@ -225,6 +283,22 @@ class SinglePasses:
     def latency_s(self, operation: Operation, margins: Margins) -> Column:
         """Median of a whole request."""
         return operation.e2e_p50_s * margins.rate
+
+    def best(
+        self,
+        workload: InferenceWorkload,
+        plans: Plans,
+        memory: Memory,
+        speed: BatchSpeed,
+        operation: Operation,
+        assumed: Assumptions,
+        speculative: Speculative | None = None,
+    ) -> Best:
+        """Every rate fully achieved; the first result comes with the last."""
+        terms = batch_terms(work_of(workload), plans, ideal(len(plans)))
+        most = speed.slo_batch if workload.load is Load.OPEN else operation.batch
+        whole = of_batch_s(terms, operation.batch)
+        return Best(batches_per_s(most, of_batch_s(terms, most)), whole, whole)
 
     def operate(self, workload: InferenceWorkload, memory: Memory, speed: BatchSpeed, replicas: Column) -> Operation:
         """One replica at its share of the load."""

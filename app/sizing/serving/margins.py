@@ -53,7 +53,7 @@ def around_plans(workload: InferenceWorkload, plans: Plans, beside: Beside) -> A
 def kinds_of(workload: InferenceWorkload) -> tuple[str, str, str]:
     """Which errors the rate, TPOT and TTFT of a workload are subject to."""
     if workload.single_pass:
-        return "samples", "samples", "samples"
+        return "samples", "sample_latency", "sample_latency"
     if workload.load is Load.CLOSED and workload.in_flight <= 1:
         return "single_stream", "single_stream", "ttft"
     return "throughput", "tpot", "ttft"

@@ -68,6 +68,15 @@ class Operation(Columns):
 
 
 @dataclass(frozen=True, slots=True)
+class Best(Columns):
+    """What no software makes of the hardware at a batch: 100 % of every rate, no overhead, no queue."""
+
+    rate_per_s: Column  # requests per second of one replica
+    tpot_s: Column
+    ttft_s: Column
+
+
+@dataclass(frozen=True, slots=True)
 class Limit:
     """What a request alone on an idle replica must meet, and what to say where it does not."""
 

@@ -120,9 +120,10 @@ def launch_s(work: SampleWork, achieved: Achieved) -> Column:
     return work.layers * achieved.layer_overhead_s / 2
 
 
-def batch_terms(work: SampleWork, plans: Plans) -> BatchTerms:
-    """Terms of a batch's time."""
-    s, rate, memory = plans.achieved, plans.linear_flops_per_s, plans.bytes_per_s
+def batch_terms(work: SampleWork, plans: Plans, achieved: Achieved | None = None) -> BatchTerms:
+    """Terms of a batch's time, by what is achieved of the hardware: where not given, by the plans' stacks."""
+    s = plans.achieved if achieved is None else achieved
+    rate, memory = plans.linear_flops_per_s, plans.bytes_per_s
     fraction = s.sample_compute_fraction if work.convolutional else s.linear_compute_fraction
     read = s.attention_memory_fraction if work.decodes else s.linear_memory_fraction
     return BatchTerms(

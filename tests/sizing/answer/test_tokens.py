@@ -99,9 +99,33 @@ def test_performance_is_of_the_whole_deployment() -> None:
     assert once is not None
     assert once.output_tokens_per_s == pytest.approx((once.requests_per_s_capacity or 0) * 256)
     assert once.total_tokens_per_s == pytest.approx((once.requests_per_s_capacity or 0) * (1024 + 256))
-    assert [i.quantity for i in once.intervals] == ["tpot_s", "ttft_s"]
+    assert [i.quantity for i in once.intervals] == ["tpot_s", "ttft_s", "e2e_s"]
     assert once.interval.low < (once.output_tokens_per_s or 0) < once.interval.high
     assert (once.unstable_above_requests_per_s or 0) >= 5.0
+
+
+def test_a_whole_request_lies_between_what_its_parts_add_up_to() -> None:
+    once = found().performance
+    assert once is not None
+    token, first, whole = once.intervals
+    assert whole.low == pytest.approx(first.low + 255 * token.low)
+    assert whole.high == pytest.approx(first.high + 255 * token.high)
+    static = found(load=Load.BATCH, in_flight=4.0, peak_per_s=0.0, average_per_s=0.0).performance
+    assert static is not None and static.e2e is not None and static.e2e.p50_s is not None
+    whole = static.intervals[2]  # requests of static batches were measured as a whole
+    assert whole.high == pytest.approx(static.e2e.p50_s * math.exp(0.7))
+
+
+def test_cost_lies_between_where_it_is_spread_over_what_the_hardware_does() -> None:
+    """A fixed rate of requests costs what its machines cost, however fast they are."""
+    opened, offline = found(), found(load=Load.OFFLINE)
+    assert opened.performance is not None and offline.performance is not None and offline.cost is not None
+    assert "usd_per_million_tokens" not in [i.quantity for i in opened.performance.intervals]
+    (cost,) = [i for i in offline.performance.intervals if i.quantity == "usd_per_million_tokens"]
+    rate, per_million = offline.performance.interval, offline.cost.usd_per_million or 0
+    output = offline.performance.output_tokens_per_s or 0
+    assert (cost.low * rate.high, cost.high * rate.low) == pytest.approx([per_million * output] * 2)
+    assert [i.quantity for i in offline.performance.intervals] == ["tpot_s", "usd_per_million_tokens"]
 
 
 def test_offline_work_has_no_latencies_and_closed_loops_no_rate_to_be_unstable_at() -> None:

@@ -12,7 +12,7 @@ from app.sizing.columns import Picked
 from app.sizing.model.sample import SampleWork
 from app.sizing.serving.margins import Margins, around_plans, kinds_of, margins_at
 from app.sizing.surroundings import Beside
-from app.sizing.uncertainty import NORMAL, Around, Spread, Spreads, sample_spread
+from app.sizing.uncertainty import NORMAL, Around, Spread, Spreads, sample_spreads
 from app.sizing.workload import InferenceWorkload, Load
 from tests.examples import col
 from tests.sizing.serving.given import DENSE, STEADY, planned, varied
@@ -56,7 +56,7 @@ def test_each_load_is_off_by_its_own_errors() -> None:
     assert kinds_of(STEADY) == ("throughput", "tpot", "ttft")
     assert kinds_of(varied(load=Load.CLOSED, in_flight=1.0)) == ("single_stream", "single_stream", "ttft")
     assert kinds_of(varied(load=Load.CLOSED, in_flight=2.0)) == ("throughput", "tpot", "ttft")
-    assert kinds_of(varied(model=replace(DENSE, sample=SampleWork(flops=1e9)))) == ("samples", "samples", "samples")
+    assert kinds_of(varied(model=replace(DENSE, sample=SampleWork(flops=1e9)))) == ("samples", *["sample_latency"] * 2)
 
 
 def test_only_some_rows_keep_their_margins() -> None:
@@ -81,9 +81,9 @@ def test_what_nobody_is_known_to_have_run_has_no_source_and_lies_further() -> No
 
 def test_samples_are_off_by_what_their_published_results_were_wherever_they_run() -> None:
     """Measured over predicted 0.6 at the tenth percentile: at 90 % a batch takes 1 / 0.6 times as long."""
-    spread = sample_spread(0.6, 1.9)
+    spread, latency = sample_spreads(0.6, 1.9)
     scale = spread.scale(AROUND)
     assert spread.factor(0.9, scale).tolist() == pytest.approx([1 / 0.6] * 2)
     assert spread.factor(0.1, scale).tolist() == pytest.approx([1 / 1.9] * 2)
     assert spread.factor(0.5, scale).tolist() == [1, 1]
-    assert list(spread.worse) == sorted(spread.worse)
+    assert list(spread.worse) == sorted(latency.worse)

@@ -1,0 +1,126 @@
+"""How sure services are to do what was asked, and what other confidences would take: all of them in one table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from app.sizing.columns import Column
+from app.sizing.decisions.cost import deployment_cost
+from app.sizing.decisions.placement import fleet
+from app.sizing.question import CONFIDENCE_LEVELS, Question, Speculative
+from app.sizing.result import Assurance, Level
+from app.sizing.serving.kinds import able, kind_of
+from app.sizing.serving.margins import margins_at
+from app.sizing.serving.measured import Memory, Settings, Speed
+from app.sizing.serving.plans import Plans
+from app.sizing.serving.search import Judged, replicas_of
+from app.sizing.uncertainty import MOST_SURE, NORMAL, Around, Spreads
+from app.sizing.workload import InferenceWorkload, Load
+
+# Where it is looked whether a deployment does what was asked; straight lines between and beyond.
+TRIED = (0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)
+# Beyond a factor of e nothing is nearer to what was asked than anything else.
+FAR_OFF = 1.0
+LEAST_SHARE = 1e-12
+
+
+def assured(
+    question: Question,
+    workload: InferenceWorkload,
+    judged: Judged[Any, Any, Any],
+    around: Around,
+    spreads: Spreads,
+    speculative: Speculative | None = None,
+) -> tuple[Assurance, ...]:
+    """Of every deployment how sure it is as it stands, and what its machine, engine and layout take at each level.
+
+    The largest batch is chosen again for each level; for what stands it is as it was set.
+    """
+    asked, count, kind = question.constraints.confidence, len(judged.plans), kind_of(workload)
+    levels, tried = sorted({*CONFIDENCE_LEVELS, asked}), sorted({*TRIED, asked})
+    standing = np.array([NORMAL.inv_cdf(c) for c in (*levels, *tried)])
+    again, rows = len(levels) * count, np.tile(np.arange(count), len(standing))
+    margins = margins_at(np.repeat(standing, count), workload, around.take(rows), spreads, question.assumptions)
+    plans, settings = judged.plans.take(rows), judged.options.settings.take(rows)
+    assert settings.max_sequences is not None
+    most = np.where(np.arange(len(rows)) < again, np.nan, settings.max_sequences)
+    settings = replace(settings, max_sequences=most)
+    memory = kind.memory(workload, plans, question.assumptions, settings, margins)
+    speed = kind.speed(workload, plans, memory, question.assumptions, speculative, margins)
+
+    chosen, stands = np.arange(again), np.arange(again, len(rows))
+    by_level = levels_of(question, workload, levels, plans.take(chosen), memory.take(chosen), speed.take(chosen))
+    held = memory.take(stands)
+    room = ((held.usable_bytes - held.needed_bytes) / held.capacity_bytes).reshape(-1, count)
+    slack = slack_of(workload, speed.take(stands), np.tile(judged.fleet.replicas, len(tried))).reshape(-1, count)
+    fits = sureness(standing[len(levels) :], room)
+    meets = sureness(standing[len(levels) :], np.minimum(slack, room))
+    return tuple(
+        Assurance(asked, fits[i], meets[i] if limited(workload) else None, None, by_level[i]) for i in range(count)
+    )
+
+
+def limited(workload: InferenceWorkload) -> bool:
+    """Whether anything was asked for that speed decides: a rate, or limits of latency."""
+    slo = workload.slo
+    limits = slo.ttft_s is not None or slo.tpot_s is not None or slo.e2e_s is not None
+    return workload.load is Load.OPEN or (limits and workload.load is not Load.OFFLINE)
+
+
+def levels_of(
+    question: Question, workload: InferenceWorkload, levels: list[float], plans: Plans, memory: Memory, speed: Speed
+) -> list[tuple[Level, ...]]:
+    """What every deployment takes at each level; the rows are those of the first level, then of the next.
+
+    What holds with a higher confidence holds with a lower one.
+    """
+    per_level = (len(levels), -1)
+    needed, _ = replicas_of(workload, speed, Settings())
+    needed = np.where(able(workload, memory, speed), needed, np.inf).reshape(per_level)
+    needed = np.minimum.accumulate(needed[::-1])[::-1].ravel()
+    never = np.isinf(needed)
+    replicas, spares = replicas_of(workload, speed, Settings(replicas=np.where(never, 1.0, needed)))
+    placed = fleet(plans.accelerators_per_replica, plans.accelerators_per_node, replicas, spares)
+    none = np.zeros(len(plans))
+    cost = deployment_cost(plans.offered, placed.nodes, none, question.assumptions, question.economics)
+    accelerators, usd, without = (
+        values.reshape(per_level).T.tolist() for values in (placed.accelerators, cost.usd_per_hour, never)
+    )
+    return [
+        tuple(
+            Level(c, None) if gone else Level(c, int(n), None if np.isnan(hourly) else hourly)
+            for c, n, hourly, gone in zip(levels, *of_plan, strict=True)
+        )
+        for of_plan in zip(accelerators, usd, without, strict=True)
+    ]
+
+
+def slack_of(workload: InferenceWorkload, speed: Speed, replicas: Column) -> Column:
+    """Logarithm of how many times what was asked is done, by whatever falls shortest; rows by their margins."""
+    kind = kind_of(workload)
+    if workload.load is Load.OPEN:
+        shares = [replicas * speed.capacity_per_s / max(workload.peak_per_s, LEAST_SHARE)]
+    elif workload.load is Load.OFFLINE:
+        shares = [np.ones(len(replicas))]
+    else:
+        shares = [speed.slo_batch / np.maximum(np.ceil(workload.in_flight / replicas), 1.0)]
+    shares += [limit.available_s / np.maximum(limit.needed_s, LEAST_SHARE) for limit in kind.limits(speed)]
+    found: Column = np.log(np.maximum(np.min(shares, axis=0), LEAST_SHARE))
+    return found
+
+
+def sureness(standing: Column, slack: Column) -> list[float]:
+    """Probability up to which slack is left, a column each; a row for each standing in a normal distribution.
+
+    What runs out at a lower confidence stays out at higher ones.
+    """
+    left = np.minimum.accumulate(np.clip(slack, -FAR_OFF, FAR_OFF))
+    last, columns = len(standing) - 1, np.arange(left.shape[1])
+    base = np.clip((left >= 0).sum(axis=0) - 1, 0, last)
+    before = np.minimum(base, last - 1)
+    lost = np.maximum(left[before, columns] - left[before + 1, columns], LEAST_SHARE)
+    found = standing[base] + left[base, columns] * (standing[before + 1] - standing[before]) / lost
+    return [NORMAL.cdf(min(max(z, -MOST_SURE), MOST_SURE)) for z in found.tolist()]

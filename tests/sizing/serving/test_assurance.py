@@ -1,0 +1,159 @@
+"""How sure a service is: what it was sized for holds with what was asked, and more confidence never takes less."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.sizing.estimate import estimate
+from app.sizing.question import Constraints, Question
+from app.sizing.recommend import recommend
+from app.sizing.result import Estimate
+from app.sizing.serving.assurance import limited, slack_of, sureness
+from app.sizing.serving.margins import Margins
+from app.sizing.snapshot import Snapshot
+from app.sizing.uncertainty import NORMAL
+from app.sizing.workload import InferenceWorkload, Load, Slo
+from tests.examples import CHAT, LLAMA_70B, col, row
+from tests.sizing.serving.given import STEADY, varied
+from tests.sizing.test_properties import SLOW, WORKLOADS, cheapest
+
+CONFIDENCES = st.floats(0.5, 0.95)
+QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+STANDING = np.array([NORMAL.inv_cdf(c) for c in (0.5, 0.8, 0.9)])
+
+
+def asked(workload: InferenceWorkload, confidence: float, limit: int = 3) -> Question:
+    return Question(workload, Constraints(confidence=confidence), limit=limit)
+
+
+@pytest.mark.parametrize(
+    ("slack", "probability"),
+    [
+        ((0.3, 0.1, -0.1), NORMAL.cdf((STANDING[1] + STANDING[2]) / 2)),  # runs out half way from 80 to 90 %
+        ((0.1, 0.0, -0.1), 0.8),
+        ((0.2, -0.2, 0.3), NORMAL.cdf(STANDING[1] / 2)),  # what has run out stays out
+        ((0.5, 0.4, 0.4), 0.999),  # nothing more is lost: nothing is surer
+        ((0.0, 0.0, 0.0), 0.9),
+        ((-9.0, -9.0, -9.0), 0.001),
+        ((-0.1, -0.2, -0.3), NORMAL.cdf(-STANDING[1])),  # the line goes on below
+    ],
+)
+def test_surety_is_where_slack_runs_out(slack: tuple[float, ...], probability: float) -> None:
+    assert sureness(STANDING, np.array([slack]).T) == pytest.approx([probability], abs=1e-3)
+
+
+def test_each_column_runs_out_by_itself() -> None:
+    slack = np.array([[0.3, 0.3], [0.1, -0.1], [-0.1, -0.3]])
+    one, two = sureness(STANDING, slack)
+    assert one > 0.8 > two > 0.5
+
+
+def test_slack_is_of_what_falls_shortest() -> None:
+    """Ten requests a second asked of two replicas of eight each; a token may take 30 ms and takes 25."""
+    speed: Any = row(
+        capacity_per_s=col(8),
+        slo_batch=col(20),
+        margins=Margins.none(1),
+        fastest_tpot_s=col(0.025),
+        tpot_limit_s=col(0.030),
+        fastest_ttft_s=col(0.1),
+        ttft_limit_s=col(np.inf),
+    )
+    assert slack_of(STEADY, speed, col(2)).tolist() == pytest.approx([np.log(1.2)])
+    assert slack_of(STEADY, speed, col(1)).tolist() == pytest.approx([np.log(0.8)])
+    closed = varied(load=Load.CLOSED, in_flight=36.0)
+    assert slack_of(closed, speed, col(2)).tolist() == pytest.approx([np.log(20 / 18)])
+    assert slack_of(varied(load=Load.OFFLINE), speed, col(2)).tolist() == [0]
+
+
+def test_speed_is_asked_for_by_a_rate_or_by_limits() -> None:
+    quick = Slo(None, 0.05, None, 95)
+    assert limited(STEADY)
+    assert limited(varied(load=Load.CLOSED, slo=quick))
+    assert not limited(varied(load=Load.CLOSED))
+    assert not limited(varied(load=Load.OFFLINE, slo=quick))
+
+
+def test_what_was_sized_holds_with_the_confidence_asked_for(market: Snapshot) -> None:
+    for confidence in (0.5, 0.8, 0.87):
+        for ranked in recommend(asked(replace(CHAT, model=LLAMA_70B), confidence, limit=20), market).recommendations:
+            found = ranked.estimate.assurance
+            assert found is not None
+            assert found.asked == confidence
+            assert (found.meets_slo or 0) >= confidence - 1e-9
+            assert found.fits >= confidence - 1e-9
+            assert found.meets_deadline is None
+            levels = {level.confidence: level for level in found.by_level}
+            assert set(levels) == {0.5, 0.8, 0.9, 0.95, confidence}
+            assert levels[confidence].total_accelerators == ranked.estimate.deployment.total_accelerators
+            assert ranked.estimate.cost is not None
+            assert levels[confidence].usd_per_hour == pytest.approx(ranked.estimate.cost.usd_per_hour)
+
+
+@SLOW
+@given(WORKLOADS, CONFIDENCES, CONFIDENCES)
+def test_more_confidence_never_costs_less(
+    market: Snapshot, workload: InferenceWorkload, one: float, other: float
+) -> None:
+    low, high = sorted((one, other))
+    less, more = (cheapest(recommend(asked(workload, c, limit=1), market)) for c in (low, high))
+    assert more >= less - 1e-9
+
+
+def sized(found: Estimate) -> list[float]:
+    assert found.assurance is not None
+    return [n.total_accelerators or float("inf") for n in found.assurance.by_level]
+
+
+@QUICK
+@given(WORKLOADS, CONFIDENCES)
+def test_a_deployment_is_as_sure_as_it_was_sized_for_and_posted_back_says_the_same(
+    market: Snapshot, workload: InferenceWorkload, confidence: float
+) -> None:
+    for ranked in recommend(asked(workload, confidence), market).recommendations:
+        found = ranked.estimate
+        assert found.assurance is not None
+        assert (found.assurance.meets_slo or 0) >= confidence - 1e-6
+        assert found.assurance.fits >= confidence - 1e-6
+        assert all(b >= a for a, b in pairwise(sized(found)))
+        again = estimate(asked(workload, confidence), found.deployment, market)
+        assert again.assurance == found.assurance
+        # what a level takes carries the load with that confidence
+        for level in found.assurance.by_level:
+            if level.total_accelerators is not None and level.confidence >= confidence:
+                replicas = level.total_accelerators // (found.deployment.accelerators_per_replica or 1)
+                spare = workload.redundancy.spare
+                larger = replace(
+                    found.deployment, replicas=replicas - spare, total_accelerators=None, nodes=None, max_batch=None
+                )
+                carried = estimate(asked(workload, level.confidence), larger, market).assurance
+                assert carried is not None
+                assert (carried.meets_slo or 0) >= level.confidence - 1e-6
+
+
+@QUICK
+@given(WORKLOADS, st.sampled_from(Load), st.integers(1, 200))
+def test_intervals_contain_the_prediction(
+    market: Snapshot, workload: InferenceWorkload, load: Load, in_flight: int
+) -> None:
+    workload = replace(workload, load=load, in_flight=float(in_flight))
+    if load is not Load.OPEN:
+        workload = replace(workload, peak_per_s=0.0, average_per_s=0.0, target_utilization=1.0)
+    for ranked in recommend(asked(workload, 0.8), market).recommendations:
+        found = ranked.estimate.performance
+        assert found is not None
+        assert found.interval.low <= (found.output_tokens_per_s or 0) <= found.interval.high
+        points = {f"{n}_s": p.p50_s for n in ("tpot", "ttft", "e2e") if (p := getattr(found, n)) is not None}
+        for interval in found.intervals:
+            if interval.quantity in points:
+                point = points[interval.quantity] or 0
+                assert interval.low <= point * (1 + 1e-9)
+                assert point <= interval.high * (1 + 1e-9)
+            assert 0 < interval.low <= interval.high
