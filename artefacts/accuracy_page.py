@@ -316,12 +316,23 @@ source counts them, by the allocator or by the driver; an answer's total holds t
 buffers too. `make accuracy` also asks every row as /estimate does."""
 
 
+def left_out(notes: Mapping[str, Any]) -> str:
+    """What was not compared, or not fitted, and why."""
+    set_aside = "; ".join(f"{who} ({why})" for who, why in notes["set_aside"].items())
+    return f"""Rows that name too little or are not token streams, by reason: {reasons(notes["left_out"])}.
+
+Rows of training, by reason: {reasons(notes["training_left_out"])}.
+
+Compared and not fitted: {set_aside}.
+
+Start-up logs left out: {reasons(notes["kv_cache_left_out"])}."""
+
+
 def page(rows: Sequence[Compared]) -> str:
     """docs/accuracy.md."""
     report, notes = report_on(rows, fewest=FEWEST), calibration_notes()
     furthest = [worst_row(c) for c in report.worst[:12]]
     tried = {(t.quantity, t.family): t for t in back_test(rows)}
-    set_aside = "; ".join(f"{who} ({why})" for who, why in notes["set_aside"].items())
     return f"""# How far predictions are from published results
 
 Written by `make artefacts` from what the fit computed; `GET /accuracy` and `headroom accuracy` answer the same figures.
@@ -360,13 +371,7 @@ prediction from the others can do better.
 
 ## What was left out
 
-Rows that name too little or are not token streams, by reason: {reasons(notes["left_out"])}.
-
-Rows of training, by reason: {reasons(notes["training_left_out"])}.
-
-Compared and not fitted: {set_aside}.
-
-Start-up logs left out: {reasons(notes["kv_cache_left_out"])}.
+{left_out(notes)}
 """
 
 
