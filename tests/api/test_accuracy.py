@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from importlib import resources
+
 import pytest
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
@@ -21,6 +24,29 @@ def test_accuracy_is_answered_with_both_figures_and_reasons(client: TestClient) 
     )
     assert answer["worst"][0]["source"]
     assert client.get("/accuracy", headers={"If-None-Match": response.headers["etag"]}).status_code == 304
+
+
+def test_coverage_width_score_and_what_was_kept_are_told_by_family(client: TestClient) -> None:
+    answer = client.get("/accuracy").json()
+    families = {(s["metric"], s["value"]): s for s in answer["by"]["accelerator_family"]}
+    assert {("throughput", "nvidia_hopper"), ("training", "nvidia_ampere"), ("tpot", "nvidia_blackwell")} <= set(
+        families
+    )
+    for s in [*answer["overall"], *families.values()]:
+        assert 0 <= s["coverage"] <= 1 and 0 <= s["kept"] <= 1
+        assert s["width"] > 1
+        assert s["interval_score"] > 0
+
+
+def test_the_page_shows_what_the_answer_has(client: TestClient) -> None:
+    answer = client.get("/accuracy").json()
+    shown = set(re.findall(r"\bs\.(\w+)", re.search(r"function slice\(s\) {.*?\n}", page(), re.DOTALL)[0]))  # type: ignore[index]
+    assert {"coverage", "width", "kept", "rows", "sources"} <= shown <= set(answer["overall"][0])
+    assert 'id="accuracy"' in client.get("/").text
+
+
+def page() -> str:
+    return resources.files("app.api").joinpath("static", "page.js").read_text()
 
 
 def test_the_command_line_shows_the_accuracy(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

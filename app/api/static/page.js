@@ -1,6 +1,7 @@
 "use strict";
 const form = document.getElementById("form");
 const answer = document.getElementById("answer");
+const accuracy = document.getElementById("accuracy");
 
 function element(tag, text, className) {
   const made = document.createElement(tag);
@@ -106,6 +107,35 @@ function render(a) {
   turned.append(list);
   answer.append(turned, element("p", `Snapshot ${a.catalog.snapshot}, prices as of ${a.catalog.prices_as_of}, answer ${a.id}`));
 }
+
+function percent(share) {
+  return `${Math.round(100 * share)} %`;
+}
+
+function slice(s) {
+  const made = element("tr");
+  made.append(element("td", s.metric.replaceAll("_", " ")), element("td", s.value));
+  for (const value of [s.rows, s.sources, percent(s.unseen_source.median), percent(s.coverage), s.width.toFixed(1), percent(s.kept)]) {
+    made.append(element("td", value, "number"));
+  }
+  return made;
+}
+
+accuracy.addEventListener("toggle", async () => {
+  if (!accuracy.open || accuracy.querySelector("table")) return;
+  const response = await fetch("/accuracy");
+  if (!response.ok) return;
+  const found = await response.json();
+  const table = element("table");
+  const head = element("tr");
+  for (const name of ["Quantity", "Family", "Results", "Sources", "Median error", "In interval", "High / low", "Kept"]) {
+    head.append(element("th", name));
+  }
+  table.append(head, ...found.overall.map(slice), ...found.by.accelerator_family.map(slice));
+  const scroll = element("div", undefined, "scroll");
+  scroll.append(table);
+  accuracy.append(scroll);
+});
 
 form.addEventListener("change", showPhase);
 form.addEventListener("submit", async (event) => {
