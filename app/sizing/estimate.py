@@ -10,12 +10,14 @@ from app.errors import Conflict
 from app.sizing.answer.serving import judge_deployments
 from app.sizing.answer.summary import assumptions, impossible
 from app.sizing.answer.training import training_estimates
+from app.sizing.answer.verification import verification
+from app.sizing.answer.warnings import warnings
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.machines import Candidates, candidates, oversubscribed, unpriced
 from app.sizing.decisions.rejections import Rejections, Unread
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Question
-from app.sizing.result import Estimate, Maximum
+from app.sizing.result import Estimate, Maximum, Ranked
 from app.sizing.serving.asked import check_speculation, sequences_of, settings_asked
 from app.sizing.serving.kinds import able, kind_of
 from app.sizing.serving.margins import Margins
@@ -47,7 +49,14 @@ def estimate(question: Question, deployment: Deployment, market: Snapshot) -> Es
     """
     question = replace(question, assumptions=question.assumptions.noted())
     found = judge_deployment(question, deployment, market)
-    return replace(found, assumptions=assumptions(question, weight_format=deployment.weight_format))
+    accelerator = market.accelerators[market.accelerator_index[found.deployment.accelerator]]
+    alone = (Ranked(rank=1, score=1.0, estimate=found, accelerator=accelerator),)
+    return replace(
+        found,
+        warnings=warnings(question, alone, market.prices_as_of),
+        verification=verification(question, alone),
+        assumptions=assumptions(question, weight_format=deployment.weight_format),
+    )
 
 
 def judge_deployment(question: Question, deployment: Deployment, market: Snapshot) -> Estimate:

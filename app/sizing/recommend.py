@@ -16,6 +16,7 @@ from app.sizing.answer.sensitivity import first_of, sensitivity
 from app.sizing.answer.serving import judge_deployments
 from app.sizing.answer.summary import assumptions, summary
 from app.sizing.answer.training import training_estimates, twice_the_accelerators
+from app.sizing.answer.verification import verification
 from app.sizing.answer.warnings import warnings
 from app.sizing.columns import Codes, Column
 from app.sizing.decisions.machines import candidates, oversubscribed, undominated
@@ -56,7 +57,7 @@ def recommend(question: Question, market: Snapshot) -> Answer:
     if not found.estimates:
         sensitivity = tuple(what_would_give(question, market, rejected[0].text if rejected else ""))
     ranked = compared(in_order(found, market), question, found.feasible_accelerators)
-    notices = warnings(question, ranked, market.prices_as_of)
+    notices, settled = warnings(question, ranked, market.prices_as_of), verification(question, ranked)
     return Answer(
         summary=summary(question, ranked, rejected),
         assumptions=assumptions(question),
@@ -66,6 +67,7 @@ def recommend(question: Question, market: Snapshot) -> Answer:
         rejected_by_code=dict(sorted(Counter(r.code for r in rejected).items())),
         considered=Considered(len(market.accelerators), found.plans, found.feasible_accelerators),
         sensitivity=sensitivity,
+        verification=settled,
         scaling=found.scaling,
     )
 

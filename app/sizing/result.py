@@ -128,6 +128,7 @@ class Performance:
     interval: Interval
     basis: str
     intervals: tuple[Interval, ...] = ()  # of the other predicted quantities
+    sources: int | None = None  # that published results of the runtime on the family
     output_tokens_per_s: float | None = None
     total_tokens_per_s: float | None = None
     prefill_tokens_per_s: float | None = None

@@ -69,6 +69,7 @@ class Certainty:
     near: Near
     neighbours: tuple[Neighbour, ...]
     assumed: Assumptions
+    training: bool = False
 
     @property
     def basis(self) -> str:
@@ -78,6 +79,12 @@ class Certainty:
         if self.neighbours and self.neighbours[0].distance <= self.assumed.same_setting_distance:
             return "measured"
         return "calibrated" if self.near is not Near.FAR else "roofline"
+
+    @property
+    def sources(self) -> int:
+        """How many published results of the runtime on the family."""
+        pool = pool_of("training" if self.training else "throughput")
+        return int(self.around[pool].sources[0])
 
     def interval(self, quantity: str, value: float, kind: str, statistic: str = "mean") -> Interval:
         """The 80 % interval of one predicted quantity, errors of which are those of `kind`."""
@@ -113,4 +120,4 @@ def certainty_of(
     shape = Shape(setting.params, setting.input_tokens, setting.output_tokens)
     if around is None:
         around = {pool: results.beside([key]).around(shape) for pool, results in snapshot.surroundings.items()}
-    return Certainty(snapshot.spreads, around, setting, near, neighbours, assumed)
+    return Certainty(snapshot.spreads, around, setting, near, neighbours, assumed, training)

@@ -86,6 +86,7 @@ class TokenWords:
             interval=inside(rated, output, most=most),
             intervals=self.intervals(workload, operation, row, sure, best),
             basis=sure.basis,
+            sources=sure.sources,
             output_tokens_per_s=output,
             total_tokens_per_s=requests * workload.tokens_per_request,
             prefill_tokens_per_s=replicas * prompt / at(speed.occupancy_s, row),

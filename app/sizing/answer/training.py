@@ -127,6 +127,7 @@ def training_performance(
         interval=speed,
         intervals=(*duration_intervals(finalists, row, speed), memory_interval(finalists, row, certainty)),
         basis=certainty.basis,
+        sources=certainty.sources,
         samples_per_s=units if samples else None,
         tokens_per_s=None if samples else units,
         tokens_per_s_per_accelerator=None if samples else units / accelerators,

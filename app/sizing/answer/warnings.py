@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from app.sizing.answer.cautions import cautions
 from app.sizing.answer.money import usd
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.model.formats import WEIGHT_FORMATS
@@ -40,6 +41,7 @@ def warnings(question: Question, ranked: Sequence[Ranked], prices_as_of: str) ->
     if ranked:
         best = Best(question, ranked[0].estimate, ranked[0].accelerator, prices_as_of)
         told += [of_answer(best) for of_answer in OF_ANSWERS]
+        told += cautions(question, ranked)
     return tuple(notice for notice in told if notice is not None)
 
 
@@ -90,7 +92,7 @@ def accuracy_check_owed(best: Best) -> Notice | None:
         return None
     return Notice(
         "accuracy_check_owed",
-        f"The best plan stores weights in {stored.name}, below the published {native.name}: check accuracy on your own "
+        f"Weights are stored in {stored.name}, below the published {native.name}: check accuracy on your own "
         "task before buying.",
     )
 
@@ -172,7 +174,7 @@ def stale_price(best: Best) -> Notice | None:
         return None
     return Notice(
         "stale_price",
-        f"The price of the best plan is of {price.as_of}; the newest in the catalogue is of {best.prices_as_of}.",
+        f"The price is of {price.as_of}; the newest in the catalogue is of {best.prices_as_of}.",
     )
 
 

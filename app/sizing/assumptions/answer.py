@@ -46,6 +46,61 @@ class AnswerAssumptions:
         source="chosen",
         as_of="2026-11",
     )
+    deadline_nearly_used: float = assumption(
+        0.9,
+        low=0.1,
+        high=1,
+        unit="1",
+        reason="share of the deadline that leaves no room",
+        source="chosen",
+        as_of="2026-11",
+    )
+    memory_nearly_full: float = assumption(
+        0.95,
+        low=0.5,
+        high=1,
+        unit="1",
+        reason="share of usable memory that leaves no room",
+        source="chosen: fragmentation is a few percent",
+        as_of="2026-11",
+    )
+    thin_margin_growth: float = assumption(
+        1.5,
+        low=1,
+        high=100,
+        unit="1",
+        reason="times as much for the next confidence is a cliff",
+        source="chosen",
+        as_of="2026-11",
+    )
+    # The benchmark that settles most
+    benchmark_window_min: float = assumption(
+        10,
+        low=1,
+        high=240,
+        unit="min",
+        reason="load held steady while it is measured",
+        source="chosen: hundreds of requests",
+        as_of="2026-11",
+    )
+    benchmark_warm_up_min: float = assumption(
+        5,
+        low=0,
+        high=240,
+        unit="min",
+        reason="compilation and first steps before measuring",
+        source="chosen",
+        as_of="2026-11",
+    )
+    benchmark_steps: float = assumption(
+        50,
+        low=5,
+        high=10_000,
+        unit="steps",
+        reason="training steps until speed is steady",
+        source="chosen",
+        as_of="2026-11",
+    )
     # Beside the best
     near_tie_share: float = assumption(
         0.05,

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
+from app.sizing.hardware import benchmarks
+from app.sizing.hardware.benchmarks import Benchmark
+
 Release = tuple[int, int]  # major and minor number
 
 # What an engine's fraction is of, and what it will take then; `beside` is workspace and overhead, `fixed` weights too.
@@ -95,6 +98,9 @@ class Engine:
     pads_heads: bool = False  # to a tensor-parallel degree that does not divide them
     fp8_checkpoints_cache_fp8: bool = False  # checkpoints made for it in FP8 carry an FP8 cache
     framework: Framework = Framework()
+    benchmark: Benchmark = benchmarks.RUNNING  # of a stream of tokens
+    one_pass: Benchmark | None = None  # of embeddings and samples; None: by what the model is
+    trial: Benchmark = benchmarks.TRL  # of training
 
     def memory_at(self, version: str | None) -> EngineMemory:
         """Its rule of memory at a version; today's where none is said.
@@ -142,11 +148,12 @@ SMALL_STEP_FAMILIES = ("nvidia_ampere",)
 
 _RECORDS = (
     # Serving. vLLM's second engine became the default with 0.8, TensorRT-LLM's PyTorch runtime with 1.0.
-    Engine("vllm", today=((0, 8), "2025-03"), memory_since=_VLLM_MEMORY),
+    Engine("vllm", today=((0, 8), "2025-03"), memory_since=_VLLM_MEMORY, benchmark=benchmarks.VLLM),
     Engine(
         "sglang",
         today=((0, 5), "2025-08"),
         memory=EngineMemory(0.88, "static", 3.8, graphs_inside=False),
+        benchmark=benchmarks.SGLANG,
     ),
     Engine(
         "tensorrt-llm",
@@ -154,6 +161,7 @@ _RECORDS = (
         today=((1, 0), "2025-09"),
         memory=EngineMemory(0.9, "free", 1.0, graphs_inside=True, sequences=2048, reserves=True),
         fp8_checkpoints_cache_fp8=True,
+        benchmark=benchmarks.TENSORRT_LLM,
     ),
     Engine(
         "llama.cpp",
@@ -162,14 +170,19 @@ _RECORDS = (
         small=True,
         ggml=True,
         splits_layers=True,
+        benchmark=benchmarks.LLAMA_CPP,
     ),
-    Engine("jetstream", runtime="compiled"),
+    Engine("jetstream", runtime="compiled", benchmark=benchmarks.JETSTREAM),
     Engine("mindie", runtime="compiled"),
-    Engine("openvino", runtime="compiled"),
-    Engine("lmdeploy", memory=EngineMemory(0.8, "free", 3.8, graphs_inside=True)),
-    Engine("tgi", aliases=("text-generation-inference",)),
+    Engine("openvino", runtime="compiled", benchmark=benchmarks.OPENVINO),
+    Engine(
+        "lmdeploy",
+        memory=EngineMemory(0.8, "free", 3.8, graphs_inside=True),
+        benchmark=benchmarks.LMDEPLOY,
+    ),
+    Engine("tgi", aliases=("text-generation-inference",), benchmark=benchmarks.TGI),
     Engine("pytorch", runtime="eager"),
-    Engine("ollama", runtime="ggml", small=True, ggml=True, splits_layers=True),
+    Engine("ollama", runtime="ggml", small=True, ggml=True, splits_layers=True, benchmark=benchmarks.OLLAMA),
     Engine("ktransformers", runtime="ggml"),
     Engine("mlc-llm", aliases=("mlc",), runtime="ggml", small=True),
     Engine("exllamav3", runtime="eager", small=True),
@@ -181,11 +194,17 @@ _RECORDS = (
     Engine("fastertransformer", runtime="compiled"),
     Engine("torchax", runtime="compiled"),
     Engine("tt-metal", runtime="compiled"),
-    Engine("tensorrt", runtime="compiled"),
+    Engine("tensorrt", runtime="compiled", one_pass=benchmarks.TENSORRT),
     Engine("efficient-transformers", runtime="compiled"),
     Engine("gpt-fast", runtime="compiled"),
     # Serving and training.
-    Engine("mlx", runtime="ggml", small=True),
+    Engine(
+        "mlx",
+        runtime="ggml",
+        small=True,
+        benchmark=benchmarks.MLX,
+        trial=benchmarks.MLX_TRAINING,
+    ),
     Engine(
         "neuronx",
         aliases=("transformers-neuronx", "neuron-neuronx-distributed", "nxd-inference"),
@@ -193,17 +212,22 @@ _RECORDS = (
         runtime="compiled",
         pads_heads=True,
         framework=Framework(splits=True, shards=False, fused_modules=True, fp32_gradients=True),
+        benchmark=benchmarks.NEURON,
+        trial=benchmarks.NEURON_TRAINING,
     ),
     Engine(
         "optimum-habana",
         aliases=("deepspeed-optimum-habana",),
         runtime="compiled",
         pads_heads=True,
+        benchmark=benchmarks.OPTIMUM_HABANA,
+        trial=benchmarks.OPTIMUM_HABANA_TRAINING,
     ),
     Engine(
         "transformers",
         aliases=("hf-transformers", "huggingface-transformers", "huggingface"),
         runtime="eager",
+        benchmark=benchmarks.TRANSFORMERS,
     ),
     # Training. Before fused attention and sequence parallelism were usual is another generation.
     Engine(
@@ -222,29 +246,47 @@ _RECORDS = (
         published_as=("fsdp_qlora",),
         framework=Framework(sharded_master=True),
     ),
-    Engine("optimum-neuron", runtime="eager", framework=Framework(fused_modules=True)),
+    Engine(
+        "optimum-neuron",
+        runtime="eager",
+        framework=Framework(fused_modules=True),
+        trial=benchmarks.NEURON_TRAINING,
+        benchmark=benchmarks.NEURON,
+    ),
     Engine(
         "unsloth",
         published_as=("unsloth", "litgpt thunder unsloth"),
         framework=Framework(fused_modules=True, fused_cross_entropy=True, single_accelerator=True),
+        trial=benchmarks.UNSLOTH,
     ),
-    Engine("axolotl", framework=Framework(sharded_master=True, fused_cross_entropy=True, offloads=True)),
+    Engine(
+        "axolotl",
+        framework=Framework(sharded_master=True, fused_cross_entropy=True, offloads=True),
+        trial=benchmarks.AXOLOTL,
+    ),
     Engine(
         "megatron",
         published_as=("megatron", "mindspeed", "nemo"),
         today=((0, 4), "2023-06"),
         framework=Framework(splits=True, shards=False, fused_modules=True),
+        trial=benchmarks.MEGATRON,
     ),
-    Engine("nemo", framework=Framework(splits=True, shards=False, fused_modules=True)),
+    Engine(
+        "nemo",
+        framework=Framework(splits=True, shards=False, fused_modules=True),
+        trial=benchmarks.NEMO,
+    ),
     Engine(
         "maxtext",
         published_as=("maxtext", "pax", "levanter", "lingvo", "jax"),
         framework=Framework(splits=True, fused_modules=True, fp32_gradients=True, sharded_master=True),
+        trial=benchmarks.MAXTEXT,
     ),
     Engine(
         "torchtitan",
         published_as=("torchtitan", "nemo automodel"),
         framework=Framework(splits=True, fused_modules=True, sharded_master=True),
+        trial=benchmarks.TORCHTITAN,
     ),
 )
 _PLACES = {engine.name: i for i, engine in enumerate(_RECORDS)}

@@ -1,0 +1,285 @@
+"""What to run to measure a deployment: the command, on how many accelerators, for how long, and what it costs."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.hardware import benchmarks
+from app.sizing.hardware.benchmarks import Benchmark, Places
+from app.sizing.hardware.engines import engine_named
+from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.model.formats import SIXTEEN_BIT
+from app.sizing.question import Deployment, Question
+from app.sizing.result import Estimate, Performance
+from app.sizing.workload import InferenceWorkload, Load, Method, TrainingWorkload
+
+REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+MINUTES_PER_HOUR = 60.0
+WIDEST_SPREAD = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One benchmark of one estimate. `usd` is rent, None for what is owned or has no price; `counts` says what of
+    the report to read where it is not plain.
+    """
+
+    command: str
+    counts: str
+    accelerators: int
+    minutes: float
+    usd: float | None
+
+
+def trial_of(question: Question, estimate: Estimate) -> Trial | None:
+    """The benchmark of an estimate; None where it does not run, or as no benchmark's flags say."""
+    workload, d, p = question.workload, estimate.deployment, estimate.performance
+    if p is None or not estimate.fits or d.speculative is not None:
+        return None
+    if isinstance(workload, TrainingWorkload):
+        used = training_benchmark(workload, d)
+        command = used.filled(training_places(workload, d, question.assumptions))
+        accelerators, machines = d.accelerators_per_replica or 1, d.nodes or 1
+        minutes = math.ceil(training_minutes(p, question.assumptions))
+    else:
+        used = serving_benchmark(workload, d)
+        command = used.filled(serving_places(workload, d, p, used, question.assumptions))
+        accelerators, machines = d.accelerators_per_replica or 1, machines_of_replica(d)
+        minutes = math.ceil(serving_minutes(p, question.assumptions))
+    return Trial(command, used.counts, accelerators, minutes, rent_usd(estimate, machines, minutes))
+
+
+def machines_of_replica(d: Deployment) -> int:
+    """Machines one replica needs, whole."""
+    each = max(1, (d.total_accelerators or 1) // max(1, d.nodes or 1))
+    return math.ceil((d.accelerators_per_replica or 1) / each)
+
+
+def serving_minutes(p: Performance, assumed: Assumptions) -> float:
+    """Minutes to start a replica, to warm it up and to measure it."""
+    return (p.cold_start_s or 0.0) / 60 + assumed.benchmark_warm_up_min + assumed.benchmark_window_min
+
+
+def training_minutes(p: Performance, assumed: Assumptions) -> float:
+    """Minutes to start a run and to take its steps."""
+    return assumed.benchmark_warm_up_min + assumed.benchmark_steps * (p.step_time_s or 0.0) / 60
+
+
+def rent_usd(estimate: Estimate, machines: int, minutes: float) -> float | None:
+    """Rent of so many machines for so long."""
+    cost, d = estimate.cost, estimate.deployment
+    if cost is None or cost.usd_per_hour is None or cost.purchase_usd is not None:
+        return None
+    return round(cost.usd_per_hour / max(1, d.nodes or 1) * machines * minutes / MINUTES_PER_HOUR, 2)
+
+
+def file_name(name: str) -> str:
+    """The last part of a name, as a file may be called."""
+    return re.sub(r"[^\w.-]+", "-", name.rsplit("/", 1)[-1], flags=re.ASCII).strip("-.") or "model"
+
+
+def repository_of(name: str) -> str:
+    """A model as its repository; a path where its name is none."""
+    return name if REPOSITORY.fullmatch(name) else f"./{file_name(name)}"
+
+
+def stem_of(model: ModelArchitecture, stored: str) -> str:
+    """A checkpoint that its user makes or finds, as a path."""
+    return f"./{file_name(model.name)}-{stored.removeprefix('gguf-')}"
+
+
+def checkpoint_of(model: ModelArchitecture, stored: str, benchmark: Benchmark) -> str:
+    """What an engine loads: the published weights where they are in the format or become it, else a path."""
+    native = model.native_format
+    wide = native in SIXTEEN_BIT
+    if stored == native or (wide and (stored in SIXTEEN_BIT or stored in benchmark.converts)):
+        return repository_of(model.name)
+    return stem_of(model, stored)
+
+
+def one_pass_benchmark(model: ModelArchitecture) -> Benchmark:
+    """Work of one pass, by what the model is."""
+    if model.sample is None:
+        return benchmarks.EMBEDDINGS
+    return benchmarks.PICTURES if model.sample.passes > 1 and not model.sample.decodes else benchmarks.PASSES
+
+
+def serving_benchmark(workload: InferenceWorkload, d: Deployment) -> Benchmark:
+    """The engine's own, of streams or of single passes."""
+    engine = engine_named(d.engine or "")
+    return engine.benchmark if not workload.single_pass else engine.one_pass or one_pass_benchmark(workload.model)
+
+
+def serving_places(
+    workload: InferenceWorkload, d: Deployment, p: Performance, used: Benchmark, assumed: Assumptions
+) -> Places:
+    """One replica under what it is predicted to carry."""
+    model, stored = workload.model, d.weight_format or "bf16"
+    machines = machines_of_replica(d)
+    converted = stored != model.native_format and model.native_format in SIXTEEN_BIT
+    return {
+        "model": checkpoint_of(model, stored, used),
+        "stem": stem_of(model, stored),
+        "tokenizer": repository_of(model.name),
+        "conversion": used.converts.get(stored) if converted else None,
+        "cache": used.caches.get(d.kv_format or ""),
+        "tensor": d.tensor_parallel or 1,
+        "pipeline": above_one(d.pipeline_parallel),
+        "experts": above_one(d.expert_parallel),
+        "with_experts": flag((d.expert_parallel or 1) > 1),
+        "accelerators": d.accelerators_per_replica or 1,
+        "ranks": above_one(d.accelerators_per_replica),
+        "machines": above_one(machines),
+        "executor": "ray" if machines > 1 else None,
+        "sequences": d.max_batch,
+        "batched": d.max_batched_tokens,
+        "fraction": d.memory_fraction,
+        "context": math.ceil(workload.max_context_tokens),
+        "percentile": f"{workload.slo.percentile:g}",
+        "seconds": round(assumed.benchmark_window_min * 60),
+        **load_places(workload, d, p, assumed),
+    }
+
+
+def load_places(workload: InferenceWorkload, d: Deployment, p: Performance, assumed: Assumptions) -> Places:
+    """What one replica is asked: how often or by how many at once, and how long prompts and answers are."""
+    replicas = max(1, d.replicas or 1)
+    served = (p.requests_per_s_capacity or 0.0) / replicas
+    paced = workload.load is Load.OPEN
+    window_s = assumed.benchmark_window_min * 60
+    batch = max(1, round(p.batch_at_peak or 1))
+    prompt, output = max(1, round(workload.input_tokens.mean)), max(1, round(workload.output_tokens.mean))
+    prefix = round(prompt * workload.cached_prefix_fraction)
+    prompts = max(10, math.ceil(served * window_s))
+    return {
+        "rate": served if paced else None,
+        "burstiness": workload.burstiness**-2 if paced and workload.burstiness != 1 else None,
+        "concurrency": None if workload.in_flight <= 0 else math.ceil(workload.in_flight / replicas),
+        "prompts": prompts,
+        "rounds": max(1, prompts // batch),
+        "passes": 1 if workload.model.sample is None else round(workload.model.sample.passes),
+        "batch": batch,
+        "batch_each": math.ceil(batch / (d.accelerators_per_replica or 1)),
+        "prompt": prompt,
+        "output": output,
+        "held": batch * (prompt + output),
+        "prefix": prefix or None,
+        "input": max(1, prompt - prefix),
+        "spread": uniform_spread(workload),
+    }
+
+
+def uniform_spread(workload: InferenceWorkload) -> float | None:
+    """Half the width, as a share of the mean, of the even distribution that varies as answers do and stays within the
+    context; load generators take no other.
+    """
+    room = workload.max_context_tokens / max(1.0, workload.tokens_per_request) - 1
+    spread = min(WIDEST_SPREAD, math.sqrt(3 * workload.output_tokens.squared_variation), room)
+    return spread if spread > 0 else None
+
+
+def training_benchmark(workload: TrainingWorkload, d: Deployment) -> Benchmark:
+    """The framework's own of tokens; of samples, by what the model is."""
+    sample, own = workload.model.sample, engine_named(d.framework or "").trial
+    if sample is not None:
+        return benchmarks.DENOISING if sample.passes > 1 and not sample.decodes else benchmarks.IMAGES
+    return own if own.adapts or workload.method is Method.FULL else benchmarks.NEMO
+
+
+def training_places(workload: TrainingWorkload, d: Deployment, assumed: Assumptions) -> Places:
+    """Steps of the whole layout."""
+    model, record = workload.model, engine_named(d.framework or "")
+    adapts = workload.method is not Method.FULL
+    stage = d.zero_stage or 0
+    sharding = "multi_gpu" if stage == 0 else "fsdp2" if record.framework.sharded_master else f"zero{stage}"
+    accelerators, nodes = d.accelerators_per_replica or 1, d.nodes or 1
+    return {
+        "model": repository_of(model.name),
+        "task": "finetune" if workload.phase == "fine_tuning" else "pretrain",
+        "steps": round(assumed.benchmark_steps),
+        "accelerators": accelerators,
+        "per_machine": math.ceil(accelerators / nodes),
+        "machines": above_one(nodes),
+        "machine_count": nodes,
+        "sharding": sharding if accelerators > 1 else "single_gpu",
+        "tensor": d.tensor_parallel or 1,
+        "with_tensor": flag((d.tensor_parallel or 1) > 1),
+        "pipeline": above_one(d.pipeline_parallel),
+        "contexts": above_one(d.context_parallel),
+        "rank": workload.lora_rank if adapts else None,
+        "adapter": workload.method.value if adapts else None,
+        "adapting": "lora" if adapts else "full",
+        "script": "run_lora_clm.py" if adapts else "run_clm.py",
+        "in_4_bits": flag(workload.method is Method.QLORA),
+        **batch_places(workload, d),
+        **recompute_places(d),
+        **precision_places(workload),
+        **shape_places(model, d),
+    }
+
+
+def batch_places(workload: TrainingWorkload, d: Deployment) -> Places:
+    """How much goes through one step, and how it is cut up."""
+    micro, data, length = d.micro_batch_sequences or 1, d.data_parallel or 1, round(workload.units_per_sequence)
+    adapts = workload.method is not Method.FULL
+    return {
+        "length": length,
+        "adapter_length": length if adapts else None,
+        "block": None if adapts else length,
+        "micro_batch": micro,
+        "global_batch": workload.global_batch,
+        "micro_batch_tokens": micro * length,
+        "global_batch_tokens": workload.global_batch * length,
+        "accumulated": max(1, round(workload.global_batch / (micro * data))),
+        "batch_each": micro * data / (d.accelerators_per_replica or 1),
+    }
+
+
+def recompute_places(d: Deployment) -> Places:
+    """Which activations are computed again."""
+    kept = d.activation_checkpointing or "none"
+    return {
+        "recompute": kept == "full",
+        "recomputes": flag(kept == "full"),
+        "granularity": None if kept == "none" else kept,
+        "recomputed": 1 if kept == "full" else None,
+    }
+
+
+def precision_places(workload: TrainingWorkload) -> Places:
+    """In which numbers."""
+    wide = workload.precision in ("fp32", "tf32")
+    return {
+        "precision": None if wide else "fp16" if workload.precision == "fp16" else "bf16",
+        "in_fp8": flag("fp8" in workload.precision),
+    }
+
+
+def shape_places(model: ModelArchitecture, d: Deployment) -> Places:
+    """The model's shape, for a trainer that builds it from numbers."""
+    stages = (d.pipeline_parallel or 1) * (d.virtual_pipeline or 1)
+    return {
+        "layers": model.num_layers,
+        "hidden": model.hidden_size,
+        "width": round(model.mlp_width),
+        "heads": model.num_heads,
+        "kv_heads": model.kv_heads,
+        "vocabulary": model.vocab_size,
+        "chunk": max(1, model.num_layers // stages) if (d.virtual_pipeline or 1) > 1 else None,
+        "expert_count": model.num_experts if model.is_moe else None,
+        "expert_choice": model.experts_per_token if model.is_moe else None,
+        "experts": d.expert_parallel or 1 if model.is_moe else None,
+    }
+
+
+def above_one(value: int | None) -> int | None:
+    """A degree that has to be said."""
+    return value if value is not None and value > 1 else None
+
+
+def flag(wanted: bool) -> str | None:
+    """Keeps a piece of a command that has no value of its own."""
+    return "" if wanted else None

@@ -1,0 +1,301 @@
+"""The command that measures a model on each engine and framework, in the software's own flags.
+
+A command has places; what stands in brackets is left out where one of its places has no value. Flags are those of
+the software's releases of August 2026; what needs a file that only its user has names it by `$VARIABLE` or by a path.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from string import Formatter
+
+Places = Mapping[str, object]
+BRACKETS = r"\[([^\[\]]*)\]"
+# A server is started, waited for, put under load, and stopped.
+READY = " & until curl -sfo /dev/null localhost:{port}/{path}; do sleep 5; done; "
+STOP = "; kill $!"
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """What is typed. `converts` and `caches` are formats of weights and cache that the engine makes itself of a
+    published checkpoint, in its words; `adapts` says whether adapters can be trained this way, `counts` what of its
+    report is the rate that is predicted, where it does not print that itself.
+    """
+
+    command: str
+    converts: Mapping[str, str] = field(default_factory=dict)
+    caches: Mapping[str, str] = field(default_factory=dict)
+    adapts: bool = True
+    counts: str = ""
+
+    def filled(self, places: Places) -> str:
+        """The command with its places filled; nothing in a value is read by a shell.
+
+        Check:
+            >>> Benchmark("serve {model}[ --tp {tensor}][ --kv {cache}]").filled({"model": "a b", "tensor": 2})
+            "serve 'a b' --tp 2"
+        """
+        known = {name: quoted(value) for name, value in places.items() if value is not None}
+        pieces = re.sub(BRACKETS, lambda found: found[1] if named(found[1]) <= known.keys() else "", self.command)
+        return pieces.format_map(known)
+
+
+def named(text: str) -> set[str]:
+    """Names of the places in a piece of a command."""
+    return {name for _, name, _, _ in Formatter().parse(text) if name is not None}
+
+
+def quoted(value: object) -> str:
+    """A value as it is typed, three digits of a fraction; an empty one only says that its piece stays."""
+    text = f"{value:.3g}" if isinstance(value, float) else str(value)
+    return shlex.quote(text) if text else ""
+
+
+def served(server: str, load: str, *, port: int = 8000, path: str = "health") -> str:
+    """A server and what loads it, on one line."""
+    return server + READY.format(port=port, path=path) + load + STOP
+
+
+def openai_load(*, url: str = "", model: str = "{model}", stops: bool = False) -> str:
+    """vLLM's load generator against any server that speaks OpenAI's completions; `stops` where one cannot be told
+    to go on after an end of text.
+    """
+    return (
+        f"vllm bench serve --backend openai{url} --model {model} --dataset-name random "
+        "--random-input-len {input}[ --random-prefix-len {prefix}] --random-output-len {output}"
+        "[ --random-range-ratio {spread}][ --request-rate {rate}][ --burstiness {burstiness}]"
+        "[ --max-concurrency {concurrency}] --num-prompts {prompts}"
+        f"{'' if stops else ' --ignore-eos'} --percentile-metrics ttft,tpot,e2el --metric-percentiles 50,{{percentile}}"
+    )
+
+
+def url_of(port: int) -> str:
+    return f" --base-url http://localhost:{port}"
+
+
+# Engines that serve. Sources: vllm/benchmarks/serve.py, sglang/benchmark/args.py, tensorrt_llm/commands/serve.py and
+# serve/scripts/benchmark_serving.py, tools/llm_bench of openvino.genai, launcher/src/main.rs of TGI, lmdeploy/cli,
+# mlx_lm/benchmark.py, examples/text-generation of optimum-habana, maxtext/inference of MaxText.
+RUNNING = Benchmark(openai_load(url=' --base-url "$BASE_URL"'))  # whatever server is up
+VLLM = Benchmark(
+    served(
+        "vllm serve {model} --tensor-parallel-size {tensor}[ --pipeline-parallel-size {pipeline}]"
+        "[ --enable-expert-parallel{with_experts}][ --distributed-executor-backend {executor}]"
+        "[ --quantization {conversion}][ --kv-cache-dtype {cache}] --max-model-len {context}"
+        "[ --max-num-seqs {sequences}][ --max-num-batched-tokens {batched}][ --gpu-memory-utilization {fraction}]",
+        openai_load(),
+    ),
+    converts={"fp8": "fp8", "nf4": "bitsandbytes"},
+    caches={"fp8": "fp8"},
+)
+NEURON = Benchmark(
+    served(
+        "vllm serve {model} --tensor-parallel-size {tensor} --max-model-len {context}[ --max-num-seqs {sequences}]",
+        openai_load(),
+    )
+)
+SGLANG = Benchmark(
+    served(
+        "python -m sglang.launch_server --model-path {model} --tp-size {tensor}[ --pp-size {pipeline}]"
+        "[ --ep-size {experts}][ --nnodes {machines} --node-rank $NODE_RANK --dist-init-addr $MASTER_ADDR:5000]"
+        "[ --quantization {conversion}][ --kv-cache-dtype {cache}] --context-length {context}"
+        "[ --max-running-requests {sequences}][ --chunked-prefill-size {batched}][ --mem-fraction-static {fraction}]"
+        " --port 30000",
+        "python -m sglang.bench_serving --backend sglang --port 30000 --model {model} --dataset-name random "
+        "--random-input-len {prompt} --random-output-len {output} --random-range-ratio 1[ --request-rate {rate}]"
+        "[ --max-concurrency {concurrency}] --num-prompts {prompts}",
+        port=30000,
+    ),
+    converts={"fp8": "fp8"},
+    caches={"fp8": "fp8_e4m3"},
+)
+TENSORRT_LLM = Benchmark(
+    served(
+        "[srun -N {machines} -n {accelerators} --mpi=pmix trtllm-llmapi-launch ]trtllm-serve {model} "
+        "--tp_size {tensor}[ --pp_size {pipeline}][ --ep_size {experts}] --max_seq_len {context}"
+        "[ --max_batch_size {sequences}][ --max_num_tokens {batched}][ --kv_cache_free_gpu_memory_fraction {fraction}]",
+        "python -m tensorrt_llm.serve.scripts.benchmark_serving --backend openai --model {model} --dataset-name random "
+        "--random-ids --random-input-len {input}[ --random-prefix-len {prefix}] --random-output-len {output}"
+        "[ --random-range-ratio {spread}][ --request-rate {rate}][ --max-concurrency {concurrency}] "
+        "--num-prompts {prompts} --ignore-eos --percentile-metrics ttft,tpot,e2el --metric-percentiles 50,{percentile}",
+    )
+)
+LMDEPLOY = Benchmark(
+    served(
+        "lmdeploy serve api_server {model} --tp {tensor} --session-len {context}[ --max-batch-size {sequences}]"
+        "[ --cache-max-entry-count {fraction}][ --quant-policy {cache}]",
+        openai_load(url=url_of(23333)),
+        port=23333,
+    ),
+    caches={"int8": "8"},
+)
+TGI = Benchmark(
+    served(
+        "text-generation-launcher --model-id {model} --num-shard {tensor} --port 8080 --max-total-tokens {context}"
+        "[ --max-concurrent-requests {sequences}][ --quantize {conversion}][ --kv-cache-dtype {cache}]",
+        openai_load(url=url_of(8080), stops=True),
+        port=8080,
+    ),
+    converts={"fp8": "fp8", "nf4": "bitsandbytes-nf4"},
+    caches={"fp8": "fp8_e4m3fn"},
+)
+LLAMA_CPP = Benchmark(
+    "llama-batched-bench -m {stem}.gguf -ngl 99 -c {held}[ -ctk {cache} -ctv {cache}] -npp {prompt} -ntg {output} "
+    "-npl {batch}",
+    caches={"gguf-q8_0": "q8_0", "gguf-q4_0": "q4_0", "int8": "q8_0"},
+    counts="B x TG over T of its table",
+)
+OLLAMA = Benchmark(
+    served(
+        "OLLAMA_NUM_PARALLEL={batch} OLLAMA_CONTEXT_LENGTH={context} ollama serve",
+        "echo FROM {stem}.gguf > Modelfile && ollama create measured -f Modelfile && "
+        + openai_load(url=url_of(11434), model="measured --tokenizer {tokenizer}", stops=True),
+        port=11434,
+        path="",
+    )
+)
+MLX = Benchmark(
+    "mlx_lm.benchmark --model {model} --prompt-tokens {prompt} --generation-tokens {output} --batch-size {batch} "
+    "--num-trials 5",
+    counts="generated tokens over the time of prompt and generation",
+)
+OPENVINO = Benchmark(
+    "optimum-cli export openvino --model {model}[ --weight-format {conversion}] ./measured && python benchmark.py "
+    "-m ./measured -d $DEVICE -n 5 -bs {batch} -ic {output} -p \"$(yes hi | head -n {prompt} | tr '\\n' ' ')\"",
+    converts={"int8": "int8", "int4-gptq": "int4", "fp16": "fp16"},
+)
+OPTIMUM_HABANA = Benchmark(
+    "PT_HPU_LAZY_MODE=1 python[ ../gaudi_spawn.py --use_deepspeed --world_size {ranks}] run_generation.py "
+    "--model_name_or_path {model} --bf16 --use_hpu_graphs --use_kv_cache --batch_size {batch} "
+    "--max_input_tokens {prompt} --max_new_tokens {output} --ignore_eos --warmup 3 --n_iterations 5"
+)
+JETSTREAM = Benchmark(
+    "python3 -m maxtext.inference.inference_microbenchmark src/maxtext/configs/base.yml model_name=$MODEL_NAME"
+    "[ quantization={conversion}][ quantize_kvcache={cache}] ici_fsdp_parallelism=1 "
+    "ici_autoregressive_parallelism=1 ici_tensor_parallelism={tensor} per_device_batch_size={batch_each} "
+    "max_prefill_predict_length={prompt} max_target_length={context} weight_dtype=bfloat16 scan_layers=false",
+    converts={"int8": "int8"},
+    caches={"int8": "True"},
+)
+TRANSFORMERS = Benchmark(
+    "python -c 'import sys, time, torch; from transformers import AutoModelForCausalLM as A; _, m, b, i, o = sys.argv; "
+    'd = A.from_pretrained(m, dtype="auto", device_map="auto"); '
+    "x = torch.randint(9, 999, (int(b), int(i)), device=d.device); n = int(o); "
+    "g = lambda: d.generate(x, max_new_tokens=n, min_new_tokens=n); g(); t = time.time(); g(); "
+    'print(int(b) * n / (time.time() - t), "output tokens/s")\' {model} {batch} {prompt} {output}'
+)
+TENSORRT = Benchmark(
+    "trtexec --onnx={stem}-batch{batch}.onnx --useCudaGraph --noDataTransfers --duration={seconds}",
+    counts="its queries/s times the batch, over the passes of a sample",
+)
+# One pass, whatever runs it: by what the model is.
+EMBEDDINGS = Benchmark(
+    "python -c 'import sys, time; from sentence_transformers import SentenceTransformer as S; "
+    '_, m, b, i, n = sys.argv; e = S(m); t = ("hi " * int(i),) * int(n); f = lambda: e.encode(t, batch_size=int(b)); '
+    'f(); s = time.time(); f(); print(int(n) / (time.time() - s), "requests/s")\' {model} {batch} {prompt} {prompts}'
+)
+PICTURES = Benchmark(
+    "python -c 'import sys, time, torch; from diffusers import DiffusionPipeline as D; _, m, b, n, k = sys.argv; "
+    'p = D.from_pretrained(m, torch_dtype=torch.bfloat16).to("cuda"); '
+    'f = lambda: p("a photo of a house", num_images_per_prompt=int(b), num_inference_steps=int(n)); '
+    "f(); t = time.time(); list(f() for _ in range(int(k))); "
+    'print(int(b) * int(k) / (time.time() - t), "samples/s")\' {model} {batch} {passes} {rounds}'
+)
+PASSES = Benchmark(
+    "python -c 'import sys, time, torch; from transformers import pipeline as P; _, m, b, n, f = sys.argv; "
+    "p = P(model=m, dtype=torch.bfloat16, device=0, batch_size=int(b)); x = (f,) * int(n); "
+    'p(x); t = time.time(); p(x); print(int(n) / (time.time() - t), "samples/s")\' '
+    "{model} {batch} {prompts} $SAMPLE_FILE"
+)
+
+# Frameworks that train: so many steps of the layout. Sources: Megatron-LM's examples/llama, torchtitan/config,
+# maxtext/configs/base.yml, trl/accelerate_configs and trl sft, axolotl/cli, unsloth-cli.py, mlx_lm/lora.py,
+# examples/language-modeling of optimum-habana, examples of transformers and diffusers, NxD Training, NeMo 2's CLI.
+EVERYWHERE = "--nproc-per-node {per_machine}[ --nnodes {machines} --node-rank $NODE_RANK --master-addr $MASTER_ADDR]"
+TRAINER = (
+    "[ --num_machines {machines} --machine_rank $NODE_RANK --main_process_ip $MASTER_ADDR]"
+    " --num_processes {accelerators}"
+)
+SFT = (
+    f"trl sft --accelerate_config {{sharding}}{TRAINER} --model_name_or_path {{model}} --dataset_name trl-lib/Capybara "
+    "--packing --max_length {length} --per_device_train_batch_size {micro_batch} "
+    "--gradient_accumulation_steps {accumulated} --max_steps {steps} --logging_steps 10[ --{precision}]"
+    "[ --gradient_checkpointing {recompute}][ --use_peft --lora_r {rank}][ --load_in_4bit{in_4_bits}]"
+    " --output_dir ./measured"
+)
+MEGATRON = Benchmark(
+    f"torchrun {EVERYWHERE} pretrain_gpt.py --mock-data --tokenizer-type NullTokenizer --vocab-size {{vocabulary}} "
+    "--num-layers {layers} --hidden-size {hidden} --ffn-hidden-size {width} --num-attention-heads {heads} "
+    "--group-query-attention --num-query-groups {kv_heads} --swiglu --normalization RMSNorm "
+    "--position-embedding-type rope --disable-bias-linear --untie-embeddings-and-output-weights "
+    "[--num-experts {expert_count} --moe-router-topk {expert_choice} --expert-model-parallel-size {experts} ]"
+    "--seq-length {length} --max-position-embeddings {length} --micro-batch-size {micro_batch} "
+    "--global-batch-size {global_batch} --train-iters {steps} --lr 1e-4 --eval-iters 0 "
+    "--bf16[ --fp8-format hybrid{in_fp8}] --tensor-model-parallel-size {tensor}[ --sequence-parallel{with_tensor}]"
+    "[ --pipeline-model-parallel-size {pipeline}][ --num-layers-per-virtual-pipeline-stage {chunk}]"
+    "[ --context-parallel-size {contexts}]"
+    "[ --recompute-granularity {granularity}][ --recompute-method uniform --recompute-num-layers {recomputed}]"
+    " --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather --log-interval 1 --log-throughput",
+    adapts=False,
+)
+NEMO = Benchmark(
+    "nemo llm {task} --factory $RECIPE trainer.max_steps={steps} trainer.num_nodes={machine_count} "
+    "trainer.devices={per_machine} data.seq_length={length} data.micro_batch_size={micro_batch} "
+    "data.global_batch_size={global_batch} trainer.strategy.tensor_model_parallel_size={tensor}"
+    "[ trainer.strategy.pipeline_model_parallel_size={pipeline}][ trainer.strategy.context_parallel_size={contexts}]"
+)
+TORCHTITAN = Benchmark(
+    f"torchrun {EVERYWHERE} -m torchtitan.train --module $MODULE --config $CONFIG --training.steps {{steps}} "
+    "--training.max_context_length {length} --training.num_tokens_per_microbatch_per_dp_rank {micro_batch_tokens} "
+    "--training.num_tokens_per_train_step {global_batch_tokens} --parallelism.tensor_parallel_degree {tensor}"
+    "[ --parallelism.pipeline_parallel_degree {pipeline}][ --parallelism.context_parallel_degree {contexts}]"
+    "[ --parallelism.expert_parallel_degree {experts}]"
+)
+MAXTEXT = Benchmark(
+    "python3 -m maxtext.trainers.pre_train.train src/maxtext/configs/base.yml run_name=measured "
+    "base_output_directory=./measured dataset_type=synthetic enable_checkpointing=false model_name=$MODEL_NAME "
+    "steps={steps} max_target_length={length} per_device_batch_size={batch_each} "
+    "gradient_accumulation_steps={accumulated} ici_tensor_parallelism={tensor}[ ici_pipeline_parallelism={pipeline}]"
+    "[ ici_context_parallelism={contexts}][ ici_expert_parallelism={experts}][ quantization=fp8{in_fp8}]"
+)
+TRL = Benchmark(SFT)
+UNSLOTH = Benchmark(
+    "python unsloth-cli.py --model_name {model} --max_seq_length {length}[ --load_in_4bit{in_4_bits}][ --r {rank}] "
+    "--per_device_train_batch_size {micro_batch} --gradient_accumulation_steps {accumulated} --max_steps {steps} "
+    "--logging_steps 10 --output_dir ./measured"
+)
+AXOLOTL = Benchmark(
+    "axolotl train $CONFIG_FILE --launcher torchrun --base-model {model} --sequence-len {length} "
+    "--micro-batch-size {micro_batch} --gradient-accumulation-steps {accumulated} --max-steps {steps}"
+    "[ --adapter {adapter} --lora-r {rank}][ --load-in-4bit{in_4_bits}] --output-dir ./measured"
+    f" -- {EVERYWHERE}"
+)
+MLX_TRAINING = Benchmark(
+    "mlx_lm.lora --model {model} --train --data mlx-community/wikisql --fine-tune-type {adapting} --num-layers -1 "
+    "--batch-size {micro_batch} --grad-accumulation-steps {accumulated} --max-seq-length {length} --iters {steps}"
+    "[ --grad-checkpoint{recomputes}]"
+)
+OPTIMUM_HABANA_TRAINING = Benchmark(
+    "PT_HPU_LAZY_MODE=1 python ../gaudi_spawn.py --world_size {accelerators} --use_deepspeed {script} "
+    "--model_name_or_path {model} --dataset_name tatsu-lab/alpaca --bf16 True --do_train --use_habana --use_lazy_mode "
+    "--per_device_train_batch_size {micro_batch} --gradient_accumulation_steps {accumulated} --max_steps {steps}"
+    "[ --max_seq_length {adapter_length}][ --block_size {block}][ --lora_rank={rank}] --throughput_warmup_steps 3 "
+    "--logging_steps 10 --output_dir ./measured"
+)
+NEURON_TRAINING = Benchmark("COMPILE=1 CONF_FILE=$CONF_FILE ./train.sh && CONF_FILE=$CONF_FILE ./train.sh")
+# Samples in training: by what the model is.
+IMAGES = Benchmark(
+    f"torchrun {EVERYWHERE} run_image_classification.py --model_name_or_path {{model}} --train_dir $IMAGES_DIR "
+    "--ignore_mismatched_sizes --remove_unused_columns False --do_train[ --{precision}] "
+    "--per_device_train_batch_size {micro_batch} --gradient_accumulation_steps {accumulated} --max_steps {steps} "
+    "--logging_steps 10 --output_dir ./measured"
+)
+DENOISING = Benchmark(
+    f"accelerate launch{TRAINER} train_text_to_image.py --pretrained_model_name_or_path {{model}} "
+    "--train_data_dir $IMAGES_DIR[ --mixed_precision {precision}] --train_batch_size {micro_batch} "
+    "--gradient_accumulation_steps {accumulated} --max_train_steps {steps} --output_dir ./measured"
+)
