@@ -196,8 +196,8 @@ def roofline_above_calibrated(sized: Sized) -> Notice | None:
         if known is not None and known.basis != "roofline":
             return Notice(
                 "roofline_above_calibrated",
-                f"Nothing like the first was ever published: it rests on its data sheet. {other.accelerator.name}, "
-                f"ranked {other.rank}, rests on results.",
+                f"No published result is near the first (basis: roofline). {other.accelerator.name}, "
+                f"ranked {other.rank}, rests on results: measure the first, or take that.",
             )
     return None
 

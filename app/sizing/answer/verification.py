@@ -89,18 +89,19 @@ def decides(chosen: Stake, first: Stake, runner_up: Stake | None, counts: str = 
     speed = speed_of(chosen.ranked.estimate)
     if speed is None:
         return f"It confirms {hardware(first)}."
-    value, unit = speed
+    value, unit, where = speed
     saving, paid = saved(chosen, first), first.amount(first.sure) or 0.0
-    shown = f"{figure(value)} {unit}{f' ({counts})' if counts else ''}"
+    read = f" ({counts})" if counts else ""
+    reached = f"At {figure(value)} {unit} or more{where}{read}"
     rival, outcome = (runner_up, "is cheaper") if chosen is first else (first, "stays cheaper")
     if saving <= ROUNDS_TO_NOTHING * paid:
-        text = f"It confirms {shown}; {hardware(first)} {'is' if first.sure.total_accelerators == 1 else 'are'} taken."
+        text = f"It confirms {figure(value)} {unit}{where}{read}; either way it is {hardware(first)}."
     elif chosen is first:
         counted = f"{chosen.found.total_accelerators:,} instead of {chosen.sure.total_accelerators:,}"
-        text = f"At {shown} or more, {counted} would do: {difference(saving, chosen)} less."
+        text = f"{reached}, {counted} would do: {difference(saving, chosen)} less."
     else:
         text = (
-            f"At {shown} or more, {hardware(chosen, chosen.found)} would do: {difference(saving, chosen)} less than "
+            f"{reached}, {hardware(chosen, chosen.found)} would do: {difference(saving, chosen)} less than "
             f"{hardware(first)}."
         )
     least = tied_at(value, chosen, rival)
@@ -124,15 +125,16 @@ def point_of(estimate: Estimate) -> float | None:
     return None if p is None else getattr(p, p.interval.quantity, None)
 
 
-def speed_of(estimate: Estimate) -> tuple[float, str] | None:
-    """What a benchmark shows: of one replica, or of the run."""
+def speed_of(estimate: Estimate) -> tuple[float, str, str] | None:
+    """What a benchmark shows, and of what: of one replica, or of the run."""
     p, value = estimate.performance, point_of(estimate)
     if p is None or value is None:
         return None
     unit = p.interval.quantity.removesuffix("_per_s").replace("_", " ") + "/s"
     if p.days is not None:
-        return value, unit
-    return value / max(1, estimate.deployment.replicas or 1), f"{unit} per replica within the limits"
+        return value, unit, ""
+    where = " per replica" if p.e2e is None else " per replica within the limits"
+    return value / max(1, estimate.deployment.replicas or 1), unit, where
 
 
 def hardware(stake: Stake, level: Level | None = None) -> str:

@@ -147,7 +147,7 @@ LLAMA_CPP = Benchmark(
     "llama-batched-bench -m {stem}.gguf -ngl 99 -c {held}[ -ctk {cache} -ctv {cache}] -npp {prompt} -ntg {output} "
     "-npl {batch}",
     caches={"gguf-q8_0": "q8_0", "gguf-q4_0": "q4_0", "int8": "q8_0"},
-    counts="B x TG over T of its table",
+    counts="B x TG / T of its table",
 )
 OLLAMA = Benchmark(
     served(
@@ -161,7 +161,7 @@ OLLAMA = Benchmark(
 MLX = Benchmark(
     "mlx_lm.benchmark --model {model} --prompt-tokens {prompt} --generation-tokens {output} --batch-size {batch} "
     "--num-trials 5",
-    counts="generated tokens over the time of prompt and generation",
+    counts="generated over prompt and generation time",
 )
 OPENVINO = Benchmark(
     "optimum-cli export openvino --model {model}[ --weight-format {conversion}] ./measured && python benchmark.py "
@@ -190,7 +190,7 @@ TRANSFORMERS = Benchmark(
 )
 TENSORRT = Benchmark(
     "trtexec --onnx={stem}-batch{batch}.onnx --useCudaGraph --noDataTransfers --duration={seconds}",
-    counts="its queries/s times the batch, over the passes of a sample",
+    counts="queries/s x batch / passes",
 )
 # One pass, whatever runs it: by what the model is.
 EMBEDDINGS = Benchmark(

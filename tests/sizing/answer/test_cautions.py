@@ -1,0 +1,183 @@
+"""Each caution is given exactly where it should be, with its numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.sizing.answer.cautions import cautions, met_with, words_of
+from app.sizing.question import Question
+from app.sizing.result import Assurance, DeviceMemory, Interval, Level, Percentiles, Performance
+from app.sizing.units import GIB
+from app.sizing.workload import Lengths, Load, Slo
+from tests.examples import CHAT, PRETRAIN
+from tests.sizing.answer.given import RUN, ranked
+from tests.sizing.small import CARD
+
+# 100 output tokens/s, at worst 80; 5 requests/s at 70 % of what it carries
+SERVED = Performance(
+    Interval("output_tokens_per_s", 80.0, 120.0),
+    "measured",
+    intervals=(Interval("ttft_s", 0.1, 0.4, "p50"), Interval("tpot_s", 0.01, 0.02, "p50")),
+    sources=4,
+    output_tokens_per_s=100.0,
+    requests_per_s_capacity=7.0,
+    utilization_at_peak=0.7,
+    batch_at_peak=10.0,
+    ttft=Percentiles(0.2, 0.45, 0.6),
+    tpot=Percentiles(0.015, 0.02, 0.03),
+)
+# five days of fourteen, at worst seven
+TRAINED = replace(
+    RUN, basis="calibrated", sources=4, interval=Interval("tokens_per_s", 80.0, 120.0), tokens_per_s=100.0
+)
+MEMORY = DeviceMemory(
+    weights_bytes=40.0 * GIB,
+    kv_cache_bytes=30.0 * GIB,
+    activation_bytes=4.0 * GIB,
+    overhead_bytes=2.0 * GIB,
+    gradient_bytes=0.0,
+    optimizer_bytes=0.0,
+    capacity_bytes=80.0 * GIB,
+    usable_bytes=76.0 * GIB,
+    kv_cache_tokens=20_000.0,
+)
+
+
+def told(workload: Any = CHAT, assurance: Assurance | None = None, memory: Any = None, **performance: Any) -> list[str]:
+    base = TRAINED if workload is PRETRAIN else SERVED
+    found = ranked(performance=replace(base, **performance))
+    found = replace(found, estimate=replace(found.estimate, assurance=assurance, memory=memory))
+    return [f"{n.code}: {n.text}" for n in cautions(Question(workload), (found,))]
+
+
+def codes(*args: Any, **given: Any) -> list[str]:
+    return [text.split(":")[0] for text in told(*args, **given)]
+
+
+def sure(*levels: Level, asked: float = 0.8, meets: float = 0.85) -> Assurance:
+    return Assurance(asked, 0.99, meets, None, levels)
+
+
+def test_a_comfortable_answer_has_none() -> None:
+    assert codes() == []
+    assert codes(PRETRAIN) == []
+    assert codes(memory=MEMORY) == []
+
+
+def test_nothing_is_told_of_what_does_not_run() -> None:
+    assert cautions(Question(CHAT), ()) == []
+    assert cautions(Question(CHAT), (ranked(performance=None),)) == []
+
+
+@pytest.mark.parametrize(
+    ("levels", "asked", "expected"),
+    [
+        (((0.8, 8, 8.0), (0.9, 10, 10.0)), 0.8, []),
+        (((0.8, 8, 8.0), (0.9, 12, 12.0)), 0.8, ["thin_margin"]),  # one and a half times as much
+        (((0.8, 8, None), (0.9, 16, None)), 0.8, ["thin_margin"]),
+        (((0.8, 8, 8.0), (0.9, None, None)), 0.8, ["thin_margin"]),
+        (((0.8, None, None), (0.9, None, None)), 0.8, []),
+        (((0.8, 8, 8.0), (0.95, 8, 8.0)), 0.95, []),  # nothing beyond is shown
+        (((0.8, 8, 8.0), (0.9, 40, 40.0)), 0.85, []),  # the level asked for is not there
+    ],
+)
+def test_a_cliff_behind_the_confidence_asked_for(levels: Any, asked: float, expected: list[str]) -> None:
+    shown = tuple(Level(c, n, usd_per_hour=usd) for c, n, usd in levels)
+    assert codes(assurance=sure(*shown, asked=asked, meets=0.96)) == expected
+
+
+def test_a_cliff_in_numbers() -> None:
+    hourly = sure(Level(0.8, 8, usd_per_hour=16.0), Level(0.9, 16, usd_per_hour=32.0))
+    (text,) = told(assurance=hourly)
+    assert text == (
+        "thin_margin: Sized for 80% with 8 accelerators (16.00 USD per hour); 90% takes 16 accelerators "
+        "(32.00 USD per hour). Measure before buying, or ask for confidence 0.9."
+    )
+    (text,) = told(assurance=sure(Level(0.8, 8), Level(0.9, None)))
+    assert "no number of these accelerators reaches 90%" in text
+    assert words_of(Level(0.9, 1024, usd_total=5000.0)) == "1,024 accelerators (5,000 USD)"
+
+
+def test_what_misses_the_confidence_asked_for_has_no_margin_to_be_thin() -> None:
+    assert codes(assurance=sure(Level(0.8, 8), Level(0.9, None), meets=0.7)) == []
+    assert met_with(Assurance(0.8, 0.9, None, 0.6, ())) == 0.6
+    assert met_with(Assurance(0.8, 0.9, None, None, ())) == 0.9
+
+
+def test_the_low_end_misses_the_load() -> None:
+    # carries 5 / 0.9 = 5.56 requests/s as predicted, at worst 80 % of that
+    (text,) = told(utilization_at_peak=0.9)
+    assert text.startswith("low_end_misses_load: At the low end of its 80 % interval it carries 4.44 of 5 requests/s")
+    assert codes(utilization_at_peak=0.79) == []
+    assert codes(utilization_at_peak=1.1) == []  # overloaded as predicted
+    assert codes(replace(CHAT, load=Load.OFFLINE), utilization_at_peak=0.9) == []
+    assert codes(utilization_at_peak=None) == []
+    assert codes(interval=Interval("output_tokens_per_s", 0.0, 120.0)) == ["low_end_misses_load"]
+
+
+def test_the_slow_end_misses_a_limit() -> None:
+    # p95 0.45 s, and at worst twice that: within a second
+    assert codes(replace(CHAT, slo=Slo(0.9, None, None, 95))) == []
+    (text,) = told(replace(CHAT, slo=Slo(0.8, None, None, 95)))
+    assert "the time to first token is 900 ms at p95, above the 800 ms allowed" in text
+    (text,) = told(replace(CHAT, slo=Slo(None, 0.02, None, 99.0)), tpot=Percentiles(0.015, 0.018, 0.019))
+    assert "the time per output token is 25 ms at p99, above the 20 ms allowed" in text
+    assert codes(replace(CHAT, slo=Slo(0.3, None, None, 50))) == ["low_end_misses_limit"]  # 0.2, at worst 0.4
+    assert codes(replace(CHAT, slo=Slo(0.4, None, None, 95))) == []  # missed as predicted
+    assert codes(replace(CHAT, slo=Slo(None, None, 1.0, 95))) == []  # no interval of that
+
+
+def test_the_low_end_misses_the_deadline() -> None:
+    late = replace(PRETRAIN, deadline_s=6 * 86400.0)
+    assert cautions_of_run(late) == ["low_end_misses_deadline"]  # 5 days, at worst 6.25
+    assert cautions_of_run(replace(PRETRAIN, deadline_s=6.5 * 86400.0)) == []
+    assert cautions_of_run(replace(PRETRAIN, deadline_s=4 * 86400.0)) == []  # late as predicted
+
+
+def test_a_deadline_that_is_nearly_used() -> None:
+    both = ["low_end_misses_deadline", "deadline_nearly_used"]
+    assert cautions_of_run(replace(PRETRAIN, deadline_s=5.5 * 86400.0)) == both  # 91 %
+    assert cautions_of_run(replace(PRETRAIN, deadline_s=5.6 * 86400.0)) == both[:1]  # 89 %
+
+
+def cautions_of_run(workload: Any) -> list[str]:
+    return [n.code for n in cautions(Question(workload), (ranked(performance=TRAINED),))]
+
+
+def test_a_service_fills_memory_with_what_its_peak_holds() -> None:
+    # 10 sequences of 1,280 tokens of the 20,000 that 30 GiB hold: 46 + 19.2 of 76 GiB
+    assert codes(memory=MEMORY) == []
+    (text,) = told(memory=MEMORY, batch_at_peak=15.0)  # 46 + 28.8 = 74.8 of 76
+    assert text.startswith("memory_nearly_full: 74.8 of 76.0 GiB usable are needed (98%)")
+    assert codes(replace(CHAT, load=Load.OFFLINE), memory=MEMORY, batch_at_peak=15.0) == []
+    assert codes(replace(CHAT, output_tokens=Lengths(0.0)), memory=replace(MEMORY, kv_cache_tokens=None)) == []
+
+
+def test_a_run_holds_all_of_it() -> None:
+    assert codes(PRETRAIN, memory=MEMORY) == ["memory_nearly_full"]
+    assert codes(PRETRAIN, memory=replace(MEMORY, usable_bytes=80.0 * GIB)) == []  # 95 %
+    assert codes(PRETRAIN, memory=replace(MEMORY, usable_bytes=0.0)) == []
+
+
+def test_a_data_sheet_above_results() -> None:
+    first = ranked(performance=replace(SERVED, basis="roofline"))
+    behind = [
+        ranked(rank, CARD, performance=replace(SERVED, basis=b)) for rank, b in ((2, "roofline"), (3, "calibrated"))
+    ]
+    (notice,) = cautions(Question(CHAT), (first, *behind))
+    assert notice.code == "roofline_above_calibrated"
+    assert "Acme Card, ranked 3, rests on results" in notice.text
+    assert cautions(Question(CHAT), (first, behind[0])) == []
+    assert cautions(Question(CHAT), (behind[1], first)) == []
+    assert cautions(Question(CHAT), (first, ranked(2, CARD, performance=None))) == []
+
+
+@pytest.mark.parametrize(
+    ("sources", "begins"), [(0, ["No source has"]), (1, ["Only one source has"]), (2, []), (None, [])]
+)
+def test_one_source(sources: int | None, begins: list[str]) -> None:
+    texts = [text.removeprefix("one_source_only: ") for text in told(sources=sources)]
+    assert [text[: len(b)] for text, b in zip(texts, begins, strict=True)] == begins
