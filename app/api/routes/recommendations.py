@@ -48,14 +48,24 @@ def json_bytes(document: dict[str, Any]) -> bytes:
 
 
 def within_size(document: dict[str, Any]) -> bytes:
-    """The answer with as many of the nearest misses as the size of a default answer leaves room for."""
+    """The answer with as many of the nearest misses as the size of a default answer leaves room for; where that is
+    not enough, the last in rank say less of themselves: POST /estimate says the rest.
+    """
     body = json_bytes(document)
     over, kept = len(body) - MAX_ANSWER_BYTES, list(document["rejected"])
     if over <= 0:
         return body
     while over > 0 and kept:
         over -= len(json_bytes(kept.pop())) + 1
-    return json_bytes({**document, "rejected": kept})
+    ranked = list(document["recommendations"])
+    for last in range(len(ranked) - 1, 0, -1):
+        if over <= 0:
+            break
+        explanation = ranked[last]["explanation"]
+        shorter = {**ranked[last], "explanation": [*explanation[:2], *explanation[2:][-1:]]}
+        over -= len(json_bytes(ranked[last])) - len(json_bytes(shorter))
+        ranked[last] = shorter
+    return json_bytes({**document, "recommendations": ranked, "rejected": kept})
 
 
 def identity_of(request: RecommendRequest, snapshot: str) -> tuple[str, bytes]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from app.sizing.answer.money import usd
 from app.sizing.question import Question
 from app.sizing.result import Assurance, DeviceMemory, Estimate, Interval, Level, Notice, Performance, Ranked
-from app.sizing.units import GIB, SECONDS_PER_DAY
+from app.sizing.units import GIB, HOURS_PER_DAY, SECONDS_PER_DAY
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 
 
@@ -51,7 +51,10 @@ def thin_margin(sized: Sized) -> Notice | None:
         return None
     sure = f"Sized for {assurance.asked:.0%}"
     if after.total_accelerators is None:
-        text = f"{sure}: no number of these accelerators reaches {after.confidence:.0%}. Measure before buying."
+        text = (
+            f"{sure}: laid out like this no number of these accelerators reaches {after.confidence:.0%} "
+            f"({weakest(assurance)}). Measure before buying, or ask for confidence {after.confidence:g}."
+        )
         return Notice("thin_margin", text)
     growth = amount(after) / max(amount(here), 1e-9)
     if growth < sized.question.assumptions.thin_margin_growth:
@@ -63,9 +66,25 @@ def thin_margin(sized: Sized) -> Notice | None:
     )
 
 
+def conditions(assurance: Assurance) -> list[tuple[float, str]]:
+    """Probability of each condition, in words."""
+    told = (
+        (assurance.fits, "memory"),
+        (assurance.meets_slo, "load and limits"),
+        (assurance.meets_deadline, "deadline"),
+    )
+    return [(p, words) for p, words in told if p is not None]
+
+
 def met_with(assurance: Assurance) -> float:
     """Probability of the condition that is least sure to hold."""
-    return min(p for p in (assurance.fits, assurance.meets_slo, assurance.meets_deadline) if p is not None)
+    return min(conditions(assurance))[0]
+
+
+def weakest(assurance: Assurance) -> str:
+    """The condition that is least sure to hold, in words."""
+    probability, words = min(conditions(assurance))
+    return f"{words}: {probability:.0%} sure"
 
 
 def amount(level: Level) -> float:
@@ -144,8 +163,8 @@ def low_end_misses_deadline(sized: Sized) -> Notice | None:
         return None
     return Notice(
         "low_end_misses_deadline",
-        f"At the low end of its 80 % interval the run takes {slow:.3g} of {limit:.3g} days: measure a few steps "
-        "first, or ask for more confidence.",
+        f"At the low end of its 80 % interval the run takes {slow / limit:.0%} of the {span(limit)} allowed: measure a "
+        "few steps first, or ask for more confidence.",
     )
 
 
@@ -157,8 +176,14 @@ def deadline_nearly_used(sized: Sized) -> Notice | None:
     share = days * SECONDS_PER_DAY / workload.deadline_s
     if not sized.question.assumptions.deadline_nearly_used < share <= 1:
         return None
-    text = f"The run is expected to take {share:.0%} of the time allowed: a repeated week would miss the deadline."
+    allowed = span(workload.deadline_s / SECONDS_PER_DAY)
+    text = f"The run is expected to take {share:.0%} of the {allowed} allowed: anything repeated misses the deadline."
     return Notice("deadline_nearly_used", text)
+
+
+def span(days: float) -> str:
+    """A duration as a buyer writes it."""
+    return f"{days:.3g} days" if days >= 2 else f"{days * HOURS_PER_DAY:.3g} hours"
 
 
 def memory_nearly_full(sized: Sized) -> Notice | None:
@@ -197,7 +222,7 @@ def roofline_above_calibrated(sized: Sized) -> Notice | None:
             return Notice(
                 "roofline_above_calibrated",
                 f"No published result is near the first (basis: roofline). {other.accelerator.name}, "
-                f"ranked {other.rank}, rests on results: measure the first, or take that.",
+                f"ranked {other.rank}, rests on results: measure the first before buying.",
             )
     return None
 

@@ -95,7 +95,8 @@ def decides(chosen: Stake, first: Stake, runner_up: Stake | None, counts: str = 
     reached = f"At {figure(value)} {unit} or more{where}{read}"
     rival, outcome = (runner_up, "is cheaper") if chosen is first else (first, "stays cheaper")
     if saving <= ROUNDS_TO_NOTHING * paid:
-        text = f"It confirms {figure(value)} {unit}{where}{read}; either way it is {hardware(first)}."
+        asked = f"{first.sure.confidence:.0%} confidence takes {hardware(first)} either way"
+        text = f"It confirms {figure(value)} {unit}{where}{read}; {asked}."
     elif chosen is first:
         counted = f"{chosen.found.total_accelerators:,} instead of {chosen.sure.total_accelerators:,}"
         text = f"{reached}, {counted} would do: {difference(saving, chosen)} less."

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.sizing.answer.cautions import cautions, met_with, words_of
+from app.sizing.answer.cautions import cautions, met_with, span, words_of
 from app.sizing.question import Question
 from app.sizing.result import Assurance, DeviceMemory, Interval, Level, Percentiles, Performance
 from app.sizing.units import GIB
@@ -97,7 +97,7 @@ def test_a_cliff_in_numbers() -> None:
         "(32.00 USD per hour). Measure before buying, or ask for confidence 0.9."
     )
     (text,) = told(assurance=sure(Level(0.8, 8), Level(0.9, None)))
-    assert "no number of these accelerators reaches 90%" in text
+    assert "no number of these accelerators reaches 90% (load and limits: 85% sure)" in text
     assert words_of(Level(0.9, 1024, usd_total=5000.0)) == "1,024 accelerators (5,000 USD)"
 
 
@@ -141,6 +141,12 @@ def test_a_deadline_that_is_nearly_used() -> None:
     both = ["low_end_misses_deadline", "deadline_nearly_used"]
     assert cautions_of_run(replace(PRETRAIN, deadline_s=5.5 * 86400.0)) == both  # 91 %
     assert cautions_of_run(replace(PRETRAIN, deadline_s=5.6 * 86400.0)) == both[:1]  # 89 %
+
+
+def test_spans_are_told_in_days_or_hours() -> None:
+    (notice, *_) = cautions(Question(replace(PRETRAIN, deadline_s=6 * 86400.0)), (ranked(performance=TRAINED),))
+    assert "takes 104% of the 6 days allowed" in notice.text
+    assert span(0.25) == "6 hours"
 
 
 def cautions_of_run(workload: Any) -> list[str]:

@@ -77,7 +77,9 @@ def test_where_nothing_changes_it_confirms() -> None:
     alone = candidate(1, (0.5, 8, 20.0), (0.8, 8, 20.0))
     found = verification(Question(CHAT), (alone,))
     assert found is not None
-    assert found.decides == "It confirms 1,000 output tokens/s per replica; either way it is 8 x Acme Big."
+    assert (
+        found.decides == "It confirms 1,000 output tokens/s per replica; 80% confidence takes 8 x Acme Big either way."
+    )
 
 
 def test_as_many_accelerators_of_the_first_are_no_decision() -> None:
@@ -85,7 +87,7 @@ def test_as_many_accelerators_of_the_first_are_no_decision() -> None:
     run = candidate(1, (0.5, 8, 700.0), (0.8, 8, 900.0), run=True)
     found = verification(Question(PRETRAIN), (run,))
     assert found is not None
-    assert found.decides == "It confirms 100,000 tokens/s; either way it is 8 x Acme Big."
+    assert found.decides == "It confirms 100,000 tokens/s; 80% confidence takes 8 x Acme Big either way."
 
 
 def test_a_run_saves_its_money() -> None:
