@@ -62,7 +62,11 @@ def within_size(document: dict[str, Any]) -> bytes:
         if over <= 0:
             break
         explanation = ranked[last]["explanation"]
-        shorter = {**ranked[last], "explanation": [*explanation[:2], *explanation[2:][-1:]]}
+        shorter = {
+            **ranked[last],
+            "explanation": [*explanation[:2], *explanation[2:][-1:]],
+            "nearest_measurements": [],
+        }
         over -= len(json_bytes(ranked[last])) - len(json_bytes(shorter))
         ranked[last] = shorter
     return json_bytes({**document, "recommendations": ranked, "rejected": kept})

@@ -41,9 +41,9 @@ def cautions(question: Question, ranked: Sequence[Ranked]) -> list[Notice]:
 
 
 def thin_margin(sized: Sized) -> Notice | None:
-    """The next confidence shown takes far more, or cannot be had."""
-    assurance = sized.estimate.assurance
-    if assurance is None or met_with(assurance) < assurance.asked:
+    """The confidence asked for holds only just, and the next one takes far more or cannot be had."""
+    assurance, assumed = sized.estimate.assurance, sized.question.assumptions
+    if assurance is None or not 0 <= met_with(assurance) - assurance.asked < assumed.thin_margin:
         return None
     here = next((level for level in assurance.by_level if level.confidence == assurance.asked), None)
     after = next((level for level in assurance.by_level if level.confidence > assurance.asked), None)
@@ -57,7 +57,7 @@ def thin_margin(sized: Sized) -> Notice | None:
         )
         return Notice("thin_margin", text)
     growth = amount(after) / max(amount(here), 1e-9)
-    if growth < sized.question.assumptions.thin_margin_growth:
+    if growth < assumed.thin_margin_growth:
         return None
     return Notice(
         "thin_margin",
@@ -95,11 +95,11 @@ def amount(level: Level) -> float:
 
 def words_of(level: Level) -> str:
     """A level in words: accelerators, and their cost where there is a price."""
+    count = level.total_accelerators or 0
+    text = f"{count:,} accelerator{'s' if count != 1 else ''}"
     if level.usd_total is not None:
-        return f"{level.total_accelerators:,} accelerators ({usd(level.usd_total)})"
-    if level.usd_per_hour is not None:
-        return f"{level.total_accelerators:,} accelerators ({usd(level.usd_per_hour)} per hour)"
-    return f"{level.total_accelerators:,} accelerators"
+        return f"{text} ({usd(level.usd_total)})"
+    return text if level.usd_per_hour is None else f"{text} ({usd(level.usd_per_hour)} per hour)"
 
 
 def worse(interval: Interval, point: float, *, more_is_better: bool) -> float:

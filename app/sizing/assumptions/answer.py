@@ -64,6 +64,15 @@ class AnswerAssumptions:
         source="chosen: fragmentation is a few percent",
         as_of="2026-11",
     )
+    thin_margin: float = assumption(
+        0.05,
+        low=0,
+        high=0.5,
+        unit="1",
+        reason="probability above the one asked for that is only just",
+        source="chosen",
+        as_of="2026-11",
+    )
     thin_margin_growth: float = assumption(
         1.5,
         low=1,
