@@ -1,17 +1,24 @@
-"""What each confidence takes of a run: the cheapest of its layout's sizes that fits and is in time with it."""
+"""What each confidence takes of a run: the cheapest size that fits and is in time with it.
+
+The machine, the framework and the split stay. The size may change, and a device may hold less: more is recomputed or
+sharded, micro-batches are smaller.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, Columns
+from app.sizing.columns import Codes, Column, Columns, at
 from app.sizing.question import CONFIDENCE_LEVELS, Economics
 from app.sizing.training.assurance import in_time, within
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import degrees_of
+from app.sizing.training.layouts import FULL, ZERO_STAGES
 from app.sizing.training.outcome import usd_total
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import Run, fits, host_holds, run_at, run_cost
@@ -47,14 +54,30 @@ def assured(
     )
 
 
-def _every_degree(counts: Counts, plans: TrainingPlans, run: Run) -> tuple[Codes, Column]:
-    """(row, data-parallel degree) of every size of every run, its own included."""
-    degrees = degrees_of(counts, plans)
-    number = degrees.counts()
-    rows = np.repeat(np.arange(len(plans)), number)
-    place = np.arange(len(rows)) - np.repeat(np.cumsum(number) - number, number)
+def _holding_less(counts: Counts, plans: TrainingPlans, row: int) -> Iterator[tuple[int, float, float]]:
+    """(activation checkpointing, ZeRO stage, micro-batch) of a row, and of layouts that hold less than it."""
+    own, stage = int(plans.activation_checkpointing[row]), at(plans.zero_stage, row)
+    kept = (own,) if counts.in_samples else range(own, FULL + 1)
+    stages = ZERO_STAGES if stage == 0 else (stage,)
+    yield from product(kept, stages, {at(plans.micro_batch_sequences, row), 1.0})
+
+
+def _every_size(counts: Counts, plans: TrainingPlans, run: Run) -> tuple[Codes, TrainingPlans, Column]:
+    """(row, layout, data-parallel degree) of everything that a run might be instead, itself first."""
     own = np.arange(len(plans))
-    return np.concatenate([own, rows]), np.concatenate([run.data_parallel, degrees.at(rows, place)])
+    found = [(row, *choice) for row in own.tolist() for choice in _holding_less(counts, plans, row)]
+    like, kept, stages, sizes = (np.array(values) for values in zip(*found, strict=True))
+    like = np.concatenate([own, like])
+    layouts = plans.take(like)
+    layouts.activation_checkpointing[len(own) :] = kept
+    layouts.zero_stage[len(own) :] = stages
+    layouts.micro_batch_sequences[len(own) :] = sizes
+    degrees = degrees_of(counts, layouts)
+    number = degrees.counts()
+    rows = np.repeat(np.arange(len(layouts)), number)
+    place = np.arange(len(rows)) - np.repeat(np.cumsum(number) - number, number)
+    rows, degree = np.concatenate([own, rows]), np.concatenate([run.data_parallel, degrees.at(rows, place)])
+    return like[rows], layouts.take(rows), degree
 
 
 def _taken(
@@ -67,8 +90,7 @@ def _taken(
     economics: Economics,
 ) -> tuple[Column, Column]:
     """(accelerators paid, USD) of the cheapest size at every level."""
-    rows, degree = _every_degree(counts, plans, run)
-    tried = plans.take(rows)
+    rows, tried, degree = _every_size(counts, plans, run)
     sizes, margins = run_at(counts, tried, degree, assumed), tried.stack.margins
     paid, holds = sizes.nodes * tried.accelerators_per_node, fits(tried, sizes, assumed)
     usd_per_hour = run_cost(tried, sizes, assumed, economics).usd_per_hour

@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Column
 from app.sizing.question import Economics
 from app.sizing.training.counts import counts_of
-from app.sizing.training.degrees import degrees_of
+from app.sizing.training.degrees import Degrees, degrees_of
+from app.sizing.training.layouts import ZERO_STAGES
 from app.sizing.training.levels import Assured, assured
+from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import run_at, run_cost
 from tests.sizing.small import SMALL
 from tests.sizing.training.layouts import WORKLOAD, plans_of
@@ -20,6 +23,25 @@ PLANS = FOUND.take(np.array([0, 20, 40]))
 RUN = run_at(COUNTS, PLANS, np.full(3, 8.0), ASSUMED)
 
 
+def split(plans: TrainingPlans, row: int) -> tuple[float, ...]:
+    """What stays of a layout: its degrees of parallelism, offloading, and whether it replicates layers."""
+    stage = float(plans.zero_stage[row])
+    degrees = (plans.tensor_parallel, plans.pipeline_parallel, plans.context_parallel, plans.optimizer_offload)
+    return (*(float(d[row]) for d in degrees), stage if stage not in ZERO_STAGES else 0.0)
+
+
+def holds_less(plans: TrainingPlans, other: int, row: int) -> bool:
+    """Whether a layout recomputes and shards at least as much as one of those that are judged."""
+    recomputed = plans.activation_checkpointing[other] >= PLANS.activation_checkpointing[row]
+    return bool(recomputed and plans.zero_stage[other] >= PLANS.zero_stage[row])
+
+
+def every(degrees: Degrees, row: int) -> Column:
+    """All degrees of a row."""
+    number = int(degrees.counts()[row])
+    return degrees.at(np.full(number, row), np.arange(number))
+
+
 def sure(deadline_s: float) -> Assured:
     return assured(COUNTS, PLANS, RUN, deadline_s, ASSUMED, ECONOMICS)
 
@@ -28,11 +50,12 @@ def test_every_level_is_the_cheapest_size_that_holds_with_it() -> None:
     deadline_s = float(RUN.wall_s.max())
     found = sure(deadline_s)
     assert found.levels == (0.5, 0.8, 0.9, 0.95)
-    degrees = degrees_of(COUNTS, PLANS)
-    for row, number in enumerate(degrees.counts().tolist()):
-        rows = np.full(number, row)
-        plans = PLANS.take(rows)
-        run = run_at(COUNTS, plans, degrees.at(rows, np.arange(number)), ASSUMED)
+    degrees = degrees_of(COUNTS, FOUND)
+    for row in range(len(PLANS)):
+        like = [i for i in range(len(FOUND)) if split(FOUND, i) == split(PLANS, row) and holds_less(FOUND, i, row)]
+        rows = np.repeat(like, degrees.counts()[like])
+        plans = FOUND.take(rows)
+        run = run_at(COUNTS, plans, np.concatenate([every(degrees, i) for i in like]), ASSUMED)
         usd = run_cost(plans, run, ASSUMED, ECONOMICS).usd_per_hour * run.wall_s / 3600
         for i, (level, worse) in enumerate(zip(found.levels, (0.0, 0.45, 0.7, 0.9), strict=True)):
             # nothing was ever compared in the small catalogue: e^0.45 at 80 %, e^0.7 at 90, e^0.9 at 95
