@@ -137,17 +137,17 @@ def limit_reasons(workload: InferenceWorkload, judged: Judged[Any, Any, Any], ro
 
 
 def fleet_reasons(
-    workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, d: Deployment, name: str
+    workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, d: Deployment, name: str, confidence: float
 ) -> list[Reason]:
     """How full the replicas are, and what stays idle."""
     reasons = []
     if workload.load is Load.OPEN:
         used = at(judged.operation.utilization, row)
         carry = "s carry" if d.replicas != 1 else " carries"
+        planned = f"at most {workload.target_utilization:.0%} with {confidence * 100:g} % confidence"
         text = (
-            f"{d.replicas} replica{carry} {workload.peak_per_s:g} requests/s at {used:.0%} of their capacity "
-            f"within the limits (planned for at most {workload.target_utilization:.0%})"
-            + (f", {d.spare_replicas} spare." if d.spare_replicas else ".")
+            f"{d.replicas} replica{carry} {workload.peak_per_s:g} requests/s at {used:.0%} of their expected capacity "
+            f"within the limits (planned for {planned})" + (f", {d.spare_replicas} spare." if d.spare_replicas else ".")
         )
         reasons.append(Reason("utilization", text, "utilization_at_peak", used, "1"))
     size = d.accelerators_per_replica or 1
@@ -212,7 +212,7 @@ def serving_estimate(
             words.memory_reason(workload, judged, row, held, stored),
             bottleneck_reason(bottleneck, shares),
             *limit_reasons(workload, judged, row),
-            *fleet_reasons(workload, judged, row, deployment, name),
+            *fleet_reasons(workload, judged, row, deployment, name, question.constraints.confidence),
             *price_reason(cost, deployment),
         ),
         nearest=sure.neighbours,

@@ -66,13 +66,14 @@ def test_a_limit_is_held_against_the_percentile_next_above(percentile: float, sh
 
 def fleet(workload: Any, **deployment: Any) -> list[str]:
     judged: Any = row(operation=row(utilization=col(0.55)), plans=row(accelerators_per_node=col(8.0)))
-    return [r.text for r in fleet_reasons(workload, judged, 0, replace(DEPLOYMENT, **deployment), "Acme Big")]
+    return [r.text for r in fleet_reasons(workload, judged, 0, replace(DEPLOYMENT, **deployment), "Acme Big", 0.8)]
 
 
 def test_how_full_replicas_are_and_what_stays_idle() -> None:
     # 3 replicas and a spare of 2 fill the machine of 8; without the spare two stand idle
     assert fleet(CHAT) == [
-        "3 replicas carry 5 requests/s at 55% of their capacity within the limits (planned for at most 70%), 1 spare."
+        "3 replicas carry 5 requests/s at 55% of their expected capacity within the limits "
+        "(planned for at most 70% with 80 % confidence), 1 spare."
     ]
     assert fleet(CHAT, spare_replicas=0)[1] == (
         "2 of 8 accelerators paid for stay idle: Acme Big comes in machines of 8."

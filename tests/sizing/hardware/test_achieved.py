@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.sizing.hardware.achieved import SHARES, Factor, moved
+from app.sizing.hardware.achieved import SHARES, Factor, ideal, moved
 from app.sizing.hardware.engines import engine_named
 
 
@@ -33,3 +33,12 @@ def test_factors_apply_where_all_their_keys_agree() -> None:
         engine_named("vllm").generation("0.11.2.dev690+g67475a6e8") == engine_named("vllm").generation(None) == "today"
     )
     assert engine_named("tensorrt-llm").generation(None, "2024-11") == "before"
+
+
+def test_an_ideal_device_achieves_every_rate_and_waits_for_nothing() -> None:
+    found = ideal(2)
+    for name in found.__slots__:
+        value = getattr(found, name).tolist()
+        whole = name in SHARES and name != "queued_share"
+        assert value == [1, 1] if whole else value in ([0, 0], [50, 50]), name
+    assert found.roofline_exponent.tolist() == [50, 50]

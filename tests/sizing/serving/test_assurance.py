@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.sizing.estimate import estimate
+from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.question import Constraints, Question
 from app.sizing.recommend import recommend
-from app.sizing.result import Estimate
+from app.sizing.result import Estimate, Ranked
 from app.sizing.serving.assurance import limited, slack_of, sureness
 from app.sizing.serving.margins import Margins
 from app.sizing.snapshot import Snapshot
@@ -138,11 +139,20 @@ def test_a_deployment_is_as_sure_as_it_was_sized_for_and_posted_back_says_the_sa
                 assert (carried.meets_slo or 0) >= level.confidence - 1e-6
 
 
+def weights_read_s(workload: InferenceWorkload, ranked: Ranked) -> float:
+    """Seconds of one device to read its share of the layers' weights."""
+    deployment = ranked.estimate.deployment
+    stored = WEIGHT_FORMATS[deployment.weight_format or ""]
+    streamed = workload.model.weights_bytes(stored) - workload.model.idle_bytes(stored)
+    return streamed / (deployment.tensor_parallel or 1) / (ranked.accelerator.memory_bytes_per_s or np.inf)
+
+
 @QUICK
 @given(WORKLOADS, st.sampled_from(Load), st.integers(1, 200))
-def test_intervals_contain_the_prediction(
+def test_intervals_contain_the_prediction_and_stay_inside_physics(
     market: Snapshot, workload: InferenceWorkload, load: Load, in_flight: int
 ) -> None:
+    """A token takes at least the reading of the weights, and no rate is above what the matrices multiply."""
     workload = replace(workload, load=load, in_flight=float(in_flight))
     if load is not Load.OPEN:
         workload = replace(workload, peak_per_s=0.0, average_per_s=0.0, target_utilization=1.0)
@@ -157,3 +167,8 @@ def test_intervals_contain_the_prediction(
                 assert interval.low <= point * (1 + 1e-9)
                 assert point <= interval.high * (1 + 1e-9)
             assert 0 < interval.low <= interval.high
+            if interval.quantity == "tpot_s":
+                assert interval.low >= weights_read_s(workload, ranked) * (1 - 1e-9)
+        rates = ranked.accelerator.flops_per_s.values()
+        sent = 2 * workload.model.matmul_params * found.interval.high
+        assert sent <= max(rates) * (ranked.estimate.deployment.total_accelerators or 0)

@@ -136,3 +136,33 @@ def test_a_single_pass_has_one_limit() -> None:
     assert bool(exact.met[0])
     operation = SINGLE_PASSES.operate(workload, memory, speed, np.ones(1))
     assert operation.rate_per_s.tolist() == [10]
+
+
+def test_nothing_beats_reading_the_weights_at_full_bandwidth() -> None:
+    """A card at its sheet's rates: a token takes the weights and caches over 3.2 TB/s, a prompt its FLOP over 1e15."""
+    workload, plans = varied(load=Load.CLOSED, in_flight=4.0), on_big()
+    memory = STREAMS.memory(workload, plans, ASSUMED, Settings())
+    speed = STREAMS.speed(workload, plans, memory, ASSUMED)
+    operation = STREAMS.operate(workload, memory, speed, np.ones(1))
+    best = STREAMS.best(workload, plans, memory, speed, operation, ASSUMED)
+    work = step_of(DENSE, plans, context_tokens=900.5)
+    prompt = prompt_of(DENSE, plans, prompt_tokens=800.0)
+    prefill = (prompt.prompt_linear_flops + prompt.score_flops) / 1e15
+    step = (plans.streamed_bytes + 4 * work.cache_read_bytes) / 3.2e12
+    assert best.tpot_s == pytest.approx(step + 3 / 200 * prefill, rel=0.02)
+    assert best.ttft_s == pytest.approx(prefill + 0.75 * step, rel=0.02)
+    assert best.rate_per_s == pytest.approx(4 / (4 * prefill + 200 * step), rel=0.02)
+    assert best.tpot_s < operation.tpot_p50_s
+    assert best.ttft_s < operation.ttft_p50_s
+    assert best.rate_per_s > operation.rate_per_s
+
+
+def test_nothing_beats_a_pass_at_full_rate() -> None:
+    workload, plans = varied(model=PICTURES, load=Load.OPEN, slo=Slo(None, None, 0.1, 95)), on_big()
+    memory = SINGLE_PASSES.memory(workload, plans, ASSUMED, Settings())
+    speed = SINGLE_PASSES.speed(workload, plans, memory, ASSUMED)
+    operation = SINGLE_PASSES.operate(workload, memory, speed, np.ones(1))
+    best = SINGLE_PASSES.best(workload, plans, memory, speed, operation, ASSUMED)
+    assert best.rate_per_s == pytest.approx(1e15 / 1e12, rel=0.02)  # of so many FLOP a picture
+    assert speed.capacity_per_s < best.rate_per_s
+    assert best.tpot_s < operation.e2e_p50_s
