@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.sizing.evidence import Compared
@@ -132,6 +132,7 @@ def around(rows: list[Compared], asked: list[StackKey], shape: Shape) -> Around:
     return surroundings_of(rows)[SERVING].beside(asked).around(shape)
 
 
+@settings(deadline=None)
 @given(st.lists(published, max_size=8), published, stacks, shapes, st.floats(0, 5), st.floats(0, 2), st.floats(0, 3))
 def test_more_evidence_never_widens(
     rows: list[Compared],
@@ -147,6 +148,7 @@ def test_more_evidence_never_widens(
     assert (after <= before).all()
 
 
+@settings(deadline=None)
 @given(st.lists(published, max_size=8), stacks, shapes)
 def test_the_order_of_results_is_of_no_consequence_and_neither_is_company(
     rows: list[Compared], asked: list[StackKey], shape: Shape
@@ -158,6 +160,7 @@ def test_the_order_of_results_is_of_no_consequence_and_neither_is_company(
         assert getattr(together, name).tolist() == [float(getattr(a, name)[0]) for a in apart]
 
 
+@settings(deadline=None)
 @given(st.lists(published, min_size=1, max_size=8), st.data())
 def test_a_result_stands_beside_itself(rows: list[Compared], data: st.DataObject) -> None:
     own = replace(data.draw(st.sampled_from(rows)), set_aside=False)
