@@ -54,14 +54,14 @@ def accuracy(
     engine.dispose()
     typer.echo(
         f"{'':40} {'rows':>6} {'sources':>8}   {'unseen source: median':>22} {'p90':>6} {'bias':>6} "
-        f"{'covered':>8} {'width':>6}   {'in sample':>10}"
+        f"{'covered':>8} {'width':>6} {'kept':>6}   {'in sample':>10}"
     )
     for s in (*report.overall, *report.by[by]):
         h = s.held_out
         typer.echo(
             f"{s.metric + ', ' + s.value:40} {s.rows:6} {s.sources:8}   "
             f"{h.median:22.0%} {h.p90:6.0%} {h.bias:6.2f} {s.intervals.coverage:8.0%} "
-            f"{s.intervals.width:6.2f}   {s.in_sample.median:10.0%}"
+            f"{s.intervals.width:6.2f} {s.intervals.kept:6.0%}   {s.in_sample.median:10.0%}"
         )
 
 

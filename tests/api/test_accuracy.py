@@ -54,5 +54,6 @@ def test_the_command_line_shows_the_accuracy(sqlite_url: str, monkeypatch: pytes
     shown = CliRunner().invoke(cli, ["accuracy", "--by", "accelerator_family"])
     assert shown.exit_code == 0
     assert "throughput, all" in shown.output and "tpot, nvidia_hopper" in shown.output
+    assert {"covered", "width", "kept"} <= set(shown.output.splitlines()[0].split())
     refused = CliRunner().invoke(cli, ["accuracy", "--by", "colour"])
     assert refused.exit_code != 0
