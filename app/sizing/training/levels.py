@@ -1,7 +1,8 @@
 """What each confidence takes of a run: the cheapest size that fits and is in time with it.
 
 The machine, the framework and the split stay. The size may change, and a device may hold less: more is recomputed or
-sharded, micro-batches are smaller.
+sharded, micro-batches are smaller. Money never falls with the confidence; the number of accelerators may, where fewer
+that recompute are dearer than more that need not.
 """
 
 from __future__ import annotations

@@ -87,8 +87,8 @@ def test_deadline_and_memory_hold_with_the_confidence_asked(
         assert sure.fits >= confidence - 1e-9
         assert (performance.days or 0) * 86400 <= w.deadline_s
         usd = [level.usd_total for level in sure.by_level if level.usd_total is not None]
-        counts = [level.total_accelerators for level in sure.by_level if level.total_accelerators is not None]
-        assert (usd, counts) == (sorted(usd), sorted(counts))
+        # fewer accelerators that recompute more may be dearer than more that hold everything
+        assert usd == sorted(usd)
         # from some level on no size does
         assert [level.usd_total for level in sure.by_level][: len(usd)] == usd
         assert {0.5, 0.8, 0.9, 0.95, confidence} == {level.confidence for level in sure.by_level}

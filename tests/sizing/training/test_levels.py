@@ -68,12 +68,10 @@ def test_every_level_is_the_cheapest_size_that_holds_with_it() -> None:
                 assert np.isnan(found.accelerators[row, i]), level
 
 
-def test_more_confidence_never_costs_less_nor_takes_fewer() -> None:
+def test_more_confidence_never_costs_less() -> None:
     for share in (0.1, 0.5, 1.0, 3.0):
-        found = sure(float(RUN.wall_s.max()) * share)
-        for values in (found.usd_total, found.accelerators):
-            filled = np.nan_to_num(values, nan=np.inf)
-            assert (filled[:, 1:] >= filled[:, :-1]).all()
+        usd = np.nan_to_num(sure(float(RUN.wall_s.max()) * share).usd_total, nan=np.inf)
+        assert (usd[:, 1:] >= usd[:, :-1]).all()
 
 
 def test_a_deadline_met_twice_over_is_nearly_sure_and_one_missed_by_half_is_not() -> None:
