@@ -74,9 +74,7 @@ def near_ties(ranked: tuple[Ranked, ...], objective: Objective, share: float) ->
     near = [(name, worse) for name, worse in near if worse <= share]
     if not near:
         return ()
-    named = " and ".join(
-        f"{name} ({f'{worse:.0%} worse' if worse >= ROUNDS_TO_0_PERCENT else 'no worse'})" for name, worse in near
-    )
+    named = " and ".join(f"{n} ({worse:.0%} worse)" if worse >= ROUNDS_TO_0_PERCENT else n for n, worse in near)
     text = f"{named} would {AS_MUCH[objective]}: choose the one you know."
     return (Reason("near_tie", text, "difference", min(worse for _, worse in near), "1"),)
 

@@ -143,11 +143,12 @@ def fleet_reasons(
     reasons = []
     if workload.load is Load.OPEN:
         used = at(judged.operation.utilization, row)
-        carry = "s carry" if d.replicas != 1 else " carries"
+        carry, whose = (" carries", "its") if d.replicas == 1 else ("s carry", "their")
         planned = f"at most {workload.target_utilization:.0%} with {confidence * 100:g} % confidence"
         text = (
-            f"{d.replicas} replica{carry} {workload.peak_per_s:g} requests/s at {used:.0%} of their expected capacity "
-            f"within the limits (planned for {planned})" + (f", {d.spare_replicas} spare." if d.spare_replicas else ".")
+            f"{d.replicas} replica{carry} {workload.peak_per_s:g} requests/s at {used:.0%} of {whose} expected "
+            f"capacity within the limits (planned for {planned})"
+            + (f", {d.spare_replicas} spare." if d.spare_replicas else ".")
         )
         reasons.append(Reason("utilization", text, "utilization_at_peak", used, "1"))
     size = d.accelerators_per_replica or 1

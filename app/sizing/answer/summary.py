@@ -77,9 +77,9 @@ def summary(question: Question, ranked: Sequence[Ranked], rejected: Sequence[Rej
             f"Take {hardware_words(ranked[0])} as {d.replicas} replica{'s' if d.replicas != 1 else ''}{spare} of "
             f"{d.accelerators_per_replica} in {d.weight_format} on {d.engine}: {price_words(first)}."
         )
-    closing = ""
+    closing = f" Sized to hold with {question.constraints.confidence:.0%} probability."
     if len(ranked) > 1:
-        closing = f" Next best: {hardware_words(ranked[1])}, {price_words(ranked[1].estimate)}."
+        closing += f" Next best: {hardware_words(ranked[1])}, {price_words(ranked[1].estimate)}."
     return f"{opening}. {middle}{closing}"
 
 

@@ -34,6 +34,11 @@ class Stake:
         return None if level.total_accelerators is None else float(level.total_accelerators)
 
     @property
+    def of_a_run(self) -> bool:
+        """Whether what is paid is paid once, as a benchmark is."""
+        return self.found.usd_total is not None
+
+    @property
     def name(self) -> str:
         return self.ranked.accelerator.name
 
@@ -49,13 +54,17 @@ def verification(question: Question, ranked: Sequence[Ranked]) -> Verification |
     trial = trial_of(question, chosen.ranked.estimate)
     if trial is None:
         return None
+    runner_up = next((s for s in stakes if s is not first), None)
+    text = decides(chosen, first, runner_up, trial.counts)
+    if chosen.of_a_run and 0 < saved(chosen, first) <= (trial.usd or 0.0):
+        text += " The benchmark costs more than that."
     return Verification(
         command=trial.command,
         accelerator=chosen.ranked.estimate.deployment.accelerator,
         accelerators=trial.accelerators,
         minutes=trial.minutes,
         usd=trial.usd,
-        decides=decides(chosen, first, next((s for s in stakes if s is not first), None), trial.counts),
+        decides=text,
     )
 
 
@@ -148,7 +157,7 @@ def difference(saving: float, stake: Stake) -> str:
     """What is saved: of a run its money, of a service a month's."""
     if not stake.priced:
         return f"{saving:,.0f} accelerators"
-    if stake.found.usd_total is not None:
+    if stake.of_a_run:
         return usd(saving)
     return f"{usd(saving * HOURS_PER_MONTH)} a month"
 

@@ -109,7 +109,7 @@ SECOND = replace(ranked(2, CARD), score=1 / 1.02)
     [
         ((near(0.02),), "sglang in fp8 (2% worse)", 0.02),
         ((near(0.05, None),), "sglang (5% worse)", 0.05),
-        ((near(0.004), ranked(2)), "sglang in fp8 (no worse)", 0.004),
+        ((near(0.004), ranked(2)), "sglang in fp8", 0.004),
         ((near(0.051), SECOND), "Acme Card (2% worse)", 0.02),
         ((near(0.03), SECOND), "sglang in fp8 (3% worse) and Acme Card (2% worse)", 0.02),
     ],
@@ -135,4 +135,4 @@ def test_each_recommendation_names_its_own_near_tie_the_first_also_the_next_type
     assert first == [
         "sglang in fp8 (1% worse) and Acme Card (2% worse) would use about as much energy: choose the one you know."
     ]
-    assert second == ["vllm in int8 (no worse) would use about as much energy: choose the one you know."]
+    assert second == ["vllm in int8 would use about as much energy: choose the one you know."]

@@ -67,7 +67,7 @@ def test_a_summary_of_serving_names_hardware_replicas_format_and_price() -> None
     assert text == (
         f"{purpose(Question(CHAT))}. "
         "Take 8 x Acme Big at sky, us-1, on demand as 3 replicas and 1 spare of 2 in bf16 on vllm: "
-        "40.00 USD per hour, 0.25 USD per million tokens. "
+        "40.00 USD per hour, 0.25 USD per million tokens. Sized to hold with 80% probability. "
         "Next best: 24 x Acme Card at sky, us-1, on demand, 50.00 USD per hour, 0.25 USD per million tokens."
     )
     alone = summary(Question(CHAT), (ranked(replicas=1, spare_replicas=0),), ())
@@ -81,7 +81,7 @@ def test_a_summary_of_training_names_layout_duration_and_money(days: float, word
     text = summary(Question(PRETRAIN), (run,), ())
     assert text.endswith(
         f"Take 8 x Acme Big at sky, us-1, on demand (fsdp, 2 accelerators): {words}, "
-        "4,800 USD for the run (40.00 USD per hour)."
+        "4,800 USD for the run (40.00 USD per hour). Sized to hold with 80% probability."
     )
 
 
