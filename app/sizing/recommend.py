@@ -119,7 +119,7 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Snap
     return Found(
         estimates,
         tuple(scores[shown].tolist()),
-        rivals(market, options.accelerator, options.plans.engine, scores, shown, options.plans.weight_format),
+        rivals(question, market, options.accelerator, options.plans.engine, scores, shown, options.plans.weight_format),
         len(plans),
         len(best),
         sensitivity(workload, options, assumed, economics),
@@ -145,7 +145,7 @@ def find_training(question: Question, workload: TrainingWorkload, market: Snapsh
     return Found(
         estimates,
         tuple(scores[shown].tolist()),
-        rivals(market, runs.plans.accelerator, runs.plans.framework, scores, shown),
+        rivals(question, market, runs.plans.accelerator, runs.plans.framework, scores, shown),
         len(layouts),
         len(best),
         twice_the_accelerators(judged),
@@ -154,19 +154,26 @@ def find_training(question: Question, workload: TrainingWorkload, market: Snapsh
 
 
 def rivals(
-    market: Snapshot, accelerator: Codes, engine: Codes, score: Column, shown: Codes, stored: Codes | None = None
+    question: Question,
+    market: Snapshot,
+    accelerator: Codes,
+    engine: Codes,
+    score: Column,
+    shown: Codes,
+    stored: Codes | None = None,
 ) -> tuple[Rival | None, ...]:
-    """Of each row that is shown the best of other engines on the same accelerator type."""
+    """Of each row that is shown the best of other engines on the same accelerator type, where it comes near."""
     others = best_of_others(accelerator, engine, score, shown)
+    near = (others >= 0) & (score[others] <= score[shown] * (1 + question.assumptions.near_tie_share))
     return tuple(
         Rival(
             market.engines[engine[other]],
             None if stored is None else market.formats[stored[other]],
             float(score[other] / score[row] - 1),
         )
-        if other >= 0
+        if tied
         else None
-        for row, other in zip(shown.tolist(), others.tolist(), strict=True)
+        for row, other, tied in zip(shown.tolist(), others.tolist(), near.tolist(), strict=True)
     )
 
 

@@ -205,7 +205,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """The best of other engines on the same accelerator: how much worse its ranking figure is, as a share."""
+    """Another engine that comes near on the same accelerator: how much worse its ranking figure is, as a share."""
 
     engine: str
     weight_format: str | None

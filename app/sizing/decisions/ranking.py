@@ -74,9 +74,9 @@ def best_per_accelerator(accelerator: Codes, objective: Objective, measures: Mea
     Ties within one part in 10^9 are broken by cost, latency, energy, then the stable row key `tie`.
     """
     score = score_of(objective, measures)
-
-    keys = (tie, rounded(measures.joules_per_unit), rounded(measures.latency_s), rounded(measures.usd), rounded(score))
-    order = np.lexsort((accelerator, *keys))
+    rows = np.flatnonzero(contenders(accelerator, score))
+    ties = (measures.joules_per_unit, measures.latency_s, measures.usd, score)
+    order = rows[np.lexsort((accelerator[rows], tie[rows], *(rounded(values[rows]) for values in ties)))]
     first = np.sort(np.unique(accelerator[order], return_index=True)[1])
     return order[first]
 

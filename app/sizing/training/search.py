@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column, Columns, Table, column, names_of
+from app.sizing.columns import Codes, Column, Columns, Mask, Table, column, names_of
 from app.sizing.decisions.cost import Cost, within_limits
 from app.sizing.decisions.machines import RUN_PRICING, Candidates
-from app.sizing.decisions.ranking import Measures
-from app.sizing.decisions.rejections import Rejections
+from app.sizing.decisions.ranking import Measures, score_of
+from app.sizing.decisions.rejections import Rejections, Unread
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.links import LINKS, known_network_bytes_per_s
@@ -26,12 +26,13 @@ from app.sizing.surroundings import Shape, StackKey, pool_of
 from app.sizing.training.assurance import Margins, allowed_bytes, margins_of
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import degree_of, filled, wired
+from app.sizing.training.least import least_measures, least_of_each
 from app.sizing.training.outcome import units_per_s, usd_total
 from app.sizing.training.plans import TrainingMachines, TrainingPlans, TrainingStacks, build_training_plans
 from app.sizing.training.recipes import BYTES_32_BIT, PRECISIONS, formats_wanted
 from app.sizing.training.run import Run, fits, run_at, run_cost, surely_fits
 from app.sizing.training.shortfalls import turn_down
-from app.sizing.training.smallest import sized
+from app.sizing.training.smallest import Attempts, Sized, attempted, sized
 from app.sizing.uncertainty import Around, Spread
 from app.sizing.workload import Method, TrainingWorkload
 
@@ -174,17 +175,42 @@ def smallest_runs(
     workload: TrainingWorkload, counts: Counts, layouts: TrainingPlans, question: Question, rejections: Rejections
 ) -> Judged:
     """Smallest runs that fit and meet the deadline with the confidence asked and stay within the limits; the rest
-    fall out with their shortfall.
+    fall out with their shortfall, or because another of their type is known to be better by more than a near tie.
     """
-    assumed = question.assumptions
-    found = sized(counts, layouts, workload.deadline_s, assumed)
-    plans = found.plans.take(found.able)
-    run = run_at(counts, plans, found.data_parallel, assumed, found.parts)
-    holds = surely_fits(plans, run, assumed)
-    turn_down(workload, layouts, found, run, holds, assumed, rejections)
-    rows = np.flatnonzero(holds)
-    plans, run = plans.take(rows), run.take(rows)
-    judged = Judged(plans, run, run_cost(plans, run, assumed, question.economics))
+    tried = attempted(counts, layouts, workload.deadline_s, question.assumptions)
+    chosen = _promising(workload, counts, tried, question)
+    found, run, holds = _sized_runs(workload, counts, tried, chosen, question.assumptions)
+    turn_down(workload, layouts, tried, found.rows, run, holds, question.assumptions, rejections)
+    return _paid(found, run, holds, question, rejections)
+
+
+def _promising(workload: TrainingWorkload, counts: Counts, tried: Attempts, question: Question) -> Codes:
+    """Which of the attempts that do may still be best of their type, or tie with it: those that would not be worse at
+    the least than the best of a few comes to.
+    """
+    bound = score_of(question.objective, least_measures(counts, tried.plans, tried.parts.time))
+    few = least_of_each(tried.plans.accelerator, bound)
+    found, run, holds = _sized_runs(workload, counts, tried, few, question.assumptions)
+    leaders = _paid(found, run, holds, question, Unread(()))
+    best = np.full(int(tried.plans.accelerator.max(initial=-1)) + 1, np.inf)
+    np.minimum.at(best, leaders.plans.accelerator, score_of(question.objective, run_measures(counts, leaders)))
+    most = best[tried.plans.accelerator] * (1 + question.assumptions.near_tie_share)
+    return np.flatnonzero(bound <= most)
+
+
+def _sized_runs(
+    workload: TrainingWorkload, counts: Counts, tried: Attempts, chosen: Codes, assumed: Assumptions
+) -> tuple[Sized, Run, Mask]:
+    """Some of the attempts at the sizes worth paying for, their runs, and which of these surely fit."""
+    found = sized(counts, tried, chosen, workload.deadline_s, assumed)
+    run = run_at(counts, found.plans, found.data_parallel, assumed, found.parts)
+    return found, run, surely_fits(found.plans, run, assumed)
+
+
+def _paid(found: Sized, run: Run, holds: Mask, question: Question, rejections: Rejections) -> Judged:
+    """Runs that fit with what they cost, within the limits."""
+    plans, run = found.plans.take(holds), run.take(holds)
+    judged = Judged(plans, run, run_cost(plans, run, question.assumptions, question.economics))
     paid = run.nodes * plans.accelerators_per_node
     return judged.take(
         np.flatnonzero(within_limits(plans.accelerator, paid, judged.cost, question.constraints, rejections))
@@ -255,10 +281,11 @@ def _runs(
     """Runs at the degree the caller fixed, or at the smallest that fits and is in time."""
     size = size_asked(deployment)
     if deployment.data_parallel is None and size is None:
-        found = sized(counts, layouts, workload.deadline_s, assumed)
-        rest = np.setdiff1d(np.arange(len(found.plans)), found.able)
-        plans = found.plans.take(np.concatenate([found.able, rest]))
-        return plans, run_at(counts, plans, np.concatenate([found.data_parallel, found.largest[rest]]), assumed)
+        tried = attempted(counts, layouts, workload.deadline_s, assumed)
+        found = sized(counts, tried, np.arange(len(tried.able)), workload.deadline_s, assumed)
+        rest = np.setdiff1d(np.arange(len(tried.layouts)), found.rows)
+        plans = tried.layouts.take(np.concatenate([found.rows, rest]))
+        return plans, run_at(counts, plans, np.concatenate([found.data_parallel, tried.largest[rest]]), assumed)
     wanted = np.full(len(layouts), float(size or 1))
     if deployment.data_parallel is not None:
         wanted = layouts.ranks * float(deployment.data_parallel)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column, Mask
+from app.sizing.columns import Codes, Column, Mask
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import Run, host_holds, surely_held
-from app.sizing.training.smallest import Sized
+from app.sizing.training.smallest import Attempts
 from app.sizing.units import GIB, SECONDS_PER_DAY
 from app.sizing.workload import TrainingWorkload
 
@@ -17,30 +17,31 @@ from app.sizing.workload import TrainingWorkload
 def turn_down(
     workload: TrainingWorkload,
     layouts: TrainingPlans,
-    found: Sized,
+    tried: Attempts,
+    judged: Codes,
     run: Run,
     holds: Mask,
     assumed: Assumptions,
     rejections: Rejections,
 ) -> None:
-    """Types none of whose layouts divides the batch, fits, or is in time."""
+    """Types none of whose layouts divides the batch, fits, or is in time; `judged` are the attempts of the runs."""
     rejections.reject(
-        np.setdiff1d(layouts.accelerator, found.plans.accelerator),
+        np.setdiff1d(layouts.accelerator, tried.layouts.accelerator),
         "no_layout",
         "No division of the global batch over {name} fills whole machines.",
     )
-    memory, able = found.memory, found.able
-    needed, hosted = memory.total_bytes, host_holds(found.plans, memory, assumed)
-    fitting, likely = surely_held(found.plans, memory) & hosted, memory.fits & hosted
-    needed[able], fitting[able], likely[able] = run.memory.total_bytes, False, False
-    fitting[able[holds]] = likely[able[holds]] = True
-    _too_large(found, needed, fitting, likely, rejections)
-    _too_slow(found, fitting, workload.deadline_s, rejections)
+    memory = tried.memory
+    needed, hosted = memory.total_bytes, host_holds(tried.layouts, memory, assumed)
+    fitting, likely = surely_held(tried.layouts, memory) & hosted, memory.fits & hosted
+    needed[judged], fitting[judged], likely[judged] = run.memory.total_bytes, False, False
+    fitting[judged[holds]] = likely[judged[holds]] = True
+    _too_large(tried, needed, fitting, likely, rejections)
+    _too_slow(tried, fitting, workload.deadline_s, rejections)
 
 
-def _too_large(found: Sized, needed_bytes: Column, fitting: Mask, likely: Mask, rejections: Rejections) -> None:
+def _too_large(tried: Attempts, needed_bytes: Column, fitting: Mask, likely: Mask, rejections: Rejections) -> None:
     """Types that do not fit; `likely` ones are predicted to, and may well not."""
-    accelerator, margins, memory = found.plans.accelerator, found.plans.stack.margins, found.memory
+    accelerator, margins, memory = tried.layouts.accelerator, tried.layouts.stack.margins, tried.memory
     rejections.lost(
         accelerator[likely],
         fitting[likely],
@@ -62,9 +63,9 @@ def _too_large(found: Sized, needed_bytes: Column, fitting: Mask, likely: Mask, 
     )
 
 
-def _too_slow(found: Sized, fitting: Mask, deadline_s: float, rejections: Rejections) -> None:
+def _too_slow(tried: Attempts, fitting: Mask, deadline_s: float, rejections: Rejections) -> None:
     """Types that are late; those that are expected in time, and may well not be, are told apart."""
-    margins, expected_s = found.plans.stack.margins, found.wall_s
+    margins, expected_s = tried.layouts.stack.margins, tried.wall_s
     wall_s = expected_s * margins.time_factor
     late = "needs {needed} days at the largest size judged"
     for rows, text in (
@@ -75,7 +76,7 @@ def _too_slow(found: Sized, fitting: Mask, deadline_s: float, rejections: Reject
         (fitting, f"{{name}} {late}; {{available}} are allowed."),
     ):
         rejections.lost(
-            found.plans.accelerator[rows],
+            tried.layouts.accelerator[rows],
             wall_s[rows] <= deadline_s,
             code="too_slow",
             text=text,

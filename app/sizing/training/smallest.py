@@ -19,22 +19,32 @@ from app.sizing.training.run import Parts, micro_batch_time_of, run_at, surely_h
 
 
 @dataclass(frozen=True, slots=True)
-class Sized:
-    """Layouts at their largest degree, and those that surely fit and are in time at the sizes worth paying for."""
+class Attempts:
+    """Layouts that have a legal degree, at their largest, and those that surely fit and are in time there."""
 
-    plans: TrainingPlans
-    largest: Column  # degree of every layout
-    memory: TrainingMemory  # at the largest degree
-    wall_s: Column  # at the largest degree; infinite where memory does not do
-    able: Codes  # rows at their smallest degree, then those again that fill a machine that is paid whole
-    data_parallel: Column  # of those
+    layouts: TrainingPlans
+    degrees: Degrees
+    rows: Codes  # of each layout in the degrees
+    largest: Column
+    memory: TrainingMemory
+    wall_s: Column  # infinite where memory does not do
+    able: Codes  # layouts that surely fit and are in time
+    plans: TrainingPlans  # of those
     parts: Parts  # of those
 
 
-def sized(counts: Counts, layouts: TrainingPlans, deadline_s: float, assumed: Assumptions) -> Sized:
-    """Each layout at its smallest degree that fits memory and meets the deadline with the confidence asked; those
-    without a legal degree are dropped.
-    """
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """Layouts that surely fit and are in time at the sizes worth paying for."""
+
+    rows: Codes  # of the attempts: at their smallest degree, then those again that fill a machine that is paid whole
+    plans: TrainingPlans
+    data_parallel: Column
+    parts: Parts
+
+
+def attempted(counts: Counts, layouts: TrainingPlans, deadline_s: float, assumed: Assumptions) -> Attempts:
+    """Each layout at its largest degree; those without a legal degree are dropped."""
     degrees = degrees_of(counts, layouts)
     rows = np.flatnonzero(degrees.counts())
     plans, count = layouts.take(rows), degrees.counts()[rows]
@@ -48,13 +58,21 @@ def sized(counts: Counts, layouts: TrainingPlans, deadline_s: float, assumed: As
     wall = np.full(len(plans), np.inf)
     wall[holds] = largest.wall_s
     timely = np.flatnonzero(surely_in_time(near.stack.margins, largest.wall_s, deadline_s))
-    able, found, parts = holds[timely], near.take(timely), parts.take(timely)
-    places = _smallest(counts, found, parts, degrees, rows[able], deadline_s, assumed)
-    more, fuller = _filling(found, degrees, rows[able], places)
+    able = holds[timely]
+    return Attempts(plans, degrees, rows, degree, memory, wall, able, near.take(timely), parts.take(timely))
+
+
+def sized(counts: Counts, tried: Attempts, chosen: Codes, deadline_s: float, assumed: Assumptions) -> Sized:
+    """Some of the attempts that do, each at its smallest degree that fits memory and meets the deadline with the
+    confidence asked.
+    """
+    able, plans, parts, degrees = tried.able[chosen], tried.plans.take(chosen), tried.parts.take(chosen), tried.degrees
+    rows = tried.rows[able]
+    places = _smallest(counts, plans, parts, degrees, rows, deadline_s, assumed)
+    more, fuller = _filling(plans, degrees, rows, places)
     both = np.concatenate([np.arange(len(able)), more])
-    smallest = degrees.at(rows[able], places)
-    filling = degrees.at(rows[able[more]], fuller)
-    return Sized(plans, degree, memory, wall, able[both], np.concatenate([smallest, filling]), parts.take(both))
+    data_parallel = np.concatenate([degrees.at(rows, places), degrees.at(rows[more], fuller)])
+    return Sized(able[both], plans.take(both), data_parallel, parts.take(both))
 
 
 def _filling(plans: TrainingPlans, degrees: Degrees, rows: Codes, places: Codes) -> tuple[Codes, Codes]:

@@ -11,7 +11,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.training.counts import counts_of
 from app.sizing.training.degrees import degrees_of
 from app.sizing.training.run import run_at
-from app.sizing.training.smallest import sized
+from app.sizing.training.smallest import Attempts, Sized, attempted, sized
 from tests.examples import PRETRAIN
 from tests.sizing.small import SMALL
 from tests.sizing.training.layouts import plans_of
@@ -22,45 +22,59 @@ LAYOUTS = plans_of(SMALL, WORKLOAD, accelerator="acme-big", framework="megatron"
 ASSUMED = Assumptions()
 
 
+def all_sized(deadline_s: float) -> tuple[Attempts, Sized]:
+    """Every layout at its largest degree, and those that do at their smallest."""
+    tried = attempted(COUNTS, LAYOUTS, deadline_s, ASSUMED)
+    return tried, sized(COUNTS, tried, np.arange(len(tried.able)), deadline_s, ASSUMED)
+
+
 @pytest.mark.parametrize("days", [0.5, 2.0, 1000.0])
 def test_bisection_finds_what_trying_every_degree_finds(days: float) -> None:
     deadline_s = days * 86400
-    found = sized(COUNTS, LAYOUTS, deadline_s, ASSUMED)
+    tried, found = all_sized(deadline_s)
     chosen: dict[int, list[float]] = {}
-    for able, degree in zip(found.able.tolist(), found.data_parallel.tolist(), strict=True):
+    for able, degree in zip(found.rows.tolist(), found.data_parallel.tolist(), strict=True):
         chosen.setdefault(able, []).append(degree)
-    degrees = degrees_of(COUNTS, found.plans)
+    degrees = degrees_of(COUNTS, tried.layouts)
     number = degrees.counts()
-    for row in range(0, len(found.plans), 5):
+    for row in range(0, len(tried.layouts), 5):
         rows = np.full(number[row], row)
         options = degrees.at(rows, np.arange(number[row]))
-        run = run_at(COUNTS, found.plans.take(rows), options, ASSUMED)
+        run = run_at(COUNTS, tried.layouts.take(rows), options, ASSUMED)
         good = run.memory.fits & (run.wall_s <= deadline_s)
         if not good.any():
             assert row not in chosen
             continue
-        smallest, ranks = float(options[np.argmax(good)]), found.plans.ranks[row]
+        smallest, ranks = float(options[np.argmax(good)]), tried.layouts.ranks[row]
         # a machine of eight is paid whole: where the smallest leaves some of it idle, so does the fullest stand
         whole = float(options[options * ranks <= 8].max(initial=smallest))
         assert chosen[row] == ([smallest] if ranks * smallest >= 8 or whole == smallest else [smallest, whole])
 
 
 def test_a_shorter_deadline_never_takes_fewer_accelerators() -> None:
-    loose, tight = (sized(COUNTS, LAYOUTS, days * 86400, ASSUMED) for days in (1000.0, 0.25))
-    assert set(tight.able.tolist()) <= set(loose.able.tolist())
-    assert len(tight.able) > 0
+    (_, loose), (_, tight) = (all_sized(days * 86400) for days in (1000.0, 0.25))
+    assert set(tight.rows.tolist()) <= set(loose.rows.tolist())
+    assert len(tight.rows) > 0
     small, large = (
-        dict(zip(s.able[::-1].tolist(), s.data_parallel[::-1].tolist(), strict=True)) for s in (loose, tight)
+        dict(zip(s.rows[::-1].tolist(), s.data_parallel[::-1].tolist(), strict=True)) for s in (loose, tight)
     )
     assert all(degree >= small[row] for row, degree in large.items())
     assert any(degree > small[row] for row, degree in large.items())
 
 
 def test_what_cannot_be_done_is_left_at_its_best_attempt() -> None:
-    never = sized(COUNTS, LAYOUTS, 1.0, ASSUMED)
-    assert len(never.able) == 0
-    degrees = degrees_of(COUNTS, never.plans)
-    largest = degrees.at(np.arange(len(never.plans)), degrees.counts() - 1)
+    never, found = all_sized(1.0)
+    assert len(never.able) == len(found.rows) == 0
+    degrees = degrees_of(COUNTS, never.layouts)
+    largest = degrees.at(np.arange(len(never.layouts)), degrees.counts() - 1)
     assert never.largest.tolist() == largest.tolist()
     assert (never.wall_s[never.memory.fits] > 1.0).all()
     assert np.isinf(never.wall_s[~never.memory.fits]).all()
+
+
+def test_only_what_is_chosen_is_sized() -> None:
+    tried, whole = all_sized(2 * 86400)
+    some = sized(COUNTS, tried, np.array([3, 1]), 2 * 86400, ASSUMED)
+    assert set(some.rows.tolist()) == {int(tried.able[3]), int(tried.able[1])}
+    known = set(zip(whole.rows.tolist(), whole.data_parallel.tolist(), strict=True))
+    assert set(zip(some.rows.tolist(), some.data_parallel.tolist(), strict=True)) <= known

@@ -1,0 +1,50 @@
+"""What a layout does at the least, whatever its data-parallel degree: what is worse than a known run is not sized."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from app.sizing.columns import Codes, Column
+from app.sizing.decisions.ranking import Measures
+from app.sizing.formula import formula
+from app.sizing.training.counts import Counts
+from app.sizing.training.outcome import usd_total
+from app.sizing.training.plans import TrainingPlans
+from app.sizing.training.step import MicroBatchTime
+
+# Layouts of an accelerator type that are sized first: one of them is known to be nearly as good as any.
+LEADERS = 8
+
+
+@formula(unit="s", source="every micro-batch passes all ranks of a replica once")
+def least_accelerator_s(counts: Counts, micro_batch_sequences: Column, ranks: Column, micro_batch_s: Column) -> Column:
+    """Seconds of accelerators that the units of a run take at the least.
+
+    Source: counted.
+    Limits: bubbles, the optimizer, gradients, checkpoints and interruptions come on top.
+    Check: 8,000 tokens in micro-batches of two sequences of 1,000, on four ranks for half a second each.
+        >>> counts = row(units=8000.0, units_per_sequence=1000.0)
+        >>> least_accelerator_s(counts, col(2), col(4), col(0.5)).tolist()
+        [8.0]
+    """
+    return counts.units / (counts.units_per_sequence * micro_batch_sequences) * ranks * micro_batch_s
+
+
+def least_measures(counts: Counts, plans: TrainingPlans, time: MicroBatchTime) -> Measures:
+    """What runs are ranked by, at the least; they are known to take some time, but not how long."""
+    busy_s = least_accelerator_s(counts, plans.micro_batch_sequences, plans.ranks, time.compute_s + time.exposed_s)
+    surely_s = busy_s * plans.stack.margins.time_factor
+    of_machine_s = surely_s / plans.accelerators_per_node
+    return Measures(
+        usd=usd_total(plans.offered.usd_per_hour, of_machine_s),
+        latency_s=np.zeros(len(plans)),
+        throughput_per_accelerator=counts.units / surely_s,
+        joules_per_unit=plans.offered.draw_w * of_machine_s / counts.units,
+    )
+
+
+def least_of_each(accelerator: Codes, bound: Column) -> Codes:
+    """The rows of each accelerator type that have the least bounds."""
+    order = np.lexsort((bound, accelerator))
+    of_type = accelerator[order]
+    return order[np.arange(len(order)) - np.searchsorted(of_type, of_type) < LEADERS]
