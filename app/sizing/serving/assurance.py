@@ -106,7 +106,8 @@ def slack_of(workload: InferenceWorkload, speed: Speed, replicas: Column) -> Col
     elif workload.load is Load.OFFLINE:
         shares = [np.ones(len(replicas))]
     else:
-        shares = [speed.slo_batch / np.maximum(np.ceil(workload.in_flight / replicas), 1.0)]
+        each = np.ceil(workload.in_flight / replicas)
+        shares = [np.where(each > 1, speed.slo_batch / np.maximum(each, 1.0), np.inf)]  # one alone meets its limits
     shares += [limit.available_s / np.maximum(limit.needed_s, LEAST_SHARE) for limit in kind.limits(speed)]
     found: Column = np.log(np.maximum(np.min(shares, axis=0), LEAST_SHARE))
     return found

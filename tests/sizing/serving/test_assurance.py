@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.sizing.estimate import estimate
 from app.sizing.model.formats import WEIGHT_FORMATS
-from app.sizing.question import Constraints, Question
+from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend
 from app.sizing.result import Estimate, Ranked
 from app.sizing.serving.assurance import limited, slack_of, sureness
@@ -71,6 +71,8 @@ def test_slack_is_of_what_falls_shortest() -> None:
     assert slack_of(STEADY, speed, col(1)).tolist() == pytest.approx([np.log(0.8)])
     closed = varied(load=Load.CLOSED, in_flight=36.0)
     assert slack_of(closed, speed, col(2)).tolist() == pytest.approx([np.log(20 / 18)])
+    alone = varied(load=Load.CLOSED, in_flight=2.0)  # one on each
+    assert slack_of(alone, speed, col(2)).tolist() == pytest.approx([np.log(1.2)])
     assert slack_of(varied(load=Load.OFFLINE), speed, col(2)).tolist() == [0]
 
 
@@ -96,6 +98,25 @@ def test_what_was_sized_holds_with_the_confidence_asked_for(market: Snapshot) ->
             assert levels[confidence].total_accelerators == ranked.estimate.deployment.total_accelerators
             assert ranked.estimate.cost is not None
             assert levels[confidence].usd_per_hour == pytest.approx(ranked.estimate.cost.usd_per_hour)
+
+
+@QUICK
+@given(WORKLOADS, st.sampled_from(["nvidia-h100-sxm5-80gb", "nvidia-l40s", "amd-mi300x"]))
+def test_what_an_estimate_leaves_open_is_sized_for_the_confidence_where_any_size_holds_with_it(
+    market: Snapshot, workload: InferenceWorkload, accelerator: str
+) -> None:
+    fixed = Deployment(accelerator, engine="vllm", tensor_parallel=8, weight_format="bf16")
+    found = [estimate(asked(workload, c), fixed, market) for c in (0.5, 0.7, 0.8, 0.95)]
+    replicas = []
+    for one in found:
+        assert one.assurance is not None
+        (level,) = (n for n in one.assurance.by_level if n.confidence == one.assurance.asked)
+        if level.total_accelerators is None:  # no number would do: sized as predicted
+            assert one.deployment.replicas == found[0].deployment.replicas
+        else:
+            assert one.deployment.total_accelerators == level.total_accelerators
+            replicas.append(one.deployment.replicas or 0)
+    assert replicas == sorted(replicas)
 
 
 @SLOW
