@@ -19,6 +19,7 @@ from app.sizing.workload import InferenceWorkload, Load, Method, TrainingWorkloa
 REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 MINUTES_PER_HOUR = 60.0
 WIDEST_SPREAD = 0.9
+EVEN = 0.1  # of burstiness: what a load tester draws is no more even than that
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,7 @@ def load_places(workload: InferenceWorkload, d: Deployment, p: Performance, assu
     prompts = max(10, math.ceil(served * window_s))
     return {
         "rate": served if paced else None,
-        "burstiness": workload.burstiness**-2 if paced and workload.burstiness != 1 else None,
+        "burstiness": max(workload.burstiness, EVEN) ** -2 if paced and workload.burstiness != 1 else None,
         "concurrency": None if workload.in_flight <= 0 else math.ceil(workload.in_flight / replicas),
         "prompts": prompts,
         "rounds": max(1, prompts // batch),

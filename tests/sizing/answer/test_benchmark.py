@@ -165,6 +165,7 @@ def test_a_cached_prefix_is_shared_by_the_prompts() -> None:
 
 def test_arrivals_twice_as_uneven_are_a_gamma_of_a_quarter() -> None:
     assert "--burstiness 0.25" in command(replace(CHAT, burstiness=2.0))
+    assert "--burstiness 100" in command(replace(CHAT, burstiness=0.0))  # as good as even
 
 
 def test_steps_of_the_whole_layout() -> None:
