@@ -133,14 +133,19 @@ def degrees_of(counts: Counts, plans: TrainingPlans) -> Degrees:
 
 
 def _kinds(*columns: Column | Codes | Mask) -> tuple[Codes, Codes]:
-    """(a row of every combination that occurs, the combination of every row)."""
+    """(a row of every combination of whole numbers that occurs, the combination of every row)."""
     code = np.zeros(len(columns[0]), dtype=np.int64)
     for values in columns:
-        found = np.unique(values)
-        code = code * len(found) + np.searchsorted(found, values)
-    places = np.zeros(int(code.max(initial=-1)) + 1, dtype=np.int64)
-    places[code] = 1
-    of = (np.cumsum(places) - 1)[code]
-    example = np.zeros(int(places.sum()), dtype=np.int64)
+        place, count = _placed(values.astype(np.int64))
+        code = code * count + place
+    of, count = _placed(code)
+    example = np.zeros(count, dtype=np.int64)
     example[of] = np.arange(len(code))
     return example, of
+
+
+def _placed(values: Codes) -> tuple[Codes, int]:
+    """The place of each value among those that occur, and how many these are."""
+    places = np.zeros(int(values.max(initial=-1)) + 1, dtype=np.int64)
+    places[values] = 1
+    return (np.cumsum(places) - 1)[values], int(places.sum())

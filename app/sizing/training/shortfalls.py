@@ -25,8 +25,9 @@ def turn_down(
     rejections: Rejections,
 ) -> None:
     """Types none of whose layouts divides the batch, fits, or is in time; `judged` are the attempts of the runs."""
-    rejections.reject(
-        np.setdiff1d(layouts.accelerator, tried.layouts.accelerator),
+    rejections.without(
+        layouts.accelerator,
+        tried.layouts.accelerator,
         "no_layout",
         "No division of the global batch over {name} fills whole machines.",
     )
