@@ -105,13 +105,19 @@ AT_ONCE = ((16, 6), (128, 3), (400, 2))
 
 
 def largest(low: Column, high: Column, test: Test, *, halvings: int = RATE_BISECTIONS) -> Column:
-    """Largest value between `low` and `high` for which a test holds, by bisection of the rows where `high` fails."""
+    """Largest value between `low` and `high` for which a test holds, by bisection of the rows where `high` fails and,
+    of many, `low` holds; `low` where nothing does.
+    """
     found = high.copy()
     open_rows = np.flatnonzero(~test.holds(high))
     if not len(open_rows):
         return found
     if len(open_rows) < len(high):
         test, low, high = test.take(open_rows), low[open_rows], high[open_rows]
+    if len(open_rows) > AT_ONCE[-1][0]:
+        found[open_rows] = low
+        able = np.flatnonzero(test.holds(low))
+        open_rows, test, low, high = open_rows[able], test.take(able), low[able], high[able]
     together = next((times for rows, times in AT_ONCE if len(open_rows) <= rows), 1)
     tried = test.take(np.tile(np.arange(len(low)), 2**together - 1)) if together > 1 else test
     for _ in range(halvings // together):

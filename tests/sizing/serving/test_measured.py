@@ -29,6 +29,10 @@ def test_each_row_finds_its_own_limit() -> None:
     assert found[0] <= 3 < found[0] * 1.0001
     assert largest(col(0), col(10), UpTo(col(20))).tolist() == [10]
     assert largest(col(1), col(10), UpTo(col(0.5))).tolist() == [1]  # the lower end where nothing holds
+    # of many rows, those that hold nowhere are not halved, and the others find what they would alone
+    many = np.tile(col(0.5, 3, 99), 500)
+    together = largest(np.ones(1500), np.full(1500, 10.0), UpTo(many)).reshape(-1, 3)
+    assert (together == largest(col(1, 1, 1), col(10, 10, 10), UpTo(col(0.5, 3, 99)))).all()
 
 
 def test_more_halvings_come_nearer() -> None:
