@@ -25,6 +25,8 @@ TRIED = (0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)
 # Beyond a factor of e nothing is nearer to what was asked than anything else.
 FAR_OFF = 1.0
 LEAST_SHARE = 1e-12
+# Beyond so many times the replicas of the confidence asked for, another layout or another machine is what it takes.
+MOST_TIMES = 8.0
 
 
 def assured(
@@ -75,12 +77,15 @@ def levels_of(
 ) -> list[tuple[Level, ...]]:
     """What every deployment takes at each level; the rows are those of the first level, then of the next.
 
-    What holds with a higher confidence holds with a lower one.
+    What holds with a higher confidence holds with a lower one. A layout whose replicas may do next to nothing within
+    the limits is not made sure by their number: many times what is asked for is no answer.
     """
     per_level = (len(levels), -1)
     needed, _ = replicas_of(workload, speed, Settings())
     needed = np.where(able(workload, memory, speed), needed, np.inf).reshape(per_level)
-    needed = np.minimum.accumulate(needed[::-1])[::-1].ravel()
+    needed = np.minimum.accumulate(needed[::-1])[::-1]
+    sized = needed[levels.index(question.constraints.confidence)]
+    needed = np.where(needed > MOST_TIMES * sized, np.inf, needed).ravel()
     never = np.isinf(needed)
     replicas, spares = replicas_of(workload, speed, Settings(replicas=np.where(never, 1.0, needed)))
     placed = fleet(plans.accelerators_per_replica, plans.accelerators_per_node, replicas, spares)

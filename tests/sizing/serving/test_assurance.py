@@ -193,3 +193,19 @@ def test_intervals_contain_the_prediction_and_stay_inside_physics(
         rates = ranked.accelerator.flops_per_s.values()
         sent = 2 * workload.model.matmul_params * found.interval.high
         assert sent <= max(rates) * (ranked.estimate.deployment.total_accelerators or 0)
+
+
+def test_many_times_the_replicas_are_no_answer(market: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a tight limit leaves replicas next to nothing to do, no number of them is shown."""
+    question = asked(replace(CHAT, model=LLAMA_70B, slo=Slo(0.6, 0.05, None, 95)), 0.5, limit=8)
+
+    def levels() -> list[tuple[int | None, ...]]:
+        found = [r.estimate.assurance for r in recommend(question, market).recommendations]
+        return [tuple(level.total_accelerators for level in a.by_level) for a in found if a is not None]
+
+    shown = levels()
+    monkeypatch.setattr("app.sizing.serving.assurance.MOST_TIMES", np.inf)
+    for told, whole in zip(shown, levels(), strict=True):
+        most = 8 * (whole[0] or 0)
+        assert told == tuple(n if n is not None and n <= most else None for n in whole)
+    assert [told for told in shown if None in told] != [whole for whole in levels() if None in whole]
