@@ -22,7 +22,7 @@ RULES: Mapping[str, str] = MappingProxyType(
     {
         "device": "capacity_bytes * memory_fraction",
         "static": "min(capacity_bytes * memory_fraction + beside_bytes, capacity_bytes)",
-        "free": "fixed_bytes + memory_fraction * max(capacity_bytes - fixed_bytes, 0)",
+        "free": "min(fixed_bytes, capacity_bytes) + memory_fraction * max(capacity_bytes - fixed_bytes, 0)",
     }
 )
 

@@ -160,7 +160,7 @@ def usable_bytes(
     """
     whole = capacity_bytes * memory_fraction
     static = np.minimum(whole + activation_bytes + overhead_bytes, capacity_bytes)
-    free = fixed_bytes + memory_fraction * np.maximum(capacity_bytes - fixed_bytes, 0.0)
+    free = np.minimum(fixed_bytes, capacity_bytes) + memory_fraction * np.maximum(capacity_bytes - fixed_bytes, 0.0)
     return np.where(rule == STATIC, static, np.where(rule == FREE, free, whole))
 
 
@@ -257,6 +257,28 @@ def engine_limits(plans: Plans, capacity: Column, assumed: Assumptions, settings
     return most, tokens
 
 
+def weights_of(model: ModelArchitecture, plans: Plans, assumed: Assumptions) -> Column:
+    """Weights as they lie on the fullest device, padding included."""
+    padded: Column | float = 0.0
+    if plans.padded_experts.any():
+        padded = np.where(plans.padded_experts, padded_share(model.hidden_size), 0.0)
+    return weights_bytes_per_accelerator(
+        plans.weights_bytes, plans.expert_bytes, padded, plans.accelerators_per_replica, assumed
+    )
+
+
+def caches_of(
+    model: ModelArchitecture, plans: Plans, final_tokens: float, output_tokens: float, longest_tokens: float
+) -> tuple[Column, Column, Column]:
+    """Cache of a request at its end, in the mean over its life, and of the longest context."""
+    final = cache_bytes(model, final_tokens, plans)
+    with told_as("mean over its life"):
+        growing = cache_bytes(model, final_tokens - output_tokens / 2, plans)
+    with told_as("longest context"):
+        longest = cache_bytes(model, longest_tokens, plans)
+    return final, growing, longest
+
+
 def serving_memory(
     model: ModelArchitecture,
     plans: Plans,
@@ -279,12 +301,7 @@ def serving_memory(
     share = settings.memory_fraction
     if share is None:
         share = memory_fraction(plans.unified, small, rules.fraction, assumed)
-    padded: Column | float = 0.0
-    if plans.padded_experts.any():
-        padded = np.where(plans.padded_experts, padded_share(model.hidden_size), 0.0)
-    weights = weights_bytes_per_accelerator(
-        plans.weights_bytes, plans.expert_bytes, padded, plans.accelerators_per_replica, assumed
-    )
+    weights = weights_of(model, plans, assumed)
     activations = activation_bytes(model, tokens, most, rules.logits_copies, tp, plans.pipeline_parallel, assumed)
     overhead = overhead_bytes(small, rules.graphs_inside, tp, capacity, assumed)
     fixed = fixed_bytes(weights, activations, overhead)
@@ -293,11 +310,7 @@ def serving_memory(
         fixed = fixed + unforeseen_share * capacity
     usable = usable_bytes(rule, capacity, share, activations, overhead, fixed)
     pool = kv_pool_bytes(usable, fixed)
-    final = cache_bytes(model, final_tokens, plans)
-    with told_as("mean over its life"):
-        growing = cache_bytes(model, final_tokens - output_tokens / 2, plans)
-    with told_as("longest context"):
-        longest = cache_bytes(model, longest_tokens, plans)
+    final, growing, longest = caches_of(model, plans, final_tokens, output_tokens, longest_tokens)
     return ServingMemory(
         weights_bytes=weights,
         activation_bytes=activations,
