@@ -1,61 +1,108 @@
-"""How far runs may be off: the factors of time and memory that hold with a confidence, and how probable a limit is."""
+"""What each confidence takes of a run: the cheapest size that fits and is in time with it.
+
+The machine, the framework and the split stay. The size may change, and a device may hold less: more is recomputed or
+sharded, micro-batches are smaller. Money never falls with the confidence; the number of accelerators may, where fewer
+that recompute are dearer than more that need not.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
-from app.sizing.columns import Column, Columns, Mask
-from app.sizing.uncertainty import Around, Spread
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Codes, Column, Columns, at
+from app.sizing.question import CONFIDENCE_LEVELS, Economics
+from app.sizing.training.counts import Counts
+from app.sizing.training.degrees import degrees_of
+from app.sizing.training.layouts import FULL, ZERO_STAGES
+from app.sizing.training.margins import in_time, within
+from app.sizing.training.outcome import usd_total
+from app.sizing.training.plans import TrainingPlans
+from app.sizing.training.run import Run, fits, host_holds, run_at, run_cost
 
 
 @dataclass(frozen=True, slots=True)
-class Margins(Columns):
-    """What a stack's time and memory are multiplied by so that they hold with the confidence asked."""
+class Assured(Columns):
+    """How sure runs are, a row each; what every level takes, a column each. NaN: no size would do, or no price."""
 
-    asked: float
-    time: Spread
-    memory: Spread
-    time_scale: Column  # how many times as far as next to many sources each may be off
-    memory_scale: Column
-    time_factor: Column
-    memory_factor: Column
+    levels: tuple[float, ...]
+    meets_deadline: Column
+    fits: Column
+    wall_s: Column  # that holds with the confidence asked
+    accelerators: Column  # paid
+    usd_total: Column  # at the duration that holds with the level
 
 
-def margins_of(confidence: float, time: tuple[Spread, Around], memory: tuple[Spread, Around]) -> Margins:
-    """Margins of stacks, by what was published around each."""
-    (of_time, around_time), (of_memory, around_memory) = time, memory
-    time_scale, memory_scale = of_time.scale(around_time), of_memory.scale(around_memory)
-    return Margins(
-        asked=confidence,
-        time=of_time,
-        memory=of_memory,
-        time_scale=time_scale,
-        memory_scale=memory_scale,
-        time_factor=of_time.factor(confidence, time_scale),
-        memory_factor=of_memory.factor(confidence, memory_scale),
+def assured(
+    counts: Counts, plans: TrainingPlans, run: Run, deadline_s: float, assumed: Assumptions, economics: Economics
+) -> Assured:
+    """How sure every run is, and what other confidences would take."""
+    margins, memory = plans.stack.margins, run.memory
+    levels = tuple(sorted({*CONFIDENCE_LEVELS, margins.asked}))
+    accelerators, usd = _taken(counts, plans, run, levels, deadline_s, assumed, economics)
+    holds = host_holds(plans, memory, assumed)
+    return Assured(
+        levels=levels,
+        meets_deadline=in_time(margins, run.wall_s, deadline_s),
+        fits=np.where(holds, within(margins, memory.total_bytes, memory.capacity_bytes), 0.0),
+        wall_s=run.wall_s * margins.time_factor,
+        accelerators=accelerators,
+        usd_total=usd,
     )
 
 
-def surely_in_time(margins: Margins, wall_s: Column, deadline_s: float) -> Mask:
-    """Whether runs end in time with the confidence asked."""
-    found: Mask = wall_s * margins.time_factor <= deadline_s
-    return found
+def _holding_less(counts: Counts, plans: TrainingPlans, row: int) -> Iterator[tuple[int, float, float]]:
+    """(activation checkpointing, ZeRO stage, micro-batch) of a row, and of layouts that hold less than it."""
+    own, stage = int(plans.activation_checkpointing[row]), at(plans.zero_stage, row)
+    kept = (own,) if counts.in_samples else range(own, FULL + 1)
+    stages = ZERO_STAGES if stage == 0 else (stage,)
+    yield from product(kept, stages, {at(plans.micro_batch_sequences, row), 1.0})
 
 
-def allowed_bytes(margins: Margins, usable_bytes: Column, capacity_bytes: Column) -> Column:
-    """The most that may be predicted: what may be used keeps a reserve of its own, so doubt counts against the whole
-    device.
-    """
-    return np.minimum(usable_bytes, capacity_bytes / margins.memory_factor)
+def _every_size(counts: Counts, plans: TrainingPlans, run: Run) -> tuple[Codes, TrainingPlans, Column]:
+    """(row, layout, data-parallel degree) of everything that a run might be instead, itself first."""
+    own = np.arange(len(plans))
+    found = [(row, *choice) for row in own.tolist() for choice in _holding_less(counts, plans, row)]
+    like, kept, stages, sizes = (np.array(values) for values in zip(*found, strict=True))
+    like = np.concatenate([own, like])
+    layouts = plans.take(like)
+    layouts.activation_checkpointing[len(own) :] = kept
+    layouts.zero_stage[len(own) :] = stages
+    layouts.micro_batch_sequences[len(own) :] = sizes
+    degrees = degrees_of(counts, layouts)
+    number = degrees.counts()
+    rows = np.repeat(np.arange(len(layouts)), number)
+    place = np.arange(len(rows)) - np.repeat(np.cumsum(number) - number, number)
+    rows, degree = np.concatenate([own, rows]), np.concatenate([run.data_parallel, degrees.at(rows, place)])
+    return like[rows], layouts.take(rows), degree
 
 
-def in_time(margins: Margins, wall_s: Column, deadline_s: float) -> Column:
-    """Probability that runs end in time."""
-    return margins.time.confidence(np.log(deadline_s / wall_s), margins.time_scale)
-
-
-def within(margins: Margins, total_bytes: Column, capacity_bytes: Column) -> Column:
-    """Probability that accelerators hold what they must."""
-    return margins.memory.confidence(np.log(capacity_bytes / total_bytes), margins.memory_scale)
+def _taken(
+    counts: Counts,
+    plans: TrainingPlans,
+    run: Run,
+    levels: tuple[float, ...],
+    deadline_s: float,
+    assumed: Assumptions,
+    economics: Economics,
+) -> tuple[Column, Column]:
+    """(accelerators paid, USD) of the cheapest size at every level."""
+    rows, tried, degree = _every_size(counts, plans, run)
+    sizes, margins = run_at(counts, tried, degree, assumed), tried.stack.margins
+    paid, holds = sizes.nodes * tried.accelerators_per_node, fits(tried, sizes, assumed)
+    usd_per_hour = run_cost(tried, sizes, assumed, economics).usd_per_hour
+    total, capacity = sizes.memory.total_bytes, sizes.memory.capacity_bytes
+    accelerators, usd = (np.full((len(plans), len(levels)), np.nan) for _ in range(2))
+    for i, level in enumerate(levels):
+        wall = sizes.wall_s * margins.time.factor(level, margins.time_scale)
+        held = total * margins.memory.factor(level, margins.memory_scale)
+        good = np.flatnonzero(holds & (held <= capacity) & (wall <= deadline_s))
+        cost = usd_total(usd_per_hour, wall)
+        order = good[np.lexsort((paid[good], np.nan_to_num(cost[good]), rows[good]))]
+        of, first = np.unique(rows[order], return_index=True)
+        accelerators[of, i], usd[of, i] = paid[order[first]], cost[order[first]]
+    return accelerators, usd

@@ -10,8 +10,8 @@ from app.sizing.decisions.cost import Cost
 from app.sizing.formula import Trace, recording, unrecorded
 from app.sizing.question import Economics
 from app.sizing.training.alternatives import Beside, beside
+from app.sizing.training.assurance import Assured, assured
 from app.sizing.training.counts import Counts
-from app.sizing.training.levels import Assured, assured
 from app.sizing.training.outcome import Outcome, outcome_of
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.ranks import virtual_pipeline

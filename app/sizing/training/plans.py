@@ -14,8 +14,8 @@ from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieve
 from app.sizing.hardware.engines import Framework
 from app.sizing.hardware.tables import Machines
 from app.sizing.question import Deployment
-from app.sizing.training.assurance import Margins
 from app.sizing.training.layouts import LAYOUT, layouts_of
+from app.sizing.training.margins import Margins
 from app.sizing.workload import TrainingWorkload
 
 

@@ -16,8 +16,8 @@ from app.sizing.decisions.cost import Cost, deployment_cost
 from app.sizing.formula import formula
 from app.sizing.question import Economics
 from app.sizing.training.activations import MicroBatchMemory, micro_batch_memory
-from app.sizing.training.assurance import allowed_bytes
 from app.sizing.training.counts import Counts
+from app.sizing.training.margins import allowed_bytes
 from app.sizing.training.memory import TrainingMemory, training_memory
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.ranks import RankParams, Spread, rank_params, spread_of

@@ -23,10 +23,10 @@ from app.sizing.hardware.parts import Environment, Link, PricingModel
 from app.sizing.question import Constraints, Deployment, Economics, Question
 from app.sizing.snapshot import Snapshot
 from app.sizing.surroundings import Shape, StackKey, pool_of
-from app.sizing.training.assurance import Margins, allowed_bytes, margins_of
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import degree_of, filled, wired
 from app.sizing.training.least import least_measures, least_of_each
+from app.sizing.training.margins import Margins, allowed_bytes, margins_of
 from app.sizing.training.outcome import units_per_s, usd_total
 from app.sizing.training.plans import TrainingMachines, TrainingPlans, TrainingStacks, build_training_plans
 from app.sizing.training.recipes import BYTES_32_BIT, PRECISIONS, formats_wanted

@@ -9,9 +9,9 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column
 from app.sizing.training.activations import micro_batch_memory
-from app.sizing.training.assurance import surely_in_time
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import Degrees, degrees_of
+from app.sizing.training.margins import surely_in_time
 from app.sizing.training.memory import TrainingMemory, training_memory
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.ranks import rank_params, spread_of

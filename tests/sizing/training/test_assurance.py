@@ -1,57 +1,89 @@
-"""Margins of time and memory: factors that hold with a confidence, and the probability of a limit."""
+"""What each confidence takes of a run, against trying every size by hand."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 import pytest
 
-from app.sizing.training.assurance import Margins, allowed_bytes, in_time, margins_of, surely_in_time, within
-from app.sizing.uncertainty import Around, Spread
-from tests.examples import col
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Column
+from app.sizing.question import Economics
+from app.sizing.training.assurance import Assured, assured
+from app.sizing.training.counts import counts_of
+from app.sizing.training.degrees import Degrees, degrees_of
+from app.sizing.training.layouts import ZERO_STAGES
+from app.sizing.training.plans import TrainingPlans
+from app.sizing.training.run import run_at, run_cost
+from tests.sizing.small import SMALL
+from tests.sizing.training.layouts import WORKLOAD, plans_of
 
-# Nine runs in ten take at most e^0.4 of the time predicted, and e^0.2 of the memory.
-TIME = Spread("training", 3.0, 0.0, 0.0, (-0.6, -0.4, -0.2, 0.0, 0.2, 0.4, 0.6), 60, 9)
-MEMORY = Spread("training_memory", 0.0, 0.0, 0.0, (-0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3), 60, 9)
-# Many sources beside the first stack, none beside the second: the scale is 1 and sqrt(1 + 3) = 2.
-AROUND = Around(col(1e9, 0.0), col(0.0, 0.0), col(0.0, 0.0))
-
-
-def margins(confidence: float) -> Margins:
-    return margins_of(confidence, (TIME, AROUND), (MEMORY, AROUND))
-
-
-def test_factors_grow_with_the_confidence_and_where_nobody_measured() -> None:
-    assert margins(0.9).time_factor == pytest.approx([math.exp(0.4), math.exp(0.8)])
-    assert margins(0.9).memory_factor == pytest.approx([math.exp(0.2), math.exp(0.2)])
-    assert margins(0.8).time_factor == pytest.approx([math.exp(0.2), math.exp(0.4)])
-    assert margins(0.8).asked == 0.8
+COUNTS, ASSUMED, ECONOMICS = counts_of(WORKLOAD), Assumptions(), Economics()
+FOUND = plans_of(SMALL, WORKLOAD, 0.8, accelerator="acme-big", framework="megatron", micro_batch_sequences=1)
+PLANS = FOUND.take(np.array([0, 20, 40]))
+RUN = run_at(COUNTS, PLANS, np.full(3, 8.0), ASSUMED)
 
 
-def test_predictions_are_taken_at_their_word_at_one_half() -> None:
-    assert margins(0.5).time_factor.tolist() == margins(0.5).memory_factor.tolist() == [1.0, 1.0]
+def split(plans: TrainingPlans, row: int) -> tuple[float, ...]:
+    """What stays of a layout: its degrees of parallelism, offloading, and whether it replicates layers."""
+    stage = float(plans.zero_stage[row])
+    degrees = (plans.tensor_parallel, plans.pipeline_parallel, plans.context_parallel, plans.optimizer_offload)
+    return (*(float(d[row]) for d in degrees), stage if stage not in ZERO_STAGES else 0.0)
 
 
-def test_a_run_is_in_time_when_it_is_with_its_margin() -> None:
-    # e^0.4 is 1.49: 67 of 100 seconds are in time with the first, 44 with the second
-    assert surely_in_time(margins(0.9), col(67.0, 67.0), 100.0).tolist() == [True, False]
-    assert surely_in_time(margins(0.9), col(67.1, 44.9), 100.0).tolist() == [False, True]
+def holds_less(plans: TrainingPlans, other: int, row: int) -> bool:
+    """Whether a layout recomputes and shards at least as much as one of those that are judged."""
+    recomputed = plans.activation_checkpointing[other] >= PLANS.activation_checkpointing[row]
+    return bool(recomputed and plans.zero_stage[other] >= PLANS.zero_stage[row])
 
 
-def test_doubt_counts_against_the_device_and_never_on_top_of_the_reserve() -> None:
-    # e^0.2 is 1.22: 81.9 of 100 bytes hold with doubt
-    assert allowed_bytes(margins(0.9), col(90.0, 70.0), col(100.0, 100.0)) == pytest.approx([81.873, 70.0], rel=1e-4)
+def every(degrees: Degrees, row: int) -> Column:
+    """All degrees of a row."""
+    number = int(degrees.counts()[row])
+    return degrees.at(np.full(number, row), np.arange(number))
 
 
-def test_what_holds_with_a_confidence_has_that_probability() -> None:
-    for confidence in (0.5, 0.8, 0.9, 0.95):
-        sure = margins(confidence)
-        assert in_time(sure, 100.0 / sure.time_factor, 100.0) == pytest.approx([confidence] * 2)
-        assert within(sure, 100.0 / sure.memory_factor, col(100.0, 100.0)) == pytest.approx([confidence] * 2)
+def sure(deadline_s: float) -> Assured:
+    return assured(COUNTS, PLANS, RUN, deadline_s, ASSUMED, ECONOMICS)
 
 
-def test_margins_are_a_table() -> None:
-    second = margins(0.9).take(np.array([1]))
-    assert second.time_factor == pytest.approx([math.exp(0.8)])
-    assert (second.time, second.asked) == (TIME, 0.9)
+def test_every_level_is_the_cheapest_size_that_holds_with_it() -> None:
+    deadline_s = float(RUN.wall_s.max())
+    found = sure(deadline_s)
+    assert found.levels == (0.5, 0.8, 0.9, 0.95)
+    degrees = degrees_of(COUNTS, FOUND)
+    for row in range(len(PLANS)):
+        like = [i for i in range(len(FOUND)) if split(FOUND, i) == split(PLANS, row) and holds_less(FOUND, i, row)]
+        rows = np.repeat(like, degrees.counts()[like])
+        plans = FOUND.take(rows)
+        run = run_at(COUNTS, plans, np.concatenate([every(degrees, i) for i in like]), ASSUMED)
+        usd = run_cost(plans, run, ASSUMED, ECONOMICS).usd_per_hour * run.wall_s / 3600
+        for i, (level, worse) in enumerate(zip(found.levels, (0.0, 0.45, 0.7, 0.9), strict=True)):
+            # nothing was ever compared in the small catalogue: e^0.45 at 80 %, e^0.7 at 90, e^0.9 at 95
+            factor = np.exp(worse)
+            good = run.memory.fits & (run.memory.total_bytes * factor <= run.memory.capacity_bytes)
+            good &= run.wall_s * factor <= deadline_s
+            if good.any():
+                assert found.usd_total[row, i] == pytest.approx(usd[good].min() * factor), level
+            else:
+                assert np.isnan(found.accelerators[row, i]), level
+
+
+def test_more_confidence_never_costs_less() -> None:
+    for share in (0.1, 0.5, 1.0, 3.0):
+        usd = np.nan_to_num(sure(float(RUN.wall_s.max()) * share).usd_total, nan=np.inf)
+        assert (usd[:, 1:] >= usd[:, :-1]).all()
+
+
+def test_a_deadline_met_twice_over_is_nearly_sure_and_one_missed_by_half_is_not() -> None:
+    assert sure(float(RUN.wall_s.max()) * 4).meets_deadline.min() > 0.98
+    assert sure(float(RUN.wall_s.min()) / 4).meets_deadline.max() < 0.02
+
+
+def test_nothing_is_in_time_where_no_size_is() -> None:
+    never = sure(1.0)
+    assert np.isnan(never.accelerators).all()
+    assert np.isnan(never.usd_total).all()
+
+
+def test_time_with_the_confidence_asked_is_the_margin_over_what_is_expected() -> None:
+    assert sure(1e9).wall_s == pytest.approx(RUN.wall_s * np.exp(0.45))
