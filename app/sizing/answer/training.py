@@ -111,7 +111,7 @@ def interconnect_words(plans: TrainingPlans, run: Run, row: int) -> str:
         else f"{inside} at {at(m.link_bytes_per_s, row) / 1e9:,.0f} GB/s each way within a machine"
     )
     if at(run.nodes, row) > 1:
-        network = at(m.network_bytes_per_s * m.accelerators_per_node, row)
+        network = at(plans.machine.network_bytes_per_s * m.accelerators_per_node, row)
         words += f" and {network * 8 / 1e9:,.0f} Gbit/s per machine between machines"
     return words
 
@@ -152,7 +152,7 @@ def cluster_needs(finalists: Finalists, row: int) -> ClusterNeeds:
     plans, outcome, node = finalists.plans, finalists.outcome, finalists.plans.node
     beyond = at(finalists.run.accelerators, row) > at(plans.machine.scale_up_accelerators, row)
     return ClusterNeeds(
-        network_bytes_per_s_per_node=finite(at(node.network_bytes_per_s * node.accelerators_per_node, row))
+        network_bytes_per_s_per_node=finite(at(plans.machine.network_bytes_per_s * node.accelerators_per_node, row))
         if beyond
         else None,
         checkpoint_capacity_bytes=outcome.checkpoint_capacity_bytes,

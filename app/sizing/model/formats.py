@@ -81,8 +81,8 @@ class KvFormat:
     provided_by: tuple[str, ...]
 
     def is_kept_by(self, formats: Collection[str]) -> bool:
-        """Whether a stack that keeps these formats can keep this one."""
-        return any(f in formats for f in self.provided_by)
+        """Whether a stack that keeps these formats can keep this one; one that names none keeps 16 bits."""
+        return any(f in (formats or SIXTEEN_BIT) for f in self.provided_by)
 
 
 # Bits per element of GGUF block types: bytes of a block over its elements.

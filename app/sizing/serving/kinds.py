@@ -212,9 +212,9 @@ class TokenStreams:
     ) -> Best:
         """Every rate fully achieved and nothing waited for."""
         step, prefill, _ = self.terms(workload, plans, ideal(len(plans)), assumed, speculative)
-        busy = prompt_s(prefill, memory.max_batched_tokens, None)
 
         def flow(batch: Column) -> Flow:
+            busy = prompt_s(prefill, memory.max_batched_tokens, batch)  # no more prompts share a step than run at once
             return steady_flow(
                 workload.load,
                 step,

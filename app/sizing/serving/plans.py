@@ -248,7 +248,8 @@ def paired(
         "no_engine",
         "No engine in the catalogue is known to run this workload on {name} in the formats allowed.",
     )
-    keep = _sixteen_bit_once(machine, stacks.weight_format[stack], accelerators.has_bf16[of_machine[machine]], asked)
+    engine_on = machine * (stacks.engine.max(initial=0) + 1) + stacks.engine[stack]
+    keep = _sixteen_bit_once(engine_on, stacks.weight_format[stack], accelerators.has_bf16[of_machine[machine]], asked)
     machine, stack = machine[keep], stack[keep]
     accelerator = of_machine[machine]
     rejections.without(
@@ -286,13 +287,15 @@ def stored_bytes(model: ModelArchitecture, weight_format: Codes) -> tuple[Column
     return weights[weight_format], experts[weight_format], idle[weight_format]
 
 
-def _sixteen_bit_once(machine: Codes, weight_format: Codes, has_bf16: Mask, asked: bool) -> Mask:
-    """BF16 rows need the hardware; FP16 rows fall out where BF16 runs as well, unless formats were asked for."""
+def _sixteen_bit_once(engine_on: Codes, weight_format: Codes, has_bf16: Mask, asked: bool) -> Mask:
+    """BF16 rows need the hardware; FP16 rows fall out where the same engine runs BF16 on the same machine, unless
+    formats were asked for.
+    """
     bf16 = weight_format == FORMATS.index("bf16")
     keep: Mask = ~bf16 | has_bf16
     if not asked:
         fp16 = weight_format == FORMATS.index("fp16")
-        keep &= ~(fp16 & np.isin(machine, machine[bf16 & keep]))
+        keep &= ~(fp16 & np.isin(engine_on, engine_on[bf16 & keep]))
     return keep
 
 

@@ -46,9 +46,10 @@ def plans(**columns: Any) -> Any:
         "node": row(
             link=np.array([2]),
             link_bytes_per_s=col(450e9),
-            network_bytes_per_s=col(50e9),
+            network_bytes_per_s=col(np.nan),
             accelerators_per_node=col(8),
         ),
+        "machine": row(network_bytes_per_s=col(50e9)),
     }
     return row(**known | columns)
 
@@ -92,6 +93,8 @@ def test_links_are_told_with_their_rates() -> None:
     assert interconnect_words(plans(), run(), 0) == (
         "scale-up links at 450 GB/s each way within a machine and 3,200 Gbit/s per machine between machines"
     )
+    slow = row(network_bytes_per_s=col(12.5e9))  # as assumed, where the catalogue knows no network
+    assert interconnect_words(plans(machine=slow), run(), 0).endswith("and 800 Gbit/s per machine between machines")
     assert interconnect_words(plans(), run(nodes=col(1)), 0) == "scale-up links at 450 GB/s each way within a machine"
     alone = plans(
         node=row(

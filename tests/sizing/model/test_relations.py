@@ -62,6 +62,7 @@ def test_a_cache_format_is_kept_by_what_provides_it() -> None:
     assert KV_FORMATS["bf16"].is_kept_by(("fp16",))
     assert KV_FORMATS["int8"].is_kept_by(("gguf-q8_0",))
     assert not KV_FORMATS["fp8"].is_kept_by(("bf16", "int8"))
+    assert [name for name, kv in KV_FORMATS.items() if kv.is_kept_by(())] == ["bf16", "fp16"]  # none is known
     assert all(f.is_kept_by((f.name,)) and 0 < f.element_bytes <= 2 for f in KV_FORMATS.values())
 
 

@@ -157,6 +157,20 @@ def test_nothing_beats_reading_the_weights_at_full_bandwidth() -> None:
     assert best.rate_per_s > operation.rate_per_s
 
 
+def test_nothing_beats_reading_the_weights_for_every_token_of_one_at_a_time() -> None:
+    """A short prompt alone reads the weights as often as an answer has tokens: the first comes with the prompt."""
+    workload, plans = (
+        varied(load=Load.CLOSED, in_flight=1.0, input_tokens=Lengths(8), output_tokens=Lengths(4)),
+        on_big(),
+    )
+    memory = STREAMS.memory(workload, plans, ASSUMED, Settings(max_sequences=np.ones(1)))
+    speed = STREAMS.speed(workload, plans, memory, ASSUMED)
+    operation = STREAMS.operate(workload, memory, speed, np.ones(1))
+    best = STREAMS.best(workload, plans, memory, speed, operation, ASSUMED)
+    read = plans.streamed_bytes / 3.2e12
+    assert best.rate_per_s == pytest.approx(1 / (4 * read), rel=0.05)
+
+
 def test_nothing_beats_a_pass_at_full_rate() -> None:
     workload, plans = varied(model=PICTURES, load=Load.OPEN, slo=Slo(None, None, 0.1, 95)), on_big()
     memory = SINGLE_PASSES.memory(workload, plans, ASSUMED, Settings())

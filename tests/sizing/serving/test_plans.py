@@ -214,6 +214,12 @@ def test_sixteen_bits_are_judged_once() -> None:
     assert {w for _, w, _ in cells(rented(of=old, weight_formats=("bf16",)), old)} == set()
 
 
+def test_an_engine_that_has_no_bf16_is_judged_in_fp16_beside_one_that_has() -> None:
+    narrow = EngineSupport("tensorrt-llm", BIG.family, "inference", {"fp16": True}, ("fp16",), "a test")
+    both = snapshot(support=[*SUPPORT, narrow])
+    assert ("tensorrt-llm", "fp16", "bf16") in cells(rented(of=both, weight_formats=()), both)
+
+
 @pytest.mark.parametrize(
     ("formats", "engine", "rates", "linear"),
     [
