@@ -83,7 +83,7 @@ MOST_SURE = 3.1  # 99.9 %: nothing here is surer
 
 
 @formula(unit="1", source="sources left out of the fit")
-def spread_scale(spread: Spread, sources: Column, distance: Column, untabulated: Column) -> Column:
+def spread_scale(spread: Spread, sources: Column, distance: Column, unfamiliar: Column) -> Column:
     """How many times as far as next to many sources a result may be off.
 
     Source: variances of independent errors add.
@@ -94,7 +94,7 @@ def spread_scale(spread: Spread, sources: Column, distance: Column, untabulated:
         2.0
     """
     far = spread.remote * np.minimum(distance, FARTHEST)
-    return np.sqrt(1 + spread.alone / (1 + sources) + far**2 + spread.untabulated * untabulated)
+    return np.sqrt(1 + spread.alone / (1 + sources) + far**2 + spread.untabulated * unfamiliar)
 
 
 @formula(unit="1", source="Gneiting and Raftery 2007")
