@@ -67,7 +67,8 @@ def summary(question: Question, ranked: Sequence[Ranked], rejected: Sequence[Rej
     first = ranked[0].estimate
     d = first.deployment
     if isinstance(question.workload, TrainingWorkload):
-        layout = f"{d.framework}, {d.accelerators_per_replica:,} accelerators"
+        size = d.accelerators_per_replica or 0
+        layout = f"{d.framework}, {size:,} accelerator{'s' if size != 1 else ''}"
         days = (first.performance.days or 0.0) if first.performance else 0.0
         span = f"{days:.3g} days" if days >= 2 else f"{days * HOURS_PER_DAY:.3g} hours"
         middle = f"Take {hardware_words(ranked[0])} ({layout}): {span}, {price_words(first)}."
