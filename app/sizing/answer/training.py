@@ -171,7 +171,7 @@ def training_reasons(
     yield memory_reason(workload, plans, run, row)
     yield Reason(
         "layout",
-        f"{accelerators:,.0f} accelerator{'s' if accelerators != 1 else ''}: {degrees_in_words(plans, run, row)}; it assumes "
+        f"{accelerators:,.0f} accelerator{'s' * (accelerators != 1)}: {degrees_in_words(plans, run, row)}; it assumes "
         f"{interconnect_words(plans, run, row)}.",
         "accelerators",
         accelerators,
