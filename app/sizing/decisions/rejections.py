@@ -37,21 +37,26 @@ class Rejections:
         self, accelerator: Codes, kept: Mask, *, code: str, text: str, needed: Column, available: Column, unit: str
     ) -> None:
         """Record the types none of whose rows were kept, with the row that came nearest."""
-        alive = np.zeros(len(self.accelerators), dtype=bool)
-        alive[accelerator[kept]] = True
-        rows = np.flatnonzero(~alive[accelerator])
+        told = np.zeros(len(self.accelerators), dtype=bool)
+        told[accelerator[kept]] = True
+        told[list(self.by_accelerator)] = True
+        rows = np.flatnonzero(~told[accelerator])
         if not len(rows):
             return
+        of_row = accelerator[rows]
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(available[rows] > 0, needed[rows] / available[rows], np.inf)
-            miss = np.maximum(ratio, np.where(ratio > 0, 1 / ratio, np.inf))
-        order = rows[np.lexsort((rows, np.nan_to_num(miss, nan=np.inf), accelerator[rows]))]
-        first = np.unique(accelerator[order], return_index=True)[1]
-        for row in order[first].tolist():
+            miss = np.nan_to_num(np.maximum(ratio, np.where(ratio > 0, 1 / ratio, np.inf)), nan=np.inf)
+        least = np.full(len(told), np.inf)
+        np.minimum.at(least, of_row, miss)
+        nearest = rows[miss <= least[of_row]]
+        first = np.full(len(told), -1)
+        first[accelerator[nearest[::-1]]] = nearest[::-1]  # of several rows of a type the first stays
+        for row in first[first >= 0].tolist():
             i = int(accelerator[row])
             a = self.accelerators[i]
-            self.by_accelerator.setdefault(
-                i, Rejection(a.slug, a.name, code, text, float(needed[row]), float(available[row]), unit)
+            self.by_accelerator[i] = Rejection(
+                a.slug, a.name, code, text, float(needed[row]), float(available[row]), unit
             )
 
     def nearest(self) -> list[Rejection]:

@@ -360,14 +360,17 @@ def _legal(
     wired = (inside | spans) & ((tp == 1) | (tp <= domain) | (pcie & (tp <= count)))
     if max_accelerators is not None:
         wired &= nodes * count <= max_accelerators
-    legal = np.stack([wired, wired & inside & (tp == 1)])[stacks.small_engine[pairs.stack].astype(int), pairs.machine]
+    wired = np.concatenate([wired, wired & inside & (tp == 1)])  # for most engines, then for small ones
+    row = pairs.machine + len(node) * stacks.small_engine[pairs.stack]
+    legal = wired.take(row, axis=0)
     if fixed is None:
         need = weights[pairs.stack] / (assumed.replica_memory_fraction * node.memory_bytes[pairs.machine])
-        largest = np.where(legal, size, 0.0).max(axis=1)
+        largest = np.where(wired, size, 0.0).max(axis=1)[row]
         low = np.minimum(np.maximum(need * FEWEST_OVER_NEED, 1.0), largest)
         enough = np.exp2(np.ceil(np.log2(np.maximum(need, 1.0))))
-        high = np.where(pp > 1, np.maximum(enough, low)[:, None], np.maximum(enough * MOST_OVER_NEED, low)[:, None])
-        legal &= (size >= low[:, None]) & (size <= high)
+        staged, high = np.maximum(enough, low), np.maximum(enough * MOST_OVER_NEED, low)
+        legal &= (size >= low[:, None]) & (size <= high[:, None])
+        legal &= (pp == 1) | (size <= staged[:, None])
     pair, layout = np.nonzero(legal)
     return pair, layout
 
