@@ -143,7 +143,9 @@ def speed_of(estimate: Estimate) -> tuple[float, str, str] | None:
     unit = p.interval.quantity.removesuffix("_per_s").replace("_", " ") + "/s"
     if p.days is not None:
         return value, unit, ""
-    where = " per replica" if p.e2e is None else " per replica within the limits"
+    sure = estimate.assurance
+    limited = p.e2e is not None and sure is not None and sure.meets_slo is not None
+    where = " per replica within the limits" if limited else " per replica"
     return value / max(1, estimate.deployment.replicas or 1), unit, where
 
 
