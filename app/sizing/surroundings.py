@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.sizing.columns import Codes, Column
+from app.sizing.columns import Codes, Column, Mask
 from app.sizing.evidence import NUMBERS, WORDS, Compared, runtime_on, word_of
 from app.sizing.hardware.achieved import kernels_of
 from app.sizing.uncertainty import FARTHEST, Around
@@ -70,9 +70,10 @@ class Surroundings:
 
     def beside(self, stacks: Sequence[StackKey]) -> Beside:
         """These stacks beside every one that was measured."""
-        apart = [self._apart(key) for key in stacks]
+        apart = np.array([self._apart(key) for key in stacks]).reshape(len(stacks), len(self._stacks))
         return Beside(
-            np.array(apart).reshape(len(apart), len(self._stacks)),
+            apart,
+            (apart == 0).any(axis=1),
             np.array([float(len(self._sources.get(runtime_on(key.engine, key.family), ()))) for key in stacks]),
             np.array([float(kernels_of(key.family) == "untabulated") for key in stacks]),
             self._shapes,
@@ -109,6 +110,7 @@ class Beside(NamedTuple):
     """Stacks (rows) beside measured ones (columns): distances in words, and the shapes measured of each."""
 
     apart: Column
+    measured: Mask  # itself
     sources: Column
     untabulated: Column
     shapes: Column

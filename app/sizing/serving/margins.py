@@ -41,10 +41,11 @@ class Margins(Columns):
 def around_plans(workload: InferenceWorkload, plans: Plans, beside: Beside) -> Around:
     """What was published around every plan."""
     shape = Shape(float(workload.model.total_params), workload.input_tokens.mean, workload.output_tokens.mean)
-    around, stacks, rows = beside.around(shape).take(plans.stacks.table.beside), plans.stacks.table, plans.stacks.rows
+    stacks, rows = plans.stacks.table, plans.stacks.rows
+    around, untried = beside.around(shape).take(stacks.beside), stacks.tentative & ~beside.measured[stacks.beside]
     tried = Around(
-        np.where(stacks.tentative, 0.0, around.sources),
-        around.distance + TENTATIVE_DISTANCE * stacks.tentative,
+        np.where(untried, 0.0, around.sources),
+        around.distance + TENTATIVE_DISTANCE * untried,
         around.untabulated,
     )
     return tried.take(rows)

@@ -70,13 +70,16 @@ def test_what_nobody_is_known_to_have_run_has_no_source_and_lies_further() -> No
     plans = planned()
     stacks = plans.stacks.table
     count = int(stacks.beside.max()) + 1
-    beside = Beside(np.zeros((count, 1)), np.full(count, 4.0), np.zeros(count), np.zeros((3, 1)), np.array([0]))
+    never, none = np.zeros(count, bool), np.zeros(count)
+    beside = Beside(np.zeros((count, 1)), never, np.full(count, 4.0), none, np.zeros((3, 1)), np.array([0]))
     known = around_plans(STEADY, plans, beside)
     assert known.sources.tolist() == [4] * len(plans)
     only_tried = replace(plans, stacks=Picked(replace(stacks, tentative=~stacks.tentative), plans.stacks.rows))
     found = around_plans(STEADY, only_tried, beside)
     assert found.sources.tolist() == [0] * len(plans)
     assert found.distance.tolist() == pytest.approx((known.distance + 1).tolist())
+    # what was measured was run, whoever says so
+    assert around_plans(STEADY, only_tried, beside._replace(measured=~never)).sources.tolist() == [4] * len(plans)
 
 
 def test_samples_are_off_by_what_their_published_results_were_wherever_they_run() -> None:
