@@ -155,7 +155,8 @@ def chosen_plan(
 
     def found(by: Margins) -> tuple[Memory, Speed]:
         memory = kind.memory(workload, plans, assumed, asked, by)
-        return memory, kind.speed(workload, plans, memory, assumed, deployment.speculative, by)
+        alone = kind.alone(workload, plans, memory, assumed, deployment.speculative, by)
+        return memory, kind.speed(workload, memory, alone, assumed)
 
     margins = margins_asked(question, workload, plans, market)
     memory, speed = found(margins)

@@ -235,7 +235,7 @@ def judge_deployments(
         served = served_per_s(workload, judged.options) * units_per_request(workload)
         usd_per_million(judged.cost.usd_per_hour, served)
     around = around_plans(workload, plans, snapshot.beside_stacks)
-    sure = assured(question, workload, judged, around, snapshot.spreads, speculative)
+    sure = assured(question, workload, judged, around, snapshot.spreads)
     measured = judged.memory, judged.speed, judged.operation
     best = kind_of(workload).best(workload, plans, *measured, question.assumptions, speculative)
     known = Known(snapshot, around, best, words_of(workload).shares(workload, judged))

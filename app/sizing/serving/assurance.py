@@ -10,7 +10,7 @@ import numpy as np
 from app.sizing.columns import Column
 from app.sizing.decisions.cost import deployment_cost
 from app.sizing.decisions.placement import fleet
-from app.sizing.question import CONFIDENCE_LEVELS, Question, Speculative
+from app.sizing.question import CONFIDENCE_LEVELS, Question
 from app.sizing.result import Assurance, Level
 from app.sizing.serving.kinds import able, kind_of
 from app.sizing.serving.margins import margins_at
@@ -35,7 +35,6 @@ def assured(
     judged: Judged[Any, Any, Any],
     around: Around,
     spreads: Spreads,
-    speculative: Speculative | None = None,
 ) -> tuple[Assurance, ...]:
     """Of every deployment how sure it is as it stands, and what its machine, engine and layout take at each level.
 
@@ -51,7 +50,8 @@ def assured(
     most = np.where(np.arange(len(rows)) < again, np.nan, settings.max_sequences)
     settings = replace(settings, max_sequences=most)
     memory = kind.memory(workload, plans, question.assumptions, settings, margins)
-    speed = kind.speed(workload, plans, memory, question.assumptions, speculative, margins)
+    alone = kind.by(workload, judged.speed.alone.take(rows), margins)
+    speed = kind.speed(workload, memory, alone, question.assumptions)
 
     chosen, stands = np.arange(again), np.arange(again, len(rows))
     by_level = levels_of(question, workload, levels, plans.take(chosen), memory.take(chosen), speed.take(chosen))
@@ -113,7 +113,7 @@ def slack_of(workload: InferenceWorkload, speed: Speed, replicas: Column) -> Col
     else:
         each = np.ceil(workload.in_flight / replicas)
         shares = [np.where(each > 1, speed.slo_batch / np.maximum(each, 1.0), np.inf)]  # one alone meets its limits
-    shares += [limit.available_s / np.maximum(limit.needed_s, LEAST_SHARE) for limit in kind.limits(speed)]
+    shares += [limit.available_s / np.maximum(limit.needed_s, LEAST_SHARE) for limit in kind.limits(speed.alone)]
     found: Column = np.log(np.maximum(np.min(shares, axis=0), LEAST_SHARE))
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -12,20 +13,23 @@ from app.sizing.formula import told_as
 from app.sizing.hardware.achieved import Achieved, ideal
 from app.sizing.question import Speculative
 from app.sizing.serving.communication import link_speed, link_use
-from app.sizing.serving.load import StreamSpeed, occupancy_s, stream_speed
+from app.sizing.serving.load import StreamAlone, StreamSpeed, occupancy_s, stream_alone, stream_by, stream_speed
 from app.sizing.serving.margins import Margins
-from app.sizing.serving.measured import Best, Limit, Memory, Operation, Settings, Speed
+from app.sizing.serving.measured import Alone, Best, Limit, Memory, Operation, Settings, Speed
 from app.sizing.serving.memory import ServingMemory, serving_memory
 from app.sizing.serving.operation import Flow, StreamOperation, operate_stream, running, steady_flow
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.prefill import PrefillTerms, prefill_terms, prefill_work, prompt_s
 from app.sizing.serving.single_pass import (
+    BatchAlone,
     BatchSpeed,
     batch_memory,
     batch_terms,
     batches_per_s,
+    e2e_limit_s,
     of_batch_s,
     operate_single_pass,
+    single_pass_alone,
     single_pass_speed,
     work_of,
 )
@@ -33,11 +37,12 @@ from app.sizing.serving.step import StepTerms, speculating, step_terms, step_wor
 from app.sizing.workload import InferenceWorkload, Load
 
 M = TypeVar("M", bound=Memory)
+A = TypeVar("A", bound=Alone)
 S = TypeVar("S", bound=Speed)
 R = TypeVar("R", bound=Operation)
 
 
-class ServingKind(Protocol, Generic[M, S, R]):
+class ServingKind(Protocol, Generic[M, A, S, R]):
     """How memory, speed and operation of a kind of work are found."""
 
     phase: str  # of the software stacks that do it
@@ -53,7 +58,7 @@ class ServingKind(Protocol, Generic[M, S, R]):
         """Memory of every plan; margins are none where not given."""
         ...
 
-    def speed(
+    def alone(
         self,
         workload: InferenceWorkload,
         plans: Plans,
@@ -61,12 +66,20 @@ class ServingKind(Protocol, Generic[M, S, R]):
         assumed: Assumptions,
         speculative: Speculative | None = None,
         margins: Margins | None = None,
-    ) -> S:
-        """Capacity of one replica of every plan; margins are none where not given."""
+    ) -> A:
+        """A request alone on an idle replica of every plan; margins are none where not given."""
         ...
 
-    def limits(self, speed: S) -> tuple[Limit, ...]:
+    def by(self, workload: InferenceWorkload, alone: A, margins: Margins) -> A:
+        """The same by other margins."""
+        ...
+
+    def limits(self, alone: A) -> tuple[Limit, ...]:
         """What a request alone on an idle replica must meet, one after another."""
+        ...
+
+    def speed(self, workload: InferenceWorkload, memory: M, alone: A, assumed: Assumptions) -> S:
+        """Capacity of one replica of every plan."""
         ...
 
     def latency_s(self, operation: R, margins: Margins) -> Column:
@@ -116,7 +129,7 @@ class TokenStreams:
             unforeseen_share=None if margins is None else margins.memory_share,
         )
 
-    def speed(
+    def alone(
         self,
         workload: InferenceWorkload,
         plans: Plans,
@@ -124,10 +137,20 @@ class TokenStreams:
         assumed: Assumptions,
         speculative: Speculative | None = None,
         margins: Margins | None = None,
+    ) -> StreamAlone:
+        """A stream alone on an idle replica of every plan."""
+        step, prefill, late = self.terms(workload, plans, plans.achieved, assumed, speculative)
+        return stream_alone(workload, plans, memory, step, prefill, late, margins)
+
+    def by(self, workload: InferenceWorkload, alone: StreamAlone, margins: Margins) -> StreamAlone:
+        """The same by other margins."""
+        return stream_by(workload, alone, margins)
+
+    def speed(
+        self, workload: InferenceWorkload, memory: ServingMemory, alone: StreamAlone, assumed: Assumptions
     ) -> StreamSpeed:
         """Capacity of one replica of every plan."""
-        step, prefill, late = self.terms(workload, plans, plans.achieved, assumed, speculative)
-        return stream_speed(workload, plans, memory, step, prefill, late, assumed, margins)
+        return stream_speed(workload, memory, alone, assumed)
 
     def terms(
         self,
@@ -171,25 +194,25 @@ class TokenStreams:
                 late = prefill_terms(work, achieved, links)
         return speculating(step, model, speculative), prefill, late
 
-    def limits(self, speed: StreamSpeed) -> tuple[Limit, ...]:
+    def limits(self, alone: StreamAlone) -> tuple[Limit, ...]:
         """A token's time, then the first token's."""
-        tpot, ttft = speed.fastest_tpot_s, speed.fastest_ttft_s
-        tpot_limit, ttft_limit = speed.tpot_limit_s * speed.margins.tpot, speed.ttft_limit_s * speed.margins.ttft
+        tpot, ttft, margins = alone.fastest_tpot_s, alone.fastest_ttft_s, alone.margins
+        tpot_limit, ttft_limit = alone.tpot_limit_s * margins.tpot, alone.ttft_limit_s * margins.ttft
         return (
             Limit(
                 "too_slow_per_token",
                 "{name} takes {needed} ms per output token even alone; the limit is {available}.",
-                tpot * speed.margins.tpot,
+                tpot * margins.tpot,
                 tpot_limit,
-                tpot <= speed.tpot_limit_s,
+                tpot <= alone.tpot_limit_s,
                 tpot <= tpot_limit,
             ),
             Limit(
                 "too_slow_to_first_token",
                 "{name} takes {needed} ms to the first token of a long prompt even alone; the limit is {available}.",
-                ttft * speed.margins.ttft,
+                ttft * margins.ttft,
                 ttft_limit,
-                (ttft <= speed.ttft_limit_s) & (speed.capacity_per_s > 1e-9),
+                ttft <= alone.ttft_limit_s,
                 ttft <= ttft_limit,
             ),
         )
@@ -254,7 +277,7 @@ class SinglePasses:
         unforeseen = None if margins is None else margins.memory_share
         return batch_memory(work_of(workload), plans, assumed, settings, unforeseen)
 
-    def speed(
+    def alone(
         self,
         workload: InferenceWorkload,
         plans: Plans,
@@ -262,21 +285,29 @@ class SinglePasses:
         assumed: Assumptions,
         speculative: Speculative | None = None,
         margins: Margins | None = None,
-    ) -> BatchSpeed:
-        """Capacity of one replica of every plan; there is nothing to speculate on."""
-        return single_pass_speed(workload, plans, memory, work_of(workload), margins)
+    ) -> BatchAlone:
+        """A request alone on an idle device; there is nothing to speculate on."""
+        return single_pass_alone(workload, plans, work_of(workload), margins)
 
-    def limits(self, speed: BatchSpeed) -> tuple[Limit, ...]:
+    def by(self, workload: InferenceWorkload, alone: BatchAlone, margins: Margins) -> BatchAlone:
+        """The same by other margins."""
+        return replace(alone, margins=margins, e2e_limit_s=e2e_limit_s(workload, margins))
+
+    def speed(self, workload: InferenceWorkload, memory: Memory, alone: BatchAlone, assumed: Assumptions) -> BatchSpeed:
+        """Capacity of one replica of every plan."""
+        return single_pass_speed(workload, memory, alone)
+
+    def limits(self, alone: BatchAlone) -> tuple[Limit, ...]:
         """A whole request's time."""
-        needed, margin = speed.fastest_e2e_s, speed.margins.rate
+        needed, margin = alone.fastest_e2e_s, alone.margins.rate
         return (
             Limit(
                 "too_slow",
                 "{name} needs {needed} ms for a request and the batch before it; the limit is {available}.",
                 needed * margin,
-                speed.e2e_limit_s * margin,
-                needed <= speed.e2e_limit_s,
-                needed <= speed.e2e_limit_s * margin,
+                alone.e2e_limit_s * margin,
+                needed <= alone.e2e_limit_s,
+                needed <= alone.e2e_limit_s * margin,
             ),
         )
 
@@ -308,14 +339,14 @@ class SinglePasses:
 STREAMS, SINGLE_PASSES = TokenStreams(), SinglePasses()
 
 
-def kind_of(workload: InferenceWorkload) -> ServingKind[Any, Any, Any]:
+def kind_of(workload: InferenceWorkload) -> ServingKind[Any, Any, Any, Any]:
     """Which kind a workload is."""
     return SINGLE_PASSES if workload.single_pass else STREAMS
 
 
 def able(workload: InferenceWorkload, memory: Memory, speed: Speed) -> Mask:
     """Whether plans fit and a request alone meets its limits, by the margins they were judged with."""
-    met: Mask = memory.fits
-    for limit in kind_of(workload).limits(speed):
+    met: Mask = memory.fits & speed.serves
+    for limit in kind_of(workload).limits(speed.alone):
         met = met & limit.met
     return met

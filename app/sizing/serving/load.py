@@ -16,7 +16,7 @@ the percentiles of TPOT; prompts queue as in M/G/1 with an exponential tail, whi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,25 +24,12 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
 from app.sizing.formula import formula, told_as, unrecorded
 from app.sizing.serving.margins import Margins
-from app.sizing.serving.measured import BATCH_BISECTIONS, Speed, largest
+from app.sizing.serving.measured import BATCH_BISECTIONS, Alone, Speed, largest
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.prefill import PrefillTerms, prompt_s
 from app.sizing.serving.step import StepTerms, step_s
 from app.sizing.workload import InferenceWorkload, Load, z_score
-
-
-@dataclass(frozen=True, slots=True)
-class StreamSpeed(Speed):
-    """How one replica serves a stream of tokens."""
-
-    step: StepTerms
-    prefill: PrefillTerms  # at the mean prompt
-    occupancy_s: Column  # replica time one mean prompt takes from decoding
-    fastest_tpot_s: Column
-    fastest_ttft_s: Column
-    tpot_limit_s: Column  # what is left of it by the margins
-    ttft_limit_s: Column
 
 
 @formula(unit="tokens", source="the first token comes of the prompt")
@@ -178,11 +165,11 @@ class WithinLimits(Columns):
     step: StepTerms
     occupancy_s: Column
     interleaved_s: Column
-    alone_s: Column
+    alone_s: Column  # TTFT of the long prompt on an idle replica
     new_tokens: Column  # of the long prompt
     max_batched_tokens: Column
     queued_share: Column
-    tpot_limit_s: Column
+    tpot_limit_s: Column  # what is left of it by the margins
     ttft_limit_s: Column
     later_tokens: float
     percentile: float
@@ -197,6 +184,47 @@ class WithinLimits(Columns):
         tpot = tpot_s(decode, batch, self.later_tokens, self.interleaved_s)
         met: Mask = (tpot <= self.tpot_limit_s) & (first <= self.ttft_limit_s)
         return met
+
+
+@dataclass(frozen=True, slots=True)
+class StreamAlone(Alone):
+    """A stream of tokens alone on an idle replica."""
+
+    within: WithinLimits
+    prefill: PrefillTerms  # at the mean prompt
+    fastest_tpot_s: Column
+
+    @property
+    def fastest_ttft_s(self) -> Column:
+        return self.within.alone_s
+
+    @property
+    def tpot_limit_s(self) -> Column:
+        return self.within.tpot_limit_s
+
+    @property
+    def ttft_limit_s(self) -> Column:
+        return self.within.ttft_limit_s
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSpeed(Speed):
+    """How one replica serves a stream of tokens."""
+
+    alone: StreamAlone
+
+    @property
+    def step(self) -> StepTerms:
+        return self.alone.within.step
+
+    @property
+    def prefill(self) -> PrefillTerms:
+        return self.alone.prefill
+
+    @property
+    def occupancy_s(self) -> Column:
+        """Replica time one mean prompt takes from decoding."""
+        return self.alone.within.occupancy_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,17 +288,16 @@ def within_limits(
     )
 
 
-def stream_speed(
+def stream_alone(
     workload: InferenceWorkload,
     plans: Plans,
     memory: ServingMemory,
     step: StepTerms,
     prefill: PrefillTerms,
     tail: PrefillTerms,
-    assumed: Assumptions,
     margins: Margins | None = None,
-) -> StreamSpeed:
-    """Capacity of every plan within the workload's SLO, by so much margin."""
+) -> StreamAlone:
+    """A request alone on a replica of every plan, beside the workload's limits less so much margin."""
     margins = Margins.none(len(plans)) if margins is None else margins
     with told_as("steps filled with prompts"):
         prompt = prompt_s(prefill, memory.max_batched_tokens, None)
@@ -279,23 +306,32 @@ def stream_speed(
     alone = np.ones(len(plans))
     with unrecorded():
         fastest = tpot_s(step_s(step, alone), alone, within.later_tokens, within.interleaved_s)
-        found = largest(alone, memory.sequences, within, halvings=BATCH_BISECTIONS)
+    return StreamAlone(margins, within, prefill, fastest)
+
+
+def stream_by(workload: InferenceWorkload, alone: StreamAlone, margins: Margins) -> StreamAlone:
+    """The same beside limits less another margin."""
+    tpot_limit, ttft_limit = limits_of(workload, alone.fastest_ttft_s, margins)
+    within = replace(alone.within, tpot_limit_s=tpot_limit, ttft_limit_s=ttft_limit)
+    return replace(alone, margins=margins, within=within)
+
+
+def stream_speed(
+    workload: InferenceWorkload, memory: ServingMemory, alone: StreamAlone, assumed: Assumptions
+) -> StreamSpeed:
+    """Capacity of every plan within the workload's SLO."""
+    within = alone.within
+    with unrecorded():
+        found = largest(np.ones(len(memory)), memory.sequences, within, halvings=BATCH_BISECTIONS)
     peak = np.maximum(1.0, np.floor(found + 1e-6))
     with told_as("all sequences running"):
-        decode = step_s(step, memory.sequences)
-        saturation = rate_per_s(memory.sequences, occupied, within.later_tokens, decode)
+        decode = step_s(within.step, memory.sequences)
+        saturation = rate_per_s(memory.sequences, within.occupancy_s, within.later_tokens, decode)
     return StreamSpeed(
+        alone=alone,
         slo_batch=peak,
-        capacity_per_s=capacity_within(workload, step, within, peak, assumed) / margins.rate,
-        margins=margins,
+        capacity_per_s=capacity_within(workload, within.step, within, peak, assumed) / alone.margins.rate,
         saturation_per_s=saturation,
-        step=step,
-        prefill=prefill,
-        occupancy_s=occupied,
-        fastest_tpot_s=fastest,
-        fastest_ttft_s=within.alone_s,
-        tpot_limit_s=within.tpot_limit_s,
-        ttft_limit_s=within.ttft_limit_s,
     )
 
 

@@ -14,6 +14,8 @@ from app.sizing.serving.margins import Margins
 BATCH_BISECTIONS = 13
 RATE_BISECTIONS = 18
 QUANTILES = (50.0, 95.0, 99.0)
+# A replica that does less meets its limits by the rounding of its batch only.
+LEAST_CAPACITY_PER_S = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +48,29 @@ class Memory(Columns):
 
 
 @dataclass(frozen=True, slots=True)
+class Alone(Columns):
+    """What a request alone on an idle replica takes, and what its limits leave."""
+
+    margins: Margins  # by which they are to hold
+
+
+@dataclass(frozen=True, slots=True)
 class Speed(Columns):
     """How one replica serves a workload."""
 
+    alone: Alone
     slo_batch: Column  # largest batch that meets the limits
     capacity_per_s: Column  # requests per second within the limits
-    margins: Margins  # at which both hold
     saturation_per_s: Column  # requests per second at which the queue grows without bound
+
+    @property
+    def margins(self) -> Margins:
+        return self.alone.margins
+
+    @property
+    def serves(self) -> Mask:
+        """Whether a replica does any work within the limits."""
+        return self.capacity_per_s > LEAST_CAPACITY_PER_S
 
 
 @dataclass(frozen=True, slots=True)

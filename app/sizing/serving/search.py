@@ -128,7 +128,7 @@ def judge(
     """Memory, speed, replicas, operating point, machines and cost of every plan."""
     kind, assumed = kind_of(workload), question.assumptions
     memory = kind.memory(workload, plans, assumed, settings)
-    speed = kind.speed(workload, plans, memory, assumed, speculative)
+    speed = kind.speed(workload, memory, kind.alone(workload, plans, memory, assumed, speculative), assumed)
     replicas, spares = replicas_of(workload, speed, settings)
     operation = kind.operate(workload, memory, speed, replicas)
     settings = replace(complete(memory, speed), replicas=replicas, spare_replicas=spares)
@@ -281,23 +281,29 @@ def able_replicas(
     )
     rows = np.flatnonzero(fits)
     plans, memory = plans.take(rows), memory.take(rows)
-    speed = kind.speed(workload, plans, memory, assumed, None, margins.take(rows))
-    able, accelerator = np.ones(len(rows), bool), plans.accelerator
-    for limit in kind.limits(speed):
+    alone = kind.alone(workload, plans, memory, assumed, None, margins.take(rows))
+    limits, accelerator = kind.limits(alone), plans.accelerator
+    able: Mask = np.logical_and.reduce([limit.met for limit in limits])
+    speed = kind.speed(workload, memory.take(able), alone.take(able), assumed)
+    still = ~able
+    still[able] = speed.serves
+    left = np.ones(len(rows), bool)
+    for limit in limits:
+        met = limit.met & still if limit is limits[-1] else limit.met
         turn_down(
             rejections,
             confidence,
-            accelerator[able],
-            limit.met[able],
-            limit.expected[able],
+            accelerator[left],
+            met[left],
+            limit.expected[left],
             code=limit.code,
             text=limit.text,
-            needed=limit.needed_s[able] * 1e3,
-            available=limit.available_s[able] * 1e3,
+            needed=limit.needed_s[left] * 1e3,
+            available=limit.available_s[left] * 1e3,
             unit="ms",
         )
-        able &= limit.met
-    return rows[able], memory.take(able), speed.take(able)
+        left &= met
+    return rows[left], memory.take(left), speed.take(speed.serves)
 
 
 def turn_down(

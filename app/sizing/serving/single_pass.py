@@ -17,7 +17,7 @@ from app.sizing.formula import formula, told_as, unrecorded
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.model.sample import SampleWork
 from app.sizing.serving.margins import Margins
-from app.sizing.serving.measured import QUANTILES, Memory, Operation, Settings, Speed, largest
+from app.sizing.serving.measured import QUANTILES, Alone, Memory, Operation, Settings, Speed, largest
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.step import smooth_maximum
 from app.sizing.units import GIB
@@ -45,12 +45,23 @@ class BatchTerms(Columns):
 
 
 @dataclass(frozen=True, slots=True)
-class BatchSpeed(Speed):
-    """How one device serves samples."""
+class BatchAlone(Alone):
+    """A sample alone on an idle device, and the batch before it."""
 
     terms: BatchTerms
     fastest_e2e_s: Column
     e2e_limit_s: Column  # what is left of it by the margins
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSpeed(Speed):
+    """How one device serves samples."""
+
+    alone: BatchAlone
+
+    @property
+    def terms(self) -> BatchTerms:
+        return self.alone.terms
 
 
 def work_of(workload: InferenceWorkload) -> SampleWork:
@@ -270,30 +281,34 @@ class Filling(Columns):
         return met
 
 
-def single_pass_speed(
-    workload: InferenceWorkload, plans: Plans, memory: Memory, work: SampleWork, margins: Margins | None = None
-) -> BatchSpeed:
-    """Capacity of a device: the largest batch two of which fit into the end-to-end limit."""
+def single_pass_alone(
+    workload: InferenceWorkload, plans: Plans, work: SampleWork, margins: Margins | None = None
+) -> BatchAlone:
+    """A request alone on a device of every plan, beside the end-to-end limit less so much margin."""
     margins = Margins.none(len(plans)) if margins is None else margins
-    terms, alone, most = batch_terms(work, plans), np.ones(len(plans)), memory.sequences
-    limit = np.full(len(plans), np.inf if workload.slo.e2e_s is None else workload.slo.e2e_s) / margins.rate
+    terms = batch_terms(work, plans)
     with unrecorded():
-        fastest = of_batch_s(terms, alone) * (2 if workload.load is Load.OPEN else 1)
-        peak = most
-        if workload.load not in (Load.OFFLINE, Load.BATCH):
-            peak = np.maximum(1.0, np.floor(largest(alone, most, TwoWithin(terms, limit)) + 1e-6))
-    capacity = batches_per_s(peak, of_batch_s(terms, peak)) / margins.rate
+        fastest = of_batch_s(terms, np.ones(len(plans))) * (2 if workload.load is Load.OPEN else 1)
+    return BatchAlone(margins, terms, fastest, e2e_limit_s(workload, margins))
+
+
+def e2e_limit_s(workload: InferenceWorkload, margins: Margins) -> Column:
+    """What the margins leave of the end-to-end limit."""
+    slo_s = workload.slo.e2e_s
+    return np.full(len(margins), np.inf if slo_s is None else slo_s) / margins.rate
+
+
+def single_pass_speed(workload: InferenceWorkload, memory: Memory, alone: BatchAlone) -> BatchSpeed:
+    """Capacity of a device: the largest batch two of which fit into the end-to-end limit."""
+    terms, peak, most = alone.terms, memory.sequences, memory.sequences
+    if workload.load not in (Load.OFFLINE, Load.BATCH):
+        with unrecorded():
+            found = largest(np.ones(len(memory)), most, TwoWithin(terms, alone.e2e_limit_s))
+        peak = np.maximum(1.0, np.floor(found + 1e-6))
+    capacity = batches_per_s(peak, of_batch_s(terms, peak)) / alone.margins.rate
     with told_as("largest batch"):
         saturation = batches_per_s(most, of_batch_s(terms, most))
-    return BatchSpeed(
-        slo_batch=peak,
-        capacity_per_s=capacity,
-        margins=margins,
-        saturation_per_s=saturation,
-        terms=terms,
-        fastest_e2e_s=fastest,
-        e2e_limit_s=limit,
-    )
+    return BatchSpeed(alone=alone, slo_batch=peak, capacity_per_s=capacity, saturation_per_s=saturation)
 
 
 @formula(unit="samples", source="arrivals of a batch time fluctuate like a Poisson count")

@@ -58,15 +58,14 @@ def test_each_column_runs_out_by_itself() -> None:
 
 def test_slack_is_of_what_falls_shortest() -> None:
     """Ten requests a second asked of two replicas of eight each; a token may take 30 ms and takes 25."""
-    speed: Any = row(
-        capacity_per_s=col(8),
-        slo_batch=col(20),
+    first = row(
         margins=Margins.none(1),
         fastest_tpot_s=col(0.025),
         tpot_limit_s=col(0.030),
         fastest_ttft_s=col(0.1),
         ttft_limit_s=col(np.inf),
     )
+    speed: Any = row(alone=first, capacity_per_s=col(8), slo_batch=col(20))
     assert slack_of(STEADY, speed, col(2)).tolist() == pytest.approx([np.log(1.2)])
     assert slack_of(STEADY, speed, col(1)).tolist() == pytest.approx([np.log(0.8)])
     closed = varied(load=Load.CLOSED, in_flight=36.0)

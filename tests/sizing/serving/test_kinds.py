@@ -13,7 +13,7 @@ from app.sizing.model.architecture import ModelKind
 from app.sizing.model.sample import SampleWork
 from app.sizing.question import Drafting, Speculative
 from app.sizing.serving.communication import link_speed
-from app.sizing.serving.kinds import SINGLE_PASSES, STREAMS, kind_of
+from app.sizing.serving.kinds import SINGLE_PASSES, STREAMS, able, kind_of
 from app.sizing.serving.load import StreamSpeed, idle_first_token_s
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import Settings
@@ -37,7 +37,7 @@ def test_what_generates_streams_and_the_rest_passes_once() -> None:
 def streamed(workload: InferenceWorkload, speculative: Speculative | None = None) -> StreamSpeed:
     plans = on_big(workload.model)
     memory = STREAMS.memory(workload, plans, ASSUMED, Settings())
-    return STREAMS.speed(workload, plans, memory, ASSUMED, speculative)
+    return STREAMS.speed(workload, memory, STREAMS.alone(workload, plans, memory, ASSUMED, speculative), ASSUMED)
 
 
 def test_a_streams_memory_holds_its_own_lengths() -> None:
@@ -62,8 +62,8 @@ def test_a_streams_step_reads_half_its_output_and_its_prompt_is_computed_but_for
     # the limit is held against the prompt of the 95th percentile: 2000 tokens of which 500 are cached
     tail = prompt_of(DENSE, plans, prompt_tokens=2000.0, cached_tokens=500.0, encoder_flops=1e12)
     alone = idle_first_token_s(prefill_terms(tail, plans.achieved, links), np.full(1, 8192.0))
-    assert found.fastest_ttft_s.tolist() == pytest.approx(alone.tolist())
-    assert alone[0] > streamed(STEADY).fastest_ttft_s[0]
+    assert found.alone.fastest_ttft_s.tolist() == pytest.approx(alone.tolist())
+    assert alone[0] > streamed(STEADY).alone.fastest_ttft_s[0]
 
 
 def test_speculation_reaches_the_step() -> None:
@@ -81,31 +81,34 @@ def test_speculation_reaches_the_step() -> None:
     ],
 )
 def test_a_stream_must_meet_its_limits_alone(slo: Slo, met: tuple[bool, bool]) -> None:
-    speed = streamed(varied(slo=slo))
-    limits = STREAMS.limits(speed)
+    alone = streamed(varied(slo=slo)).alone
+    limits = STREAMS.limits(alone)
     assert [limit.code for limit in limits] == ["too_slow_per_token", "too_slow_to_first_token"]
     assert tuple(bool(limit.met[0]) for limit in limits) == met
     assert tuple(bool(limit.expected[0]) for limit in limits) == met
-    assert limits[0].needed_s.tolist() == speed.fastest_tpot_s.tolist()
-    assert limits[1].needed_s.tolist() == speed.fastest_ttft_s.tolist()
-    assert limits[0].available_s.tolist() == speed.tpot_limit_s.tolist()
-    assert limits[1].available_s.tolist() == speed.ttft_limit_s.tolist()
+    assert limits[0].needed_s.tolist() == alone.fastest_tpot_s.tolist()
+    assert limits[1].needed_s.tolist() == alone.fastest_ttft_s.tolist()
+    assert limits[0].available_s.tolist() == alone.tpot_limit_s.tolist()
+    assert limits[1].available_s.tolist() == alone.ttft_limit_s.tolist()
 
 
 def test_limits_are_told_by_the_margins() -> None:
     """Half as slow again at the confidence asked for: alone 1.5 times as slow, of the limit two thirds are left."""
     plans, slo = on_big(), Slo(1.0, 0.05, None, 95)
     memory = STREAMS.memory(STEADY, plans, ASSUMED, Settings())
-    expected = streamed(varied(slo=slo))
+    expected = streamed(varied(slo=slo)).alone
     by = Margins(np.full(1, 1.2), np.full(1, 1.5), np.full(1, 2.0), np.zeros(1))
-    found = STREAMS.speed(varied(slo=slo), plans, memory, ASSUMED, None, by)
+    found = STREAMS.alone(varied(slo=slo), plans, memory, ASSUMED, None, by)
+    again = STREAMS.by(varied(slo=slo), expected, by)
+    assert (again.tpot_limit_s, again.ttft_limit_s) == (found.tpot_limit_s, found.ttft_limit_s)
+    assert again.margins is by
     token, first = STREAMS.limits(found)
     assert token.needed_s == pytest.approx(1.5 * expected.fastest_tpot_s)
     assert first.needed_s == pytest.approx(2.0 * expected.fastest_ttft_s)
     assert (token.available_s[0], first.available_s[0]) == pytest.approx((0.05, 1.0))
     assert (found.tpot_limit_s[0], found.ttft_limit_s[0]) == pytest.approx((0.05 / 1.5, 0.5))
     limit = float(np.sqrt(1.5)) * found.fastest_tpot_s  # met as predicted, not by the margin
-    (token, _) = STREAMS.limits(replace(found, tpot_limit_s=limit / 1.5))
+    (token, _) = STREAMS.limits(replace(found, within=replace(found.within, tpot_limit_s=limit / 1.5)))
     assert (bool(token.met[0]), bool(token.expected[0])) == (False, True)
 
 
@@ -118,21 +121,27 @@ def test_a_whole_request_takes_its_parts_by_their_margins() -> None:
 
 def test_limits_met_to_the_nanosecond_are_met() -> None:
     speed = streamed(STEADY)
-    exact = replace(speed, tpot_limit_s=speed.fastest_tpot_s, ttft_limit_s=speed.fastest_ttft_s)
-    assert all(bool(limit.met[0]) for limit in STREAMS.limits(exact))
-    still = replace(exact, capacity_per_s=np.zeros(1))
-    assert [bool(limit.met[0]) for limit in STREAMS.limits(still)] == [True, False]
+    alone = speed.alone
+    within = replace(alone.within, tpot_limit_s=alone.fastest_tpot_s, ttft_limit_s=alone.fastest_ttft_s)
+    assert all(bool(limit.met[0]) for limit in STREAMS.limits(replace(alone, within=within)))
+
+
+def test_a_replica_that_does_nothing_within_its_limits_is_not_able() -> None:
+    memory, speed = STREAMS.memory(STEADY, on_big(), ASSUMED, Settings()), streamed(STEADY)
+    assert able(STEADY, memory, speed).tolist() == [True]
+    assert able(STEADY, memory, replace(speed, capacity_per_s=np.zeros(1))).tolist() == [False]
 
 
 def test_a_single_pass_has_one_limit() -> None:
     workload = varied(model=PICTURES, load=Load.OPEN, slo=Slo(None, None, 0.1, 95))
     plans: Any = on_big()
     memory = SINGLE_PASSES.memory(workload, plans, ASSUMED, Settings())
-    speed = SINGLE_PASSES.speed(workload, plans, memory, ASSUMED)
-    (limit,) = SINGLE_PASSES.limits(speed)
+    alone = SINGLE_PASSES.alone(workload, plans, memory, ASSUMED)
+    speed = SINGLE_PASSES.speed(workload, memory, alone, ASSUMED)
+    (limit,) = SINGLE_PASSES.limits(alone)
     assert (limit.code, bool(limit.met[0]), limit.available_s[0]) == ("too_slow", True, 0.1)
-    assert limit.needed_s.tolist() == speed.fastest_e2e_s.tolist()
-    (exact,) = SINGLE_PASSES.limits(replace(speed, e2e_limit_s=speed.fastest_e2e_s))
+    assert limit.needed_s.tolist() == alone.fastest_e2e_s.tolist()
+    (exact,) = SINGLE_PASSES.limits(replace(alone, e2e_limit_s=alone.fastest_e2e_s))
     assert bool(exact.met[0])
     operation = SINGLE_PASSES.operate(workload, memory, speed, np.ones(1))
     assert operation.rate_per_s.tolist() == [10]
@@ -142,7 +151,7 @@ def test_nothing_beats_reading_the_weights_at_full_bandwidth() -> None:
     """A card at its sheet's rates: a token takes the weights and caches over 3.2 TB/s, a prompt its FLOP over 1e15."""
     workload, plans = varied(load=Load.CLOSED, in_flight=4.0), on_big()
     memory = STREAMS.memory(workload, plans, ASSUMED, Settings())
-    speed = STREAMS.speed(workload, plans, memory, ASSUMED)
+    speed = STREAMS.speed(workload, memory, STREAMS.alone(workload, plans, memory, ASSUMED), ASSUMED)
     operation = STREAMS.operate(workload, memory, speed, np.ones(1))
     best = STREAMS.best(workload, plans, memory, speed, operation, ASSUMED)
     work = step_of(DENSE, plans, context_tokens=900.5)
@@ -164,7 +173,7 @@ def test_nothing_beats_reading_the_weights_for_every_token_of_one_at_a_time() ->
         on_big(),
     )
     memory = STREAMS.memory(workload, plans, ASSUMED, Settings(max_sequences=np.ones(1)))
-    speed = STREAMS.speed(workload, plans, memory, ASSUMED)
+    speed = STREAMS.speed(workload, memory, STREAMS.alone(workload, plans, memory, ASSUMED), ASSUMED)
     operation = STREAMS.operate(workload, memory, speed, np.ones(1))
     best = STREAMS.best(workload, plans, memory, speed, operation, ASSUMED)
     read = plans.streamed_bytes / 3.2e12
@@ -174,7 +183,7 @@ def test_nothing_beats_reading_the_weights_for_every_token_of_one_at_a_time() ->
 def test_nothing_beats_a_pass_at_full_rate() -> None:
     workload, plans = varied(model=PICTURES, load=Load.OPEN, slo=Slo(None, None, 0.1, 95)), on_big()
     memory = SINGLE_PASSES.memory(workload, plans, ASSUMED, Settings())
-    speed = SINGLE_PASSES.speed(workload, plans, memory, ASSUMED)
+    speed = SINGLE_PASSES.speed(workload, memory, SINGLE_PASSES.alone(workload, plans, memory, ASSUMED), ASSUMED)
     operation = SINGLE_PASSES.operate(workload, memory, speed, np.ones(1))
     best = SINGLE_PASSES.best(workload, plans, memory, speed, operation, ASSUMED)
     assert best.rate_per_s == pytest.approx(1e15 / 1e12, rel=0.02)  # of so many FLOP a picture

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.serving.load import stream_speed
+from app.sizing.serving.load import stream_alone, stream_speed
 from app.sizing.serving.operation import StreamOperation, operate_stream
 from app.sizing.workload import Lengths, Load
 from tests.examples import col
@@ -19,7 +19,8 @@ Z95 = 1.6448536
 
 def operated(replicas: float = 2, *, sequences: float = 64, prompt_s: float = 0.010, **changed: Any) -> StreamOperation:
     workload, prompt, memory = varied(**changed), flat_prefill(prompt_s), memory_of(sequences)
-    speed = stream_speed(workload, on_big(), memory, flat_step(0.020), prompt, prompt, Assumptions())
+    alone = stream_alone(workload, on_big(), memory, flat_step(0.020), prompt, prompt)
+    speed = stream_speed(workload, memory, alone, Assumptions())
     return operate_stream(workload, memory, speed, col(replicas))
 
 

@@ -49,7 +49,7 @@ def found(workload: InferenceWorkload, of: Any = SEVERAL, **limits: Any) -> tupl
     for i in range(len(plans)):
         alone = judge(question, workload, plans.take(np.array([i])), Settings())
         options = alone.options
-        met = all(bool(limit.met[0]) for limit in kind_of(workload).limits(alone.speed))
+        met = all(bool(limit.met[0]) for limit in kind_of(workload).limits(alone.speed.alone))
         cheap = within_limits(
             options.accelerator, options.fleet.accelerators, options.cost, constraints, Rejections(of.accelerators)
         )

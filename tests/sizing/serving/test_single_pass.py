@@ -19,6 +19,7 @@ from app.sizing.serving.single_pass import (
     batch_terms,
     of_batch_s,
     operate_single_pass,
+    single_pass_alone,
     single_pass_speed,
     work_of,
 )
@@ -133,9 +134,9 @@ FLAT = SampleWork(flops=0.005 * 1e15 * 0.8, layers=4)
 def judged(load: Load, *, e2e_s: float | None = None, most: float = 64, **changed: Any) -> tuple[BatchSpeed, Operation]:
     workload = varied(load=load, slo=Slo(None, None, e2e_s, 95), **changed)
     table = plans(weights_bytes=0.0, streamed_bytes=0.0)
-    speed = single_pass_speed(workload, table, memory(most), FLAT)
+    speed = single_pass_speed(workload, memory(most), single_pass_alone(workload, table, FLAT))
     terms = replace(speed.terms, launch_s=col(0.0), request_s=col(0.020))
-    speed = replace(speed, terms=terms)
+    speed = replace(speed, alone=replace(speed.alone, terms=terms))
     return speed, operate_single_pass(workload, memory(most), speed, col(2))
 
 
@@ -158,8 +159,8 @@ def test_the_largest_batch_two_of_which_fit_into_the_limit(load: Load, e2e_s: fl
     assert found.slo_batch.tolist() == [batch]
     assert found.capacity_per_s[0] == pytest.approx(batch / (batch * 0.005 + OVERHEAD))
     assert found.saturation_per_s[0] == pytest.approx(64 / (64 * 0.005 + OVERHEAD))
-    assert found.fastest_e2e_s[0] == pytest.approx((0.005 + OVERHEAD) * (2 if load is Load.OPEN else 1))
-    assert found.e2e_limit_s[0] == (np.inf if e2e_s is None else e2e_s)
+    assert found.alone.fastest_e2e_s[0] == pytest.approx((0.005 + OVERHEAD) * (2 if load is Load.OPEN else 1))
+    assert found.alone.e2e_limit_s[0] == (np.inf if e2e_s is None else e2e_s)
 
 
 def test_a_rate_fills_batches_of_its_own() -> None:
