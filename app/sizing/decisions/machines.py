@@ -29,11 +29,12 @@ RUN_PRICING = (PricingModel.ON_DEMAND,)
 
 @dataclass(frozen=True, slots=True)
 class Candidates(Columns):
-    """Machines on sale to this caller, each at its cheapest allowed price."""
+    """Machines on sale to this caller, each at its cheapest allowed price, and again at that of spot capacity."""
 
     machine: Codes
     listing: Codes
     node: Machines
+    spot: Mask  # may be taken back
     usd_per_hour: Column  # effective: rent, or what owning it costs per hour over the horizon
     purchase_usd: Column  # NaN for rented ones
     draw_w: Column  # mean draw under load, whole machine
@@ -61,7 +62,8 @@ def candidates(
     pricing: tuple[PricingModel, ...] = SERVICE_PRICING,
     fixed: Deployment | None = None,
 ) -> Candidates:
-    """Machines the caller may have, each at the cheapest listing that the constraints allow.
+    """Machines the caller may have, each at the cheapest listing that the constraints allow; where it is spot
+    capacity, which a long run may do without, at the cheapest other too.
 
     `pricing` is what may be paid where the constraints name no pricing model.
     """
@@ -88,7 +90,8 @@ def candidates(
             available=np.full(int(owned.sum()), constraints.max_purchase_usd),
             unit="usd",
         )
-    first = _cheapest(listings.machine, priced.usd_per_hour, np.flatnonzero(keep))
+    kept = np.flatnonzero(keep)
+    first = _cheapest(listings.machine * 2 + _spot(listings.pricing), priced.usd_per_hour, kept)
     rejections.without(
         np.flatnonzero(allowed),
         listings.accelerator[first],
@@ -97,6 +100,12 @@ def candidates(
         "for.",
     )
     return _offered(snapshot, priced, first)
+
+
+def _spot(pricing: Codes) -> Mask:
+    """Which listings may be taken back."""
+    found: Mask = pricing == PRICING.index(PricingModel.SPOT)
+    return found
 
 
 def _types_allowed(snapshot: Snapshot, constraints: Constraints) -> Mask:
@@ -174,7 +183,7 @@ def _priced(snapshot: Snapshot, assumed: Assumptions, economics: Economics, *, o
 
 
 def _cheapest(machine: Codes, usd_per_hour: Column, rows: Codes) -> Codes:
-    """Of the rows of each machine the cheapest, the first of equals; by machine."""
+    """Of the rows of each machine (and way of paying) the cheapest, the first of equals; by machine."""
     dearest_first = rows[np.argsort(usd_per_hour[rows], kind="stable")][::-1]
     last = np.full(int(machine.max(initial=-1)) + 1, -1)
     last[machine[dearest_first]] = dearest_first  # of several rows of a machine the last one stays
@@ -188,6 +197,7 @@ def _offered(snapshot: Snapshot, priced: Priced, rows: Codes) -> Candidates:
         machine=listings.machine[rows],
         listing=rows,
         node=snapshot.machines.take(listings.machine[rows]),
+        spot=_spot(listings.pricing[rows]),
         usd_per_hour=priced.usd_per_hour[rows],
         purchase_usd=priced.purchase_usd[rows],
         draw_w=priced.draw_w[rows],
@@ -206,7 +216,9 @@ def oversubscribed(found: Candidates, assumed: Assumptions) -> Candidates:
 
 def undominated(found: Candidates) -> Candidates:
     """Machines without those that another of the same accelerator and count beats or equals in everything: links,
-    network, memory, power and price. What they would do is never better, so a search need not judge them."""
+    network, memory, power, price and whether it stays. What they would do is never better, so a search need not judge
+    them.
+    """
     m = found.node
     more = np.stack(
         [
@@ -217,7 +229,8 @@ def undominated(found: Candidates) -> Candidates:
             np.nan_to_num(found.ram_bytes, nan=np.inf),
         ]
     )
-    less = np.stack([found.usd_per_hour, found.draw_w, found.rated_w, np.nan_to_num(found.purchase_usd, nan=0.0)])
+    bought = np.nan_to_num(found.purchase_usd, nan=0.0)
+    less = np.stack([found.usd_per_hour, found.draw_w, found.rated_w, bought, found.spot])
     row, other = _pairs(np.stack([m.accelerator.astype(np.float64), m.accelerators_per_node]))
     as_good = (more[:, other] >= more[:, row]).all(axis=0) & (less[:, other] <= less[:, row]).all(axis=0)
     better = ~((more[:, row] >= more[:, other]).all(axis=0) & (less[:, row] <= less[:, other]).all(axis=0))
@@ -267,6 +280,7 @@ def unpriced(snapshot: Snapshot, deployment: Deployment, assumed: Assumptions) -
         machine=np.array([-1]),
         listing=np.array([-1]),
         node=machine,
+        spot=np.array([False]),
         usd_per_hour=nan,
         purchase_usd=nan,
         draw_w=draw,

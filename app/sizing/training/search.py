@@ -18,7 +18,6 @@ from app.sizing.decisions.rejections import Rejections, Unread
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.links import LINKS, known_network_bytes_per_s
-from app.sizing.hardware.listings import PRICING
 from app.sizing.hardware.parts import Environment, Link, PricingModel
 from app.sizing.question import Constraints, Deployment, Economics, Question
 from app.sizing.snapshot import Snapshot
@@ -100,11 +99,10 @@ def _machines(
         peak = np.where(columns.has_bf16[accelerator], peak, np.nan)
     whole = precision.weight_bytes == BYTES_32_BIT
     network, link = node.network_bytes_per_s, node.link_bytes_per_s
-    pricing = snapshot.listings.pricing[np.maximum(found.listing, 0)]
     return TrainingMachines(
         offered=found,
         family=snapshot.family_of[accelerator],
-        spot=(found.listing >= 0) & (pricing == PRICING.index(PricingModel.SPOT)),
+        spot=found.spot,
         training_class=columns.training_class[accelerator],
         unified_memory=columns.unified[accelerator],
         peak_flops_per_s=peak,

@@ -41,6 +41,7 @@ def machines(**columns: Any) -> Candidates:
         machine=np.arange(n),
         listing=np.arange(n),
         node=node,
+        spot=columns.get("spot", np.zeros(n, dtype=bool)),
         usd_per_hour=of("usd_per_hour", 40.0),
         purchase_usd=of("purchase_usd", np.nan),
         draw_w=of("draw_w", 7500.0),
