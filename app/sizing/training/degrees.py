@@ -117,6 +117,7 @@ def degrees_of(counts: Counts, plans: TrainingPlans) -> Degrees:
         plans.ranks,
         plans.micro_batch_sequences,
         plans.tensor_parallel,
+        plans.context_parallel,
         plans.expert_parallel,
         plans.stack.single_accelerator,
     )

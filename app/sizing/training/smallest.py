@@ -94,18 +94,21 @@ def _smallest(
     deadline_s: float,
     assumed: Assumptions,
 ) -> Codes:
-    """Place of the smallest degree of each row that fits and is in time, by bisection; its largest is known to do."""
+    """Place of the smallest degree of each row that fits and is in time, by bisection; its largest is known to do.
+
+    The very smallest is tried first: one replica exchanges nothing, so it may do where two are late.
+    """
     high = degrees.counts()[rows] - 1
     low = np.zeros(len(rows), dtype=np.int64)
-    at = np.arange(len(rows))
+    at, tried = np.arange(len(rows)), low
     while True:
         still = np.flatnonzero(low[at] < high[at])
         if not len(still):
             return high
         if len(still) < len(at):
-            at, plans, parts = at[still], plans.take(still), parts.take(still)
-        middle = (low[at] + high[at]) // 2
-        run = run_at(counts, plans, degrees.at(rows[at], middle), assumed, parts)
+            at, plans, parts, tried = at[still], plans.take(still), parts.take(still), tried[still]
+        run = run_at(counts, plans, degrees.at(rows[at], tried), assumed, parts)
         good = surely_held(plans, run.memory) & surely_in_time(plans.stack.margins, run.wall_s, deadline_s)
-        high[at] = np.where(good, middle, high[at])
-        low[at] = np.where(good, low[at], middle + 1)
+        high[at] = np.where(good, tried, high[at])
+        low[at] = np.where(good, low[at], tried + 1)
+        tried = (low[at] + high[at]) // 2

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from app.sizing.columns import column
+from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.training.degrees import (
     MOST_DIVISORS,
     degree_of,
@@ -20,12 +21,13 @@ from app.sizing.training.degrees import (
     legal,
     wired,
 )
-from tests.examples import PRETRAIN, col, row
+from tests.examples import LLAMA_70B, PRETRAIN, col, registered, row
 from tests.sizing.small import SMALL
 from tests.sizing.training.counted import COUNTS
 from tests.sizing.training.layouts import plans_of
 
 DENSE = replace(COUNTS, is_moe=False, global_batch=64.0)
+MIXTURE = registered("Qwen/Qwen3-30B-A3B")
 
 
 def plans(**columns: Any) -> Any:
@@ -105,9 +107,13 @@ def test_nobody_builds_clusters_of_inference_hardware() -> None:
     assert not joined(plans(), col(12))[0]
 
 
-def test_degrees_of_a_table_are_those_that_every_rule_allows() -> None:
-    table = plans_of(SMALL, replace(PRETRAIN, global_batch=48), accelerator="acme-big", framework="megatron")
-    counts = replace(COUNTS, global_batch=48.0, is_moe=False)
+@pytest.mark.parametrize("model", [LLAMA_70B, MIXTURE])
+def test_degrees_of_a_table_are_those_that_every_rule_allows(model: ModelArchitecture) -> None:
+    """Of a mixture long sequences are split too: ranks that share a batch hold its experts."""
+    length = 32768.0 if model.is_moe else 4096.0
+    workload = replace(PRETRAIN, model=model, global_batch=48, units_per_sequence=length)
+    table = plans_of(SMALL, workload, accelerator="acme-big", framework="megatron")
+    counts = replace(COUNTS, global_batch=48.0, is_moe=model.is_moe)
     found = degrees_of(counts, table)
     number = found.counts()
     assert number.max() > 1

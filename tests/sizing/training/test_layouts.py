@@ -102,7 +102,7 @@ def test_samples_are_not_split_or_recomputed() -> None:
     vit = replace(PRETRAIN, model=registered("google/vit-base-patch16-224"), units_per_sequence=1.0)
     both = Framework(splits=True, shards=True)
     assert values("activation_checkpointing", both, vit) == values("optimizer_offload", both, vit) == {0}
-    assert values("micro_batch_sequences", both, vit) == {2, 8, 32, 64, 128, 256}
+    assert values("micro_batch_sequences", both, vit) == {1, 2, 8, 32, 64, 128, 256}
     found = rows(both, vit)
     assert np.unique(found[:, :4]).tolist() == [1]
 

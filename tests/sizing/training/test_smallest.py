@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
+from app.sizing.training import smallest
 from app.sizing.training.counts import counts_of
 from app.sizing.training.degrees import degrees_of
-from app.sizing.training.run import run_at
+from app.sizing.training.run import Run, run_at
 from app.sizing.training.smallest import Attempts, Sized, attempted, sized
 from tests.examples import PRETRAIN
 from tests.sizing.small import SMALL
@@ -45,10 +47,25 @@ def test_bisection_finds_what_trying_every_degree_finds(days: float) -> None:
         if not good.any():
             assert row not in chosen
             continue
-        smallest, ranks = float(options[np.argmax(good)]), tried.layouts.ranks[row]
+        least, ranks = float(options[np.argmax(good)]), tried.layouts.ranks[row]
         # a machine of eight is paid whole: where the smallest leaves some of it idle, so does the fullest stand
-        whole = float(options[options * ranks <= 8].max(initial=smallest))
-        assert chosen[row] == ([smallest] if ranks * smallest >= 8 or whole == smallest else [smallest, whole])
+        whole = float(options[options * ranks <= 8].max(initial=least))
+        assert chosen[row] == ([least] if ranks * least >= 8 or whole == least else [least, whole])
+
+
+def test_one_replica_is_tried_where_two_are_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two may be slower than one: they exchange what one keeps to itself."""
+
+    def slow_pairs(*given: Any) -> Run:
+        run = run_at(*given)
+        return replace(run, wall_s=np.where(run.data_parallel == 2, np.inf, run.wall_s))
+
+    monkeypatch.setattr(smallest, "run_at", slow_pairs)
+    _, found = all_sized(1000 * 86400)
+    one = run_at(COUNTS, found.plans, np.ones(len(found.plans)), ASSUMED)
+    assert (found.data_parallel == 1).any()
+    fits = {row for row, holds in zip(found.rows.tolist(), one.memory.fits, strict=True) if holds}
+    assert fits == set(found.rows[found.data_parallel == 1].tolist())
 
 
 def test_a_shorter_deadline_never_takes_fewer_accelerators() -> None:
