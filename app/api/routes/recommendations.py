@@ -6,6 +6,7 @@ import hashlib
 from email.utils import format_datetime
 from functools import cache
 from importlib import resources
+from itertools import accumulate
 from pathlib import Path as Folder
 from typing import Annotated, Any
 
@@ -31,13 +32,14 @@ from app.sizing.snapshot import Snapshot
 
 router = APIRouter(tags=["sizing"])
 MAX_ANSWER_BYTES = 29_999
+MISSES_TOLD = 12  # before the last in rank say everything of themselves
 
 
 @cache
 def engine_version() -> bytes:
     """Digest of the arithmetic and of the answer's shape: a changed engine gives new answers, never stored old ones."""
     digest = hashlib.sha256()
-    for package in ("app.sizing", "app.api.schemas", "app.catalog"):
+    for package in ("app.sizing", "app.api", "app.catalog"):
         for file in sorted(Folder(str(resources.files(package))).rglob("*.py")):
             digest.update(file.read_bytes())
     return digest.hexdigest().encode()
@@ -48,28 +50,24 @@ def json_bytes(document: dict[str, Any]) -> bytes:
 
 
 def within_size(document: dict[str, Any]) -> bytes:
-    """The answer with as many of the nearest misses as the size of a default answer leaves room for; where that is
-    not enough, the last in rank say less of themselves: POST /estimate says the rest.
+    """The answer in the size of a default one: where some of the nearest misses find no room, the last in rank say less
+    of themselves (POST /estimate says the rest), then fewer misses are told.
     """
     body = json_bytes(document)
-    over, kept = len(body) - MAX_ANSWER_BYTES, list(document["rejected"])
-    if over <= 0:
+    if len(body) <= MAX_ANSWER_BYTES:
         return body
-    while over > 0 and kept:
-        over -= len(json_bytes(kept.pop())) + 1
+    misses = [len(json_bytes(miss)) + 1 for miss in document["rejected"]]
     ranked = list(document["recommendations"])
+    room = MAX_ANSWER_BYTES - len(body) + sum(misses)
     for last in range(len(ranked) - 1, 0, -1):
-        if over <= 0:
+        if room >= sum(misses[:MISSES_TOLD]):
             break
-        explanation = ranked[last]["explanation"]
-        shorter = {
-            **ranked[last],
-            "explanation": [*explanation[:2], *explanation[2:][-1:]],
-            "nearest_measurements": [],
-        }
-        over -= len(json_bytes(ranked[last])) - len(json_bytes(shorter))
-        ranked[last] = shorter
-    return json_bytes({**document, "recommendations": ranked, "rejected": kept})
+        told = ranked[last]
+        first, second, *_, closing = told["explanation"]
+        ranked[last] = {**told, "explanation": [first, second, closing], "nearest_measurements": []}
+        room += len(json_bytes(told)) - len(json_bytes(ranked[last]))
+    kept = sum(total <= room for total in accumulate(misses))
+    return json_bytes({**document, "recommendations": ranked, "rejected": document["rejected"][:kept]})
 
 
 def identity_of(request: RecommendRequest, snapshot: str) -> tuple[str, bytes]:
