@@ -57,8 +57,8 @@ class Picked(Generic[Table]):
         return Picked(self.table, self.rows[rows])
 
     def looked_up(self) -> Table:
-        """The rows with all their columns."""
-        return self.table.take(self.rows)
+        """The rows as a table of their own."""
+        return late(self.table, self.rows)
 
     def __len__(self) -> int:
         return len(self.rows)

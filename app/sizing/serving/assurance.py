@@ -9,12 +9,12 @@ import numpy as np
 
 from app.sizing.columns import Column
 from app.sizing.decisions.cost import deployment_cost
-from app.sizing.decisions.placement import fleet
+from app.sizing.decisions.placement import fleet, spare_replicas
 from app.sizing.question import CONFIDENCE_LEVELS, Question
 from app.sizing.result import Assurance, Level
 from app.sizing.serving.kinds import able, kind_of
 from app.sizing.serving.margins import margins_at
-from app.sizing.serving.measured import Memory, Settings, Speed
+from app.sizing.serving.measured import Settings, Speed
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import Judged, replicas_of
 from app.sizing.uncertainty import MOST_SURE, NORMAL, Around, Spreads
@@ -53,13 +53,12 @@ def assured(
     alone = kind.by(workload, judged.speed.alone.take(rows), margins)
     speed = kind.speed(workload, memory, alone, question.assumptions)
 
-    chosen, stands = np.arange(again), np.arange(again, len(rows))
-    by_level = levels_of(question, workload, levels, plans.take(chosen), memory.take(chosen), speed.take(chosen))
-    held = memory.take(stands)
-    room = ((held.usable_bytes - held.needed_bytes) / held.capacity_bytes).reshape(-1, count)
-    slack = slack_of(workload, speed.take(stands), np.tile(judged.fleet.replicas, len(tried))).reshape(-1, count)
-    fits = sureness(standing[len(levels) :], room)
-    meets = sureness(standing[len(levels) :], np.minimum(slack, room))
+    needed, _ = replicas_of(workload, speed, Settings())
+    needed = np.where(able(workload, memory, speed), needed, np.inf)
+    by_level = levels_of(question, workload, levels, judged.plans, needed[:again].reshape(-1, count))
+    room = (memory.usable_bytes - memory.needed_bytes) / memory.capacity_bytes
+    slack = np.minimum(slack_of(workload, speed, judged.fleet.replicas[rows]), room)
+    fits, meets = (sureness(standing[len(levels) :], left[again:].reshape(-1, count)) for left in (room, slack))
     return tuple(
         Assurance(asked, fits[i], meets[i] if limited(workload) else None, None, by_level[i]) for i in range(count)
     )
@@ -73,27 +72,23 @@ def limited(workload: InferenceWorkload) -> bool:
 
 
 def levels_of(
-    question: Question, workload: InferenceWorkload, levels: list[float], plans: Plans, memory: Memory, speed: Speed
+    question: Question, workload: InferenceWorkload, levels: list[float], plans: Plans, needed: Column
 ) -> list[tuple[Level, ...]]:
-    """What every deployment takes at each level; the rows are those of the first level, then of the next.
+    """What every deployment takes at each level, of the replicas `needed`: a row for each level, infinite where none
+    are enough.
 
     What holds with a higher confidence holds with a lower one. A layout whose replicas may do next to nothing within
     the limits is not made sure by their number: many times what is asked for is no answer.
     """
-    per_level = (len(levels), -1)
-    needed, _ = replicas_of(workload, speed, Settings())
-    needed = np.where(able(workload, memory, speed), needed, np.inf).reshape(per_level)
     needed = np.minimum.accumulate(needed[::-1])[::-1]
     sized = needed[levels.index(question.constraints.confidence)]
-    needed = np.where(needed > MOST_TIMES * sized, np.inf, needed).ravel()
-    never = np.isinf(needed)
-    replicas, spares = replicas_of(workload, speed, Settings(replicas=np.where(never, 1.0, needed)))
+    never = np.isinf(needed) | (needed > MOST_TIMES * sized)
+    replicas = np.where(never, 1.0, needed)
+    spares = spare_replicas(workload.redundancy, replicas)
     placed = fleet(plans.accelerators_per_replica, plans.accelerators_per_node, replicas, spares)
     none = np.zeros(len(plans))
     cost = deployment_cost(plans.offered, placed.nodes, none, question.assumptions, question.economics)
-    accelerators, usd, without = (
-        values.reshape(per_level).T.tolist() for values in (placed.accelerators, cost.usd_per_hour, never)
-    )
+    accelerators, usd, without = (values.T.tolist() for values in (placed.accelerators, cost.usd_per_hour, never))
     return [
         tuple(
             Level(c, None) if gone else Level(c, int(n), None if np.isnan(hourly) else hourly)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, Columns, Mask, Picked
+from app.sizing.columns import Codes, Column, Columns, Mask, Picked, late
 from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.placement import nodes_per_replica
 from app.sizing.decisions.rejections import Rejections
@@ -98,7 +98,7 @@ class Plans(Columns):
 
     @property
     def memory_rules(self) -> MemoryRules:
-        return self.stacks.table.memory.take(self.stacks.rows)
+        return late(self.stacks.table.memory, self.stacks.rows)
 
     @property
     def padded_experts(self) -> Mask:
@@ -134,7 +134,7 @@ class Plans(Columns):
 
     @property
     def achieved(self) -> Achieved:
-        return self.stacks.table.achieved.take(self.stacks.rows)
+        return late(self.stacks.table.achieved, self.stacks.rows)
 
     @property
     def accelerators_per_replica(self) -> Column:

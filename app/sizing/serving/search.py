@@ -284,10 +284,11 @@ def able_replicas(
     alone = kind.alone(workload, plans, memory, assumed, None, margins.take(rows))
     limits, accelerator = kind.limits(alone), plans.accelerator
     able: Mask = np.logical_and.reduce([limit.met for limit in limits])
-    speed = kind.speed(workload, memory.take(able), alone.take(able), assumed)
+    rows, memory = rows[able], memory.take(able)
+    speed = kind.speed(workload, memory, alone.take(able), assumed)
     still = ~able
     still[able] = speed.serves
-    left = np.ones(len(rows), bool)
+    left = np.ones(len(able), bool)
     for limit in limits:
         met = limit.met & still if limit is limits[-1] else limit.met
         turn_down(
@@ -303,7 +304,7 @@ def able_replicas(
             unit="ms",
         )
         left &= met
-    return rows[left], memory.take(left), speed.take(speed.serves)
+    return rows[speed.serves], memory.take(speed.serves), speed.take(speed.serves)
 
 
 def turn_down(
