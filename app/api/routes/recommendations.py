@@ -33,6 +33,7 @@ from app.sizing.snapshot import Snapshot
 router = APIRouter(tags=["sizing"])
 MAX_ANSWER_BYTES = 29_999
 MISSES_TOLD = 12  # before the last in rank say everything of themselves
+ALWAYS_TOLD = ("memory", "layout", "comparison", "near_tie")
 
 
 @cache
@@ -63,11 +64,11 @@ def within_size(document: dict[str, Any]) -> bytes:
         if room >= sum(misses[:MISSES_TOLD]):
             break
         told = ranked[last]
-        first, second, *_, closing = told["explanation"]
-        ranked[last] = {**told, "explanation": [first, second, closing], "nearest_measurements": []}
+        kept = [reason for reason in told["explanation"] if reason["code"] in ALWAYS_TOLD]
+        ranked[last] = {**told, "explanation": kept, "nearest_measurements": []}
         room += len(json_bytes(told)) - len(json_bytes(ranked[last]))
-    kept = sum(total <= room for total in accumulate(misses))
-    return json_bytes({**document, "recommendations": ranked, "rejected": document["rejected"][:kept]})
+    fitting = sum(total <= room for total in accumulate(misses))
+    return json_bytes({**document, "recommendations": ranked, "rejected": document["rejected"][:fitting]})
 
 
 def identity_of(request: RecommendRequest, snapshot: str) -> tuple[str, bytes]:
