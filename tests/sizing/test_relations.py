@@ -1,0 +1,154 @@
+"""Relations between answers, and within one, that hold of whatever is asked of the real catalogue."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.sizing.decisions.rejections import Unread
+from app.sizing.hardware.parts import PricingModel
+from app.sizing.question import CONFIDENCE_LEVELS, Constraints, Question
+from app.sizing.recommend import find, recommend
+from app.sizing.result import Answer, Level
+from app.sizing.snapshot import Snapshot
+from app.sizing.workload import InferenceWorkload, Lengths, Load, Method, Slo, TrainingWorkload
+from tests.examples import CHAT, LLAMA_8B, PRETRAIN, registered
+
+SLOW = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+MIXTURE, PICTURES = registered("Qwen/Qwen3-30B-A3B"), registered("stabilityai/stable-diffusion-xl-base-1.0")
+SERVICES = st.builds(
+    lambda model, load, count, prompt, output, burst, tpot: replace(
+        CHAT,
+        model=model,
+        load=load,
+        in_flight=float(math.ceil(count)),
+        peak_per_s=count,
+        average_per_s=count / 2,
+        burstiness=burst,
+        input_tokens=Lengths(prompt, 2 * prompt),
+        output_tokens=Lengths(output),
+        slo=Slo(2.0, tpot, None, 95.0),
+        max_context_tokens=2 * prompt + output,
+    ),
+    st.sampled_from([LLAMA_8B, MIXTURE, registered("google-t5/t5-large")]),
+    st.sampled_from([Load.OPEN, Load.OPEN, Load.CLOSED, Load.BATCH, Load.OFFLINE]),
+    st.floats(0.05, 100),
+    st.floats(8, 4000),
+    st.floats(2, 1000),
+    st.sampled_from([0.0, 1.0, 3.0]),
+    st.floats(0.01, 0.2),
+)
+RUNS = st.builds(
+    lambda how, units, sequence, batch, days: replace(
+        PRETRAIN,
+        model=how[0],
+        phase=how[1],
+        method=how[2],
+        units=units / 1e3 if how[0].sample is not None else units,
+        units_per_sequence=1.0 if how[0].sample is not None else float(sequence),
+        global_batch=batch,
+        deadline_s=days * 86400.0,
+    ),
+    st.sampled_from(
+        [
+            (LLAMA_8B, "training", Method.FULL),
+            (MIXTURE, "fine_tuning", Method.LORA),
+            (PICTURES, "training", Method.FULL),
+        ]
+    ),
+    st.floats(1e8, 1e11),
+    st.sampled_from([512, 8192, 32768]),
+    st.sampled_from([32, 128, 1024]),
+    st.floats(0.5, 100),
+)
+QUESTIONS = st.builds(
+    lambda workload, confidence, pricing: Question(
+        workload, Constraints(confidence=confidence, pricing_models=pricing), limit=3
+    ),
+    st.one_of(SERVICES, RUNS),
+    st.sampled_from([0.5, 0.7, 0.8, 0.95]),
+    st.sampled_from([(), (), (PricingModel.ON_DEMAND, PricingModel.SPOT)]),
+)
+
+
+def numbers(value: Any) -> Iterator[float]:
+    """Every number of an answer."""
+    if is_dataclass(value):
+        value = [getattr(value, f.name) for f in fields(value)]
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from numbers(each)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield float(value)
+
+
+def of_question(question: Question, market: Snapshot, **constraints: Any) -> float:
+    """What the best is ranked by; infinite where there is none."""
+    asked = replace(question, limit=1, constraints=replace(question.constraints, **constraints))
+    return next(iter(find(asked, market, Unread(market.accelerators)).scores), math.inf)
+
+
+def money(level: Level) -> float:
+    """What a level costs; infinite where nothing would do."""
+    spent = level.usd_per_hour if level.usd_total is None else level.usd_total
+    return math.inf if level.total_accelerators is None or spent is None else spent
+
+
+def is_plain(answer: Answer) -> None:
+    """Finite numbers, none of them told as nan or inf; intervals that hold their point; a command that can be run."""
+    assert all(math.isfinite(n) for n in numbers(answer))
+    for ranked in answer.recommendations:
+        told = " ".join(reason.text for reason in ranked.estimate.explanation)
+        assert not {"nan", "inf"} & set(told.split())
+        p = ranked.estimate.performance
+        assert p is not None
+        point = getattr(p, p.interval.quantity)
+        assert 0 <= p.interval.low <= point <= p.interval.high
+        assert p.mfu is None or p.mfu * p.interval.high <= point * (1 + 1e-9)
+    if answer.verification is not None:
+        assert shlex.split(answer.verification.command)
+        assert answer.verification.minutes > 0
+
+
+@SLOW
+@given(QUESTIONS)
+def test_answers_are_plain_and_no_level_beats_what_is_best_with_its_confidence(
+    market: Snapshot, question: Question
+) -> None:
+    """What the first takes at another confidence is among what is searched for that confidence, which costs no less
+    than a lower one.
+    """
+    answer = recommend(question, market)
+    is_plain(answer)
+    offline = isinstance(question.workload, InferenceWorkload) and question.workload.load is Load.OFFLINE
+    best = {level: of_question(question, market, confidence=level) for level in CONFIDENCE_LEVELS}
+    assert all(one <= other * (1 + 1e-9) for one, other in zip(best.values(), list(best.values())[1:], strict=False))
+    for ranked in answer.recommendations[:1]:
+        assert ranked.estimate.assurance is not None
+        for level in ranked.estimate.assurance.by_level:
+            if level.confidence in best and not offline:  # which is ranked by the money of its work
+                assert best[level.confidence] <= money(level) * (1 + 0.03)  # sizes are found by bisection
+
+
+@SLOW
+@given(st.one_of(SERVICES, RUNS), st.sampled_from(["pricing_models", "engines"]))
+def test_one_way_to_pay_or_one_engine_is_never_better_than_several(
+    market: Snapshot, workload: InferenceWorkload | TrainingWorkload, kind: str
+) -> None:
+    """Neither hides another: spot capacity what is not taken back, an engine with BF16 one that has FP16 only."""
+    question = Question(workload)
+    if kind == "engines":
+        whole, parts = of_question(question, market), [("llama.cpp",), ("mlc-llm",), ("transformers",), ("maxtext",)]
+    else:
+        both = (PricingModel.ON_DEMAND, PricingModel.SPOT)
+        whole, parts = of_question(question, market, pricing_models=both), [(each,) for each in both]
+    assert all(whole <= of_question(question, market, **{kind: part}) * (1 + 1e-9) for part in parts)
