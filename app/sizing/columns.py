@@ -108,10 +108,10 @@ def names_of(table: type[Columns]) -> tuple[str, ...]:
 def distinct(key: Codes) -> tuple[Codes, Codes]:
     """First row of each distinct key, in order of appearance, and for every row which of them it repeats."""
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return first[order], rank[inverse]
+    fresh = np.zeros(len(key), bool)
+    fresh[first] = True
+    rank = np.cumsum(fresh) - 1
+    return np.flatnonzero(fresh), rank[first][inverse]
 
 
 def column(values: object) -> Column:

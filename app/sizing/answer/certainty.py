@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import at
 from app.sizing.evidence import Near, Neighbour, Setting
@@ -18,8 +20,11 @@ from app.sizing.serving.search import Judged
 from app.sizing.snapshot import Snapshot
 from app.sizing.surroundings import Shape, StackKey, pool_of
 from app.sizing.training.recipes import PRECISIONS
-from app.sizing.uncertainty import HIGH, LOW, Around, Spreads
+from app.sizing.uncertainty import HIGH, LOW, NORMAL, Around, Spreads
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
+
+# Both ends of an interval, as standings in a normal distribution.
+ENDS = np.array([NORMAL.inv_cdf(LOW), NORMAL.inv_cdf(HIGH)])
 
 
 def setting_of(
@@ -90,7 +95,7 @@ class Certainty:
         """The 80 % interval of one predicted quantity, errors of which are those of `kind`."""
         spread = self.spreads.of(kind)
         scale = spread.scale(self.around[pool_of(kind)])
-        low, high = (float(spread.factor(level, scale)[0]) for level in (LOW, HIGH))
+        low, high = np.exp(scale * spread.quantile(ENDS)).tolist()
         if kind in RATES:
             low, high = 1 / high, 1 / low
         return Interval(quantity, value * low, value * high, statistic)

@@ -41,7 +41,7 @@ def sensitivity(
         cost = deployment_cost(machines, placed.nodes, none, assumed, economics)
         return float(cost.usd_per_hour.min())
 
-    now = cost_of(workload)
+    now = float(options.cost.usd_per_hour.min())
     if not np.isfinite(now) or now <= 0:
         return ()
     cases = [("twice the peak load", replace(workload, peak_per_s=2 * workload.peak_per_s))]

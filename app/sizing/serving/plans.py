@@ -241,7 +241,8 @@ def paired(
 ) -> Pairs:
     """Machines and stacks of one family, with known rates."""
     of_machine = machines.node.accelerator
-    machine, stack = np.nonzero(family_of[of_machine][:, None] == stacks.family[None, :])
+    together = family_of[of_machine][:, None] == stacks.family[None, :]
+    machine, stack = np.divmod(np.flatnonzero(together), max(1, len(stacks)))
     rejections.without(
         of_machine,
         of_machine[machine],
@@ -371,7 +372,7 @@ def _legal(
         staged, high = np.maximum(enough, low), np.maximum(enough * MOST_OVER_NEED, low)
         legal &= (size >= low[:, None]) & (size <= high[:, None])
         legal &= (pp == 1) | (size <= staged[:, None])
-    pair, layout = np.nonzero(legal)
+    pair, layout = np.divmod(np.flatnonzero(legal), len(size))
     return pair, layout
 
 
