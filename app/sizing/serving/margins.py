@@ -8,6 +8,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
+from app.sizing.hardware.tables import Stacks
 from app.sizing.serving.plans import Plans
 from app.sizing.surroundings import Beside, Shape
 from app.sizing.uncertainty import Around, Spreads
@@ -40,15 +41,18 @@ class Margins(Columns):
 
 def around_plans(workload: InferenceWorkload, plans: Plans, beside: Beside) -> Around:
     """What was published around every plan."""
+    return around_stacks(workload, plans.stacks.table, beside).take(plans.stacks.rows)
+
+
+def around_stacks(workload: InferenceWorkload, stacks: Stacks, beside: Beside) -> Around:
+    """What was published around every stack."""
     shape = Shape(float(workload.model.total_params), workload.input_tokens.mean, workload.output_tokens.mean)
-    stacks, rows = plans.stacks.table, plans.stacks.rows
     around, untried = beside.around(shape).take(stacks.beside), stacks.tentative & ~beside.measured[stacks.beside]
-    tried = Around(
+    return Around(
         np.where(untried, 0.0, around.sources),
         around.distance + TENTATIVE_DISTANCE * untried,
         around.untabulated,
     )
-    return tried.take(rows)
 
 
 def kinds_of(workload: InferenceWorkload) -> tuple[str, str, str]:

@@ -22,7 +22,7 @@ from app.sizing.hardware.tables import Stacks
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Objective, Question, Speculative
 from app.sizing.serving.kinds import kind_of
-from app.sizing.serving.margins import Margins, around_plans, margins_at
+from app.sizing.serving.margins import Margins, around_stacks, margins_at
 from app.sizing.serving.measured import Memory, Operation, Settings, Speed
 from app.sizing.serving.plans import Plans, build_plans, formats_asked
 from app.sizing.snapshot import Snapshot
@@ -254,10 +254,10 @@ def search(
 
 
 def margins_asked(question: Question, workload: InferenceWorkload, plans: Plans, market: Snapshot) -> Margins:
-    """What every plan may turn out worse by at the confidence asked for."""
-    around = around_plans(workload, plans, market.beside_stacks)
+    """What every plan may turn out worse by at the confidence asked for: as much as its stack."""
+    around = around_stacks(workload, plans.stacks.table, market.beside_stacks)
     standing = NORMAL.inv_cdf(question.constraints.confidence)
-    return margins_at(standing, workload, around, market.spreads, question.assumptions)
+    return margins_at(standing, workload, around, market.spreads, question.assumptions).take(plans.stacks.rows)
 
 
 def able_replicas(
