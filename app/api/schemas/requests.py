@@ -250,6 +250,8 @@ class DeploymentSpec(Wire):
 class EstimateConstraintsSpec(Wire):
     """What a deployment must hold to where something of it is left open."""
 
+    model_config = {"json_schema_extra": {"examples": [{"confidence": 0.9}]}}
+
     confidence: Confidence = DEFAULT_CONFIDENCE
 
 
