@@ -71,6 +71,15 @@ SAMPLE_FORMATS = {
 }
 
 
+# What was run, by the first words of what a row calls it; what is none of these is left to be chosen.
+SAMPLE_ENGINES = {"TensorRT": "tensorrt", "PyTorch": "pytorch", "Neuron": "neuronx", "OpenVINO": "openvino"}
+
+
+def sample_engine(row: MeasurementRow) -> str | None:
+    """The engine of a row; None where the catalogue has none of that name."""
+    return next((engine for words, engine in SAMPLE_ENGINES.items() if (row.engine or "").startswith(words)), None)
+
+
 def samples_measured(model: ModelArchitecture, said: Mapping[str, Any]) -> float | None:
     """Samples per second of the row; speech is published in tokens of text."""
     found = figure(said.get("samples_s")) or figure(said.get("requests_s"))
@@ -113,6 +122,7 @@ def sample_question(model: ModelArchitecture, row: MeasurementRow) -> tuple[Ques
         accelerators_per_replica=1,
         replicas=int(row.num_accelerators or 1),
         spare_replicas=0,
+        engine=sample_engine(row),
         weight_format=SAMPLE_FORMATS.get(weights, weights),
     )
 
