@@ -6,20 +6,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from app.sizing.answer.money import usd
+from app.sizing.answer.summary import span
 from app.sizing.question import Question
 from app.sizing.result import Assurance, DeviceMemory, Estimate, Interval, Level, Notice, Performance, Ranked
-from app.sizing.units import GIB, HOURS_PER_DAY, SECONDS_PER_DAY
+from app.sizing.units import GIB, SECONDS_PER_DAY
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 
 
 @dataclass(frozen=True, slots=True)
-class Sized:
-    """One estimate that runs, and what is ranked behind it."""
+class Told:
+    """What there may be something to tell of: an estimate, and what was asked."""
 
     question: Question
     estimate: Estimate
-    performance: Performance
-    behind: Sequence[Ranked] = ()
 
     @property
     def serving(self) -> InferenceWorkload | None:
@@ -30,6 +29,14 @@ class Sized:
     def training(self) -> TrainingWorkload | None:
         workload = self.question.workload
         return workload if isinstance(workload, TrainingWorkload) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Sized(Told):
+    """One estimate that runs, and what is ranked behind it."""
+
+    performance: Performance
+    behind: Sequence[Ranked] = ()
 
 
 def cautions(question: Question, ranked: Sequence[Ranked]) -> list[Notice]:
@@ -179,11 +186,6 @@ def deadline_nearly_used(sized: Sized) -> Notice | None:
     allowed = span(workload.deadline_s / SECONDS_PER_DAY)
     text = f"The run is expected to take {share:.0%} of the {allowed} allowed: anything repeated misses the deadline."
     return Notice("deadline_nearly_used", text)
-
-
-def span(days: float) -> str:
-    """A duration as a buyer writes it."""
-    return f"{days:.3g} days" if days >= 2 else f"{days * HOURS_PER_DAY:.3g} hours"
 
 
 def memory_nearly_full(sized: Sized) -> Notice | None:

@@ -23,6 +23,11 @@ OBJECTIVE_WORDS = {
 }
 
 
+def span(days: float) -> str:
+    """A duration as a buyer writes it."""
+    return f"{days:.3g} days" if days >= 2 else f"{days * HOURS_PER_DAY:.3g} hours"
+
+
 def load_words(workload: InferenceWorkload) -> str:
     """The second question: one user, or a service, and how big."""
     unit = "samples" if workload.model.sample else "requests"
@@ -42,8 +47,9 @@ def purpose(question: Question) -> str:
         what = "train" if workload.phase == "training" else f"fine-tune ({workload.method.value})"
         unit = "samples" if workload.in_samples else "tokens"
         limit = workload.deadline_s / SECONDS_PER_DAY
-        span = f"{limit:.3g} days" if limit >= 2 else f"{limit * HOURS_PER_DAY:.3g} hours"
-        return f"You {what} {workload.model.name} on {workload.units:.3g} {unit} within {span}, and look for {goal}"
+        return (
+            f"You {what} {workload.model.name} on {workload.units:.3g} {unit} within {span(limit)}, and look for {goal}"
+        )
     return f"You serve {workload.model.name} (no training), {load_words(workload)}, and look for {goal}"
 
 
@@ -70,8 +76,7 @@ def summary(question: Question, ranked: Sequence[Ranked], rejected: Sequence[Rej
         size = d.accelerators_per_replica or 0
         layout = f"{d.framework}, {size:,} accelerator{'s' if size != 1 else ''}"
         days = (first.performance.days or 0.0) if first.performance else 0.0
-        span = f"{days:.3g} days" if days >= 2 else f"{days * HOURS_PER_DAY:.3g} hours"
-        middle = f"Take {hardware_words(ranked[0])} ({layout}): {span}, {price_words(first)}."
+        middle = f"Take {hardware_words(ranked[0])} ({layout}): {span(days)}, {price_words(first)}."
     else:
         spare = f" and {d.spare_replicas} spare" if d.spare_replicas else ""
         middle = (

@@ -5,34 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app.sizing.answer.cautions import cautions
+from app.sizing.answer.cautions import Told, cautions
 from app.sizing.answer.money import usd
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.question import Deployment, Question
-from app.sizing.result import Estimate, Notice, Ranked
+from app.sizing.result import Notice, Ranked
 from app.sizing.units import GB, HOURS_PER_DAY, HOURS_PER_MONTH
-from app.sizing.workload import InferenceWorkload, Load, Method, TrainingWorkload
+from app.sizing.workload import InferenceWorkload, Load, Method
 
 
 @dataclass(frozen=True, slots=True)
-class Best:
+class Best(Told):
     """The first recommendation, with what was asked and how new prices of the catalogue are."""
 
-    question: Question
-    estimate: Estimate
     accelerator: Accelerator
     prices_as_of: str
-
-    @property
-    def serving(self) -> InferenceWorkload | None:
-        workload = self.question.workload
-        return workload if isinstance(workload, InferenceWorkload) else None
-
-    @property
-    def training(self) -> TrainingWorkload | None:
-        workload = self.question.workload
-        return workload if isinstance(workload, TrainingWorkload) else None
 
 
 def warnings(question: Question, ranked: Sequence[Ranked], prices_as_of: str) -> tuple[Notice, ...]:

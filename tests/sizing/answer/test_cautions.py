@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.sizing.answer.cautions import cautions, met_with, span, words_of
+from app.sizing.answer.cautions import cautions, met_with, words_of
+from app.sizing.answer.summary import span
 from app.sizing.question import Question
 from app.sizing.result import Assurance, DeviceMemory, Interval, Level, Percentiles, Performance
 from app.sizing.units import GIB
