@@ -12,6 +12,7 @@ from app.sizing.evidence import Neighbour
 from app.sizing.formula import Step
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.question import Deployment
+from app.sizing.words import figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +180,7 @@ class CostSummary:
     tco_usd: float | None
     price: Price | None
     per_million: str = "tokens"
+    million_of: str = "tokens"  # in words: of which tokens
     bought_in_parts: bool = False  # no price of the machine is known: accelerators plus an assumed host
 
 
@@ -308,7 +310,7 @@ class Rejection:
     def text(self) -> str:
         """The reason in words."""
         numbers = {"needed": self.needed, "available": self.available}
-        return self.sentence.format(name=self.name, **{k: _shown(v) for k, v in numbers.items() if v is not None})
+        return self.sentence.format(name=self.name, **{k: figure(v) for k, v in numbers.items() if v is not None})
 
     @property
     def miss(self) -> float:
@@ -318,8 +320,3 @@ class Rejection:
         if self.available <= 0:
             return 1e12
         return max(self.needed / self.available, self.available / self.needed)
-
-
-def _shown(value: float) -> str:
-    """A number as a person would write it: three significant digits, no exponent below 10^15."""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

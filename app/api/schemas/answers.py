@@ -222,7 +222,9 @@ class PriceShown(Shown):
 class CostShown(Shown):
     usd_per_hour: float | None
     usd_per_month: float | None
-    usd_per_million_tokens: float | None = None
+    usd_per_million_tokens: float | None = Field(
+        None, description="Of a million input and output tokens together, at the average load; training: of the run's."
+    )
     usd_per_million_samples: float | None = None
     usd_total: float | None
     purchase_usd: float | None

@@ -12,6 +12,7 @@ from app.sizing.columns import at
 from app.sizing.result import Assurance, Interval, Level, Reason
 from app.sizing.training.finalists import Finalists
 from app.sizing.units import SECONDS_PER_DAY
+from app.sizing.words import figure
 from app.sizing.workload import TrainingWorkload
 
 MEMORY = "memory_total_bytes"
@@ -66,9 +67,9 @@ def deadline_reason(workload: TrainingWorkload, finalists: Finalists, row: int) 
     unit, each = ("days", 1.0) if limit >= 2 else ("hours", 24.0)
     return Reason(
         "deadline",
-        f"The run takes {days * each:.3g} of {limit * each:.3g} {unit} expected, {sure * each:.3g} at {asked:.0%} "
-        f"confidence, with {workload.experiment_overhead:.0%} for experiments and "
-        f"{at(finalists.run.interruptions, row):.3g} interruptions expected.",
+        f"The run takes {figure(days * each)} of {figure(limit * each)} {unit} expected, {figure(sure * each)} at "
+        f"{asked:.0%} confidence, with {workload.experiment_overhead:.0%} for experiments and "
+        f"{figure(at(finalists.run.interruptions, row))} interruptions expected.",
         "days",
         days,
         "days",

@@ -10,6 +10,7 @@ from app.sizing.answer.summary import span
 from app.sizing.question import Question
 from app.sizing.result import Assurance, DeviceMemory, Estimate, Interval, Level, Notice, Performance, Ranked
 from app.sizing.units import GIB, SECONDS_PER_DAY
+from app.sizing.words import counted, figure
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 
 
@@ -103,7 +104,7 @@ def amount(level: Level) -> float:
 def words_of(level: Level) -> str:
     """A level in words: accelerators, and their cost where there is a price."""
     count = level.total_accelerators or 0
-    text = f"{count:,} accelerator{'s' if count != 1 else ''}"
+    text = counted(count, "accelerator")
     if level.usd_total is not None:
         return f"{text} ({usd(level.usd_total)})"
     return text if level.usd_per_hour is None else f"{text} ({usd(level.usd_per_hour)} per hour)"
@@ -129,8 +130,8 @@ def low_end_misses_load(sized: Sized) -> Notice | None:
         return None
     return Notice(
         "low_end_misses_load",
-        f"At the low end of its 80 % interval it carries {carried:.3g} of {workload.peak_per_s:.3g} requests/s at "
-        "peak: measure first, or ask for more confidence.",
+        f"At the low end of its 80 % interval it carries {figure(carried)} of {figure(workload.peak_per_s)} requests/s "
+        "at peak: measure first, or ask for more confidence.",
     )
 
 

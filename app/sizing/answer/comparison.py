@@ -10,6 +10,7 @@ from app.sizing.hardware.parts import Accelerator
 from app.sizing.question import Objective, Question
 from app.sizing.result import Estimate, Ranked, Reason
 from app.sizing.units import GIB, GIGA, SECONDS_PER_DAY, TERA
+from app.sizing.words import figure
 
 # A difference that the words would round away: whole percents, two digits.
 ROUNDS_TO_0_PERCENT = 0.005
@@ -28,12 +29,12 @@ def limiting_resource(bottleneck: str | None, a: Accelerator) -> str:
     """What an accelerator has of the resource that limits a plan, in words."""
     if bottleneck == "compute":
         rate = max(a.flops_per_s.get("bf16", 0.0), a.flops_per_s.get("fp16", 0.0))
-        return f"{rate / TERA:,.4g} TFLOP/s in 16 bit"
+        return f"{figure(rate / TERA)} TFLOP/s in 16 bit"
     if bottleneck == "memory_capacity":
-        return f"{(a.memory_bytes or 0) / GIB:,.3g} GiB"
+        return f"{figure((a.memory_bytes or 0) / GIB)} GiB"
     if bottleneck == "interconnect":
-        return f"{a.scaleup_bytes_per_s / GIGA:,.3g} GB/s of link"
-    return f"{(a.memory_bytes_per_s or 0) / TERA:,.3g} TB/s of memory bandwidth"
+        return f"{figure(a.scaleup_bytes_per_s / GIGA)} GB/s of link"
+    return f"{figure((a.memory_bytes_per_s or 0) / TERA)} TB/s of memory bandwidth"
 
 
 def compared(ranked: tuple[Ranked, ...], question: Question, feasible: int) -> tuple[Ranked, ...]:
@@ -93,7 +94,7 @@ def against(mine: Ranked, best: Ranked, *, lead: str) -> Reason:
     time = ratio(duration_s(mine.estimate), duration_s(best.estimate))
     if time is not None:
         same = abs(time - 1) < ROUNDS_TO_ONE
-        parts.append("is as fast" if same else f"takes {time:.2g} times as long")
+        parts.append("is as fast" if same else f"takes {figure(time)} times as long")
     limit = mine.estimate.bottleneck
     has, other = limiting_resource(limit, mine.accelerator), limiting_resource(limit, best.accelerator)
     count = mine.estimate.deployment.total_accelerators or 0

@@ -12,6 +12,7 @@ from app.sizing.decisions.sold import Sold
 from app.sizing.question import Deployment
 from app.sizing.result import CostSummary, Estimate, Reason
 from app.sizing.units import HOURS_PER_MONTH
+from app.sizing.words import counted, figure
 
 
 def finite(value: float) -> float | None:
@@ -19,9 +20,15 @@ def finite(value: float) -> float | None:
 
 
 def cost_summary(
-    sold: Sold, cost: Cost, *, units_per_s: float, usd_total: float | None, per_million: str
+    sold: Sold,
+    cost: Cost,
+    *,
+    units_per_s: float,
+    usd_total: float | None,
+    per_million: str,
+    million_of: str | None = None,
 ) -> CostSummary:
-    """The money of a one-row table."""
+    """The money of a one-row table; `million_of` says in words of what a million is, where its name does not."""
     hourly = one(cost.usd_per_hour)
     priced = math.isfinite(hourly)
     units = np.array([units_per_s])
@@ -36,6 +43,7 @@ def cost_summary(
         tco_usd=finite(one(cost.tco_usd)),
         price=sold.price,
         per_million=per_million,
+        million_of=million_of or per_million,
         bought_in_parts=sold.in_parts,
     )
 
@@ -45,7 +53,7 @@ def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, 
     if summary.usd_per_hour is None or summary.price is None:
         text = "The catalogue has no price for this accelerator: cost is left out."
         return (Reason("price", text, "usd_per_hour", 0.0, "USD/h"),)
-    machines = f"{deployment.nodes} machine{'s' if deployment.nodes != 1 else ''}"
+    machines = counted(deployment.nodes or 0, "machine")
     if summary.purchase_usd is not None:
         text = (
             f"{machines} bought for {summary.purchase_usd:,.0f} USD: {summary.usd_per_hour:,.2f} USD per hour over the "
@@ -67,10 +75,10 @@ def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, 
 
 
 def usd(value: float) -> str:
-    """Dollars as a buyer writes them: whole above a hundred, cents above one, two figures below a cent."""
+    """Dollars as a buyer writes them: whole above a hundred, cents above ten cents, three digits below."""
     if value >= 100:
         return f"{value:,.0f} USD"
-    return f"{value:,.2f} USD" if value >= 0.1 or value <= 0 else f"{value:.2g} USD"
+    return f"{value:,.2f} USD" if value >= 0.1 or value <= 0 else f"{figure(value)} USD"
 
 
 def price_words(estimate: Estimate) -> str:
@@ -79,5 +87,5 @@ def price_words(estimate: Estimate) -> str:
         return "no price is known"
     if cost.usd_total is not None:
         return f"{usd(cost.usd_total)} for the run ({usd(cost.usd_per_hour)} per hour)"
-    per = "" if cost.usd_per_million is None else f", {usd(cost.usd_per_million)} per million {cost.per_million}"
+    per = "" if cost.usd_per_million is None else f", {usd(cost.usd_per_million)} per million {cost.million_of}"
     return f"{usd(cost.usd_per_hour)} per hour{per}"

@@ -31,6 +31,7 @@ from app.sizing.snapshot import Snapshot
 from app.sizing.surroundings import SERVING
 from app.sizing.uncertainty import Around
 from app.sizing.units import GIB
+from app.sizing.words import counted, figure
 from app.sizing.workload import InferenceWorkload, Load
 
 BOTTLENECKS = {
@@ -104,6 +105,13 @@ def certainty_around(
     return certainty_of(setting, snapshot, assumed, around=pools)
 
 
+def million_of(workload: InferenceWorkload) -> str:
+    """Of what a million is priced: every token that goes in or comes out, or samples."""
+    if workload.model.sample is not None:
+        return "samples"
+    return "input tokens" if workload.output_tokens.mean < 1 else "input and output tokens"
+
+
 def cost_interval(workload: InferenceWorkload, cost: CostSummary, performance: Performance) -> tuple[Interval, ...]:
     """Between what the cost of a million may be, where it is spread over what the hardware does."""
     if workload.load is Load.OPEN or cost.usd_per_million is None:
@@ -143,20 +151,22 @@ def fleet_reasons(
     reasons = []
     if workload.load is Load.OPEN:
         used = at(judged.operation.utilization, row)
-        carry, whose = (" carries", "its") if d.replicas == 1 else ("s carry", "their")
+        carry, whose = ("carries", "its") if d.replicas == 1 else ("carry", "their")
+        unit = "samples" if workload.model.sample else "requests"
         planned = f"at most {workload.target_utilization:.0%} with {confidence * 100:g} % confidence"
         text = (
-            f"{d.replicas} replica{carry} {workload.peak_per_s:g} requests/s at {used:.0%} of {whose} expected "
-            f"capacity within the limits (planned for {planned})"
+            f"{counted(d.replicas or 0, 'replica')} {carry} {figure(workload.peak_per_s)} {unit}/s at {used:.0%} of "
+            f"{whose} expected capacity within the limits (planned for {planned})"
             + (f", {d.spare_replicas} spare." if d.spare_replicas else ".")
         )
         reasons.append(Reason("utilization", text, "utilization_at_peak", used, "1"))
     size = d.accelerators_per_replica or 1
     idle = (d.total_accelerators or 0) - size * ((d.replicas or 0) + (d.spare_replicas or 0))
     if idle > 0:
+        stay = "stays" if idle == 1 else "stay"
         text = (
-            f"{idle} of {d.total_accelerators} accelerators paid for stay idle: {name} comes in machines of "
-            f"{at(judged.plans.accelerators_per_node, row):g}."
+            f"{idle:,} of {counted(d.total_accelerators or 0, 'accelerator')} paid for {stay} idle: {name} comes in "
+            f"machines of {at(judged.plans.accelerators_per_node, row):g}."
         )
         reasons.append(Reason("idle_accelerators", text, "idle_accelerators", float(idle), "accelerators"))
     return reasons
@@ -193,6 +203,7 @@ def serving_estimate(
         units_per_s=at(served_per_s(workload, judged.options), row) * units_per_request(workload),
         usd_total=None,
         per_million="samples" if workload.model.sample else "tokens",
+        million_of=million_of(workload),
     )
     setting = setting_of(workload, judged, row, at_sale.accelerator, deployment.engine or "")
     sure = certainty_around(workload, setting, known.around.take(only), snapshot, question.assumptions)

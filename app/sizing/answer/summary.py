@@ -12,6 +12,7 @@ from app.sizing.question import Deployment, Objective, Question
 from app.sizing.result import Estimate, Ranked, Reason, Rejection
 from app.sizing.serving.plans import default_weight_formats
 from app.sizing.units import HOURS_PER_DAY, SECONDS_PER_DAY
+from app.sizing.words import counted, figure, large
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 
 OBJECTIVE_WORDS = {
@@ -25,19 +26,19 @@ OBJECTIVE_WORDS = {
 
 def span(days: float) -> str:
     """A duration as a buyer writes it."""
-    return f"{days:.3g} days" if days >= 2 else f"{days * HOURS_PER_DAY:.3g} hours"
+    return f"{figure(days)} days" if days >= 2 else f"{figure(days * HOURS_PER_DAY)} hours"
 
 
 def load_words(workload: InferenceWorkload) -> str:
     """The second question: one user, or a service, and how big."""
     unit = "samples" if workload.model.sample else "requests"
     if workload.load is Load.OPEN:
-        return f"a service of {workload.peak_per_s:.3g} {unit}/s at peak"
+        return f"a service of {figure(workload.peak_per_s)} {unit}/s at peak"
     if workload.load is Load.OFFLINE:
         return "offline work with no latency limit"
     if workload.in_flight <= 1:
         return "one user at a time"
-    return f"{workload.in_flight:g} {unit} {'in a static batch' if workload.load is Load.BATCH else 'in flight'}"
+    return f"{figure(workload.in_flight)} {unit} {'in a static batch' if workload.load is Load.BATCH else 'in flight'}"
 
 
 def purpose(question: Question) -> str:
@@ -47,9 +48,8 @@ def purpose(question: Question) -> str:
         what = "train" if workload.phase == "training" else f"fine-tune ({workload.method.value})"
         unit = "samples" if workload.in_samples else "tokens"
         limit = workload.deadline_s / SECONDS_PER_DAY
-        return (
-            f"You {what} {workload.model.name} on {workload.units:.3g} {unit} within {span(limit)}, and look for {goal}"
-        )
+        amount = f"{large(workload.units)} {unit}"
+        return f"You {what} {workload.model.name} on {amount} within {span(limit)}, and look for {goal}"
     return f"You serve {workload.model.name} (no training), {load_words(workload)}, and look for {goal}"
 
 
@@ -73,14 +73,13 @@ def summary(question: Question, ranked: Sequence[Ranked], rejected: Sequence[Rej
     first = ranked[0].estimate
     d = first.deployment
     if isinstance(question.workload, TrainingWorkload):
-        size = d.accelerators_per_replica or 0
-        layout = f"{d.framework}, {size:,} accelerator{'s' if size != 1 else ''}"
+        layout = f"{d.framework}, {counted(d.accelerators_per_replica or 0, 'accelerator')}"
         days = (first.performance.days or 0.0) if first.performance else 0.0
         middle = f"Take {hardware_words(ranked[0])} ({layout}): {span(days)}, {price_words(first)}."
     else:
         spare = f" and {d.spare_replicas} spare" if d.spare_replicas else ""
         middle = (
-            f"Take {hardware_words(ranked[0])} as {d.replicas} replica{'s' if d.replicas != 1 else ''}{spare} of "
+            f"Take {hardware_words(ranked[0])} as {counted(d.replicas or 0, 'replica')}{spare} of "
             f"{d.accelerators_per_replica} in {d.weight_format} on {d.engine}: {price_words(first)}."
         )
     closing = f" Sized to hold with {question.constraints.confidence:.0%} probability."

@@ -32,6 +32,7 @@ from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import Run
 from app.sizing.units import GIB
+from app.sizing.words import counted, figure
 from app.sizing.workload import Method, TrainingWorkload
 
 
@@ -171,7 +172,7 @@ def training_reasons(
     yield memory_reason(workload, plans, run, row)
     yield Reason(
         "layout",
-        f"{accelerators:,.0f} accelerator{'s' * (accelerators != 1)}: {degrees_in_words(plans, run, row)}; it assumes "
+        f"{counted(accelerators, 'accelerator')}: {degrees_in_words(plans, run, row)}; it assumes "
         f"{interconnect_words(plans, run, row)}.",
         "accelerators",
         accelerators,
@@ -232,8 +233,9 @@ def storage_reason(performance: Performance) -> Reason:
     return Reason(
         "storage",
         f"A checkpoint ({(performance.checkpoint_bytes or 0) / 1e9:,.1f} GB) every "
-        f"{(performance.checkpoint_interval_s or 0) / 60:.3g} min stalls {performance.checkpoint_stall_s or 0:.3g} s; "
-        f"storage must take {rate:.3g} GB/s, a quarter of that long.",
+        f"{figure((performance.checkpoint_interval_s or 0) / 60)} min stalls "
+        f"{figure(performance.checkpoint_stall_s or 0)} s; "
+        f"storage must take {figure(rate)} GB/s, a quarter of that long.",
         "required_storage_gb_per_s",
         rate,
         "GB/s",

@@ -10,6 +10,7 @@ from app.sizing.answer.money import usd
 from app.sizing.question import Question
 from app.sizing.result import Estimate, Level, Ranked, Verification
 from app.sizing.units import HOURS_PER_MONTH
+from app.sizing.words import counted, figure
 
 PREDICTED = 0.5  # the confidence at which a deployment does what is predicted of it, no more
 ROUNDS_TO_NOTHING = 0.005
@@ -158,12 +159,7 @@ def hardware(stake: Stake, level: Level | None = None) -> str:
 def difference(saving: float, stake: Stake) -> str:
     """What is saved: of a run its money, of a service a month's."""
     if not stake.priced:
-        return f"{saving:,.0f} accelerators"
+        return counted(saving, "accelerator")
     if stake.of_a_run:
         return usd(saving)
     return f"{usd(saving * HOURS_PER_MONTH)} a month"
-
-
-def figure(value: float) -> str:
-    """Two or three digits that can be compared with what a load generator prints."""
-    return f"{float(f'{value:.3g}'):,.0f}" if value >= 100 else f"{value:.3g}"

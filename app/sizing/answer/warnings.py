@@ -12,6 +12,7 @@ from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Notice, Ranked
 from app.sizing.units import GB, HOURS_PER_DAY, HOURS_PER_MONTH
+from app.sizing.words import figure
 from app.sizing.workload import InferenceWorkload, Load, Method
 
 
@@ -137,7 +138,7 @@ def data_pipeline_limit(best: Best) -> Notice | None:
         return None
     return Notice(
         "data_pipeline_limit",
-        f"The run reads {ingest / GB:.2g} GB/s of data: storage and decoding must keep up, or more "
+        f"The run reads {figure(ingest / GB)} GB/s of data: storage and decoding must keep up, or more "
         "accelerators only wait.",
     )
 

@@ -41,11 +41,11 @@ def test_a_load_in_words(changes: dict[str, Any], words: str) -> None:
         ),
         (
             Question(PRETRAIN, objective=Objective.LATENCY),
-            "You train Llama-3.1-8B on 1e+11 tokens within 14 days, and look for the lowest latency",
+            "You train Llama-3.1-8B on 100 billion tokens within 14 days, and look for the lowest latency",
         ),
         (
             Question(replace(PRETRAIN, phase="fine_tuning", method=Method.LORA, units=2e6, deadline_s=36 * 3600.0)),
-            "You fine-tune (lora) Llama-3.1-8B on 2e+06 tokens within 36 hours, and look for the lowest cost",
+            "You fine-tune (lora) Llama-3.1-8B on 2 million tokens within 36 hours, and look for the lowest cost",
         ),
     ],
 )

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
-from app.sizing.answer.verification import Stake, decides, figure, saved, stake_of, tied_at, verification
+from app.sizing.answer.verification import Stake, decides, saved, stake_of, tied_at, verification
 from app.sizing.question import Question
 from app.sizing.result import Assurance, Interval, Level, Performance, Ranked
 from tests.examples import CHAT, PRETRAIN
@@ -141,8 +139,3 @@ def test_a_candidate_without_a_speed_is_only_confirmed() -> None:
     )
     assert silent is not None
     assert decides(silent, silent, None) == f"It confirms 16 x {BIG.name}."
-
-
-@pytest.mark.parametrize(("value", "text"), [(12_345.6, "12,300"), (100.4, "100"), (99.96, "100"), (0.2564, "0.256")])
-def test_figures_have_three_digits(value: float, text: str) -> None:
-    assert figure(value) == text

@@ -1,0 +1,65 @@
+"""Numbers and counts in sentences."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.sizing.words import at_least, counted, figure, large
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (0, "0"),
+        (1, "1"),
+        (2.5, "2.5"),
+        (13.9, "13.9"),
+        (0.1234, "0.123"),
+        (0.000012345, "0.0000123"),
+        (100.4, "100"),
+        (99.97, "100"),
+        (9.999, "10"),
+        (2000, "2,000"),
+        (123_456.7, "123,457"),
+        (1e20, "100,000,000,000,000,000,000"),
+        (-2504.4, "-2,504"),
+        (-0.5, "-0.5"),
+    ],
+)
+def test_a_number_has_three_digits_and_no_exponent(value: float, words: str) -> None:
+    assert figure(value) == words
+
+
+@given(st.floats(1e-9, 1e15))
+def test_a_number_is_read_back_within_its_digits(value: float) -> None:
+    text = figure(value)
+    assert "e" not in text
+    assert float(text.replace(",", "")) == pytest.approx(value, rel=5.1e-3)
+
+
+def test_very_large_numbers_are_said() -> None:
+    assert large(15.6e12) == "15.6 trillion"
+    assert large(1e9) == "1 billion"
+    assert large(2.5e6) == "2.5 million"
+    assert large(999_999) == "999,999"
+
+
+def test_one_thing_is_singular() -> None:
+    assert [counted(n, "machine") for n in (0, 1, 2, 1024.0)] == [
+        "0 machines",
+        "1 machine",
+        "2 machines",
+        "1,024 machines",
+    ]
+
+
+@given(st.floats(1e-6, 1e12))
+def test_a_rounded_limit_does_and_is_near(value: float) -> None:
+    assert value * (1 - 1e-9) <= at_least(value) <= value * 1.01
+
+
+def test_a_limit_of_three_digits_stays() -> None:
+    assert [at_least(v) for v in (104_000, 4.2, 24, 61.0, 0.3, 1839.2)] == [104_000, 4.2, 24, 61, 0.3, 1840]
+    assert at_least(0) == 0
