@@ -19,7 +19,7 @@ from app.sizing.answer.training import training_estimates, twice_the_accelerator
 from app.sizing.answer.verification import verification
 from app.sizing.answer.warnings import warnings
 from app.sizing.columns import Codes, Column
-from app.sizing.decisions.machines import candidates, oversubscribed, undominated
+from app.sizing.decisions.machines import candidates, oversubscribed, run_pricing, undominated
 from app.sizing.decisions.ranking import best_of_others, best_per_accelerator, score_of
 from app.sizing.decisions.rejections import Rejections, Unread
 from app.sizing.question import Question
@@ -30,7 +30,7 @@ from app.sizing.snapshot import Snapshot
 from app.sizing.training.counts import counts_of
 from app.sizing.training.finalists import judge
 from app.sizing.training.scaling import alike, curve_of
-from app.sizing.training.search import layouts_for, run_measures, run_pricing, smallest_runs, stable_run_key
+from app.sizing.training.search import layouts_for, run_measures, smallest_runs, stable_run_key
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 

@@ -92,6 +92,19 @@ def tco_usd(usd_per_hour: Column, horizon_hours: float) -> Column:
     return usd_per_hour * horizon_hours
 
 
+@formula(unit="USD", source="whole machines for the whole run")
+def usd_total(usd_per_hour: Column, wall_s: Column) -> Column:
+    """Money of work that ends: whole machines for its whole time.
+
+    Source: definition.
+    Limits: storage, people and runs that failed are not in it.
+    Check: 100 machines at 20 USD per hour for ten days.
+        >>> usd_total(2000.0, 864_000.0)
+        480000.0
+    """
+    return usd_per_hour * wall_s / SECONDS_PER_HOUR
+
+
 def deployment_cost(
     found: Candidates, nodes: Column, network_nodes: Column, assumed: Assumptions, economics: Economics
 ) -> Cost:

@@ -27,6 +27,12 @@ SERVICE_PRICING = tuple(p for p in PricingModel if p not in (PricingModel.SPOT, 
 RUN_PRICING = (PricingModel.ON_DEMAND,)
 
 
+def run_pricing(constraints: Constraints) -> tuple[PricingModel, ...]:
+    """Pricing models of work that ends, where none are named: on demand, and owned where own machines are asked for."""
+    own = constraints.max_purchase_usd is not None or constraints.environments == (Environment.ON_PREM,)
+    return (*RUN_PRICING, PricingModel.OWNED) if own else RUN_PRICING
+
+
 @dataclass(frozen=True, slots=True)
 class Candidates(Columns):
     """Machines on sale to this caller, each at its cheapest allowed price, and again at that of spot capacity."""

@@ -15,12 +15,12 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, at
+from app.sizing.decisions.cost import usd_total
 from app.sizing.question import CONFIDENCE_LEVELS, Economics
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import degrees_of
 from app.sizing.training.layouts import FULL, ZERO_STAGES
 from app.sizing.training.margins import in_time, within
-from app.sizing.training.outcome import usd_total
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import Run, fits, host_holds, run_at, run_cost
 

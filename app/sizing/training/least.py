@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from app.sizing.columns import Codes, Column
+from app.sizing.decisions.cost import usd_total
 from app.sizing.decisions.ranking import Measures
 from app.sizing.formula import formula
 from app.sizing.training.counts import Counts
-from app.sizing.training.outcome import usd_total
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.step import MicroBatchTime
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns
-from app.sizing.decisions.cost import Cost
+from app.sizing.decisions.cost import Cost, usd_total
 from app.sizing.formula import formula
 from app.sizing.question import Economics
 from app.sizing.training.counts import Counts
@@ -83,19 +83,6 @@ def scaling_efficiency(
     Limits: the same global batch on fewer accelerators takes proportionally more micro-batches.
     """
     return np.minimum(1.0, one_machine_step_s * one_machine_data_parallel / (step_time_s * data_parallel))
-
-
-@formula(unit="USD", source="whole machines for the whole run")
-def usd_total(usd_per_hour: Column, wall_s: Column) -> Column:
-    """Money of the run: whole machines for its whole time.
-
-    Source: definition.
-    Limits: storage, people and runs that failed are not in it.
-    Check: 100 machines at 20 USD per hour for ten days.
-        >>> usd_total(col(2000.0), col(864000.0))[0]
-        np.float64(480000.0)
-    """
-    return usd_per_hour * wall_s / SECONDS_PER_HOUR
 
 
 @formula(unit="B/s", source="definition")

@@ -6,11 +6,12 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column
+from app.sizing.decisions.cost import usd_total
 from app.sizing.question import Economics
 from app.sizing.result import Curve, Point
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import degree_of, joined
-from app.sizing.training.outcome import days, units_per_s, usd_total
+from app.sizing.training.outcome import days, units_per_s
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import Run, fits, run_at, run_cost
 

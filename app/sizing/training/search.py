@@ -11,14 +11,14 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask, Table, column, names_of
-from app.sizing.decisions.cost import Cost, within_limits
-from app.sizing.decisions.machines import RUN_PRICING, Candidates
+from app.sizing.decisions.cost import Cost, usd_total, within_limits
+from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.ranking import Measures, score_of
 from app.sizing.decisions.rejections import Rejections, Unread
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.links import LINKS, known_network_bytes_per_s
-from app.sizing.hardware.parts import Environment, Link, PricingModel
+from app.sizing.hardware.parts import Link
 from app.sizing.question import Constraints, Deployment, Economics, Question
 from app.sizing.snapshot import Snapshot
 from app.sizing.surroundings import Shape, StackKey, pool_of
@@ -26,7 +26,7 @@ from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import degree_of, filled, wired
 from app.sizing.training.least import least_measures, least_of_each
 from app.sizing.training.margins import Margins, allowed_bytes, margins_of
-from app.sizing.training.outcome import units_per_s, usd_total
+from app.sizing.training.outcome import units_per_s
 from app.sizing.training.plans import TrainingMachines, TrainingPlans, TrainingStacks, build_training_plans
 from app.sizing.training.recipes import BYTES_32_BIT, PRECISIONS, formats_wanted
 from app.sizing.training.run import Run, fits, run_at, run_cost, surely_fits
@@ -37,12 +37,6 @@ from app.sizing.workload import Method, TrainingWorkload
 
 # Where accelerators have no link nothing crosses it; any rate does.
 NO_LINK_BYTES_PER_S = 1e15
-
-
-def run_pricing(constraints: Constraints) -> tuple[PricingModel, ...]:
-    """Pricing models of a run where none are named: on demand, and owned where own machines are asked for."""
-    own = constraints.max_purchase_usd is not None or constraints.environments == (Environment.ON_PREM,)
-    return (*RUN_PRICING, PricingModel.OWNED) if own else RUN_PRICING
 
 
 def layouts_for(

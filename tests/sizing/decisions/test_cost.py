@@ -9,7 +9,14 @@ import pytest
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes
-from app.sizing.decisions.cost import Cost, deployment_cost, kwh_per_million, usd_per_million, within_limits
+from app.sizing.decisions.cost import (
+    Cost,
+    deployment_cost,
+    kwh_per_million,
+    usd_per_million,
+    usd_total,
+    within_limits,
+)
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.question import Constraints, Economics
 from tests.examples import col
@@ -23,6 +30,10 @@ def test_cost_and_energy_per_million() -> None:
     assert kwh_per_million(col(11200), col(27000))[0] == pytest.approx(0.115226, rel=1e-5)
     assert kwh_per_million(col(11200), col(0))[0] > 1e9
     assert usd_per_million(col(2), col(0))[0] > 1e12  # nothing is made: no division by zero, and no bargain
+
+
+def test_work_that_ends_pays_its_machines_for_as_long_as_it_lasts() -> None:
+    assert usd_total(col(80.0), col(2.5 * 86_400))[0] == pytest.approx(2.5 * 24 * 80)
 
 
 def test_rent_is_paid_per_machine_and_owners_pay_for_their_network() -> None:

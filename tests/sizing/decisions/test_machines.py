@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.decisions.machines import RUN_PRICING, Candidates, oversubscribed, undominated, unpriced
+from app.sizing.decisions.machines import RUN_PRICING, Candidates, oversubscribed, run_pricing, undominated, unpriced
 from app.sizing.hardware.links import LINKS
 from app.sizing.hardware.parts import Environment, Link, PricingModel
-from app.sizing.question import Deployment, Economics
+from app.sizing.question import Constraints, Deployment, Economics
 from app.sizing.units import GIB
 from tests.examples import col
 from tests.sizing.decisions.offered import asked, machines, names
@@ -210,3 +210,18 @@ def test_every_machine_keeps_its_row() -> None:
     found: Candidates = asked()[0]
     node = found.node
     assert [SMALL.accelerators[i].memory_bytes for i in node.accelerator.tolist()] == node.memory_bytes.tolist()
+
+
+@pytest.mark.parametrize(
+    ("limits", "owned"),
+    [
+        ({}, False),
+        ({"max_purchase_usd": 1e6}, True),
+        ({"environments": (Environment.ON_PREM,)}, True),
+        ({"environments": (Environment.ON_PREM, Environment.CLOUD)}, False),
+    ],
+)
+def test_own_machines_are_judged_where_they_are_asked_for(limits: dict[str, Any], owned: bool) -> None:
+    found = run_pricing(Constraints(**limits))
+    assert (PricingModel.OWNED in found) == owned
+    assert set(RUN_PRICING) <= set(found)

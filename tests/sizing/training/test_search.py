@@ -5,37 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from app.sizing.assumptions import Assumptions
-from app.sizing.decisions.machines import RUN_PRICING
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.hardware.parts import Environment, PricingModel
 from app.sizing.question import Constraints, Deployment, Economics, Question
 from app.sizing.training.counts import counts_of
 from app.sizing.training.run import fits
-from app.sizing.training.search import any_fits, chosen_run, run_measures, run_pricing, size_asked, smallest_runs
+from app.sizing.training.search import any_fits, chosen_run, run_measures, size_asked, smallest_runs
 from tests.examples import LLAMA_70B
 from tests.sizing.small import SMALL
 from tests.sizing.training.layouts import WORKLOAD, plans_of
 
 COUNTS, ASSUMED = counts_of(WORKLOAD), Assumptions()
 LAYOUTS = plans_of(SMALL, WORKLOAD, accelerator="acme-big", micro_batch_sequences=1)
-
-
-@pytest.mark.parametrize(
-    ("limits", "owned"),
-    [
-        ({}, False),
-        ({"max_purchase_usd": 1e6}, True),
-        ({"environments": (Environment.ON_PREM,)}, True),
-        ({"environments": (Environment.ON_PREM, Environment.CLOUD)}, False),
-    ],
-)
-def test_own_machines_are_judged_where_they_are_asked_for(limits: dict[str, Any], owned: bool) -> None:
-    found = run_pricing(Constraints(**limits))
-    assert (PricingModel.OWNED in found) == owned
-    assert set(RUN_PRICING) <= set(found)
 
 
 def test_the_size_a_caller_fixed() -> None:
