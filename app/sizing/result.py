@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from app.sizing.evidence import Neighbour
 from app.sizing.formula import Step
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.question import Deployment
-from app.sizing.words import figure
+from app.sizing.words import apart, counted, span
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,11 +292,22 @@ class Curve:
     binds: str
 
 
+class Reached(IntEnum):
+    """How far an accelerator type came: the kind of filter that no plan of it passed."""
+
+    LEFT_OUT = 0  # by the caller
+    OFFERS = 1  # somebody sells it, with an engine and a layout for the model
+    MEMORY = 2
+    SPEED = 3
+    LIMITS = 4  # of number, money and power
+
+
 @dataclass(frozen=True, slots=True)
 class Rejection:
     """Why an accelerator type was turned down, with the shortfall of its nearest plan.
 
-    `sentence` has places for the name and both numbers; it is filled in where it is read, because few are.
+    `sentence` has places for the name, both numbers and the accelerators of that plan (`on`: so many, `each`: on each
+    of so many); it is filled in where it is read, because few are. `reached` is how far the type came.
     """
 
     accelerator: str
@@ -305,12 +317,24 @@ class Rejection:
     needed: float | None = None
     available: float | None = None
     unit: str | None = None
+    count: float = 1.0  # accelerators of the plan
+    reached: Reached = Reached.OFFERS
 
     @property
     def text(self) -> str:
         """The reason in words."""
-        numbers = {"needed": self.needed, "available": self.available}
-        return self.sentence.format(name=self.name, **{k: figure(v) for k, v in numbers.items() if v is not None})
+        numbers: dict[str, str] = {}
+        if self.needed is not None and self.available is not None:
+            needed, available = apart(self.needed, self.available)
+            if self.unit == "days":
+                needed, available = span(self.needed), span(self.available)
+            numbers = {"needed": needed, "available": available}
+        return self.sentence.format(
+            name=self.name,
+            on=counted(self.count, "accelerator"),
+            each="one accelerator" if self.count == 1 else f"each of {self.count:,.0f} accelerators",
+            **numbers,
+        )
 
     @property
     def miss(self) -> float:

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import math
 
+from app.sizing.units import HOURS_PER_DAY
+
 LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
-DIGITS = 3
+DIGITS, MOST_DIGITS = 3, 9
 
 
-def figure(value: float) -> str:
+def figure(value: float, digits: int = DIGITS) -> str:
     """A number as a person writes it: whole with thousands separators from a hundred on, else three digits."""
-    if abs(value) >= 100 or value == 0:
+    if abs(value) >= 10 ** (digits - 1) or value == 0:
         return f"{value:,.0f}"
-    places = max(0, DIGITS - 1 - math.floor(math.log10(abs(value))))
-    return f"{value:.{places}f}".rstrip("0").rstrip(".") if places else f"{value:.0f}"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{places}f}".rstrip("0").rstrip(".") if places else f"{value:,.0f}"
+
+
+def apart(first: float, second: float) -> tuple[str, str]:
+    """Two numbers with as many digits as it takes to tell them apart."""
+    for digits in range(DIGITS, MOST_DIGITS):
+        if figure(first, digits) != figure(second, digits):
+            return figure(first, digits), figure(second, digits)
+    return figure(first, MOST_DIGITS), figure(second, MOST_DIGITS)
 
 
 def large(value: float) -> str:
@@ -27,6 +37,14 @@ def large(value: float) -> str:
 def counted(count: float, thing: str) -> str:
     """So many of a thing: "1 machine", "1,024 machines"."""
     return f"{count:,.0f} {thing if count == 1 else f'{thing}s'}"
+
+
+def span(days: float) -> str:
+    """A duration as a buyer writes it."""
+    if days >= 2:
+        return f"{figure(days)} days"
+    hours = figure(days * HOURS_PER_DAY)
+    return f"{hours} hour" if hours == "1" else f"{hours} hours"
 
 
 def at_least(value: float) -> float:

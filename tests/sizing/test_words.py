@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.sizing.words import at_least, counted, figure, large
+from app.sizing.words import apart, at_least, counted, figure, large, span
 
 
 @pytest.mark.parametrize(
@@ -63,3 +63,20 @@ def test_a_rounded_limit_does_and_is_near(value: float) -> None:
 def test_a_limit_of_three_digits_stays() -> None:
     assert [at_least(v) for v in (104_000, 4.2, 24, 61.0, 0.3, 1839.2)] == [104_000, 4.2, 24, 61, 0.3, 1840]
     assert at_least(0) == 0
+
+
+def test_two_numbers_are_told_apart() -> None:
+    assert apart(2.004, 2.0) == ("2.004", "2")
+    assert apart(14.4, 15.0) == ("14.4", "15")
+    assert apart(2000.04, 2000.0) == ("2,000.04", "2,000")
+    assert apart(5.0, 5.0) == ("5", "5")
+
+
+def test_durations_are_days_or_hours() -> None:
+    assert [span(days) for days in (14, 2, 1.5, 1 / 24, 106.4)] == [
+        "14 days",
+        "2 days",
+        "36 hours",
+        "1 hour",
+        "106 days",
+    ]

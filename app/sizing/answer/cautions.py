@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from app.sizing.answer.money import usd
-from app.sizing.answer.summary import span
 from app.sizing.question import Question
 from app.sizing.result import Assurance, DeviceMemory, Estimate, Interval, Level, Notice, Performance, Ranked
 from app.sizing.units import GIB, SECONDS_PER_DAY
-from app.sizing.words import counted, figure
+from app.sizing.words import counted, figure, span
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 
 

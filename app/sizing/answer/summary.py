@@ -11,8 +11,8 @@ from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Deployment, Objective, Question
 from app.sizing.result import Estimate, Ranked, Reason, Rejection
 from app.sizing.serving.plans import default_weight_formats
-from app.sizing.units import HOURS_PER_DAY, SECONDS_PER_DAY
-from app.sizing.words import counted, figure, large
+from app.sizing.units import SECONDS_PER_DAY
+from app.sizing.words import counted, figure, large, span
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 
 OBJECTIVE_WORDS = {
@@ -22,11 +22,6 @@ OBJECTIVE_WORDS = {
     Objective.ENERGY: "the least energy per unit of work",
     Objective.BALANCED: "a balance of cost, latency and energy",
 }
-
-
-def span(days: float) -> str:
-    """A duration as a buyer writes it."""
-    return f"{figure(days)} days" if days >= 2 else f"{figure(days * HOURS_PER_DAY)} hours"
 
 
 def load_words(workload: InferenceWorkload) -> str:

@@ -13,6 +13,7 @@ from app.sizing.decisions.ownership import horizon_hours, owned_usd_per_hour
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.formula import formula, is_recording
 from app.sizing.question import Constraints, Economics
+from app.sizing.result import Reached
 from app.sizing.units import LEAST_PER_S, SECONDS_PER_HOUR
 
 
@@ -157,38 +158,51 @@ def kwh_per_million(power_w: Column, units_per_s: Column) -> Column:
     return power_w / 1e3 / SECONDS_PER_HOUR / np.maximum(units_per_s, LEAST_PER_S) * 1e6
 
 
-def within_limits(
-    accelerator: Codes, accelerators: Column, cost: Cost, constraints: Constraints, rejections: Rejections
-) -> Mask:
-    """Rows that exceed no limit of number, money or power; types that lose all rows keep the shortfall."""
+Limit = tuple[str, str, Column, float | None, str]
+
+
+def _sizes(accelerators: Column, cost: Cost, constraints: Constraints) -> tuple[Limit, ...]:
+    """Code, sentence, what a row needs, what is allowed and the unit of each limit of number, money and power."""
     purchase = np.nan_to_num(cost.purchase_usd, nan=0.0)
     power = None if constraints.max_power_w is None else constraints.max_power_w / 1e3
-    limits: tuple[tuple[str, str, Column, float | None, str], ...] = (
+    return (
         (
             "too_many_accelerators",
-            "{name} needs {needed} accelerators; {available} are allowed.",
+            "{name} needs {needed} accelerators; the limit is {available}.",
             accelerators,
             constraints.max_accelerators,
             "accelerators",
         ),
         (
             "over_budget",
-            "{name} costs {needed} USD per hour; {available} may be spent.",
+            "{name} costs {needed} USD per hour for {on}; {available} may be spent.",
             cost.usd_per_hour,
             constraints.max_usd_per_hour,
             "usd_per_hour",
         ),
         (
             "over_budget",
-            "{name} costs {needed} USD to buy; {available} may be spent.",
+            "{name} costs {needed} USD to buy {on}; {available} may be spent.",
             purchase,
             constraints.max_purchase_usd,
             "usd",
         ),
-        ("over_power", "{name} draws up to {needed} kW; {available} are allowed.", cost.rated_w / 1e3, power, "kw"),
+        (
+            "over_power",
+            "{name} draws up to {needed} kW with {on}; the limit is {available}.",
+            cost.rated_w / 1e3,
+            power,
+            "kw",
+        ),
     )
+
+
+def within_limits(
+    accelerator: Codes, accelerators: Column, cost: Cost, constraints: Constraints, rejections: Rejections
+) -> Mask:
+    """Rows that exceed no limit of number, money or power; types that lose all rows keep the shortfall."""
     keep: Mask = np.ones(len(accelerator), dtype=bool)
-    for code, text, needed, available, unit in limits:
+    for code, text, needed, available, unit in _sizes(accelerators, cost, constraints):
         if available is None:
             continue
         good = needed <= available
@@ -200,6 +214,8 @@ def within_limits(
             needed=needed[keep],
             available=np.full(int(keep.sum()), float(available)),
             unit=unit,
+            count=accelerators[keep],
+            reached=Reached.LIMITS,
         )
         keep = keep & good
     return keep

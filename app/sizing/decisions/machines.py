@@ -18,6 +18,7 @@ from app.sizing.hardware.listings import PRICING
 from app.sizing.hardware.parts import Environment, PricingModel
 from app.sizing.hardware.tables import Machines
 from app.sizing.question import Constraints, Deployment, Economics
+from app.sizing.result import Reached
 from app.sizing.snapshot import Snapshot
 
 # Spot capacity can be taken back and capacity blocks end; neither is offered unless asked for.
@@ -74,7 +75,9 @@ def candidates(
     `pricing` is what may be paid where the constraints name no pricing model.
     """
     allowed = _types_allowed(snapshot, constraints)
-    rejections.reject(np.flatnonzero(~allowed), "excluded", "{name} is outside the vendors and types asked for.")
+    rejections.reject(
+        np.flatnonzero(~allowed), "excluded", "{name} is outside the vendors and types asked for.", Reached.LEFT_OUT
+    )
     listings = snapshot.listings
     payable = constraints.pricing_models or pricing
     owning = PricingModel.OWNED in payable or constraints.max_purchase_usd is not None
@@ -85,17 +88,7 @@ def candidates(
     keep &= _listings_allowed(snapshot, constraints, fixed)
     if constraints.max_purchase_usd is not None:
         owned = listings.owned & allowed[listings.accelerator]
-        keep &= ~listings.owned | (priced.purchase_usd <= constraints.max_purchase_usd)
-        within = np.unique(listings.accelerator[keep])
-        rejections.lost(
-            listings.accelerator[owned],
-            np.isin(listings.accelerator[owned], within),
-            code="over_budget",
-            text="One machine with {name} costs {needed} USD; {available} may be spent.",
-            needed=priced.purchase_usd[owned],
-            available=np.full(int(owned.sum()), constraints.max_purchase_usd),
-            unit="usd",
-        )
+        keep &= _bought_within(constraints.max_purchase_usd, snapshot, owned, priced.purchase_usd, keep, rejections)
     kept = np.flatnonzero(keep)
     first = _cheapest(listings.machine * 2 + _spot(listings.pricing), priced.usd_per_hour, kept)
     rejections.without(
@@ -106,6 +99,30 @@ def candidates(
         "for.",
     )
     return _offered(snapshot, priced, first)
+
+
+def _bought_within(
+    most_usd: float, snapshot: Snapshot, owned: Mask, purchase_usd: Column, keep: Mask, rejections: Rejections
+) -> Mask:
+    """Listings that are rented, or of which one machine at least may be bought; types left without any are turned
+    down.
+    """
+    listings = snapshot.listings
+    payable: Mask = ~listings.owned | (purchase_usd <= most_usd)
+    within = np.unique(listings.accelerator[keep & payable])
+    accelerator = listings.accelerator[owned]
+    rejections.lost(
+        accelerator,
+        np.isin(accelerator, within),
+        code="over_budget",
+        text="One machine with {name} costs {needed} USD; {available} may be spent.",
+        needed=purchase_usd[owned],
+        available=np.full(len(accelerator), most_usd),
+        unit="usd",
+        count=snapshot.machines.accelerators_per_node[listings.machine[owned]],
+        reached=Reached.OFFERS,
+    )
+    return payable
 
 
 def _spot(pricing: Codes) -> Mask:

@@ -9,7 +9,7 @@ import numpy as np
 
 from app.sizing.columns import Codes, Column, Mask
 from app.sizing.hardware.parts import Accelerator
-from app.sizing.result import Rejection
+from app.sizing.result import Reached, Rejection
 
 
 @dataclass(slots=True)
@@ -19,12 +19,12 @@ class Rejections:
     accelerators: Sequence[Accelerator]
     by_accelerator: dict[int, Rejection] = field(default_factory=dict)
 
-    def reject(self, accelerators: Codes, code: str, text: str) -> None:
+    def reject(self, accelerators: Codes, code: str, text: str, reached: Reached = Reached.OFFERS) -> None:
         """Turn types down for a reason that has no number."""
         for i in accelerators.tolist():
             if i not in self.by_accelerator:
                 a = self.accelerators[i]
-                self.by_accelerator[i] = Rejection(a.slug, a.name, code, text)
+                self.by_accelerator[i] = Rejection(a.slug, a.name, code, text, reached=reached)
 
     def without(self, before: Codes, after: Codes, code: str, text: str) -> None:
         """Turn down the types of which no row is left, for a reason that has no number."""
@@ -34,9 +34,19 @@ class Rejections:
         self.reject(np.flatnonzero(gone), code, text)
 
     def lost(
-        self, accelerator: Codes, kept: Mask, *, code: str, text: str, needed: Column, available: Column, unit: str
+        self,
+        accelerator: Codes,
+        kept: Mask,
+        *,
+        code: str,
+        text: str,
+        needed: Column,
+        available: Column,
+        unit: str,
+        count: Column,
+        reached: Reached,
     ) -> None:
-        """Record the types none of whose rows were kept, with the row that came nearest."""
+        """Record the types none of whose rows were kept, with the row that came nearest and its accelerators."""
         told = np.zeros(len(self.accelerators), dtype=bool)
         told[accelerator[kept]] = True
         told[list(self.by_accelerator)] = True
@@ -56,24 +66,44 @@ class Rejections:
             i = int(accelerator[row])
             a = self.accelerators[i]
             self.by_accelerator[i] = Rejection(
-                a.slug, a.name, code, text, float(needed[row]), float(available[row]), unit
+                a.slug,
+                a.name,
+                code,
+                text,
+                float(needed[row]),
+                float(available[row]),
+                unit,
+                float(count[row]),
+                reached,
             )
 
     def nearest(self) -> list[Rejection]:
-        """All rejections, nearest miss first, stable by name; types the caller left out come last."""
-        return sorted(self.by_accelerator.values(), key=lambda r: (r.code == "excluded", r.miss, r.accelerator))
+        """All rejections, nearest miss first, stable by name: types that passed more come before those that passed
+        less, and those of one kind of filter are in the order of how far off they are.
+        """
+        return sorted(self.by_accelerator.values(), key=lambda r: (-r.reached, r.miss, r.accelerator))
 
 
 class Unread(Rejections):
     """Reasons that nobody reads: a search that is asked only what it finds notes none."""
 
-    def reject(self, accelerators: Codes, code: str, text: str) -> None:
+    def reject(self, accelerators: Codes, code: str, text: str, reached: Reached = Reached.OFFERS) -> None:
         pass
 
     def without(self, before: Codes, after: Codes, code: str, text: str) -> None:
         pass
 
     def lost(
-        self, accelerator: Codes, kept: Mask, *, code: str, text: str, needed: Column, available: Column, unit: str
+        self,
+        accelerator: Codes,
+        kept: Mask,
+        *,
+        code: str,
+        text: str,
+        needed: Column,
+        available: Column,
+        unit: str,
+        count: Column,
+        reached: Reached,
     ) -> None:
         pass

@@ -201,7 +201,7 @@ class TokenStreams:
         return (
             Limit(
                 "too_slow_per_token",
-                "{name} takes {needed} ms per output token even alone; the limit is {available}.",
+                "{name} takes {needed} ms per output token even alone on {on}; the limit is {available}.",
                 tpot * margins.tpot,
                 tpot_limit,
                 tpot <= alone.tpot_limit_s,
@@ -209,7 +209,8 @@ class TokenStreams:
             ),
             Limit(
                 "too_slow_to_first_token",
-                "{name} takes {needed} ms to the first token of a long prompt even alone; the limit is {available}.",
+                "{name} takes {needed} ms to the first token of a long prompt even alone on {on}; the limit is "
+                "{available}.",
                 ttft * margins.ttft,
                 ttft_limit,
                 ttft <= alone.ttft_limit_s,
@@ -303,7 +304,7 @@ class SinglePasses:
         return (
             Limit(
                 "too_slow",
-                "{name} needs {needed} ms for a request and the batch before it; the limit is {available}.",
+                "{name} needs {needed} ms for a request and the batch before it on {on}; the limit is {available}.",
                 needed * margin,
                 alone.e2e_limit_s * margin,
                 needed <= alone.e2e_limit_s,

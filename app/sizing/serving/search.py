@@ -21,6 +21,7 @@ from app.sizing.decisions.rejections import Rejections, Unread
 from app.sizing.hardware.tables import Stacks
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Objective, Question, Speculative
+from app.sizing.result import Reached
 from app.sizing.serving.kinds import kind_of
 from app.sizing.serving.margins import Margins, around_stacks, margins_at
 from app.sizing.serving.measured import Memory, Operation, Settings, Speed
@@ -274,10 +275,12 @@ def able_replicas(
         fits,
         memory.needed_bytes - margins.memory_share * memory.capacity_bytes <= memory.usable_bytes,
         code="out_of_memory",
-        text="{name} needs {needed} GiB on each accelerator at its best layout; an engine may take {available}.",
+        text="{name} needs {needed} GiB on {each} at its best layout; an engine may take {available}.",
         needed=memory.needed_bytes / GIB,
         available=memory.usable_bytes / GIB,
         unit="gib",
+        count=plans.accelerators_per_replica,
+        reached=Reached.MEMORY,
     )
     rows = np.flatnonzero(fits)
     plans, memory = plans.take(rows), memory.take(rows)
@@ -302,6 +305,8 @@ def able_replicas(
             needed=limit.needed_s[left] * 1e3,
             available=limit.available_s[left] * 1e3,
             unit="ms",
+            count=plans.accelerators_per_replica[left],
+            reached=Reached.SPEED,
         )
         left &= met
     return rows[speed.serves], memory.take(speed.serves), speed.take(speed.serves)
@@ -316,7 +321,8 @@ def turn_down(
     if confidence > 0.5:
         text = f"At {confidence * 100:g} % confidence {text}"
     rejections.lost(accelerator, kept | expected, text=text, **why)
-    rejections.lost(accelerator, kept, text=f"{text} As predicted it would do.", **why)
+    of_expected: dict[str, Any] = {k: v[expected] if isinstance(v, np.ndarray) else v for k, v in why.items()}
+    rejections.lost(accelerator[expected], kept[expected], text=f"{text} As predicted it would do.", **of_expected)
 
 
 def operated(

@@ -7,6 +7,7 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Mask
 from app.sizing.decisions.rejections import Rejections
+from app.sizing.result import Reached
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import Run, host_holds, surely_held
 from app.sizing.training.smallest import Attempts
@@ -47,20 +48,24 @@ def _too_large(tried: Attempts, needed_bytes: Column, fitting: Mask, likely: Mas
         accelerator[likely],
         fitting[likely],
         code="out_of_memory",
-        text=f"{{name}} is expected to fit, but needs {{needed}} of its {{available}} GiB "
+        text=f"{{name}} is expected to fit, but needs {{needed}} of {{available}} GiB on {{each}} "
         f"with {margins.asked:.0%} confidence.",
         needed=(needed_bytes * margins.memory_factor)[likely] / GIB,
         available=memory.capacity_bytes[likely] / GIB,
         unit="gib",
+        count=tried.accelerators[likely],
+        reached=Reached.MEMORY,
     )
     rejections.lost(
         accelerator,
         fitting,
         code="out_of_memory",
-        text="{name} needs {needed} GiB on each accelerator at its best layout; {available} may be used.",
+        text="{name} needs {needed} GiB on {each} at its best layout; {available} may be used.",
         needed=needed_bytes / GIB,
         available=memory.usable_bytes / GIB,
         unit="gib",
+        count=tried.accelerators,
+        reached=Reached.MEMORY,
     )
 
 
@@ -68,13 +73,14 @@ def _too_slow(tried: Attempts, fitting: Mask, deadline_s: float, rejections: Rej
     """Types that are late; those that are expected in time, and may well not be, are told apart."""
     margins, expected_s = tried.layouts.stack.margins, tried.wall_s
     wall_s = expected_s * margins.time_factor
-    late = "needs {needed} days at the largest size judged"
+    late = "needs {needed} on {on} at best"
     for rows, text in (
         (
             fitting & (expected_s <= deadline_s),
-            f"{{name}} is expected in time, but {late} with {margins.asked:.0%} confidence; {{available}} are allowed.",
+            f"{{name}} is expected in time, but {late} with {margins.asked:.0%} confidence; "
+            "{available} may be taken.",
         ),
-        (fitting, f"{{name}} {late}; {{available}} are allowed."),
+        (fitting, f"{{name}} {late}; {{available}} may be taken."),
     ):
         rejections.lost(
             tried.layouts.accelerator[rows],
@@ -84,4 +90,6 @@ def _too_slow(tried: Attempts, fitting: Mask, deadline_s: float, rejections: Rej
             needed=wall_s[rows] / SECONDS_PER_DAY,
             available=np.full(int(rows.sum()), deadline_s / SECONDS_PER_DAY),
             unit="days",
+            count=tried.accelerators[rows],
+            reached=Reached.SPEED,
         )

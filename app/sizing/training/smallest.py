@@ -32,6 +32,11 @@ class Attempts:
     plans: TrainingPlans  # of those
     parts: Parts  # of those
 
+    @property
+    def accelerators(self) -> Column:
+        """Of each layout at its largest."""
+        return self.layouts.ranks * self.largest
+
 
 @dataclass(frozen=True, slots=True)
 class Sized:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from app.sizing.answer.cautions import cautions, met_with, words_of
-from app.sizing.answer.summary import span
 from app.sizing.question import Question
 from app.sizing.result import Assurance, DeviceMemory, Interval, Level, Percentiles, Performance
 from app.sizing.units import GIB
+from app.sizing.words import span
 from app.sizing.workload import Lengths, Load, Slo
 from tests.examples import CHAT, PRETRAIN
 from tests.sizing.answer.given import RUN, ranked

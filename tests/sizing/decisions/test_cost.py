@@ -94,10 +94,42 @@ def test_limits_are_kept_to_the_last_dollar_and_watt(limits: dict[str, Any], kep
 @pytest.mark.parametrize(
     ("limits", "accelerator", "code", "needed", "available", "unit", "says"),
     [
-        ({"max_accelerators": 4}, 0, "too_many_accelerators", 8, 4, "accelerators", "needs 8 accelerators; 4 are"),
-        ({"max_usd_per_hour": 10.0}, 0, "over_budget", 40, 10, "usd_per_hour", "costs 40 USD per hour; 10 may"),
-        ({"max_purchase_usd": 1e5}, 1, "over_budget", 300_000, 1e5, "usd", "costs 300,000 USD to buy; 100,000 may"),
-        ({"max_power_w": 5000.0}, 0, "over_power", 10, 5, "kw", "draws up to 10 kW; 5 are allowed"),
+        (
+            {"max_accelerators": 4},
+            0,
+            "too_many_accelerators",
+            8,
+            4,
+            "accelerators",
+            "needs 8 accelerators; the limit is 4",
+        ),
+        (
+            {"max_usd_per_hour": 10.0},
+            0,
+            "over_budget",
+            40,
+            10,
+            "usd_per_hour",
+            "costs 40 USD per hour for 8 accelerators; 10 may",
+        ),
+        (
+            {"max_purchase_usd": 1e5},
+            1,
+            "over_budget",
+            300_000,
+            1e5,
+            "usd",
+            "costs 300,000 USD to buy 8 accelerators; 100,000 may",
+        ),
+        (
+            {"max_power_w": 5000.0},
+            0,
+            "over_power",
+            10,
+            5,
+            "kw",
+            "draws up to 10 kW with 8 accelerators; the limit is 5",
+        ),
     ],
 )
 def test_a_type_that_keeps_no_limit_says_by_how_much(

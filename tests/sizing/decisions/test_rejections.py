@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from app.sizing.decisions.rejections import Rejections
+from app.sizing.result import Reached, Rejection
 from tests.examples import col
 from tests.sizing.small import SMALL
 
@@ -22,6 +23,8 @@ def lost(accelerator: list[int], kept: list[bool], needed: list[float], availabl
         needed=col(*needed),
         available=col(*available),
         unit="GiB",
+        count=col(*[8] * len(needed)),
+        reached=Reached.MEMORY,
     )
     return rejections
 
@@ -61,7 +64,8 @@ def test_a_rejection_reads_like_a_sentence() -> None:
         0.12345,
         "GiB",
     )
-    assert lost([CARD], [False], [100.4], [99.97]).by_accelerator[CARD].text == "Acme Card needs 100, has 100"
+    # as many digits as it takes to tell them apart
+    assert lost([CARD], [False], [100.4], [99.97]).by_accelerator[CARD].text == "Acme Card needs 100.4, has 99.97"
     assert lost([CARD], [False], [-2504.4], [99.4]).by_accelerator[CARD].text == "Acme Card needs -2,504, has 99.4"
 
 
@@ -77,13 +81,46 @@ def test_the_first_reason_stands() -> None:
         needed=col(1, 1),
         available=col(2, 2),
         unit="s",
+        count=col(1, 1),
+        reached=Reached.SPEED,
     )
     assert {i: r.code for i, r in rejections.by_accelerator.items()} == {BIG: "memory", CARD: "excluded"}
     assert rejections.by_accelerator[CARD].text == "Acme Card is out"
 
 
+def told(sentence: str, count: float, needed: float = 13.9, available: float = 13.6, unit: str = "gib") -> str:
+    return Rejection("acme-card", "Acme Card", "code", sentence, needed, available, unit, count).text
+
+
+def test_a_miss_names_the_accelerators_it_was_found_on() -> None:
+    assert told("{name} needs {needed} GiB on {each}", 32) == "Acme Card needs 13.9 GiB on each of 32 accelerators"
+    assert told("{needed} GiB on {each}", 1) == "13.9 GiB on one accelerator"
+    assert told("{needed} ms on {on}", 1024) == "13.9 ms on 1,024 accelerators"
+    assert told("{needed} ms on {on}", 1) == "13.9 ms on 1 accelerator"
+    assert told("needs {needed} of {available}", 8, 106.2, 1 / 24, "days") == "needs 106 days of 1 hour"
+
+
+def test_who_passed_more_filters_is_nearer() -> None:
+    """A type that only costs too much comes before one that is slow, and that before one that lacks a little memory."""
+    rejections = Rejections(SMALL.accelerators)
+    for i, (reached, needed) in enumerate(((Reached.MEMORY, 4.1), (Reached.LIMITS, 40), (Reached.SPEED, 8))):
+        rejections.lost(
+            np.array([i]),
+            np.array([False]),
+            code="x",
+            text="",
+            needed=col(needed),
+            available=col(4),
+            unit="",
+            count=col(1),
+            reached=reached,
+        )
+    rejections.reject(np.array([RARE]), "excluded", "{name} is out", Reached.LEFT_OUT)
+    assert [r.accelerator for r in rejections.nearest()] == ["acme-card", "bolt-desk", "acme-big", "bolt-rare"]
+
+
 def test_the_nearest_comes_first_and_what_was_not_wanted_last() -> None:
     rejections = lost([BIG, CARD, DESK], [False] * 3, [40, 8, 1], [4, 4, 8])
-    rejections.reject(np.array([RARE]), "excluded", "{name} is out")
+    rejections.reject(np.array([RARE]), "excluded", "{name} is out", Reached.LEFT_OUT)
     assert [r.accelerator for r in rejections.nearest()] == ["acme-card", "bolt-desk", "acme-big", "bolt-rare"]
     assert [r.miss for r in rejections.nearest()] == pytest.approx([2, 8, 10, np.inf])
