@@ -18,7 +18,7 @@ from app.sizing.decisions.rejections import Rejections, Unread
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.result import Estimate, Maximum, Ranked
-from app.sizing.serving.asked import check_speculation, sequences_of, settings_asked
+from app.sizing.serving.asked import check_speculation, holding, sequences_of, settings_asked
 from app.sizing.serving.kinds import able, kind_of
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import Memory, Settings, Speed
@@ -132,6 +132,13 @@ def estimate_inference(
     )
     if not len(plans):
         return refused(deployment, workload.model, market, rejections)
+    held = holding(deployment, plans)
+    if not held.any():
+        raise Conflict(
+            f"The replicas and spares do not fit into nodes {deployment.nodes}: give more nodes or fewer replicas, or "
+            "leave nodes out."
+        )
+    plans = plans.take(held)
     check_speculation(deployment, workload)
     plan, settings = chosen_plan(question, workload, plans, deployment, market)
     (found,) = judge_deployments(question, workload, plan, market, settings, deployment)
@@ -151,7 +158,8 @@ def chosen_plan(
 
     Sized for the confidence asked for, and where a plan does not hold with it, as predicted.
     """
-    kind, assumed, asked = kind_of(workload), question.assumptions, settings_asked(deployment, plans)
+    kind, assumed = kind_of(workload), question.assumptions
+    asked = settings_asked(deployment, plans, workload.redundancy)
 
     def found(by: Margins) -> tuple[Memory, Speed]:
         memory = kind.memory(workload, plans, assumed, asked, by)
@@ -164,16 +172,17 @@ def chosen_plan(
     if not held.all():
         margins = margins.only(held)
         memory, speed = found(margins)
-    replicas, spares = replicas_of(workload, speed, asked)
+    replicas = replicas_of(workload, speed, asked)
     most = asked.max_sequences
     if most is None:
         most = sequences_of(workload, memory, speed)
-    settings = replace(complete(memory, speed), max_sequences=most, replicas=replicas, spare_replicas=spares)
+    settings = replace(complete(memory, speed, replicas, asked), max_sequences=most)
     if len(plans) == 1:
         return plans, settings
     operation = kind.operate(workload, memory, speed, replicas)
     options = options_of(
         question,
+        workload,
         plans,
         settings,
         slo_batch=speed.slo_batch,

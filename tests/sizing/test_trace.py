@@ -17,11 +17,27 @@ from app.sizing.question import Deployment, Drafting, Objective, Question, Specu
 from app.sizing.recommend import recommend
 from app.sizing.result import Estimate, Percentiles
 from app.sizing.snapshot import Snapshot
-from app.sizing.workload import InferenceWorkload, Lengths, Load, Method, Redundancy, Slo, TrainingWorkload
+from app.sizing.workload import (
+    FailureDomain,
+    InferenceWorkload,
+    Lengths,
+    Load,
+    Method,
+    Redundancy,
+    Slo,
+    TrainingWorkload,
+)
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN
 from tests.sizing.tracing import check, evaluate
 
 STREAMING = ("deepseek-ai/DeepSeek-V3", "openai/gpt-oss-120b", "mistralai/Mistral-7B-Instruct-v0.3")
+SURVIVED = (
+    Redundancy(),
+    Redundancy(spare=1),
+    Redundancy(spare=1, zones=3),
+    Redundancy(double=True, zones=2, domain=FailureDomain.ZONE),
+    Redundancy(spare=2, domain=FailureDomain.ACCELERATOR),
+)
 PASSING = ("resnet50", "openai/whisper-large-v3", "stabilityai/stable-diffusion-xl-base-1.0", "BAAI/bge-large-en-v1.5")
 ACCELERATORS = ("nvidia-h100-sxm5-80gb", "nvidia-l40s", "amd-mi300x", "apple-m2-ultra-60c", "nvidia-a100-sxm4-80gb")
 ENGINES = ("vllm", "sglang", "tensorrt-llm")
@@ -57,7 +73,7 @@ def workloads(*names: str) -> st.SearchStrategy[tuple[str, InferenceWorkload]]:
             output_tokens=Lengths(out, draw(st.sampled_from((None, 2 * out)))),
             cached_prefix_fraction=draw(st.sampled_from((0.0, 0.5))),
             slo=slo,
-            redundancy=draw(st.sampled_from((Redundancy(), Redundancy(spare=1), Redundancy(spare=1, zones=3)))),
+            redundancy=draw(st.sampled_from(SURVIVED)),
         )
 
     return drawn()

@@ -11,12 +11,13 @@ from app.sizing.question import Drafting, Objective
 from app.sizing.result import UNITS
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
 from app.sizing.training.recipes import OPTIMIZERS, PRECISIONS
-from app.sizing.workload import REDUNDANCIES, Method
+from app.sizing.workload import REDUNDANCIES, FailureDomain, Method
 
 if TYPE_CHECKING:
     ActivationCheckpointingName = str
     DraftingName = str
     EnvironmentName = str
+    FailureDomainName = str
     KvFormatName = str
     LoraPreset = str
     MaximizedName = str
@@ -31,6 +32,7 @@ else:
     ActivationCheckpointingName = Literal[ACTIVATION_CHECKPOINTING]
     DraftingName = Literal[tuple(d.value for d in Drafting)]
     EnvironmentName = Literal[tuple(e.value for e in Environment)]
+    FailureDomainName = Literal[tuple(d.value for d in FailureDomain)]
     KvFormatName = Literal[tuple(KV_FORMATS)]
     LoraPreset = Literal[NAMED_TARGETS[::-1]]
     MaximizedName = Literal[tuple(UNITS)]

@@ -8,7 +8,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from app.api.schemas.base import Wire
 from app.api.schemas.model import Images, LoraSpec, ModelReference, SampleSpec
-from app.api.schemas.names import MethodName, OptimizerName, PrecisionName, RedundancyName
+from app.api.schemas.names import FailureDomainName, MethodName, OptimizerName, PrecisionName, RedundancyName
 from app.sizing.assumptions import Assumptions
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.units import GB, SECONDS_PER_DAY, SECONDS_PER_HOUR
@@ -143,8 +143,19 @@ class SloSpec(Wire):
 
 
 class Availability(Wire):
+    """What the service survives: any so many failure domains lost leave what the peak needs."""
+
     redundancy: RedundancyName = "none"
-    zones: Annotated[int, Field(ge=1, le=8)] = 1
+    zones: Annotated[int, Field(ge=1, le=8)] = Field(
+        1, description="Machines stand in each; with redundancy any one zone may be lost, whatever the failure domain."
+    )
+    failure_domain: FailureDomainName | None = Field(
+        None, description="What n+1 and n+2 count: accelerators, machines (where nothing is said) or zones."
+    )
+
+    def to_redundancy(self) -> Redundancy:
+        """The same as the core has it; raises Unanswerable where no zone would be left."""
+        return Redundancy.named(self.redundancy, zones=self.zones, domain=self.failure_domain)
 
 
 class InferenceSpec(Wire):
@@ -174,7 +185,7 @@ class InferenceSpec(Wire):
             cached_prefix_fraction=t.cached_prefix_fraction,
             limits=None if self.slo is None else self.slo.to_limits(),
             max_context_tokens=self.max_context_tokens,
-            redundancy=Redundancy.named(self.availability.redundancy, zones=self.availability.zones),
+            redundancy=self.availability.to_redundancy(),
             target_utilization=self.target_utilization,
         )
 

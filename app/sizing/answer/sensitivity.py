@@ -10,11 +10,11 @@ import numpy as np
 from app.sizing.answer.money import price_words, usd
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.cost import deployment_cost
-from app.sizing.decisions.placement import fleet, replicas_needed, spare_replicas
+from app.sizing.decisions.placement import fleet, replicas_needed
 from app.sizing.question import Economics
 from app.sizing.result import Change, Estimate
 from app.sizing.serving.search import Options
-from app.sizing.workload import InferenceWorkload, Load, Redundancy
+from app.sizing.workload import InferenceWorkload, Load
 
 
 def first_of(estimates: Sequence[Estimate]) -> str:
@@ -37,7 +37,7 @@ def sensitivity(
 
     def cost_of(changed: InferenceWorkload) -> float:
         replicas = replicas_needed(changed, options.capacity_per_s, options.slo_batch)
-        placed = fleet(size, per_node, replicas, spare_replicas(changed.redundancy, replicas))
+        placed = fleet(changed.redundancy, size, per_node, replicas)
         cost = deployment_cost(machines, placed.nodes, none, assumed, economics)
         return float(cost.usd_per_hour.min())
 
@@ -46,9 +46,9 @@ def sensitivity(
         return ()
     cases = [("twice the peak load", replace(workload, peak_per_s=2 * workload.peak_per_s))]
     if workload.redundancy.label != "none":
-        cases.append(("no redundancy", replace(workload, redundancy=Redundancy())))
+        cases.append(("no redundancy", replace(workload, redundancy=workload.redundancy.with_spare(0))))
     else:
-        cases.append(("redundancy n+1", replace(workload, redundancy=Redundancy(spare=1))))
+        cases.append(("redundancy n+1", replace(workload, redundancy=workload.redundancy.with_spare(1))))
     if workload.target_utilization > 0.5:
         cases.append(
             ("half of each replica kept free (target utilisation 0.5)", replace(workload, target_utilization=0.5))

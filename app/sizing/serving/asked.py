@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from app.errors import Conflict
-from app.sizing.columns import Column
+from app.sizing.columns import Column, Mask
+from app.sizing.decisions.placement import hosts_needed, replicas_held, replicas_per_node
 from app.sizing.question import Deployment, Drafting
 from app.sizing.serving.measured import Memory, Settings, Speed
 from app.sizing.serving.plans import Plans
-from app.sizing.workload import InferenceWorkload, Load
+from app.sizing.workload import InferenceWorkload, Load, Redundancy
 
 
 def sequences_of(workload: InferenceWorkload, memory: Memory, speed: Speed) -> Column:
@@ -18,7 +19,7 @@ def sequences_of(workload: InferenceWorkload, memory: Memory, speed: Speed) -> C
     return np.maximum(1.0, most)
 
 
-def settings_asked(deployment: Deployment, plans: Plans) -> Settings:
+def settings_asked(deployment: Deployment, plans: Plans, redundancy: Redundancy) -> Settings:
     """What the caller fixed of the engine and the fleet."""
 
     def fixed(value: float | None) -> Column | None:
@@ -28,8 +29,9 @@ def settings_asked(deployment: Deployment, plans: Plans) -> Settings:
         max_sequences=fixed(deployment.max_batch),
         max_batched_tokens=fixed(deployment.max_batched_tokens),
         memory_fraction=fixed(deployment.memory_fraction),
-        replicas=replicas_asked(deployment, plans),
+        replicas=replicas_asked(deployment, plans, redundancy),
         spare_replicas=fixed(deployment.spare_replicas),
+        nodes=nodes_asked(deployment, plans),
     )
 
 
@@ -43,14 +45,63 @@ def check_speculation(d: Deployment, workload: InferenceWorkload) -> None:
         raise Conflict(f"{workload.model.name} has no multi-token prediction layer; use draft_model, eagle or ngram.")
 
 
-def replicas_asked(deployment: Deployment, plans: Plans) -> Column | None:
-    """Replicas the caller fixed: by their number, or by the accelerators or machines they fill."""
-    if deployment.replicas is not None:
-        return np.full(len(plans), float(deployment.replicas))
-    spare = deployment.spare_replicas or 0
-    total: Column | None = None
+def holding(deployment: Deployment, plans: Plans) -> Mask:
+    """Plans whose machines, where their number is fixed, hold the replicas and spares that are."""
+    if deployment.nodes is None:
+        return np.ones(len(plans), dtype=bool)
+    wanted = (deployment.replicas or 1) + (deployment.spare_replicas or 0)
+    held: Mask = most_on(plans, np.full(len(plans), float(deployment.nodes))) >= wanted
+    return held
+
+
+def most_on(plans: Plans, machines: Column) -> Column:
+    """Replicas that fill so many machines."""
+    return np.floor(machines / plans.nodes_per_replica) * per_host(plans)
+
+
+def per_host(plans: Plans) -> Column:
+    """Replicas on a machine, or on the machines that one spans."""
+    return replicas_per_node(plans.accelerators_per_replica, plans.accelerators_per_node)
+
+
+def placed_asked(deployment: Deployment, plans: Plans) -> Column | None:
+    """Replicas with spares that fill the accelerators or machines a caller fixed; None where neither is."""
     if deployment.total_accelerators is not None:
         total = np.full(len(plans), float(deployment.total_accelerators))
     elif deployment.nodes is not None:
         total = deployment.nodes * plans.accelerators_per_node
-    return None if total is None else np.maximum(1.0, np.floor(total / plans.accelerators_per_replica) - spare)
+    else:
+        return None
+    size, each = plans.accelerators_per_replica, plans.accelerators_per_node
+    machines = np.floor(total / each)
+    inside = machines * per_host(plans) + np.floor((total - machines * each) / size)
+    return np.maximum(1.0, np.where(size > each, np.floor(total / size), inside))
+
+
+def nodes_asked(deployment: Deployment, plans: Plans) -> Column | None:
+    """Machines a caller fixed: by their number, or by the accelerators they hold."""
+    if deployment.nodes is not None:
+        return np.full(len(plans), float(deployment.nodes))
+    if deployment.total_accelerators is None:
+        return None
+    if deployment.replicas is not None:
+        return np.floor(deployment.total_accelerators / plans.accelerators_per_node)
+    placed = placed_asked(deployment, plans)
+    assert placed is not None
+    return hosts_needed(placed, per_host(plans)) * plans.nodes_per_replica
+
+
+def replicas_asked(deployment: Deployment, plans: Plans, redundancy: Redundancy) -> Column | None:
+    """Replicas the caller fixed: by their number, or those that the accelerators or machines they fill are left with
+    after any loss that is to be survived.
+    """
+    if deployment.replicas is not None:
+        return np.full(len(plans), float(deployment.replicas))
+    placed = placed_asked(deployment, plans)
+    if placed is None:
+        return None
+    if deployment.spare_replicas is not None:
+        return np.maximum(1.0, placed - deployment.spare_replicas)
+    machines = nodes_asked(deployment, plans)
+    assert machines is not None
+    return replicas_held(redundancy, placed, np.floor(machines / plans.nodes_per_replica))

@@ -9,7 +9,7 @@ import numpy as np
 
 from app.sizing.columns import Column
 from app.sizing.decisions.cost import deployment_cost
-from app.sizing.decisions.placement import fleet, spare_replicas
+from app.sizing.decisions.placement import fleet
 from app.sizing.question import CONFIDENCE_LEVELS, Question
 from app.sizing.result import Assurance, Level
 from app.sizing.serving.kinds import able, kind_of
@@ -53,7 +53,7 @@ def assured(
     alone = kind.by(workload, judged.speed.alone.take(rows), margins)
     speed = kind.speed(workload, memory, alone, question.assumptions)
 
-    needed, _ = replicas_of(workload, speed, Settings())
+    needed = replicas_of(workload, speed, Settings())
     needed = np.where(able(workload, memory, speed), needed, np.inf)
     by_level = levels_of(question, workload, levels, judged.plans, needed[:again].reshape(-1, count))
     room = (memory.usable_bytes - memory.needed_bytes) / memory.capacity_bytes
@@ -84,8 +84,7 @@ def levels_of(
     sized = needed[levels.index(question.constraints.confidence)]
     never = np.isinf(needed) | (needed > MOST_TIMES * sized)
     replicas = np.where(never, 1.0, needed)
-    spares = spare_replicas(workload.redundancy, replicas)
-    placed = fleet(plans.accelerators_per_replica, plans.accelerators_per_node, replicas, spares)
+    placed = fleet(workload.redundancy, plans.accelerators_per_replica, plans.accelerators_per_node, replicas)
     none = np.zeros(len(plans))
     cost = deployment_cost(plans.offered, placed.nodes, none, question.assumptions, question.economics)
     accelerators, usd, without = (values.T.tolist() for values in (placed.accelerators, cost.usd_per_hour, never))

@@ -27,6 +27,7 @@ class Settings(Columns):
     memory_fraction: Column | None = None
     replicas: Column | None = None
     spare_replicas: Column | None = None
+    nodes: Column | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask, distinct
 from app.sizing.decisions.cost import Cost, deployment_cost, within_limits
 from app.sizing.decisions.machines import Candidates, unpriced
-from app.sizing.decisions.placement import Fleet, fleet, replicas_needed, spare_replicas
+from app.sizing.decisions.placement import Fleet, fleet, replicas_needed
 from app.sizing.decisions.ranking import Measures, contenders, score_of
 from app.sizing.decisions.rejections import Rejections, Unread
 from app.sizing.hardware.tables import Stacks
@@ -130,13 +130,13 @@ def judge(
     kind, assumed = kind_of(workload), question.assumptions
     memory = kind.memory(workload, plans, assumed, settings)
     speed = kind.speed(workload, memory, kind.alone(workload, plans, memory, assumed, speculative), assumed)
-    replicas, spares = replicas_of(workload, speed, settings)
+    replicas = replicas_of(workload, speed, settings)
     operation = kind.operate(workload, memory, speed, replicas)
-    settings = replace(complete(memory, speed), replicas=replicas, spare_replicas=spares)
     options = options_of(
         question,
+        workload,
         plans,
-        settings,
+        complete(memory, speed, replicas, settings),
         slo_batch=speed.slo_batch,
         capacity_per_s=speed.capacity_per_s,
         rate_per_s=operation.rate_per_s,
@@ -145,25 +145,27 @@ def judge(
     return Judged(options, memory, speed, operation)
 
 
-def complete(memory: Memory, speed: Speed) -> Settings:
-    """What an engine is set to once it is judged."""
+def complete(memory: Memory, speed: Speed, replicas: Column, asked: Settings) -> Settings:
+    """What an engine is set to once it is judged, with what a caller fixed of its machines."""
     return Settings(
         max_sequences=speed.slo_batch,
         max_batched_tokens=getattr(memory, "max_batched_tokens", None),
         memory_fraction=memory.memory_fraction,
+        replicas=replicas,
+        spare_replicas=asked.spare_replicas,
+        nodes=asked.nodes,
     )
 
 
-def replicas_of(workload: InferenceWorkload, speed: Speed, settings: Settings) -> tuple[Column, Column]:
-    """Replicas and spares: what is set, else what the load needs."""
+def replicas_of(workload: InferenceWorkload, speed: Speed, settings: Settings) -> Column:
+    """Replicas that carry the load: what is set, else what it needs."""
     needed = replicas_needed(workload, speed.capacity_per_s, speed.slo_batch)
-    replicas = needed if settings.replicas is None else settings.replicas
-    kept = spare_replicas(workload.redundancy, replicas)
-    return replicas, kept if settings.spare_replicas is None else settings.spare_replicas
+    return needed if settings.replicas is None else settings.replicas
 
 
 def options_of(
     question: Question,
+    workload: InferenceWorkload,
     plans: Plans,
     settings: Settings,
     *,
@@ -172,12 +174,17 @@ def options_of(
     rate_per_s: Column,
     e2e_p50_s: Column,
 ) -> Options:
-    """Plans with their machines and cost."""
+    """Plans with their spares, machines and cost."""
     assert settings.replicas is not None
-    assert settings.spare_replicas is not None
     placed = fleet(
-        plans.accelerators_per_replica, plans.accelerators_per_node, settings.replicas, settings.spare_replicas
+        workload.redundancy,
+        plans.accelerators_per_replica,
+        plans.accelerators_per_node,
+        settings.replicas,
+        spares=settings.spare_replicas,
+        machines=settings.nodes,
     )
+    settings = replace(settings, spare_replicas=placed.spare_replicas, nodes=placed.nodes)
     none = np.zeros(len(plans))
     cost = deployment_cost(plans.offered, placed.nodes, none, question.assumptions, question.economics)
     return Options(plans, settings, slo_batch, capacity_per_s, rate_per_s, e2e_p50_s, placed, cost)
@@ -225,8 +232,7 @@ def search(
     distinct_plans = plans.take(first)
     margins = margins_asked(question, workload, distinct_plans, market)
     able, memory, speed = able_replicas(question, workload, distinct_plans, margins, rejections)
-    replicas, spares = replicas_of(workload, speed, Settings())
-    settings = replace(complete(memory, speed), replicas=replicas, spare_replicas=spares)
+    settings = complete(memory, speed, replicas_of(workload, speed, Settings()), Settings())
     measured = np.full(len(first), -1)
     measured[able] = np.arange(len(able))
     rows = measured[alike]
@@ -235,6 +241,7 @@ def search(
     unknown = np.full(len(rows), np.inf)
     options = options_of(
         question,
+        workload,
         plans.take(kept),
         settings.take(rows),
         slo_batch=speed.slo_batch[rows],

@@ -1,18 +1,17 @@
 """What somebody wants to run: three phases, one value each, in base units, put together from what was said of it."""
 
 from app.sizing.workload.inference import (
-    REDUNDANCIES,
     Arrivals,
     InferenceWorkload,
     Limits,
     Load,
     PromptImages,
-    Redundancy,
     Slo,
     arrivals_of_users,
     inference_workload,
 )
 from app.sizing.workload.lengths import Lengths, z_score
+from app.sizing.workload.redundancy import REDUNDANCIES, FailureDomain, Redundancy
 from app.sizing.workload.sizes import adapted_matrices, sized
 from app.sizing.workload.training import Amount, GlobalBatch, Method, TrainingWorkload, training_workload
 
@@ -20,6 +19,7 @@ __all__ = [
     "REDUNDANCIES",
     "Amount",
     "Arrivals",
+    "FailureDomain",
     "GlobalBatch",
     "InferenceWorkload",
     "Lengths",

@@ -11,6 +11,7 @@ from app.sizing.formula import formula
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.units import SECONDS_PER_HOUR
 from app.sizing.workload.lengths import Lengths
+from app.sizing.workload.redundancy import Redundancy
 
 
 class Load(StrEnum):
@@ -30,28 +31,6 @@ class Slo:
     tpot_s: float | None
     e2e_s: float | None
     percentile: float
-
-
-REDUNDANCIES = ("none", "n+1", "n+2", "2n")
-
-
-@dataclass(frozen=True, slots=True)
-class Redundancy:
-    """Spare capacity: how many failure domains may be lost. With zones, the domain is a zone."""
-
-    spare: int = 0
-    double: bool = False
-    zones: int = 1
-
-    @classmethod
-    def named(cls, label: str, *, zones: int = 1) -> Redundancy:
-        """none, n+1, n+2 or 2n."""
-        spare = int(label.removeprefix("n+")) if label.startswith("n+") else 0
-        return cls(spare=spare, double=label == "2n", zones=zones)
-
-    @property
-    def label(self) -> str:
-        return "2n" if self.double else f"n+{self.spare}" if self.spare else "none"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,17 @@ import pytest
 from app.errors import Conflict
 from app.sizing.model.sample import SampleWork
 from app.sizing.question import Deployment, Drafting, Question, Speculative
-from app.sizing.serving.asked import check_speculation, replicas_asked, sequences_of, settings_asked
+from app.sizing.serving.asked import (
+    check_speculation,
+    holding,
+    placed_asked,
+    replicas_asked,
+    sequences_of,
+    settings_asked,
+)
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.search import judge
-from app.sizing.workload import InferenceWorkload, Load
+from app.sizing.workload import InferenceWorkload, Load, Redundancy
 from tests.examples import col, row
 from tests.sizing.serving.given import DENSE, STEADY, on_big, varied
 
@@ -31,12 +38,12 @@ def test_sequences_where_none_are_fixed(load: Load, most: float) -> None:
 def test_settings_a_caller_fixes_are_those_judged() -> None:
     plans = on_big(tensor_parallel=2)
     known = {"max_batch": 16, "max_batched_tokens": 2048, "memory_fraction": 0.5, "spare_replicas": 2, "replicas": 3}
-    found_ = settings_asked(Deployment("acme-big", **known), plans)  # type: ignore[arg-type]
+    found_ = settings_asked(Deployment("acme-big", **known), plans, Redundancy())  # type: ignore[arg-type]
     values = (found_.max_sequences, found_.max_batched_tokens, found_.memory_fraction, found_.spare_replicas)
     assert [v.tolist() for v in values if v is not None] == [[16], [2048], [0.5], [2]]
     assert found_.replicas is not None
     assert found_.replicas.tolist() == [3]
-    assert settings_asked(Deployment("acme-big"), plans) == Settings()
+    assert settings_asked(Deployment("acme-big"), plans, Redundancy()) == Settings()
     judged = judge(Question(STEADY), STEADY, plans, found_)
     assert judged.fleet.replicas.tolist() == [3]
     assert judged.fleet.spare_replicas.tolist() == [2]
@@ -57,8 +64,42 @@ def test_settings_a_caller_fixes_are_those_judged() -> None:
     ],
 )
 def test_replicas_fill_what_was_asked_for(fixed: dict[str, Any], replicas: float | None) -> None:
-    found_ = replicas_asked(Deployment("acme-big", **fixed), on_big(tensor_parallel=2))
+    found_ = replicas_asked(Deployment("acme-big", **fixed), on_big(tensor_parallel=2), Redundancy())
     assert (None if found_ is None else found_.tolist()) == (None if replicas is None else [replicas])
+
+
+@pytest.mark.parametrize(
+    ("fixed", "expected"),
+    [
+        # machines of eight, two to a replica: (replicas, spares, machines) with one machine to lose
+        ({"nodes": 2}, (4, 4, 2)),
+        ({"total_accelerators": 16}, (4, 4, 2)),
+        ({"nodes": 2, "spare_replicas": 1}, (7, 1, 2)),
+        ({"nodes": 1}, (4, 0, 1)),  # nothing would be left: the machine is counted for all it does
+        ({"nodes": 4, "replicas": 3}, (3, 1, 4)),  # one on each of four
+        ({"total_accelerators": 32, "replicas": 3}, (3, 1, 4)),
+        ({"replicas": 3}, (3, 3, 2)),
+        ({"replicas": 3, "spare_replicas": 1}, (3, 1, 2)),
+        ({"replicas": 3, "spare_replicas": 1, "nodes": 1}, (3, 1, 1)),
+    ],
+)
+def test_machines_a_caller_fixed_are_those_paid_for(fixed: dict[str, Any], expected: tuple[int, int, int]) -> None:
+    safe, plans = varied(redundancy=Redundancy(spare=1)), on_big(tensor_parallel=2)
+    asked = settings_asked(Deployment("acme-big", **fixed), plans, safe.redundancy)
+    placed = judge(Question(safe), safe, plans, asked).fleet
+    assert (placed.replicas[0], placed.spare_replicas[0], placed.nodes[0]) == expected
+
+
+def test_machines_hold_what_is_put_on_them() -> None:
+    plans = on_big(tensor_parallel=2)
+    assert holding(Deployment("acme-big", replicas=9), plans).tolist() == [True]
+    assert holding(Deployment("acme-big", replicas=8, nodes=2), plans).tolist() == [True]
+    assert holding(Deployment("acme-big", replicas=8, spare_replicas=1, nodes=2), plans).tolist() == [False]
+    # threes leave two of eight idle: two machines hold four of them
+    threes = on_big(tensor_parallel=1, pipeline_parallel=3)
+    assert placed_asked(Deployment("acme-big", nodes=2), threes) == col(4)
+    assert placed_asked(Deployment("acme-big", total_accelerators=19), threes) == col(5)
+    assert placed_asked(Deployment("acme-big"), threes) is None
 
 
 def test_drafting_needs_tokens_and_the_layer_it_drafts_with() -> None:

@@ -64,22 +64,26 @@ def test_equal_plans_are_numbered_by_accelerators_replica_and_stack() -> None:
 def test_what_an_engine_is_set_to() -> None:
     speed: Any = row(slo_batch=col(12), capacity_per_s=col(3), saturation_per_s=col(50))
     memory: Any = row(memory_fraction=col(0.9), max_batched_tokens=col(2048), sequences=col(100))
-    found = complete(memory, speed)
+    found = complete(memory, speed, col(2), Settings(max_sequences=col(7), spare_replicas=col(1)))
     assert found.max_sequences is speed.slo_batch
     assert found.max_batched_tokens is memory.max_batched_tokens
     assert found.memory_fraction is memory.memory_fraction
+    assert [None if v is None else v.tolist() for v in (found.replicas, found.spare_replicas, found.nodes)] == [
+        [2],
+        [1],
+        None,
+    ]
 
 
 def test_replicas_are_what_is_set_or_what_the_load_needs() -> None:
-    """Ten requests a second over three each, filled to seven tenths: five replicas, and a spare."""
+    """Ten requests a second over three each, filled to seven tenths: five replicas."""
     speed: Any = row(slo_batch=col(20), capacity_per_s=col(3), saturation_per_s=col(50))
-    spared = varied(redundancy=Redundancy(spare=1))
-    assert [v.tolist() for v in replicas_of(spared, speed, Settings())] == [[5], [1]]
-    assert [v.tolist() for v in replicas_of(spared, speed, Settings(replicas=col(2)))] == [[2], [1]]
-    assert [v.tolist() for v in replicas_of(spared, speed, Settings(spare_replicas=col(3)))] == [[5], [3]]
-    assert [v.tolist() for v in replicas_of(spared, speed, Settings(max_sequences=col(9)))] == [[5], [1]]
+    busy = varied(redundancy=Redundancy(spare=1))
+    assert replicas_of(busy, speed, Settings()).tolist() == [5]
+    assert replicas_of(busy, speed, Settings(replicas=col(2))).tolist() == [2]
+    assert replicas_of(busy, speed, Settings(spare_replicas=col(3))).tolist() == [5]
     closed = varied(load=Load.CLOSED, in_flight=90.0)
-    assert replicas_of(closed, speed, Settings())[0].tolist() == [5]  # ninety over twenty at once
+    assert replicas_of(closed, speed, Settings()).tolist() == [5]  # ninety over twenty at once
 
 
 @pytest.mark.parametrize(
