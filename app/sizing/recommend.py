@@ -9,10 +9,12 @@ Finalists are judged once more as the complete deployments that are echoed, by t
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from app.sizing.answer.comparison import compared
-from app.sizing.answer.sensitivity import first_of, sensitivity
+from app.sizing.answer.money import price_words
+from app.sizing.answer.sensitivity import sensitivity
 from app.sizing.answer.serving import judge_deployments
 from app.sizing.answer.summary import assumptions, summary
 from app.sizing.answer.training import training_estimates, twice_the_accelerators
@@ -122,7 +124,7 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Snap
         rivals(question, market, options.accelerator, options.plans.engine, scores, shown, options.plans.weight_format),
         len(plans),
         len(best),
-        sensitivity(workload, options, assumed, economics),
+        sensitivity(question, workload, options, int(shown[0]), estimates[0], market),
     )
 
 
@@ -175,6 +177,14 @@ def rivals(
         else None
         for row, other, tied in zip(shown.tolist(), others.tolist(), near.tolist(), strict=True)
     )
+
+
+def first_of(estimates: Sequence[Estimate]) -> str:
+    """The best answer of a changed question, in a clause."""
+    if not estimates:
+        return "still nothing fits"
+    e = estimates[0]
+    return f"{e.deployment.total_accelerators:,} x {e.deployment.accelerator}, {price_words(e)}"
 
 
 def what_would_give(question: Question, market: Snapshot, nearest: str) -> list[Change]:

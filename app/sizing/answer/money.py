@@ -13,10 +13,18 @@ from app.sizing.question import Deployment
 from app.sizing.result import CostSummary, Estimate, Reason
 from app.sizing.units import HOURS_PER_MONTH
 from app.sizing.words import counted, figure
+from app.sizing.workload import InferenceWorkload
 
 
 def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
+
+
+def million_of(workload: InferenceWorkload) -> str:
+    """Of what a million is priced: every token that goes in or comes out, or samples."""
+    if workload.model.sample is not None:
+        return "samples"
+    return "input tokens" if workload.output_tokens.mean < 1 else "input and output tokens"
 
 
 def cost_summary(

@@ -1,74 +1,228 @@
-"""What would change with one thing changed: load, redundancy, machines, rent or buy."""
+"""What would change with one thing changed, in what the answer ranks by: load, redundancy, room kept free, rent or buy.
+
+Each is held against the first recommendation: what its own deployment would come to, on how many accelerators.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.sizing.answer.money import price_words, usd
-from app.sizing.assumptions import Assumptions
-from app.sizing.decisions.cost import deployment_cost
-from app.sizing.decisions.placement import fleet, replicas_needed
-from app.sizing.question import Economics
+from app.sizing.answer.money import million_of, usd
+from app.sizing.columns import Codes, Mask, at, one
+from app.sizing.decisions.cost import kwh_per_million, usd_per_million, within_limits
+from app.sizing.decisions.placement import replicas_needed
+from app.sizing.decisions.rejections import Unread
+from app.sizing.question import Objective, Question
 from app.sizing.result import Change, Estimate
-from app.sizing.serving.search import Options
+from app.sizing.serving.search import Options, judge, options_of, served_per_s, throughput_per_s, units_per_request
+from app.sizing.snapshot import Snapshot
+from app.sizing.words import counted, figure
 from app.sizing.workload import InferenceWorkload, Load
 
+ROOM_KEPT_FREE = 0.5
+USD = " USD"
 
-def first_of(estimates: Sequence[Estimate]) -> str:
-    """The best answer of a changed question, in a clause."""
-    if not estimates:
-        return "still nothing fits"
-    e = estimates[0]
-    return f"{e.deployment.total_accelerators:,} x {e.deployment.accelerator}, {price_words(e)}"
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One thing changed; `load` is how many times the load it is."""
+
+    label: str
+    workload: InferenceWorkload
+    load: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is told of a deployment."""
+
+    accelerators: int
+    replicas: float
+    used: float  # share of its expected capacity at peak
+    usd_per_hour: float
+    e2e_s: float
+    each_per_s: float  # requests or samples of one accelerator
+    kwh_per_million: float
 
 
 def sensitivity(
-    workload: InferenceWorkload, options: Options, assumed: Assumptions, economics: Economics
+    question: Question, workload: InferenceWorkload, options: Options, row: int, first: Estimate, market: Snapshot
 ) -> tuple[Change, ...]:
-    """What the best plan would cost with more load, less redundancy or a tighter plan."""
-    if workload.load is not Load.OPEN:
-        return ()
+    """What the first recommendation, row `row` of the options, would come to with more load, another redundancy or more
+    room kept free; and what renting or buying costs.
+    """
+    now = state_of(first)
+    if now is None:
+        return rent_or_buy(workload, options)
 
-    plans, none = options.plans, np.zeros(len(options))
-    machines, size, per_node = plans.offered, plans.accelerators_per_replica, plans.accelerators_per_node
+    def told(case: Case, now: State) -> str:
+        again = placed(question, case, options)
+        then = changed(question, case, now, options, again, row)
+        text = words(question.objective, workload, now, then, kept=bool(within(question, again, market)[row]))
+        return text + better(question, again, row, market)
 
-    def cost_of(changed: InferenceWorkload) -> float:
-        replicas = replicas_needed(changed, options.capacity_per_s, options.slo_batch)
-        placed = fleet(changed.redundancy, size, per_node, replicas)
-        cost = deployment_cost(machines, placed.nodes, none, assumed, economics)
-        return float(cost.usd_per_hour.min())
+    changes = (Change(case.label, told(case, now)) for case in cases(workload))
+    return (*changes, *rent_or_buy(workload, options))
 
-    now = float(options.cost.usd_per_hour.min())
-    if not np.isfinite(now) or now <= 0:
-        return ()
-    cases = [("twice the peak load", replace(workload, peak_per_s=2 * workload.peak_per_s))]
-    if workload.redundancy.label != "none":
-        cases.append(("no redundancy", replace(workload, redundancy=workload.redundancy.with_spare(0))))
+
+def cases(workload: InferenceWorkload) -> Iterator[Case]:
+    """What is asked again with one thing changed; work without a rate or a number at once has no load to change."""
+    if workload.load is Load.OPEN:
+        twice = replace(workload, peak_per_s=2 * workload.peak_per_s, average_per_s=2 * workload.average_per_s)
+        yield Case("twice the peak load", twice, load=2.0)
+    elif workload.load is not Load.OFFLINE:
+        yield Case("twice as many requests at once", replace(workload, in_flight=2 * workload.in_flight), load=2.0)
+    if workload.load is Load.OFFLINE:
+        return
+    redundancy = workload.redundancy
+    if redundancy.label != "none":
+        yield Case("no redundancy", replace(workload, redundancy=redundancy.with_spare(0)))
     else:
-        cases.append(("redundancy n+1", replace(workload, redundancy=workload.redundancy.with_spare(1))))
-    if workload.target_utilization > 0.5:
-        cases.append(
-            ("half of each replica kept free (target utilisation 0.5)", replace(workload, target_utilization=0.5))
+        yield Case("redundancy n+1", replace(workload, redundancy=redundancy.with_spare(1)))
+    if workload.load is Load.OPEN and workload.target_utilization > ROOM_KEPT_FREE:
+        label = f"half of each replica kept free (target utilisation {ROOM_KEPT_FREE:g})"
+        yield Case(label, replace(workload, target_utilization=ROOM_KEPT_FREE))
+
+
+def state_of(estimate: Estimate) -> State | None:
+    """The first recommendation as it is shown; None where it has no price."""
+    d, p, cost = estimate.deployment, estimate.performance, estimate.cost
+    if p is None or cost is None or cost.usd_per_hour is None or not d.total_accelerators:
+        return None
+    whole = None if p.e2e is None else p.e2e.p50_s
+    return State(
+        accelerators=d.total_accelerators,
+        replicas=float(d.replicas or 1),
+        used=p.utilization_at_peak or 0.0,
+        usd_per_hour=cost.usd_per_hour,
+        e2e_s=np.inf if whole is None else whole,
+        each_per_s=(p.requests_per_s_capacity or 0.0) / d.total_accelerators,
+        kwh_per_million=cost.kwh_per_million or 0.0,
+    )
+
+
+def placed(question: Question, case: Case, options: Options) -> Options:
+    """Every plan with the replicas, machines and cost of a case."""
+    replicas = replicas_needed(case.workload, options.capacity_per_s, options.slo_batch)
+    return options_of(
+        question,
+        case.workload,
+        options.plans,
+        replace(options.settings, replicas=replicas, spare_replicas=None, nodes=None),
+        slo_batch=options.slo_batch,
+        capacity_per_s=options.capacity_per_s,
+        rate_per_s=options.rate_per_s,
+        e2e_p50_s=options.e2e_p50_s,
+    )
+
+
+def changed(question: Question, case: Case, now: State, options: Options, again: Options, row: int) -> State:
+    """The same deployment in a case: on more or fewer machines, as full as that makes it."""
+    then, workload = again.take(np.array([row])), case.workload
+    accelerators, replicas = one(then.fleet.accelerators), one(then.fleet.replicas)
+    state = State(
+        accelerators=int(accelerators),
+        replicas=replicas,
+        used=now.used * case.load * now.replicas / replicas,
+        usd_per_hour=one(then.cost.usd_per_hour),
+        e2e_s=now.e2e_s,
+        each_per_s=now.each_per_s * replicas / now.replicas * now.accelerators / accelerators,
+        kwh_per_million=now.kwh_per_million * one(then.cost.power_w) / at(options.cost.power_w, row) / case.load,
+    )
+    if question.objective is Objective.COST or replicas / case.load == now.replicas:
+        return state
+    judged = judge(replace(question, trace=False), workload, then.plans, then.settings).options
+    served = served_per_s(workload, judged) * units_per_request(workload)
+    return replace(
+        state,
+        e2e_s=one(judged.e2e_p50_s),
+        each_per_s=one(throughput_per_s(workload, judged)) / accelerators,
+        kwh_per_million=one(kwh_per_million(then.cost.power_w, served)),
+    )
+
+
+def figures(objective: Objective, workload: InferenceWorkload, state: State) -> list[tuple[str, str]]:
+    """What an answer is ranked by: numbers and their units."""
+    unit = "samples" if workload.model.sample is not None else "requests"
+    money = (usd(state.usd_per_hour).removesuffix(USD), "USD per hour")
+    time = (figure(state.e2e_s * 1e3), f"ms for a whole {unit.removesuffix('s')}")
+    if objective is Objective.COST:
+        return [money]
+    if objective is Objective.LATENCY:
+        return [time]
+    if objective is Objective.THROUGHPUT:
+        return [(figure(state.each_per_s), f"{unit}/s per accelerator")]
+    if objective is Objective.ENERGY:
+        return [(figure(state.kwh_per_million), f"kWh per million {million_of(workload)}")]
+    return [money, time]
+
+
+def words(objective: Objective, workload: InferenceWorkload, now: State, then: State, *, kept: bool) -> str:
+    """A case beside the answer. `kept`: it stays within what is allowed."""
+    changed: list[str] = []
+    still: list[str] = []
+    before = figures(objective, workload, now)
+    for (new, unit), (old, _) in zip(figures(objective, workload, then), before, strict=True):
+        if new == old:
+            still.append(f"still {new} {unit}")
+        else:
+            changed.append(f"{new} instead of {old} {unit}")
+    if then.accelerators == now.accelerators:
+        full, fuller = figure(now.used * 100), figure(then.used * 100)
+        if full == fuller:
+            return "the same machines, at the same price"
+        return f"the same machines carry it, {full} % -> {fuller} % full" + (
+            f": {', '.join(changed)}" if changed else ""
         )
-    told = [
-        Change(label, f"the cheapest plan costs {usd(cost_of(w))} per hour instead of {usd(now)}") for label, w in cases
-    ]
-    return (*told, *rent_or_buy(options))
+    count = f"{counted(then.accelerators, 'accelerator')} instead of {now.accelerators:,}"
+    text = ", ".join((*changed, *still, count))
+    return text if kept else f"{text}, which is more than allowed"
 
 
-def rent_or_buy(options: Options) -> tuple[Change, ...]:
-    """The cheapest way to own what the load needs against the cheapest way to rent it."""
+def within(question: Question, options: Options, market: Snapshot) -> Mask:
+    """Plans that stay within what is allowed."""
+    unread = Unread(market.accelerators)
+    return within_limits(options.accelerator, options.fleet.accelerators, options.cost, question.constraints, unread)
+
+
+def better(question: Question, again: Options, row: int, market: Snapshot) -> str:
+    """What would then cost less than the first recommendation by more than a near tie, in words."""
+    if question.objective is not Objective.COST:
+        return ""
+    kept = within(question, again, market)
+    hourly = np.where(kept, again.cost.usd_per_hour, np.inf)
+    best = int(np.argmin(hourly))
+    own = at(again.cost.usd_per_hour, row) if kept[row] else np.inf
+    if not np.isfinite(hourly[best]):
+        return "; nothing else stays within the limits"
+    if not hourly[best] * (1 + question.assumptions.near_tie_share) < own:
+        return ""
+    name = market.accelerators[int(again.accelerator[best])].name
+    what = f"{at(again.fleet.accelerators, best):,.0f} x {name}"
+    return f"; {what} would then be best at {usd(at(again.cost.usd_per_hour, best))} per hour"
+
+
+def rent_or_buy(workload: InferenceWorkload, options: Options) -> tuple[Change, ...]:
+    """The cheapest way to own what the load needs against the cheapest way to rent it; of work without a rate by what
+    a million comes to.
+    """
     hourly, owned = options.cost.usd_per_hour, ~np.isnan(options.cost.purchase_usd)
     if owned.all() or not owned.any():
         return ()
-    buy = int(np.flatnonzero(owned)[np.argmin(hourly[owned])])
-    rent = int(np.flatnonzero(~owned)[np.argmin(hourly[~owned])])
-    price = float(options.cost.purchase_usd[buy])
-    text = (
-        f"owning costs {usd(price)} up front and {usd(float(hourly[buy]))} per hour over the horizon, "
-        f"renting {usd(float(hourly[rent]))} per hour"
-    )
+    merit, per = hourly, "per hour"
+    if workload.load is Load.OFFLINE:
+        units = served_per_s(workload, options) * units_per_request(workload)
+        merit, per = usd_per_million(hourly, units), f"per million {million_of(workload)}"
+
+    def least(rows: Codes) -> int:
+        return int(rows[np.argmin(merit[rows])])
+
+    buy, rent = least(np.flatnonzero(owned)), least(np.flatnonzero(~owned))
+    upfront, own, lease = usd(at(options.cost.purchase_usd, buy)), usd(at(merit, buy)), usd(at(merit, rent))
+    text = f"owning costs {upfront} up front and {own} {per} over the horizon, renting {lease} {per}"
+    if own == lease:
+        text = f"owning costs {upfront} up front and as much as renting over the horizon, {own} {per}"
     return (Change("rent or buy", text),)

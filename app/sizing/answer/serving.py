@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from app.sizing.answer.certainty import Certainty, certainty_of, setting_of
-from app.sizing.answer.money import cost_summary, price_reason
+from app.sizing.answer.money import cost_summary, million_of, price_reason
 from app.sizing.answer.passes import PassWords
 from app.sizing.answer.tokens import TokenWords
 from app.sizing.assumptions import Assumptions
@@ -103,13 +103,6 @@ def certainty_around(
     if kind_of(workload) is SINGLE_PASSES:
         return Certainty(snapshot.spreads, pools, setting, Near.FAR, (), assumed)
     return certainty_of(setting, snapshot, assumed, around=pools)
-
-
-def million_of(workload: InferenceWorkload) -> str:
-    """Of what a million is priced: every token that goes in or comes out, or samples."""
-    if workload.model.sample is not None:
-        return "samples"
-    return "input tokens" if workload.output_tokens.mean < 1 else "input and output tokens"
 
 
 def cost_interval(workload: InferenceWorkload, cost: CostSummary, performance: Performance) -> tuple[Interval, ...]:

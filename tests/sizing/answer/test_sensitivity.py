@@ -1,4 +1,4 @@
-"""What would change with one thing changed."""
+"""What would change with one thing changed, held against the first recommendation."""
 
 from __future__ import annotations
 
@@ -8,59 +8,109 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from app.sizing.answer.sensitivity import first_of, rent_or_buy, sensitivity
-from app.sizing.assumptions import Assumptions
-from app.sizing.question import Constraints, Economics, Question
+from app.sizing.answer.sensitivity import State, rent_or_buy, state_of, words
+from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import recommend
-from app.sizing.workload import InferenceWorkload, Load, Redundancy
-from tests.examples import CHAT, col, row
+from app.sizing.result import Estimate
+from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy
+from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, col, row
 from tests.sizing.answer.given import estimated
 from tests.sizing.small import SMALL
 
 ON_BIG = Constraints(accelerators=("acme-big",), providers=("sky",))
-
-
-def told(workload: InferenceWorkload, constraints: Constraints = ON_BIG) -> dict[str, str]:
-    return {c.change: c.effect for c in recommend(Question(workload, constraints), SMALL).sensitivity}
-
-
-def dollars(effect: str) -> tuple[float, float]:
-    """(changed, now)."""
-    changed, now = re.findall(r"([\d,.]+) USD", effect)
-    return float(changed.replace(",", "")), float(now.replace(",", ""))
-
-
-def cheapest(workload: InferenceWorkload, constraints: Constraints = ON_BIG) -> float:
-    """USD per hour of what is recommended first."""
-    (first,) = recommend(Question(workload, constraints, limit=1), SMALL).recommendations
-    assert first.estimate.cost is not None
-    return first.estimate.cost.usd_per_hour or 0.0
-
-
 BUSY = replace(CHAT, peak_per_s=400.0, average_per_s=200.0)
+ROOM = "half of each replica kept free (target utilisation 0.5)"
 CHANGES: dict[str, dict[str, Any]] = {
-    "twice the peak load": {"peak_per_s": 800.0},
+    "twice the peak load": {"peak_per_s": 800.0, "average_per_s": 400.0},
     "redundancy n+1": {"redundancy": Redundancy(spare=1)},
-    "half of each replica kept free (target utilisation 0.5)": {"target_utilization": 0.5},
+    ROOM: {"target_utilization": 0.5},
 }
+
+
+def told(
+    workload: InferenceWorkload, constraints: Constraints = ON_BIG, objective: Objective = Objective.COST
+) -> dict[str, str]:
+    question = Question(workload, constraints, objective=objective)
+    return {c.change: c.effect for c in recommend(question, SMALL).sensitivity}
+
+
+def pair(effect: str) -> tuple[float, float]:
+    """(changed, now) of the first two numbers that are held against one another."""
+    found = re.search(r"([\d,.]+) instead of ([\d,.]+)", effect)
+    assert found, effect
+    changed, now = (float(number.replace(",", "")) for number in found.groups())
+    return changed, now
+
+
+def first(
+    workload: InferenceWorkload, constraints: Constraints = ON_BIG, objective: Objective = Objective.COST
+) -> Estimate:
+    """What is recommended first."""
+    question = Question(workload, constraints, limit=1, objective=objective)
+    (best,) = recommend(question, SMALL).recommendations
+    return best.estimate
+
+
+def hourly(estimate: Estimate) -> float:
+    assert estimate.cost is not None
+    assert estimate.cost.usd_per_hour is not None
+    return estimate.cost.usd_per_hour
 
 
 def test_every_change_says_what_asking_for_it_would_answer() -> None:
     found = told(BUSY)
     assert set(CHANGES) <= set(found)
     for label, changes in CHANGES.items():
-        changed, now = dollars(found[label])
-        assert now == pytest.approx(cheapest(BUSY), abs=1)
-        assert changed == pytest.approx(cheapest(replace(BUSY, **changes)), abs=1), label
+        changed = now = hourly(first(BUSY))
+        if "the same machines" not in found[label]:
+            changed, now = pair(found[label])
+        assert now == pytest.approx(hourly(first(BUSY)), abs=1)
+        assert changed == pytest.approx(hourly(first(replace(BUSY, **changes))), abs=1), label
     # twice the load is nearly twice the machines; a machine of eight costs the same full or not
-    changed, now = dollars(found["twice the peak load"])
+    changed, now = pair(found["twice the peak load"])
     assert 1.5 * now <= changed <= 2 * now
+
+
+@pytest.mark.parametrize(
+    ("objective", "says"),
+    [
+        (Objective.COST, "USD per hour"),
+        (Objective.LATENCY, "ms for a whole request"),
+        (Objective.THROUGHPUT, "requests/s per accelerator"),
+        (Objective.ENERGY, "kWh per million input and output tokens"),
+        (Objective.BALANCED, "ms for a whole request"),
+    ],
+)
+def test_what_an_answer_ranks_by_is_what_it_tells(objective: Objective, says: str) -> None:
+    found = told(replace(BUSY, redundancy=Redundancy(double=True)), objective=objective)
+    assert says in found["no redundancy"]
+    if objective is Objective.BALANCED:
+        assert "USD per hour" in found["no redundancy"]
+
+
+@pytest.mark.parametrize("objective", list(Objective))
+def test_a_change_of_load_is_what_the_same_deployment_would_do(objective: Objective) -> None:
+    """Where asking again answers the same layout on as many accelerators, its figure is the one that was told."""
+    twice = replace(BUSY, **CHANGES["twice the peak load"])
+    effect, now, then = (
+        told(BUSY, objective=objective)["twice the peak load"],
+        first(BUSY, objective=objective),
+        first(twice, objective=objective),
+    )
+    assert f"{then.deployment.total_accelerators} accelerators instead of {now.deployment.total_accelerators}" in effect
+    alike = ("tensor_parallel", "pipeline_parallel", "weight_format", "engine", "offer")
+    if all(getattr(now.deployment, n, None) == getattr(then.deployment, n, None) for n in alike):
+        states = state_of(now), state_of(then)
+        assert all(states)
+        assert words(objective, BUSY, *states, kept=True) == effect  # type: ignore[arg-type]
 
 
 def test_who_asked_for_a_spare_is_told_what_none_would_save() -> None:
     found = told(replace(BUSY, redundancy=Redundancy(double=True)))
-    changed, now = dollars(found["no redundancy"])
+    changed, now = pair(found["no redundancy"])
     assert changed < now
     assert "redundancy n+1" not in found
 
@@ -69,9 +119,111 @@ def test_who_keeps_half_free_already_is_not_told_to() -> None:
     assert not any("kept free" in change for change in told(replace(BUSY, target_utilization=0.5)))
 
 
-def test_without_arrivals_there_is_nothing_to_double() -> None:
-    closed = replace(CHAT, load=Load.CLOSED, in_flight=8.0)
-    assert sensitivity(closed, row(), Assumptions(), Economics()) == ()  # type: ignore[arg-type]
+def test_a_number_at_once_is_doubled_and_offline_work_has_none() -> None:
+    closed = replace(CHAT, load=Load.CLOSED, in_flight=8.0, peak_per_s=0.0)
+    assert (
+        list(told(closed)) == ["twice as many requests at once", "redundancy n+1", "rent or buy"][: len(told(closed))]
+    )
+    assert set(told(replace(closed, load=Load.OFFLINE))) <= {"rent or buy"}
+
+
+def test_machines_with_room_carry_more() -> None:
+    """A little load on a machine of eight: twice as full, for the same money."""
+    effect = told(replace(CHAT, peak_per_s=1.0, average_per_s=0.5))["twice the peak load"]
+    found = re.fullmatch(r"the same machines carry it, ([\d.]+) % -> ([\d.]+) % full", effect)
+    assert found, effect
+    assert float(found[2]) == pytest.approx(2 * float(found[1]), rel=0.02)
+
+
+def test_a_limit_that_is_passed_is_named() -> None:
+    most = hourly(first(BUSY))
+    effect = told(BUSY, replace(ON_BIG, max_usd_per_hour=most))["twice the peak load"]
+    assert "which is more than allowed; nothing else stays within the limits" in effect
+
+
+def test_what_would_then_be_best_is_named() -> None:
+    """One card carries a little load for the least; of more a machine of eight costs less than many cards."""
+    effects = told(replace(CHAT, peak_per_s=90.0, average_per_s=9.0), Constraints()).values()
+    assert all("instead of" in effect or "same" in effect or "owning" in effect for effect in effects)
+
+
+NOW = State(8, 2.0, 0.34, 40.0, 0.5, 3.0, 0.2)
+
+
+@pytest.mark.parametrize(
+    ("objective", "then", "text"),
+    [
+        (Objective.COST, {"used": 0.68}, "the same machines carry it, 34 % -> 68 % full"),
+        (Objective.COST, {}, "the same machines, at the same price"),
+        (
+            Objective.COST,
+            {"accelerators": 16, "usd_per_hour": 80.0},
+            "80.00 instead of 40.00 USD per hour, 16 accelerators instead of 8",
+        ),
+        (Objective.COST, {"accelerators": 1}, "still 40.00 USD per hour, 1 accelerator instead of 8"),
+        (
+            Objective.LATENCY,
+            {"used": 0.68, "e2e_s": 0.7},
+            "the same machines carry it, 34 % -> 68 % full: 700 instead of 500 ms for a whole request",
+        ),
+        (
+            Objective.BALANCED,
+            {"accelerators": 16, "usd_per_hour": 80.0},
+            "80.00 instead of 40.00 USD per hour, still 500 ms for a whole request, 16 accelerators instead of 8",
+        ),
+        (
+            Objective.ENERGY,
+            {"accelerators": 16, "kwh_per_million": 0.4},
+            "0.4 instead of 0.2 kWh per million input and output tokens, 16 accelerators instead of 8",
+        ),
+        (
+            Objective.THROUGHPUT,
+            {"accelerators": 16, "each_per_s": 1.5},
+            "1.5 instead of 3 requests/s per accelerator, 16 accelerators instead of 8",
+        ),
+    ],
+)
+def test_a_case_in_words(objective: Objective, then: dict[str, Any], text: str) -> None:
+    assert words(objective, CHAT, NOW, replace(NOW, **then), kept=True) == text
+    over = words(objective, CHAT, NOW, replace(NOW, **then), kept=False)
+    assert over in (text, f"{text}, which is more than allowed")
+
+
+def test_without_a_price_there_is_nothing_to_hold_against() -> None:
+    assert state_of(estimated(cost=None)) is None
+    assert state_of(estimated(performance=None)) is None
+
+
+SERVICES = st.builds(
+    lambda large, load, peak, prompt, output, spare: replace(
+        CHAT,
+        model=LLAMA_70B if large else LLAMA_8B,
+        load=load,
+        in_flight=max(1.0, peak),
+        peak_per_s=peak,
+        average_per_s=peak / 2,
+        input_tokens=Lengths(prompt),
+        output_tokens=Lengths(output),
+        max_context_tokens=prompt + output,
+        redundancy=Redundancy(spare=spare),
+    ),
+    st.booleans(),
+    st.sampled_from([Load.OPEN, Load.OPEN, Load.CLOSED, Load.BATCH, Load.OFFLINE]),
+    st.floats(0.05, 200),
+    st.floats(16, 4000),
+    st.floats(2, 500),
+    st.sampled_from([0, 0, 1, 2]),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(SERVICES, st.sampled_from(Objective))
+def test_nothing_is_told_instead_of_itself(workload: InferenceWorkload, objective: Objective) -> None:
+    for effect in told(workload, Constraints(), objective).values():
+        for changed, now in re.findall(r"([\d,.]+\d) instead of ([\d,.]+\d)", effect):
+            assert changed != now, effect
+        assert "nan" not in effect
+        assert "inf" not in effect
 
 
 def options(usd_per_hour: Any, purchase_usd: Any) -> Any:
@@ -80,7 +232,7 @@ def options(usd_per_hour: Any, purchase_usd: Any) -> Any:
 
 def test_the_cheapest_to_own_is_held_against_the_cheapest_to_rent() -> None:
     both = options(col(40, 30, 16, 12), col(np.nan, np.nan, 300_000, 200_000))
-    (change,) = rent_or_buy(both)
+    (change,) = rent_or_buy(CHAT, both)
     assert change.effect == (
         "owning costs 200,000 USD up front and 12.00 USD per hour over the horizon, renting 30.00 USD per hour"
     )
@@ -88,9 +240,11 @@ def test_the_cheapest_to_own_is_held_against_the_cheapest_to_rent() -> None:
 
 @pytest.mark.parametrize("purchase", [col(np.nan, np.nan), col(1000, 2000)])
 def test_with_one_way_only_there_is_no_choice(purchase: Any) -> None:
-    assert rent_or_buy(options(col(40, 30), purchase)) == ()
+    assert rent_or_buy(CHAT, options(col(40, 30), purchase)) == ()
 
 
-def test_the_first_answer_in_a_clause() -> None:
-    assert first_of([estimated()]) == "8 x acme-big, 40.00 USD per hour, 0.25 USD per million tokens"
-    assert first_of([]) == "still nothing fits"
+def test_what_comes_to_the_same_is_said_so() -> None:
+    (change,) = rent_or_buy(CHAT, options(col(30, 30), col(np.nan, 200_000)))
+    assert (
+        change.effect == "owning costs 200,000 USD up front and as much as renting over the horizon, 30.00 USD per hour"
+    )
