@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from app.errors import Conflict
+from app.sizing.answer.assumed import assumptions
 from app.sizing.answer.serving import judge_deployments
-from app.sizing.answer.summary import assumptions, impossible
+from app.sizing.answer.summary import impossible
 from app.sizing.answer.training import training_estimates
 from app.sizing.answer.verification import verification
 from app.sizing.answer.warnings import warnings
@@ -55,7 +56,7 @@ def estimate(question: Question, deployment: Deployment, market: Snapshot) -> Es
         found,
         warnings=warnings(question, alone, market.prices_as_of),
         verification=verification(question, alone),
-        assumptions=assumptions(question, weight_format=deployment.weight_format),
+        assumptions=assumptions(question, deployment),
     )
 
 

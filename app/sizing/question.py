@@ -13,8 +13,7 @@ from app.sizing.workload import InferenceWorkload, TrainingWorkload
 # Plans ranked and types turned down that are told of where nobody says how many.
 DEFAULT_RANKED = 5
 DEFAULT_REJECTED = 20
-# With which capacity, deadline and memory hold where nobody says; and what an answer shows of others.
-DEFAULT_CONFIDENCE = 0.8
+# Confidences that an answer shows beside the one asked for.
 CONFIDENCE_LEVELS = (0.5, 0.8, 0.9, 0.95)
 
 
@@ -36,7 +35,7 @@ class Constraints:
     max_purchase_usd: float | None = None
     max_accelerators: int | None = None
     max_power_w: float | None = None
-    confidence: float = DEFAULT_CONFIDENCE  # with which memory, limits and deadline hold
+    confidence: float = Assumptions.usual("confidence")  # with which memory, limits and deadline hold
 
 
 @dataclass(frozen=True, slots=True)

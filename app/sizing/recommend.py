@@ -12,11 +12,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from app.sizing.answer.assumed import assumptions
 from app.sizing.answer.comparison import compared
 from app.sizing.answer.money import price_words
 from app.sizing.answer.sensitivity import sensitivity
 from app.sizing.answer.serving import judge_deployments
-from app.sizing.answer.summary import assumptions, summary
+from app.sizing.answer.summary import summary
 from app.sizing.answer.training import training_estimates, twice_the_accelerators
 from app.sizing.answer.verification import verification
 from app.sizing.answer.warnings import warnings

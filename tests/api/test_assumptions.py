@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from app.sizing.assumptions import Assumptions
-from tests.examples import body
+from tests.examples import body, body_names
 
 
 def answered(client: TestClient, name: str, **changes: Any) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def answered(client: TestClient, name: str, **changes: Any) -> dict[str, Any]:
 
 
 def substance(answer: dict[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in answer.items() if k not in ("id", "assumptions")}
+    return {k: v for k, v in answer.items() if k not in ("id", "request", "assumptions")}
 
 
 @pytest.mark.parametrize(
@@ -45,19 +45,129 @@ def test_what_is_not_shown_does_not_matter(client: TestClient, name: str) -> Non
         assert substance(changed) == substance(answer), field.name
 
 
-def test_what_the_caller_gave_is_no_assumption(client: TestClient) -> None:
+L8 = "meta-llama/Llama-3.1-8B-Instruct"
+SERVICE = {"phase": "inference", "model": L8, "traffic": {"peak_requests_per_s": 3}}
+RUN = {"phase": "training", "model": L8, "training_tokens": 1e9}
+
+
+def whole(client: TestClient, request: dict[str, Any], call: str = "recommend") -> dict[str, Any]:
+    """An answer that leaves nothing out for its size."""
+    asked = {**request, "rejected_limit": 5} if call == "recommend" else request
+    response = client.post(f"/{call}", json=asked)
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+def told(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {a["name"]: a for a in answer["assumptions"]}
+
+
+def with_value(request: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """A copy with one field more."""
+    first, _, rest = path.partition(".")
+    return {**request, first: with_value(request.get(first, {}), rest, value) if rest else value}
+
+
+# A field, the name it is shown under, and what it is where nobody says.
+FIELDS = [
+    ("economics.pue", "pue", 1.3),
+    ("economics.horizon_months", "horizon_months", 36),
+    ("economics.electricity_usd_per_kwh", "electricity_usd_per_kwh", 0.12),
+    ("constraints.confidence", "confidence", 0.8),
+    ("constraints.kv_formats", "kv_formats", ["bf16"]),
+    ("workload.target_utilization", "target_utilization", 0.7),
+    ("workload.slo.percentile", "slo.percentile", 95),
+    ("workload.max_context_tokens", "max_context_tokens", 768),
+    ("workload.availability.redundancy", "redundancy", "none"),
+    ("workload.traffic.input_tokens", "input_tokens", 512),
+    ("workload.traffic.output_tokens", "output_tokens", 256),
+    ("workload.traffic.average_requests_per_s", "average_requests_per_s", 1.2),
+]
+OF_RUNS = [("workload.precision", "precision", "bf16"), ("workload.optimizer", "optimizer", "adamw")]
+
+
+@pytest.mark.parametrize(
+    ("workload", "path", "name", "usual"),
+    [(SERVICE, *row) for row in FIELDS] + [(RUN, *row) for row in OF_RUNS],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_default_that_is_spelled_out_is_the_same_answer_and_asked_for(
+    client: TestClient, workload: dict[str, Any], path: str, name: str, usual: Any
+) -> None:
+    plain = {"workload": workload, "constraints": {"vendors": ["nvidia"]}}
+    open_, spelled = whole(client, plain), whole(client, with_value(plain, path, usual))
+    before, after = told(open_)[name], told(spelled)[name]
+    assert before == {**after, "asked": False, "source": before["source"]}
+    assert (after["asked"], after["source"]) == (True, "request")
+    assert after["value"] == (", ".join(usual) if isinstance(usual, list) else usual)
+    ignored = ("id", "request", "assumptions")
+    assert {k: v for k, v in spelled.items() if k not in ignored} == {
+        k: v for k, v in open_.items() if k not in ignored
+    }
+
+
+def test_limits_that_are_spelled_out_are_the_same_answer(client: TestClient) -> None:
+    plain = {"workload": SERVICE}
+    limits = {"ttft_ms": 2000, "tpot_ms": 100}
+    open_, spelled = whole(client, plain), whole(client, with_value(plain, "workload.slo", limits))
+    for name, value in limits.items():
+        assert (told(open_)[f"slo.{name}"]["value"], told(open_)[f"slo.{name}"]["asked"]) == (value, False)
+        assert (told(spelled)[f"slo.{name}"]["value"], told(spelled)[f"slo.{name}"]["asked"]) == (value, True)
+    assert open_["recommendations"] == spelled["recommendations"]
+
+
+@pytest.mark.parametrize("call", ["recommend", "estimate"])
+def test_what_the_caller_gave_comes_back_as_given_or_not_at_all(client: TestClient, call: str) -> None:
     request = body("recommend-inference-chat-70b")
     request["workload"]["target_utilization"] = 0.6
-    request["economics"] = {"pue": 1.2}
-    shown = {a["name"]: a for a in client.post("/recommend", json=request).json()["assumptions"]}
-    assert (
-        not {"target_utilization", "pue", "default_ttft_ms", "default_input_tokens", "peak_requests_per_s"}
-        & shown.keys()
-    )
-    assert not any(a.get("asked") for a in shown.values())
+    request["economics"] = {"pue": 1.2, "horizon_months": 48}
+    request["constraints"] = {"confidence": 0.9}
+    if call == "estimate":
+        request = {k: request[k] for k in ("workload", "economics", "constraints")}
+        request["deployment"] = {"accelerator": "nvidia-h100-sxm5-80gb", "max_batched_tokens": 4096}
+    shown = told(whole(client, request, call))
+    given = {
+        "target_utilization": 0.6,
+        "pue": 1.2,
+        "horizon_months": 48,
+        "confidence": 0.9,
+        "average_requests_per_s": 4,
+        "input_tokens": 1024,
+        "output_tokens": 256,
+        "slo.ttft_ms": 1000,
+        "slo.tpot_ms": 50,
+        "slo.percentile": 95,
+        "redundancy": "n+1",
+    }
+    assert {n: shown[n]["value"] for n in given} == given
+    assert all(shown[n]["asked"] for n in given)
+    unasked = {n for n, a in shown.items() if not a["asked"]}
+    assert not unasked & {"default_ttft_ms", "default_input_tokens", "average_to_peak", "busy_hour_factor"}
+    assert call == "recommend" or "max_batched_tokens" not in unasked
 
 
 def test_an_override_is_shown_as_asked_for(client: TestClient) -> None:
     answer = answered(client, "recommend-inference-chat-70b", assumptions={"pue": 1.15})
-    told = next(a for a in answer["assumptions"] if a["name"] == "pue")
-    assert (told["value"], told["asked"]) == (1.15, True)
+    pue = told(answer)["pue"]
+    assert (pue["value"], pue["asked"], pue["source"], pue["range"]) == (1.15, True, "request", [1, 5])
+
+
+def test_users_show_the_rules_that_made_a_rate_of_them(client: TestClient) -> None:
+    shown = told(
+        whole(client, {"workload": {**SERVICE, "traffic": {"users": {"count": 120, "requests_per_hour_each": 10}}}})
+    )
+    assert shown["busy_hour_factor"]["value"] == 3
+    assert shown["peak_requests_per_s"]["value"] == pytest.approx(1)
+    assert shown["average_requests_per_s"]["value"] == pytest.approx(0.4)
+    assert not any(shown[n]["asked"] for n in ("busy_hour_factor", "peak_requests_per_s", "average_requests_per_s"))
+
+
+@pytest.mark.parametrize("name", body_names("recommend") + body_names("estimate"))
+def test_every_entry_says_who_chose_it_from_where_and_in_which_range(client: TestClient, name: str) -> None:
+    for a in answered(client, name)["assumptions"]:
+        assert isinstance(a["asked"], bool)
+        assert 0 < len(a["source"]) <= 45, a
+        assert (a["range"] is None) == isinstance(a["value"], str), a
+        if a["range"] is not None:
+            assert a["range"][0] <= a["value"] <= a["range"][1], a

@@ -40,7 +40,7 @@ def test_every_worked_request_is_answered(client: TestClient, name: str) -> None
         return
     assert answer.recommendations
     if len(answer.recommendations) <= 5:  # the nearest misses have room before all that the last in rank could say
-        assert len(answer.rejected) >= min(10, sum(answer.rejected_by_code.values()))
+        assert len(answer.rejected) >= min(8, sum(answer.rejected_by_code.values()))
     assert len(answer.recommendations[0].explanation) > 3
     assert [r.rank for r in answer.recommendations] == list(range(1, len(answer.recommendations) + 1))
     for r in answer.recommendations:
@@ -124,6 +124,8 @@ def test_the_answer_is_stored_and_read_back_byte_for_byte(client: TestClient) ->
     stored = client.get(f"/recommendations/{first.json()['id']}")
     assert stored.content == first.content
     assert "GMT" in stored.headers["last-modified"]
+    assert stored.json()["request"] == body("recommend-inference-chat-70b")
+    assert client.post("/recommend", json=stored.json()["request"]).content == first.content
 
 
 def test_key_order_and_defaults_do_not_change_the_answer(client: TestClient) -> None:

@@ -8,7 +8,20 @@ import numpy as np
 import pytest
 
 from app.errors import Unanswerable
-from app.sizing.workload import REDUNDANCIES, FailureDomain, Lengths, Redundancy
+from app.sizing.assumptions import Assumed, Assumptions
+from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.workload import (
+    REDUNDANCIES,
+    Arrivals,
+    FailureDomain,
+    InferenceWorkload,
+    Lengths,
+    Limits,
+    Load,
+    Redundancy,
+    inference_workload,
+)
+from tests.examples import LLAMA_8B, registered
 
 
 def test_a_length_distribution_passes_through_its_mean_and_p95() -> None:
@@ -55,3 +68,72 @@ def test_another_number_of_spares_stays_in_the_same_zones() -> None:
     assert Redundancy(domain=FailureDomain.ZONE).with_spare(1) == Redundancy(spare=1)
     alone = Redundancy(domain=FailureDomain.ACCELERATOR)
     assert alone.with_spare(1) == replace(alone, spare=1)
+
+
+ASSUMED = Assumptions()
+RATE = Arrivals(Load.OPEN, peak_per_s=2.0)
+CLIPS, PICTURES = registered("Wan-AI/Wan2.1-T2V-1.3B-Diffusers"), registered("stabilityai/stable-diffusion-xl-base-1.0")
+SPEECH, CLASSES = registered("openai/whisper-large-v3"), registered("microsoft/resnet-50")
+
+
+def entries(workload: InferenceWorkload) -> dict[str, Assumed]:
+    return {a.name: a for a in workload.derived}
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "limits_s"),
+    [
+        (RATE, (2.0, 0.1)),
+        (Arrivals(Load.CLOSED, in_flight=1.0), (2.0, 0.1)),
+        (Arrivals(Load.CLOSED, in_flight=64.0), (2.0, 0.1)),
+        (Arrivals(Load.BATCH, in_flight=8.0), (None, None)),
+        (Arrivals(Load.OFFLINE), (None, None)),
+    ],
+)
+def test_people_are_not_kept_waiting_and_machines_may_be(arrivals: Arrivals, limits_s: tuple[float, float]) -> None:
+    workload = inference_workload(LLAMA_8B, arrivals, ASSUMED)
+    assert (workload.slo.ttft_s, workload.slo.tpot_s) == limits_s
+    shown = {n: a.value for n, a in entries(workload).items() if n.startswith("slo.")}
+    people = {"slo.ttft_ms": 2000.0, "slo.tpot_ms": 100.0, "slo.percentile": 95.0}
+    assert shown == (people if limits_s[0] else {})
+
+
+def test_a_long_prompt_may_be_read_longer() -> None:
+    def limit_s(tokens: float) -> float | None:
+        return inference_workload(LLAMA_8B, RATE, ASSUMED, input_tokens=Lengths(tokens)).slo.ttft_s
+
+    assert limit_s(100) == limit_s(3000) == 2.0
+    assert limit_s(9400) == pytest.approx(6, rel=0.01)
+    assert limit_s(32000) == pytest.approx(20.48)
+
+
+@pytest.mark.parametrize(("model", "limit_s"), [(PICTURES, 20.0), (CLIPS, 600.0), (SPEECH, 6.6), (CLASSES, 1.0)])
+def test_each_kind_of_work_in_one_piece_has_its_own_limit(model: ModelArchitecture, limit_s: float) -> None:
+    slo = inference_workload(model, RATE, ASSUMED).slo
+    assert slo.ttft_s is slo.tpot_s is None
+    assert slo.e2e_s == pytest.approx(limit_s)
+    assert inference_workload(model, Arrivals(Load.OFFLINE), ASSUMED).slo.e2e_s is None
+
+
+def test_a_limit_that_was_asked_for_stands_alone() -> None:
+    workload = inference_workload(LLAMA_8B, RATE, ASSUMED, limits=Limits(tpot_s=0.05))
+    assert (workload.slo.ttft_s, workload.slo.tpot_s, workload.slo.percentile) == (None, 0.05, 95)
+    shown = entries(workload)
+    assert "slo.ttft_ms" not in shown
+    assert (shown["slo.tpot_ms"].asked, shown["slo.percentile"].asked) == (True, False)
+
+
+def test_what_was_given_is_told_as_asked_and_the_rest_as_chosen() -> None:
+    shown = entries(inference_workload(LLAMA_8B, RATE, ASSUMED, input_tokens=Lengths(800), average_per_s=0.5))
+    asked = {name for name, a in shown.items() if a.asked}
+    assert asked == {"input_tokens", "average_requests_per_s"}
+    assert (shown["input_tokens"].value, shown["output_tokens"].value) == (800, 256)
+    assert shown["max_context_tokens"].value == 1056
+    for a in shown.values():
+        assert a.bounds is None or a.bounds[0] <= float(a.value) <= a.bounds[1]
+
+
+def test_an_encoder_answers_no_tokens() -> None:
+    workload = inference_workload(registered("BAAI/bge-large-en-v1.5"), RATE, ASSUMED)
+    assert (workload.output_tokens.mean, workload.max_context_tokens) == (0, 512)
+    assert "output_tokens" not in entries(workload)

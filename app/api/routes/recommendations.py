@@ -6,9 +6,8 @@ import hashlib
 from email.utils import format_datetime
 from functools import cache
 from importlib import resources
-from itertools import accumulate
 from pathlib import Path as Folder
-from typing import Annotated, Any
+from typing import Annotated
 
 import orjson
 from fastapi import APIRouter, Path
@@ -19,21 +18,18 @@ from app.api.deps import Answers, RawBody, Snapshots, Turns, resolve_model
 from app.api.openapi import body_of, problems
 from app.api.schemas.answers import EstimateShown, RecommendResponse
 from app.api.schemas.conversion import answer_json, estimate_json
-from app.api.schemas.requests import EstimateRequest, RecommendRequest
+from app.api.schemas.requests import EstimateRequest, RecommendRequest, assumed_in
+from app.api.sized import json_bytes, within_size
 from app.catalog.names import nearest
 from app.catalog.recommendations import AnswerStore
 from app.catalog.snapshot import SnapshotStore
 from app.errors import UnknownAccelerator, UnknownSystem
-from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate
 from app.sizing.question import Deployment
 from app.sizing.recommend import recommend
 from app.sizing.snapshot import Snapshot
 
 router = APIRouter(tags=["sizing"])
-MAX_ANSWER_BYTES = 29_999
-MISSES_TOLD = 12  # before the last in rank say everything of themselves
-ALWAYS_TOLD = ("memory", "layout", "comparison", "near_tie")
 
 
 @cache
@@ -46,33 +42,10 @@ def engine_version() -> bytes:
     return digest.hexdigest().encode()
 
 
-def json_bytes(document: dict[str, Any]) -> bytes:
-    return orjson.dumps(document)
-
-
-def within_size(document: dict[str, Any]) -> bytes:
-    """The answer in the size of a default one: where some of the nearest misses find no room, the last in rank say less
-    of themselves (POST /estimate says the rest), then fewer misses are told.
-    """
-    body = json_bytes(document)
-    if len(body) <= MAX_ANSWER_BYTES:
-        return body
-    misses = [len(json_bytes(miss)) + 1 for miss in document["rejected"]]
-    ranked = list(document["recommendations"])
-    room = MAX_ANSWER_BYTES - len(body) + sum(misses)
-    for last in range(len(ranked) - 1, 0, -1):
-        if room >= sum(misses[:MISSES_TOLD]):
-            break
-        told = ranked[last]
-        kept = [reason for reason in told["explanation"] if reason["code"] in ALWAYS_TOLD]
-        ranked[last] = {**told, "explanation": kept, "nearest_measurements": []}
-        room += len(json_bytes(told)) - len(json_bytes(ranked[last]))
-    fitting = sum(total <= room for total in accumulate(misses))
-    return json_bytes({**document, "recommendations": ranked, "rejected": document["rejected"][:fitting]})
-
-
 def identity_of(request: RecommendRequest, snapshot: str) -> tuple[str, bytes]:
-    """Digest of the request, the snapshot and the engine; the canonical request beside it."""
+    """Digest of the request, the snapshot and the engine; the canonical request beside it. A default that is spelled
+    out is the same request.
+    """
     canonical = orjson.dumps(request.model_dump(mode="json"), option=orjson.OPT_SORT_KEYS)
     digest = hashlib.sha256(b"|".join((engine_version(), snapshot.encode(), canonical)))
     return f"rec_{digest.hexdigest()[:28]}", canonical
@@ -102,7 +75,7 @@ def recommended(raw: bytes, answers: AnswerStore, snapshots: SnapshotStore) -> R
     known = answers.known(identity)
     if known is not None:
         return Response(known, media_type="application/json")
-    assumed = Assumptions().noted(request.assumptions)
+    assumed = assumed_in(request)
     question = request.to_question(resolve_model(request.workload.model, snapshots, assumed), assumed)
     check_names(question.constraints.accelerators + question.constraints.exclude_accelerators, market)
 
@@ -110,7 +83,12 @@ def recommended(raw: bytes, answers: AnswerStore, snapshots: SnapshotStore) -> R
 
     catalog = {"snapshot": market.version, "prices_as_of": market.prices_as_of}
     document = answer_json(
-        answer, identity=identity, created_at=market.created_at, catalog=catalog, trace=request.trace
+        answer,
+        identity=identity,
+        created_at=market.created_at,
+        catalog=catalog,
+        request=request.model_dump(mode="json", exclude_unset=True),
+        trace=request.trace,
     )
     by_default = request.rejected_limit is None and not request.trace
     body = within_size(document) if by_default else json_bytes(document)
@@ -140,7 +118,7 @@ def estimated(raw: bytes, snapshots: SnapshotStore) -> Response:
     """One deployment, judged."""
     request = parsed(raw, EstimateRequest)
     market = snapshots.market()
-    assumed = Assumptions().noted(request.assumptions)
+    assumed = assumed_in(request)
     question = request.to_question(resolve_model(request.workload.model, snapshots, assumed), assumed)
     deployment = request.deployment.to_deployment()
     check_names((deployment.accelerator,), market)

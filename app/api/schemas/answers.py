@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import Field
 
 from app.api.schemas.base import Shown
@@ -275,13 +277,17 @@ class NoticeShown(Shown):
 
 
 class AssumedShown(Shown):
-    """A number that was chosen rather than given or derived; GET /catalog/assumptions has its source and its range."""
+    """What an answer rests on beside what its request had to say: chosen, derived, or given in place of what would
+    have been chosen. GET /catalog/assumptions has every number that may be replaced.
+    """
 
     name: str
     value: float | str
     unit: str
     reason: str
-    asked: bool = Field(False, description="Whether the request set it; left out where it did not.")
+    asked: bool = Field(description="Whether the request gave it, as a field or under its assumptions.")
+    source: str = Field(description="Where the value is from; of what was asked for, the request.")
+    range: list[float] | None = Field(description="The least and the most it may be; null of a text.")
 
 
 class EstimateShown(Shown):
@@ -345,6 +351,9 @@ class RecommendResponse(Shown):
         "first stored."
     )
     catalog: CatalogShown
+    request: dict[str, Any] = Field(
+        description="As the caller gave it; posted again it is the same answer while catalogue and engine are the same."
+    )
     summary: str
     assumptions: list[AssumedShown]
     warnings: list[NoticeShown]

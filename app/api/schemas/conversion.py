@@ -220,10 +220,11 @@ def performance_json(p: Performance) -> dict[str, Any]:
 
 
 def cost_json(c: CostSummary) -> dict[str, Any]:
+    """Money and energy. Of a price's sources the first; GET /catalog/prices lists them."""
     price = (
         None
         if c.price is None
-        else {"source": c.price.source, "as_of": c.price.as_of, "pricing_model": c.price.pricing_model}
+        else {"source": c.price.source.split(";")[0], "as_of": c.price.as_of, "pricing_model": c.price.pricing_model}
     )
     return {
         "usd_per_hour": rounded(c.usd_per_hour),
@@ -311,8 +312,15 @@ def estimate_json(e: Estimate, *, trace: bool, neighbours: int = 3) -> dict[str,
 
 
 def assumed_json(a: Assumed) -> dict[str, Any]:
-    shown = {"name": a.name, "value": rounded(a.value), "unit": a.unit, "reason": a.reason}
-    return {**shown, "asked": True} if a.asked else shown
+    return {
+        "name": a.name,
+        "value": rounded(a.value),
+        "unit": a.unit,
+        "reason": a.reason,
+        "asked": a.asked,
+        "source": "request" if a.asked else a.source,
+        "range": None if a.bounds is None else [rounded(float(bound)) for bound in a.bounds],
+    }
 
 
 def rejection_json(r: Rejection) -> dict[str, Any]:
@@ -321,7 +329,13 @@ def rejection_json(r: Rejection) -> dict[str, Any]:
 
 
 def answer_json(
-    answer: Answer, *, identity: str, created_at: str, catalog: Mapping[str, str], trace: bool
+    answer: Answer,
+    *,
+    identity: str,
+    created_at: str,
+    catalog: Mapping[str, str],
+    request: Mapping[str, Any],
+    trace: bool,
 ) -> dict[str, Any]:
     """A whole recommendation as it is sent and stored."""
     metrics = metrics_of(answer.recommendations[0].estimate) if answer.recommendations else None
@@ -329,6 +343,7 @@ def answer_json(
         "id": identity,
         "created_at": created_at,
         "catalog": dict(catalog),
+        "request": dict(request),
         "summary": answer.summary,
         "assumptions": [assumed_json(a) for a in answer.assumptions],
         "warnings": [notice_json(w) for w in answer.warnings],

@@ -20,13 +20,12 @@ from app.api.schemas.names import (
     PricingName,
     WeightFormatName,
 )
-from app.api.schemas.workload import WorkloadSpec
+from app.api.schemas.workload import InferenceSpec, WorkloadSpec
 from app.catalog.names import engine_slug
-from app.sizing.assumptions import Assumptions
+from app.sizing.assumptions import Assumptions, Noted
 from app.sizing.hardware.parts import Environment, PricingModel
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import (
-    DEFAULT_CONFIDENCE,
     DEFAULT_RANKED,
     DEFAULT_REJECTED,
     Constraints,
@@ -47,15 +46,11 @@ def example(name: str) -> dict[str, Any]:
     return value
 
 
-Confidence = Annotated[
-    float,
-    Field(
-        ge=0.5,
-        le=0.95,
-        description="Probability with which memory, latency limits, capacity and deadline are to hold. Plans that are "
-        "known badly are sized larger for it; 0.5 takes predictions at their word.",
-    ),
-]
+CONFIDENCE = (
+    "Probability with which memory, latency limits, capacity and deadline are to hold. Plans that are known badly are "
+    "sized larger for it; 0.5 takes predictions at their word. Default: the assumption of this name, 0.8."
+)
+Confidence = Annotated[float, Field(ge=0.5, le=0.95)]
 
 
 class ConstraintsSpec(Wire):
@@ -79,9 +74,9 @@ class ConstraintsSpec(Wire):
     max_purchase_usd: Annotated[float, Field(gt=0, le=1e12)] | None = None
     max_accelerators: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     max_power_kw: Annotated[float, Field(gt=0, le=1e7)] | None = None
-    confidence: Confidence = DEFAULT_CONFIDENCE
+    confidence: Confidence | None = Field(None, description=CONFIDENCE)
 
-    def to_constraints(self) -> Constraints:
+    def to_constraints(self, assumed: Assumptions) -> Constraints:
         return Constraints(
             environments=tuple(Environment(e) for e in self.environments),
             providers=tuple(p.lower() for p in self.providers),
@@ -96,7 +91,7 @@ class ConstraintsSpec(Wire):
             max_usd_per_hour=self.max_usd_per_hour,
             max_purchase_usd=self.max_purchase_usd,
             max_accelerators=self.max_accelerators,
-            confidence=self.confidence,
+            confidence=assumed.confidence,
             max_power_w=None if self.max_power_kw is None else self.max_power_kw * 1e3,
         )
 
@@ -151,7 +146,7 @@ class RecommendRequest(Wire):
         """The same in units of the core; raises Unanswerable where the parts contradict."""
         return Question(
             workload=self.workload.to_workload(model, assumed),
-            constraints=self.constraints.to_constraints(),
+            constraints=self.constraints.to_constraints(assumed),
             objective=Objective(self.objective),
             economics=self.economics.to_economics(assumed),
             assumptions=assumed,
@@ -252,7 +247,7 @@ class EstimateConstraintsSpec(Wire):
 
     model_config = {"json_schema_extra": {"examples": [{"confidence": 0.9}]}}
 
-    confidence: Confidence = DEFAULT_CONFIDENCE
+    confidence: Confidence | None = Field(None, description=CONFIDENCE)
 
 
 class EstimateRequest(Wire):
@@ -274,7 +269,7 @@ class EstimateRequest(Wire):
         """The same in units of the core; raises Unanswerable where the parts contradict."""
         return Question(
             workload=self.workload.to_workload(model, assumed),
-            constraints=Constraints(confidence=self.constraints.confidence),
+            constraints=Constraints(confidence=assumed.confidence),
             economics=self.economics.to_economics(assumed),
             assumptions=assumed,
             trace=self.trace,
@@ -289,6 +284,15 @@ class EstimateRequest(Wire):
                 "max_concurrent_sequences"
             )
         return self
+
+
+def assumed_in(request: RecommendRequest | EstimateRequest) -> Noted:
+    """The assumptions with what a request replaces of them, by name or by a field of the same meaning."""
+    said = {**request.economics.model_dump(), "confidence": request.constraints.confidence}
+    if isinstance(request.workload, InferenceSpec):
+        said["target_utilization"] = request.workload.target_utilization
+    fields = {name: value for name, value in said.items() if value is not None}
+    return Assumptions().noted({**request.assumptions, **fields})
 
 
 class InspectRequest(Wire):

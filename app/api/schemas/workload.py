@@ -145,7 +145,7 @@ class SloSpec(Wire):
 class Availability(Wire):
     """What the service survives: any so many failure domains lost leave what the peak needs."""
 
-    redundancy: RedundancyName = "none"
+    redundancy: RedundancyName | None = Field(None, description="Default: none.")
     zones: Annotated[int, Field(ge=1, le=8)] = Field(
         1, description="Machines stand in each; with redundancy any one zone may be lost, whatever the failure domain."
     )
@@ -153,9 +153,14 @@ class Availability(Wire):
         None, description="What n+1 and n+2 count: accelerators, machines (where nothing is said) or zones."
     )
 
+    @property
+    def said(self) -> frozenset[str]:
+        """The names of what was said."""
+        return frozenset(name for name in self.model_fields_set if getattr(self, name) is not None)
+
     def to_redundancy(self) -> Redundancy:
         """The same as the core has it; raises Unanswerable where no zone would be left."""
-        return Redundancy.named(self.redundancy, zones=self.zones, domain=self.failure_domain)
+        return Redundancy.named(self.redundancy or "none", zones=self.zones, domain=self.failure_domain)
 
 
 class InferenceSpec(Wire):
@@ -186,6 +191,7 @@ class InferenceSpec(Wire):
             limits=None if self.slo is None else self.slo.to_limits(),
             max_context_tokens=self.max_context_tokens,
             redundancy=self.availability.to_redundancy(),
+            availability_asked=self.availability.said,
             target_utilization=self.target_utilization,
         )
 
@@ -212,12 +218,12 @@ class _RunSpec(Wire):
     global_batch_tokens: Annotated[float, Field(ge=1, le=1e12)] | None = None
     global_batch_sequences: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     global_batch_samples: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
-    precision: PrecisionName = Field(
-        "bf16",
-        description="Of matrices. All but fp32, tf32 and bf16-true keep a 32-bit master copy; bf16-true keeps "
-        "everything in 16 bit.",
+    precision: PrecisionName | None = Field(
+        None,
+        description="Of matrices. Default: bf16. All but fp32, tf32 and bf16-true keep a 32-bit master copy; "
+        "bf16-true keeps everything in 16 bit.",
     )
-    optimizer: OptimizerName = "adamw"
+    optimizer: OptimizerName | None = Field(None, description="Default: adamw.")
     deadline_days: Annotated[float, Field(gt=0, le=36500)] | None = None
     deadline_hours: Annotated[float, Field(gt=0, le=876000)] | None = None
     dataset_gb: Annotated[float, Field(gt=0, le=1e9)] | None = None

@@ -1,16 +1,14 @@
-"""Words about a whole answer: summary, assumptions, warnings, comparisons and what-ifs."""
+"""Words about a whole answer: its summary, and why there is none."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from app.sizing.answer.money import price_words
-from app.sizing.assumptions import Assumed
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Deployment, Objective, Question
 from app.sizing.result import Estimate, Ranked, Reason, Rejection
-from app.sizing.serving.plans import default_weight_formats
 from app.sizing.units import SECONDS_PER_DAY
 from app.sizing.words import counted, figure, large, span
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
@@ -81,30 +79,6 @@ def summary(question: Question, ranked: Sequence[Ranked], rejected: Sequence[Rej
     if len(ranked) > 1:
         closing += f" Next best: {hardware_words(ranked[1])}, {price_words(ranked[1].estimate)}."
     return f"{opening}. {middle}{closing}"
-
-
-def assumptions(question: Question, *, weight_format: str | None = None) -> tuple[Assumed, ...]:
-    """What was assumed rather than asked or derived: what the question left open, and every chosen number that was
-    read on the way to the answer. To be called last.
-    """
-    workload, read = question.workload, question.assumptions.noted().touched()
-    shape = tuple(
-        Assumed("model_shape", text, "text", "only part of the model was given") for text in workload.model.assumed
-    )
-    if isinstance(workload, TrainingWorkload):
-        return (*shape, *read)
-    stated = list(workload.derived)
-    if not question.constraints.weight_formats and weight_format is None:
-        formats = default_weight_formats(workload.model, personal=workload.personal)
-        stated.append(
-            Assumed(
-                "weight_formats",
-                ", ".join(sorted(formats)),
-                "text",
-                "judged by default: 16 and 8 bits, 4 bits for personal use",
-            )
-        )
-    return (*shape, *stated, *read)
 
 
 def impossible(

@@ -41,6 +41,12 @@ class Assumptions(
         return value
 
     @classmethod
+    def bounds(cls, name: str) -> tuple[float, float]:
+        """The least and the most a number may be."""
+        facts = BY_NAME[name].metadata
+        return facts["low"], facts["high"]
+
+    @classmethod
     def all(cls) -> tuple[Mapping[str, float | str], ...]:
         """Every chosen number with its range, unit, reason, source and date, by name."""
         ordered = sorted(fields(cls), key=lambda f: f.name)
@@ -68,6 +74,7 @@ class Assumptions(
 
 
 FIELDS = fields(Assumptions)
+BY_NAME = {f.name: f for f in FIELDS}
 
 
 class Noted(Assumptions):
@@ -108,7 +115,9 @@ class Noted(Assumptions):
                 getattr(self._values, f.name),
                 f.metadata["unit"],
                 f.metadata["reason"],
-                f.name in self._asked,
+                f.metadata["source"],
+                Assumptions.bounds(f.name),
+                asked=f.name in self._asked,
             )
             for f in FIELDS
             if f.name in wanted

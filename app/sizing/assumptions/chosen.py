@@ -17,10 +17,15 @@ def assumption(value: float, *, low: float, high: float, unit: str, reason: str,
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
-    """One assumption as it is echoed; `asked`: the caller set it."""
+    """One figure as it is echoed. `asked`: the caller gave it; else `source` says where it is from.
+
+    `bounds` are the least and the most it may be; None of a text.
+    """
 
     name: str
     value: float | str
     unit: str
     reason: str
+    source: str
+    bounds: tuple[float, float] | None = None
     asked: bool = False

@@ -43,7 +43,7 @@ class DecisionsAssumptions:
         low=0.0,
         high=1.0,
         unit="1",
-        reason="where in its price range a part is bought",
+        reason="where in a price range one buys",
         source="chosen: cautious end",
         as_of="2026-11",
     )
@@ -115,7 +115,7 @@ class DecisionsAssumptions:
         low=0,
         high=0.3,
         unit="1/year",
-        reason="support and spares over purchase, yearly",
+        reason="upkeep over purchase, yearly",
         source="chosen: usual contracts",
         as_of="2026-11",
     )

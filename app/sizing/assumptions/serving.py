@@ -15,7 +15,7 @@ class ServingAssumptions:
         low=0.0,
         high=0.2,
         unit="1",
-        reason="of a device, spread of what engines take unforeseen",
+        reason="spread of what engines take unforeseen",
         source="51 start-up logs: 0.02 at 80 %, 0.06 at 90 %",
         as_of="2026-11",
     )
@@ -96,7 +96,7 @@ class ServingAssumptions:
         low=32,
         high=8192,
         unit="tokens",
-        reason="tokens of a step of llama.cpp-like engines",
+        reason="tokens of a step, llama.cpp-like",
         source="llama.cpp's -ub",
         as_of="2025-06",
     )
@@ -123,7 +123,7 @@ class ServingAssumptions:
         low=1,
         high=256,
         unit="sequences",
-        reason="slots where llama.cpp-like engines stop gaining",
+        reason="slots of llama.cpp-like engines",
         source="chosen",
         as_of="2026-11",
     )

@@ -10,12 +10,21 @@ from app.sizing.assumptions.chosen import assumption
 @dataclass(frozen=True)
 class WorkloadAssumptions:
     # Traffic and limits
+    confidence: float = assumption(
+        0.8,
+        low=0.5,
+        high=0.95,
+        unit="1",
+        reason="with which all that is asked holds",
+        source="chosen: four of five",
+        as_of="2026-11",
+    )
     target_utilization: float = assumption(
         0.7,
         low=0.05,
         high=1.0,
         unit="1",
-        reason="share of its capacity that a replica carries",
+        reason="of its capacity, what a replica carries",
         source="chosen: queues stay short",
         as_of="2026-11",
     )
@@ -46,6 +55,15 @@ class WorkloadAssumptions:
         source="MLPerf's Llama 2 70B server",
         as_of="2024-08",
     )
+    default_ttft_ms_per_prompt_token: float = assumption(
+        0.64,
+        low=0,
+        high=100,
+        unit="ms",
+        reason="TTFT limit of long prompts, per token",
+        source="MLPerf: 6 s at about 9,400",
+        as_of="2025-04",
+    )
     default_tpot_ms: float = assumption(
         100,
         low=1,
@@ -62,6 +80,24 @@ class WorkloadAssumptions:
         unit="ms",
         reason="limit of a single pass where none is given",
         source="chosen: one interaction",
+        as_of="2026-11",
+    )
+    default_picture_e2e_ms: float = assumption(
+        20000,
+        low=1,
+        high=3600000,
+        unit="ms",
+        reason="limit of a picture where none is given",
+        source="MLPerf's SDXL server",
+        as_of="2024-08",
+    )
+    default_clip_e2e_ms: float = assumption(
+        600000,
+        low=1,
+        high=86400000,
+        unit="ms",
+        reason="limit of a clip where none is given",
+        source="chosen: minutes",
         as_of="2026-11",
     )
     most_personal_in_flight: float = assumption(
@@ -97,7 +133,7 @@ class WorkloadAssumptions:
         low=50,
         high=99.9,
         unit="%",
-        reason="of prompt and answer in the longest context",
+        reason="of lengths in the longest context",
         source="chosen",
         as_of="2026-11",
     )

@@ -3,14 +3,12 @@
 from app.sizing.workload.inference import (
     Arrivals,
     InferenceWorkload,
-    Limits,
-    Load,
     PromptImages,
-    Slo,
     arrivals_of_users,
     inference_workload,
 )
 from app.sizing.workload.lengths import Lengths, z_score
+from app.sizing.workload.limits import Limits, Load, Slo
 from app.sizing.workload.redundancy import REDUNDANCIES, FailureDomain, Redundancy
 from app.sizing.workload.sizes import adapted_matrices, sized
 from app.sizing.workload.training import Amount, GlobalBatch, Method, TrainingWorkload, training_workload

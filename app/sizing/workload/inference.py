@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from app.errors import Unanswerable
 from app.sizing.assumptions import Assumed, Assumptions
@@ -11,26 +10,10 @@ from app.sizing.formula import formula
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.units import SECONDS_PER_HOUR
 from app.sizing.workload.lengths import Lengths
+from app.sizing.workload.limits import Limits, Load, Slo, limits_told, slo_of
 from app.sizing.workload.redundancy import Redundancy
 
-
-class Load(StrEnum):
-    """How requests arrive."""
-
-    OPEN = "open"  # a rate, whatever the service does
-    CLOSED = "closed"  # a fixed number in flight
-    BATCH = "batch"  # a static batch that starts together
-    OFFLINE = "offline"  # everything queued at once
-
-
-@dataclass(frozen=True, slots=True)
-class Slo:
-    """Limits in seconds that `percentile` of requests must meet; None: no limit."""
-
-    ttft_s: float | None
-    tpot_s: float | None
-    e2e_s: float | None
-    percentile: float
+MOST_TOKENS = 1e8  # of a sequence, where a model says nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,18 +77,16 @@ def busy_hour_requests_per_s(requests_per_hour: float, assumed: Assumptions) -> 
 def arrivals_of_users(count: float, requests_per_hour_each: float, assumed: Assumptions) -> Arrivals:
     """People rather than a rate, by the busy-hour rule."""
     peak = busy_hour_requests_per_s(count * requests_per_hour_each, assumed)
-    told = Assumed("peak_requests_per_s", peak, "1/s", "load that is planned for: users times busy_hour_factor")
+    low, high = Assumptions.bounds("busy_hour_factor")
+    told = Assumed(
+        "peak_requests_per_s",
+        peak,
+        "1/s",
+        "load that is planned for: users times busy_hour_factor",
+        "users",
+        (peak * low / assumed.busy_hour_factor, peak * high / assumed.busy_hour_factor),
+    )
     return Arrivals(Load.OPEN, peak_per_s=peak, derived=(told,))
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What was asked for of an Slo; None is chosen, or no limit where another is given."""
-
-    ttft_s: float | None = None
-    tpot_s: float | None = None
-    e2e_s: float | None = None
-    percentile: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,35 +112,82 @@ def inference_workload(
     limits: Limits | None = None,
     max_context_tokens: float | None = None,
     redundancy: Redundancy | None = None,
+    availability_asked: frozenset[str] = frozenset(),
     target_utilization: float | None = None,
 ) -> InferenceWorkload:
     """A complete workload from what was said of it; None is chosen. Raises Unanswerable where the parts contradict."""
     in_samples = model.sample is not None
     prompt = input_tokens or Lengths(1.0 if in_samples else assumed.default_input_tokens)
-    output = output_tokens or Lengths(0.0 if in_samples else assumed.default_output_tokens)
+    generates = model.kind is ModelKind.DECODER
+    output = output_tokens or Lengths(assumed.default_output_tokens if generates else 0.0)
     model, prompt, image_flops = with_images(model, prompt, images)
-    if average_per_s is None:
-        average_per_s = arrivals.peak_per_s * assumed.average_to_peak if arrivals.load is Load.OPEN else 0.0
-    if target_utilization is None:
-        target_utilization = assumed.target_utilization if arrivals.load is Load.OPEN else 1.0
-    return InferenceWorkload(
+    asked = limits or Limits()
+    workload = InferenceWorkload(
         model=model,
         load=arrivals.load,
         peak_per_s=arrivals.peak_per_s,
-        average_per_s=average_per_s,
+        average_per_s=usual_average_per_s(arrivals, assumed) if average_per_s is None else average_per_s,
         in_flight=arrivals.in_flight,
         burstiness=burstiness,
         input_tokens=prompt,
         output_tokens=output,
         cached_prefix_fraction=cached_prefix_fraction,
         max_context_tokens=context_tokens(model, arrivals, prompt, output, max_context_tokens, assumed),
-        slo=slo_of(limits or Limits(), model, arrivals.load, assumed),
+        slo=slo_of(asked, model, arrivals.load, prompt.mean, assumed),
         redundancy=redundancy or Redundancy(),
-        target_utilization=target_utilization,
+        target_utilization=usual_utilization(arrivals, assumed) if target_utilization is None else target_utilization,
         encoder_flops_per_request=image_flops,
         most_personal_in_flight=assumed.most_personal_in_flight if arrivals.in_flight else 0.0,
-        derived=arrivals.derived,
     )
+    given = said(
+        average_requests_per_s=average_per_s,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        max_context_tokens=max_context_tokens,
+    )
+    given |= availability_asked
+    return replace(workload, derived=(*arrivals.derived, *told(workload, given), *limits_told(asked, workload.slo)))
+
+
+def usual_average_per_s(arrivals: Arrivals, assumed: Assumptions) -> float:
+    """Requests per second over a day where nobody says; of a rate only."""
+    return arrivals.peak_per_s * assumed.average_to_peak if arrivals.load is Load.OPEN else 0.0
+
+
+def usual_utilization(arrivals: Arrivals, assumed: Assumptions) -> float:
+    """Share of its capacity that a replica carries where nobody says: all of it where nobody comes unforeseen."""
+    return assumed.target_utilization if arrivals.load is Load.OPEN else 1.0
+
+
+def said(**parts: object) -> frozenset[str]:
+    """The names of what is not None."""
+    return frozenset(name for name, value in parts.items() if value is not None)
+
+
+def told(w: InferenceWorkload, given: frozenset[str]) -> tuple[Assumed, ...]:
+    """What the traffic rests on as an answer shows it; `given` was said, the rest chosen."""
+
+    def figure(name: str, value: float, unit: str, reason: str, source: str, bounds: tuple[float, float]) -> Assumed:
+        return Assumed(name, value, unit, reason, source, bounds, asked=name in given)
+
+    prompt, output, longest = w.input_tokens.mean, w.output_tokens.mean, w.model.max_context_tokens or MOST_TOKENS
+    shown: list[Assumed] = []
+    if w.load is Load.OPEN:
+        prices = "load that prices tokens", "average_to_peak"
+        shown.append(figure("average_requests_per_s", w.average_per_s, "1/s", *prices, (0.0, w.peak_per_s)))
+    if w.model.kind is not ModelKind.SAMPLES:
+        shown.append(figure("input_tokens", prompt, "tokens", "mean prompt", "default_input_tokens", (1.0, longest)))
+    if w.model.kind is ModelKind.DECODER:
+        shown.append(figure("output_tokens", output, "tokens", "mean answer", "default_output_tokens", (1.0, longest)))
+        longer = "of the longest sequence", "context_percentile"
+        bounds = (prompt + output, max(longest, prompt + output))
+        shown.append(figure("max_context_tokens", w.max_context_tokens, "tokens", *longer, bounds))
+    spare = w.redundancy
+    shown.append(Assumed("redundancy", spare.label, "text", "spare replicas", "chosen", asked="redundancy" in given))
+    if spare.label != "none":
+        lost, named = "what may be lost at once", "failure_domain"
+        shown.append(Assumed(named, spare.domain.value, "text", lost, "chosen: the usual loss", asked=named in given))
+    return tuple(shown)
 
 
 def context_tokens(
@@ -195,18 +223,6 @@ def context_tokens(
     if asked < prompt.mean + (output.mean if generates else 0):
         raise Unanswerable("max_context_tokens is smaller than the mean input and output together.")
     return float(asked)
-
-
-def slo_of(asked: Limits, model: ModelArchitecture, load: Load, assumed: Assumptions) -> Slo:
-    """The limits asked for, or the usual ones of an open service; offline and batch work has none."""
-    percentile = assumed.default_percentile if asked.percentile is None else asked.percentile
-    if asked.ttft_s or asked.tpot_s or asked.e2e_s:
-        return Slo(asked.ttft_s, asked.tpot_s, asked.e2e_s, percentile)
-    if load is not Load.OPEN:
-        return Slo(None, None, None, percentile)
-    if model.kind is not ModelKind.DECODER:
-        return Slo(None, None, assumed.default_e2e_ms / 1e3, percentile)
-    return Slo(assumed.default_ttft_ms / 1e3, assumed.default_tpot_ms / 1e3, None, percentile)
 
 
 def with_images(

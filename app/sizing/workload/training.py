@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from app.errors import Unanswerable
-from app.sizing.assumptions import Assumptions
+from app.sizing.assumptions import Assumed, Assumptions
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 from app.sizing.workload.sizes import adapted_matrices
+
+DEFAULT_PRECISION, DEFAULT_OPTIMIZER = "bf16", "adamw"
 
 
 class Method(StrEnum):
@@ -41,6 +43,7 @@ class TrainingWorkload:
     synchronous_checkpoints: bool
     lora_rank: int
     lora_targets: str | tuple[str, ...]
+    derived: tuple[Assumed, ...] = ()  # what was chosen, or given in its place, as an answer shows it
 
     @property
     def in_samples(self) -> bool:
@@ -94,8 +97,8 @@ def training_workload(
     phase: str,
     amount: Amount,
     batch: GlobalBatch,
-    precision: str,
-    optimizer: str,
+    precision: str | None = None,
+    optimizer: str | None = None,
     method: Method = Method.FULL,
     sequence_tokens: int | None = None,
     deadline_s: float | None = None,
@@ -123,8 +126,8 @@ def training_workload(
         units=units,
         units_per_sequence=1.0 if in_samples else float(length),
         global_batch=batch.size(phase=phase, sequence_tokens=length, in_samples=in_samples, assumed=assumed),
-        precision=precision,
-        optimizer=optimizer,
+        precision=precision or DEFAULT_PRECISION,
+        optimizer=optimizer or DEFAULT_OPTIMIZER,
         deadline_s=deadline_s,
         experiment_overhead=experiment_overhead,
         dataset_bytes=dataset_bytes,
@@ -132,7 +135,16 @@ def training_workload(
         synchronous_checkpoints=synchronous_checkpoints,
         lora_rank=lora_rank or (int(assumed.default_lora_rank) if adapts else 0),
         lora_targets=adapted_matrices(model, lora_targets) if adapts else "all-linear",
+        derived=(
+            _text("precision", precision, DEFAULT_PRECISION, "of matrices"),
+            _text("optimizer", optimizer, DEFAULT_OPTIMIZER, "whose states are kept"),
+        ),
     )
+
+
+def _text(name: str, given: str | None, usual: str, reason: str) -> Assumed:
+    """A name that was given, or the usual one."""
+    return Assumed(name, given or usual, "text", reason, "chosen: usual", asked=given is not None)
 
 
 def _units(

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.sizing.answer.summary import assumptions, hardware_words, impossible, load_words, purpose, summary
-from app.sizing.assumptions import Assumptions
+from app.sizing.answer.summary import hardware_words, impossible, load_words, purpose, summary
 from app.sizing.hardware.parts import PricingModel
-from app.sizing.question import Constraints, Deployment, Objective, Question
+from app.sizing.question import Deployment, Objective, Question
 from app.sizing.result import Rejection
 from app.sizing.workload import Load, Method
 from tests.examples import CHAT, LLAMA_8B, PRETRAIN
@@ -89,27 +88,6 @@ def test_where_nothing_does_the_nearest_miss_is_told() -> None:
     miss = Rejection("acme-card", "Acme Card", "out_of_memory", "{name} needs {needed} of {available}.", 30.0, 24.0)
     assert summary(Question(CHAT), (), (miss,)).endswith("Nearest miss: Acme Card needs 30 of 24.")
     assert summary(Question(CHAT), (), ()).endswith("Nearest miss: The catalogue is empty.")
-
-
-def names(question: Question, **given: Any) -> list[str]:
-    return [a.name for a in assumptions(question, **given)]
-
-
-def test_formats_are_an_assumption_until_they_are_asked_for() -> None:
-    assert "weight_formats" in names(Question(CHAT))
-    assert "weight_formats" not in names(Question(CHAT, Constraints(weight_formats=("fp8",))))
-    assert "weight_formats" not in names(Question(CHAT), weight_format="fp8")
-    assert "weight_formats" not in names(Question(PRETRAIN))
-
-
-def test_what_was_read_and_what_was_guessed_of_the_model_is_told() -> None:
-    guessed = replace(LLAMA_8B, assumed=("hidden size",))
-    noted = Assumptions().noted()
-    assert noted.pue > 1
-    for workload in (replace(CHAT, model=guessed), replace(PRETRAIN, model=guessed)):
-        found = assumptions(Question(workload, assumptions=noted))
-        assert (found[0].name, found[0].value) == ("model_shape", "hidden size")
-        assert [a.name for a in found][-1] == "pue"
 
 
 @pytest.mark.parametrize(

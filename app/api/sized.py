@@ -1,0 +1,128 @@
+"""An answer in the size of a default one: what can be read elsewhere goes first, what decides goes last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+import orjson
+
+from app.sizing.assumptions.answer import AnswerAssumptions
+from app.sizing.assumptions.hardware import HardwareAssumptions
+from app.sizing.assumptions.serving import ServingAssumptions
+from app.sizing.assumptions.training import TrainingAssumptions
+
+MAX_BYTES = 29_999
+LARGEST_REQUEST_COUNTED = 2_000  # what a caller sent beyond this, such as a model's configuration, comes on top
+WHOLE_RANKS = 3
+MISSES_TOLD, FEWER_MISSES, FEWEST_MISSES = 12, 10, 8
+ALWAYS_TOLD = ("memory", "comparison", "near_tie")
+# Figures of the inside, least decisive first: GET /catalog/assumptions lists what is usual.
+INNER = tuple(
+    field.name
+    for room in (AnswerAssumptions, HardwareAssumptions, ServingAssumptions, TrainingAssumptions)
+    for field in reversed(fields(room))
+)
+
+Document = dict[str, Any]
+
+
+def json_bytes(document: Any) -> bytes:
+    return orjson.dumps(document)
+
+
+def within_size(document: Document) -> bytes:
+    """The answer in 30 KB, leaner step by step until it is."""
+    room = MAX_BYTES + max(0, len(json_bytes(document["request"])) - LARGEST_REQUEST_COUNTED)
+    for leaner in (*STEPS, _without(_inner, room), *LAST_STEPS, _without(_last_misses, room)):
+        body = json_bytes(document)
+        if len(body) <= room:
+            return body
+        document = leaner(document)
+    return json_bytes(document)
+
+
+def _without(droppable: Callable[[Document], list[Document]], room: int) -> Callable[[Document], Document]:
+    """A step that drops of a list as many as need be."""
+
+    def step(document: Document) -> Document:
+        excess = len(json_bytes(document)) - room
+        drop: list[Document] = []
+        for entry in droppable(document):
+            if excess <= 0:
+                break
+            drop.append(entry)
+            excess -= len(json_bytes(entry)) + 1
+        return {
+            **document,
+            **{key: [e for e in document[key] if not any(e is d for d in drop)] for key in ("assumptions", "rejected")},
+        }
+
+    return step
+
+
+def _inner(document: Document) -> list[Document]:
+    usual = {a["name"]: a for a in document["assumptions"] if not a["asked"]}
+    return [usual[name] for name in INNER if name in usual]
+
+
+def _last_misses(document: Document) -> list[Document]:
+    return list(reversed(document["rejected"]))
+
+
+def _ranked(change: Callable[[Document], Document], *, after: int) -> Callable[[Document], Document]:
+    """A step that changes every rank after one."""
+
+    def step(document: Document) -> Document:
+        ranks = document["recommendations"]
+        return {**document, "recommendations": [*ranks[:after], *map(change, ranks[after:])]}
+
+    return step
+
+
+def _misses(most: int) -> Callable[[Document], Document]:
+    return lambda document: {**document, "rejected": document["rejected"][:most]}
+
+
+def _briefly(told: Document) -> Document:
+    """Memory and where it stands; POST /estimate says the rest."""
+    return {**told, "explanation": [reason for reason in told["explanation"] if reason["code"] in ALWAYS_TOLD]}
+
+
+def _without_neighbours(told: Document) -> Document:
+    """Without the published results beside it; POST /estimate says them."""
+    return {**told, "nearest_measurements": []}
+
+
+def _without_other_levels(told: Document) -> Document:
+    """Of confidences the one asked for; POST /estimate says the others."""
+    sure = told["confidence"]
+    asked = [level for level in sure["by_level"] if level["confidence"] == sure["asked"]]
+    return {**told, "confidence": {**sure, "by_level": asked}}
+
+
+def _without_metrics(document: Document) -> Document:
+    """The OpenAPI document says what they mean."""
+    return {k: v for k, v in document.items() if k != "metrics"}
+
+
+def _without_whys(document: Document) -> Document:
+    """What was chosen without why; GET /catalog/assumptions says it."""
+    told = [{**a, "source": "chosen"} if a["source"].startswith("chosen") else a for a in document["assumptions"]]
+    return {**document, "assumptions": told}
+
+
+STEPS: tuple[Callable[[Document], Document], ...] = (
+    _misses(MISSES_TOLD),
+    _ranked(_without_neighbours, after=WHOLE_RANKS),
+    _ranked(_briefly, after=WHOLE_RANKS + 1),
+    _ranked(_briefly, after=WHOLE_RANKS),
+    _without_metrics,
+    _misses(FEWER_MISSES),
+    _ranked(_without_other_levels, after=WHOLE_RANKS),
+    _without_whys,
+    _ranked(_without_neighbours, after=1),
+    _misses(FEWEST_MISSES),
+)
+LAST_STEPS = (_ranked(_briefly, after=WHOLE_RANKS - 1), _ranked(_briefly, after=1))

@@ -1,0 +1,54 @@
+"""An answer too large for a default one says less of what is last, and nothing less of what decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from app.api.sized import MAX_BYTES, json_bytes, within_size
+
+
+def document(*, ranks: int = 5, words: int = 100, misses: int = 20, request: int = 10) -> dict[str, Any]:
+    told = "x" * words
+    reasons = [{"code": code, "text": told} for code in ("memory", "price", "speed", "comparison")]
+    rank = {
+        "explanation": reasons,
+        "nearest_measurements": [told],
+        "confidence": {"asked": 0.8, "by_level": [{"confidence": c} for c in (0.5, 0.8, 0.9)]},
+    }
+    inner = {"name": "memory_nearly_full", "source": "chosen: why", "asked": False}
+    return {
+        "request": {"name": "y" * request},
+        "assumptions": [{"name": "pue", "source": "chosen: why", "asked": True}, inner],
+        "recommendations": [dict(rank) for _ in range(ranks)],
+        "rejected": [{"text": f"{told} {i}"} for i in range(misses)],
+        "metrics": {"ttft_ms": told},
+    }
+
+
+def test_what_fits_is_left_as_it_is() -> None:
+    assert within_size(document()) == json_bytes(document())
+
+
+def test_the_first_three_say_everything_while_the_last_say_less() -> None:
+    whole = document(words=1050)
+    assert len(json_bytes(whole)) > MAX_BYTES
+    body = within_size(whole)
+    assert len(body) <= MAX_BYTES
+    told = orjson.loads(body)
+    kept = [len(r["explanation"]) for r in told["recommendations"]]
+    assert kept == [4, 4, 4, 2, 2]
+    assert len(told["rejected"]) >= 8
+    assert "pue" in [a["name"] for a in told["assumptions"]]
+
+
+def test_a_long_request_takes_nothing_from_the_answer() -> None:
+    long = document(words=10, request=50_000)
+    assert within_size(long) == json_bytes(long)
+
+
+def test_the_misses_go_last_and_farthest_first() -> None:
+    told = orjson.loads(within_size(document(words=1500)))
+    assert [len(r["explanation"]) for r in told["recommendations"]][1:] == [2, 2, 2, 2]
+    assert told["rejected"] == document(words=1500)["rejected"][: len(told["rejected"])]

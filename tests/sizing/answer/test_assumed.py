@@ -1,0 +1,53 @@
+"""What an answer rests on beside what its request had to say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from app.sizing.answer.assumed import assumptions
+from app.sizing.assumptions import Assumed, Assumptions
+from app.sizing.hardware.parts import PricingModel
+from app.sizing.question import Constraints, Deployment, Question
+from tests.examples import CHAT, LLAMA_8B, PRETRAIN
+
+
+def told(question: Question, deployment: Deployment | None = None) -> dict[str, Assumed]:
+    return {a.name: a for a in assumptions(question, deployment)}
+
+
+def test_what_may_be_chosen_from_is_told_as_asked_for_or_as_usual() -> None:
+    usual = told(Question(CHAT))
+    assert usual.keys() == {"pricing_models", "weight_formats", "kv_formats"}
+    assert "spot" not in str(usual["pricing_models"].value)
+    assert not any(a.asked for a in usual.values())
+    limits = Constraints(weight_formats=("fp8",), kv_formats=("bf16",), pricing_models=(PricingModel.SPOT,))
+    asked = told(Question(CHAT, limits))
+    assert [(a.value, a.asked) for a in asked.values()] == [("spot", True), ("fp8", True), ("bf16", True)]
+
+
+def test_a_run_is_paid_on_demand_and_has_no_cache() -> None:
+    assert {n: a.value for n, a in told(Question(PRETRAIN)).items()} == {"pricing_models": "on_demand"}
+
+
+def test_what_a_deployment_says_is_no_assumption() -> None:
+    noted = Assumptions().noted()
+    assert noted.max_batched_tokens > 1
+    question = Question(CHAT, assumptions=noted)
+    fixed = Deployment("x", weight_format="fp8", kv_format="fp8", max_batched_tokens=4096)
+    assert told(question, fixed).keys() == {"pricing_models"}
+    assert told(question, Deployment("x")).keys() == {
+        "pricing_models",
+        "weight_formats",
+        "kv_formats",
+        "max_batched_tokens",
+    }
+
+
+def test_what_was_read_and_what_was_guessed_of_the_model_is_told() -> None:
+    guessed = replace(LLAMA_8B, assumed=("hidden size",))
+    noted = Assumptions().noted()
+    assert noted.pue > 1
+    for workload in (replace(CHAT, model=guessed), replace(PRETRAIN, model=guessed)):
+        found = assumptions(Question(workload, assumptions=noted))
+        assert (found[0].name, found[0].value) == ("model_shape", "hidden size")
+        assert (found[-1].name, found[-1].bounds) == ("pue", Assumptions.bounds("pue"))
