@@ -94,12 +94,15 @@ def against(mine: Ranked, best: Ranked, *, lead: str) -> Reason:
     time = ratio(duration_s(mine.estimate), duration_s(best.estimate))
     if time is not None:
         same = abs(time - 1) < ROUNDS_TO_ONE
-        parts.append("is as fast" if same else f"takes {figure(time)} times as long")
+        slower = f"takes {figure(time)} times as long" if time > 1 else f"takes {1 - time:.0%} less time"
+        parts.append("is as fast" if same else slower)
     limit = mine.estimate.bottleneck
     has, other = limiting_resource(limit, mine.accelerator), limiting_resource(limit, best.accelerator)
     count = mine.estimate.deployment.total_accelerators or 0
     others = best.estimate.deployment.total_accelerators or 0
     resource = f"{count:,} with {has} each against {others:,} with {other}"
+    if has == other:
+        resource = f"{count:,} against {others:,} with {has} each"
     name = mine.accelerator.name
     text = f"{lead.format(name=name)} {' and '.join(parts) or 'has no known price'}; {resource}."
     return Reason("comparison", text, "cost_ratio", money or 0.0, "1")

@@ -29,7 +29,7 @@ def speed(e2e_s: float) -> Any:
     ("usd_per_hour", "e2e_s", "words", "money"),
     [
         (60.0, 3.0, "costs 50% more and takes 1.5 times as long", 1.5),
-        (30.0, 1.0, "costs 25% less and takes 0.5 times as long", 0.75),
+        (30.0, 1.0, "costs 25% less and takes 50% less time", 0.75),
         (40.1, 2.05, "costs as much and is as fast", 1.0025),
         (40.4, 2.2, "costs 1% more and takes 1.1 times as long", 1.01),
         (None, 4.0, "takes 2 times as long", 0.0),
