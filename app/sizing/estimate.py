@@ -67,14 +67,17 @@ def judge_deployment(question: Question, deployment: Deployment, market: Snapsho
         accelerators=(deployment.accelerator,),
         pricing_models=(deployment.pricing_model,) if deployment.pricing_model else (),
     )
-    unread = Unread(market.accelerators)
-    machines = candidates(market, constraints, question.economics, question.assumptions, unread, fixed=deployment)
+    unread, workload = Unread(market.accelerators), question.workload
+    zones = workload.redundancy.zones if isinstance(workload, InferenceWorkload) else 1
+    sought = (market, constraints, question.economics, question.assumptions, unread)
+    machines = candidates(*sought, fixed=deployment, zones=zones)
     if not len(machines):
         named = deployment.system or deployment.provider or deployment.region or deployment.instance_type
         if named or deployment.pricing_model:
             raise Conflict(
                 "The catalogue has no such listing: the system and offer named do not sell this accelerator together. "
                 "Leave them out, or take both from GET /catalog/offers."
+                + (" Several zones take rented machines of named regions only." if zones > 1 else "")
             )
         machines = unpriced(market, deployment, question.assumptions)
     if isinstance(question.workload, TrainingWorkload):

@@ -100,7 +100,7 @@ def find(question: Question, market: Snapshot, rejections: Rejections) -> Found:
 def find_inference(question: Question, workload: InferenceWorkload, market: Snapshot, rejections: Rejections) -> Found:
     """Judge every serving plan; the best of each accelerator type becomes a finalist."""
     constraints, economics, assumed = question.constraints, question.economics, question.assumptions
-    machines = candidates(market, constraints, economics, assumed, rejections)
+    machines = candidates(market, constraints, economics, assumed, rejections, zones=workload.redundancy.zones)
     plans = plans_of(
         workload.model,
         market,

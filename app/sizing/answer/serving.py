@@ -12,6 +12,7 @@ import numpy as np
 from app.sizing.answer.certainty import Certainty, certainty_of, setting_of
 from app.sizing.answer.money import cost_summary, million_of, price_reason
 from app.sizing.answer.passes import PassWords
+from app.sizing.answer.standing import standing_reasons
 from app.sizing.answer.tokens import TokenWords
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, at
@@ -140,7 +141,7 @@ def limit_reasons(workload: InferenceWorkload, judged: Judged[Any, Any, Any], ro
 def fleet_reasons(
     workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, d: Deployment, name: str, confidence: float
 ) -> list[Reason]:
-    """How full the replicas are, and what stays idle."""
+    """How full the replicas are, where they stand, and what stays idle."""
     reasons = []
     if workload.load is Load.OPEN:
         used = at(judged.operation.utilization, row)
@@ -153,6 +154,7 @@ def fleet_reasons(
             + (f", {d.spare_replicas} spare." if d.spare_replicas else ".")
         )
         reasons.append(Reason("utilization", text, "utilization_at_peak", used, "1"))
+    reasons += standing_reasons(workload, d)
     size = d.accelerators_per_replica or 1
     idle = (d.total_accelerators or 0) - size * ((d.replicas or 0) + (d.spare_replicas or 0))
     if idle > 0:

@@ -7,9 +7,15 @@ from dataclasses import dataclass
 
 from app.sizing.answer.cautions import Told, cautions
 from app.sizing.answer.money import usd
+from app.sizing.answer.standing import (
+    machine_failure_exceeds_redundancy,
+    no_redundancy,
+    zone_failure_exceeds_redundancy,
+    zones_not_verified,
+)
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.model.formats import WEIGHT_FORMATS
-from app.sizing.question import Deployment, Question
+from app.sizing.question import Question
 from app.sizing.result import Notice, Ranked
 from app.sizing.units import GB, HOURS_PER_DAY, HOURS_PER_MONTH
 from app.sizing.words import figure
@@ -83,28 +89,6 @@ def accuracy_check_owed(best: Best) -> Notice | None:
         "accuracy_check_owed",
         f"Weights are stored in {stored.name}, below the published {native.name}: check accuracy on your own "
         "task before buying.",
-    )
-
-
-def machine_failure_exceeds_redundancy(best: Best) -> Notice | None:
-    deployment = best.estimate.deployment
-    at_once = replicas_lost_with_a_machine(deployment)
-    if best.serving is None or best.serving.redundancy.label == "none" or at_once <= (deployment.spare_replicas or 0):
-        return None
-    return Notice(
-        "machine_failure_exceeds_redundancy",
-        f"A machine holds {at_once} replicas, more than the {deployment.spare_replicas} kept "
-        "spare: losing one machine is an outage. Ask for more redundancy, or for smaller machines.",
-    )
-
-
-def no_redundancy(best: Best) -> Notice | None:
-    workload, replicas = best.serving, best.estimate.deployment.replicas or 0
-    if workload is None or workload.redundancy.label != "none" or workload.load is not Load.OPEN or replicas != 1:
-        return None
-    return Notice(
-        "no_redundancy",
-        "One replica carries the service: its loss is an outage. Ask for redundancy n+1 to price a spare.",
     )
 
 
@@ -186,7 +170,9 @@ OF_ANSWERS: tuple[Callable[[Best], Notice | None], ...] = (
     training_class_overkill,
     accuracy_check_owed,
     machine_failure_exceeds_redundancy,
+    zone_failure_exceeds_redundancy,
     no_redundancy,
+    zones_not_verified,
     purchase_outlasts_run,
     inference_hardware_for_training,
     data_pipeline_limit,
@@ -194,12 +180,6 @@ OF_ANSWERS: tuple[Callable[[Best], Notice | None], ...] = (
     stale_price,
     spot_interruptions,
 )
-
-
-def replicas_lost_with_a_machine(deployment: Deployment) -> int:
-    """Replicas that go down with one machine: those packed on it, or the one that spans it."""
-    placed = (deployment.replicas or 0) + (deployment.spare_replicas or 0)
-    return -(-placed // max(1, deployment.nodes or 1))
 
 
 def months_between(earlier: str, later: str) -> float:

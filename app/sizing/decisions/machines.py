@@ -34,6 +34,10 @@ def run_pricing(constraints: Constraints) -> tuple[PricingModel, ...]:
     return (*RUN_PRICING, PricingModel.OWNED) if own else RUN_PRICING
 
 
+# What price lists say of a region where they name none.
+UNNAMED_REGIONS = ("unspecified", "global")
+
+
 @dataclass(frozen=True, slots=True)
 class Candidates(Columns):
     """Machines on sale to this caller, each at its cheapest allowed price, and again at that of spot capacity."""
@@ -68,11 +72,13 @@ def candidates(
     *,
     pricing: tuple[PricingModel, ...] = SERVICE_PRICING,
     fixed: Deployment | None = None,
+    zones: int = 1,
 ) -> Candidates:
     """Machines the caller may have, each at the cheapest listing that the constraints allow; where it is spot
     capacity, which a long run may do without, at the cheapest other too.
 
-    `pricing` is what may be paid where the constraints name no pricing model.
+    `pricing` is what may be paid where the constraints name no pricing model. Several zones take rented machines of
+    named regions; owned ones stand in the buyer's.
     """
     allowed = _types_allowed(snapshot, constraints)
     rejections.reject(
@@ -89,6 +95,8 @@ def candidates(
     if constraints.max_purchase_usd is not None:
         owned = listings.owned & allowed[listings.accelerator]
         keep &= _bought_within(constraints.max_purchase_usd, snapshot, owned, priced.purchase_usd, keep, rejections)
+    if zones > 1:
+        keep = _in_named_regions(snapshot, keep, zones, rejections)
     kept = np.flatnonzero(keep)
     first = _cheapest(listings.machine * 2 + _spot(listings.pricing), priced.usd_per_hour, kept)
     rejections.without(
@@ -123,6 +131,15 @@ def _bought_within(
         reached=Reached.OFFERS,
     )
     return payable
+
+
+def _in_named_regions(snapshot: Snapshot, keep: Mask, zones: int, rejections: Rejections) -> Mask:
+    """Of the listings kept those that several zones can be of: owned ones, and rented ones in a region with a name."""
+    listings = snapshot.listings
+    named: Mask = keep & (listings.owned | ~_among(snapshot.regions, UNNAMED_REGIONS)[listings.region])
+    text = f"{{name}} is rented only where the catalogue names no region; {zones} zones need a named one."
+    rejections.without(listings.accelerator[keep], listings.accelerator[named], "no_zones", text)
+    return named
 
 
 def _spot(pricing: Codes) -> Mask:

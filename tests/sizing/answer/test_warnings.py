@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from app.sizing.answer.warnings import months_between, replicas_lost_with_a_machine, warnings
+from app.sizing.answer.warnings import months_between, warnings
 from app.sizing.hardware.parts import Accelerator, Segment
 from app.sizing.question import Question
 from app.sizing.result import Price
 from app.sizing.workload import Lengths, Load, Method, Redundancy, Slo
 from tests.examples import CHAT, LLAMA_8B, PRETRAIN
-from tests.sizing.answer.given import COST, DEPLOYMENT, RUN, ranked
+from tests.sizing.answer.given import COST, RUN, ranked
 from tests.sizing.small import BIG, CARD
 
 # Asked for with a spare, and two machines of which either may go.
@@ -62,9 +62,15 @@ def test_what_a_request_of_serving_is_warned_of(changes: dict[str, Any], expecte
         # three replicas on one machine, one spare; on two machines two go at once
         (SAFE, SPREAD | {"nodes": 1}, ["machine_failure_exceeds_redundancy"]),
         (SAFE, SPREAD | {"nodes": 2}, ["machine_failure_exceeds_redundancy"]),
-        (CHAT, SPREAD | {"nodes": 1}, []),
+        (CHAT, SPREAD | {"nodes": 1}, ["no_redundancy"]),  # all of them go with it
         (CHAT, {"replicas": 1, "spare_replicas": 0}, ["no_redundancy"]),
-        (CHAT, {"replicas": 2, "spare_replicas": 0}, []),
+        (CHAT, {"replicas": 2, "spare_replicas": 0, "nodes": 2}, []),
+        (replace(SAFE, redundancy=Redundancy(spare=1, zones=3)), SPREAD, ["zones_not_verified"]),
+        (
+            replace(SAFE, redundancy=Redundancy(spare=1, zones=2)),
+            SPREAD,
+            ["zone_failure_exceeds_redundancy", "zones_not_verified"],
+        ),
         (replace(CHAT, load=Load.OFFLINE), {"replicas": 1, "spare_replicas": 0}, []),
         (SAFE, SPREAD | {"cost": price(pricing_model="spot")}, ["spot_interruptions"]),
         (SAFE, SPREAD | {"cost": price(as_of="2024-01-01")}, ["stale_price"]),
@@ -113,14 +119,6 @@ def test_a_run_that_owns_its_machines_is_told_how_much_of_them_it_uses() -> None
     share = 5 * 24 / (question.economics.horizon_months * 730)
     assert f"{share:.0%} of the {question.economics.horizon_months:g} months" in notice.text
     assert "300,000 USD" in notice.text
-
-
-@pytest.mark.parametrize(
-    ("replicas", "spares", "nodes", "lost"), [(3, 1, 1, 4), (3, 1, 2, 2), (4, 1, 2, 3), (1, 0, 4, 1)]
-)
-def test_a_machine_takes_the_replicas_on_it_with_it(replicas: int, spares: int, nodes: int, lost: int) -> None:
-    placed = replace(DEPLOYMENT, replicas=replicas, spare_replicas=spares, nodes=nodes)
-    assert replicas_lost_with_a_machine(placed) == lost
 
 
 @pytest.mark.parametrize(

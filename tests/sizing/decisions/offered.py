@@ -65,12 +65,14 @@ def asked(
     fixed: Deployment | None = None,
     pricing: tuple[PricingModel, ...] | None = None,
     economics: Economics = Economics(),  # noqa: B008  (frozen)
+    zones: int = 1,
     **constraints: Any,
 ) -> tuple[Candidates, Rejections]:
     """What the small catalogue offers a caller."""
     rejections = Rejections(of.accelerators)
     given: dict[str, Any] = {} if pricing is None else {"pricing": pricing}
-    found = candidates(of, Constraints(**constraints), economics, Assumptions(), rejections, fixed=fixed, **given)
+    given |= {"fixed": fixed, "zones": zones}
+    found = candidates(of, Constraints(**constraints), economics, Assumptions(), rejections, **given)
     return found, rejections
 
 

@@ -93,6 +93,27 @@ def test_types_outside_the_request_and_without_a_price_say_so() -> None:
     assert "Acme Big is outside" in asked(accelerators=("acme-card",))[1].by_accelerator[0].text
 
 
+def test_zones_take_rented_machines_of_named_regions() -> None:
+    """Where nobody says which region, there are no zones to stand in; what one owns stands where one wants it."""
+    somewhere = snapshot(
+        offers=[
+            offer("big-8", 20.0, region="unspecified"),
+            offer("big-8", 40.0, region="us-1"),
+            offer("card-1", 0.5, region="global"),
+        ]
+    )
+    rented: dict[str, Any] = {"of": somewhere, "environments": (Environment.CLOUD,)}
+    assert names(asked(**rented)[0], somewhere) == {"acme-big sky 20", "acme-card sky 0.5"}
+    found, turned_down = asked(**rented, zones=3)
+    assert names(found, somewhere) == {"acme-big sky 40"}
+    assert turned_down.by_accelerator[1].code == "no_zones"
+    assert turned_down.by_accelerator[1].text == (
+        "Acme Card is rented only where the catalogue names no region; 3 zones need a named one."
+    )
+    assert {r.code for i, r in turned_down.by_accelerator.items() if i != 1} == {"no_offer"}
+    assert names(asked(environments=(Environment.ON_PREM,), zones=3)[0]) == OWNED
+
+
 def test_a_type_that_only_costs_too_much_to_buy_says_by_how_much() -> None:
     """The nearest machine of each; a type that can be rented is not turned down."""
     limit, bought = 5_000.0, (Environment.ON_PREM,)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import combinations, product, zip_longest
+from itertools import combinations, product
 
 import pytest
 from hypothesis import given, settings
@@ -39,12 +39,9 @@ Host = tuple[int, int]  # its zone, the replicas on it
 
 
 def evenly(placed: int, hosts: int, zones: int) -> list[Host]:
-    """Hosts in turn over zones, replicas in turn over hosts: the odd ones in turn over zones, the fullest first."""
-    zone = [host % zones for host in range(hosts)]
-    of_zones = [[h for h in range(hosts) if zone[h] == z] for z in range(zones)]
-    in_turn = [h for rank in zip_longest(*of_zones) for h in rank if h is not None]
+    """Hosts in turn over zones, replicas in turn over hosts."""
     each, odd = divmod(placed, hosts)
-    return [(zone[h], each + (h in in_turn[:odd])) for h in range(hosts)]
+    return [(host % zones, each + (host < odd)) for host in range(hosts)]
 
 
 def losses(hosts: list[Host], redundancy: Redundancy) -> Iterator[int]:

@@ -1,0 +1,152 @@
+"""What is promised of losses holds of whatever is recommended, on the real catalogue, and costs what it should."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.sizing.decisions.machines import UNNAMED_REGIONS
+from app.sizing.decisions.rejections import Unread
+from app.sizing.estimate import estimate
+from app.sizing.hardware.parts import Environment
+from app.sizing.question import Constraints, Deployment, Question
+from app.sizing.recommend import find, recommend
+from app.sizing.snapshot import Snapshot
+from app.sizing.workload import FailureDomain, InferenceWorkload, Lengths, Load, Redundancy
+from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, registered
+
+SLOW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+LOADS = st.builds(
+    lambda model, load, count, prompt, output: replace(
+        CHAT,
+        model=model,
+        load=load,
+        peak_per_s=count,
+        average_per_s=count / 2,
+        in_flight=float(math.ceil(4 * count)),
+        input_tokens=Lengths(prompt),
+        output_tokens=Lengths(output),
+        max_context_tokens=2 * (prompt + output),
+    ),
+    st.sampled_from([LLAMA_8B, LLAMA_70B, registered("Qwen/Qwen3-30B-A3B")]),
+    st.sampled_from([Load.OPEN, Load.OPEN, Load.CLOSED, Load.BATCH]),
+    st.floats(0.05, 200),
+    st.floats(50, 4000),
+    st.floats(2, 800),
+)
+SURVIVED = st.builds(
+    lambda label, zones, domain: Redundancy.named(
+        label, zones=max(zones, 3) if domain is FailureDomain.ZONE else zones, domain=domain
+    ),
+    st.sampled_from(["none", "n+1", "n+1", "n+2", "2n"]),
+    st.integers(1, 4),
+    st.sampled_from(FailureDomain),
+)
+WHERE = st.sampled_from([(), (Environment.CLOUD,), (Environment.ON_PREM,)])
+
+
+def by_hand(d: Deployment, zones: int) -> list[tuple[int, int]]:
+    """(zone, replicas) of every machine or group that a replica spans: in turn, as a person would spread them."""
+    machines, size = d.nodes or 0, d.accelerators_per_replica or 1
+    across = -(-size * machines // (d.total_accelerators or 1))
+    hosts, total = machines // across, (d.replicas or 0) + (d.spare_replicas or 0)
+    each, odd = divmod(total, hosts)
+    return [(host % zones, each + (host < odd)) for host in range(hosts)]
+
+
+def least_left(hosts: list[tuple[int, int]], redundancy: Redundancy) -> int:
+    """Replicas left after the worst loss, each counted."""
+    total, k = sum(held for _, held in hosts), redundancy.lost
+    machines = sorted(held for _, held in hosts)[::-1]
+    zones = sorted((sum(h for z, h in hosts if z == zone) for zone in range(redundancy.zones)), reverse=True)
+    lost = {
+        FailureDomain.ACCELERATOR: k,
+        FailureDomain.MACHINE: sum(machines[:k]),
+        FailureDomain.ZONE: sum(zones[:k]),
+    }[redundancy.domain]
+    if redundancy.zones > 1 and k:
+        lost = max(lost, zones[0])
+    return total - lost
+
+
+@SLOW
+@given(LOADS, SURVIVED, WHERE)
+def test_any_loss_leaves_what_was_promised(
+    market: Snapshot, workload: InferenceWorkload, redundancy: Redundancy, where: tuple[Environment, ...]
+) -> None:
+    question = Question(replace(workload, redundancy=redundancy), Constraints(environments=where), limit=30)
+    for ranked in recommend(question, market).recommendations:
+        d = ranked.estimate.deployment
+        hosts = by_hand(d, redundancy.zones)
+        assert {zone for zone, _ in hosts} == set(range(redundancy.zones))
+        assert min(held for _, held in hosts) >= 1
+        assert least_left(hosts, redundancy) >= (d.replicas or 0), d
+        if redundancy.double:
+            assert sum(held for _, held in hosts) >= 2 * (d.replicas or 0)
+        assert redundancy.zones == 1 or d.region not in UNNAMED_REGIONS
+        told = [r for r in ranked.estimate.explanation if r.code == "placement"]
+        assert bool(told) == bool(redundancy.lost or redundancy.zones > 1)
+
+
+def test_a_plan_that_survives_less_would_be_noticed() -> None:
+    small = Deployment("a", accelerators_per_replica=2, replicas=3, spare_replicas=1, nodes=2, total_accelerators=16)
+    assert by_hand(small, 2) == [(0, 2), (1, 2)]
+    assert least_left(by_hand(small, 1), Redundancy(spare=1)) == 2
+    assert least_left(by_hand(small, 2), Redundancy(spare=1, zones=2, domain=FailureDomain.ACCELERATOR)) == 2
+    assert least_left(by_hand(small, 1), Redundancy(spare=1, domain=FailureDomain.ACCELERATOR)) == 3
+
+
+@SLOW
+@given(LOADS, st.integers(1, 4), st.sampled_from([FailureDomain.ACCELERATOR, FailureDomain.MACHINE]), WHERE)
+def test_more_redundancy_or_load_never_costs_less(
+    market: Snapshot,
+    workload: InferenceWorkload,
+    zones: int,
+    domain: FailureDomain,
+    where: tuple[Environment, ...],
+) -> None:
+    def usd(busier: float = 1.0, **redundancy: Any) -> float:
+        asked = replace(
+            workload,
+            peak_per_s=workload.peak_per_s * busier,
+            in_flight=math.ceil(workload.in_flight * busier),
+            redundancy=Redundancy(zones=zones, domain=domain) if not redundancy else Redundancy(**redundancy),
+        )
+        question = Question(asked, Constraints(environments=where), limit=1)
+        return next(iter(find(question, market, Unread(market.accelerators)).scores), math.inf)
+
+    more = [usd(spare=spare, zones=zones, domain=domain) for spare in (0, 1, 2)]
+    double = usd(double=True, zones=zones, domain=domain)
+    assert np.all(np.diff([m for m in more if m < math.inf]) >= 0), more
+    assert double >= more[1]
+    assert usd(1.5, spare=1, zones=zones, domain=domain) >= more[1]
+    if domain is FailureDomain.ACCELERATOR:
+        assert usd(spare=1, zones=zones) >= more[1]
+    if zones > 2:
+        assert usd(spare=2, zones=zones, domain=FailureDomain.ZONE) >= usd(spare=2, zones=zones)
+
+
+@SLOW
+@given(LOADS, SURVIVED)
+def test_what_is_recommended_and_posted_back_stands_the_same(
+    market: Snapshot, workload: InferenceWorkload, redundancy: Redundancy
+) -> None:
+    question = Question(replace(workload, redundancy=redundancy), limit=2)
+    for ranked in recommend(question, market).recommendations:
+        again = estimate(question, ranked.estimate.deployment, market)
+        assert (again.deployment, again.cost, again.performance) == (
+            ranked.estimate.deployment,
+            ranked.estimate.cost,
+            ranked.estimate.performance,
+        )
+        # the same machines with their replicas left open carry no less, and are no more
+        d = ranked.estimate.deployment
+        open_size = replace(d, replicas=None, spare_replicas=None, total_accelerators=None)
+        given_machines = estimate(question, open_size, market).deployment
+        assert given_machines.nodes == d.nodes
+        assert (given_machines.replicas or 0) >= (d.replicas or 0)
