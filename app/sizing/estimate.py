@@ -23,16 +23,9 @@ from app.sizing.serving.asked import check_speculation, holding, sequences_of, s
 from app.sizing.serving.kinds import able, kind_of
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import Memory, Settings, Speed
+from app.sizing.serving.options import measures, stable_key
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import (
-    complete,
-    fixed_plans,
-    margins_asked,
-    measures,
-    options_of,
-    replicas_of,
-    stable_key,
-)
+from app.sizing.serving.search import complete, fixed_plans, margins_asked, options_of, replicas_of
 from app.sizing.snapshot import Snapshot
 from app.sizing.training.counts import counts_of
 from app.sizing.training.finalists import judge as judge_runs
@@ -176,7 +169,7 @@ def chosen_plan(
     if not held.all():
         margins = margins.only(held)
         memory, speed = found(margins)
-    replicas = replicas_of(workload, speed, asked)
+    replicas = replicas_of(question, workload, plans, speed.capacity_per_s, speed.slo_batch, asked)
     most = asked.max_sequences
     if most is None:
         most = sequences_of(workload, memory, speed)

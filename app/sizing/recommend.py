@@ -22,13 +22,14 @@ from app.sizing.answer.training import training_estimates, twice_the_accelerator
 from app.sizing.answer.verification import verification
 from app.sizing.answer.warnings import warnings
 from app.sizing.columns import Codes, Column
-from app.sizing.decisions.machines import candidates, oversubscribed, run_pricing, undominated
+from app.sizing.decisions.machines import SERVICE_PRICING, candidates, oversubscribed, run_pricing, undominated
 from app.sizing.decisions.ranking import best_of_others, best_per_accelerator, score_of
 from app.sizing.decisions.rejections import Rejections, Unread
 from app.sizing.question import Question
 from app.sizing.result import Answer, Change, Considered, Curve, Estimate, Ranked, Rival
 from app.sizing.serving.kinds import kind_of
-from app.sizing.serving.search import measures, plans_of, search, stable_key
+from app.sizing.serving.options import measures, stable_key
+from app.sizing.serving.search import plans_of, search
 from app.sizing.snapshot import Snapshot
 from app.sizing.training.counts import counts_of
 from app.sizing.training.finalists import judge
@@ -100,7 +101,8 @@ def find(question: Question, market: Snapshot, rejections: Rejections) -> Found:
 def find_inference(question: Question, workload: InferenceWorkload, market: Snapshot, rejections: Rejections) -> Found:
     """Judge every serving plan; the best of each accelerator type becomes a finalist."""
     constraints, economics, assumed = question.constraints, question.economics, question.assumptions
-    machines = candidates(market, constraints, economics, assumed, rejections, zones=workload.redundancy.zones)
+    pricing, zones = run_pricing(constraints) if workload.ends else SERVICE_PRICING, workload.redundancy.zones
+    machines = candidates(market, constraints, economics, assumed, rejections, pricing=pricing, zones=zones)
     plans = plans_of(
         workload.model,
         market,

@@ -90,6 +90,12 @@ class Traffic(Wire):
     batch: Annotated[int, Field(ge=1, le=100_000)] | None = None
     offline: Literal[True] | None = None
     samples_per_s: Annotated[float, Field(gt=0, le=1e7)] | None = None
+    volume_requests: Annotated[float, Field(ge=1, le=1e15)] | None = Field(
+        None, description="Of offline work that ends: requests (or samples) in all."
+    )
+    deadline_hours: Annotated[float, Field(gt=0, le=876000)] | None = Field(
+        None, description="Hours in which the volume is to be done, from the start of the machines."
+    )
     average_requests_per_s: Annotated[float, Field(gt=0, le=1e6)] | None = None
     burstiness: Annotated[float, Field(ge=0, le=20)] = Field(
         1.0, description="Coefficient of variation of inter-arrival times; 1 is Poisson."
@@ -108,6 +114,10 @@ class Traffic(Wire):
         if len(given) != 1:
             raise ValueError(f"exactly one of {', '.join(kinds)} says how requests arrive; {len(given)} were given")
         peak = self.peak_requests_per_s or self.samples_per_s
+        if not self.offline and (self.volume_requests is not None or self.deadline_hours is not None):
+            raise ValueError("volume_requests and deadline_hours go with offline: true")
+        if self.deadline_hours is not None and self.volume_requests is None:
+            raise ValueError("deadline_hours needs volume_requests: how much is to be done by then")
         if peak is not None and self.average_requests_per_s is not None and self.average_requests_per_s > peak:
             raise ValueError("average_requests_per_s must not exceed the peak")
         return self
@@ -120,7 +130,12 @@ class Traffic(Wire):
         if self.batch is not None:
             return Arrivals(Load.BATCH, in_flight=float(self.batch))
         if self.offline:
-            return Arrivals(Load.OFFLINE)
+            hours = self.deadline_hours
+            return Arrivals(
+                Load.OFFLINE,
+                volume_requests=self.volume_requests,
+                deadline_s=None if hours is None else hours * SECONDS_PER_HOUR,
+            )
         peak = float(self.peak_requests_per_s or self.samples_per_s or 0.0)
         return Arrivals(Load.OPEN, peak_per_s=peak, samples=self.samples_per_s is not None)
 

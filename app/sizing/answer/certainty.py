@@ -16,7 +16,7 @@ from app.sizing.hardware.achieved import format_class
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.hardware.tables import FORMATS
 from app.sizing.result import Interval
-from app.sizing.serving.search import Judged
+from app.sizing.serving.options import Judged
 from app.sizing.snapshot import Snapshot
 from app.sizing.surroundings import Shape, StackKey, pool_of
 from app.sizing.training.recipes import PRECISIONS

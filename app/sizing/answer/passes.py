@@ -13,7 +13,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, at
 from app.sizing.result import DeviceMemory, Performance, Reason
 from app.sizing.serving.measured import Best, Memory, Operation
-from app.sizing.serving.search import Judged, throughput_per_s
+from app.sizing.serving.options import Judged, throughput_per_s
 from app.sizing.serving.single_pass import BatchSpeed
 from app.sizing.units import GIB
 from app.sizing.workload import InferenceWorkload, Load

@@ -17,7 +17,8 @@ from app.sizing.decisions.placement import replicas_needed
 from app.sizing.decisions.rejections import Unread
 from app.sizing.question import Objective, Question
 from app.sizing.result import Change, Estimate
-from app.sizing.serving.search import Options, judge, options_of, served_per_s, throughput_per_s, units_per_request
+from app.sizing.serving.options import Options, served_per_s, throughput_per_s, units_per_request
+from app.sizing.serving.search import judge, options_of
 from app.sizing.snapshot import Snapshot
 from app.sizing.words import counted, figure
 from app.sizing.workload import InferenceWorkload, Load

@@ -26,8 +26,9 @@ from app.sizing.serving.assurance import assured
 from app.sizing.serving.kinds import SINGLE_PASSES, STREAMS, kind_of
 from app.sizing.serving.margins import around_plans
 from app.sizing.serving.measured import Best, Settings
+from app.sizing.serving.options import Judged, served_per_s, units_per_request
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import Judged, judge, served_per_s, units_per_request
+from app.sizing.serving.search import judge
 from app.sizing.snapshot import Snapshot
 from app.sizing.surroundings import SERVING
 from app.sizing.uncertainty import Around

@@ -18,8 +18,8 @@ from app.sizing.serving.margins import kinds_of
 from app.sizing.serving.measured import QUANTILES, Best, Operation
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.operation import StreamOperation
+from app.sizing.serving.options import Judged, throughput_per_s
 from app.sizing.serving.plans import KV_NAMES
-from app.sizing.serving.search import Judged, throughput_per_s
 from app.sizing.serving.step import linear_s, micro_batch, read_and_multiply
 from app.sizing.units import GIB
 from app.sizing.workload import InferenceWorkload, Load

@@ -56,12 +56,10 @@ def replicas_for_requests(in_flight: float, slo_batch: Column) -> Column:
 
 
 def replicas_needed(workload: InferenceWorkload, capacity_per_s: Column, slo_batch: Column) -> Column:
-    """Replicas that carry a load: a rate of requests, a number at once, or as fast as one goes."""
+    """Replicas that carry a load: a rate of requests, or a number at once."""
     if workload.load is Load.OPEN:
         return replicas_for_rate(workload.peak_per_s, capacity_per_s, workload.target_utilization)
-    if workload.load in (Load.CLOSED, Load.BATCH):
-        return replicas_for_requests(workload.in_flight, slo_batch)
-    return np.ones_like(capacity_per_s)
+    return replicas_for_requests(workload.in_flight, slo_batch)
 
 
 @formula(unit="machines")

@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 
 from app.sizing.columns import Column
-from app.sizing.decisions.cost import deployment_cost
+from app.sizing.decisions.cost import deployment_cost, usd_total
 from app.sizing.decisions.placement import fleet
+from app.sizing.decisions.volume import may_be_in_time, run_s
 from app.sizing.question import CONFIDENCE_LEVELS, Question
 from app.sizing.result import Assurance, Level
 from app.sizing.serving.kinds import able, kind_of
 from app.sizing.serving.margins import margins_at
 from app.sizing.serving.measured import Settings, Speed
-from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import Judged, replicas_of
+from app.sizing.serving.options import Judged, Options
+from app.sizing.serving.search import replicas_of
 from app.sizing.uncertainty import MOST_SURE, NORMAL, Around, Spreads
 from app.sizing.workload import InferenceWorkload, Load
 
@@ -53,14 +54,18 @@ def assured(
     alone = kind.by(workload, judged.speed.alone.take(rows), margins)
     speed = kind.speed(workload, memory, alone, question.assumptions)
 
-    needed = replicas_of(workload, speed, Settings())
-    needed = np.where(able(workload, memory, speed), needed, np.inf)
-    by_level = levels_of(question, workload, levels, judged.plans, needed[:again].reshape(-1, count))
+    capacity, batch, start = speed.capacity_per_s, speed.slo_batch, judged.options.cold_start_s[rows]
+    needed = replicas_of(question, workload, plans, capacity, batch, Settings())
+    holds = able(workload, memory, speed) & may_be_in_time(workload, capacity, batch, start)
+    needed, at_level = np.where(holds, needed, np.inf), speed.take(np.arange(again))
+    by_level = levels_of(question, workload, levels, judged.options, needed[:again].reshape(-1, count), at_level)
     room = (memory.usable_bytes - memory.needed_bytes) / memory.capacity_bytes
-    slack = np.minimum(slack_of(workload, speed, judged.fleet.replicas[rows]), room)
+    slack = np.minimum(slack_of(workload, speed, judged.fleet.replicas[rows], start), room)
     fits, meets = (sureness(standing[len(levels) :], left[again:].reshape(-1, count)) for left in (room, slack))
+    within, in_time = limited(workload), workload.deadline_s is not None
     return tuple(
-        Assurance(asked, fits[i], meets[i] if limited(workload) else None, None, by_level[i]) for i in range(count)
+        Assurance(asked, fits[i], meets[i] if within else None, meets[i] if in_time else None, by_level[i])
+        for i in range(count)
     )
 
 
@@ -72,14 +77,20 @@ def limited(workload: InferenceWorkload) -> bool:
 
 
 def levels_of(
-    question: Question, workload: InferenceWorkload, levels: list[float], plans: Plans, needed: Column
+    question: Question,
+    workload: InferenceWorkload,
+    levels: list[float],
+    options: Options,
+    needed: Column,
+    speed: Speed,
 ) -> list[tuple[Level, ...]]:
     """What every deployment takes at each level, of the replicas `needed`: a row for each level, infinite where none
-    are enough.
+    are enough; `speed` is of each level, one after another.
 
     What holds with a higher confidence holds with a lower one. A layout whose replicas may do next to nothing within
     the limits is not made sure by their number: many times what is asked for is no answer.
     """
+    plans = options.plans
     needed = np.minimum.accumulate(needed[::-1])[::-1]
     sized = needed[levels.index(question.constraints.confidence)]
     never = np.isinf(needed) | (needed > MOST_TIMES * sized)
@@ -87,29 +98,43 @@ def levels_of(
     placed = fleet(workload.redundancy, plans.accelerators_per_replica, plans.accelerators_per_node, replicas)
     none = np.zeros(len(plans))
     cost = deployment_cost(plans.offered, placed.nodes, none, question.assumptions, question.economics)
-    accelerators, usd, without = (values.T.tolist() for values in (placed.accelerators, cost.usd_per_hour, never))
+    usd, paid = cost.usd_per_hour, "usd_per_hour"
+    if workload.volume_requests is not None:
+        capacity, batch = (values.reshape(replicas.shape) for values in (speed.capacity_per_s, speed.slo_batch))
+        lasts = run_s(workload.volume_requests, replicas, capacity, batch, options.cold_start_s)
+        usd, paid = usd_total(usd, lasts), "usd_total"
+    columns = (values.T.tolist() for values in (placed.accelerators, usd, never))
     return [
         tuple(
-            Level(c, None) if gone else Level(c, int(n), None if np.isnan(hourly) else hourly)
-            for c, n, hourly, gone in zip(levels, *of_plan, strict=True)
+            Level(c, None) if gone else Level(c, int(n), **{paid: None if np.isnan(spent) else spent})
+            for c, n, spent, gone in zip(levels, *of_plan, strict=True)
         )
-        for of_plan in zip(accelerators, usd, without, strict=True)
+        for of_plan in zip(*columns, strict=True)
     ]
 
 
-def slack_of(workload: InferenceWorkload, speed: Speed, replicas: Column) -> Column:
+def slack_of(workload: InferenceWorkload, speed: Speed, replicas: Column, cold_start_s: Column) -> Column:
     """Logarithm of how many times what was asked is done, by whatever falls shortest; rows by their margins."""
     kind = kind_of(workload)
     if workload.load is Load.OPEN:
         shares = [replicas * speed.capacity_per_s / max(workload.peak_per_s, LEAST_SHARE)]
     elif workload.load is Load.OFFLINE:
-        shares = [np.ones(len(replicas))]
+        shares = [time_share(workload, speed, replicas, cold_start_s)]
     else:
         each = np.ceil(workload.in_flight / replicas)
         shares = [np.where(each > 1, speed.slo_batch / np.maximum(each, 1.0), np.inf)]  # one alone meets its limits
     shares += [limit.available_s / np.maximum(limit.needed_s, LEAST_SHARE) for limit in kind.limits(speed.alone)]
     found: Column = np.log(np.maximum(np.min(shares, axis=0), LEAST_SHARE))
     return found
+
+
+def time_share(workload: InferenceWorkload, speed: Speed, replicas: Column, cold_start_s: Column) -> Column:
+    """How many times a volume could be worked off between the start and its deadline; 1 where there is none."""
+    if workload.volume_requests is None or workload.deadline_s is None:
+        return np.ones(len(replicas))
+    busy = run_s(workload.volume_requests, replicas, speed.capacity_per_s, speed.slo_batch, cold_start_s) - cold_start_s
+    left: Column = np.maximum(workload.deadline_s - cold_start_s, 0.0)
+    return left / busy
 
 
 def sureness(standing: Column, slack: Column) -> list[float]:

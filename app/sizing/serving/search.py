@@ -6,79 +6,32 @@ judging its complete deployment once more, which is also what /estimate does: th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, Columns, Mask, distinct
-from app.sizing.decisions.cost import Cost, deployment_cost, within_limits
+from app.sizing.columns import Codes, Column, Mask, distinct
+from app.sizing.decisions.cost import deployment_cost, within_limits
 from app.sizing.decisions.machines import Candidates, unpriced
-from app.sizing.decisions.placement import Fleet, fleet, replicas_needed
-from app.sizing.decisions.ranking import Measures, contenders, score_of
+from app.sizing.decisions.placement import fleet, replicas_needed, replicas_per_node
+from app.sizing.decisions.ranking import contenders, score_of
 from app.sizing.decisions.rejections import Rejections, Unread
+from app.sizing.decisions.volume import cold_start_s, least_run_s, may_be_in_time, replicas_for_volume
 from app.sizing.hardware.tables import Stacks
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Objective, Question, Speculative
 from app.sizing.result import Reached
 from app.sizing.serving.kinds import kind_of
 from app.sizing.serving.margins import Margins, around_stacks, margins_at
-from app.sizing.serving.measured import Memory, Operation, Settings, Speed
+from app.sizing.serving.measured import Memory, Settings, Speed
+from app.sizing.serving.options import Judged, Options, measures
 from app.sizing.serving.plans import Plans, build_plans, formats_asked
 from app.sizing.snapshot import Snapshot
 from app.sizing.uncertainty import NORMAL
-from app.sizing.units import GIB
+from app.sizing.units import GIB, SECONDS_PER_HOUR
 from app.sizing.workload import InferenceWorkload, Load
-
-
-@dataclass(frozen=True, slots=True)
-class Options(Columns):
-    """Plans with the deployment each comes to and what they are chosen by."""
-
-    plans: Plans
-    settings: Settings  # at which the rest holds: those of a complete deployment
-    slo_batch: Column
-    capacity_per_s: Column
-    rate_per_s: Column  # of one replica at the load
-    e2e_p50_s: Column
-    fleet: Fleet
-    cost: Cost
-
-    @property
-    def accelerator(self) -> Codes:
-        return self.plans.accelerator
-
-
-M = TypeVar("M", bound=Memory)
-S = TypeVar("S", bound=Speed)
-R = TypeVar("R", bound=Operation)
-
-
-@dataclass(frozen=True, slots=True)
-class Judged(Columns, Generic[M, S, R]):
-    """Plans with everything that was found out about them."""
-
-    options: Options
-    memory: M
-    speed: S
-    operation: R
-
-    @property
-    def plans(self) -> Plans:
-        return self.options.plans
-
-    @property
-    def fleet(self) -> Fleet:
-        return self.options.fleet
-
-    @property
-    def cost(self) -> Cost:
-        return self.options.cost
-
-    @property
-    def accelerator(self) -> Codes:
-        return self.plans.accelerator
 
 
 def stacks_asked(
@@ -130,7 +83,7 @@ def judge(
     kind, assumed = kind_of(workload), question.assumptions
     memory = kind.memory(workload, plans, assumed, settings)
     speed = kind.speed(workload, memory, kind.alone(workload, plans, memory, assumed, speculative), assumed)
-    replicas = replicas_of(workload, speed, settings)
+    replicas = replicas_of(question, workload, plans, speed.capacity_per_s, speed.slo_batch, settings)
     operation = kind.operate(workload, memory, speed, replicas)
     options = options_of(
         question,
@@ -145,7 +98,7 @@ def judge(
     return Judged(options, memory, speed, operation)
 
 
-def complete(memory: Memory, speed: Speed, replicas: Column, asked: Settings) -> Settings:
+def complete(memory: Memory, speed: Speed, replicas: Column | None, asked: Settings) -> Settings:
     """What an engine is set to once it is judged, with what a caller fixed of its machines."""
     return Settings(
         max_sequences=speed.slo_batch,
@@ -157,9 +110,25 @@ def complete(memory: Memory, speed: Speed, replicas: Column, asked: Settings) ->
     )
 
 
-def replicas_of(workload: InferenceWorkload, speed: Speed, settings: Settings) -> Column:
+def start_s(question: Question, plans: Plans) -> Column:
+    """Seconds until a fresh replica of every plan answers."""
+    return cold_start_s(plans.weights_bytes, plans.nodes_per_replica, question.assumptions)
+
+
+def replicas_of(
+    question: Question,
+    workload: InferenceWorkload,
+    plans: Plans,
+    capacity_per_s: Column,
+    slo_batch: Column,
+    settings: Settings,
+) -> Column:
     """Replicas that carry the load: what is set, else what it needs."""
-    needed = replicas_needed(workload, speed.capacity_per_s, speed.slo_batch)
+    if workload.load is Load.OFFLINE:
+        each = replicas_per_node(plans.accelerators_per_replica, plans.accelerators_per_node)
+        needed = replicas_for_volume(workload, capacity_per_s, slo_batch, start_s(question, plans), each)
+    else:
+        needed = replicas_needed(workload, capacity_per_s, slo_batch)
     return needed if settings.replicas is None else settings.replicas
 
 
@@ -187,39 +156,8 @@ def options_of(
     settings = replace(settings, spare_replicas=placed.spare_replicas, nodes=placed.nodes)
     none = np.zeros(len(plans))
     cost = deployment_cost(plans.offered, placed.nodes, none, question.assumptions, question.economics)
-    return Options(plans, settings, slo_batch, capacity_per_s, rate_per_s, e2e_p50_s, placed, cost)
-
-
-def throughput_per_s(workload: InferenceWorkload, options: Options) -> Column:
-    """Requests (or samples) per second that the whole deployment can do, spares idle.
-
-    For open load this is its capacity within the SLO; otherwise what it does at the given load.
-    """
-    if workload.load is Load.OPEN:
-        return options.fleet.replicas * options.capacity_per_s
-    return options.fleet.replicas * options.rate_per_s
-
-
-def served_per_s(workload: InferenceWorkload, options: Options) -> Column:
-    """Requests per second over which cost and energy are spread: the real load, never the capacity."""
-    if workload.load is Load.OPEN:
-        return np.full(len(options), workload.average_per_s)
-    return throughput_per_s(workload, options)
-
-
-def units_per_request(workload: InferenceWorkload) -> float:
-    """Tokens of a request, or 1 for samples."""
-    return 1.0 if workload.model.sample is not None else max(1.0, workload.tokens_per_request)
-
-
-def measures(workload: InferenceWorkload, options: Options) -> Measures:
-    """What plans are ranked by. Offline work has no fixed volume, so its cost is per unit of work."""
-    served = np.maximum(served_per_s(workload, options) * units_per_request(workload), 1e-12)
-    usd = options.cost.usd_per_hour
-    work = throughput_per_s(workload, options) / options.fleet.accelerators
-    if workload.load is Load.OFFLINE:
-        usd = usd / served
-    return Measures(usd, options.e2e_p50_s, work, options.cost.power_w / served)
+    start = start_s(question, plans)
+    return Options(plans, settings, slo_batch, capacity_per_s, rate_per_s, start, e2e_p50_s, placed, cost)
 
 
 def search(
@@ -232,23 +170,25 @@ def search(
     distinct_plans = plans.take(first)
     margins = margins_asked(question, workload, distinct_plans, market)
     able, memory, speed = able_replicas(question, workload, distinct_plans, margins, rejections)
-    settings = complete(memory, speed, replicas_of(workload, speed, Settings()), Settings())
     measured = np.full(len(first), -1)
     measured[able] = np.arange(len(able))
     rows = measured[alike]
     kept = rows >= 0
     rows = rows[kept]
-    unknown = np.full(len(rows), np.inf)
+    plans, settings = plans.take(kept), complete(memory, speed, None, Settings()).take(rows)
+    batch, capacity, unknown = speed.slo_batch[rows], speed.capacity_per_s[rows], np.full(len(rows), np.inf)
     options = options_of(
         question,
         workload,
-        plans.take(kept),
-        settings.take(rows),
-        slo_batch=speed.slo_batch[rows],
-        capacity_per_s=speed.capacity_per_s[rows],
+        plans,
+        replace(settings, replicas=replicas_of(question, workload, plans, capacity, batch, Settings())),
+        slo_batch=batch,
+        capacity_per_s=capacity,
         rate_per_s=unknown,
         e2e_p50_s=unknown,
     )
+    in_time = turn_down_late(question, workload, options, rejections)
+    options, rows = options.take(in_time), rows[in_time]
     within = within_limits(
         options.accelerator, options.fleet.accelerators, options.cost, question.constraints, rejections
     )
@@ -319,6 +259,26 @@ def able_replicas(
     return rows[speed.serves], memory.take(speed.serves), speed.take(speed.serves)
 
 
+def turn_down_late(question: Question, workload: InferenceWorkload, options: Options, rejections: Rejections) -> Mask:
+    """Which plans some number of replicas brings in time; types that lose all of theirs keep the shortfall."""
+    capacity, batch, start = options.capacity_per_s, options.slo_batch, options.cold_start_s
+    in_time = may_be_in_time(workload, capacity, batch, start)
+    if workload.deadline_s is not None:
+        rejections.lost(
+            options.accelerator,
+            in_time,
+            code="too_slow",
+            text=f"At {question.constraints.confidence * 100:g} % confidence {{name}} needs {{needed}} hours to start "
+            "and to do one batch, however many there are; the deadline is {available}.",
+            needed=least_run_s(capacity, batch, start) / SECONDS_PER_HOUR,
+            available=np.full(len(options), workload.deadline_s / SECONDS_PER_HOUR),
+            unit="hours",
+            count=options.plans.accelerators_per_replica,
+            reached=Reached.SPEED,
+        )
+    return in_time
+
+
 def turn_down(
     rejections: Rejections, confidence: float, accelerator: Codes, kept: Mask, expected: Mask, *, text: str, **why: Any
 ) -> None:
@@ -383,9 +343,3 @@ def fixed_plans(
     if len(plans) or deployment.system or deployment.provider or deployment.pricing_model:
         return plans
     return found(unpriced(market, deployment, assumed), Unread(market.accelerators))
-
-
-def stable_key(options: Options) -> Column:
-    """Orders plans that are equal in everything that matters: fewer devices, then catalogue order."""
-    plans = options.plans
-    return options.fleet.accelerators * 1e6 + plans.accelerators_per_replica * 1e3 + plans.stacks.rows

@@ -35,6 +35,8 @@ class InferenceWorkload:
     target_utilization: float
     encoder_flops_per_request: float = 0.0  # of the images that come with a prompt
     most_personal_in_flight: float = Assumptions.usual("most_personal_in_flight")
+    volume_requests: float | None = None  # of offline work that ends, requests or samples
+    deadline_s: float | None = None  # by which a volume is to be done
     derived: tuple[Assumed, ...] = ()  # figures reckoned from what was said otherwise
 
     @property
@@ -46,6 +48,11 @@ class InferenceWorkload:
     def personal(self) -> bool:
         """Use by one person or very few: a fixed handful of requests in flight."""
         return self.load in (Load.CLOSED, Load.BATCH) and self.in_flight <= self.most_personal_in_flight
+
+    @property
+    def ends(self) -> bool:
+        """Whether the work is done some day, and its machines are given back."""
+        return self.volume_requests is not None
 
     @property
     def tokens_per_request(self) -> float:
@@ -60,6 +67,8 @@ class Arrivals:
     peak_per_s: float = 0.0
     in_flight: float = 0.0
     samples: bool = False
+    volume_requests: float | None = None
+    deadline_s: float | None = None
     derived: tuple[Assumed, ...] = ()
 
 
@@ -138,6 +147,8 @@ def inference_workload(
         target_utilization=usual_utilization(arrivals, assumed) if target_utilization is None else target_utilization,
         encoder_flops_per_request=image_flops,
         most_personal_in_flight=assumed.most_personal_in_flight if arrivals.in_flight else 0.0,
+        volume_requests=arrivals.volume_requests,
+        deadline_s=arrivals.deadline_s,
     )
     given = said(
         average_requests_per_s=average_per_s,

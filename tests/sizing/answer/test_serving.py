@@ -10,14 +10,12 @@ import pytest
 from app.sizing.answer.passes import PassWords
 from app.sizing.answer.serving import (
     bottleneck_reason,
-    cold_start_s,
     fleet_reasons,
     limit_reasons,
     out_of_memory,
     words_of,
 )
 from app.sizing.answer.tokens import TokenWords
-from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate
 from app.sizing.question import Deployment, Question
 from app.sizing.units import GIB
@@ -30,13 +28,6 @@ from tests.sizing.small import SMALL
 def test_each_kind_of_serving_has_its_words() -> None:
     assert isinstance(words_of(CHAT), TokenWords)
     assert isinstance(words_of(replace(CHAT, model=registered("google/vit-base-patch16-224"))), PassWords)
-
-
-@pytest.mark.parametrize(("nodes", "seconds"), [(1.0, 16.0), (2.0, 8.0)])
-def test_a_cold_start_reads_the_weights_on_every_machine_and_starts_the_engine(nodes: float, seconds: float) -> None:
-    plans: Any = row(weights_bytes=col(32e9), nodes_per_replica=col(nodes))
-    assumed = replace(Assumptions(), model_load_gb_per_s=2.0, engine_start_s=45.0)
-    assert cold_start_s(plans, 0, assumed) == pytest.approx(seconds + 45.0)
 
 
 def test_a_bottleneck_is_told_with_its_share_of_a_step() -> None:

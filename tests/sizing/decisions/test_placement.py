@@ -141,7 +141,6 @@ def test_requests_in_flight_take_whole_batches() -> None:
         running = replace(CHAT, load=load, in_flight=64.0)
         assert replicas_needed(running, col(1, 1, 1, 1), col(8, 9.9, 0.5, 100)).tolist() == [8, 8, 64, 1]
     assert replicas_needed(replace(CHAT, load=Load.CLOSED, in_flight=0.0), col(1), col(8)).tolist() == [1]
-    assert replicas_needed(replace(CHAT, load=Load.OFFLINE), col(0.1, 7), col(8, 9)).tolist() == [1, 1]
 
 
 ACCELERATOR, ZONE = FailureDomain.ACCELERATOR, FailureDomain.ZONE

@@ -66,13 +66,19 @@ def test_slack_is_of_what_falls_shortest() -> None:
         ttft_limit_s=col(np.inf),
     )
     speed: Any = row(alone=first, capacity_per_s=col(8), slo_batch=col(20))
-    assert slack_of(STEADY, speed, col(2)).tolist() == pytest.approx([np.log(1.2)])
-    assert slack_of(STEADY, speed, col(1)).tolist() == pytest.approx([np.log(0.8)])
+    start = col(100)
+    assert slack_of(STEADY, speed, col(2), start).tolist() == pytest.approx([np.log(1.2)])
+    assert slack_of(STEADY, speed, col(1), start).tolist() == pytest.approx([np.log(0.8)])
     closed = varied(load=Load.CLOSED, in_flight=36.0)
-    assert slack_of(closed, speed, col(2)).tolist() == pytest.approx([np.log(20 / 18)])
+    assert slack_of(closed, speed, col(2), start).tolist() == pytest.approx([np.log(20 / 18)])
     alone = varied(load=Load.CLOSED, in_flight=2.0)  # one on each
-    assert slack_of(alone, speed, col(2)).tolist() == pytest.approx([np.log(1.2)])
-    assert slack_of(varied(load=Load.OFFLINE), speed, col(2)).tolist() == [0]
+    assert slack_of(alone, speed, col(2), start).tolist() == pytest.approx([np.log(1.2)])
+    assert slack_of(varied(load=Load.OFFLINE), speed, col(2), start).tolist() == [0]
+    # 16,000 over two of eight a second are 1,000 s, of 1,100 after the start
+    volume = varied(load=Load.OFFLINE, volume_requests=16_000.0, deadline_s=1_200.0)
+    assert slack_of(volume, speed, col(2), start).tolist() == pytest.approx([np.log(1.1)])
+    assert slack_of(replace(volume, deadline_s=None), speed, col(2), start).tolist() == [0]
+    assert slack_of(replace(volume, deadline_s=90.0), speed, col(2), start)[0] < -9
 
 
 def test_speed_is_asked_for_by_a_rate_or_by_limits() -> None:

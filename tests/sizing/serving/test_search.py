@@ -10,24 +10,14 @@ import pytest
 
 from app.sizing.decisions.cost import within_limits
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.model.sample import SampleWork
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.serving.kinds import kind_of
 from app.sizing.serving.measured import Settings
-from app.sizing.serving.search import (
-    Options,
-    alike_for_a_replica,
-    judge,
-    measures,
-    search,
-    served_per_s,
-    stable_key,
-    throughput_per_s,
-    units_per_request,
-)
-from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo
+from app.sizing.serving.options import Options, stable_key
+from app.sizing.serving.search import alike_for_a_replica, judge, search
+from app.sizing.workload import InferenceWorkload, Load, Redundancy, Slo
 from tests.examples import LLAMA_70B
-from tests.sizing.serving.given import DENSE, MIXTURE, STEADY, on_big, planned, varied
+from tests.sizing.serving.given import MIXTURE, STEADY, planned, varied
 from tests.sizing.small import OFFERS, SYSTEMS, offer, snapshot
 
 ONE = np.array([0])
@@ -65,6 +55,7 @@ WORKLOADS = [
     varied(slo=Slo(0.011, 0.004, None, 95)),
     varied(load=Load.CLOSED, in_flight=3000.0, slo=Slo(None, 0.03, None, 95)),
     varied(load=Load.OFFLINE),
+    varied(load=Load.OFFLINE, volume_requests=1e7, deadline_s=3600.0),
 ]
 
 
@@ -112,6 +103,15 @@ def test_each_filter_says_what_was_missing() -> None:
     assert 30 < (big.needed or 0) < 300
 
 
+def test_types_that_cannot_even_start_in_time_say_how_long_they_need() -> None:
+    kept, _, rejections = found(varied(load=Load.OFFLINE, volume_requests=10.0, deadline_s=40.0))
+    assert not len(kept)
+    late = rejections.nearest()[0]
+    assert (late.code, late.unit, late.available) == ("too_slow", "hours", 40 / 3600)
+    assert (late.needed or 0.0) * 3600 > 45.0
+    assert late.text.startswith("At 50 % confidence Acme ")
+
+
 def test_plans_whose_replicas_are_the_same_share_a_number() -> None:
     """Machines of another price or network make the same replica unless its stages talk between machines."""
     constraints = Constraints(accelerators=("acme-big",), kv_formats=("bf16", "fp8"))
@@ -126,43 +126,6 @@ def test_plans_whose_replicas_are_the_same_share_a_number() -> None:
     across = planned(LLAMA_70B, of=SEVERAL, fixed=fixed)
     key, network = alike_for_a_replica(across, SEVERAL), across.node.network_bytes_per_s
     assert np.array_equal(key[:, None] == key[None, :], network[:, None] == network[None, :])
-
-
-def options(load: Load = Load.OPEN, **changed: Any) -> tuple[InferenceWorkload, Options]:
-    workload = varied(load=load, **changed)
-    judged = judge(
-        Question(workload), workload, on_big(), Settings(replicas=np.full(1, 3.0), spare_replicas=np.ones(1))
-    )
-    return workload, judged.options
-
-
-def test_cost_is_spread_over_the_real_load_and_throughput_is_the_capacity() -> None:
-    workload, found_ = options()
-    capacity, usd = found_.capacity_per_s[0], found_.cost.usd_per_hour[0]
-    assert throughput_per_s(workload, found_).tolist() == pytest.approx([3 * capacity])
-    assert served_per_s(workload, found_).tolist() == [4]  # the mean
-    by = measures(workload, found_)
-    assert by.usd.tolist() == [usd]
-    assert by.latency_s.tolist() == found_.e2e_p50_s.tolist()
-    # three replicas work, a spare idles: four accelerators of one machine of eight
-    assert found_.fleet.accelerators.tolist() == [8]
-    assert by.throughput_per_accelerator[0] == pytest.approx(3 * capacity / 8)
-    assert by.joules_per_unit[0] == pytest.approx(found_.cost.power_w[0] / (4 * 1001))
-
-
-def test_closed_and_offline_loads_count_what_they_do() -> None:
-    workload, found_ = options(Load.CLOSED, in_flight=64.0)
-    assert throughput_per_s(workload, found_).tolist() == pytest.approx([3 * found_.rate_per_s[0]])
-    assert served_per_s(workload, found_).tolist() == pytest.approx([3 * found_.rate_per_s[0]])
-    assert measures(workload, found_).usd.tolist() == found_.cost.usd_per_hour.tolist()
-    offline, free = options(Load.OFFLINE)
-    assert measures(offline, free).usd[0] == pytest.approx(free.cost.usd_per_hour[0] / (3 * free.rate_per_s[0] * 1001))
-
-
-def test_units_are_tokens_or_samples() -> None:
-    assert units_per_request(STEADY) == 1001
-    assert units_per_request(varied(input_tokens=Lengths(0.0), output_tokens=Lengths(0.0))) == 1
-    assert units_per_request(varied(model=replace(DENSE, sample=SampleWork(flops=1e9)))) == 1
 
 
 def test_equal_plans_are_told_apart_by_their_devices_then_by_the_catalogue() -> None:

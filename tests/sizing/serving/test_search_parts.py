@@ -14,18 +14,10 @@ from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.serving.kinds import SINGLE_PASSES, STREAMS
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import Settings
-from app.sizing.serving.search import (
-    alike_for_a_replica,
-    complete,
-    fixed_plans,
-    replicas_of,
-    search,
-    stable_key,
-    stacks_asked,
-)
-from app.sizing.workload import Load, Redundancy
+from app.sizing.serving.search import alike_for_a_replica, complete, fixed_plans, replicas_of, search, stacks_asked
+from app.sizing.workload import InferenceWorkload, Load, Redundancy
 from tests.examples import col, row
-from tests.sizing.serving.given import DENSE, planned, varied
+from tests.sizing.serving.given import DENSE, on_big, planned, varied
 from tests.sizing.small import SMALL
 
 
@@ -53,14 +45,6 @@ def test_the_number_of_a_replica_has_a_place_for_everything() -> None:
     ]
 
 
-def test_equal_plans_are_numbered_by_accelerators_replica_and_stack() -> None:
-    options: Any = row(
-        fleet=row(accelerators=col(16)),
-        plans=row(accelerators_per_replica=col(4), stacks=SimpleNamespace(rows=np.array([7]))),
-    )
-    assert stable_key(options).tolist() == [16e6 + 4e3 + 7]
-
-
 def test_what_an_engine_is_set_to() -> None:
     speed: Any = row(slo_batch=col(12), capacity_per_s=col(3), saturation_per_s=col(50))
     memory: Any = row(memory_fraction=col(0.9), max_batched_tokens=col(2048), sequences=col(100))
@@ -77,13 +61,19 @@ def test_what_an_engine_is_set_to() -> None:
 
 def test_replicas_are_what_is_set_or_what_the_load_needs() -> None:
     """Ten requests a second over three each, filled to seven tenths: five replicas."""
-    speed: Any = row(slo_batch=col(20), capacity_per_s=col(3), saturation_per_s=col(50))
+
+    def found(workload: InferenceWorkload, settings: Settings | None = None) -> list[float]:
+        needed = replicas_of(Question(workload), workload, on_big(), col(3), col(20), settings or Settings())
+        return list(needed)
+
     busy = varied(redundancy=Redundancy(spare=1))
-    assert replicas_of(busy, speed, Settings()).tolist() == [5]
-    assert replicas_of(busy, speed, Settings(replicas=col(2))).tolist() == [2]
-    assert replicas_of(busy, speed, Settings(spare_replicas=col(3))).tolist() == [5]
-    closed = varied(load=Load.CLOSED, in_flight=90.0)
-    assert replicas_of(closed, speed, Settings()).tolist() == [5]  # ninety over twenty at once
+    assert found(busy) == [5]
+    assert found(busy, Settings(replicas=col(2))) == [2]
+    assert found(busy, Settings(spare_replicas=col(3))) == [5]
+    assert found(varied(load=Load.CLOSED, in_flight=90.0)) == [5]  # ninety over twenty at once
+    assert found(varied(load=Load.OFFLINE)) == [8]  # one machine, filled
+    # a million at three a second take ten hours of 9.3 replicas
+    assert found(varied(load=Load.OFFLINE, volume_requests=1e6, deadline_s=36_000.0)) == [16]
 
 
 @pytest.mark.parametrize(
