@@ -20,6 +20,7 @@ from app.sizing.answer.serving import judge_deployments
 from app.sizing.answer.summary import summary
 from app.sizing.answer.training import training_estimates, twice_the_accelerators
 from app.sizing.answer.verification import verification
+from app.sizing.answer.volume import volume_changes
 from app.sizing.answer.warnings import warnings
 from app.sizing.columns import Codes, Column
 from app.sizing.decisions.machines import SERVICE_PRICING, candidates, oversubscribed, run_pricing, undominated
@@ -127,7 +128,9 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Snap
         rivals(question, market, options.accelerator, options.plans.engine, scores, shown, options.plans.weight_format),
         len(plans),
         len(best),
-        sensitivity(question, workload, options, int(shown[0]), estimates[0], market),
+        volume_changes(question, workload, options)
+        if workload.ends
+        else sensitivity(question, workload, options, int(shown[0]), estimates[0], market),
     )
 
 
@@ -221,7 +224,7 @@ def what_would_give(question: Question, market: Snapshot, nearest: str) -> list[
             pricing_models=(),
         )
     workload = question.workload
-    if isinstance(workload, InferenceWorkload):
+    if isinstance(workload, InferenceWorkload) and not workload.ends:
         slo = workload.slo
         doubled = replace(
             slo,
@@ -230,7 +233,7 @@ def what_would_give(question: Question, market: Snapshot, nearest: str) -> list[
             e2e_s=slo.e2e_s and slo.e2e_s * 2,
         )
         relaxed.append(("double every latency limit", replace(question, workload=replace(workload, slo=doubled))))
-    else:
+    elif workload.deadline_s is not None:
         relaxed.append(
             ("double the deadline", replace(question, workload=replace(workload, deadline_s=2 * workload.deadline_s)))
         )

@@ -30,8 +30,8 @@ def choices(question: Question, deployment: Deployment | None) -> Iterable[Assum
     """What was judged or may be paid, as asked or where nobody says."""
     workload, limits, fixed = question.workload, question.constraints, deployment or Deployment("")
     if fixed.pricing_model is None:
-        run = isinstance(workload, TrainingWorkload) and deployment is None
-        payable = run_pricing(limits) if run else SERVICE_PRICING
+        ends = isinstance(workload, TrainingWorkload) or workload.ends
+        payable = run_pricing(limits) if ends and deployment is None else SERVICE_PRICING
         yield _among("pricing_models", limits.pricing_models, payable, "what may be paid")
     if not isinstance(workload, InferenceWorkload):
         return

@@ -161,29 +161,29 @@ def low_end_misses_limit(sized: Sized) -> Notice | None:
 
 def low_end_misses_deadline(sized: Sized) -> Notice | None:
     """A poor result is late where the predicted one is in time."""
-    workload, p = sized.training, sized.performance
+    deadline_s, p = sized.question.workload.deadline_s, sized.performance
     point = getattr(p, p.interval.quantity, None)
-    if workload is None or p.days is None or not point:
+    if deadline_s is None or p.days is None or not point:
         return None
-    limit, slow = workload.deadline_s / SECONDS_PER_DAY, p.days * worse(p.interval, point, more_is_better=True)
+    limit, slow = deadline_s / SECONDS_PER_DAY, p.days * worse(p.interval, point, more_is_better=True)
     if p.days > limit or slow <= limit:
         return None
     return Notice(
         "low_end_misses_deadline",
-        f"At the low end of its 80 % interval the run takes {slow / limit:.0%} of the {span(limit)} allowed: measure a "
-        "few steps first, or ask for more confidence.",
+        f"At the low end of its 80 % interval the run takes {slow / limit:.0%} of the {span(limit)} allowed: measure "
+        "first, or ask for more confidence.",
     )
 
 
 def deadline_nearly_used(sized: Sized) -> Notice | None:
     """The expected duration leaves no room."""
-    workload, days = sized.training, sized.performance.days
-    if workload is None or days is None:
+    deadline_s, days = sized.question.workload.deadline_s, sized.performance.days
+    if deadline_s is None or days is None:
         return None
-    share = days * SECONDS_PER_DAY / workload.deadline_s
+    share = days * SECONDS_PER_DAY / deadline_s
     if not sized.question.assumptions.deadline_nearly_used < share <= 1:
         return None
-    allowed = span(workload.deadline_s / SECONDS_PER_DAY)
+    allowed = span(deadline_s / SECONDS_PER_DAY)
     text = f"The run is expected to take {share:.0%} of the {allowed} allowed: anything repeated misses the deadline."
     return Notice("deadline_nearly_used", text)
 

@@ -14,6 +14,7 @@ from app.sizing.answer.money import cost_summary, million_of, price_reason
 from app.sizing.answer.passes import PassWords
 from app.sizing.answer.standing import standing_reasons
 from app.sizing.answer.tokens import TokenWords
+from app.sizing.answer.volume import ending, with_ending
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, at
 from app.sizing.decisions.cost import usd_per_million
@@ -91,12 +92,6 @@ def deployment_of(
     )
 
 
-def cold_start_s(plans: Plans, row: int, assumed: Assumptions) -> float:
-    """Seconds until a fresh replica answers: read the weights, start the engine."""
-    read = at(plans.weights_bytes, row) / (assumed.model_load_gb_per_s * 1e9)
-    return read / at(plans.nodes_per_replica, row) + assumed.engine_start_s
-
-
 def certainty_around(
     workload: InferenceWorkload, setting: Setting, around: Around, snapshot: Snapshot, assumed: Assumptions
 ) -> Certainty:
@@ -109,7 +104,7 @@ def certainty_around(
 
 def cost_interval(workload: InferenceWorkload, cost: CostSummary, performance: Performance) -> tuple[Interval, ...]:
     """Between what the cost of a million may be, where it is spread over what the hardware does."""
-    if workload.load is Load.OPEN or cost.usd_per_million is None:
+    if workload.load is Load.OPEN or workload.ends or cost.usd_per_million is None:
         return ()
     rate = performance.interval
     usd_per_s = cost.usd_per_million * (performance.output_tokens_per_s or performance.samples_per_s or 0.0)
@@ -203,7 +198,7 @@ def serving_estimate(
     )
     setting = setting_of(workload, judged, row, at_sale.accelerator, deployment.engine or "")
     sure = certainty_around(workload, setting, known.around.take(only), snapshot, question.assumptions)
-    start = cold_start_s(judged.plans, row, question.assumptions)
+    start = at(judged.options.cold_start_s, row)
     performance = words.performance(workload, judged, row, sure, known.best, cold_start_s=start)
     intervals = (*performance.intervals, *cost_interval(workload, cost, performance))
     size, name = deployment.accelerators_per_replica or 1, at_sale.accelerator.name
@@ -237,21 +232,25 @@ def judge_deployments(
 ) -> tuple[Estimate, ...]:
     """The estimate of every plan, each with its row of these engine settings; `asked` is what a caller fixed."""
     speculative = asked.speculative if asked else None
+    around = around_plans(workload, plans, snapshot.beside_stacks)
     with recording(wanted=question.trace) as trace:
         judged = judge(question, workload, plans, settings, speculative=speculative)
         served = served_per_s(workload, judged.options) * units_per_request(workload)
         usd_per_million(judged.cost.usd_per_hour, served)
-    around = around_plans(workload, plans, snapshot.beside_stacks)
+        ends = ending(question, workload, judged, around, snapshot.spreads)
     sure = assured(question, workload, judged, around, snapshot.spreads)
     measured = judged.memory, judged.speed, judged.operation
     best = kind_of(workload).best(workload, plans, *measured, question.assumptions, speculative)
     known = Known(snapshot, around, best, words_of(workload).shares(workload, judged))
     at_sale = sold(snapshot, judged.plans.offered)
+    estimates = [serving_estimate(question, workload, judged, row, at_sale[row], known) for row in range(len(plans))]
+    if ends is not None:
+        estimates = [with_ending(question, workload, found, ends, row) for row, found in enumerate(estimates)]
     return tuple(
         replace(
-            serving_estimate(question, workload, judged, row, at_sale[row], known),
+            found,
             trace=trace.lines(row) if question.trace and judged.memory.fits[row] else (),
             assurance=sure[row],
         )
-        for row in range(len(plans))
+        for row, found in enumerate(estimates)
     )

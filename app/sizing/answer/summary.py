@@ -27,6 +27,9 @@ def load_words(workload: InferenceWorkload) -> str:
     unit = "samples" if workload.model.sample else "requests"
     if workload.load is Load.OPEN:
         return f"a service of {figure(workload.peak_per_s)} {unit}/s at peak"
+    if workload.volume_requests is not None:
+        within = "" if workload.deadline_s is None else f" within {span(workload.deadline_s / SECONDS_PER_DAY)}"
+        return f"{counted(workload.volume_requests, unit.removesuffix('s'))} offline{within}"
     if workload.load is Load.OFFLINE:
         return "offline work with no latency limit"
     if workload.in_flight <= 1:
@@ -65,15 +68,16 @@ def summary(question: Question, ranked: Sequence[Ranked], rejected: Sequence[Rej
         return f"{opening}. Nothing in the catalogue can do this within the limits. Nearest miss: {near}"
     first = ranked[0].estimate
     d = first.deployment
+    days = None if first.performance is None else first.performance.days
+    lasting = "" if days is None else f"{span(days)}, "
     if isinstance(question.workload, TrainingWorkload):
         layout = f"{d.framework}, {counted(d.accelerators_per_replica or 0, 'accelerator')}"
-        days = (first.performance.days or 0.0) if first.performance else 0.0
-        middle = f"Take {hardware_words(ranked[0])} ({layout}): {span(days)}, {price_words(first)}."
+        middle = f"Take {hardware_words(ranked[0])} ({layout}): {lasting}{price_words(first)}."
     else:
         spare = f" and {d.spare_replicas} spare" if d.spare_replicas else ""
         middle = (
             f"Take {hardware_words(ranked[0])} as {counted(d.replicas or 0, 'replica')}{spare} of "
-            f"{d.accelerators_per_replica} in {d.weight_format} on {d.engine}: {price_words(first)}."
+            f"{d.accelerators_per_replica} in {d.weight_format} on {d.engine}: {lasting}{price_words(first)}."
         )
     closing = f" Sized to hold with {question.constraints.confidence:.0%} probability."
     if len(ranked) > 1:

@@ -142,7 +142,7 @@ def speed_of(estimate: Estimate) -> tuple[float, str, str] | None:
     if p is None or value is None:
         return None
     unit = p.interval.quantity.removesuffix("_per_s").replace("_", " ") + "/s"
-    if p.days is not None:
+    if p.days is not None and p.requests_per_s_capacity is None:  # training has no replicas
         return value, unit, ""
     sure = estimate.assurance
     limited = p.e2e is not None and sure is not None and sure.meets_slo is not None

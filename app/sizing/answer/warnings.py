@@ -94,10 +94,10 @@ def accuracy_check_owed(best: Best) -> Notice | None:
 
 def purchase_outlasts_run(best: Best) -> Notice | None:
     cost, performance = best.estimate.cost, best.estimate.performance
-    if best.training is None or cost is None or cost.purchase_usd is None or performance is None:
+    if cost is None or cost.purchase_usd is None or performance is None or performance.days is None:
         return None
     horizon = best.question.economics.horizon_months
-    share = (performance.days or 0) * HOURS_PER_DAY / (horizon * HOURS_PER_MONTH)
+    share = performance.days * HOURS_PER_DAY / (horizon * HOURS_PER_MONTH)
     return Notice(
         "purchase_outlasts_run",
         f"The run uses {min(share, 1):.0%} of the {horizon:g} months over which {usd(cost.purchase_usd)} of hardware "

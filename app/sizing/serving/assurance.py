@@ -11,6 +11,7 @@ from app.sizing.columns import Column
 from app.sizing.decisions.cost import deployment_cost, usd_total
 from app.sizing.decisions.placement import fleet
 from app.sizing.decisions.volume import may_be_in_time, run_s
+from app.sizing.formula import unrecorded
 from app.sizing.question import CONFIDENCE_LEVELS, Question
 from app.sizing.result import Assurance, Level
 from app.sizing.serving.kinds import able, kind_of
@@ -67,6 +68,21 @@ def assured(
         Assurance(asked, fits[i], meets[i] if within else None, meets[i] if in_time else None, by_level[i])
         for i in range(count)
     )
+
+
+def surely_s(
+    question: Question,
+    workload: InferenceWorkload,
+    expected_s: Column,
+    options: Options,
+    around: Around,
+    spreads: Spreads,
+) -> Column:
+    """Seconds in which volumes are done with the confidence asked: their start, and their work by its margin."""
+    standing = NORMAL.inv_cdf(question.constraints.confidence)
+    with unrecorded():
+        slower = margins_at(standing, workload, around, spreads, question.assumptions).rate
+    return options.cold_start_s + (expected_s - options.cold_start_s) * slower
 
 
 def limited(workload: InferenceWorkload) -> bool:

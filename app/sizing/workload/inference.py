@@ -125,8 +125,7 @@ def inference_workload(
     target_utilization: float | None = None,
 ) -> InferenceWorkload:
     """A complete workload from what was said of it; None is chosen. Raises Unanswerable where the parts contradict."""
-    in_samples = model.sample is not None
-    prompt = input_tokens or Lengths(1.0 if in_samples else assumed.default_input_tokens)
+    prompt = input_tokens or Lengths(1.0 if model.sample is not None else assumed.default_input_tokens)
     generates = model.kind is ModelKind.DECODER
     output = output_tokens or Lengths(assumed.default_output_tokens if generates else 0.0)
     model, prompt, image_flops = with_images(model, prompt, images)
@@ -150,13 +149,12 @@ def inference_workload(
         volume_requests=arrivals.volume_requests,
         deadline_s=arrivals.deadline_s,
     )
-    given = said(
+    given = availability_asked | said(
         average_requests_per_s=average_per_s,
         input_tokens=input_tokens,
         output_tokens=output_tokens,
         max_context_tokens=max_context_tokens,
     )
-    given |= availability_asked
     return replace(workload, derived=(*arrivals.derived, *told(workload, given), *limits_told(asked, workload.slo)))
 
 

@@ -1,0 +1,160 @@
+"""What an answer says of offline work that ends: how long all of it takes, what that costs, what more would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from app.sizing.answer.money import finite, usd
+from app.sizing.columns import Column, Columns, at
+from app.sizing.decisions.cost import usd_total, within_limits
+from app.sizing.decisions.ranking import score_of
+from app.sizing.decisions.rejections import Unread
+from app.sizing.decisions.volume import may_be_in_time
+from app.sizing.question import Question
+from app.sizing.result import Change, CostSummary, Estimate, Interval, Performance, Reason
+from app.sizing.serving.assurance import surely_s
+from app.sizing.serving.measured import Settings
+from app.sizing.serving.options import Judged, Options, duration_s, measures
+from app.sizing.serving.search import options_of, replicas_of
+from app.sizing.uncertainty import Around, Spreads
+from app.sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
+from app.sizing.words import counted, figure, span
+from app.sizing.workload import InferenceWorkload
+
+# Up to where durations are told in hours.
+LONGEST_IN_HOURS_S = 7 * SECONDS_PER_DAY
+
+
+@dataclass(frozen=True, slots=True)
+class Ending(Columns):
+    """How long volumes take and what they cost, a row each."""
+
+    expected_s: Column
+    surely_s: Column  # with the confidence asked
+    start_s: Column
+    usd: Column  # as expected; NaN without a price
+
+
+def ending(
+    question: Question,
+    workload: InferenceWorkload,
+    judged: Judged[Any, Any, Any],
+    around: Around,
+    spreads: Spreads,
+) -> Ending | None:
+    """When work that ends does, and at which cost."""
+    if workload.volume_requests is None:
+        return None
+    lasts = duration_s(workload.volume_requests, judged.options)
+    return Ending(
+        expected_s=lasts,
+        surely_s=surely_s(question, workload, lasts, judged.options, around, spreads),
+        start_s=judged.options.cold_start_s,
+        usd=usd_total(judged.cost.usd_per_hour, lasts),
+    )
+
+
+def with_ending(
+    question: Question, workload: InferenceWorkload, estimate: Estimate, found: Ending, row: int
+) -> Estimate:
+    """An estimate with the days and the money that all of the work takes, and why."""
+    performance, cost = estimate.performance, estimate.cost
+    if performance is None or cost is None:
+        return estimate
+    paid = replace(cost, usd_total=finite(at(found.usd, row)))
+    lasting = replace(performance, days=at(found.expected_s, row) / SECONDS_PER_DAY)
+    intervals = (*performance.intervals, *ending_intervals(found, row, lasting, paid))
+    return replace(
+        estimate,
+        performance=replace(lasting, intervals=intervals),
+        cost=paid,
+        explanation=(ending_reason(question, workload, found, row), *estimate.explanation),
+    )
+
+
+def ending_intervals(found: Ending, row: int, performance: Performance, cost: CostSummary) -> Iterator[Interval]:
+    """Days and, where there is a price, money of the volume, by the errors of the speed; the start is what it is."""
+    rate, start, lasts = performance.interval, at(found.start_s, row), at(found.expected_s, row)
+    point = getattr(performance, rate.quantity)
+    low, high = ((start + (lasts - start) * point / end) / lasts for end in (rate.high, rate.low))
+    figures = {
+        "days": performance.days,
+        "usd_total": cost.usd_total,
+        f"usd_per_million_{cost.per_million}": cost.usd_per_million,
+    }
+    for name, value in figures.items():
+        if value is not None:
+            yield Interval(name, value * low, value * high)
+
+
+def ending_reason(question: Question, workload: InferenceWorkload, found: Ending, row: int) -> Reason:
+    """How much of the time allowed a volume takes: expected, and with the confidence asked."""
+    lasts, surely, start = (at(values, row) for values in (found.expected_s, found.surely_s, found.start_s))
+    limit_s = workload.deadline_s
+    in_hours = max(limit_s or 0.0, surely) <= LONGEST_IN_HOURS_S
+    unit, each = ("hours", SECONDS_PER_HOUR) if in_hours else ("days", SECONDS_PER_DAY)
+    allowed = unit if limit_s is None else f"of {figure(limit_s / each)} {unit}"
+    text = (
+        f"{amount_words(workload)} take {figure(lasts / each)} {allowed} expected, {figure(surely / each)} at "
+        f"{question.constraints.confidence:.0%} confidence, {counted(round(start), 'second')} of it to start."
+    )
+    return Reason("deadline" if limit_s is not None else "duration", text, "days", lasts / SECONDS_PER_DAY, "days")
+
+
+def amount_words(workload: InferenceWorkload) -> str:
+    """The volume in words."""
+    return counted(workload.volume_requests or 0.0, "sample" if workload.model.sample else "request")
+
+
+def volume_changes(question: Question, workload: InferenceWorkload, options: Options) -> tuple[Change, ...]:
+    """What the best plan would cost and take with more to do, or less time."""
+    now = best_of(question, workload, options)
+    if workload.volume_requests is None or now is None:
+        return ()
+    twice = replace(workload, volume_requests=2 * workload.volume_requests)
+    limit_s, sooner = workload.deadline_s, "half the deadline"
+    if limit_s is None:
+        limit_s, sooner = now[1], "done in half the time"
+    cases = (("twice the volume", twice), (sooner, replace(workload, deadline_s=limit_s / 2)))
+    return tuple(Change(label, effect_words(question, now, best_of(question, w, options))) for label, w in cases)
+
+
+def best_of(question: Question, workload: InferenceWorkload, options: Options) -> tuple[float, float] | None:
+    """(USD, seconds) of the best plan at another amount of work, with the confidence asked; None where none is in
+    time within the limits.
+    """
+    plans, batch, capacity = options.plans, options.slo_batch, options.capacity_per_s
+    replicas = replicas_of(question, workload, plans, capacity, batch, Settings())
+    sized = options_of(
+        question,
+        workload,
+        plans,
+        replace(options.settings, replicas=replicas, spare_replicas=None, nodes=None),
+        slo_batch=batch,
+        capacity_per_s=capacity,
+        rate_per_s=options.rate_per_s,
+        e2e_p50_s=options.e2e_p50_s,
+    )
+    unread, paid = Unread(()), sized.fleet.accelerators
+    able = may_be_in_time(workload, capacity, batch, options.cold_start_s)
+    sized = sized.take(able & within_limits(sized.accelerator, paid, sized.cost, question.constraints, unread))
+    if not len(sized):
+        return None
+    merit = measures(workload, sized)
+    row = int(np.argmin(score_of(question.objective, merit)))
+    return at(merit.usd, row), at(merit.latency_s, row)
+
+
+def effect_words(question: Question, now: tuple[float, float], then: tuple[float, float] | None) -> str:
+    """How the best plan changes."""
+    if then is None:
+        return "nothing is done in time within the limits"
+    before, after = (f"{usd(spent)} in {span(seconds / SECONDS_PER_DAY)}" for spent, seconds in (now, then))
+    sure = f"at {question.constraints.confidence:.0%} confidence"
+    if before == after:
+        return f"no change: the best plan costs {after} {sure}"
+    return f"the best plan costs {after} instead of {before} {sure}"

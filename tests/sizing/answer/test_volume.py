@@ -1,0 +1,119 @@
+"""What is said of work that ends, beside the arithmetic it rests on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.sizing.answer.volume import Ending, amount_words, effect_words, ending_intervals, ending_reason
+from app.sizing.estimate import estimate
+from app.sizing.model.sample import SampleWork
+from app.sizing.question import Constraints, Deployment, Objective, Question
+from app.sizing.recommend import recommend
+from app.sizing.result import Estimate, Interval, Performance
+from app.sizing.workload import InferenceWorkload, Load
+from tests.examples import CHAT, col
+from tests.sizing.answer.given import COST
+from tests.sizing.small import SMALL
+
+VOLUME = replace(CHAT, load=Load.OFFLINE, volume_requests=1e6, deadline_s=36_000.0)
+BIG = Deployment("acme-big", system="big-8", engine="vllm", weight_format="bf16", tensor_parallel=1)
+
+
+def found(workload: InferenceWorkload = VOLUME, confidence: float = 0.8, **fixed: Any) -> Estimate:
+    question = Question(workload, Constraints(confidence=confidence))
+    return estimate(question, replace(BIG, **fixed), SMALL)
+
+
+def figures(e: Estimate) -> tuple[float, float, float]:
+    """(hours, USD of the run, USD per hour)."""
+    assert e.performance is not None and e.performance.days is not None and e.cost is not None
+    assert e.cost.usd_total is not None and e.cost.usd_per_hour is not None
+    return e.performance.days * 24, e.cost.usd_total, e.cost.usd_per_hour
+
+
+def test_a_fixed_fleet_takes_its_start_and_the_volume_at_its_rate() -> None:
+    e = found(replicas=8)
+    hours, total, hourly = figures(e)
+    assert e.performance is not None and e.cost is not None and e.assurance is not None
+    rate, start = e.performance.requests_per_s_capacity or 0.0, e.performance.cold_start_s or 0.0
+    assert hours == pytest.approx((start + 1e6 / rate) / 3600)
+    assert total == pytest.approx(hourly * hours)
+    assert e.cost.usd_per_million == pytest.approx(total / (1e6 * VOLUME.tokens_per_request) * 1e6)
+    assert e.assurance.meets_slo is None
+    by = {i.quantity: i for i in e.performance.intervals}
+    slow = start / 3600 + (hours - start / 3600) * (e.performance.output_tokens_per_s or 0) / e.performance.interval.low
+    assert by["days"].high * 24 == pytest.approx(slow)
+    assert by["usd_total"].high == pytest.approx(hourly * slow)
+    assert by["usd_per_million_tokens"].high == pytest.approx((e.cost.usd_per_million or 0.0) * slow / hours)
+    assert (by["days"].low, by["usd_total"].low) < (hours / 24, total)
+
+
+def test_what_is_too_few_is_late_with_the_probability_of_it() -> None:
+    assert found(replicas=1).fits
+    sure = [e.assurance for e in (found(replicas=n) for n in (1, 8, 64))]
+    in_time = [0.0 if a is None else a.meets_deadline or 0.0 for a in sure]
+    assert in_time[0] < 0.2 < in_time[1] <= in_time[2]
+    assert found(replace(VOLUME, deadline_s=1.0)).fits
+    assert found(replace(VOLUME, deadline_s=None)).assurance.meets_deadline is None  # type: ignore[union-attr]
+
+
+def test_levels_pay_for_the_duration_that_holds_with_them() -> None:
+    question = Question(VOLUME, Constraints(accelerators=("acme-big",)))
+    first = recommend(question, SMALL).recommendations[0].estimate
+    assert first.assurance is not None
+    totals = [level.usd_total for level in first.assurance.by_level]
+    assert all(level.usd_per_hour is None for level in first.assurance.by_level)
+    assert totals == sorted(totals, key=lambda usd: usd or 0.0)
+    assert totals[1] >= figures(first)[1]  # type: ignore[operator]
+    words = next(reason.text for reason in first.explanation if reason.code == "deadline")
+    assert words.startswith("1,000,000 requests take ")
+    assert "of 10 hours expected" in words
+
+
+def test_words_of_a_duration() -> None:
+    lasting = Ending(col(7200.0), col(10_800.0), col(60.0), col(80.0))
+    question = Question(replace(VOLUME, deadline_s=14_400.0))
+    workload = question.workload
+    assert isinstance(workload, InferenceWorkload)
+    assert ending_reason(question, workload, lasting, 0).text == (
+        "1,000,000 requests take 2 of 4 hours expected, 3 at 80% confidence, 60 seconds of it to start."
+    )
+    free = ending_reason(question, replace(workload, deadline_s=None), lasting, 0)
+    assert (free.code, free.value) == ("duration", 7200 / 86_400)
+    assert "take 2 hours expected" in free.text
+    months = ending_reason(question, replace(workload, deadline_s=60 * 86_400.0), lasting, 0)
+    assert "of 60 days expected" in months.text
+    samples = replace(workload, model=replace(workload.model, sample=SampleWork(flops=1e9)), volume_requests=1.0)
+    assert amount_words(samples) == "1 sample"
+
+
+def test_intervals_stretch_the_work_and_not_the_start() -> None:
+    lasting = Ending(col(1060.0), col(2000.0), col(60.0), col(np.nan))
+    speed = Performance(Interval("output_tokens_per_s", 50.0, 200.0), "roofline", output_tokens_per_s=100.0, days=1.0)
+    (days,) = ending_intervals(lasting, 0, speed, replace(COST, usd_per_million=None))
+    assert days.quantity == "days"
+    assert (days.low, days.high) == pytest.approx((560 / 1060, 2060 / 1060))
+
+
+def test_changes_say_what_the_best_then_costs_and_takes() -> None:
+    question = Question(VOLUME)
+    assert effect_words(question, (100.0, 7200.0), (200.0, 7200.0)) == (
+        "the best plan costs 200 USD in 2 hours instead of 100 USD in 2 hours at 80% confidence"
+    )
+    assert effect_words(question, (100.0, 7200.0), (100.0, 7201.0)).startswith("no change")
+    assert effect_words(question, (100.0, 7200.0), None) == "nothing is done in time within the limits"
+    twice, half = recommend(question, SMALL).sensitivity
+    assert (twice.change, half.change) == ("twice the volume", "half the deadline")
+    free = recommend(Question(replace(VOLUME, deadline_s=None), objective=Objective.ENERGY), SMALL).sensitivity
+    assert [change.change for change in free] == ["twice the volume", "done in half the time"]
+
+
+def test_nothing_in_time_is_told_with_what_a_longer_deadline_would_give() -> None:
+    late = recommend(Question(replace(VOLUME, deadline_s=40.0)), SMALL)
+    assert not late.recommendations
+    assert late.rejected[0].code == "too_slow"
+    assert "double the deadline" in [change.change for change in late.sensitivity]

@@ -1,0 +1,169 @@
+"""Relations of offline work with a volume and a deadline, over random requests on the real catalogue."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from app.sizing.decisions.rejections import Unread
+from app.sizing.estimate import estimate
+from app.sizing.question import Constraints, Deployment, Objective, Question
+from app.sizing.recommend import find, recommend
+from app.sizing.result import Estimate
+from app.sizing.snapshot import Snapshot
+from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
+from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, registered
+
+SLOW = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+HOUR_S, DAY_S = 3600.0, 86_400.0
+VOLUMES = st.builds(
+    lambda model, volume, hours, prompt, output: replace(
+        CHAT,
+        model=model,
+        load=Load.OFFLINE,
+        peak_per_s=0.0,
+        average_per_s=0.0,
+        input_tokens=Lengths(prompt) if model.sample is None else Lengths(1.0),
+        output_tokens=Lengths(output) if model.kind.value == "decoder" else Lengths(0.0),
+        slo=Slo(None, None, None, 95.0),
+        max_context_tokens=prompt + output,
+        volume_requests=volume,
+        deadline_s=hours * HOUR_S,
+    ),
+    st.sampled_from([LLAMA_8B, LLAMA_70B, registered("BAAI/bge-m3"), registered("google/vit-base-patch16-224")]),
+    st.floats(1e4, 1e8),
+    st.floats(1, 500),
+    st.floats(16, 500),
+    st.floats(2, 500),
+)
+CONFIDENCES = st.sampled_from([0.5, 0.8, 0.95])
+
+
+def score(question: Question, market: Snapshot) -> float:
+    """What the best is ranked by, USD of the whole volume; infinite where nothing is done in time."""
+    found = find(replace(question, limit=1), market, Unread(market.accelerators))
+    return next(iter(found.scores), math.inf)
+
+
+def best(question: Question, market: Snapshot) -> Estimate:
+    """The first recommendation of a question that has one."""
+    found = find(replace(question, limit=1), market, Unread(market.accelerators)).estimates
+    assume(found)
+    return found[0]
+
+
+def times(workload: InferenceWorkload, *, volume: float = 1.0, time: float = 1.0) -> InferenceWorkload:
+    """So many times the volume in so many times the time."""
+    requests, limit_s = asked(workload)
+    return replace(workload, volume_requests=requests * volume, deadline_s=limit_s * time)
+
+
+def asked(workload: InferenceWorkload) -> tuple[float, float]:
+    """(requests, seconds) of a volume with a deadline."""
+    assert workload.volume_requests is not None
+    assert workload.deadline_s is not None
+    return workload.volume_requests, workload.deadline_s
+
+
+def taken(e: Estimate) -> tuple[float, float]:
+    """(seconds, USD) that a volume takes."""
+    assert e.performance is not None
+    assert e.performance.days is not None
+    assert e.cost is not None
+    return e.performance.days * DAY_S, e.cost.usd_total or 0.0
+
+
+@SLOW
+@given(VOLUMES, CONFIDENCES, st.floats(1, 4))
+def test_more_volume_never_costs_less_and_more_time_never_costs_more(
+    market: Snapshot, workload: InferenceWorkload, confidence: float, factor: float
+) -> None:
+    question = Question(workload, Constraints(confidence=confidence))
+    usd, rounding = score(question, market), 1 + 1e-9
+    assert usd <= score(replace(question, workload=times(workload, volume=factor)), market) * rounding
+    assert score(replace(question, workload=times(workload, time=factor)), market) <= usd * rounding
+    assert score(replace(question, workload=replace(workload, deadline_s=None)), market) <= usd * rounding
+
+
+@SLOW
+@given(VOLUMES, CONFIDENCES)
+def test_what_is_recommended_is_in_time_as_sure_as_asked_and_fills_its_machines(
+    market: Snapshot, workload: InferenceWorkload, confidence: float
+) -> None:
+    question = Question(workload, Constraints(confidence=confidence))
+    for ranked in recommend(question, market).recommendations:
+        e, d, sure = ranked.estimate, ranked.estimate.deployment, ranked.estimate.assurance
+        seconds, usd = taken(e)
+        assert seconds <= asked(workload)[1] * (1 + 1e-9)
+        assert e.cost is not None
+        assert usd == pytest.approx((e.cost.usd_per_hour or 0.0) * seconds / HOUR_S)
+        assert sure is not None
+        assert (sure.meets_deadline or 0.0) >= confidence - 1e-3
+        level = next(level for level in sure.by_level if level.confidence == confidence)
+        assert level.total_accelerators == d.total_accelerators
+        assert (level.usd_total or 0.0) >= usd * (1 - 1e-9)
+        again = estimate(question, d, market)
+        assert (again.performance, again.cost, again.assurance) == (e.performance, e.cost, sure)
+        size, nodes = d.accelerators_per_replica or 1, d.nodes or 1
+        idle = (d.total_accelerators or 0) - (d.replicas or 0) * size
+        assert idle < size * nodes  # no machine has room for one more
+
+
+@SLOW
+@given(VOLUMES, CONFIDENCES, st.integers(2, 6))
+def test_many_times_the_volume_in_as_many_times_the_time_after_the_start_is_the_same_fleet(
+    market: Snapshot, workload: InferenceWorkload, confidence: float, factor: int
+) -> None:
+    question = Question(workload, Constraints(confidence=confidence))
+    found = best(question, market)
+    (requests, limit_s), (seconds, _) = asked(workload), taken(found)
+    assert found.performance is not None
+    start = found.performance.cold_start_s or 0.0
+    longer = replace(workload, volume_requests=requests * factor, deadline_s=start + (limit_s - start) * factor)
+    unsized = replace(found.deployment, replicas=None, spare_replicas=None, nodes=None, total_accelerators=None)
+    other = estimate(replace(question, workload=longer), unsized, market)
+    # a share below one batch takes as long as a batch: then fewer do
+    assert (other.deployment.replicas or 0) <= (found.deployment.replicas or 0)
+    if requests > 1e3 * (found.deployment.replicas or 0) * (found.deployment.max_batch or 0):
+        assert other.deployment.replicas == found.deployment.replicas
+        assert taken(other)[0] == pytest.approx(start + (seconds - start) * factor)
+
+
+@SLOW
+@given(VOLUMES, st.integers(1, 40))
+def test_no_other_number_of_replicas_is_in_time_for_less(
+    market: Snapshot, workload: InferenceWorkload, replicas: int
+) -> None:
+    """As predicted, on the same machines in the same layout."""
+    question = Question(workload, Constraints(confidence=0.5))
+    found = best(question, market)
+    fixed = replace(found.deployment, spare_replicas=None, nodes=None, total_accelerators=None, replicas=replicas)
+    seconds, usd = taken(estimate(question, fixed, market))
+    assert seconds > asked(workload)[1] * (1 + 1e-9) or taken(found)[1] <= usd * (1 + 1e-9)
+
+
+@SLOW
+@given(VOLUMES, st.sampled_from(Objective))
+def test_limits_are_kept_and_lifting_them_is_never_worse(
+    market: Snapshot, workload: InferenceWorkload, objective: Objective
+) -> None:
+    limited = Question(workload, Constraints(max_accelerators=8, max_usd_per_hour=20.0), objective=objective)
+    assert score(replace(limited, constraints=Constraints()), market) <= score(limited, market) * (1 + 1e-9)
+    found = best(limited, market)
+    assert (found.deployment.total_accelerators or 0) <= 8
+    assert found.cost is not None
+    assert (found.cost.usd_per_hour or 0.0) <= 20
+
+
+def test_what_is_left_open_of_a_deployment_is_sized_for_the_volume(market: Snapshot) -> None:
+    limits = Slo(None, None, None, 95)
+    workload = replace(CHAT, load=Load.OFFLINE, slo=limits, volume_requests=5e6, deadline_s=24 * HOUR_S)
+    found = estimate(Question(workload), Deployment("nvidia-h100-sxm5-80gb"), market)
+    assert found.assurance is not None
+    assert (found.assurance.meets_deadline or 0.0) >= 0.8
+    d = found.deployment
+    assert (d.replicas or 0) * (d.accelerators_per_replica or 0) == d.total_accelerators
