@@ -8,6 +8,7 @@ import numpy as np
 
 from app.errors import Conflict
 from app.sizing.answer.assumed import assumptions
+from app.sizing.answer.described import described
 from app.sizing.answer.serving import judge_deployments
 from app.sizing.answer.summary import impossible
 from app.sizing.answer.training import training_estimates
@@ -47,6 +48,7 @@ def estimate(question: Question, deployment: Deployment, market: Snapshot) -> Es
     alone = (Ranked(rank=1, score=1.0, estimate=found, accelerator=accelerator),)
     return replace(
         found,
+        summary=described(question, alone[0]),
         warnings=warnings(question, alone, market.prices_as_of),
         verification=verification(question, alone),
         assumptions=assumptions(question, deployment),

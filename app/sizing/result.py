@@ -201,7 +201,8 @@ class Estimate:
     scaling: Curve | None = None
     maximum: Maximum | None = None
     assurance: Assurance | None = None
-    assumptions: tuple[Assumed, ...] = ()  # of a deployment judged by itself
+    summary: str | None = None  # of a deployment judged by itself
+    assumptions: tuple[Assumed, ...] = ()  # of the same
     verification: Verification | None = None  # of the same
     warnings: tuple[Notice, ...] = ()  # of the same
 

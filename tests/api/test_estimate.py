@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from starlette.testclient import TestClient
 
 from tests.examples import body
@@ -70,3 +71,16 @@ def test_an_engines_version_changes_memory_and_host_time_and_is_echoed(client: T
     assert before["deployment"]["memory_fraction"] == 0.9
     assert before["performance"]["tpot_ms"]["p50"] > today["performance"]["tpot_ms"]["p50"]
     assert estimated(client, engine="TensorRT-LLM", weight_format="fp8")["deployment"]["engine"] == "tensorrt-llm"
+
+
+@pytest.mark.parametrize("replicas", [1, 8])
+@pytest.mark.parametrize("model", ["llama-3.1-8b-instruct", "llama-3.1-405b-instruct"])
+def test_an_estimate_always_says_what_it_is_and_what_it_rests_on(client: TestClient, model: str, replicas: int) -> None:
+    workload = {"phase": "inference", "model": model, "traffic": {"peak_requests_per_s": 200}}
+    deployment = {"accelerator": "nvidia-h100-sxm5-80gb", "accelerators_per_replica": 1, "replicas": replicas}
+    answer = client.post("/estimate", json={"workload": workload, "deployment": deployment}).json()
+    assert answer["assumptions"]
+    assert isinstance(answer["warnings"], list)
+    assert ("does not fit" in answer["summary"] or "No layout" in answer["summary"]) == (not answer["fits"])
+    if answer["fits"]:
+        assert ("of the 200 requests/s asked for" in answer["summary"]) == (replicas == 1)

@@ -301,6 +301,7 @@ class EstimateShown(Shown):
     cost: CostShown | None = None
     confidence: ConfidenceShown | None = None
     explanation: list[ReasonShown]
+    summary: str | None = Field(None, description="Of POST /estimate: what it is, does and costs, in sentences.")
     warnings: list[NoticeShown] | None = Field(None, description="Of POST /estimate.")
     verification: VerificationShown | None = Field(None, description="Of POST /estimate.")
     assumptions: list[AssumedShown] | None = Field(None, description="Of POST /estimate.")

@@ -293,12 +293,12 @@ def estimate_json(e: Estimate, *, trace: bool, neighbours: int = 3) -> dict[str,
     if e.assurance is not None:
         shown["confidence"] = assurance_json(e.assurance)
     shown["explanation"] = [reason_json(r) for r in e.explanation]
-    if e.warnings:
-        shown["warnings"] = [notice_json(n) for n in e.warnings]
     if e.verification is not None:
         shown["verification"] = verification_json(e.verification)
-    if e.assumptions:
+    if e.summary is not None:
+        shown["summary"] = e.summary
         shown["assumptions"] = [assumed_json(a) for a in e.assumptions]
+        shown["warnings"] = [notice_json(n) for n in e.warnings]
     if neighbours > 1 and (metrics := metrics_of(e)) is not None:
         shown["metrics"] = metrics
     shown["nearest_measurements"] = [neighbour_json(n) for n in e.nearest[:neighbours]]

@@ -37,16 +37,20 @@ def load_words(workload: InferenceWorkload) -> str:
     return f"{figure(workload.in_flight)} {unit} {'in a static batch' if workload.load is Load.BATCH else 'in flight'}"
 
 
-def purpose(question: Question) -> str:
-    """The three questions before buying: training or serving, one user or a service, what counts."""
-    workload, goal = question.workload, OBJECTIVE_WORDS[question.objective]
+def work_words(workload: InferenceWorkload | TrainingWorkload) -> str:
+    """The first two questions before buying: training or serving, one user or a service."""
     if isinstance(workload, TrainingWorkload):
         what = "train" if workload.phase == "training" else f"fine-tune ({workload.method.value})"
         unit = "samples" if workload.in_samples else "tokens"
         limit = workload.deadline_s / SECONDS_PER_DAY
         amount = f"{large(workload.units)} {unit}"
-        return f"You {what} {workload.model.name} on {amount} within {span(limit)}, and look for {goal}"
-    return f"You serve {workload.model.name} (no training), {load_words(workload)}, and look for {goal}"
+        return f"You {what} {workload.model.name} on {amount} within {span(limit)}"
+    return f"You serve {workload.model.name} (no training), {load_words(workload)}"
+
+
+def purpose(question: Question) -> str:
+    """The three questions before buying: the two of the work, and what counts."""
+    return f"{work_words(question.workload)}, and look for {OBJECTIVE_WORDS[question.objective]}"
 
 
 def hardware_words(ranked: Ranked) -> str:
