@@ -6,6 +6,8 @@ from dataclasses import fields
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from app.sizing.assumptions import Assumptions
@@ -171,3 +173,47 @@ def test_every_entry_says_who_chose_it_from_where_and_in_which_range(client: Tes
         assert (a["range"] is None) == isinstance(a["value"], str), a
         if a["range"] is not None:
             assert a["range"][0] <= a["value"] <= a["range"][1], a
+
+
+# What a request may say, field by field, with the name it is shown under.
+SAID: dict[str, tuple[str, st.SearchStrategy[Any]]] = {
+    "economics.pue": ("pue", st.floats(1, 2)),
+    "economics.horizon_months": ("horizon_months", st.integers(1, 60)),
+    "economics.electricity_usd_per_kwh": ("electricity_usd_per_kwh", st.floats(0, 1)),
+    "constraints.confidence": ("confidence", st.floats(0.5, 0.95)),
+    "workload.target_utilization": ("target_utilization", st.floats(0.1, 1)),
+    "workload.availability.redundancy": ("redundancy", st.sampled_from(["none", "n+1", "n+2", "2n"])),
+    "workload.max_context_tokens": ("max_context_tokens", st.integers(5000, 9000)),
+    "workload.slo.ttft_ms": ("slo.ttft_ms", st.floats(500, 5000)),
+    "workload.slo.tpot_ms": ("slo.tpot_ms", st.floats(30, 300)),
+    "workload.slo.percentile": ("slo.percentile", st.floats(50, 99)),
+    "workload.traffic.input_tokens": ("input_tokens", st.integers(1, 3000)),
+    "workload.traffic.output_tokens": ("output_tokens", st.integers(1, 1000)),
+    "workload.traffic.average_requests_per_s": ("average_requests_per_s", st.floats(0.01, 1)),
+    "assumptions.busy_hour_factor": ("busy_hour_factor", st.floats(1, 20)),
+    "assumptions.facility_usd_per_kw_month": ("facility_usd_per_kw_month", st.floats(0, 600)),
+}
+SOME_SAID = st.fixed_dictionaries({}, optional={path: values for path, (_, values) in SAID.items()})
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(said=SOME_SAID, call=st.sampled_from(["recommend", "estimate"]))
+def test_of_whatever_is_said_exactly_that_is_asked_for(client: TestClient, said: dict[str, Any], call: str) -> None:
+    request: dict[str, Any] = {"workload": SERVICE}
+    if call == "estimate":
+        request["deployment"] = {"accelerator": "nvidia-h100-sxm5-80gb", "total_accelerators": 2}
+    for path, value in said.items():
+        request = with_value(request, path, value)
+    answer = whole(client, request, call)
+    shown = told(answer)
+    given_names = {SAID[path][0]: value for path, value in said.items()}
+    times = {"slo.ttft_ms", "slo.tpot_ms"} & given_names.keys()
+    assert {n for n, a in shown.items() if a["asked"]} - given_names.keys() == set()
+    for name, value in given_names.items():
+        asked_for = shown[name]["value"]
+        assert asked_for == (value if isinstance(value, str) else pytest.approx(value, rel=1e-5)), name
+        assert shown[name]["asked"], name
+    assert {n for n in shown if n in ("slo.ttft_ms", "slo.tpot_ms")} == (times or {"slo.ttft_ms", "slo.tpot_ms"})
+    if call == "recommend":
+        stored = client.get(f"/recommendations/{answer['id']}").json()
+        assert stored["request"] == answer["request"] == {**request, "rejected_limit": 5}

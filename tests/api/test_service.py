@@ -61,7 +61,8 @@ def test_pages_cover_a_list_once(client: TestClient, name: str) -> None:
 
 def test_what_an_answer_assumes_is_listed_with_its_source_and_range(client: TestClient) -> None:
     listed = {a["name"]: a for a in client.get("/catalog/assumptions", params={"limit": 1000}).json()["items"]}
-    answer = client.post("/recommend", json=body("recommend-inference-chat-70b")).json()
+    whole = {**body("recommend-inference-chat-70b"), "rejected_limit": 5}
+    answer = client.post("/recommend", json=whole).json()
     echoed = {a["name"]: a for a in answer["assumptions"] if a["name"] in listed and not a["asked"]}
     assert len(echoed) > 30
     for name, told in echoed.items():
