@@ -23,8 +23,9 @@ from tests.examples import CHAT, LLAMA_8B, PRETRAIN, registered
 SLOW = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 MIXTURE, PICTURES = registered("Qwen/Qwen3-30B-A3B"), registered("stabilityai/stable-diffusion-xl-base-1.0")
+DEADLINE_S = 2 * 86_400.0
 SERVICES = st.builds(
-    lambda model, load, count, prompt, output, burst, tpot: replace(
+    lambda model, load, count, prompt, output, burst, tpot, volume: replace(
         CHAT,
         model=model,
         load=load,
@@ -36,6 +37,8 @@ SERVICES = st.builds(
         output_tokens=Lengths(output),
         slo=Slo(2.0, tpot, None, 95.0),
         max_context_tokens=2 * prompt + output,
+        volume_requests=volume if load is Load.OFFLINE else None,
+        deadline_s=DEADLINE_S if load is Load.OFFLINE and volume is not None else None,
     ),
     st.sampled_from([LLAMA_8B, MIXTURE, registered("google-t5/t5-large")]),
     st.sampled_from([Load.OPEN, Load.OPEN, Load.CLOSED, Load.BATCH, Load.OFFLINE]),
@@ -44,6 +47,7 @@ SERVICES = st.builds(
     st.floats(2, 1000),
     st.sampled_from([0.0, 1.0, 3.0]),
     st.floats(0.01, 0.2),
+    st.sampled_from([None, 1e4, 1e7]),
 )
 RUNS = st.builds(
     lambda how, units, sequence, batch, days: replace(
@@ -129,13 +133,14 @@ def test_answers_are_plain_and_no_level_beats_what_is_best_with_its_confidence(
     """
     answer = recommend(question, market)
     is_plain(answer)
-    offline = isinstance(question.workload, InferenceWorkload) and question.workload.load is Load.OFFLINE
+    asked = question.workload
+    endless = isinstance(asked, InferenceWorkload) and asked.load is Load.OFFLINE and not asked.ends
     best = {level: of_question(question, market, confidence=level) for level in CONFIDENCE_LEVELS}
     assert all(one <= other * (1 + 1e-9) for one, other in zip(best.values(), list(best.values())[1:], strict=False))
     for ranked in answer.recommendations[:1]:
         assert ranked.estimate.assurance is not None
         for level in ranked.estimate.assurance.by_level:
-            if level.confidence in best and not offline:  # which is ranked by the money of its work
+            if level.confidence in best and not endless:  # which is ranked by the money of its work
                 assert best[level.confidence] <= money(level) * (1 + 0.03)  # sizes are found by bisection
 
 

@@ -62,6 +62,7 @@ def workloads(*names: str) -> st.SearchStrategy[tuple[str, InferenceWorkload]]:
             Slo(None, None, limit, 95) if single else Slo(draw(st.floats(0.3, 5)), draw(st.floats(0.02, 0.3)), None, 95)
         )
         load = draw(st.sampled_from(Load))
+        volume = draw(st.none() | st.floats(1e3, 1e8)) if load is Load.OFFLINE else None
         return draw(st.sampled_from(names)), replace(
             CHAT,
             load=load,
@@ -74,6 +75,8 @@ def workloads(*names: str) -> st.SearchStrategy[tuple[str, InferenceWorkload]]:
             cached_prefix_fraction=draw(st.sampled_from((0.0, 0.5))),
             slo=slo,
             redundancy=draw(st.sampled_from(SURVIVED)),
+            volume_requests=volume,
+            deadline_s=None if volume is None else draw(st.none() | st.floats(1e3, 1e6)),
         )
 
     return drawn()
@@ -99,6 +102,8 @@ def ends(found: Estimate, lines: Mapping[str, float]) -> dict[str, tuple[float |
         **at(performance.e2e, whole),
         "usable_bytes": (found.memory.usable_bytes, lines.get("usable_bytes", lines.get("usable_sample_bytes"))),
         "usd_per_million": (found.cost.usd_per_million, lines.get("usd_per_million")),
+        "usd_total": (found.cost.usd_total, lines.get("usd_total")),
+        "run_s": (performance.days and performance.days * 86_400, lines.get("run_s")),
         "usd_per_hour": (found.cost.usd_per_hour, lines.get("usd_per_hour")),
         "nodes": (deployment.nodes, lines.get("nodes")),
     }

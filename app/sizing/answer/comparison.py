@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.sizing.answer.money import price_words
+from app.sizing.answer.money import price_words, surely_usd
 from app.sizing.answer.summary import OBJECTIVE_WORDS, hardware_words
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.question import Objective, Question
@@ -87,7 +87,9 @@ def explained(ranked: Ranked, explanation: tuple[Reason, ...]) -> Ranked:
 def against(mine: Ranked, best: Ranked, *, lead: str) -> Reason:
     """What a plan lacks beside the best: money, time, and the resource that limits it."""
     parts: list[str] = []
-    money = ratio(spent(mine.estimate), spent(best.estimate))
+    money = ratio(surely_usd(mine.estimate), surely_usd(best.estimate))
+    if money is None:
+        money = ratio(spent(mine.estimate), spent(best.estimate))
     if money is not None:
         same = abs(money - 1) < ROUNDS_TO_0_PERCENT
         parts.append("costs as much" if same else f"costs {abs(money - 1):.0%} {'more' if money > 1 else 'less'}")

@@ -89,11 +89,28 @@ def usd(value: float) -> str:
     return f"{value:,.2f} USD" if value >= 0.1 or value <= 0 else f"{figure(value)} USD"
 
 
+def surely_usd(estimate: Estimate) -> float | None:
+    """USD of a run on these accelerators with the confidence asked, which runs are ranked by; None where it is another
+    number of them that holds with it.
+    """
+    assurance = estimate.assurance
+    if assurance is None:
+        return None
+    asked = next((level for level in assurance.by_level if level.confidence == assurance.asked), None)
+    if asked is None or asked.total_accelerators != estimate.deployment.total_accelerators:
+        return None
+    return asked.usd_total
+
+
 def price_words(estimate: Estimate) -> str:
     cost = estimate.cost
     if cost is None or cost.usd_per_hour is None:
         return "no price is known"
     if cost.usd_total is not None:
-        return f"{usd(cost.usd_total)} for the run ({usd(cost.usd_per_hour)} per hour)"
+        expected, sure, assurance = usd(cost.usd_total), surely_usd(estimate), estimate.assurance
+        surely = ""
+        if sure is not None and assurance is not None and usd(sure) != expected:
+            surely = f", {usd(sure)} at {assurance.asked:.0%} confidence"
+        return f"{expected} for the run{surely} ({usd(cost.usd_per_hour)} per hour)"
     per = "" if cost.usd_per_million is None else f", {usd(cost.usd_per_million)} per million {cost.million_of}"
     return f"{usd(cost.usd_per_hour)} per hour{per}"

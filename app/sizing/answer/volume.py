@@ -123,9 +123,9 @@ def volume_changes(question: Question, workload: InferenceWorkload, options: Opt
     return tuple(Change(label, effect_words(question, now, best_of(question, w, options))) for label, w in cases)
 
 
-def best_of(question: Question, workload: InferenceWorkload, options: Options) -> tuple[float, float] | None:
-    """(USD, seconds) of the best plan at another amount of work, with the confidence asked; None where none is in
-    time within the limits.
+def best_of(question: Question, workload: InferenceWorkload, options: Options) -> tuple[float, float, float] | None:
+    """(USD, seconds, accelerators) of the best plan at another amount of work, with the confidence asked; None where
+    none is in time within the limits.
     """
     plans, batch, capacity = options.plans, options.slo_batch, options.capacity_per_s
     replicas = replicas_of(question, workload, plans, capacity, batch, Settings())
@@ -146,14 +146,17 @@ def best_of(question: Question, workload: InferenceWorkload, options: Options) -
         return None
     merit = measures(workload, sized)
     row = int(np.argmin(score_of(question.objective, merit)))
-    return at(merit.usd, row), at(merit.latency_s, row)
+    return at(merit.usd, row), at(merit.latency_s, row), at(sized.fleet.accelerators, row)
 
 
-def effect_words(question: Question, now: tuple[float, float], then: tuple[float, float] | None) -> str:
+def effect_words(question: Question, now: tuple[float, float, float], then: tuple[float, float, float] | None) -> str:
     """How the best plan changes."""
     if then is None:
         return "nothing is done in time within the limits"
-    before, after = (f"{usd(spent)} in {span(seconds / SECONDS_PER_DAY)}" for spent, seconds in (now, then))
+    before, after = (
+        f"{usd(spent)} in {span(seconds / SECONDS_PER_DAY)} on {counted(count, 'accelerator')}"
+        for spent, seconds, count in (now, then)
+    )
     sure = f"at {question.constraints.confidence:.0%} confidence"
     if before == after:
         return f"no change: the best plan costs {after} {sure}"

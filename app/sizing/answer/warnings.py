@@ -21,6 +21,8 @@ from app.sizing.units import GB, HOURS_PER_DAY, HOURS_PER_MONTH
 from app.sizing.words import figure
 from app.sizing.workload import InferenceWorkload, Load, Method
 
+LEAST_SHARE_TOLD = 0.01
+
 
 @dataclass(frozen=True, slots=True)
 class Best(Told):
@@ -98,9 +100,10 @@ def purchase_outlasts_run(best: Best) -> Notice | None:
         return None
     horizon = best.question.economics.horizon_months
     share = performance.days * HOURS_PER_DAY / (horizon * HOURS_PER_MONTH)
+    used = f"{min(share, 1):.0%}" if share >= LEAST_SHARE_TOLD else f"less than {LEAST_SHARE_TOLD:.0%}"
     return Notice(
         "purchase_outlasts_run",
-        f"The run uses {min(share, 1):.0%} of the {horizon:g} months over which {usd(cost.purchase_usd)} of hardware "
+        f"The run uses {used} of the {horizon:g} months over which {usd(cost.purchase_usd)} of hardware "
         "are spread; its cost here assumes that other work pays for the rest.",
     )
 

@@ -28,6 +28,10 @@ Poisson count, so the mean is held below the batch by the percentile's margin; p
 exponential tail, burstiness included. Capacity is the highest rate that meets both; replicas carry the target share of
 it; spares follow from redundancy, by zone where there are zones; whole machines are paid for.
 
+Work of a known volume lasts as long as its engines start and each replica does its share, at least one batch, at its
+full rate. By a deadline it takes the fewest machines that are done with the confidence asked, all of them filled, and
+is ranked by what they cost for so long.
+
 Single-pass work (encoders, images, speech, pictures): a batch takes passes x max(FLOPs, bytes moved) plus launches; a
 request waits for the running batch and leaves with the next. A pass reads the weights it multiplies and moves
 activations at the width computed in; a decoded token of speech looks back at its encoder's output. Images of a prompt

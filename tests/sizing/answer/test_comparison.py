@@ -9,7 +9,7 @@ import pytest
 
 from app.sizing.answer.comparison import against, compared, duration_s, limiting_resource, near_ties, ratio, spent
 from app.sizing.question import Objective, Question
-from app.sizing.result import Percentiles, Ranked, Rival
+from app.sizing.result import Assurance, Level, Percentiles, Ranked, Rival
 from tests.examples import CHAT
 from tests.sizing.answer.given import COST, RUN, SPEED, estimated, ranked
 from tests.sizing.small import BIG, CARD, RARE
@@ -92,6 +92,13 @@ def test_a_run_is_compared_by_its_money_and_days_a_service_by_its_hour_and_reque
     assert (spent(run), duration_s(run)) == (4800.0, 5 * 86400.0)
     assert (spent(estimated()), duration_s(estimated())) == (40.0, 2.0)
     assert (spent(estimated(cost=None)), duration_s(estimated(performance=None))) == (None, None)
+
+    def sure(accelerators: int, usd: float) -> Ranked:
+        place = ranked(cost=replace(COST, usd_total=4800.0), performance=RUN, total_accelerators=accelerators)
+        level = Level(0.8, accelerators, usd_total=usd)
+        return replace(place, estimate=replace(place.estimate, assurance=Assurance(0.8, 1.0, None, 0.9, (level,))))
+
+    assert "costs 50% more" in against(sure(16, 9000.0), sure(8, 6000.0), lead=LEAD).text  # by what they are ranked by
     assert (ratio(3.0, 2.0), ratio(None, 2.0), ratio(3.0, 0.0)) == (1.5, None, None)
 
 

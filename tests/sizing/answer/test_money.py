@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.sizing.answer.money import cost_summary, finite, price_reason, price_words, usd
+from app.sizing.answer.money import cost_summary, finite, price_reason, price_words, surely_usd, usd
 from app.sizing.decisions.cost import Cost
 from app.sizing.decisions.sold import Sold
-from app.sizing.result import Price
+from app.sizing.result import Assurance, Level, Price
 from tests.examples import col
 from tests.sizing.answer.given import COST, DEPLOYMENT, estimated
 from tests.sizing.small import BIG
@@ -80,5 +80,12 @@ def test_a_price_in_a_clause() -> None:
     assert price_words(estimated()) == "40.00 USD per hour, 0.25 USD per million tokens"
     run = estimated(cost=replace(COST, usd_total=4800.0))
     assert price_words(run) == "4,800 USD for the run (40.00 USD per hour)"
+    levels = (Level(0.5, 6, usd_total=4000.0), Level(0.8, 8, usd_total=5500.0))
+    sure = replace(run, assurance=Assurance(0.8, 1.0, None, 0.9, levels))
+    assert price_words(sure) == "4,800 USD for the run, 5,500 USD at 80% confidence (40.00 USD per hour)"
+    assert surely_usd(sure) == 5500
+    few = replace(sure, deployment=replace(sure.deployment, total_accelerators=6))
+    assert surely_usd(few) is None  # what holds with it takes other machines
+    assert price_words(few) == price_words(run)
     assert price_words(estimated(cost=replace(COST, usd_per_hour=None))) == "no price is known"
     assert price_words(estimated(cost=None)) == "no price is known"

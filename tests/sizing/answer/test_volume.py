@@ -101,11 +101,13 @@ def test_intervals_stretch_the_work_and_not_the_start() -> None:
 
 def test_changes_say_what_the_best_then_costs_and_takes() -> None:
     question = Question(VOLUME)
-    assert effect_words(question, (100.0, 7200.0), (200.0, 7200.0)) == (
-        "the best plan costs 200 USD in 2 hours instead of 100 USD in 2 hours at 80% confidence"
+    now = (100.0, 7200.0, 1.0)
+    assert effect_words(question, now, (200.0, 7200.0, 2.0)) == (
+        "the best plan costs 200 USD in 2 hours on 2 accelerators instead of 100 USD in 2 hours on 1 accelerator "
+        "at 80% confidence"
     )
-    assert effect_words(question, (100.0, 7200.0), (100.0, 7201.0)).startswith("no change")
-    assert effect_words(question, (100.0, 7200.0), None) == "nothing is done in time within the limits"
+    assert effect_words(question, now, (100.0, 7201.0, 1.0)).startswith("no change")
+    assert effect_words(question, now, None) == "nothing is done in time within the limits"
     twice, half = recommend(question, SMALL).sensitivity
     assert (twice.change, half.change) == ("twice the volume", "half the deadline")
     free = recommend(Question(replace(VOLUME, deadline_s=None), objective=Objective.ENERGY), SMALL).sensitivity

@@ -13,7 +13,7 @@ from app.sizing.question import Question
 from app.sizing.result import Price
 from app.sizing.workload import Lengths, Load, Method, Redundancy, Slo
 from tests.examples import CHAT, LLAMA_8B, PRETRAIN
-from tests.sizing.answer.given import COST, RUN, ranked
+from tests.sizing.answer.given import COST, RUN, SPEED, ranked
 from tests.sizing.small import BIG, CARD
 
 # Asked for with a spare, and two machines of which either may go.
@@ -98,6 +98,11 @@ def test_a_few_users_need_no_training_class_hardware(accelerator: Accelerator, e
     [
         (PRETRAIN, {}, []),
         (PRETRAIN, {"cost": replace(COST, purchase_usd=300_000.0)}, ["purchase_outlasts_run"]),
+        (
+            replace(CHAT, load=Load.OFFLINE, volume_requests=1e6),
+            {"cost": replace(COST, purchase_usd=300_000.0), "performance": replace(SPEED, days=0.1)},
+            ["purchase_outlasts_run"],
+        ),
         (PRETRAIN, {"accelerator": CARD}, ["inference_hardware_for_training"]),
         (replace(PRETRAIN, method=Method.LORA), {"accelerator": CARD}, []),
         # of one machine, then of two
@@ -113,12 +118,13 @@ def test_what_an_answer_of_training_is_warned_of(workload: Any, given: dict[str,
 
 def test_a_run_that_owns_its_machines_is_told_how_much_of_them_it_uses() -> None:
     question = Question(PRETRAIN)
-    bought = ranked(cost=replace(COST, purchase_usd=300_000.0), performance=RUN)
-    (notice,) = warnings(question, [bought], "2026-01-01")
-    # five days of the months of 730 hours that the horizon has
-    share = 5 * 24 / (question.economics.horizon_months * 730)
-    assert f"{share:.0%} of the {question.economics.horizon_months:g} months" in notice.text
-    assert "300,000 USD" in notice.text
+    months = question.economics.horizon_months
+    # of the months of 730 hours that the horizon has
+    for days, share in ((50.0, f"{50 * 24 / (months * 730):.0%}"), (5.0, "less than 1%")):
+        bought = ranked(cost=replace(COST, purchase_usd=300_000.0), performance=replace(RUN, days=days))
+        (notice,) = warnings(question, [bought], "2026-01-01")
+        assert f"uses {share} of the {months:g} months" in notice.text
+        assert "300,000 USD" in notice.text
 
 
 @pytest.mark.parametrize(
