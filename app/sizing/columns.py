@@ -131,6 +131,18 @@ def stacked(tables: Sequence[Table]) -> Table:
     return replace(tables[0], **joined)
 
 
+def either(held: Mask, first: Table, second: Table) -> Table:
+    """Rows of the first table where a mask holds, else those of the second."""
+    found: dict[str, object] = {}
+    for name in names_of(type(first)):
+        of_first, of_second = getattr(first, name), getattr(second, name)
+        if isinstance(of_first, np.ndarray):
+            found[name] = np.where(held, of_first, of_second)
+        elif isinstance(of_first, Columns):
+            found[name] = either(held, of_first, of_second)
+    return replace(first, **found)
+
+
 def at(values: Column, row: int) -> float:
     """One entry of a column."""
     return float(values[row])

@@ -56,6 +56,8 @@ class DeviceMemory:
     usable_bytes: float
     kv_cache_tokens: float | None = None
     max_concurrent_sequences: float | None = None
+    prefix_cache_bytes: float | None = None  # of the cache, prefixes of idle sessions
+    idle_sessions: float | None = None  # of one replica
 
     @property
     def total_bytes(self) -> float:
@@ -110,6 +112,20 @@ class Verification:
     minutes: float
     usd: float | None
     decides: str
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixCache:
+    """What a replica keeps of idle sessions at the load asked, or would keep; `times` of what the load takes are None
+    where no number of these meets the limits.
+    """
+
+    counted: bool  # whether its hits are; else every prompt is computed whole
+    sessions: float
+    bytes_per_replica: float
+    turn_gap_s: float
+    times_without_hits: float | None
+    times_at_twice_the_gap: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +217,7 @@ class Estimate:
     scaling: Curve | None = None
     maximum: Maximum | None = None
     assurance: Assurance | None = None
+    prefixes: PrefixCache | None = None  # where hits on those of idle sessions are asked for
     summary: str | None = None  # of a deployment judged by itself
     assumptions: tuple[Assumed, ...] = ()  # of the same
     verification: Verification | None = None  # of the same

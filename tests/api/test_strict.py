@@ -213,6 +213,42 @@ def test_wrong_paths_and_methods_are_problems(client: TestClient, method: str, p
     assert response.json()["status"] == status
 
 
+@pytest.mark.parametrize(
+    ("traffic", "said"),
+    [
+        ({"cached_prefix_fraction": 0.5, "shared_prefix_fraction": 0.6}, "must not exceed it"),
+        ({"shared_prefix_fraction": 0.1}, "must not exceed it"),
+        ({"turn_gap_s": 10}, "goes with a cached_prefix_fraction"),
+        (
+            {"cached_prefix_fraction": 0.5, "turn_gap_s": 10, "offline": True, "peak_requests_per_s": None},
+            "of a service",
+        ),
+    ],
+)
+def test_what_is_said_of_prefixes_must_agree(client: TestClient, traffic: dict[str, Any], said: str) -> None:
+    workload = {"phase": "inference", "model": "gpt2", "traffic": {"peak_requests_per_s": 1.0} | traffic}
+    response = client.post("/recommend", json={"workload": workload})
+    assert response.status_code == 422
+    assert said in response.json()["errors"][0]["detail"]
+
+
+def test_a_gap_is_the_usual_one_where_none_is_given(client: TestClient) -> None:
+    def told(asked: dict[str, float] | None = None, **traffic: float) -> Any:
+        body: dict[str, Any] = {"phase": "inference", "model": "Qwen/Qwen2.5-7B-Instruct"}
+        body["traffic"] = {
+            "peak_requests_per_s": 20.0,
+            "cached_prefix_fraction": 0.9,
+            "input_tokens": 4000,
+        } | traffic
+        answer = client.post("/recommend", json={"workload": body, "assumptions": asked or {}}).json()
+        return answer["recommendations"][0]["memory"]
+
+    assert told() == told(turn_gap_s=60) == told(shared_prefix_fraction=0)
+    assert told(turn_gap_s=5) == told({"session_turn_gap_s": 5})
+    assert told(turn_gap_s=5)["prefix_cache_gib"] > 0
+    assert "idle_sessions" not in told(turn_gap_s=0)
+
+
 EXTREMES: list[dict[str, Any]] = [
     {"peak_requests_per_s": 1e6, "input_tokens": 1e6, "output_tokens": 1e6},
     {"peak_requests_per_s": 1e-9, "input_tokens": 1, "output_tokens": 1},
@@ -220,6 +256,8 @@ EXTREMES: list[dict[str, Any]] = [
     {"batch": 100_000, "input_tokens": 1e8, "output_tokens": 1e8},
     {"offline": True, "input_tokens": 1e8, "output_tokens": 1},
     {"peak_requests_per_s": 10, "burstiness": 20, "cached_prefix_fraction": 0.99},
+    {"peak_requests_per_s": 1e6, "cached_prefix_fraction": 0.99, "turn_gap_s": 604800},
+    {"concurrent_requests": 1_000_000, "cached_prefix_fraction": 1e-9, "turn_gap_s": 1e-9},
 ]
 
 

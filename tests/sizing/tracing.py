@@ -84,6 +84,12 @@ def label_of(name: str) -> tuple[str, str]:
     return own, label.removesuffix(")")
 
 
+def lines_of(name: str, label: str) -> list[str]:
+    """What an input's own line may be called, nearest first: under its labels, outer ones, none."""
+    outer = label.split(", ") if label else []
+    return [f"{name} ({', '.join(outer[:count])})" for count in range(len(outer), 0, -1)] + [name]
+
+
 def check(steps: Sequence[Step]) -> dict[str, float]:
     """Every line from its own inputs, and every input that an earlier line computed from that line; values by name."""
     known: dict[str, float] = {}
@@ -93,8 +99,7 @@ def check(steps: Sequence[Step]) -> dict[str, float]:
         assert step.source
         _, label = label_of(step.name)
         for name, given in step.inputs.items():
-            earlier = known.get(f"{name} ({label})") if label else None
-            earlier = known.get(name) if earlier is None else earlier
+            earlier = next((known[line] for line in lines_of(name, label) if line in known), None)
             assert earlier is None or earlier == pytest.approx(given, rel=1e-12), (step, name)
         assert known.setdefault(step.name, step.value) == pytest.approx(step.value, rel=1e-12), step
     return known

@@ -76,7 +76,13 @@ class MemoryPartsShown(Shown):
 class MemoryShown(Shown):
     per_accelerator_gib: MemoryPartsShown
     kv_cache_tokens: int | None = None
-    max_concurrent_sequences: int | None = Field(None, description="Of the longest context, per replica.")
+    max_concurrent_sequences: int | None = Field(
+        None, description="Of the longest context, per replica, beside the prefixes of idle sessions."
+    )
+    prefix_cache_gib: float | None = Field(
+        None, description="Of the cache of one accelerator, what prefixes of idle sessions fill at the load."
+    )
+    idle_sessions: float | None = Field(None, description="Whose prefixes a replica keeps between turns at the load.")
 
 
 class PercentilesShown(Shown):

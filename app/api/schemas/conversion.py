@@ -85,7 +85,10 @@ def memory_json(m: DeviceMemory) -> dict[str, Any]:
     shown = {k: round(v / GIB, 4) for k, v in parts.items()}
     shown["total"] = round(sum(v for k, v in shown.items() if k not in ("total", "capacity", "usable")), 4)
     counts = {"kv_cache_tokens": m.kv_cache_tokens, "max_concurrent_sequences": m.max_concurrent_sequences}
-    return {"per_accelerator_gib": shown, **{k: int(v) for k, v in counts.items() if v is not None}}
+    told: dict[str, Any] = {"per_accelerator_gib": shown, **{k: int(v) for k, v in counts.items() if v is not None}}
+    if m.prefix_cache_bytes is not None and m.idle_sessions is not None:
+        told |= {"prefix_cache_gib": rounded(m.prefix_cache_bytes / GIB), "idle_sessions": rounded(m.idle_sessions)}
+    return told
 
 
 def _ms(p: Percentiles | None) -> dict[str, Any] | None:

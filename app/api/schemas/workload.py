@@ -105,7 +105,28 @@ class Traffic(Wire):
     images: Images | None = Field(
         None, description="Images with every request; their tokens are added to input_tokens."
     )
-    cached_prefix_fraction: Annotated[float, Field(ge=0, le=0.99)] = 0.0
+    cached_prefix_fraction: Annotated[float, Field(ge=0, le=0.99)] = Field(
+        0.0, description="Part of a prompt that is found in the cache: what its session or all requests began with."
+    )
+    shared_prefix_fraction: Annotated[float, Field(ge=0, le=0.99)] | None = Field(
+        None, description="Part of cached_prefix_fraction that all requests share; a replica keeps it once. Default 0."
+    )
+    turn_gap_s: Annotated[float, Field(ge=0, le=604800)] | None = Field(
+        None,
+        description="From a session's answer to its next request; its prefix must stay in the cache for so long. "
+        "Default: the assumption session_turn_gap_s, 60.",
+    )
+
+    @model_validator(mode="after")
+    def _prefixes(self) -> Traffic:
+        shared, cached = self.shared_prefix_fraction or 0.0, self.cached_prefix_fraction
+        if shared > cached:
+            raise ValueError("shared_prefix_fraction is part of cached_prefix_fraction and must not exceed it")
+        if self.turn_gap_s is not None and not cached:
+            raise ValueError("turn_gap_s goes with a cached_prefix_fraction above 0")
+        if self.turn_gap_s is not None and (self.offline or self.batch is not None):
+            raise ValueError("turn_gap_s is for sessions of a service; offline and batch requests wait for no turn")
+        return self
 
     @model_validator(mode="after")
     def _one_load(self) -> Traffic:
@@ -203,6 +224,8 @@ class InferenceSpec(Wire):
             average_per_s=t.average_requests_per_s,
             burstiness=t.burstiness,
             cached_prefix_fraction=t.cached_prefix_fraction,
+            shared_prefix_fraction=t.shared_prefix_fraction or 0.0,
+            turn_gap_s=t.turn_gap_s,
             limits=None if self.slo is None else self.slo.to_limits(),
             max_context_tokens=self.max_context_tokens,
             redundancy=self.availability.to_redundancy(),

@@ -214,6 +214,36 @@ def held_at_peak(memory: DeviceMemory, sized: Sized) -> float:
     return fixed + memory.kv_cache_bytes * min(1.0, used)
 
 
+def prefix_cache_must_survive(sized: Sized) -> Notice | None:
+    """Hits are counted that idle sessions must find again; or none are, because waiting for them does less."""
+    workload, kept = sized.serving, sized.estimate.prefixes
+    if workload is None or kept is None:
+        return None
+    gap, twice = figure(kept.turn_gap_s), figure(2 * kept.turn_gap_s)
+    held = f"{figure(kept.sessions)} idle sessions, {figure(kept.bytes_per_replica / GIB)} GiB"
+    share = f"{workload.cached_prefix_fraction:.0%}"
+    if not kept.counted:
+        return Notice(
+            "prefix_hits_not_counted",
+            f"The {share} of a prompt that could be cached are computed all the same: with {gap} s between turns a "
+            f"replica would keep {held}, and does more without. A shorter gap or a prefix that all share changes that.",
+        )
+    bare, later = times_of(kept.times_without_hits), times_of(kept.times_at_twice_the_gap)
+    return Notice(
+        "prefix_cache_must_survive",
+        f"{share} of a prompt are counted as cached: every replica keeps {held}, for {gap} s between turns, and a "
+        f"session's requests must reach the same replica. Without hits the same load {bare}; with {twice} s between "
+        f"turns it {later}.",
+    )
+
+
+def times_of(times: float | None) -> str:
+    """How many times the replicas a load takes; None: it misses its limits."""
+    if times is None:
+        return "misses the limits"
+    return "takes no more" if figure(times) == "1" else f"takes {figure(times)} times the replicas"
+
+
 def roofline_above_calibrated(sized: Sized) -> Notice | None:
     """The first was never measured, and one behind it was."""
     if sized.performance.basis != "roofline":
@@ -246,6 +276,7 @@ CAUTIONS: tuple[Callable[[Sized], Notice | None], ...] = (
     low_end_misses_deadline,
     deadline_nearly_used,
     memory_nearly_full,
+    prefix_cache_must_survive,
     roofline_above_calibrated,
     one_source_only,
 )

@@ -76,6 +76,10 @@ class PassWords:
             cold_start_s=cold_start_s,
         )
 
+    def prefixes(self, workload: InferenceWorkload, judged: Passed, assumed: Assumptions) -> tuple[None, ...]:
+        """Nothing is kept of a request."""
+        return (None,) * len(judged)
+
     def shares(self, workload: InferenceWorkload, judged: Passed) -> dict[str, Column]:
         """Seconds of one pass at the operating batch, by what they are spent on."""
         terms, batch = judged.speed.terms, judged.operation.batch

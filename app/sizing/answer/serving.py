@@ -246,11 +246,13 @@ def judge_deployments(
     estimates = [serving_estimate(question, workload, judged, row, at_sale[row], known) for row in range(len(plans))]
     if ends is not None:
         estimates = [with_ending(question, workload, found, ends, row) for row, found in enumerate(estimates)]
+    prefixes = words_of(workload).prefixes(workload, judged, question.assumptions)
     return tuple(
         replace(
             found,
             trace=trace.lines(row) if question.trace and judged.memory.fits[row] else (),
             assurance=sure[row],
+            prefixes=prefixes[row],
         )
         for row, found in enumerate(estimates)
     )

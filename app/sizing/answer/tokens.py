@@ -12,7 +12,7 @@ from app.sizing.answer.money import finite
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, at
 from app.sizing.formula import unrecorded
-from app.sizing.result import DeviceMemory, Interval, Percentiles, Performance, Reason
+from app.sizing.result import DeviceMemory, Interval, Percentiles, Performance, PrefixCache, Reason
 from app.sizing.serving.load import StreamSpeed
 from app.sizing.serving.margins import kinds_of
 from app.sizing.serving.measured import QUANTILES, Best, Operation
@@ -20,8 +20,10 @@ from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.operation import StreamOperation
 from app.sizing.serving.options import Judged, throughput_per_s
 from app.sizing.serving.plans import KV_NAMES
+from app.sizing.serving.prefixes import survival
 from app.sizing.serving.step import linear_s, micro_batch, read_and_multiply
 from app.sizing.units import GIB
+from app.sizing.words import figure
 from app.sizing.workload import InferenceWorkload, Load
 
 Streamed = Judged[ServingMemory, StreamSpeed, StreamOperation]
@@ -50,6 +52,7 @@ class TokenWords:
         per_token = at(memory.cache_bytes_per_sequence, row) / max(1.0, workload.tokens_per_request)
         pool = at(memory.kv_pool_bytes, row)
         longest = at(memory.longest_sequence_bytes, row)
+        sessions, waiting = idle_of(judged, row)
         return DeviceMemory(
             weights_bytes=at(memory.weights_bytes, row),
             kv_cache_bytes=pool,
@@ -60,7 +63,9 @@ class TokenWords:
             capacity_bytes=at(memory.capacity_bytes, row),
             usable_bytes=at(memory.usable_bytes, row),
             kv_cache_tokens=math.floor(pool / per_token) if per_token > 0 else None,
-            max_concurrent_sequences=math.floor(pool / longest) if longest > 0 else None,
+            max_concurrent_sequences=math.floor(max(0.0, pool - waiting) / longest) if longest > 0 else None,
+            prefix_cache_bytes=waiting or None,
+            idle_sessions=sessions or None,
         )
 
     def performance(
@@ -78,7 +83,7 @@ class TokenWords:
         replicas = at(judged.fleet.replicas, row)
         requests = at(throughput_per_s(workload, judged.options), row)
         output = requests * workload.output_tokens.mean
-        prompt = workload.input_tokens.mean * (1 - workload.cached_prefix_fraction)
+        prompt = at(speed.prefill.new_tokens, row)
         offline = workload.load is Load.OFFLINE
         most = replicas * at(best.rate_per_s, row) * workload.output_tokens.mean
         rated = sure.interval("output_tokens_per_s", output, kinds_of(workload)[0])
@@ -122,6 +127,13 @@ class TokenWords:
             whole = inside(sure.interval("e2e_s", e2e, "e2e", "p50"), e2e, least=least)
         return token, first, whole
 
+    def prefixes(
+        self, workload: InferenceWorkload, judged: Streamed, assumed: Assumptions
+    ) -> tuple[PrefixCache | None, ...]:
+        """What every row keeps of idle sessions."""
+        size = judged.plans.accelerators_per_replica
+        return survival(workload, judged.memory, judged.speed, judged.operation, size, assumed)
+
     def shares(self, workload: InferenceWorkload, judged: Streamed) -> dict[str, Column]:
         """Seconds of one mixed step at the operating batch, by what they are spent on."""
         terms, batch = judged.speed.step, np.maximum(judged.operation.batch, 1.0)
@@ -139,8 +151,10 @@ class TokenWords:
         }
 
     def is_full(self, judged: Streamed, row: int, assumed: Assumptions) -> bool:
-        """Whether memory caps the batch below what the SLO allows."""
-        memory = judged.memory
+        """Whether memory caps the batch below what the SLO allows, or prefixes of idle sessions the rate."""
+        memory, beside = judged.memory, judged.speed.beside
+        if beside is not None and beside.binds[row]:
+            return True
         fitting = at(memory.sequences, row)
         capped = at(judged.speed.slo_batch, row) >= fitting < at(memory.max_sequences, row)
         return capped and at(judged.operation.batch, row) > assumed.full_cache_share * fitting
@@ -157,7 +171,23 @@ class TokenWords:
             f"usable, {pool / GIB:.1f} GiB are left for the cache: {math.floor(pool / longest)} sequences of "
             f"{workload.max_context_tokens:,.0f} tokens."
         )
+        sessions, waiting = idle_of(judged, row)
+        if sessions:
+            batch = at(judged.operation.batch, row)
+            run = at(memory.held_bytes_per_sequence, row) * batch
+            text += (
+                f" At the load {figure(batch)} running sequences hold {figure(run / GIB)} GiB of it, the prefixes of "
+                f"{figure(sessions)} idle sessions {figure(waiting / GIB)} GiB."
+            )
         return Reason("memory", text, "kv_cache_gib", pool / GIB, "GiB")
+
+
+def idle_of(judged: Streamed, row: int) -> tuple[float, float]:
+    """Idle sessions of a replica whose hits are counted, and the bytes of a device that their prefixes fill."""
+    beside, operation = judged.speed.beside, judged.operation
+    if beside is None or not beside.counted[row] or operation.idle_sessions is None or operation.prefix_bytes is None:
+        return 0.0, 0.0
+    return at(operation.idle_sessions, row), at(operation.prefix_bytes, row)
 
 
 def weights_reason(name: str, weights_gib: float, usable_gib: float) -> Reason:

@@ -109,6 +109,15 @@ class WorkloadAssumptions:
         source="chosen",
         as_of="2026-11",
     )
+    session_turn_gap_s: float = assumption(
+        60,
+        low=0,
+        high=604800,
+        unit="s",
+        reason="from an answer to the session's next request",
+        source="chosen: people read and type, agents' tools run",
+        as_of="2026-11",
+    )
     # Lengths
     default_input_tokens: float = assumption(
         512,

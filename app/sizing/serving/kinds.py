@@ -12,7 +12,8 @@ from app.sizing.columns import Column, Mask
 from app.sizing.formula import told_as
 from app.sizing.hardware.achieved import Achieved, ideal
 from app.sizing.question import Speculative
-from app.sizing.serving.communication import link_speed, link_use
+from app.sizing.serving.cache import prefixes_of
+from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed, link_use
 from app.sizing.serving.load import StreamAlone, StreamSpeed, occupancy_s, stream_alone, stream_by, stream_speed
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import Alone, Best, Limit, Memory, Operation, Settings, Speed
@@ -20,6 +21,7 @@ from app.sizing.serving.memory import ServingMemory, serving_memory
 from app.sizing.serving.operation import Flow, StreamOperation, operate_stream, running, steady_flow
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.prefill import PrefillTerms, prefill_terms, prefill_work, prompt_s
+from app.sizing.serving.prefixes import at_once, speed_with_prefixes, with_idle
 from app.sizing.serving.single_pass import (
     BatchAlone,
     BatchSpeed,
@@ -118,7 +120,7 @@ class TokenStreams:
         margins: Margins | None = None,
     ) -> ServingMemory:
         """Memory of every plan."""
-        return serving_memory(
+        found = serving_memory(
             workload.model,
             plans,
             assumed,
@@ -128,6 +130,8 @@ class TokenStreams:
             settings=settings,
             unforeseen_share=None if margins is None else margins.memory_share,
         )
+        prefixes = prefixes_of(workload, plans)
+        return found if prefixes is None else replace(found, prefixes=prefixes)
 
     def alone(
         self,
@@ -138,9 +142,20 @@ class TokenStreams:
         speculative: Speculative | None = None,
         margins: Margins | None = None,
     ) -> StreamAlone:
-        """A stream alone on an idle replica of every plan."""
-        step, prefill, late = self.terms(workload, plans, plans.achieved, assumed, speculative)
-        return stream_alone(workload, plans, memory, step, prefill, late, margins)
+        """A stream alone on an idle replica of every plan, with the hits it may count on and without."""
+        achieved = plans.achieved
+        step, link, links = self.steps(workload, plans, achieved, assumed, speculative)
+
+        def found(asked: InferenceWorkload) -> StreamAlone:
+            prompts = self.prompts(asked, plans, achieved, link, links)
+            return stream_alone(asked, plans, memory, step, *prompts, margins)
+
+        if memory.prefixes is None:
+            return found(workload)
+        with told_as("no hits"):
+            cold = found(workload.without_hits)
+        with told_as("hits"):
+            return replace(found(workload), cold=cold)
 
     def by(self, workload: InferenceWorkload, alone: StreamAlone, margins: Margins) -> StreamAlone:
         """The same by other margins."""
@@ -149,8 +164,10 @@ class TokenStreams:
     def speed(
         self, workload: InferenceWorkload, memory: ServingMemory, alone: StreamAlone, assumed: Assumptions
     ) -> StreamSpeed:
-        """Capacity of one replica of every plan."""
-        return stream_speed(workload, memory, alone, assumed)
+        """Capacity of one replica of every plan, beside the prefixes of idle sessions where hits are counted."""
+        with told_as("" if memory.prefixes is None else "hits"):
+            speed = stream_speed(workload, memory, alone, assumed)
+        return speed_with_prefixes(workload, memory, speed, assumed)
 
     def terms(
         self,
@@ -161,38 +178,47 @@ class TokenStreams:
         speculative: Speculative | None = None,
     ) -> tuple[StepTerms, PrefillTerms, PrefillTerms]:
         """Seconds of a step, of a mean prompt and of a long one, by what is achieved of the hardware."""
-        model = workload.model
-        prompt, cached, images = (
-            workload.input_tokens,
-            workload.cached_prefix_fraction,
-            workload.encoder_flops_per_request,
-        )
+        step, link, links = self.steps(workload, plans, achieved, assumed, speculative)
+        return step, *self.prompts(workload, plans, achieved, link, links)
+
+    def steps(
+        self,
+        workload: InferenceWorkload,
+        plans: Plans,
+        achieved: Achieved,
+        assumed: Assumptions,
+        speculative: Speculative | None,
+    ) -> tuple[StepTerms, LinkUse, LinkSpeed]:
+        """Seconds of a step, and the links that prompts cross too."""
         link = link_use(plans, assumed)
         links = link_speed(link, achieved)
-        context = prompt.mean + workload.output_tokens.mean / 2
-        step = step_terms(step_work(model, plans, link, context_tokens=context), achieved, links)
-        work = prefill_work(
-            model,
-            plans,
-            link,
-            prompt_tokens=prompt.mean,
-            cached_tokens=prompt.mean * cached,
-            encoder_flops=images,
-        )
-        late = prefill = prefill_terms(work, achieved, links)
+        context = workload.input_tokens.mean + workload.output_tokens.mean / 2
+        step = step_terms(step_work(workload.model, plans, link, context_tokens=context), achieved, links)
+        return speculating(step, workload.model, speculative), link, links
+
+    def prompts(
+        self, workload: InferenceWorkload, plans: Plans, achieved: Achieved, link: LinkUse, links: LinkSpeed
+    ) -> tuple[PrefillTerms, PrefillTerms]:
+        """Seconds of a mean prompt and of a long one."""
+        prompt = workload.input_tokens
+
+        def terms(tokens: float) -> PrefillTerms:
+            work = prefill_work(
+                workload.model,
+                plans,
+                link,
+                prompt_tokens=tokens,
+                cached_tokens=tokens * workload.cached_prefix_fraction,
+                encoder_flops=workload.encoder_flops_per_request,
+            )
+            return prefill_terms(work, achieved, links)
+
+        late = prefill = terms(prompt.mean)
         tail = prompt.quantile(workload.slo.percentile)
         if tail > prompt.mean:
             with told_as("long prompt"):
-                work = prefill_work(
-                    model,
-                    plans,
-                    link,
-                    prompt_tokens=tail,
-                    cached_tokens=tail * cached,
-                    encoder_flops=images,
-                )
-                late = prefill_terms(work, achieved, links)
-        return speculating(step, model, speculative), prefill, late
+                late = terms(tail)
+        return prefill, late
 
     def limits(self, alone: StreamAlone) -> tuple[Limit, ...]:
         """A token's time, then the first token's."""
@@ -258,7 +284,8 @@ class TokenStreams:
         self, workload: InferenceWorkload, memory: ServingMemory, speed: StreamSpeed, replicas: Column
     ) -> StreamOperation:
         """One replica at its share of the load."""
-        return operate_stream(workload, memory, speed, replicas)
+        operation = operate_stream(workload, at_once(workload, memory, speed), speed, replicas)
+        return with_idle(memory, operation)
 
 
 class SinglePasses:

@@ -193,6 +193,7 @@ class StreamAlone(Alone):
     within: WithinLimits
     prefill: PrefillTerms  # at the mean prompt
     fastest_tpot_s: Column
+    cold: StreamAlone | None = None  # the same without hits, where prefixes of idle sessions are to be found
 
     @property
     def fastest_ttft_s(self) -> Column:
@@ -208,10 +209,20 @@ class StreamAlone(Alone):
 
 
 @dataclass(frozen=True, slots=True)
+class BesidePrefixes(Columns):
+    """What prefixes of idle sessions leave of a replica's cache."""
+
+    counted: Mask  # whether hits are; else every prompt is computed whole
+    binds: Mask  # whether nothing else keeps the replica from more
+    sequences: Column  # that run at once beside the prefixes of so many
+
+
+@dataclass(frozen=True, slots=True)
 class StreamSpeed(Speed):
     """How one replica serves a stream of tokens."""
 
     alone: StreamAlone
+    beside: BesidePrefixes | None = None
 
     @property
     def step(self) -> StepTerms:
@@ -313,7 +324,8 @@ def stream_by(workload: InferenceWorkload, alone: StreamAlone, margins: Margins)
     """The same beside limits less another margin."""
     tpot_limit, ttft_limit = limits_of(workload, alone.fastest_ttft_s, margins)
     within = replace(alone.within, tpot_limit_s=tpot_limit, ttft_limit_s=ttft_limit)
-    return replace(alone, margins=margins, within=within)
+    cold = None if alone.cold is None else stream_by(workload, alone.cold, margins)
+    return replace(alone, margins=margins, within=within, cold=cold)
 
 
 def stream_speed(

@@ -8,11 +8,12 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Mask
-from app.sizing.formula import formula, told_as
+from app.sizing.formula import formula
 from app.sizing.hardware.engines import RULES
 from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.serving.cache import Prefixes, caches_of
 from app.sizing.serving.measured import Memory, Settings
-from app.sizing.serving.plans import Plans, layer_groups
+from app.sizing.serving.plans import Plans
 from app.sizing.units import GIB
 
 LOGIT_BYTES = 4  # samplers work in 32 bit
@@ -26,9 +27,11 @@ class ServingMemory(Memory):
 
     kv_pool_bytes: Column
     cache_bytes_per_sequence: Column  # at the mean final length, per device
+    held_bytes_per_sequence: Column  # in the mean while it runs, per device
     longest_sequence_bytes: Column  # at the longest context, per device
     max_sequences: Column  # the engine's own limit
     max_batched_tokens: Column
+    prefixes: Prefixes | None = None  # that idle sessions leave behind, where hits on them are counted
 
 
 @formula(unit="B", source="start-up logs of engines; readings of drivers")
@@ -173,55 +176,6 @@ def kv_pool_bytes(usable_bytes: Column, fixed_bytes: Column) -> Column:
     return np.maximum(usable_bytes - fixed_bytes, 0.0)
 
 
-@formula(unit="B", source="Kwon et al. 2023 (arXiv:2309.06180)")
-def cache_bytes_of_layers(
-    earlier_layers_bytes: Column,
-    layers: float,
-    held_elements: float,
-    kv_element_bytes: Column,
-    kv_heads: float,
-    tensor_parallel: Column,
-    pipeline_parallel: Column,
-) -> Column:
-    """Cache of one sequence in the layers so far: heads split over tensor-parallel ranks, layers over stages.
-
-    Source: counted. Limits: heads are copied once there are more ranks than heads.
-    Check:
-        >>> one(cache_bytes_of_layers(col(0), 40, 2 * 40 * 128, col(2), 40, col(1), col(1)))  # OPT-13B, one token
-        819200.0
-    """
-    ranks = np.minimum(kv_heads, tensor_parallel)
-    return earlier_layers_bytes + layers * held_elements * kv_element_bytes / (ranks * pipeline_parallel)
-
-
-@formula(unit="B", source="counts of the configuration")
-def cache_bytes_per_sequence(
-    cache_bytes_of_layers: Column, model: ModelArchitecture, tensor_parallel: Column, pipeline_parallel: Column
-) -> Column:
-    """Cache of one sequence on one device: keys and values of attention, and states of recurrent layers.
-
-    Source: counted. Limits: layers are spread evenly over pipeline stages.
-    """
-    return cache_bytes_of_layers + model.state_bytes_per_sequence / (tensor_parallel * pipeline_parallel)
-
-
-def cache_bytes(model: ModelArchitecture, context_tokens: float, plans: Plans) -> Column:
-    """Cache of one sequence of so many tokens on one device of every plan."""
-    total = np.zeros(len(plans))
-    for label, group in layer_groups(model):
-        with told_as(label):
-            total = cache_bytes_of_layers(
-                total,
-                group.layers,
-                group.held_elements(context_tokens),
-                plans.kv_element_bytes,
-                float(group.kv_heads),
-                plans.tensor_parallel,
-                plans.pipeline_parallel,
-            )
-    return cache_bytes_per_sequence(total, model, plans.tensor_parallel, plans.pipeline_parallel)
-
-
 @formula(unit="sequences", source="what fits into the pool, up to the engine's own limit")
 def sequences(kv_pool_bytes: Column, held_bytes_per_sequence: Column, max_sequences: Column) -> Column:
     """Sequences that run at once: KV blocks are given as a sequence grows, so that in the mean each holds half its
@@ -267,18 +221,6 @@ def weights_of(model: ModelArchitecture, plans: Plans, assumed: Assumptions) -> 
     )
 
 
-def caches_of(
-    model: ModelArchitecture, plans: Plans, final_tokens: float, output_tokens: float, longest_tokens: float
-) -> tuple[Column, Column, Column]:
-    """Cache of a request at its end, in the mean over its life, and of the longest context."""
-    final = cache_bytes(model, final_tokens, plans)
-    with told_as("mean over its life"):
-        growing = cache_bytes(model, final_tokens - output_tokens / 2, plans)
-    with told_as("longest context"):
-        longest = cache_bytes(model, longest_tokens, plans)
-    return final, growing, longest
-
-
 def serving_memory(
     model: ModelArchitecture,
     plans: Plans,
@@ -311,6 +253,7 @@ def serving_memory(
     usable = usable_bytes(rule, capacity, share, activations, overhead, fixed)
     pool = kv_pool_bytes(usable, fixed)
     final, growing, longest = caches_of(model, plans, final_tokens, output_tokens, longest_tokens)
+    held = np.where(rules.reserves, final, growing)
     return ServingMemory(
         weights_bytes=weights,
         activation_bytes=activations,
@@ -319,9 +262,10 @@ def serving_memory(
         usable_bytes=usable,
         needed_bytes=fixed + longest,
         memory_fraction=share,
-        sequences=sequences(pool, np.where(rules.reserves, final, growing), most),
+        sequences=sequences(pool, held, most),
         kv_pool_bytes=pool,
         cache_bytes_per_sequence=final,
+        held_bytes_per_sequence=held,
         longest_sequence_bytes=longest,
         max_sequences=most,
         max_batched_tokens=tokens,

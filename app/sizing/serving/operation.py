@@ -39,6 +39,8 @@ class StreamOperation(Operation):
     tpot_p50_s: Column
     tpot_p95_s: Column
     tpot_p99_s: Column
+    idle_sessions: Column | None = None  # of one replica, whose prefixes wait in the cache
+    prefix_bytes: Column | None = None  # that they take on one device
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ def static_rate_per_s(batch: Column, static_ttft_s: Column, later_tokens: Column
 
 
 @formula(unit="s", source="what a turn takes beyond the replica's work")
-def turn_gap_s(alone_s: Column, occupancy_s: Column) -> Column:
+def slot_pause_s(alone_s: Column, occupancy_s: Column) -> Column:
     """A slot's pause in a closed loop: ingest, and a lone prompt's unshared steps. Source: counted. Limits: none."""
     return alone_s - occupancy_s
 
@@ -136,7 +138,7 @@ def steady_flow(
         beside = beside_s(prefill.new_tokens, max_batched_tokens, decode, batch)
         first = first_token_s(alone, beside, queued_s(prefill.queued_share, occupied, batch, 50))
         tpot = tpot_s(decode, batch, later, interleaved_s(occupied, prefill.queued_share))
-        idle = turn_gap_s(alone, occupied) if load is Load.CLOSED else 0.0
+        idle = slot_pause_s(alone, occupied) if load is Load.CLOSED else 0.0
         rate = rate_per_s(batch, occupied, later, decode, idle)
     return Flow(batch, tpot, mean_ttft_s(first, in_flight, sequences, rate), rate)
 

@@ -14,6 +14,7 @@ from app.sizing.workload.limits import Limits, Load, Slo, limits_told, slo_of
 from app.sizing.workload.redundancy import Redundancy
 
 MOST_TOKENS = 1e8  # of a sequence, where a model says nothing
+LONGEST_TURN_GAP_S = 604_800.0  # a week
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class InferenceWorkload:
     most_personal_in_flight: float = Assumptions.usual("most_personal_in_flight")
     volume_requests: float | None = None  # of offline work that ends, requests or samples
     deadline_s: float | None = None  # by which a volume is to be done
+    shared_prefix_fraction: float = 0.0  # of the prompt, what every request begins with
+    turn_gap_s: float = 0.0  # from a session's answer to its next request
     derived: tuple[Assumed, ...] = ()  # figures reckoned from what was said otherwise
 
     @property
@@ -57,6 +60,21 @@ class InferenceWorkload:
     @property
     def tokens_per_request(self) -> float:
         return self.input_tokens.mean + self.output_tokens.mean
+
+    @property
+    def keeps_prefixes(self) -> bool:
+        """Whether hits are counted on what sessions left in the cache some time ago."""
+        return (
+            self.cached_prefix_fraction > 0
+            and self.turn_gap_s > 0
+            and self.load in (Load.OPEN, Load.CLOSED)
+            and not self.single_pass
+        )
+
+    @property
+    def without_hits(self) -> InferenceWorkload:
+        """The same where nothing of a prompt is found in the cache."""
+        return replace(self, cached_prefix_fraction=0.0, shared_prefix_fraction=0.0, turn_gap_s=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +136,8 @@ def inference_workload(
     average_per_s: float | None = None,
     burstiness: float = 1.0,
     cached_prefix_fraction: float = 0.0,
+    shared_prefix_fraction: float = 0.0,
+    turn_gap_s: float | None = None,
     limits: Limits | None = None,
     max_context_tokens: float | None = None,
     redundancy: Redundancy | None = None,
@@ -129,6 +149,7 @@ def inference_workload(
     generates = model.kind is ModelKind.DECODER
     output = output_tokens or Lengths(assumed.default_output_tokens if generates else 0.0)
     model, prompt, image_flops = with_images(model, prompt, images)
+    gap_s = usual_turn_gap_s(arrivals, cached_prefix_fraction, assumed) if turn_gap_s is None else turn_gap_s
     asked = limits or Limits()
     workload = InferenceWorkload(
         model=model,
@@ -140,6 +161,8 @@ def inference_workload(
         input_tokens=prompt,
         output_tokens=output,
         cached_prefix_fraction=cached_prefix_fraction,
+        shared_prefix_fraction=shared_prefix_fraction,
+        turn_gap_s=gap_s,
         max_context_tokens=context_tokens(model, arrivals, prompt, output, max_context_tokens, assumed),
         slo=slo_of(asked, model, arrivals.load, prompt.mean, assumed),
         redundancy=redundancy or Redundancy(),
@@ -154,6 +177,7 @@ def inference_workload(
         input_tokens=input_tokens,
         output_tokens=output_tokens,
         max_context_tokens=max_context_tokens,
+        turn_gap_s=turn_gap_s,
     )
     return replace(workload, derived=(*arrivals.derived, *told(workload, given), *limits_told(asked, workload.slo)))
 
@@ -166,6 +190,12 @@ def usual_average_per_s(arrivals: Arrivals, assumed: Assumptions) -> float:
 def usual_utilization(arrivals: Arrivals, assumed: Assumptions) -> float:
     """Share of its capacity that a replica carries where nobody says: all of it where nobody comes unforeseen."""
     return assumed.target_utilization if arrivals.load is Load.OPEN else 1.0
+
+
+def usual_turn_gap_s(arrivals: Arrivals, cached_prefix_fraction: float, assumed: Assumptions) -> float:
+    """From a session's answer to its next request where nobody says; only where something is cached for it."""
+    waits = cached_prefix_fraction > 0 and arrivals.load in (Load.OPEN, Load.CLOSED)
+    return assumed.session_turn_gap_s if waits else 0.0
 
 
 def said(**parts: object) -> frozenset[str]:
@@ -191,6 +221,9 @@ def told(w: InferenceWorkload, given: frozenset[str]) -> tuple[Assumed, ...]:
         longer = "of the longest sequence", "context_percentile"
         bounds = (prompt + output, max(longest, prompt + output))
         shown.append(figure("max_context_tokens", w.max_context_tokens, "tokens", *longer, bounds))
+    if w.cached_prefix_fraction > 0 and w.load in (Load.OPEN, Load.CLOSED):
+        between = "from an answer to the session's next request", "session_turn_gap_s"
+        shown.append(figure("turn_gap_s", w.turn_gap_s, "s", *between, (0.0, LONGEST_TURN_GAP_S)))
     spare = w.redundancy
     shown.append(Assumed("redundancy", spare.label, "text", "spare replicas", "chosen", asked="redundancy" in given))
     if spare.label != "none":

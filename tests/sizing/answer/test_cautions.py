@@ -9,7 +9,7 @@ import pytest
 
 from app.sizing.answer.cautions import cautions, met_with, words_of
 from app.sizing.question import Question
-from app.sizing.result import Assurance, DeviceMemory, Interval, Level, Percentiles, Performance
+from app.sizing.result import Assurance, DeviceMemory, Interval, Level, Percentiles, Performance, PrefixCache
 from app.sizing.units import GIB
 from app.sizing.words import span
 from app.sizing.workload import Lengths, Load, Slo
@@ -164,6 +164,31 @@ def test_a_service_fills_memory_with_what_its_peak_holds() -> None:
     assert text.startswith("memory_nearly_full: 74.8 of 76.0 GiB usable are needed (98%)")
     assert codes(replace(CHAT, load=Load.OFFLINE), memory=MEMORY, batch_at_peak=15.0) == []
     assert codes(replace(CHAT, output_tokens=Lengths(0.0)), memory=replace(MEMORY, kv_cache_tokens=None)) == []
+
+
+def test_hits_that_are_counted_must_survive() -> None:
+    kept = PrefixCache(True, 200.0, 56 * GIB, 60.0, 9.02, 1.81)
+    cached = Question(replace(CHAT, cached_prefix_fraction=0.9, turn_gap_s=60.0))
+
+    def told_of(prefixes: PrefixCache | None) -> list[str]:
+        first = ranked(performance=SERVED)
+        first = replace(first, estimate=replace(first.estimate, prefixes=prefixes))
+        return [f"{n.code}: {n.text}" for n in cautions(cached, (first,))]
+
+    assert told_of(None) == []
+    assert told_of(kept) == [
+        "prefix_cache_must_survive: 90% of a prompt are counted as cached: every replica keeps 200 idle sessions, 56 "
+        "GiB, for 60 s between turns, and a session's requests must reach the same replica. Without hits the same load "
+        "takes 9.02 times the replicas; with 120 s between turns it takes 1.81 times the replicas."
+    ]
+    (text,) = told_of(replace(kept, times_without_hits=None, times_at_twice_the_gap=1.001))
+    assert text.endswith("Without hits the same load misses the limits; with 120 s between turns it takes no more.")
+    (text,) = told_of(replace(kept, counted=False))
+    assert text == (
+        "prefix_hits_not_counted: The 90% of a prompt that could be cached are computed all the same: with 60 s "
+        "between turns a replica would keep 200 idle sessions, 56 GiB, and does more without. A shorter gap or a "
+        "prefix that all share changes that."
+    )
 
 
 def test_a_run_holds_all_of_it() -> None:

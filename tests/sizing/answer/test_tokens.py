@@ -42,20 +42,50 @@ def memory_table(**changed: float) -> Any:
     return row(**{name: col(value) for name, value in (known | changed).items()})
 
 
+# Nothing waits of idle sessions.
+IDLE: dict[str, Any] = {"speed": row(beside=None), "operation": row(idle_sessions=None, prefix_bytes=None)}
+
+
+def kept(*, counted: bool = True) -> dict[str, Any]:
+    """30 idle sessions of a GiB each, beside four running ones."""
+    operation = row(idle_sessions=col(30), prefix_bytes=col(30 * GIB), batch=col(4))
+    return {"speed": row(beside=row(counted=[counted])), "operation": operation}
+
+
+def test_idle_sessions_take_their_part_of_the_cache() -> None:
+    table = {"kv_pool_bytes": 50 * GIB, "held_bytes_per_sequence": 1.5 * GIB, "usable_bytes": 72 * GIB}
+    judged: Any = row(memory=memory_table(**table), **kept())
+    memory = WORDS.memory(CHAT, judged, 0)
+    assert (memory.prefix_cache_bytes, memory.idle_sessions) == (30 * GIB, 30)
+    assert memory.max_concurrent_sequences == 20  # of the 50 that fit alone
+    text = WORDS.memory_reason(CHAT, judged, 0, "", "Llama").text
+    assert text.endswith("At the load 4 running sequences hold 6 GiB of it, the prefixes of 30 idle sessions 30 GiB.")
+    uncounted: Any = row(memory=memory_table(**table), **kept(counted=False))
+    memory = WORDS.memory(CHAT, uncounted, 0)
+    assert (memory.prefix_cache_bytes, memory.idle_sessions, memory.max_concurrent_sequences) == (None, None, 50)
+
+
+def test_memory_binds_where_prefixes_do() -> None:
+    judged: Any = row(speed=row(beside=row(binds=[True])), memory=None)
+    assert WORDS.is_full(judged, 0, Assumptions())
+
+
 def test_memory_is_read_out_with_what_its_cache_holds() -> None:
-    judged: Any = row(memory=memory_table())
+    judged: Any = row(memory=memory_table(), **IDLE)
     memory = WORDS.memory(CHAT, judged, 0)
     assert memory.total_bytes == pytest.approx(16e9 + 40e9 + 2e9 + 3e9)
     # 131 072 bytes a token; sequences of 1024 in and 256 out, the longest of 8192
     assert memory.kv_cache_tokens == math.floor(40e9 / 131_072)
     assert memory.max_concurrent_sequences == math.floor(40e9 / (8192 * 131_072))
-    nothing: Any = row(memory=memory_table(cache_bytes_per_sequence=0.0, longest_sequence_bytes=0.0))
+    nothing: Any = row(memory=memory_table(cache_bytes_per_sequence=0.0, longest_sequence_bytes=0.0), **IDLE)
     without = WORDS.memory(CHAT, nothing, 0)
     assert (without.kv_cache_tokens, without.max_concurrent_sequences) == (None, None)
 
 
 def test_where_memory_goes_in_words() -> None:
-    judged: Any = row(memory=memory_table(weights_bytes=15 * GIB, usable_bytes=72 * GIB, kv_pool_bytes=50 * GIB))
+    judged: Any = row(
+        memory=memory_table(weights_bytes=15 * GIB, usable_bytes=72 * GIB, kv_pool_bytes=50 * GIB), **IDLE
+    )
     reason = WORDS.memory_reason(CHAT, judged, 0, "on one accelerator", "Llama in bf16")
     # 50 GiB of sequences of 8192 tokens of 128 KiB, a GiB each
     assert reason.text == (
@@ -63,7 +93,7 @@ def test_where_memory_goes_in_words() -> None:
         "50 sequences of 8,192 tokens."
     )
     assert reason.value == pytest.approx(50.0)
-    plain: Any = row(memory=memory_table(longest_sequence_bytes=0.0))
+    plain: Any = row(memory=memory_table(longest_sequence_bytes=0.0), **IDLE)
     assert WORDS.memory_reason(CHAT, plain, 0, "", "BERT").quantity == "weights_gib"
     assert weights_reason("BERT", 0.41, 72.0).text == "BERT takes 0.41 GiB of 72.0 GiB usable."
 
@@ -82,7 +112,7 @@ def test_memory_binds_where_it_is_full_before_the_limits_are(
 ) -> None:
     judged: Any = row(
         memory=memory_table(sequences=sequences),
-        speed=row(slo_batch=col(slo_batch)),
+        speed=row(slo_batch=col(slo_batch), beside=None),
         operation=row(batch=col(batch)),
     )
     assert WORDS.is_full(judged, 0, Assumptions()) == full

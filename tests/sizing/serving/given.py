@@ -122,7 +122,7 @@ def memory_of(sequences: float, *, max_batched_tokens: float = 1000.0) -> Servin
     """Memory in which so many sequences run at once."""
     columns: dict[str, Any] = dict.fromkeys(names_of(ServingMemory), np.zeros(1))
     known = {"sequences": np.full(1, float(sequences)), "max_batched_tokens": np.full(1, max_batched_tokens)}
-    return ServingMemory(**columns | known)
+    return ServingMemory(**columns | known | {"prefixes": None})
 
 
 def varied(**changed: Any) -> InferenceWorkload:

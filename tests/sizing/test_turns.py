@@ -1,0 +1,192 @@
+"""Relations of prefix caches that hold of whatever is asked: hits never cost, waiting and owning alone never pay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.decisions.rejections import Unread
+from app.sizing.estimate import estimate
+from app.sizing.question import Deployment, Question
+from app.sizing.recommend import find, recommend
+from app.sizing.serving.kinds import STREAMS
+from app.sizing.serving.measured import Settings
+from app.sizing.serving.operation import crowd
+from app.sizing.serving.plans import Plans
+from app.sizing.serving.prefixes import idle_sessions, prefix_bytes
+from app.sizing.snapshot import Snapshot
+from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo, z_score
+from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, registered
+from tests.sizing.serving.given import planned
+from tests.sizing.test_competition import CROWDED
+from tests.sizing.test_trace import check_estimate
+
+SLOW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+ASSUMED = Assumptions()
+# Of full attention, of windows, of a compressed cache and of recurrent states.
+MODELS = (LLAMA_8B, LLAMA_70B, registered("openai/gpt-oss-120b"), registered("deepseek-ai/DeepSeek-V3"))
+SERVICES = st.builds(
+    lambda model, load, peak, prompt, output, tpot, cached, share, gap: replace(
+        CHAT,
+        model=model,
+        load=load,
+        in_flight=float(max(1, round(peak))),
+        peak_per_s=peak,
+        average_per_s=peak / 2,
+        input_tokens=Lengths(prompt, 2 * prompt),
+        output_tokens=Lengths(output),
+        slo=Slo(4.0, tpot, None, 95.0),
+        max_context_tokens=2 * prompt + output,
+        cached_prefix_fraction=cached,
+        shared_prefix_fraction=share * cached,
+        turn_gap_s=gap,
+    ),
+    st.sampled_from(MODELS),
+    st.sampled_from([Load.OPEN, Load.OPEN, Load.CLOSED]),
+    st.floats(0.05, 100),
+    st.floats(64, 8000),
+    st.floats(2, 1000),
+    st.floats(0.02, 0.2),
+    st.floats(0.05, 0.99),
+    st.sampled_from([0.0, 0.0, 0.3, 0.9, 1.0]),
+    st.floats(-1, 3.5).map(lambda exponent: 10.0**exponent),
+)
+
+
+def usd(workload: InferenceWorkload, market: Snapshot = CROWDED) -> float:
+    """What the cheapest deployment is ranked by; infinite where there is none."""
+    scores = find(Question(workload, limit=1), market, Unread(market.accelerators)).scores
+    return scores[0] if scores else float("inf")
+
+
+@SLOW
+@given(SERVICES)
+def test_hits_never_cost_more_than_none(workload: InferenceWorkload) -> None:
+    assert usd(workload) <= usd(workload.without_hits) * (1 + 1e-9)
+
+
+@SLOW
+@given(SERVICES, st.floats(1, 100))
+def test_longer_gaps_never_cost_less(workload: InferenceWorkload, times: float) -> None:
+    longer = replace(workload, turn_gap_s=times * workload.turn_gap_s)
+    assert usd(workload) <= usd(longer) * (1 + 1e-9)
+
+
+@SLOW
+@given(SERVICES, st.floats(0, 1))
+def test_more_that_all_share_never_costs_more(workload: InferenceWorkload, share: float) -> None:
+    own = workload.cached_prefix_fraction - workload.shared_prefix_fraction
+    shared = min(workload.shared_prefix_fraction + share * own, workload.cached_prefix_fraction)
+    sharing = replace(workload, shared_prefix_fraction=shared)
+    assert usd(sharing) <= usd(workload) * (1 + 1e-9)
+    if workload.load is Load.OPEN:
+        plans = planned(workload.model, of=CROWDED)
+        (_, alone), (_, together) = speeds(workload, plans), speeds(sharing, plans)
+        assert (together.capacity_per_s >= alone.capacity_per_s * (1 - 1e-12)).all()
+
+
+@SLOW
+@given(SERVICES)
+def test_no_gap_is_hits_for_free(workload: InferenceWorkload) -> None:
+    assert usd(replace(workload, turn_gap_s=0.0)) <= usd(workload) * (1 + 1e-9)
+    offline = replace(workload, load=Load.OFFLINE)
+    assert usd(offline) == usd(replace(offline, turn_gap_s=0.0))
+
+
+def speeds(workload: InferenceWorkload, plans: Plans) -> tuple[Any, Any]:
+    memory = STREAMS.memory(workload, plans, ASSUMED, Settings())
+    alone = STREAMS.alone(workload, plans, memory, ASSUMED)
+    return memory, STREAMS.speed(workload, memory, alone, ASSUMED)
+
+
+@SLOW
+@given(SERVICES)
+def test_running_and_idle_fit_at_the_capacity_told(workload: InferenceWorkload) -> None:
+    plans = planned(workload.model, of=CROWDED)
+    memory, speed = speeds(workload, plans)
+    rows = np.flatnonzero(memory.fits & speed.serves & speed.beside.counted)
+    if not len(rows):
+        return
+    memory, speed, prefixes = memory.take(rows), speed.take(rows), memory.prefixes.take(rows)
+    rate = speed.capacity_per_s
+    if workload.load is Load.OPEN:
+        workload = replace(workload, peak_per_s=float(rate[0]))
+        memory, speed, prefixes = (table.take(np.array([0])) for table in (memory, speed, prefixes))
+        rate = rate[:1]
+    operation = STREAMS.operate(workload, memory, speed, np.ones(len(memory)))
+    batch = speed.slo_batch
+    if workload.load is Load.OPEN:
+        batch = crowd(operation.batch, z_score(workload.slo.percentile), speed.slo_batch)
+    waiting = prefix_bytes(idle_sessions(rate, prefixes.turn_gap_s), prefixes.own_bytes, prefixes.shared_bytes)
+    assert (batch * memory.held_bytes_per_sequence + waiting <= memory.kv_pool_bytes * (1 + 1e-3)).all()
+
+
+@SLOW
+@given(SERVICES, st.floats(1, 100))
+def test_a_replicas_capacity_never_grows_with_the_gap(workload: InferenceWorkload, times: float) -> None:
+    plans = planned(workload.model, of=CROWDED)
+    _, near = speeds(workload, plans)
+    _, far = speeds(replace(workload, turn_gap_s=times * workload.turn_gap_s), plans)
+    if workload.load is Load.OPEN:
+        assert (far.capacity_per_s <= near.capacity_per_s * (1 + 1e-12)).all()
+    _, bare = speeds(workload.without_hits, plans)
+    if workload.load is Load.OPEN:
+        assert (far.capacity_per_s >= bare.capacity_per_s * (1 - 1e-12)).all()
+
+
+@settings(SLOW, max_examples=12)
+@given(SERVICES)
+def test_a_recommended_deployment_estimates_to_the_same_numbers(market: Snapshot, workload: InferenceWorkload) -> None:
+    workload = replace(workload, model=LLAMA_8B)
+    for ranked in recommend(Question(workload, limit=2), market).recommendations:
+        found = estimate(Question(workload), ranked.estimate.deployment, market)
+        assert found.performance == ranked.estimate.performance
+        assert found.memory == ranked.estimate.memory
+        assert found.prefixes == ranked.estimate.prefixes
+
+
+@settings(SLOW, max_examples=8)
+@given(SERVICES)
+def test_every_line_of_its_trace_recomputes(market: Snapshot, workload: InferenceWorkload) -> None:
+    for ranked in recommend(Question(workload, limit=2, trace=True), market).recommendations:
+        check_estimate(ranked.estimate)
+
+
+def test_a_trace_shows_sessions_and_what_they_fill(market: Snapshot) -> None:
+    workload = replace(CHAT, cached_prefix_fraction=0.9, turn_gap_s=5.0)
+    (best,) = recommend(Question(workload, limit=1, trace=True), market).recommendations
+    lines = {s.name: s.value for s in best.estimate.trace}
+    kept, memory = best.estimate.prefixes, best.estimate.memory
+    assert kept is not None
+    assert memory is not None
+    assert kept.counted
+    assert lines["idle_sessions (at the load)"] == kept.sessions == memory.idle_sessions
+    assert lines["prefix_bytes (at the load)"] == memory.prefix_cache_bytes
+    assert {"capacity_with_hits_per_s (hits, beside prefixes)", "hits_counted"} <= set(lines)
+
+
+def test_capacity_of_what_is_fixed_does_not_hang_on_the_load(market: Snapshot) -> None:
+    layout: dict[str, Any] = {"tensor_parallel": 4, "pipeline_parallel": 1, "weight_format": "fp8", "kv_format": "bf16"}
+    deployment = Deployment("nvidia-h100-sxm5-80gb", engine="vllm", replicas=1, **layout)
+    agents = replace(
+        CHAT,
+        model=LLAMA_70B,
+        input_tokens=Lengths(20_000.0),
+        output_tokens=Lengths(400.0),
+        max_context_tokens=20_400.0,
+        slo=Slo(8.0, 0.05, None, 95),
+        cached_prefix_fraction=0.9,
+        turn_gap_s=30.0,
+    )
+    told = []
+    for rate in (0.1, 1.0, 20.0):
+        asked = Question(replace(agents, peak_per_s=rate, average_per_s=rate))
+        performance = estimate(asked, deployment, market).performance
+        assert performance is not None
+        told.append(performance.requests_per_s_capacity)
+    assert told[0] == told[1] == told[2]
