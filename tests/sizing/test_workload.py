@@ -14,6 +14,7 @@ from app.sizing.workload import (
     REDUNDANCIES,
     Arrivals,
     FailureDomain,
+    Hits,
     InferenceWorkload,
     Lengths,
     Limits,
@@ -137,3 +138,20 @@ def test_an_encoder_answers_no_tokens() -> None:
     workload = inference_workload(registered("BAAI/bge-large-en-v1.5"), RATE, ASSUMED)
     assert (workload.output_tokens.mean, workload.max_context_tokens) == (0, 512)
     assert "output_tokens" not in entries(workload)
+
+
+def test_what_is_cached_waits_for_the_next_turn() -> None:
+    usual = inference_workload(LLAMA_8B, RATE, ASSUMED, hits=Hits(0.9, 0.2))
+    assert (usual.cached_prefix_fraction, usual.shared_prefix_fraction, usual.turn_gap_s) == (0.9, 0.2, 60)
+    assert usual.keeps_prefixes
+    assert not entries(usual)["turn_gap_s"].asked
+    given = inference_workload(LLAMA_8B, RATE, ASSUMED, hits=Hits(0.9, turn_gap_s=5.0))
+    assert (given.turn_gap_s, entries(given)["turn_gap_s"].asked) == (5, True)
+    assert not given.without_hits.keeps_prefixes
+    for nothing in (
+        inference_workload(LLAMA_8B, RATE, ASSUMED),
+        inference_workload(LLAMA_8B, Arrivals(Load.OFFLINE), ASSUMED, hits=Hits(0.9)),
+    ):
+        assert nothing.turn_gap_s == 0
+        assert not nothing.keeps_prefixes
+        assert "turn_gap_s" not in entries(nothing)

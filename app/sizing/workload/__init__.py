@@ -2,6 +2,7 @@
 
 from app.sizing.workload.inference import (
     Arrivals,
+    Hits,
     InferenceWorkload,
     PromptImages,
     arrivals_of_users,
@@ -19,6 +20,7 @@ __all__ = [
     "Arrivals",
     "FailureDomain",
     "GlobalBatch",
+    "Hits",
     "InferenceWorkload",
     "Lengths",
     "Limits",

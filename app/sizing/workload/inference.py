@@ -125,6 +125,21 @@ class PromptImages:
     per_request: float = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """What of a prompt is found in the cache, and how long it must wait there; None: the usual gap."""
+
+    cached_fraction: float = 0.0
+    shared_fraction: float = 0.0  # of which every request begins with
+    turn_gap_s: float | None = None
+
+    def gap_s(self, load: Load, assumed: Assumptions) -> float:
+        """From a session's answer to its next request; none where nothing is cached for one."""
+        if self.turn_gap_s is not None:
+            return self.turn_gap_s
+        return assumed.session_turn_gap_s if self.cached_fraction > 0 and load in (Load.OPEN, Load.CLOSED) else 0.0
+
+
 def inference_workload(
     model: ModelArchitecture,
     arrivals: Arrivals,
@@ -135,9 +150,7 @@ def inference_workload(
     images: PromptImages | None = None,
     average_per_s: float | None = None,
     burstiness: float = 1.0,
-    cached_prefix_fraction: float = 0.0,
-    shared_prefix_fraction: float = 0.0,
-    turn_gap_s: float | None = None,
+    hits: Hits | None = None,
     limits: Limits | None = None,
     max_context_tokens: float | None = None,
     redundancy: Redundancy | None = None,
@@ -145,12 +158,9 @@ def inference_workload(
     target_utilization: float | None = None,
 ) -> InferenceWorkload:
     """A complete workload from what was said of it; None is chosen. Raises Unanswerable where the parts contradict."""
-    prompt = input_tokens or Lengths(1.0 if model.sample is not None else assumed.default_input_tokens)
-    generates = model.kind is ModelKind.DECODER
-    output = output_tokens or Lengths(assumed.default_output_tokens if generates else 0.0)
+    prompt, output = usual_lengths(model, input_tokens, output_tokens, assumed)
     model, prompt, image_flops = with_images(model, prompt, images)
-    gap_s = usual_turn_gap_s(arrivals, cached_prefix_fraction, assumed) if turn_gap_s is None else turn_gap_s
-    asked = limits or Limits()
+    asked, hits = limits or Limits(), hits or Hits()
     workload = InferenceWorkload(
         model=model,
         load=arrivals.load,
@@ -160,9 +170,9 @@ def inference_workload(
         burstiness=burstiness,
         input_tokens=prompt,
         output_tokens=output,
-        cached_prefix_fraction=cached_prefix_fraction,
-        shared_prefix_fraction=shared_prefix_fraction,
-        turn_gap_s=gap_s,
+        cached_prefix_fraction=hits.cached_fraction,
+        shared_prefix_fraction=hits.shared_fraction,
+        turn_gap_s=hits.gap_s(arrivals.load, assumed),
         max_context_tokens=context_tokens(model, arrivals, prompt, output, max_context_tokens, assumed),
         slo=slo_of(asked, model, arrivals.load, prompt.mean, assumed),
         redundancy=redundancy or Redundancy(),
@@ -177,7 +187,7 @@ def inference_workload(
         input_tokens=input_tokens,
         output_tokens=output_tokens,
         max_context_tokens=max_context_tokens,
-        turn_gap_s=turn_gap_s,
+        turn_gap_s=hits.turn_gap_s,
     )
     return replace(workload, derived=(*arrivals.derived, *told(workload, given), *limits_told(asked, workload.slo)))
 
@@ -192,10 +202,14 @@ def usual_utilization(arrivals: Arrivals, assumed: Assumptions) -> float:
     return assumed.target_utilization if arrivals.load is Load.OPEN else 1.0
 
 
-def usual_turn_gap_s(arrivals: Arrivals, cached_prefix_fraction: float, assumed: Assumptions) -> float:
-    """From a session's answer to its next request where nobody says; only where something is cached for it."""
-    waits = cached_prefix_fraction > 0 and arrivals.load in (Load.OPEN, Load.CLOSED)
-    return assumed.session_turn_gap_s if waits else 0.0
+def usual_lengths(
+    model: ModelArchitecture, prompt: Lengths | None, output: Lengths | None, assumed: Assumptions
+) -> tuple[Lengths, Lengths]:
+    """Prompt and answer as given, or the usual ones of what the model is."""
+    tokens = assumed.default_output_tokens if output is None and model.kind is ModelKind.DECODER else 0.0
+    if prompt is None:
+        prompt = Lengths(1.0 if model.sample is not None else assumed.default_input_tokens)
+    return prompt, output or Lengths(tokens)
 
 
 def said(**parts: object) -> frozenset[str]:
@@ -221,7 +235,7 @@ def told(w: InferenceWorkload, given: frozenset[str]) -> tuple[Assumed, ...]:
         longer = "of the longest sequence", "context_percentile"
         bounds = (prompt + output, max(longest, prompt + output))
         shown.append(figure("max_context_tokens", w.max_context_tokens, "tokens", *longer, bounds))
-    if w.cached_prefix_fraction > 0 and w.load in (Load.OPEN, Load.CLOSED):
+    if w.cached_prefix_fraction > 0 and w.load in (Load.OPEN, Load.CLOSED) and not w.single_pass:
         between = "from an answer to the session's next request", "session_turn_gap_s"
         shown.append(figure("turn_gap_s", w.turn_gap_s, "s", *between, (0.0, LONGEST_TURN_GAP_S)))
     spare = w.redundancy
