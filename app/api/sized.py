@@ -90,6 +90,11 @@ def _briefly(told: Document) -> Document:
     return {**told, "explanation": [reason for reason in told["explanation"] if reason["code"] in ALWAYS_TOLD]}
 
 
+def _without_standing(told: Document) -> Document:
+    """Without where its machines stand; what is promised is the same of every rank, and POST /estimate says it."""
+    return {**told, "explanation": [reason for reason in told["explanation"] if reason["code"] != "placement"]}
+
+
 def _without_neighbours(told: Document) -> Document:
     """Without the published results beside it; POST /estimate says them."""
     return {**told, "nearest_measurements": []}
@@ -118,6 +123,7 @@ STEPS: tuple[Callable[[Document], Document], ...] = (
     _ranked(_without_neighbours, after=WHOLE_RANKS),
     _ranked(_briefly, after=WHOLE_RANKS + 1),
     _ranked(_briefly, after=WHOLE_RANKS),
+    _ranked(_without_standing, after=1),
     _without_metrics,
     _misses(FEWER_MISSES),
     _ranked(_without_other_levels, after=WHOLE_RANKS),

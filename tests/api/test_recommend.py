@@ -117,6 +117,32 @@ def test_redundancy_over_two_zones_doubles_the_replicas(client: TestClient) -> N
         assert r["deployment"]["spare_replicas"] == r["deployment"]["replicas"]
 
 
+def test_zones_and_failure_domains_are_asked_for_in_words_that_are_checked(client: TestClient) -> None:
+    def asked(**availability: Any) -> Any:
+        request = body("recommend-inference-chat-70b")
+        request["workload"]["availability"] = availability
+        request["constraints"] = {"environments": ["cloud"]}
+        return client.post("/recommend", json=request)
+
+    three = asked(redundancy="n+1", zones=3).json()
+    first = three["recommendations"][0]
+    assert first["deployment"]["offer"]["region"] not in ("unspecified", "global")
+    assert "zones_not_verified" in [w["code"] for w in three["warnings"]]
+    (placement,) = [e["text"] for e in first["explanation"] if e["code"] == "placement"]
+    assert "3 zones" in placement
+    assert "losing any one zone leaves" in placement
+    assert three["rejected_by_code"]["no_zones"] > 0
+    refused = asked(redundancy="n+2", zones=2, failure_domain="zone")
+    assert refused.status_code == 422
+    assert "zones 3 or more" in refused.json()["detail"]
+    again = client.post("/estimate", json={"workload": three["request"]["workload"], "deployment": first["deployment"]})
+    assert again.json()["deployment"] == first["deployment"]
+    few = {"accelerator": first["deployment"]["accelerator"], "nodes": 1, "replicas": 100}
+    assert (
+        client.post("/estimate", json={"workload": three["request"]["workload"], "deployment": few}).status_code == 422
+    )
+
+
 def test_the_answer_is_stored_and_read_back_byte_for_byte(client: TestClient) -> None:
     first = client.post("/recommend", json=body("recommend-inference-chat-70b"))
     second = client.post("/recommend", json=body("recommend-inference-chat-70b"))

@@ -64,7 +64,7 @@ def test_what_an_answer_assumes_is_listed_with_its_source_and_range(client: Test
     whole = {**body("recommend-inference-chat-70b"), "rejected_limit": 5}
     answer = client.post("/recommend", json=whole).json()
     echoed = {a["name"]: a for a in answer["assumptions"] if a["name"] in listed and not a["asked"]}
-    assert len(echoed) > 30
+    assert len(echoed) > 25  # of those that are read; the least decisive make room for what is said of the machines
     for name, told in echoed.items():
         assert told["value"] == listed[name]["value"]
         assert told["range"] == [listed[name]["low"], listed[name]["high"]]

@@ -43,6 +43,18 @@ def test_the_first_three_say_everything_while_the_last_say_less() -> None:
     assert "pue" in [a["name"] for a in told["assumptions"]]
 
 
+def test_where_the_others_stand_goes_before_what_was_assumed() -> None:
+    """What is promised is the same of every rank."""
+    whole = document(words=900)
+    for rank in whole["recommendations"]:
+        rank["explanation"] = [*rank["explanation"], {"code": "placement", "text": "z" * 900}]
+    assert len(json_bytes(whole)) > MAX_BYTES
+    told = orjson.loads(within_size(whole))
+    kept = [[e["code"] for e in r["explanation"]].count("placement") for r in told["recommendations"]]
+    assert kept == [1, 0, 0, 0, 0]
+    assert len(told["assumptions"]) == 2
+
+
 def test_a_long_request_takes_nothing_from_the_answer() -> None:
     long = document(words=10, request=50_000)
     assert within_size(long) == json_bytes(long)
