@@ -217,3 +217,12 @@ def test_of_whatever_is_said_exactly_that_is_asked_for(client: TestClient, said:
     if call == "recommend":
         stored = client.get(f"/recommendations/{answer['id']}").json()
         assert stored["request"] == answer["request"] == {**request, "rejected_limit": 5}
+
+
+def test_a_figure_that_is_spelled_out_is_never_answered_as_chosen(client: TestClient) -> None:
+    plain = body("recommend-inference-embeddings")
+    for request, asked in ((plain, False), ({**plain, "constraints": {"confidence": 0.8}}, True)):
+        (confidence,) = (
+            a for a in client.post("/recommend", json=request).json()["assumptions"] if a["name"] == "confidence"
+        )
+        assert confidence["asked"] is asked

@@ -43,10 +43,12 @@ def engine_version() -> bytes:
 
 
 def identity_of(request: RecommendRequest, snapshot: str) -> tuple[str, bytes]:
-    """Digest of the request, the snapshot and the engine; the canonical request beside it. A default that is spelled
-    out is the same request.
+    """Digest of the request, the snapshot and the engine; the canonical request beside it. How an answer is shown and
+    ranked by default is the same request where it is spelled out; a figure that is asked for is told as asked.
     """
-    canonical = orjson.dumps(request.model_dump(mode="json"), option=orjson.OPT_SORT_KEYS)
+    said, usual = request.model_dump(mode="json", exclude_unset=True), RecommendRequest.model_fields
+    told = {name: value for name, value in said.items() if value != usual[name].default}
+    canonical = orjson.dumps(told, option=orjson.OPT_SORT_KEYS)
     digest = hashlib.sha256(b"|".join((engine_version(), snapshot.encode(), canonical)))
     return f"rec_{digest.hexdigest()[:28]}", canonical
 
