@@ -9,12 +9,10 @@ Finalists are judged once more as the complete deployments that are echoed, by t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from app.sizing.answer.assumed import assumptions
 from app.sizing.answer.comparison import compared
-from app.sizing.answer.money import price_words
 from app.sizing.answer.sensitivity import sensitivity
 from app.sizing.answer.serving import judge_deployments
 from app.sizing.answer.summary import summary
@@ -25,8 +23,9 @@ from app.sizing.answer.warnings import warnings
 from app.sizing.columns import Codes, Column
 from app.sizing.decisions.machines import SERVICE_PRICING, candidates, oversubscribed, run_pricing, undominated
 from app.sizing.decisions.ranking import best_of_others, best_per_accelerator, score_of
-from app.sizing.decisions.rejections import Rejections, Unread
+from app.sizing.decisions.rejections import Rejections
 from app.sizing.question import Question
+from app.sizing.relaxations.changes import relaxations
 from app.sizing.result import Answer, Change, Considered, Curve, Estimate, Ranked, Rival
 from app.sizing.serving.kinds import kind_of
 from app.sizing.serving.options import measures, stable_key
@@ -60,7 +59,7 @@ def recommend(question: Question, market: Snapshot) -> Answer:
     rejected = rejections.nearest()
     sensitivity = found.sensitivity
     if not found.estimates:
-        sensitivity = tuple(what_would_give(question, market, rejected[0].text if rejected else ""))
+        sensitivity = relaxations(question, market, rejected)
     ranked = compared(in_order(found, market), question, found.feasible_accelerators)
     notices, settled = warnings(question, ranked, market.prices_as_of), verification(question, ranked)
     return Answer(
@@ -183,62 +182,3 @@ def rivals(
         else None
         for row, other, tied in zip(shown.tolist(), others.tolist(), near.tolist(), strict=True)
     )
-
-
-def first_of(estimates: Sequence[Estimate]) -> str:
-    """The best answer of a changed question, in a clause."""
-    if not estimates:
-        return "still nothing fits"
-    e = estimates[0]
-    return f"{e.deployment.total_accelerators:,} x {e.deployment.accelerator}, {price_words(e)}"
-
-
-def what_would_give(question: Question, market: Snapshot, nearest: str) -> list[Change]:
-    """For an answer without a recommendation: which single limit, lifted, makes one possible."""
-    limits = question.constraints
-    relaxed: list[tuple[str, Question]] = []
-
-    def without(label: str, **changes: object) -> None:
-        relaxed.append((label, replace(question, constraints=replace(limits, **changes))))  # type: ignore[arg-type]
-
-    if limits.max_accelerators is not None:
-        without(f"lift max_accelerators ({limits.max_accelerators})", max_accelerators=None)
-    if limits.max_usd_per_hour is not None:
-        without(f"lift max_usd_per_hour ({limits.max_usd_per_hour:g})", max_usd_per_hour=None)
-    if limits.max_purchase_usd is not None:
-        without(f"lift max_purchase_usd ({limits.max_purchase_usd:,.0f})", max_purchase_usd=None)
-    if limits.max_power_w is not None:
-        without(f"lift max_power_kw ({limits.max_power_w / 1e3:g})", max_power_w=None)
-    if limits.accelerators or limits.vendors:
-        without("allow other accelerators", accelerators=(), vendors=())
-        if limits.max_accelerators is not None:
-            without("allow other accelerators and any number", accelerators=(), vendors=(), max_accelerators=None)
-    if limits.weight_formats:
-        without("allow other weight formats", weight_formats=())
-    if limits.environments or limits.providers or limits.regions or limits.pricing_models:
-        without(
-            "allow every environment, provider, region and pricing model",
-            environments=(),
-            providers=(),
-            regions=(),
-            pricing_models=(),
-        )
-    workload = question.workload
-    if isinstance(workload, InferenceWorkload) and not workload.ends:
-        slo = workload.slo
-        doubled = replace(
-            slo,
-            ttft_s=slo.ttft_s and slo.ttft_s * 2,
-            tpot_s=slo.tpot_s and slo.tpot_s * 2,
-            e2e_s=slo.e2e_s and slo.e2e_s * 2,
-        )
-        relaxed.append(("double every latency limit", replace(question, workload=replace(workload, slo=doubled))))
-    elif workload.deadline_s is not None:
-        relaxed.append(
-            ("double the deadline", replace(question, workload=replace(workload, deadline_s=2 * workload.deadline_s)))
-        )
-    changes = [] if not nearest else [Change("none", f"nothing fits; the nearest miss: {nearest}")]
-    for label, other in relaxed:
-        estimates = find(replace(other, limit=1), market, Unread(market.accelerators)).estimates
-        changes.append(Change(label, first_of(estimates)))
-    return changes

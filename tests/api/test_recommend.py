@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -81,6 +82,29 @@ def test_the_infeasible_request_says_what_would_have_to_give(client: TestClient)
     assert "lift max_accelerators (8)" in changes
     assert any("USD per hour" in effect for effect in changes.values())
     assert "Nearest miss" in answer["summary"]
+
+
+def test_what_a_large_model_for_little_money_would_take(client: TestClient) -> None:
+    """DeepSeek-R1 on own hardware for 100,000 USD: a little more money, or four bits for about half of it."""
+    traffic = {"peak_requests_per_s": 0.1, "input_tokens": {"mean": 1024, "p95": 3000}, "output_tokens": 256}
+    asked: dict[str, Any] = {
+        "workload": {"phase": "inference", "model": "deepseek-ai/DeepSeek-R1", "traffic": traffic},
+        "constraints": {"max_purchase_usd": 100_000, "pricing_models": ["owned"]},
+    }
+    answer = client.post("/recommend", json=asked).json()
+    assert answer["recommendations"] == []
+    changes = {c["change"]: c["effect"] for c in answer["sensitivity"]}
+    more = re.match(r"([\d,]+) USD would do: ", changes["lift max_purchase_usd (100,000)"])
+    assert more
+    needed = int(more[1].replace(",", ""))
+    four_bits = changes["allow 4-bit weights"]
+    price = re.search(r"([\d,]+) USD to buy", four_bits)
+    assert price
+    assert int(price[1].replace(",", "")) <= 100_000
+    assert "check accuracy" in four_bits
+    for most, enough in ((needed, True), (needed * 0.98, False)):
+        asked["constraints"]["max_purchase_usd"] = most
+        assert bool(client.post("/recommend", json=asked).json()["recommendations"]) == enough
 
 
 @pytest.mark.parametrize("name", [n for n in body_names("recommend") if "infeasible" not in n])

@@ -5,7 +5,7 @@ The figures of a finalist come from judging it once more, which is also what /es
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -174,6 +174,17 @@ def smallest_runs(
     found, run, holds = _sized_runs(workload, counts, tried, chosen, question.assumptions)
     turn_down(workload, layouts, tried, found.rows, run, holds, question.assumptions, rejections)
     return _paid(found, run, holds, question, rejections)
+
+
+def every_run(workload: TrainingWorkload, counts: Counts, layouts: TrainingPlans, question: Question) -> Judged:
+    """Every layout at the smallest sizes that surely fit and meet the deadline, whatever they take."""
+    tried = attempted(counts, layouts, workload.deadline_s, question.assumptions)
+    able = np.arange(len(tried.able))
+    return _paid(
+        *_sized_runs(workload, counts, tried, able, question.assumptions),
+        replace(question, constraints=Constraints()),
+        Unread(()),
+    )
 
 
 def _promising(workload: TrainingWorkload, counts: Counts, tried: Attempts, question: Question) -> Codes:

@@ -1,0 +1,141 @@
+"""Limits of time that would have to give: of latency or a deadline, and by how little."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from app.sizing.question import Question
+from app.sizing.relaxations.ways import Size, Ways, cheapest, keeping, named, types_of, ways_of
+from app.sizing.result import Change, Reached, Rejection
+from app.sizing.snapshot import Snapshot
+from app.sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
+from app.sizing.words import at_least, figure, span
+from app.sizing.workload import InferenceWorkload, TrainingWorkload
+
+# A limit is looked for up to so many times the one asked, then between two values so often or until they are close.
+MOST_TIMES, HALVINGS, CLOSE = 16.0, 7, 1.02
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """A limit of time: the question with another one, and the least that is known to be needed, in seconds."""
+
+    label: str
+    asked_s: float
+    known_s: float
+    types: tuple[str, ...]  # that more of it may help
+    allowing: Callable[[Question, float], Question]
+    words: Callable[[float], str]
+
+
+# By the field of an Slo: its name in words, the code of who misses it, and the others that more of it may help.
+LATENCIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "ttft_s": ("TTFT", "too_slow_to_first_token", ()),
+    "tpot_s": ("TPOT", "too_slow_per_token", ("too_slow_to_first_token",)),
+    "e2e_s": ("a whole request in", "too_slow", ("too_slow_per_token", "too_slow_to_first_token")),
+}
+
+
+def times_asked(question: Question, judged: Sequence[Rejection]) -> Iterator[Time]:
+    """Latency limits, or the deadline, that some types miss, or that others would need less for if they were wider."""
+    workload = question.workload
+
+    def types(*codes: str) -> tuple[str, ...]:
+        return tuple(r.accelerator for r in judged if r.reached is Reached.LIMITS or r.code in codes)
+
+    def known(code: str, each_s: float) -> float:
+        return min((r.needed * each_s for r in judged if r.code == code and r.needed), default=math.inf)
+
+    if workload.deadline_s is not None:
+        each_s = SECONDS_PER_DAY if isinstance(workload, TrainingWorkload) else SECONDS_PER_HOUR
+        asked_s, least_s = workload.deadline_s, known("too_slow", each_s)
+        yield Time(f"lift the deadline ({_days(asked_s)})", asked_s, least_s, types("too_slow"), _with_deadline, _days)
+    if isinstance(workload, TrainingWorkload) or workload.ends:
+        return
+    for name, (shown, code, others) in LATENCIES.items():
+        asked_s = getattr(workload.slo, name)
+        if asked_s is not None:
+            label = f"lift {name.removesuffix('_s')}_ms ({figure(asked_s * 1e3)})"
+            allowing, words = partial(_with_latency, name), partial(_milliseconds, shown)
+            yield Time(label, asked_s, known(code, 1e-3), types(code, *others), allowing, words)
+
+
+def _days(seconds: float) -> str:
+    return span(seconds / SECONDS_PER_DAY)
+
+
+def _milliseconds(name: str, seconds: float) -> str:
+    return f"{name} {figure(seconds * 1e3)} ms"
+
+
+def _with_deadline(question: Question, seconds: float) -> Question:
+    return replace(question, workload=replace(question.workload, deadline_s=seconds))
+
+
+def _with_latency(name: str, question: Question, seconds: float | None) -> Question:
+    workload, changed = question.workload, {name: seconds}
+    assert isinstance(workload, InferenceWorkload)
+    return replace(question, workload=replace(workload, slo=replace(workload.slo, **changed)))  # type: ignore[arg-type]
+
+
+def without_latencies(question: Question) -> Question:
+    """The same with no limit of latency."""
+    if isinstance(question.workload, InferenceWorkload):
+        for name in LATENCIES:
+            question = _with_latency(name, question, None)
+    return question
+
+
+def of_times(question: Question, market: Snapshot, judged: Sequence[Rejection], sizes: Sequence[Size]) -> list[Change]:
+    """Limits of time that alone would have to give, and by how little. Beside limits of number, money and power only
+    types are looked at that keep those with every limit of time much wider.
+    """
+    times = list(times_asked(question, judged))
+    types = tuple(dict.fromkeys(name for time in times for name in time.types))
+    if sizes:
+        wide = question
+        for time in times:
+            wide = time.allowing(wide, time.asked_s * MOST_TIMES)
+        ways = ways_of(wide, market, types)
+        types = types_of(ways.take(keeping(sizes, ways)), market)
+    found = []
+    for time in times:
+        enough = least_time(question, time, tuple(t for t in time.types if t in types), market, sizes)
+        if enough is not None:
+            value, ways = enough
+            found.append(Change(time.label, f"{time.words(value)} would do: {named(ways, cheapest(ways), market)}"))
+    return found
+
+
+def least_time(
+    question: Question, time: Time, types: tuple[str, ...], market: Snapshot, sizes: Sequence[Size]
+) -> tuple[float, Ways] | None:
+    """The least that would do, and what does then: what a miss is known to need, or what is found by halving."""
+
+    def ways(seconds: float, among: tuple[str, ...]) -> Ways:
+        found = ways_of(time.allowing(question, seconds), market, among)
+        return found.take(keeping(sizes, found))
+
+    low = time.asked_s
+    if time.known_s < math.inf and not sizes:
+        low = at_least(time.known_s)
+        found = ways(low, types)
+        if len(found):
+            return low, found
+    high = at_least(low * MOST_TIMES)
+    found = ways(high, types)
+    if not len(found):
+        return None
+    for _ in range(HALVINGS):
+        middle = at_least(math.sqrt(low * high))
+        if high <= low * CLOSE or middle >= high:
+            break
+        nearer = ways(middle, types_of(found, market))
+        if len(nearer):
+            high, found = middle, nearer
+        else:
+            low = middle
+    return high, found

@@ -1,0 +1,185 @@
+"""What fits and is fast enough, whatever it takes, and by how little a limit of number, money or power is missed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from app.sizing.answer.money import usd
+from app.sizing.columns import Codes, Column, Columns, Mask, at
+from app.sizing.decisions.cost import usd_total
+from app.sizing.decisions.machines import SERVICE_PRICING, candidates, oversubscribed, run_pricing, undominated
+from app.sizing.decisions.rejections import Unread
+from app.sizing.question import Constraints, Objective, Question
+from app.sizing.serving.kinds import kind_of
+from app.sizing.serving.options import measures
+from app.sizing.serving.search import plans_of, search
+from app.sizing.snapshot import Snapshot
+from app.sizing.training.counts import counts_of
+from app.sizing.training.search import every_run, layouts_for
+from app.sizing.words import at_least, counted, figure
+from app.sizing.workload import InferenceWorkload, TrainingWorkload
+
+
+@dataclass(frozen=True, slots=True)
+class Ways(Columns):
+    """What fits and is fast enough, whatever it takes of accelerators, money and power."""
+
+    accelerator: Codes
+    accelerators: Column
+    usd_per_hour: Column
+    purchase_usd: Column  # NaN for rented machines
+    rated_w: Column
+    usd_total: Column  # of work that ends; NaN for a service
+
+    @property
+    def price(self) -> Column:
+        """What the cheapest is chosen by."""
+        return np.where(np.isnan(self.usd_total), self.usd_per_hour, self.usd_total)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A limit of number, money or power: how ways count against it, and what would do in words."""
+
+    name: str
+    limit: float
+    needed: Callable[[Ways], Column]
+    words: Callable[[float], str]
+
+    @property
+    def label(self) -> str:
+        """The limit in words."""
+        return f"lift {self.name} ({figure(self.limit)})"
+
+    def least(self, ways: Ways) -> int:
+        """The way that takes the least; of equals the cheapest."""
+        return int(np.lexsort((ways.price, self.needed(ways)))[0])
+
+
+def sizes_asked(limits: Constraints) -> list[Size]:
+    """The limits of number, money and power that were asked for."""
+    power_kw = None if limits.max_power_w is None else limits.max_power_w / 1e3
+    found = (
+        ("max_accelerators", limits.max_accelerators, lambda w: w.accelerators, lambda v: counted(v, "accelerator")),
+        (
+            "max_usd_per_hour",
+            limits.max_usd_per_hour,
+            lambda w: w.usd_per_hour,
+            lambda v: f"{figure(at_least(v))} USD per hour",
+        ),
+        (
+            "max_purchase_usd",
+            limits.max_purchase_usd,
+            lambda w: np.nan_to_num(w.purchase_usd, nan=0.0),
+            lambda v: f"{figure(at_least(v))} USD",
+        ),
+        ("max_power_kw", power_kw, lambda w: w.rated_w / 1e3, lambda v: f"{figure(at_least(v))} kW"),
+    )
+    return [Size(name, float(limit), needed, words) for name, limit, needed, words in found if limit is not None]
+
+
+def without_sizes(question: Question) -> Question:
+    """The same without limits of number, money and power; what may be bought still may."""
+    limits = question.constraints
+    free = replace(
+        limits,
+        max_accelerators=None,
+        max_usd_per_hour=None,
+        max_purchase_usd=None if limits.max_purchase_usd is None else math.inf,
+        max_power_w=None,
+    )
+    return replace(question, constraints=free, objective=Objective.COST, trace=False)
+
+
+def ways_of(question: Question, market: Snapshot, types: tuple[str, ...] | None = None) -> Ways:
+    """Everything that fits and is fast enough, among these types where they are given."""
+    question = without_sizes(question)
+    if types is not None:
+        if not types:
+            return no_way()
+        question = replace(question, constraints=only(question.constraints, types))
+    if isinstance(question.workload, TrainingWorkload):
+        return _ways_to_train(question, question.workload, market)
+    return _ways_to_serve(question, question.workload, market)
+
+
+def no_way() -> Ways:
+    """An empty table."""
+    none = np.zeros(0)
+    return Ways(np.zeros(0, np.int64), none, none, none, none, none)
+
+
+def only(limits: Constraints, types: tuple[str, ...]) -> Constraints:
+    """The same for these types only."""
+    return replace(limits, accelerators=types, vendors=(), exclude_accelerators=())
+
+
+def _ways_to_serve(question: Question, workload: InferenceWorkload, market: Snapshot) -> Ways:
+    """Every plan that meets the latency limits."""
+    limits, assumed, unread = question.constraints, question.assumptions, Unread(market.accelerators)
+    pricing, zones = run_pricing(limits) if workload.ends else SERVICE_PRICING, workload.redundancy.zones
+    machines = candidates(market, limits, question.economics, assumed, unread, pricing=pricing, zones=zones)
+    phase, personal = kind_of(workload).phase, workload.personal
+    plans = plans_of(workload.model, market, machines, limits, unread, assumed, phase=phase, personal=personal)
+    options = search(question, workload, plans, market, unread)
+    cost, total = options.cost, np.full(len(options), np.nan)
+    if workload.volume_requests is not None:
+        total = measures(workload, options).usd
+    fleet = options.fleet.accelerators
+    return Ways(options.accelerator, fleet, cost.usd_per_hour, cost.purchase_usd, cost.rated_w, total)
+
+
+def _ways_to_train(question: Question, workload: TrainingWorkload, market: Snapshot) -> Ways:
+    """Every layout that meets the deadline, at its smallest size that does."""
+    limits, assumed, unread = question.constraints, question.assumptions, Unread(market.accelerators)
+    machines = candidates(market, limits, question.economics, assumed, unread, pricing=run_pricing(limits))
+    counts = counts_of(workload)
+    layouts = layouts_for(workload, market, oversubscribed(undominated(machines), assumed), limits, unread, assumed)
+    runs = every_run(workload, counts, layouts, question)
+    cost, plans = runs.cost, runs.plans
+    total = usd_total(cost.usd_per_hour, runs.run.wall_s * plans.stack.margins.time_factor)
+    paid = runs.run.nodes * plans.accelerators_per_node
+    return Ways(plans.accelerator, paid, cost.usd_per_hour, cost.purchase_usd, cost.rated_w, total)
+
+
+def keeping(sizes: Sequence[Size], ways: Ways) -> Mask:
+    """Ways that keep limits."""
+    kept: Mask = np.ones(len(ways), bool)
+    for size in sizes:
+        kept &= size.needed(ways) <= size.limit
+    return kept
+
+
+def of_sizes(sizes: Sequence[Size], ways: Ways, market: Snapshot) -> dict[str, str]:
+    """By the name of each limit that alone would have to give: how little, and what that is spent on."""
+    enough: dict[str, str] = {}
+    for size in sizes:
+        rest = ways.take(keeping([other for other in sizes if other is not size], ways))
+        if len(rest):
+            row = size.least(rest)
+            value = at(size.needed(rest), row)
+            enough[size.name] = f"{size.words(value)} would do: {named(rest, row, market)}"
+    return enough
+
+
+def cheapest(ways: Ways) -> int:
+    """The row that costs the least, of equals that of the fewest accelerators."""
+    return int(np.lexsort((ways.accelerators, ways.price))[0])
+
+
+def named(ways: Ways, row: int, market: Snapshot) -> str:
+    """How many of what, and what they cost."""
+    name = market.accelerators[int(ways.accelerator[row])].name
+    total, bought = at(ways.usd_total, row), at(ways.purchase_usd, row)
+    price = f"{usd(at(ways.usd_per_hour, row))} per hour" if math.isnan(total) else f"{usd(total)} in all"
+    upfront = "" if math.isnan(bought) else f", {usd(bought)} to buy"
+    return f"{at(ways.accelerators, row):,.0f} x {name} ({price}{upfront})"
+
+
+def types_of(ways: Ways, market: Snapshot) -> tuple[str, ...]:
+    """The accelerator types of ways."""
+    return tuple(market.accelerators[i].slug for i in np.unique(ways.accelerator).tolist())

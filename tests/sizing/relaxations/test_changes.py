@@ -1,0 +1,171 @@
+"""Where nothing is feasible: what would have to give does, and less of it does not."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.sizing.decisions.rejections import Rejections, Unread
+from app.sizing.question import Constraints, Question
+from app.sizing.recommend import find, recommend
+from app.sizing.relaxations.changes import NOTHING, relaxations
+from app.sizing.result import Change
+from app.sizing.snapshot import Snapshot
+from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo
+from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN
+from tests.sizing.small import SMALL
+
+SERVICES = st.builds(
+    lambda large, load, peak, prompt, tpot, ttft, spare: replace(
+        CHAT,
+        model=LLAMA_70B if large else LLAMA_8B,
+        load=load,
+        in_flight=max(1.0, peak),
+        peak_per_s=peak,
+        average_per_s=peak / 2,
+        input_tokens=Lengths(prompt),
+        output_tokens=Lengths(200.0),
+        max_context_tokens=prompt + 200.0,
+        slo=Slo(ttft, tpot, None, 95.0),
+        redundancy=Redundancy(spare=spare),
+    ),
+    st.booleans(),
+    st.sampled_from([Load.OPEN, Load.OPEN, Load.CLOSED]),
+    st.floats(0.05, 300),
+    st.floats(16, 4000),
+    st.floats(0.002, 0.1),
+    st.floats(0.02, 2),
+    st.sampled_from([0, 0, 1]),
+)
+LIMITS = st.fixed_dictionaries(
+    {},
+    optional={
+        "max_accelerators": st.integers(1, 8),
+        "max_usd_per_hour": st.floats(0.05, 30),
+        "max_power_w": st.floats(100, 20_000),
+        "max_purchase_usd": st.floats(1_000, 200_000),
+        "accelerators": st.sampled_from([("acme-big",), ("acme-card",), ("bolt-desk",), ("acme-card", "bolt-desk")]),
+        "engines": st.sampled_from([("vllm",), ("llama.cpp",)]),
+    },
+)
+# By the name of a limit: the field of the constraints, and the base unit.
+SIZES = {
+    "max_accelerators": ("max_accelerators", 1.0),
+    "max_usd_per_hour": ("max_usd_per_hour", 1.0),
+    "max_purchase_usd": ("max_purchase_usd", 1.0),
+    "max_power_kw": ("max_power_w", 1e3),
+}
+
+
+def feasible(question: Question, market: Snapshot = SMALL) -> bool:
+    return bool(find(replace(question, limit=1), market, Unread(market.accelerators)).estimates)
+
+
+def told(question: Question, market: Snapshot = SMALL) -> tuple[Change, ...]:
+    """What would have to give; nothing of a question that has an answer."""
+    rejections = Rejections(market.accelerators)
+    if find(question, market, rejections).estimates:
+        return ()
+    return relaxations(question, market, rejections.nearest())
+
+
+def with_value(question: Question, label: str, value: float) -> Question:
+    """The question with one limit changed, as its label names it."""
+    name = label.removeprefix("lift ").split(" ")[0]
+    limits, workload = question.constraints, question.workload
+    if name in SIZES:
+        field, unit = SIZES[name]
+        kept: Any = int(value) if field == "max_accelerators" else value * unit
+        changed: Any = {field: kept}
+        return replace(question, constraints=replace(limits, **changed))
+    assert isinstance(workload, InferenceWorkload)
+    latency: Any = {f"{name.removesuffix('_ms')}_s": value / 1e3}
+    return replace(question, workload=replace(workload, slo=replace(workload.slo, **latency)))
+
+
+def value_of(effect: str) -> float:
+    """The value that would do."""
+    found = re.search(r"([\d,.]+) ?(accelerators?|USD per hour|USD|kW|ms) would do: ", effect)
+    assert found, effect
+    return float(found[1].replace(",", ""))
+
+
+def check(question: Question, change: Change, market: Snapshot = SMALL) -> None:
+    """What is said of one limit: its value does, and a twentieth less does not."""
+    if change.effect == NOTHING or not change.change.startswith("lift ") or "every" in change.change:
+        return
+    assert ", lift" not in change.change
+    value = value_of(change.effect)
+    less = value - 1 if "accelerator" in change.change else value * 0.95
+    assert feasible(with_value(question, change.change, value), market), change
+    assert not feasible(with_value(question, change.change, less), market), change
+
+
+@settings(max_examples=250, deadline=None)
+@given(SERVICES, LIMITS)
+def test_what_would_do_does_and_less_does_not(workload: InferenceWorkload, limits: dict[str, Any]) -> None:
+    question = Question(workload, Constraints(**limits))
+    for change in told(question):
+        if ", lift" not in change.change:
+            check(question, change)
+
+
+@settings(max_examples=100, deadline=None)
+@given(SERVICES, LIMITS)
+def test_every_limit_of_number_money_and_power_is_told_of(workload: InferenceWorkload, limits: dict[str, Any]) -> None:
+    changes = {c.change.split(" (")[0]: c.effect for c in told(Question(workload, Constraints(**limits)))}
+    for name in limits:
+        shown = name.replace("power_w", "power_kw")
+        if changes and shown in SIZES:
+            assert f"lift {shown}" in changes
+
+
+def test_two_changes_are_told_where_no_single_one_does() -> None:
+    """A large model on one small card: more cards alone do not do, nor do other types of which one is allowed."""
+    wanted = Constraints(accelerators=("acme-card",), max_accelerators=1)
+    changes = {c.change: c.effect for c in told(Question(replace(CHAT, model=LLAMA_70B), wanted))}
+    assert changes["lift max_accelerators (1)"] == NOTHING
+    assert changes["allow other accelerators, lift max_accelerators (1)"].startswith("8 accelerators would do: 8 x")
+
+
+def test_limits_of_time_and_money_that_only_fall_together() -> None:
+    fast = replace(CHAT, slo=Slo(0.001, 0.0001, None, 95.0))
+    changes = told(Question(fast, Constraints(max_usd_per_hour=0.0001)))
+    assert changes[0].effect == NOTHING
+    assert changes[-1].change == "lift every latency limit, lift max_usd_per_hour (0.0001)"
+    assert re.match(r"[\d.]+ USD per hour would do: \d+ x ", changes[-1].effect)
+
+
+@pytest.mark.parametrize(
+    ("limits", "label"),
+    [
+        ({"max_accelerators": 1}, "lift max_accelerators (1)"),
+        ({"max_usd_per_hour": 0.5}, "lift max_usd_per_hour (0.5)"),
+        ({"max_power_w": 500.0}, "lift max_power_kw (0.5)"),
+    ],
+)
+def test_a_run_is_told_the_least_that_would_do(limits: dict[str, Any], label: str) -> None:
+    question = Question(PRETRAIN, Constraints(**limits))
+    (change,) = [c for c in told(question) if c.change == label]
+    check(question, change)
+
+
+def test_a_deadline_that_would_do_does() -> None:
+    soon = replace(PRETRAIN, deadline_s=PRETRAIN.deadline_s / 1000)
+    (change,) = [c for c in told(Question(soon)) if "deadline" in c.change]
+    found = re.match(r"([\d,.]+) (days|hours) would do: ", change.effect)
+    assert found, change
+    deadline_s = float(found[1].replace(",", "")) * (86400 if found[2] == "days" else 3600)
+    assert feasible(Question(replace(soon, deadline_s=deadline_s * 1.005)))
+    assert not feasible(Question(replace(soon, deadline_s=deadline_s * 0.95)))
+
+
+def test_an_answer_without_a_recommendation_says_them() -> None:
+    answer = recommend(Question(CHAT, Constraints(max_usd_per_hour=0.1)), SMALL)
+    assert not answer.recommendations
+    assert answer.sensitivity[0].change == "lift max_usd_per_hour (0.1)"
