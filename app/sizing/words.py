@@ -7,6 +7,7 @@ import math
 from app.sizing.units import HOURS_PER_DAY
 
 LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
+MINUTES_PER_HOUR = 60
 DIGITS, MOST_DIGITS = 3, 9
 
 
@@ -41,10 +42,12 @@ def counted(count: float, thing: str) -> str:
 
 def span(days: float) -> str:
     """A duration as a buyer writes it."""
-    if days >= 2:
-        return f"{figure(days)} days"
-    hours = figure(days * HOURS_PER_DAY)
-    return f"{hours} hour" if hours == "1" else f"{hours} hours"
+    hours = days * HOURS_PER_DAY
+    value, unit = (
+        (days, "day") if days >= 2 else (hours, "hour") if hours >= 1 else (hours * MINUTES_PER_HOUR, "minute")
+    )
+    shown = figure(value)
+    return f"{shown} {unit}" if shown == "1" else f"{shown} {unit}s"
 
 
 def at_least(value: float) -> float:

@@ -118,4 +118,5 @@ def test_nothing_in_time_is_told_with_what_a_longer_deadline_would_give() -> Non
     late = recommend(Question(replace(VOLUME, deadline_s=40.0)), SMALL)
     assert not late.recommendations
     assert late.rejected[0].code == "too_slow"
-    assert "double the deadline" in [change.change for change in late.sensitivity]
+    assert "lift the deadline (0.667 minutes)" in [change.change for change in late.sensitivity]
+    assert " would do: " in late.sensitivity[0].effect
