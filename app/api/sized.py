@@ -15,6 +15,7 @@ from app.sizing.assumptions.training import TrainingAssumptions
 
 MAX_BYTES = 29_999
 LARGEST_REQUEST_COUNTED = 2_000  # what a caller sent beyond this, such as a model's configuration, comes on top
+ROOM_TO_SAY_SO = len(b',"assumptions_omitted":100')
 WHOLE_RANKS = 3
 MISSES_TOLD, FEWER_MISSES, FEWEST_MISSES = 12, 10, 8
 ALWAYS_TOLD = ("memory", "comparison", "near_tie")
@@ -47,17 +48,16 @@ def _without(droppable: Callable[[Document], list[Document]], room: int) -> Call
     """A step that drops of a list as many as need be."""
 
     def step(document: Document) -> Document:
-        excess = len(json_bytes(document)) - room
+        excess = len(json_bytes(document)) + ROOM_TO_SAY_SO - room
         drop: list[Document] = []
         for entry in droppable(document):
             if excess <= 0:
                 break
             drop.append(entry)
             excess -= len(json_bytes(entry)) + 1
-        return {
-            **document,
-            **{key: [e for e in document[key] if not any(e is d for d in drop)] for key in ("assumptions", "rejected")},
-        }
+        kept = {key: [e for e in document[key] if not any(e is d for d in drop)] for key in ("assumptions", "rejected")}
+        omitted = len(document["assumptions"]) - len(kept["assumptions"])
+        return {**document, **kept, **({"assumptions_omitted": omitted} if omitted else {})}
 
     return step
 

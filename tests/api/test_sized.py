@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from app.api.sized import MAX_BYTES, json_bytes, within_size
+from app.api.sized import INNER, MAX_BYTES, json_bytes, within_size
 
 
 def document(*, ranks: int = 5, words: int = 100, misses: int = 20, request: int = 10) -> dict[str, Any]:
@@ -64,3 +64,11 @@ def test_the_misses_go_last_and_farthest_first() -> None:
     told = orjson.loads(within_size(document(words=1500)))
     assert [len(r["explanation"]) for r in told["recommendations"]][1:] == [2, 2, 2, 2]
     assert told["rejected"] == document(words=1500)["rejected"][: len(told["rejected"])]
+
+
+def test_what_was_assumed_and_finds_no_room_is_counted() -> None:
+    whole = document(words=1050)
+    whole["assumptions"] += [{"name": name, "source": "x" * 900, "asked": False} for name in INNER[:8]]
+    told = orjson.loads(within_size(whole))
+    assert told["assumptions_omitted"] == len(whole["assumptions"]) - len(told["assumptions"]) > 0
+    assert "assumptions_omitted" not in orjson.loads(within_size(document()))

@@ -363,6 +363,11 @@ class RecommendResponse(Shown):
     )
     summary: str
     assumptions: list[AssumedShown]
+    assumptions_omitted: int | None = Field(
+        None,
+        description="Usual figures of the inside that found no room: GET /catalog/assumptions lists "
+        "them, and rejected_limit or trace in the request have all shown.",
+    )
     warnings: list[NoticeShown]
     recommendations: list[RecommendationShown]
     rejected: list[RejectedShown]
