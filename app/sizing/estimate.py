@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from app.errors import Conflict
 from app.sizing.answer.assumed import assumptions
+from app.sizing.answer.comparison import as_tied, tied
 from app.sizing.answer.described import described
 from app.sizing.answer.serving import judge_deployments
 from app.sizing.answer.summary import impossible
@@ -18,15 +17,11 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.machines import Candidates, candidates, oversubscribed, unpriced
 from app.sizing.decisions.rejections import Rejections, Unread
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.question import Constraints, Deployment, Question
-from app.sizing.result import Estimate, Maximum, Ranked
-from app.sizing.serving.asked import check_speculation, holding, sequences_of, settings_asked
-from app.sizing.serving.kinds import able, kind_of
-from app.sizing.serving.margins import Margins
-from app.sizing.serving.measured import Memory, Settings, Speed
-from app.sizing.serving.options import measures, stable_key
-from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import complete, fixed_plans, margins_asked, options_of, replicas_of
+from app.sizing.question import Constraints, Deployment, Objective, Question
+from app.sizing.result import Estimate, Maximum, Ranked, Reason
+from app.sizing.serving.asked import check_speculation, holding
+from app.sizing.serving.choice import Choice, chosen, fixed_plans
+from app.sizing.serving.kinds import kind_of
 from app.sizing.snapshot import Snapshot
 from app.sizing.training.counts import counts_of
 from app.sizing.training.finalists import judge as judge_runs
@@ -104,6 +99,9 @@ def check_consistency(d: Deployment, *, training: bool) -> None:
                 f"The degrees of parallelism make {shape} accelerators per replica, but {size} were given; "
                 "leave one out."
             )
+    least = size or (d.tensor_parallel or 1) * (d.pipeline_parallel or 1)
+    if not training and d.total_accelerators is not None and least > d.total_accelerators:
+        raise Conflict(f"A replica takes {least} accelerators; total_accelerators is {d.total_accelerators}.")
     if size is not None and d.replicas is not None and d.total_accelerators is not None:
         used = size * (d.replicas + (d.spare_replicas or 0))
         if used > d.total_accelerators:
@@ -139,61 +137,28 @@ def estimate_inference(
         )
     plans = plans.take(held)
     check_speculation(deployment, workload)
-    plan, settings = chosen_plan(question, workload, plans, deployment, market)
-    (found,) = judge_deployments(question, workload, plan, market, settings, deployment)
+    choice = chosen(question, workload, plans, deployment, market)
+    (found,) = judge_deployments(question, workload, choice.plan, market, choice.settings, deployment)
     echoed = replace(
         found.deployment,
         engine_version=deployment.engine_version,
         speculative=deployment.speculative,
         expert_parallel=deployment.expert_parallel or 1,
     )
-    return replace(found, deployment=echoed)
+    said = choice_reasons(question, deployment, choice, echoed)
+    return replace(found, deployment=echoed, explanation=(*found.explanation, *said))
 
 
-def chosen_plan(
-    question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Snapshot
-) -> tuple[Plans, Settings]:
-    """The plan least short of memory and limits, then the cheapest, the quickest and the smallest, with its settings.
-
-    Sized for the confidence asked for, and where a plan does not hold with it, as predicted.
-    """
-    kind, assumed = kind_of(workload), question.assumptions
-    asked = settings_asked(deployment, plans, workload.redundancy)
-
-    def found(by: Margins) -> tuple[Memory, Speed]:
-        memory = kind.memory(workload, plans, assumed, asked, by)
-        alone = kind.alone(workload, plans, memory, assumed, deployment.speculative, by)
-        return memory, kind.speed(workload, memory, alone, assumed)
-
-    margins = margins_asked(question, workload, plans, market)
-    memory, speed = found(margins)
-    held = able(workload, memory, speed)
-    if not held.all():
-        margins = margins.only(held)
-        memory, speed = found(margins)
-    replicas = replicas_of(question, workload, plans, speed.capacity_per_s, speed.slo_batch, asked)
-    most = asked.max_sequences
-    if most is None:
-        most = sequences_of(workload, memory, speed)
-    settings = replace(complete(memory, speed, replicas, asked), max_sequences=most)
-    if len(plans) == 1:
-        return plans, settings
-    operation = kind.operate(workload, memory, speed, replicas)
-    options = options_of(
-        question,
-        workload,
-        plans,
-        settings,
-        slo_batch=speed.slo_batch,
-        capacity_per_s=speed.capacity_per_s,
-        rate_per_s=operation.rate_per_s / margins.rate,
-        e2e_p50_s=kind.latency_s(operation, margins),
-    )
-    merit = measures(workload, options)
-    short = np.where(held, 0.0, np.maximum(1.0, memory.needed_bytes / memory.usable_bytes))
-    usd = np.where(np.isnan(merit.usd), 0.0, merit.usd)
-    row = np.lexsort((stable_key(options), merit.latency_s, usd, short))[:1]
-    return plans.take(row), settings.take(row)
+def choice_reasons(question: Question, asked: Deployment, choice: Choice, taken: Deployment) -> tuple[Reason, ...]:
+    """What to know of the choice: another engine that comes near, accelerators that find no use."""
+    reasons: tuple[Reason, ...] = ()
+    if asked.engine is None and choice.rival is not None:
+        reasons = tied([as_tied(choice.rival)], Objective.THROUGHPUT if asked.sized else question.objective)
+    left = (asked.total_accelerators or 0) - (taken.total_accelerators or 0)
+    if left > 0:
+        text = f"{left:,} of the {asked.total_accelerators:,} accelerators asked for are not taken: more are of no use."
+        reasons = (*reasons, Reason("accelerators_left", text, "accelerators_left", float(left), "accelerators"))
+    return reasons
 
 
 def estimate_training(

@@ -158,6 +158,17 @@ class Deployment:
     fused_cross_entropy: bool | None = None
     fp32_gradients: bool | None = None
 
+    @property
+    def sized(self) -> bool:
+        """Whether it says how much hardware there is, which is then used as well as can be."""
+        return any(n is not None for n in (self.replicas, self.nodes, self.total_accelerators))
+
+    @property
+    def laid_out(self) -> bool:
+        """Whether a replica's layout is written out in full."""
+        said = (self.tensor_parallel, self.pipeline_parallel, self.accelerators_per_replica)
+        return sum(degree is not None for degree in said) > 1
+
 
 @dataclass(frozen=True, slots=True)
 class Question:

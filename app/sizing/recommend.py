@@ -20,9 +20,8 @@ from app.sizing.answer.training import training_estimates, twice_the_accelerator
 from app.sizing.answer.verification import verification
 from app.sizing.answer.volume import volume_changes
 from app.sizing.answer.warnings import warnings
-from app.sizing.columns import Codes, Column
 from app.sizing.decisions.machines import SERVICE_PRICING, candidates, oversubscribed, run_pricing, undominated
-from app.sizing.decisions.ranking import best_of_others, best_per_accelerator, score_of
+from app.sizing.decisions.ranking import best_per_accelerator, rivals, score_of
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.question import Question
 from app.sizing.relaxations.changes import relaxations
@@ -157,28 +156,4 @@ def find_training(question: Question, workload: TrainingWorkload, market: Snapsh
         len(best),
         twice_the_accelerators(judged),
         curve_of(counts, alike(layouts, chosen.plans), assumed, economics),
-    )
-
-
-def rivals(
-    question: Question,
-    market: Snapshot,
-    accelerator: Codes,
-    engine: Codes,
-    score: Column,
-    shown: Codes,
-    stored: Codes | None = None,
-) -> tuple[Rival | None, ...]:
-    """Of each row that is shown the best of other engines on the same accelerator type, where it comes near."""
-    others = best_of_others(accelerator, engine, score, shown)
-    near = (others >= 0) & (score[others] <= score[shown] * (1 + question.assumptions.near_tie_share))
-    return tuple(
-        Rival(
-            market.engines[engine[other]],
-            None if stored is None else market.formats[stored[other]],
-            float(score[other] / score[row] - 1),
-        )
-        if tied
-        else None
-        for row, other, tied in zip(shown.tolist(), others.tolist(), near.tolist(), strict=True)
     )

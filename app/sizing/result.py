@@ -153,6 +153,7 @@ class Performance:
     requests_per_s_capacity: float | None = None
     samples_per_s: float | None = None
     utilization_at_peak: float | None = None
+    overloaded: bool | None = None  # more is asked than is carried within the limits
     batch_at_peak: float | None = None
     ttft: Percentiles | None = None
     tpot: Percentiles | None = None

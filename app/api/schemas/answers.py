@@ -189,7 +189,8 @@ class PerformanceShown(Shown):
     prefill_tokens_per_s: float | None = None
     requests_per_s_capacity: float | None = None
     samples_per_s: float | None = None
-    utilization_at_peak: float | None = None
+    utilization_at_peak: float | None = Field(None, description="Absent where nothing is carried within the limits.")
+    overloaded: bool | None = Field(None, description="Of serving: more is asked than is carried within the limits.")
     batch_at_peak: float | None = None
     ttft_ms: PercentilesShown | None = None
     tpot_ms: PercentilesShown | None = None

@@ -199,6 +199,8 @@ def performance_json(p: Performance) -> dict[str, Any]:
         "expected_interruptions",
     )
     shown = present(**{n: getattr(p, n) for n in same})
+    if p.overloaded is not None:
+        shown["overloaded"] = p.overloaded
     for name, value, unit in (
         ("checkpoint_gb", p.checkpoint_bytes, GB),
         ("required_storage_gb_per_s", p.required_storage_bytes_per_s, GB),

@@ -166,6 +166,9 @@ class OfferSpec(Wire):
 
 
 Degree = Annotated[int, Field(ge=1, le=1_000_000)]
+# Far beyond any fleet: what was asked for in replicas comes back in accelerators and is taken again.
+MOST_COUNTED = 10**12
+Count = Annotated[int, Field(ge=1, le=MOST_COUNTED)]
 
 
 class SpeculativeSpec(Wire):
@@ -197,10 +200,10 @@ class DeploymentSpec(Wire):
     system: Slug | None = None
     offer: OfferSpec | None = None
     accelerators_per_replica: Degree | None = None
-    replicas: Degree | None = None
-    spare_replicas: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
-    nodes: Degree | None = None
-    total_accelerators: Degree | None = None
+    replicas: Count | None = None
+    spare_replicas: Annotated[int, Field(ge=0, le=MOST_COUNTED)] | None = None
+    nodes: Count | None = None
+    total_accelerators: Count | None = None
     tensor_parallel: Degree | None = None
     pipeline_parallel: Degree | None = None
     expert_parallel: Degree | None = None

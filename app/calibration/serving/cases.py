@@ -28,11 +28,11 @@ from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.tables import MemoryRules
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.question import Constraints, Deployment, Economics
+from app.sizing.serving.choice import fixed_plans
 from app.sizing.serving.communication import link_use
 from app.sizing.serving.memory import serving_memory
-from app.sizing.serving.plans import Plans
+from app.sizing.serving.plans import KV_NAMES, Plans
 from app.sizing.serving.prefill import PrefillWork, prefill_work
-from app.sizing.serving.search import fixed_plans
 from app.sizing.serving.step import StepWork, step_work
 from app.sizing.snapshot import Snapshot
 from app.sizing.workload import Load
@@ -184,8 +184,22 @@ class ServingCases:
             engine=engine,
             engine_version=engine_version(engine, row.get("engine_version") or ""),
             weight_format=weights,
-            kv_format=kv_format(engine, weights, row.get("kv_precision") or "", row.get("source_key") or ""),
+            kv_format=kv_format(engine, weights, row.get("kv_precision") or "", row.get("source_key") or "")
+            or self.checkpoint_cache(row["accelerator"], engine, weights),
         )
+
+    def checkpoint_cache(self, accelerator: str, engine: str, weights: str) -> str | None:
+        """The cache of a row that does not say: FP8 where a stack's checkpoints usually carry one, else 16 bits."""
+        market, stacks = self.market, self.market.stacks
+        if accelerator not in market.accelerator_index or weights not in market.format_index:
+            return None
+        family = market.family_of[market.accelerator_index[accelerator]]
+        own = (stacks.family == family) & (stacks.engine == market.engines.index(engine))
+        own &= (stacks.weight_format == market.format_index[weights]) & (
+            stacks.phase == market.phases.index("inference")
+        )
+        carried = own & stacks.fp8_cache & stacks.keeps_kv[:, KV_NAMES.index("fp8")]
+        return "fp8" if carried.any() else None
 
     def plan(self, model: ModelArchitecture, deployment: Deployment) -> Plans:
         """The row's machine, stack and layout: the cheapest machine that carries it."""

@@ -8,7 +8,7 @@ from app.sizing.answer.money import price_words, surely_usd
 from app.sizing.answer.summary import OBJECTIVE_WORDS, hardware_words
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.question import Objective, Question
-from app.sizing.result import Estimate, Ranked, Reason
+from app.sizing.result import Estimate, Ranked, Reason, Rival
 from app.sizing.units import GIB, GIGA, SECONDS_PER_DAY, TERA
 from app.sizing.words import figure
 
@@ -68,11 +68,20 @@ def near_ties(ranked: tuple[Ranked, ...], objective: Objective, share: float) ->
     """
     first, near = ranked[0], []
     if first.rival is not None:
-        stored = f" in {first.rival.weight_format}" if first.rival.weight_format else ""
-        near.append((f"{first.rival.engine}{stored}", first.rival.worse))
+        near.append(as_tied(first.rival))
     if len(ranked) > 1:
         near.append((ranked[1].accelerator.name, first.score / ranked[1].score - 1))
-    near = [(name, worse) for name, worse in near if worse <= share]
+    return tied([(name, worse) for name, worse in near if worse <= share], objective)
+
+
+def as_tied(rival: Rival) -> tuple[str, float]:
+    """Another engine in words, and how much worse it does."""
+    stored = f" in {rival.weight_format}" if rival.weight_format else ""
+    return f"{rival.engine}{stored}", rival.worse
+
+
+def tied(near: list[tuple[str, float]], objective: Objective) -> tuple[Reason, ...]:
+    """What comes near, and how near."""
     if not near:
         return ()
     named = " and ".join(f"{n} ({worse:.0%} worse)" if worse >= ROUNDS_TO_0_PERCENT else n for n, worse in near)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from app.sizing.answer.certainty import Certainty, inside
-from app.sizing.answer.tokens import percentiles_of, weights_reason
+from app.sizing.answer.tokens import load_share, percentiles_of, weights_reason
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, at
 from app.sizing.result import DeviceMemory, Performance, Reason
@@ -67,7 +67,8 @@ class PassWords:
             samples_per_s=requests,
             requests_per_s_capacity=requests,
             total_tokens_per_s=None if workload.model.sample else requests * workload.tokens_per_request,
-            utilization_at_peak=at(operation.utilization, row),
+            utilization_at_peak=load_share(judged, row),
+            overloaded=bool(operation.overloaded[row]),
             batch_at_peak=at(operation.batch, row),
             e2e=percentiles_of(operation, "e2e", row),
             unstable_above_requests_per_s=at(judged.fleet.replicas * judged.speed.saturation_per_s, row)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from app.sizing.serving.assurance import assured
 from app.sizing.serving.kinds import SINGLE_PASSES, STREAMS, kind_of
 from app.sizing.serving.margins import around_plans
 from app.sizing.serving.measured import Best, Settings
-from app.sizing.serving.options import Judged, served_per_s, units_per_request
+from app.sizing.serving.options import Judged, served_per_s, throughput_per_s, units_per_request
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import judge
 from app.sizing.snapshot import Snapshot
@@ -68,7 +68,8 @@ def deployment_of(
     workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, at_sale: Sold, snapshot: Snapshot
 ) -> Deployment:
     """The complete deployment of a row, as it is echoed and may be posted back."""
-    plans, fleet = judged.plans, judged.fleet
+    plans, fleet, most = judged.plans, judged.fleet, judged.options.settings.max_sequences
+    assert most is not None
     return Deployment(
         accelerator=at_sale.accelerator.slug,
         system=None if at_sale.system is None else at_sale.system.slug,
@@ -86,7 +87,7 @@ def deployment_of(
         expert_parallel=1,
         engine=snapshot.engines[int(plans.engine[row])],
         weight_format=snapshot.formats[int(plans.weight_format[row])],
-        max_batch=int(at(judged.speed.slo_batch, row)),
+        max_batch=int(at(most, row)),
         memory_fraction=at(judged.memory.memory_fraction, row),
         **words_of(workload).engine_settings(workload, judged, row),
     )
@@ -134,22 +135,49 @@ def limit_reasons(workload: InferenceWorkload, judged: Judged[Any, Any, Any], ro
     return reasons
 
 
+def load_reasons(
+    workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, d: Deployment, confidence: float
+) -> Iterator[Reason]:
+    """How much of the load replicas carry, or how full it makes them."""
+    carry, whose = ("carries", "its") if d.replicas == 1 else ("carry", "their")
+    carry, overloaded = f"{counted(d.replicas or 0, 'replica')} {carry}", bool(judged.operation.overloaded[row])
+    unit = "samples" if workload.model.sample else "requests"
+    if overloaded and workload.load is Load.OPEN:
+        capacity = at(throughput_per_s(workload, judged.options), row)
+        text = f"{carry} {figure(capacity)} of the {figure(workload.peak_per_s)} {unit}/s asked within the limits."
+        yield Reason("overloaded", text, "requests_per_s_capacity", capacity, f"{unit}/s")
+    elif overloaded:
+        most = (d.replicas or 0) * at(judged.speed.slo_batch, row)
+        text = f"{carry} {figure(most)} of the {counted(workload.in_flight, unit.removesuffix('s'))} asked at once."
+        yield Reason("overloaded", text, "requests_at_once", most, unit)
+    elif workload.load is Load.OPEN:
+        used = at(judged.operation.utilization, row)
+        planned = f"at most {workload.target_utilization:.0%} with {confidence * 100:g} % confidence"
+        text = (
+            f"{carry} {figure(workload.peak_per_s)} {unit}/s at {used:.0%} of {whose} expected capacity within the "
+            f"limits (planned for {planned})" + (f", {d.spare_replicas} spare." if d.spare_replicas else ".")
+        )
+        yield Reason("utilization", text, "utilization_at_peak", used, "1")
+
+
+def network_reasons(judged: Judged[Any, Any, Any], row: int) -> Iterator[Reason]:
+    """What a replica assumes of the network between its machines."""
+    plans = judged.plans
+    spanned = at(plans.nodes_per_replica, row)
+    apart = spanned > 1 and plans.accelerators_per_replica[row] > plans.scale_up_domain[row]
+    if apart and np.isnan(plans.node.network_bytes_per_s[row]):
+        text = (
+            f"Each replica spans {counted(spanned, 'machine')} over a network that the listing does not state; the "
+            "usual one is assumed. Measure yours."
+        )
+        yield Reason("network_assumed", text, "machines_per_replica", spanned, "machines")
+
+
 def fleet_reasons(
     workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, d: Deployment, name: str, confidence: float
 ) -> list[Reason]:
-    """How full the replicas are, where they stand, and what stays idle."""
-    reasons = []
-    if workload.load is Load.OPEN:
-        used = at(judged.operation.utilization, row)
-        carry, whose = ("carries", "its") if d.replicas == 1 else ("carry", "their")
-        unit = "samples" if workload.model.sample else "requests"
-        planned = f"at most {workload.target_utilization:.0%} with {confidence * 100:g} % confidence"
-        text = (
-            f"{counted(d.replicas or 0, 'replica')} {carry} {figure(workload.peak_per_s)} {unit}/s at {used:.0%} of "
-            f"{whose} expected capacity within the limits (planned for {planned})"
-            + (f", {d.spare_replicas} spare." if d.spare_replicas else ".")
-        )
-        reasons.append(Reason("utilization", text, "utilization_at_peak", used, "1"))
+    """How full the replicas are, where they stand, what they assume of the network, and what stays idle."""
+    reasons = [*load_reasons(workload, judged, row, d, confidence), *network_reasons(judged, row)]
     reasons += standing_reasons(workload, d)
     size = d.accelerators_per_replica or 1
     idle = (d.total_accelerators or 0) - size * ((d.replicas or 0) + (d.spare_replicas or 0))

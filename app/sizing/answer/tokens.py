@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +33,11 @@ Streamed = Judged[ServingMemory, StreamSpeed, StreamOperation]
 def percentiles_of(operation: Operation, quantity: str, row: int) -> Percentiles:
     """The percentiles of one latency in a row."""
     return Percentiles(*(finite(at(getattr(operation, f"{quantity}_p{q:.0f}_s"), row)) for q in QUANTILES))
+
+
+def load_share(judged: Judged[Any, Any, Any], row: int) -> float | None:
+    """Share of its capacity that a replica carries; None where it has none within the limits."""
+    return at(judged.operation.utilization, row) if judged.speed.serves[row] else None
 
 
 class TokenWords:
@@ -96,7 +102,8 @@ class TokenWords:
             total_tokens_per_s=requests * workload.tokens_per_request,
             prefill_tokens_per_s=replicas * prompt / at(speed.occupancy_s, row),
             requests_per_s_capacity=requests,
-            utilization_at_peak=at(operation.utilization, row),
+            utilization_at_peak=load_share(judged, row),
+            overloaded=bool(operation.overloaded[row]),
             batch_at_peak=at(operation.batch, row),
             ttft=None if offline else percentiles_of(operation, "ttft", row),
             tpot=percentiles_of(operation, "tpot", row),

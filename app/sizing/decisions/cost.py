@@ -16,6 +16,9 @@ from app.sizing.question import Constraints, Economics
 from app.sizing.result import Reached
 from app.sizing.units import LEAST_PER_S, SECONDS_PER_HOUR
 
+# No fleet is larger: what would need more is turned down, whatever a caller allows.
+MOST_ACCELERATORS = 10_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class Cost(Columns):
@@ -170,7 +173,7 @@ def _sizes(accelerators: Column, cost: Cost, constraints: Constraints) -> tuple[
             "too_many_accelerators",
             "{name} needs {needed} accelerators; the limit is {available}.",
             accelerators,
-            constraints.max_accelerators,
+            MOST_ACCELERATORS if constraints.max_accelerators is None else constraints.max_accelerators,
             "accelerators",
         ),
         (

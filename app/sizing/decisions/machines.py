@@ -299,6 +299,8 @@ def unpriced(snapshot: Snapshot, deployment: Deployment, assumed: Assumptions) -
     usual = accelerator.typical_node_size
     wanted = deployment.accelerators_per_replica or deployment.total_accelerators or 1
     count = float(wanted if usual < wanted <= assumed.largest_host_accelerators else usual)
+    if deployment.nodes is not None and deployment.total_accelerators is not None:
+        count = max(1.0, float(deployment.total_accelerators // deployment.nodes))  # as an estimate echoes it
     link, rate, domain = machine_link(accelerator, count=count)
     nan = column([None])
     machine = Machines(

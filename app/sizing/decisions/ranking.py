@@ -8,7 +8,9 @@ import numpy as np
 
 from app.sizing.columns import Codes, Column, Mask
 from app.sizing.formula import formula
-from app.sizing.question import Objective
+from app.sizing.question import Objective, Question
+from app.sizing.result import Rival
+from app.sizing.snapshot import Snapshot
 from app.sizing.units import LEAST_PER_S
 
 LEAST_PRODUCT = 1e-300  # keeps a plan that costs nothing from having no score
@@ -90,3 +92,27 @@ def best_of_others(accelerator: Codes, engine: Codes, score: Column, chosen: Cod
     best = np.full(len(own), -1)
     best[accelerator[worst_first]] = worst_first  # of several rows of a type the last one stays
     return best[accelerator[chosen]]
+
+
+def rivals(
+    question: Question,
+    market: Snapshot,
+    accelerator: Codes,
+    engine: Codes,
+    score: Column,
+    shown: Codes,
+    stored: Codes | None = None,
+) -> tuple[Rival | None, ...]:
+    """Of each row that is shown the best of other engines on the same accelerator type, where it comes near."""
+    others = best_of_others(accelerator, engine, score, shown)
+    near = (others >= 0) & (score[others] <= score[shown] * (1 + question.assumptions.near_tie_share))
+    return tuple(
+        Rival(
+            market.engines[engine[other]],
+            None if stored is None else market.formats[stored[other]],
+            float(score[other] / score[row] - 1),
+        )
+        if tied
+        else None
+        for row, other, tied in zip(shown.tolist(), others.tolist(), near.tolist(), strict=True)
+    )

@@ -16,6 +16,8 @@ RATE_BISECTIONS = 18
 QUANTILES = (50.0, 95.0, 99.0)
 # A replica that does less meets its limits by the rounding of its batch only.
 LEAST_CAPACITY_PER_S = 1e-9
+# Keeps a replica that is exactly full from being overloaded.
+OVERLOAD_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,11 @@ class Operation(Columns):
     e2e_p50_s: Column
     e2e_p95_s: Column
     e2e_p99_s: Column
+
+    @property
+    def overloaded(self) -> Mask:
+        """Whether more is asked of a replica than it carries within the limits."""
+        return self.utilization > 1 + OVERLOAD_ROUNDING
 
 
 @dataclass(frozen=True, slots=True)

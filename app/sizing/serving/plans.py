@@ -12,42 +12,14 @@ from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.placement import nodes_per_replica
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.hardware.achieved import RATES, Achieved
-from app.sizing.hardware.engines import engine_named
-from app.sizing.hardware.links import LINKS
-from app.sizing.hardware.parts import Link
 from app.sizing.hardware.tables import FORMATS, AcceleratorColumns, Machines, MemoryRules, Stacks
-from app.sizing.model.architecture import ModelArchitecture, ModelKind
+from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.attention import AttentionGroup
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS, Use
 from app.sizing.question import Constraints, Deployment
+from app.sizing.serving.layouts import layouts_of, legal_layouts
 
 KV_NAMES = tuple(KV_FORMATS)
-
-
-# What the search tries, not what hardware can: of the accelerators that weights need (a little less, since tables need
-# not all be loaded) up to so many times as many in one machine, where answers come faster at a price.
-FEWEST_OVER_NEED, MOST_OVER_NEED = 0.9, 8.0
-# (tensor parallel, pipeline parallel) that are judged; single-machine ones first.
-LAYOUTS = (
-    (1, 1),
-    (2, 1),
-    (4, 1),
-    (8, 1),
-    (16, 1),
-    (32, 1),
-    (1, 2),
-    (1, 4),
-    (1, 8),
-    (2, 2),
-    (2, 4),
-    (4, 2),
-    (4, 4),
-    (8, 2),
-    (8, 4),
-    (8, 8),
-    (16, 2),
-    (16, 4),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +169,9 @@ def build_plans(
         machines, stacks, accelerators, family_of, rejections, asked=bool(constraints.weight_formats or fixed)
     )
     weights, experts, idle = stored_bytes(model, stacks.weight_format)
-    layouts = _layouts(model, fixed)
-    tp, pp = np.array([t for t, _ in layouts], float), np.array([p for _, p in layouts], float)
-    pair, layout = _legal(machines.node, stacks, pairs, weights, tp, pp, constraints.max_accelerators, assumed, fixed)
+    layouts = layouts_of(model, machines.node, assumed, fixed)
+    on = machines.node, stacks, pairs.machine, pairs.stack
+    pair, layout = legal_layouts(layouts, *on, weights, constraints.max_accelerators, assumed, fixed)
     laid_out = pairs.accelerator[pair]
     rejections.without(
         pairs.accelerator,
@@ -218,8 +190,8 @@ def build_plans(
         stacks=Picked(stacks, stack),
         types=Picked(accelerators, laid_out[rows]),
         kv=kv,
-        tensor_parallel=tp[layout],
-        pipeline_parallel=pp[layout],
+        tensor_parallel=layouts.tensor_parallel[layout],
+        pipeline_parallel=layouts.pipeline_parallel[layout],
         linear_flops_per_s=pairs.linear_flops_per_s[pair],
         bit16_flops_per_s=pairs.bit16_flops_per_s[pair],
         bytes_per_s=pairs.bytes_per_s[pair],
@@ -312,86 +284,15 @@ def _rates(accelerators: AcceleratorColumns, accelerator: Codes, stacks: Stacks,
     return np.where(stacks.ggml[stack] & ~np.isnan(blocks), blocks, rate), bit16
 
 
-def _layouts(model: ModelArchitecture, fixed: Deployment | None) -> list[tuple[int, int]]:
-    """Layouts the model's shape allows: heads split evenly, KV heads split or copied, layers suffice."""
-
-    pads = fixed is not None and fixed.engine is not None and engine_named(fixed.engine).pads_heads
-    kv = model.kv_heads
-
-    def fits(tp: int, pp: int) -> bool:
-        if pads:
-            return tp <= model.num_heads and pp <= max(1, model.num_layers)
-        shares = kv % tp == 0 or tp % kv == 0
-        return model.num_heads % tp == 0 and shares and pp <= max(1, model.num_layers)
-
-    if model.kind is not ModelKind.DECODER:
-        return [(1, 1)]
-    if fixed is not None and (fixed.tensor_parallel or fixed.pipeline_parallel or fixed.accelerators_per_replica):
-        size, tp, pp = fixed.accelerators_per_replica, fixed.tensor_parallel, fixed.pipeline_parallel
-        tps = (tp,) if tp else tuple(range(1, model.num_heads + 1)) if size else (1,)
-        pps = (pp,) if pp else tuple(range(1, model.num_layers + 1)) if size else (1,)
-        return [(t, p) for t in tps for p in pps if (size is None or t * p == size) and fits(t, p)]
-    return [(t, p) for t, p in LAYOUTS if fits(t, p)]
-
-
-def _legal(
-    node: Machines,
-    stacks: Stacks,
-    pairs: Pairs,
-    weights: Column,
-    tp: Column,
-    pp: Column,
-    max_accelerators: int | None,
-    assumed: Assumptions,
-    fixed: Deployment | None,
-) -> tuple[Codes, Codes]:
-    """Pairs of (row, layout) that a machine can be wired for and that are worth judging.
-
-    A replica spans machines only where the network is known (or a caller fixed the layout) and only along
-    the pipeline (or inside one scale-up domain). Layouts far larger than the weights need are left out; the largest
-    legal one always stays, so that a type that does not fit is turned down by its best attempt.
-    """
-    size = tp * pp
-    count, domain = node.accelerators_per_node[:, None], node.scale_up_domain[:, None]
-    nodes = np.ceil(size / count)
-    inside = size <= count
-    networked = (~np.isnan(node.network_bytes_per_s)[:, None] | (fixed is not None)) & (pp >= nodes)
-    spans = (np.mod(size, count) == 0) & (nodes <= assumed.max_nodes_per_replica) & (networked | (domain >= size))
-    pcie = (node.link == LINKS.index(Link.PCIE))[:, None]
-    wired = (inside | spans) & ((tp == 1) | (tp <= domain) | (pcie & (tp <= count)))
-    if max_accelerators is not None:
-        wired &= nodes * count <= max_accelerators
-    wired = np.concatenate([wired, wired & inside & (tp == 1)])  # for most engines, then for small ones
-    row = pairs.machine + len(node) * stacks.small_engine[pairs.stack]
-    legal = wired.take(row, axis=0)
-    if fixed is None:
-        need = weights[pairs.stack] / (assumed.replica_memory_fraction * node.memory_bytes[pairs.machine])
-        largest = np.where(wired, size, 0.0).max(axis=1)[row]
-        low = np.minimum(np.maximum(need * FEWEST_OVER_NEED, 1.0), largest)
-        enough = np.exp2(np.ceil(np.log2(np.maximum(need, 1.0))))
-        staged, high = np.maximum(enough, low), np.maximum(enough * MOST_OVER_NEED, low)
-        legal &= (size >= low[:, None]) & (size <= high[:, None])
-        legal &= (pp == 1) | (size <= staged[:, None])
-    pair, layout = np.divmod(np.flatnonzero(legal), len(size))
-    return pair, layout
-
-
 def _kv_choices(
     constraints: Constraints, stacks: Stacks, stack: Codes, fixed: Deployment | None
 ) -> tuple[Codes, Codes]:
-    """Rows repeated per cache format: 16 bit unless others are asked for by name.
-
-    A deployment that a caller fixed without saying runs its checkpoint, which may carry an FP8 cache.
-    """
-    asked: tuple[str, ...] = constraints.kv_formats
-    if fixed is not None and fixed.kv_format:
-        asked = (fixed.kv_format,)
-    keeps = stacks.keeps_kv
-    if fixed is not None and not asked:
-        fp8 = (stacks.fp8_cache & keeps[:, KV_NAMES.index("fp8")])[stack]
-        return np.arange(len(stack)), np.where(fp8, KV_NAMES.index("fp8"), KV_NAMES.index("bf16"))
+    """Rows repeated per cache format: 16 bit, or what a stack keeps instead, unless others are asked for by name."""
+    asked = (fixed.kv_format,) if fixed is not None and fixed.kv_format else constraints.kv_formats
+    keeps, usual = stacks.keeps_kv, KV_NAMES.index("bf16")
     if not asked:
-        return np.arange(len(stack)), np.full(len(stack), KV_NAMES.index("bf16"))
+        none = ~keeps.any(axis=1)
+        return np.arange(len(stack)), np.where(keeps[:, usual] | none, usual, keeps.argmax(axis=1))[stack]
     chosen = [(np.flatnonzero(keeps[stack, KV_NAMES.index(name)]), KV_NAMES.index(name)) for name in asked]
     rows = np.concatenate([r for r, _ in chosen])
     return rows, np.concatenate([np.full(len(r), code) for r, code in chosen])

@@ -6,6 +6,7 @@ judging its complete deployment once more, which is also what /estimate does: th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,18 +15,19 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Mask, distinct
 from app.sizing.decisions.cost import deployment_cost, within_limits
-from app.sizing.decisions.machines import Candidates, unpriced
+from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.placement import fleet, replicas_needed, replicas_per_node
 from app.sizing.decisions.ranking import contenders, score_of
-from app.sizing.decisions.rejections import Rejections, Unread
+from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.volume import cold_start_s, least_run_s, may_be_in_time, replicas_for_volume
 from app.sizing.hardware.tables import Stacks
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Objective, Question, Speculative
 from app.sizing.result import Reached
-from app.sizing.serving.kinds import kind_of
+from app.sizing.serving.asked import settings_asked
+from app.sizing.serving.kinds import able, kind_of
 from app.sizing.serving.margins import Margins, around_stacks, margins_at
-from app.sizing.serving.measured import Memory, Settings, Speed
+from app.sizing.serving.measured import Limit, Memory, Settings, Speed
 from app.sizing.serving.options import Judged, Options, measures
 from app.sizing.serving.plans import Plans, build_plans, formats_asked
 from app.sizing.snapshot import Snapshot
@@ -71,6 +73,25 @@ def plans_of(
     )
 
 
+def measured(
+    question: Question,
+    workload: InferenceWorkload,
+    plans: Plans,
+    settings: Settings,
+    *,
+    speculative: Speculative | None = None,
+) -> tuple[Any, Any]:
+    """Memory and speed of every plan. What takes too long even for a request alone has no capacity within limits of a
+    service.
+    """
+    kind, assumed = kind_of(workload), question.assumptions
+    memory = kind.memory(workload, plans, assumed, settings)
+    speed = kind.speed(workload, memory, kind.alone(workload, plans, memory, assumed, speculative), assumed)
+    if workload.load is not Load.OPEN:
+        return memory, speed
+    return memory, replace(speed, capacity_per_s=np.where(able(workload, memory, speed), speed.capacity_per_s, 0.0))
+
+
 def judge(
     question: Question,
     workload: InferenceWorkload,
@@ -80,11 +101,9 @@ def judge(
     speculative: Speculative | None = None,
 ) -> Judged[Any, Any, Any]:
     """Memory, speed, replicas, operating point, machines and cost of every plan."""
-    kind, assumed = kind_of(workload), question.assumptions
-    memory = kind.memory(workload, plans, assumed, settings)
-    speed = kind.speed(workload, memory, kind.alone(workload, plans, memory, assumed, speculative), assumed)
+    memory, speed = measured(question, workload, plans, settings, speculative=speculative)
     replicas = replicas_of(question, workload, plans, speed.capacity_per_s, speed.slo_batch, settings)
-    operation = kind.operate(workload, memory, speed, replicas)
+    operation = kind_of(workload).operate(workload, memory, speed, replicas)
     options = options_of(
         question,
         workload,
@@ -101,7 +120,7 @@ def judge(
 def complete(memory: Memory, speed: Speed, replicas: Column | None, asked: Settings) -> Settings:
     """What an engine is set to once it is judged, with what a caller fixed of its machines."""
     return Settings(
-        max_sequences=speed.slo_batch,
+        max_sequences=speed.slo_batch if asked.max_sequences is None else asked.max_sequences,
         max_batched_tokens=getattr(memory, "max_batched_tokens", None),
         memory_fraction=memory.memory_fraction,
         replicas=replicas,
@@ -161,21 +180,28 @@ def options_of(
 
 
 def search(
-    question: Question, workload: InferenceWorkload, plans: Plans, market: Snapshot, rejections: Rejections
+    question: Question,
+    workload: InferenceWorkload,
+    plans: Plans,
+    market: Snapshot,
+    rejections: Rejections,
+    fixed: Deployment | None = None,
 ) -> Options:
     """Plans that fit, meet the SLO and stay within the limits with the confidence asked for; the rest fall out with
-    their shortfall.
+    their shortfall. `fixed` is what a caller set of the engine and the spares.
     """
     first, alike = distinct(alike_for_a_replica(plans, market))
     distinct_plans = plans.take(first)
     margins = margins_asked(question, workload, distinct_plans, market)
-    able, memory, speed = able_replicas(question, workload, distinct_plans, margins, rejections)
-    measured = np.full(len(first), -1)
-    measured[able] = np.arange(len(able))
-    rows = measured[alike]
+    asked = Settings() if fixed is None else settings_asked(fixed, distinct_plans, workload.redundancy)
+    drafting = None if fixed is None else fixed.speculative
+    able, memory, speed = able_replicas(question, workload, distinct_plans, margins, rejections, asked, drafting)
+    row_of = np.full(len(first), -1)
+    row_of[able] = np.arange(len(able))
+    rows = row_of[alike]
     kept = rows >= 0
     rows = rows[kept]
-    plans, settings = plans.take(kept), complete(memory, speed, None, Settings()).take(rows)
+    plans, settings = plans.take(kept), complete(memory, speed, None, asked.take(able)).take(rows)
     batch, capacity, unknown = speed.slo_batch[rows], speed.capacity_per_s[rows], np.full(len(rows), np.inf)
     options = options_of(
         question,
@@ -209,11 +235,17 @@ def margins_asked(question: Question, workload: InferenceWorkload, plans: Plans,
 
 
 def able_replicas(
-    question: Question, workload: InferenceWorkload, plans: Plans, margins: Margins, rejections: Rejections
+    question: Question,
+    workload: InferenceWorkload,
+    plans: Plans,
+    margins: Margins,
+    rejections: Rejections,
+    asked: Settings,
+    drafting: Speculative | None,
 ) -> tuple[Codes, Memory, Speed]:
     """Plans that fit and are fast enough for a request alone by the margins, with what was measured of them."""
     kind, assumed, confidence = kind_of(workload), question.assumptions, question.constraints.confidence
-    memory = kind.memory(workload, plans, assumed, Settings(), margins)
+    memory = kind.memory(workload, plans, assumed, asked, margins)
     fits = memory.fits
     turn_down(
         rejections,
@@ -231,20 +263,30 @@ def able_replicas(
     )
     rows = np.flatnonzero(fits)
     plans, memory = plans.take(rows), memory.take(rows)
-    alone = kind.alone(workload, plans, memory, assumed, None, margins.take(rows))
-    limits, accelerator = kind.limits(alone), plans.accelerator
+    alone = kind.alone(workload, plans, memory, assumed, drafting, margins.take(rows))
+    limits = kind.limits(alone)
     able: Mask = np.logical_and.reduce([limit.met for limit in limits])
     rows, memory = rows[able], memory.take(able)
     speed = kind.speed(workload, memory, alone.take(able), assumed)
     still = ~able
     still[able] = speed.serves
-    left = np.ones(len(able), bool)
+    turn_down_slow(rejections, confidence, plans, limits, still)
+    return rows[speed.serves], memory.take(speed.serves), speed.take(speed.serves)
+
+
+def turn_down_slow(
+    rejections: Rejections, confidence: float, plans: Plans, limits: Sequence[Limit], serve: Mask
+) -> None:
+    """Record the types none of whose plans are fast enough for a request alone; `serve`: what does any work, for the
+    last limit to say.
+    """
+    left = np.ones(len(plans), bool)
     for limit in limits:
-        met = limit.met & still if limit is limits[-1] else limit.met
+        met = limit.met & serve if limit is limits[-1] else limit.met
         turn_down(
             rejections,
             confidence,
-            accelerator[left],
+            plans.accelerator[left],
             met[left],
             limit.expected[left],
             code=limit.code,
@@ -256,7 +298,6 @@ def able_replicas(
             reached=Reached.SPEED,
         )
         left &= met
-    return rows[speed.serves], memory.take(speed.serves), speed.take(speed.serves)
 
 
 def turn_down_late(question: Question, workload: InferenceWorkload, options: Options, rejections: Rejections) -> Mask:
@@ -316,30 +357,3 @@ def alike_for_a_replica(plans: Plans, market: Snapshot) -> Codes:
     key = np.where(across, between[machine], inside[machine]) * len(plans.stacks.table) + plans.stacks.rows
     layout = (plans.tensor_parallel * 1024 + plans.pipeline_parallel).astype(np.int64)
     return (key * 16 + plans.kv) * 2**20 + layout
-
-
-def fixed_plans(
-    model: ModelArchitecture,
-    market: Snapshot,
-    machines: Candidates,
-    constraints: Constraints,
-    rejections: Rejections,
-    deployment: Deployment,
-    assumed: Assumptions,
-    *,
-    phase: str,
-    personal: bool,
-) -> Plans:
-    """Plans of a fixed deployment: in machines on sale, or in a host of its own where its layout is larger than any of
-    them.
-    """
-
-    def found(hosts: Candidates, turned_down: Rejections) -> Plans:
-        return plans_of(
-            model, market, hosts, constraints, turned_down, assumed, phase=phase, personal=personal, fixed=deployment
-        )
-
-    plans = found(machines, rejections)
-    if len(plans) or deployment.system or deployment.provider or deployment.pricing_model:
-        return plans
-    return found(unpriced(market, deployment, assumed), Unread(market.accelerators))

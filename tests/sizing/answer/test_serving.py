@@ -55,9 +55,20 @@ def test_a_limit_is_held_against_the_percentile_next_above(percentile: float, sh
     assert limit_reasons(replace(CHAT, slo=Slo(1.6, None, None, 95)), endless, 0) == []
 
 
-def fleet(workload: Any, **deployment: Any) -> list[str]:
-    judged: Any = row(operation=row(utilization=col(0.55)), plans=row(accelerators_per_node=col(8.0)))
-    return [r.text for r in fleet_reasons(workload, judged, 0, replace(DEPLOYMENT, **deployment), "Acme Big", 0.8)]
+def fleet(workload: Any, used: float = 0.55, **deployment: Any) -> list[str]:
+    d = replace(DEPLOYMENT, **deployment)
+    judged: Any = row(
+        operation=row(utilization=col(used), overloaded=col(used) > 1),
+        plans=row(
+            accelerators_per_node=col(8.0),
+            nodes_per_replica=col(1.0),
+            accelerators_per_replica=col(2.0),
+            scale_up_domain=col(8.0),
+        ),
+        speed=row(slo_batch=col(20)),
+        options=row(fleet=row(replicas=col(d.replicas or 1)), capacity_per_s=col(1.25)),
+    )
+    return [r.text for r in fleet_reasons(workload, judged, 0, d, "Acme Big", 0.8)]
 
 
 def test_how_full_replicas_are_and_what_stays_idle() -> None:
@@ -71,6 +82,13 @@ def test_how_full_replicas_are_and_what_stays_idle() -> None:
     )
     assert fleet(replace(CHAT, load=Load.OFFLINE)) == []
     assert fleet(CHAT, replicas=1)[0].startswith("1 replica carries 5 requests/s")
+
+
+def test_more_load_than_is_carried_is_told_in_numbers() -> None:
+    assert fleet(CHAT, used=1.33)[0] == "3 replicas carry 3.75 of the 5 requests/s asked within the limits."
+    closed = replace(CHAT, load=Load.CLOSED, in_flight=70.0)
+    assert fleet(closed, used=1.2)[0] == "3 replicas carry 60 of the 70 requests asked at once."
+    assert fleet(closed) == []
 
 
 def test_by_how_much_a_plan_does_not_fit() -> None:

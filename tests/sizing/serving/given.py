@@ -12,6 +12,7 @@ from app.sizing.columns import names_of
 from app.sizing.decisions.machines import candidates
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.hardware.achieved import Achieved
+from app.sizing.hardware.parts import Environment
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.read import read_architecture
 from app.sizing.question import Constraints, Deployment, Economics
@@ -25,7 +26,7 @@ from app.sizing.serving.step import StepTerms, StepWork, step_work
 from app.sizing.snapshot import Snapshot
 from app.sizing.workload import InferenceWorkload, Lengths, Slo
 from tests.examples import CHAT
-from tests.sizing.small import SMALL, coefficients
+from tests.sizing.small import BIG, SMALL, coefficients
 
 CONFIG: dict[str, Any] = {
     "model_type": "llama",
@@ -89,6 +90,14 @@ def planned(
         personal=asked.personal,
         fixed=fixed,
     )
+
+
+def rented(model: ModelArchitecture = DENSE, *, of: Snapshot = SMALL, fixed: Any = None, **limits: Any) -> Plans:
+    """Plans on the rented board of eight."""
+    known = {"accelerators": (BIG.slug,), "environments": (Environment.CLOUD,), "weight_formats": ("bf16",)}
+    constraints = Constraints(**known | limits)
+    deployment = None if fixed is None else Deployment(BIG.slug, **{"weight_format": "bf16"} | fixed)
+    return planned(model, of=of, constraints=constraints, fixed=deployment)
 
 
 def on_big(model: ModelArchitecture = DENSE, *, of: Snapshot = SMALL, **fixed: Any) -> Plans:

@@ -110,7 +110,7 @@ def test_what_was_sized_holds_with_the_confidence_asked_for(market: Snapshot) ->
 def test_what_an_estimate_leaves_open_is_sized_for_the_confidence_where_any_size_holds_with_it(
     market: Snapshot, workload: InferenceWorkload, accelerator: str
 ) -> None:
-    fixed = Deployment(accelerator, engine="vllm", tensor_parallel=8, weight_format="bf16")
+    fixed = Deployment(accelerator, engine="vllm", tensor_parallel=8, pipeline_parallel=1, weight_format="bf16")
     found = [estimate(asked(workload, c), fixed, market) for c in (0.5, 0.7, 0.8, 0.95)]
     replicas = []
     for one in found:

@@ -8,147 +8,15 @@ from typing import Any
 import pytest
 
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.hardware.parts import Environment, Link
 from app.sizing.hardware.support import EngineSupport
-from app.sizing.model.architecture import ModelArchitecture, ModelKind
+from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.read import read_architecture
 from app.sizing.model.formats import KV_FORMATS
-from app.sizing.question import Constraints, Deployment
+from app.sizing.question import Constraints
 from app.sizing.serving.plans import Plans, default_weight_formats
 from app.sizing.snapshot import Snapshot
-from tests.examples import LLAMA_70B
-from tests.sizing.serving.given import CONFIG, DENSE, MIXTURE, on_big, planned
-from tests.sizing.small import ACCELERATORS, BIG, CARD, DESK, RARE, SMALL, SUPPORT, SYSTEMS, snapshot
-
-CLOUD = (Environment.CLOUD,)
-# 812 GB in 16 bit: eleven devices' worth.
-GIANT = read_architecture(
-    CONFIG
-    | {
-        "hidden_size": 16384,
-        "intermediate_size": 53248,
-        "num_hidden_layers": 126,
-        "num_attention_heads": 128,
-        "num_key_value_heads": 8,
-        "vocab_size": 128256,
-    },
-    name="giant",
-)
-
-
-def rented(model: ModelArchitecture = DENSE, *, of: Snapshot = SMALL, fixed: Any = None, **limits: Any) -> Plans:
-    """Plans on the rented board of eight."""
-    known = {"accelerators": (BIG.slug,), "environments": CLOUD, "weight_formats": ("bf16",)}
-    constraints = Constraints(**known | limits)
-    deployment = None if fixed is None else Deployment(BIG.slug, **{"weight_format": "bf16"} | fixed)
-    return planned(model, of=of, constraints=constraints, fixed=deployment)
-
-
-def layouts(plans: Plans) -> set[tuple[int, int]]:
-    return {(int(t), int(p)) for t, p in zip(plans.tensor_parallel, plans.pipeline_parallel, strict=True)}
-
-
-def heads(attention: int, kv: int) -> ModelArchitecture:
-    return read_architecture(CONFIG | {"num_attention_heads": attention, "num_key_value_heads": kv}, name="heads")
-
-
-@pytest.mark.parametrize(
-    ("model", "degrees"),
-    [
-        (DENSE, {1, 2, 4, 8}),  # eight heads; beyond four KV heads they are copied
-        (heads(6, 2), {1, 2}),  # four do not divide six
-        (heads(12, 3), {1}),  # two and four split no three KV heads
-        (heads(12, 12), {1, 2, 4}),
-        (heads(8, 1), {1, 2, 4, 8}),
-    ],
-)
-def test_heads_divide_by_the_tensor_parallel_degree(model: ModelArchitecture, degrees: set[int]) -> None:
-    assert layouts(rented(model)) == {(t, 1) for t in degrees}
-
-
-@pytest.mark.parametrize(
-    ("fixed", "found"),
-    [
-        ({"tensor_parallel": 2}, {(2, 1)}),
-        ({"pipeline_parallel": 2}, {(1, 2)}),
-        ({"tensor_parallel": 3}, set()),
-        ({"pipeline_parallel": 5}, set()),  # more stages than layers
-        ({"accelerators_per_replica": 4}, {(1, 4), (2, 2), (4, 1)}),
-        ({"accelerators_per_replica": 4, "pipeline_parallel": 2}, {(2, 2)}),
-        ({"accelerators_per_replica": 4, "tensor_parallel": 2}, {(2, 2)}),
-        ({"accelerators_per_replica": 6}, {(2, 3)}),
-        ({"accelerators_per_replica": 7}, set()),
-        ({"tensor_parallel": 8, "pipeline_parallel": 4}, {(8, 4)}),
-        ({}, {(1, 1), (2, 1), (4, 1), (8, 1), (1, 2), (1, 4), (2, 2), (2, 4), (4, 2), (4, 4), (8, 2), (8, 4)}),
-    ],
-)
-def test_a_layout_asked_for_is_the_one_judged(fixed: dict[str, Any], found: set[tuple[int, int]]) -> None:
-    assert layouts(rented(fixed=fixed)) == found
-
-
-def test_engines_that_pad_take_any_degree_up_to_the_heads() -> None:
-    neuron = EngineSupport("neuronx", BIG.family, "inference", {"bf16": True}, ("bf16",), "a test")
-    of = snapshot(support=[*SUPPORT, neuron])
-    assert layouts(rented(heads(6, 2), of=of, fixed={"engine": "neuronx", "tensor_parallel": 4})) == {(4, 1)}
-    assert layouts(rented(heads(6, 2), of=of, fixed={"engine": "neuronx", "tensor_parallel": 7})) == set()
-    assert layouts(rented(heads(6, 2), of=of, fixed={"engine": "neuronx", "pipeline_parallel": 5})) == set()
-    assert layouts(rented(heads(6, 2), of=of, fixed={"engine": "vllm", "tensor_parallel": 4})) == set()
-
-
-def test_what_does_not_generate_runs_on_one_device() -> None:
-    assert layouts(rented(replace(DENSE, kind=ModelKind.ENCODER), of=snapshot())) == {(1, 1)}
-
-
-@pytest.mark.parametrize(
-    ("model", "limits", "found"),
-    [
-        # 141 GB: two devices hold it; up to eight times that in a tensor group, no more in a pipeline
-        (LLAMA_70B, {}, {(2, 1), (4, 1), (8, 1), (1, 2)}),
-        # 812 GB: eleven, so from ten to sixteen along a pipeline over the network; a group stays in its machine
-        (GIANT, {}, {(8, 2), (4, 4)}),
-        (GIANT, {"max_accelerators": 8}, {(8, 1), (1, 8), (2, 4), (4, 2)}),  # the largest legal ones stay, to be told
-        (DENSE, {"max_accelerators": 7}, set()),
-    ],
-)
-def test_layouts_are_as_large_as_the_weights_need(
-    model: ModelArchitecture, limits: dict[str, Any], found: set[tuple[int, int]]
-) -> None:
-    assert layouts(rented(model, **limits)) == found
-
-
-def test_replicas_span_machines_over_known_networks_or_one_domain() -> None:
-    unknown = snapshot(systems=[replace(s, network_bytes_per_s=None) for s in SYSTEMS])
-    assert layouts(rented(GIANT, of=unknown)) == {(8, 1), (1, 8), (2, 4), (4, 2)}
-    assert (8, 2) in layouts(rented(GIANT, of=unknown, fixed={"accelerators_per_replica": 16}))
-    rack = snapshot(
-        systems=[
-            replace(s, network_bytes_per_s=None, scaleup_domain_size=16.0) if s.accelerator == BIG.slug else s
-            for s in SYSTEMS
-        ]
-    )
-    assert layouts(rented(GIANT, of=rack)) == {(16, 1), (8, 2), (4, 4)}
-    assert layouts(rented(GIANT, fixed={"tensor_parallel": 16})) == set()
-    assert layouts(rented(GIANT, fixed={"tensor_parallel": 8, "pipeline_parallel": 9})) == set()  # nine machines
-    assert layouts(rented(GIANT, fixed={"tensor_parallel": 8, "pipeline_parallel": 8})) == {(8, 8)}
-    assert layouts(rented(GIANT, fixed={"tensor_parallel": 4, "pipeline_parallel": 3})) == set()  # no whole machines
-
-
-def test_cards_share_a_slot_and_small_engines_split_layers() -> None:
-    four = planned(constraints=Constraints(accelerators=(CARD.slug,), weight_formats=("bf16",)))
-    assert layouts(four) == {(1, 1), (2, 1), (4, 1)}
-    desks = replace(
-        SYSTEMS[0],
-        slug="desks",
-        accelerator=DESK.slug,
-        accelerator_count=4.0,
-        link=Link.PCIE,
-        scaleup_domain_size=None,
-        network_bytes_per_s=50e9,
-    )
-    of = snapshot(systems=[desks])
-    small = Deployment(DESK.slug, engine="llama.cpp", weight_format="gguf-q4_k_m", system="host-1x-bolt-desk")
-    assert layouts(planned(of=of, fixed=small)) == {(1, 1)}
-    assert layouts(planned(of=of, fixed=replace(small, tensor_parallel=2))) == set()
+from tests.sizing.serving.given import CONFIG, DENSE, MIXTURE, on_big, planned, rented
+from tests.sizing.small import ACCELERATORS, BIG, CARD, DESK, RARE, SMALL, SUPPORT, snapshot
 
 
 def cells(plans: Plans, of: Snapshot = SMALL) -> set[tuple[str, str, str]]:
@@ -180,20 +48,17 @@ def test_formats_of_weights_and_cache(
     assert cells(rented(fixed=fixed, **limits)) == found
 
 
-def test_a_checkpoint_that_carries_an_fp8_cache_keeps_it() -> None:
+def test_a_cache_is_of_16_bits_whoever_asks_unless_it_is_named() -> None:
+    """A recommendation and an estimate of the same stack agree, also where its checkpoints usually carry another."""
     both = ("bf16", "fp8")
     support = [
         EngineSupport(e, BIG.family, "inference", {"fp8": True, "nvfp4": True}, both, "a test")
         for e in ("vllm", "tensorrt-llm")
     ]
     of = snapshot(support=support)
-    assert cells(rented(of=of, fixed={"engine": "tensorrt-llm", "weight_format": "fp8"}), of) == {
-        ("tensorrt-llm", "fp8", "fp8")
-    }
-    assert cells(rented(of=of, fixed={"engine": "vllm", "weight_format": "fp8"}), of) == {("vllm", "fp8", "bf16")}
-    assert cells(rented(of=of, weight_formats=("fp8",), engines=("tensorrt-llm",)), of) == {
-        ("tensorrt-llm", "fp8", "bf16")
-    }
+    asked = cells(rented(of=of, weight_formats=("fp8",), engines=("tensorrt-llm",)), of)
+    assert asked == cells(rented(of=of, fixed={"engine": "tensorrt-llm", "weight_format": "fp8"}), of)
+    assert asked == {("tensorrt-llm", "fp8", "bf16")}
 
 
 def supported(formats: dict[str, bool], of: Any = BIG, engine: str = "vllm", **accelerator: Any) -> Snapshot:

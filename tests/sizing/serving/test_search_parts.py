@@ -11,10 +11,11 @@ import pytest
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.question import Constraints, Deployment, Objective, Question
+from app.sizing.serving.choice import fixed_plans
 from app.sizing.serving.kinds import SINGLE_PASSES, STREAMS
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import Settings
-from app.sizing.serving.search import alike_for_a_replica, complete, fixed_plans, replicas_of, search, stacks_asked
+from app.sizing.serving.search import alike_for_a_replica, complete, replicas_of, search, stacks_asked
 from app.sizing.workload import InferenceWorkload, Load, Redundancy
 from tests.examples import col, row
 from tests.sizing.serving.given import DENSE, on_big, planned, varied
@@ -49,7 +50,9 @@ def test_what_an_engine_is_set_to() -> None:
     speed: Any = row(slo_batch=col(12), capacity_per_s=col(3), saturation_per_s=col(50))
     memory: Any = row(memory_fraction=col(0.9), max_batched_tokens=col(2048), sequences=col(100))
     found = complete(memory, speed, col(2), Settings(max_sequences=col(7), spare_replicas=col(1)))
-    assert found.max_sequences is speed.slo_batch
+    assert found.max_sequences is not None
+    assert found.max_sequences.tolist() == [7]
+    assert complete(memory, speed, None, Settings()).max_sequences is speed.slo_batch
     assert found.max_batched_tokens is memory.max_batched_tokens
     assert found.memory_fraction is memory.memory_fraction
     assert [None if v is None else v.tolist() for v in (found.replicas, found.spare_replicas, found.nodes)] == [

@@ -1,0 +1,213 @@
+"""What a deployment leaves open: as a search chooses where its size is open, else what its hardware does most with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Codes, Column, Mask, distinct
+from app.sizing.decisions.cost import MOST_ACCELERATORS
+from app.sizing.decisions.machines import Candidates, unpriced
+from app.sizing.decisions.placement import fleet
+from app.sizing.decisions.ranking import best_per_accelerator, contenders, rivals, rounded, score_of
+from app.sizing.decisions.rejections import Rejections, Unread
+from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.question import Constraints, Deployment, Question
+from app.sizing.result import Rival
+from app.sizing.serving.asked import sequences_of, settings_asked
+from app.sizing.serving.kinds import able, kind_of
+from app.sizing.serving.measured import Memory, Settings, Speed
+from app.sizing.serving.options import measures, stable_key, throughput_per_s
+from app.sizing.serving.plans import Plans
+from app.sizing.serving.search import (
+    alike_for_a_replica,
+    complete,
+    judge,
+    margins_asked,
+    measured,
+    plans_of,
+    replicas_of,
+    search,
+)
+from app.sizing.snapshot import Snapshot
+from app.sizing.units import LEAST_PER_S
+from app.sizing.workload import InferenceWorkload, Load
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One plan with its settings, and another engine that comes near."""
+
+    plan: Plans
+    settings: Settings
+    rival: Rival | None = None
+
+
+def fixed_plans(
+    model: ModelArchitecture,
+    market: Snapshot,
+    machines: Candidates,
+    constraints: Constraints,
+    rejections: Rejections,
+    deployment: Deployment,
+    assumed: Assumptions,
+    *,
+    phase: str,
+    personal: bool,
+) -> Plans:
+    """Plans of a fixed deployment: in machines on sale, or in a host of its own where its layout is larger than any of
+    them.
+    """
+
+    def found(hosts: Candidates, turned_down: Rejections) -> Plans:
+        return plans_of(
+            model, market, hosts, constraints, turned_down, assumed, phase=phase, personal=personal, fixed=deployment
+        )
+
+    plans = found(machines, rejections)
+    if len(plans) or deployment.system or deployment.provider or deployment.pricing_model:
+        return plans
+    return found(unpriced(market, deployment, assumed), Unread(market.accelerators))
+
+
+def chosen(
+    question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Snapshot
+) -> Choice:
+    """What a search ranks first where the size is open; the most capable layout where it is not, or nothing does."""
+    found = None if deployment.sized else searched(question, workload, plans, deployment, market)
+    return most_capable(question, workload, plans, deployment, market) if found is None else found
+
+
+def searched(
+    question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Snapshot
+) -> Choice | None:
+    """What is recommended of these plans; None where nothing is."""
+    options = search(question, workload, plans, market, Unread(market.accelerators), deployment)
+    if not len(options):
+        return None
+    merit = measures(workload, options)
+    row = best_per_accelerator(options.accelerator, question.objective, merit, stable_key(options))[:1]
+    near = near_engine(question, market, options.plans, score_of(question.objective, merit), row)
+    return Choice(options.plans.take(row), options.settings.take(row), near)
+
+
+def near_engine(question: Question, market: Snapshot, plans: Plans, score: Column, row: Codes) -> Rival | None:
+    """Another engine than that of a row whose best plan comes near it."""
+    return rivals(question, market, plans.accelerator, plans.engine, score, row, plans.weight_format)[0]
+
+
+def most_capable(
+    question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Snapshot
+) -> Choice:
+    """The plan that does most within the limits, which are to hold with the confidence asked; then the cheapest, the
+    quickest, the smallest. Nothing of it reads a request rate. Where no plan holds, of those that fall least short.
+    """
+    count = plans.accelerators_per_node.astype(np.int64)
+    first, alike = distinct(alike_for_a_replica(plans, market) * (count.max() + 1) + count)
+    kinds, settings, rows = least_short(question, workload, plans.take(first), deployment, market)
+    score = 1.0 / np.maximum(does_per_s(question, workload, kinds, settings, deployment), LEAST_PER_S)
+    row_of, most = np.full(len(first), -1), np.flatnonzero(contenders(kinds.accelerator, score))
+    row_of[rows[most]] = most
+    tied = np.flatnonzero(row_of[alike] >= 0)
+    plans, of_kind = plans.take(tied), row_of[alike][tied]
+    settings = settings.take(of_kind)
+    options = judge(question, workload, plans, settings, speculative=deployment.speculative).options
+    usd = np.nan_to_num(options.cost.usd_per_hour, nan=np.inf)
+    best = np.lexsort((stable_key(options), rounded(options.e2e_p50_s), rounded(usd)))[:1]
+    rival = near_engine(question, market, kinds, score, of_kind[best])
+    return Choice(plans.take(best), settings.take(best), rival)
+
+
+def does_per_s(
+    question: Question, workload: InferenceWorkload, plans: Plans, settings: Settings, deployment: Deployment
+) -> Column:
+    """Requests (or samples) per second of every whole deployment: its capacity within the limits, or what it does."""
+    drafting = deployment.speculative
+    if workload.load not in (Load.OPEN, Load.OFFLINE):
+        options = judge(question, workload, plans, settings, speculative=drafting).options
+        return throughput_per_s(workload, options)
+    assert settings.replicas is not None
+    _, speed = measured(question, workload, plans, settings, speculative=drafting)
+    capacity: Column = settings.replicas * speed.capacity_per_s
+    return capacity
+
+
+def least_short(
+    question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Snapshot
+) -> tuple[Plans, Settings, Codes]:
+    """Of the plans those that want least, with their settings and their rows: memory first, then accelerators beyond
+    those there are, then speed; by what holds with the confidence asked, or as predicted where nothing does.
+    """
+    kind, assumed, asked = (
+        kind_of(workload),
+        question.assumptions,
+        settings_asked(deployment, plans, workload.redundancy),
+    )
+    margins = margins_asked(question, workload, plans, market)
+
+    def found() -> tuple[Memory, Speed, Mask]:
+        memory = kind.memory(workload, plans, assumed, asked, margins)
+        alone = kind.alone(workload, plans, memory, assumed, deployment.speculative, margins)
+        speed = kind.speed(workload, memory, alone, assumed)
+        return memory, speed, able(workload, memory, speed)
+
+    memory, speed, held = found()
+    unfit = np.where(memory.fits, 0.0, memory.needed_bytes / np.maximum(memory.usable_bytes, 1.0))
+    slow = np.where(held, 0.0, np.maximum(1.0, times_too_slow(workload, speed, asked)))
+    rows: Codes = np.arange(len(plans))
+    for short in (unfit, beyond(workload, deployment, plans, asked), slow):
+        rows = rows[short[rows] <= short[rows].min() * (1 + 1e-9)]
+    plans, asked, margins, held = plans.take(rows), asked.take(rows), margins.take(rows), held[rows]
+    memory, speed = memory.take(rows), speed.take(rows)
+    if not held.all():
+        margins = margins.only(held)
+        memory, speed, held = found()
+    return plans, at_their_best(question, workload, plans, asked, memory, speed, held), rows
+
+
+def beyond(workload: InferenceWorkload, deployment: Deployment, plans: Plans, asked: Settings) -> Column:
+    """1 where machines hold more accelerators than a caller has, else 0."""
+    if deployment.total_accelerators is None or asked.replicas is None:
+        return np.zeros(len(plans))
+    on = plans.accelerators_per_replica, plans.accelerators_per_node
+    taken = fleet(workload.redundancy, *on, asked.replicas, spares=asked.spare_replicas, machines=asked.nodes)
+    return (taken.accelerators > deployment.total_accelerators).astype(np.float64)
+
+
+def times_too_slow(workload: InferenceWorkload, speed: Speed, asked: Settings) -> Column:
+    """How many times what is allowed plans take, by the limit that is missed most."""
+    with np.errstate(invalid="ignore"):
+        missed = [limit.needed_s / limit.available_s for limit in kind_of(workload).limits(speed.alone)]
+    slo = workload.slo
+    limited = any(limit is not None for limit in (slo.ttft_s, slo.tpot_s, slo.e2e_s))
+    if limited and asked.replicas is not None and workload.load in (Load.CLOSED, Load.BATCH):
+        each = np.ceil(workload.in_flight / asked.replicas)
+        missed.append(each / np.maximum(1.0, speed.slo_batch))
+    worst: Column = np.nan_to_num(np.max(missed, axis=0), nan=0.0)
+    return worst
+
+
+def at_their_best(
+    question: Question,
+    workload: InferenceWorkload,
+    plans: Plans,
+    asked: Settings,
+    memory: Memory,
+    speed: Speed,
+    held: Mask,
+) -> Settings:
+    """Complete settings. Where limits cannot be met no batch is set for them, and replicas are those that carry the
+    load without them, as far as anybody has accelerators.
+    """
+    most = asked.max_sequences
+    if most is None:
+        most = np.where(held, sequences_of(workload, memory, speed), memory.sequences)
+    capacity = np.where(held, speed.capacity_per_s, speed.saturation_per_s)
+    batch = np.where(held, speed.slo_batch, memory.sequences)
+    replicas = replicas_of(question, workload, plans, capacity, batch, asked)
+    if asked.replicas is None:
+        each = np.maximum(plans.accelerators_per_replica, plans.accelerators_per_node)
+        replicas = np.clip(replicas, 1.0, np.floor(MOST_ACCELERATORS / each))
+    return replace(complete(memory, speed, replicas, asked), max_sequences=most)

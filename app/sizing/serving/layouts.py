@@ -1,0 +1,170 @@
+"""Layouts of a replica: what a model's shape divides into, what machines are wired for, and which are worth judging."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Codes, Column, Columns, Mask, column
+from app.sizing.hardware.links import LINKS
+from app.sizing.hardware.parts import Link
+from app.sizing.hardware.tables import Machines, Stacks
+from app.sizing.model.architecture import ModelArchitecture, ModelKind
+from app.sizing.question import Deployment
+
+# What the search tries, not what hardware can: of the accelerators that weights need (a little less, since tables need
+# not all be loaded) up to so many times as many in one machine, where answers come faster at a price.
+FEWEST_OVER_NEED, MOST_OVER_NEED = 0.9, 8.0
+# (tensor parallel, pipeline parallel) that are judged where hardware is open; single-machine ones first.
+USUAL = (
+    (1, 1),
+    (2, 1),
+    (4, 1),
+    (8, 1),
+    (16, 1),
+    (32, 1),
+    (1, 2),
+    (1, 4),
+    (1, 8),
+    (2, 2),
+    (2, 4),
+    (4, 2),
+    (4, 4),
+    (8, 2),
+    (8, 4),
+    (8, 8),
+    (16, 2),
+    (16, 4),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Layouts(Columns):
+    """Degrees of parallelism of a replica."""
+
+    tensor_parallel: Column
+    pipeline_parallel: Column
+    divides: Mask  # heads are split evenly, KV heads split or copied; else an engine must pad them
+
+    @property
+    def size(self) -> Column:
+        """Accelerators of a replica."""
+        return self.tensor_parallel * self.pipeline_parallel
+
+
+def layouts_of(model: ModelArchitecture, node: Machines, assumed: Assumptions, fixed: Deployment | None) -> Layouts:
+    """Layouts that the model's layers and heads allow: the usual ones, or, where a caller fixed a layout or the
+    hardware, every one that agrees with it.
+    """
+    if model.kind is not ModelKind.DECODER:
+        return _table(model, [(1, 1)])
+    if fixed is None or not (_given(fixed) or _hardware(fixed)):
+        found = _table(model, [(t, p) for t, p in USUAL if p <= max(1, model.num_layers)])
+        return found.take(found.divides)
+    most = most_of_a_replica(node, assumed, fixed)
+    return _table(model, [degrees for degrees in _every(model, most) if _agrees(fixed, *degrees)])
+
+
+def _table(model: ModelArchitecture, degrees: list[tuple[int, int]]) -> Layouts:
+    tensor, pipeline = column([t for t, _ in degrees]), column([p for _, p in degrees])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = (np.mod(model.kv_heads, tensor) == 0) | (np.mod(tensor, model.kv_heads) == 0)
+        divides = (tensor == 1) | ((np.mod(model.num_heads, tensor) == 0) & shares)
+    return Layouts(tensor, pipeline, divides)
+
+
+def _given(fixed: Deployment) -> bool:
+    """Whether a caller said anything of the layout."""
+    said = (fixed.tensor_parallel, fixed.pipeline_parallel, fixed.accelerators_per_replica)
+    return any(degree is not None for degree in said) or (fixed.expert_parallel or 1) > 1
+
+
+def _hardware(fixed: Deployment) -> bool:
+    """Whether a caller said how much hardware there is."""
+    return fixed.total_accelerators is not None or fixed.nodes is not None
+
+
+def most_of_a_replica(node: Machines, assumed: Assumptions, fixed: Deployment) -> int:
+    """Accelerators that any replica may take: those of as many machines as it may span, or as there are."""
+    count = int(node.accelerators_per_node.max(initial=1.0))
+    spanned = int(assumed.max_nodes_per_replica) if fixed.nodes is None else fixed.nodes
+    most = count * max(1, min(spanned, int(assumed.max_nodes_per_replica)))
+    return most if fixed.total_accelerators is None else min(most, fixed.total_accelerators)
+
+
+def _every(model: ModelArchitecture, most: int) -> list[tuple[int, int]]:
+    tensor, pipeline = min(model.num_heads or most, most), max(1, model.num_layers)
+    return [(t, p) for t in range(1, tensor + 1) for p in range(1, min(pipeline, most // t) + 1)]
+
+
+def _agrees(fixed: Deployment, tensor: int, pipeline: int) -> bool:
+    """With what the caller said of the layout; whole experts lie on the ranks that share a layer."""
+    return (
+        fixed.tensor_parallel in (None, tensor)
+        and fixed.pipeline_parallel in (None, pipeline)
+        and fixed.accelerators_per_replica in (None, tensor * pipeline)
+        and tensor % (fixed.expert_parallel or 1) == 0
+    )
+
+
+def legal_layouts(
+    layouts: Layouts,
+    node: Machines,
+    stacks: Stacks,
+    machine: Codes,
+    stack: Codes,
+    weights: Column,
+    max_accelerators: int | None,
+    assumed: Assumptions,
+    fixed: Deployment | None,
+) -> tuple[Codes, Codes]:
+    """Pairs of (row, layout) that a machine can be wired for and that are worth judging; a row is a machine with a
+    stack.
+
+    Where the hardware is open, layouts far larger than the weights need are left out; the largest legal one always
+    stays, so that a type that does not fit is turned down by its best attempt.
+    """
+    wired = _wired(layouts, node, max_accelerators, assumed, fixed)
+    inside = layouts.size <= node.accelerators_per_node[:, None]
+    alone = layouts.tensor_parallel == 1
+    wired = np.concatenate([wired, wired & inside & alone])  # for most engines, then for small ones
+    row = machine + len(node) * stacks.small_engine[stack]
+    legal: Mask = wired.take(row, axis=0) & (layouts.divides | stacks.pads_heads[stack][:, None])
+    if fixed is None or not (_given(fixed) or _hardware(fixed)):
+        need = weights[stack] / (assumed.replica_memory_fraction * node.memory_bytes[machine])
+        legal &= _worthwhile(layouts, need, np.where(wired, layouts.size, 0.0).max(axis=1, initial=0.0)[row])
+    return np.divmod(np.flatnonzero(legal), max(1, len(layouts)))
+
+
+def _wired(
+    layouts: Layouts, node: Machines, max_accelerators: int | None, assumed: Assumptions, fixed: Deployment | None
+) -> Mask:
+    """Layouts by machine: a replica spans machines only where the network is known (or a caller wrote the layout out in
+    full) and only along the pipeline, or inside one scale-up domain.
+    """
+    tp, pp, size = layouts.tensor_parallel, layouts.pipeline_parallel, layouts.size
+    count, domain = node.accelerators_per_node[:, None], node.scale_up_domain[:, None]
+    nodes = np.ceil(size / count)
+    known = ~np.isnan(node.network_bytes_per_s)[:, None] | (fixed is not None and fixed.laid_out)
+    joined = (known & (pp >= nodes)) | (domain >= size)
+    spans = (np.mod(size, count) == 0) & (nodes <= assumed.max_nodes_per_replica) & joined
+    pcie = (node.link == LINKS.index(Link.PCIE))[:, None]
+    wired: Mask = ((size <= count) | spans) & ((tp == 1) | (tp <= domain) | (pcie & (tp <= count)))
+    if max_accelerators is not None:
+        wired &= nodes * count <= max_accelerators
+    if fixed is not None and fixed.nodes is not None:
+        wired &= nodes <= fixed.nodes
+    return wired
+
+
+def _worthwhile(layouts: Layouts, need: Column, largest: Column) -> Mask:
+    """Layouts as large as the weights need, a row for each need: more in a tensor group, no more in a pipeline."""
+    size = layouts.size
+    low = np.minimum(np.maximum(need * FEWEST_OVER_NEED, 1.0), largest)
+    enough = np.exp2(np.ceil(np.log2(np.maximum(need, 1.0))))
+    staged, high = np.maximum(enough, low), np.maximum(enough * MOST_OVER_NEED, low)
+    found: Mask = (size >= low[:, None]) & (size <= high[:, None])
+    found &= (layouts.pipeline_parallel == 1) | (size <= staged[:, None])
+    return found

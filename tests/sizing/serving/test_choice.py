@@ -1,0 +1,73 @@
+"""What is chosen where a deployment leaves something open."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.sizing.estimate import estimate
+from app.sizing.question import Constraints, Deployment, Question
+from app.sizing.recommend import recommend
+from app.sizing.serving.asked import settings_asked
+from app.sizing.serving.choice import beyond
+from app.sizing.snapshot import Snapshot
+from app.sizing.workload import Load, Redundancy, Slo
+from tests.examples import CHAT, LLAMA_70B
+from tests.sizing.serving.given import STEADY, planned
+from tests.sizing.small import SMALL
+
+BUSY = replace(CHAT, model=LLAMA_70B, peak_per_s=1e4)
+
+
+def test_machines_larger_than_what_a_caller_has_are_told_apart() -> None:
+    """Two replicas of two in a machine of eight are beyond four accelerators, and within eight."""
+    for total, found in ((4, {1.0}), (8, {0.0})):
+        deployment = Deployment("acme-big", system="big-8", tensor_parallel=2, total_accelerators=total)
+        plans = planned(fixed=deployment)
+        assert set(beyond(STEADY, deployment, plans, settings_asked(deployment, plans, Redundancy())).tolist()) == found
+    free = Deployment("acme-big", tensor_parallel=2)
+    plans = planned(fixed=free)
+    assert not beyond(STEADY, free, plans, settings_asked(free, plans, Redundancy())).any()
+
+
+def test_a_machine_larger_than_asked_for_is_taken_where_there_is_no_other_and_says_what_idles() -> None:
+    found = estimate(Question(CHAT), Deployment("acme-big", total_accelerators=2), SMALL)
+    assert found.fits
+    assert found.deployment.total_accelerators == 8
+    (idle,) = (r for r in found.explanation if r.code == "idle_accelerators")
+    assert idle.value == 6
+
+
+@pytest.mark.parametrize(
+    "slo", [Slo(1e-6, None, None, 95), Slo(None, 1e-6, None, 95), Slo(None, None, 1e-6, 95), Slo(1e-6, 1e-6, None, 99)]
+)
+@pytest.mark.parametrize("load", [Load.OPEN, Load.CLOSED, Load.BATCH])
+def test_limits_that_cannot_be_met_still_get_a_deployment_that_can_be_posted_back(load: Load, slo: Slo) -> None:
+    workload = replace(BUSY, slo=slo, load=load, in_flight=5000.0)
+    for asked in (Deployment("acme-big"), Deployment("acme-big", total_accelerators=8)):
+        found = estimate(Question(workload, trace=True), asked, SMALL)
+        d, p = found.deployment, found.performance
+        assert found.fits
+        assert p is not None
+        assert (d.max_batch or 0) > 1
+        assert (d.total_accelerators or 0) <= 10_000_000
+        if load is Load.OPEN:
+            assert (p.requests_per_s_capacity, p.utilization_at_peak, p.overloaded) == (0.0, None, True)
+        again = estimate(Question(workload, trace=True), d, SMALL)
+        assert (again.deployment, again.performance, again.cost) == (d, p, found.cost)
+
+
+def test_another_engine_that_comes_near_is_named_where_the_engine_is_open(market: Snapshot) -> None:
+    question = Question(replace(CHAT, model=LLAMA_70B))
+
+    def near(**fixed: Any) -> list[str]:
+        found = estimate(question, Deployment("nvidia-h100-sxm5-80gb", **fixed), market)
+        return [r.text for r in found.explanation if r.code == "near_tie"]
+
+    only = Constraints(accelerators=("nvidia-h100-sxm5-80gb",))
+    (ranked,) = recommend(replace(question, constraints=only), market).recommendations
+    assert near() == [r.text for r in ranked.estimate.explanation if r.code == "near_tie"] != []
+    assert near(engine="vllm") == []
+    assert all("do about as much" in text for text in near(total_accelerators=8))

@@ -1,0 +1,203 @@
+"""The best layout of given hardware is the same whoever asks, and whatever load they ask of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.errors import Conflict
+from app.sizing.estimate import estimate
+from app.sizing.question import Constraints, Deployment, Objective, Question
+from app.sizing.recommend import recommend
+from app.sizing.result import Estimate
+from app.sizing.snapshot import Snapshot
+from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo
+from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, registered
+from tests.sizing.test_competition import CROWDED
+
+TIMES = float(os.environ.get("HEADROOM_TEST_TIMES", "1"))
+SMALL_MARKET = settings(max_examples=round(40 * TIMES), deadline=None)
+WHOLE_MARKET = settings(
+    max_examples=max(1, round(8 * TIMES)), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+GIANT, MIXTURE = registered("meta-llama/Llama-3.1-405B-Instruct"), registered("Qwen/Qwen3-30B-A3B")
+SERVICES = st.builds(
+    lambda model, load, peak, count, prompt, output, tpot, redundancy: replace(
+        CHAT,
+        model=model,
+        load=load,
+        in_flight=float(count),
+        peak_per_s=peak,
+        average_per_s=peak / 2,
+        input_tokens=Lengths(prompt, 2 * prompt),
+        output_tokens=Lengths(output),
+        slo=Slo(None, None, None, 95.0) if load is Load.OFFLINE else Slo(2.0, tpot, None, 95.0),
+        max_context_tokens=2 * prompt + output,
+        redundancy=redundancy,
+    ),
+    st.sampled_from([LLAMA_8B, LLAMA_70B, MIXTURE, GIANT]),
+    st.sampled_from([Load.OPEN, Load.OPEN, Load.OPEN, Load.CLOSED, Load.BATCH, Load.OFFLINE]),
+    st.floats(0.01, 1000),
+    st.sampled_from([1, 8, 300]),
+    st.floats(8, 8000),
+    st.floats(1, 1000),
+    st.sampled_from([0.0001, 0.01, 0.03, 0.1, 1.0]),
+    st.sampled_from([Redundancy(), Redundancy(), Redundancy(spare=1), Redundancy(double=True)]),
+)
+CONFIDENCES = st.sampled_from([0.5, 0.8, 0.95])
+TOTALS = st.sampled_from([1, 2, 3, 4, 6, 8, 12, 16, 64])
+TYPES = ("nvidia-h100-sxm5-80gb", "nvidia-h200-sxm-141gb", "nvidia-l40s", "amd-mi300x", "nvidia-rtx-4090")
+
+
+def capacity(found: Estimate) -> float:
+    """Requests per second within the limits; none where it does not fit."""
+    return 0.0 if found.performance is None else found.performance.requests_per_s_capacity or 0.0
+
+
+def asked(workload: InferenceWorkload, confidence: float = 0.5, **other: Any) -> Question:
+    return Question(workload, Constraints(confidence=confidence), **other)
+
+
+def capacity_is_of_the_hardware(question: Question, hardware: Deployment, peak: float, market: Snapshot) -> None:
+    workload = question.workload
+    assert isinstance(workload, InferenceWorkload)
+    one = estimate(question, hardware, market)
+    busier = replace(question, workload=replace(workload, peak_per_s=peak, average_per_s=peak / 2))
+    other = estimate(busier, hardware, market)
+    assert capacity(one) == pytest.approx(capacity(other), rel=1e-9)
+    for found, load in ((one, workload.peak_per_s), (other, peak)):
+        if found.performance is not None:
+            assert found.performance.overloaded is (load > capacity(found) * (1 + 1e-9))
+
+
+OPEN = SERVICES.map(lambda workload: replace(workload, load=Load.OPEN))
+
+
+@SMALL_MARKET
+@given(OPEN, CONFIDENCES, st.sampled_from(["acme-big", "acme-card", "bolt-desk"]), TOTALS, st.floats(0.01, 1e5))
+def test_capacity_of_hardware_does_not_depend_on_the_load_asked(
+    workload: InferenceWorkload, confidence: float, slug: str, total: int, peak: float
+) -> None:
+    capacity_is_of_the_hardware(asked(workload, confidence), Deployment(slug, total_accelerators=total), peak, CROWDED)
+
+
+@WHOLE_MARKET
+@given(OPEN, CONFIDENCES, st.sampled_from(TYPES), TOTALS, st.floats(0.01, 1e5))
+def test_capacity_of_hardware_on_sale_does_not_depend_on_the_load_asked(
+    market: Snapshot, workload: InferenceWorkload, confidence: float, slug: str, total: int, peak: float
+) -> None:
+    capacity_is_of_the_hardware(asked(workload, confidence), Deployment(slug, total_accelerators=total), peak, market)
+
+
+def by_hand(hardware: Deployment, market: Snapshot) -> Iterator[Deployment]:
+    """Layouts, engines and machines that somebody may write down for the same accelerators."""
+    total = hardware.total_accelerators or 0
+    for tensor in (1, 2, 3, 4, 8, 16):
+        for pipeline in (1, 2, 3, 4, 5, 8):
+            if tensor * pipeline <= total:
+                yield replace(hardware, tensor_parallel=tensor, pipeline_parallel=pipeline)
+    for engine in market.engines:
+        yield replace(hardware, engine=engine)
+    for system in market.systems.values():
+        if system.accelerator == hardware.accelerator:
+            yield replace(hardware, system=system.slug)
+
+
+def never_worse_than_by_hand(question: Question, hardware: Deployment, written: Deployment, market: Snapshot) -> None:
+    """Where a layout by hand takes no more accelerators, states its network and meets the limits as well."""
+    try:
+        hand = estimate(question, written, market)
+    except Conflict:  # a system that is not for sale
+        return
+    free = estimate(question, hardware, market)
+    assumed = any(r.code == "network_assumed" for r in hand.explanation)
+    most = max(hardware.total_accelerators or 0, free.deployment.total_accelerators or 0)
+    if (hand.deployment.total_accelerators or 0) <= most and not assumed and hand.deployment.system is not None:
+        assert free.fits or not hand.fits
+        if meets(hand, question):
+            assert capacity(free) >= capacity(hand) * (1 - 1e-9)
+
+
+def meets(found: Estimate, question: Question) -> bool:
+    """With the confidence asked."""
+    sure = found.assurance
+    return sure is not None and (sure.meets_slo is None or sure.meets_slo >= question.constraints.confidence)
+
+
+@SMALL_MARKET
+@given(SERVICES, CONFIDENCES, st.sampled_from(["acme-big", "acme-card", "bolt-desk"]), TOTALS, st.data())
+def test_what_is_left_open_is_never_worse_than_by_hand(
+    workload: InferenceWorkload, confidence: float, slug: str, total: int, data: Any
+) -> None:
+    hardware = Deployment(slug, total_accelerators=total)
+    for _ in range(3):
+        written = data.draw(st.sampled_from(list(by_hand(hardware, CROWDED))))
+        never_worse_than_by_hand(asked(workload, confidence), hardware, written, CROWDED)
+
+
+@WHOLE_MARKET
+@given(SERVICES, CONFIDENCES, st.sampled_from(TYPES), TOTALS, st.data())
+def test_on_sale_what_is_left_open_is_never_worse_than_by_hand(
+    market: Snapshot, workload: InferenceWorkload, confidence: float, slug: str, total: int, data: Any
+) -> None:
+    hardware = Deployment(slug, total_accelerators=total)
+    written = data.draw(st.sampled_from(list(by_hand(hardware, market))))
+    never_worse_than_by_hand(asked(workload, confidence), hardware, written, market)
+
+
+def is_the_recommendation(question: Question, slug: str, market: Snapshot) -> Estimate | None:
+    """An estimate that leaves the size open is what is recommended of the accelerator; posted back it is itself."""
+    only = replace(question.constraints, accelerators=(slug,))
+    ranked = recommend(replace(question, constraints=only), market).recommendations
+    free = estimate(question, Deployment(slug), market)
+    again = estimate(question, free.deployment, market)
+    for found in (again, *(r.estimate for r in ranked)):
+        assert (found.deployment, found.memory, found.performance, found.cost) == (
+            free.deployment,
+            free.memory,
+            free.performance,
+            free.cost,
+        )
+    return ranked[0].estimate if ranked else None
+
+
+def spent(found: Estimate) -> float:
+    assert found.cost is not None
+    return found.cost.usd_per_hour or 0.0
+
+
+def never_beaten(question: Question, slug: str, market: Snapshot) -> None:
+    """Nor is a recommendation dearer than what an estimate makes of as many accelerators for the same load."""
+    best = is_the_recommendation(question, slug, market)
+    if best is None or best.deployment.total_accelerators is None:
+        return
+    other = estimate(question, Deployment(slug, total_accelerators=best.deployment.total_accelerators), market)
+    workload = question.workload
+    assert isinstance(workload, InferenceWorkload)
+    if other.fits and workload.load is not Load.OFFLINE and meets(other, question):
+        same = other.deployment.spare_replicas == best.deployment.spare_replicas
+        assert not same or spent(best) <= spent(other) * (1 + 1e-9)
+
+
+@SMALL_MARKET
+@given(SERVICES, CONFIDENCES, st.sampled_from(Objective), st.sampled_from(["acme-big", "acme-card", "bolt-desk"]))
+def test_an_estimate_that_leaves_the_size_open_is_what_is_recommended(
+    workload: InferenceWorkload, confidence: float, objective: Objective, slug: str
+) -> None:
+    is_the_recommendation(asked(workload, confidence, objective=objective), slug, CROWDED)
+    never_beaten(asked(workload, confidence), slug, CROWDED)
+
+
+@WHOLE_MARKET
+@given(SERVICES, CONFIDENCES, st.sampled_from(TYPES))
+def test_on_sale_no_estimate_beats_the_recommendation_on_its_own_hardware(
+    market: Snapshot, workload: InferenceWorkload, confidence: float, slug: str
+) -> None:
+    never_beaten(asked(workload, confidence), slug, market)
