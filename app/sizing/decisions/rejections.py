@@ -33,6 +33,15 @@ class Rejections:
         gone[after] = False
         self.reject(np.flatnonzero(gone), code, text)
 
+    def left_without(self, accelerator: Codes, kept: Mask, among: Mask) -> Codes:
+        """Rows among some of the types none of whose rows were kept, and that were not turned down before: few, so
+        that reasons are looked at for these only.
+        """
+        gone = np.ones(len(self.accelerators), dtype=bool)
+        gone[accelerator[kept]] = False
+        gone[list(self.by_accelerator)] = False
+        return np.flatnonzero(gone[accelerator] & among)
+
     def lost(
         self,
         accelerator: Codes,
@@ -47,20 +56,17 @@ class Rejections:
         reached: Reached,
     ) -> None:
         """Record the types none of whose rows were kept, with the row that came nearest and its accelerators."""
-        told = np.zeros(len(self.accelerators), dtype=bool)
-        told[accelerator[kept]] = True
-        told[list(self.by_accelerator)] = True
-        rows = np.flatnonzero(~told[accelerator])
+        rows = self.left_without(accelerator, kept, np.ones(len(accelerator), dtype=bool))
         if not len(rows):
             return
         of_row = accelerator[rows]
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(available[rows] > 0, needed[rows] / available[rows], np.inf)
             miss = np.nan_to_num(np.maximum(ratio, np.where(ratio > 0, 1 / ratio, np.inf)), nan=np.inf)
-        least = np.full(len(told), np.inf)
+        least = np.full(len(self.accelerators), np.inf)
         np.minimum.at(least, of_row, miss)
         nearest = rows[miss <= least[of_row]]
-        first = np.full(len(told), -1)
+        first = np.full(len(self.accelerators), -1)
         first[accelerator[nearest[::-1]]] = nearest[::-1]  # of several rows of a type the first stays
         for row in first[first >= 0].tolist():
             i = int(accelerator[row])
@@ -92,6 +98,9 @@ class Unread(Rejections):
 
     def without(self, before: Codes, after: Codes, code: str, text: str) -> None:
         pass
+
+    def left_without(self, accelerator: Codes, kept: Mask, among: Mask) -> Codes:
+        return np.zeros(0, dtype=np.int64)
 
     def lost(
         self,

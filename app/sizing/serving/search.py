@@ -196,8 +196,8 @@ def search(
     asked = Settings() if fixed is None else settings_asked(fixed, distinct_plans, workload.redundancy)
     drafting = None if fixed is None else fixed.speculative
     able, memory, speed = able_replicas(question, workload, distinct_plans, margins, rejections, asked, drafting)
-    row_of = np.full(len(first), -1)
-    row_of[able] = np.arange(len(able))
+    row_of, serving = np.full(len(first), -1), np.flatnonzero(speed.serves)
+    row_of[able[serving]] = serving
     rows = row_of[alike]
     kept = rows >= 0
     rows = rows[kept]
@@ -243,22 +243,24 @@ def able_replicas(
     asked: Settings,
     drafting: Speculative | None,
 ) -> tuple[Codes, Memory, Speed]:
-    """Plans that fit and are fast enough for a request alone by the margins, with what was measured of them."""
+    """Plans that fit and are fast enough for a request alone by the margins, with what was measured of them: not all
+    of these serve.
+    """
     kind, assumed, confidence = kind_of(workload), question.assumptions, question.constraints.confidence
     memory = kind.memory(workload, plans, assumed, asked, margins)
     fits = memory.fits
+    gone = rejections.left_without(plans.accelerator, fits, np.ones(len(plans), bool))
     turn_down(
         rejections,
         confidence,
-        plans.accelerator,
-        fits,
-        memory.needed_bytes - margins.memory_share * memory.capacity_bytes <= memory.usable_bytes,
+        plans.accelerator[gone],
+        (memory.needed_bytes - margins.memory_share * memory.capacity_bytes <= memory.usable_bytes)[gone],
         code="out_of_memory",
         text="{name} needs {needed} GiB on {each} at its best layout; an engine may take {available}.",
-        needed=memory.needed_bytes / GIB,
-        available=memory.usable_bytes / GIB,
+        needed=memory.needed_bytes[gone] / GIB,
+        available=memory.usable_bytes[gone] / GIB,
         unit="gib",
-        count=plans.accelerators_per_replica,
+        count=plans.accelerators_per_replica[gone],
         reached=Reached.MEMORY,
     )
     rows = np.flatnonzero(fits)
@@ -271,7 +273,7 @@ def able_replicas(
     still = ~able
     still[able] = speed.serves
     turn_down_slow(rejections, confidence, plans, limits, still)
-    return rows[speed.serves], memory.take(speed.serves), speed.take(speed.serves)
+    return rows, memory, speed
 
 
 def turn_down_slow(
@@ -282,22 +284,22 @@ def turn_down_slow(
     """
     left = np.ones(len(plans), bool)
     for limit in limits:
-        met = limit.met & serve if limit is limits[-1] else limit.met
+        met = left & limit.met & serve if limit is limits[-1] else left & limit.met
+        gone = rejections.left_without(plans.accelerator, met, left)
         turn_down(
             rejections,
             confidence,
-            plans.accelerator[left],
-            met[left],
-            limit.expected[left],
+            plans.accelerator[gone],
+            limit.expected[gone],
             code=limit.code,
             text=limit.text,
-            needed=limit.needed_s[left] * 1e3,
-            available=limit.available_s[left] * 1e3,
+            needed=limit.needed_s[gone] * 1e3,
+            available=limit.available_s[gone] * 1e3,
             unit="ms",
-            count=plans.accelerators_per_replica[left],
+            count=plans.accelerators_per_replica[gone],
             reached=Reached.SPEED,
         )
-        left &= met
+        left = met
 
 
 def turn_down_late(question: Question, workload: InferenceWorkload, options: Options, rejections: Rejections) -> Mask:
@@ -321,16 +323,15 @@ def turn_down_late(question: Question, workload: InferenceWorkload, options: Opt
 
 
 def turn_down(
-    rejections: Rejections, confidence: float, accelerator: Codes, kept: Mask, expected: Mask, *, text: str, **why: Any
+    rejections: Rejections, confidence: float, accelerator: Codes, expected: Mask, *, text: str, **why: Any
 ) -> None:
-    """Record the types none of whose rows were kept; in other words those that only the confidence asked for rules
-    out.
-    """
+    """Record types none of whose rows were kept; in other words those that only the confidence asked for rules out."""
     if confidence > 0.5:
         text = f"At {confidence * 100:g} % confidence {text}"
-    rejections.lost(accelerator, kept | expected, text=text, **why)
+    rejections.lost(accelerator, expected, text=text, **why)
     of_expected: dict[str, Any] = {k: v[expected] if isinstance(v, np.ndarray) else v for k, v in why.items()}
-    rejections.lost(accelerator[expected], kept[expected], text=f"{text} As predicted it would do.", **of_expected)
+    accelerator, none = accelerator[expected], np.zeros(int(expected.sum()), bool)
+    rejections.lost(accelerator, none, text=f"{text} As predicted it would do.", **of_expected)
 
 
 def operated(
