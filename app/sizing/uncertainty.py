@@ -70,7 +70,7 @@ class Spread:
     def confidence(self, worse: Column, scale: Column) -> Column:
         """Probability that a result is no worse than this. Beyond the quantiles seen the outermost slope goes on."""
         standing = worse / scale
-        seen, levels = np.array(self.worse), np.array(NORMAL_LEVELS)
+        seen, levels = np.array(self.worse), NORMAL_LEVELS
         found = np.interp(standing, seen, levels)
         up, down = ((levels[i] - levels[j]) / (seen[i] - seen[j]) for i, j in ((-1, -2), (1, 0)))
         found = np.where(standing > seen[-1], levels[-1] + (standing - seen[-1]) * up, found)
@@ -78,7 +78,7 @@ class Spread:
         return np.array([NORMAL.cdf(min(max(z, -MOST_SURE), MOST_SURE)) for z in found.tolist()])
 
 
-NORMAL_LEVELS = tuple(NORMAL.inv_cdf(level) for level in LEVELS)
+NORMAL_LEVELS: Column = np.array([NORMAL.inv_cdf(level) for level in LEVELS])
 MOST_SURE = 3.1  # 99.9 %: nothing here is surer
 
 
@@ -122,7 +122,7 @@ def sample_spreads(low: float, high: float) -> tuple[Spread, ...]:
     """
     worst, best = max(-math.log(low), 0.0), min(-math.log(high), 0.0)
     of_one = NORMAL.inv_cdf(HIGH)
-    worse = tuple((worst if z > 0 else -best) * z / of_one for z in NORMAL_LEVELS)
+    worse = tuple((worst if z > 0 else -best) * z / of_one for z in NORMAL_LEVELS.tolist())
     return tuple(Spread(quantity, 0.0, 0.0, 0.0, worse, 0, 0) for quantity in ("samples", "sample_latency"))
 
 

@@ -61,12 +61,16 @@ def rounded(values: Column) -> Column:
         return np.where(values > 0, np.round(np.log(values) * 1e9), -np.inf)
 
 
-def contenders(accelerator: Codes, score: Column) -> Mask:
-    """Plans that no other of their type beats by the score alone: other measures decide between them only."""
+def contenders(accelerator: Codes, score: Column, types: int | None = None) -> Mask:
+    """Plans that no other of their type beats by the score alone: other measures decide between them only. Of the best
+    so many types, where that is given, and of those that tie with them.
+    """
     key = rounded(score)
     least = np.full(int(accelerator.max(initial=-1)) + 1, np.inf)
     np.minimum.at(least, accelerator, key)
     best: Mask = key <= least[accelerator]
+    if types is not None and types < len(least):
+        best &= key <= np.partition(least, types - 1)[types - 1]
     return best
 
 

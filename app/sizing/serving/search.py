@@ -223,7 +223,8 @@ def search(
         return options
     decisive = np.ones(len(options), bool)
     if workload.load is Load.OPEN and question.objective not in (Objective.LATENCY, Objective.BALANCED):
-        decisive = contenders(options.accelerator, score_of(question.objective, measures(workload, options)))
+        score = score_of(question.objective, measures(workload, options))
+        decisive = contenders(options.accelerator, score, types=question.limit)
     return operated(workload, options, rows, decisive, memory, speed)
 
 
