@@ -11,8 +11,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from app.sizing.answer.assumed import assumptions
 from app.sizing.answer.comparison import compared
+from app.sizing.answer.overkill import Cheapest, with_what_decided
 from app.sizing.answer.sensitivity import sensitivity
 from app.sizing.answer.serving import judge_deployments
 from app.sizing.answer.summary import summary
@@ -20,6 +23,7 @@ from app.sizing.answer.training import training_estimates, twice_the_accelerator
 from app.sizing.answer.verification import verification
 from app.sizing.answer.volume import volume_changes
 from app.sizing.answer.warnings import warnings
+from app.sizing.columns import at
 from app.sizing.decisions.machines import SERVICE_PRICING, candidates, oversubscribed, run_pricing, undominated
 from app.sizing.decisions.ranking import best_per_accelerator, rivals, score_of
 from app.sizing.decisions.rejections import Rejections
@@ -27,7 +31,7 @@ from app.sizing.question import Question
 from app.sizing.relaxations.changes import relaxations
 from app.sizing.result import Answer, Change, Considered, Curve, Estimate, Ranked, Rival
 from app.sizing.serving.kinds import kind_of
-from app.sizing.serving.options import measures, stable_key
+from app.sizing.serving.options import Options, measures, stable_key
 from app.sizing.serving.search import plans_of, search
 from app.sizing.snapshot import Snapshot
 from app.sizing.training.counts import counts_of
@@ -48,6 +52,7 @@ class Found:
     feasible_accelerators: int
     sensitivity: tuple[Change, ...] = ()
     scaling: Curve | None = None
+    cheapest: Cheapest | None = None
 
 
 def recommend(question: Question, market: Snapshot) -> Answer:
@@ -60,7 +65,9 @@ def recommend(question: Question, market: Snapshot) -> Answer:
     if not found.estimates:
         sensitivity = relaxations(question, market, rejected)
     ranked = compared(in_order(found, market), question, found.feasible_accelerators)
-    notices, settled = warnings(question, ranked, market.prices_as_of), verification(question, ranked)
+    ranked = with_what_decided(question, ranked, found.cheapest, rejected)
+    notices = warnings(question, ranked, market.prices_as_of, found.cheapest)
+    settled = verification(question, ranked)
     return Answer(
         summary=summary(question, ranked, rejected),
         assumptions=assumptions(question),
@@ -129,7 +136,15 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Snap
         volume_changes(question, workload, options)
         if workload.ends
         else sensitivity(question, workload, options, int(shown[0]), estimates[0], market),
+        cheapest=cheapest_of(options, market),
     )
+
+
+def cheapest_of(options: Options, market: Snapshot) -> Cheapest:
+    """What costs the least per hour of all that was found."""
+    row = int(np.argmin(options.cost.usd_per_hour))
+    name = market.accelerators[int(options.accelerator[row])].name
+    return Cheapest(name, int(at(options.fleet.accelerators, row)), at(options.cost.usd_per_hour, row))
 
 
 def find_training(question: Question, workload: TrainingWorkload, market: Snapshot, rejections: Rejections) -> Found:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from app.sizing.answer.cautions import Told, cautions
 from app.sizing.answer.money import usd
+from app.sizing.answer.overkill import Cheapest, overkill
 from app.sizing.answer.standing import (
     machine_failure_exceeds_redundancy,
     no_redundancy,
@@ -32,12 +33,14 @@ class Best(Told):
     prices_as_of: str
 
 
-def warnings(question: Question, ranked: Sequence[Ranked], prices_as_of: str) -> tuple[Notice, ...]:
-    """Known mistakes, where this request or its answer comes near one."""
+def warnings(
+    question: Question, ranked: Sequence[Ranked], prices_as_of: str, cheapest: Cheapest | None = None
+) -> tuple[Notice, ...]:
+    """Known mistakes, where this request or its answer comes near one; `cheapest` of what a search found."""
     told = [of_request(question) for of_request in OF_REQUESTS]
     if ranked:
         best = Best(question, ranked[0].estimate, ranked[0].accelerator, prices_as_of)
-        told += [of_answer(best) for of_answer in OF_ANSWERS]
+        told += [overkill(question, ranked[0], cheapest), *(of_answer(best) for of_answer in OF_ANSWERS)]
         told += cautions(question, ranked)
     return tuple(notice for notice in told if notice is not None)
 
@@ -71,13 +74,6 @@ def average_not_tail(question: Question) -> Notice | None:
         return None
     text = f"The limits hold for p{workload.slo.percentile:g} only; users feel the tail. Plan by p95 or p99."
     return Notice("average_not_tail", text)
-
-
-def training_class_overkill(best: Best) -> Notice | None:
-    if best.serving is None or not (best.accelerator.training_class and best.serving.personal):
-        return None
-    text = f"{best.accelerator.name} is training-class hardware; a few users leave most of it idle."
-    return Notice("training_class_overkill", text)
 
 
 def accuracy_check_owed(best: Best) -> Notice | None:
@@ -170,7 +166,6 @@ OF_REQUESTS: tuple[Callable[[Question], Notice | None], ...] = (
     average_not_tail,
 )
 OF_ANSWERS: tuple[Callable[[Best], Notice | None], ...] = (
-    training_class_overkill,
     accuracy_check_owed,
     machine_failure_exceeds_redundancy,
     zone_failure_exceeds_redundancy,

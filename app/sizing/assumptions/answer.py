@@ -37,6 +37,15 @@ class AnswerAssumptions:
         source="chosen: a network share",
         as_of="2026-11",
     )
+    overkill_utilization: float = assumption(
+        0.05,
+        low=0,
+        high=0.5,
+        unit="1",
+        reason="used less than this at peak, less may do",
+        source="chosen: a twentieth of what is paid for",
+        as_of="2026-11",
+    )
     stale_price_months: float = assumption(
         6,
         low=1,
