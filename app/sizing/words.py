@@ -40,14 +40,19 @@ def counted(count: float, thing: str) -> str:
     return f"{count:,.0f} {thing if count == 1 else f'{thing}s'}"
 
 
+def measured(value: float, unit: str) -> str:
+    """So much of a unit: "1 hour", "36 hours", "0.25 hours"."""
+    shown = figure(value)
+    return f"{shown} {unit}" if shown == "1" else f"{shown} {unit}s"
+
+
 def span(days: float) -> str:
     """A duration as a buyer writes it."""
     hours = days * HOURS_PER_DAY
     value, unit = (
         (days, "day") if days >= 2 else (hours, "hour") if hours >= 1 else (hours * MINUTES_PER_HOUR, "minute")
     )
-    shown = figure(value)
-    return f"{shown} {unit}" if shown == "1" else f"{shown} {unit}s"
+    return measured(value, unit)
 
 
 def at_least(value: float) -> float:

@@ -12,9 +12,10 @@ from app.sizing.columns import at
 from app.sizing.result import Assurance, Interval, Level, Reason
 from app.sizing.training.finalists import Finalists
 from app.sizing.units import SECONDS_PER_DAY
-from app.sizing.words import figure
+from app.sizing.words import figure, measured
 from app.sizing.workload import TrainingWorkload
 
+NO_INTERRUPTION = 0.01
 MEMORY = "memory_total_bytes"
 
 
@@ -64,12 +65,13 @@ def deadline_reason(workload: TrainingWorkload, finalists: Finalists, row: int) 
     """How much of the time allowed a run takes: expected, and with the confidence asked."""
     days, limit = at(finalists.outcome.days, row), workload.deadline_s / SECONDS_PER_DAY
     sure, asked = at(finalists.assured.wall_s, row) / SECONDS_PER_DAY, finalists.plans.stack.margins.asked
-    unit, each = ("days", 1.0) if limit >= 2 else ("hours", 24.0)
+    unit, each = ("day", 1.0) if limit >= 2 else ("hour", 24.0)
+    interruptions = at(finalists.run.interruptions, row)
+    broken = "no interruption" if interruptions < NO_INTERRUPTION else measured(interruptions, "interruption")
     return Reason(
         "deadline",
-        f"The run takes {figure(days * each)} of {figure(limit * each)} {unit} expected, {figure(sure * each)} at "
-        f"{asked:.0%} confidence, with {workload.experiment_overhead:.0%} for experiments and "
-        f"{figure(at(finalists.run.interruptions, row))} interruptions expected.",
+        f"The run takes {figure(days * each)} of {measured(limit * each, unit)} expected, {figure(sure * each)} at "
+        f"{asked:.0%} confidence, with {workload.experiment_overhead:.0%} for experiments and {broken} expected.",
         "days",
         days,
         "days",

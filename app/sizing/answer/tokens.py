@@ -24,7 +24,7 @@ from app.sizing.serving.plans import KV_NAMES
 from app.sizing.serving.prefixes import survival
 from app.sizing.serving.step import linear_s, micro_batch, read_and_multiply
 from app.sizing.units import GIB
-from app.sizing.words import figure
+from app.sizing.words import counted, figure
 from app.sizing.workload import InferenceWorkload, Load
 
 Streamed = Judged[ServingMemory, StreamSpeed, StreamOperation]
@@ -173,9 +173,10 @@ class TokenWords:
         pool, longest = at(memory.kv_pool_bytes, row), at(memory.longest_sequence_bytes, row)
         if longest <= 0:
             return weights_reason(name, weights, usable)
+        held_at_once = counted(math.floor(pool / longest), "sequence")
         text = (
             f"{name} takes {weights:.1f} GiB {held}; of {usable:.1f} GiB "
-            f"usable, {pool / GIB:.1f} GiB are left for the cache: {math.floor(pool / longest)} sequences of "
+            f"usable, {pool / GIB:.1f} GiB are left for the cache: {held_at_once} of "
             f"{workload.max_context_tokens:,.0f} tokens."
         )
         sessions, waiting = idle_of(judged, row)

@@ -22,7 +22,7 @@ from app.sizing.serving.options import Judged, Options, duration_s, measures
 from app.sizing.serving.search import options_of, replicas_of
 from app.sizing.uncertainty import Around, Spreads
 from app.sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
-from app.sizing.words import counted, figure, span
+from app.sizing.words import counted, figure, measured, span
 from app.sizing.workload import InferenceWorkload
 
 # Up to where durations are told in hours.
@@ -96,10 +96,12 @@ def ending_reason(question: Question, workload: InferenceWorkload, found: Ending
     lasts, surely, start = (at(values, row) for values in (found.expected_s, found.surely_s, found.start_s))
     limit_s = workload.deadline_s
     in_hours = max(limit_s or 0.0, surely) <= LONGEST_IN_HOURS_S
-    unit, each = ("hours", SECONDS_PER_HOUR) if in_hours else ("days", SECONDS_PER_DAY)
-    allowed = unit if limit_s is None else f"of {figure(limit_s / each)} {unit}"
+    unit, each = ("hour", SECONDS_PER_HOUR) if in_hours else ("day", SECONDS_PER_DAY)
+    taken = measured(lasts / each, unit)
+    if limit_s is not None:
+        taken = f"{figure(lasts / each)} of {measured(limit_s / each, unit)}"
     text = (
-        f"{amount_words(workload)} take {figure(lasts / each)} {allowed} expected, {figure(surely / each)} at "
+        f"{amount_words(workload)} take {taken} expected, {figure(surely / each)} at "
         f"{question.constraints.confidence:.0%} confidence, {counted(round(start), 'second')} of it to start."
     )
     return Reason("deadline" if limit_s is not None else "duration", text, "days", lasts / SECONDS_PER_DAY, "days")
