@@ -41,6 +41,8 @@ VOLUMES = st.builds(
     st.floats(2, 500),
 )
 CONFIDENCES = st.sampled_from([0.5, 0.8, 0.95])
+BOARDS = ("nvidia-h100-sxm5-80gb", "nvidia-h200-sxm-141gb", "amd-mi300x")  # mostly sold by the eight
+TYPES = st.sampled_from([(), BOARDS])
 
 
 def score(question: Question, market: Snapshot) -> float:
@@ -90,12 +92,14 @@ def test_more_volume_never_costs_less_and_more_time_never_costs_more(
 
 
 @SLOW
-@given(VOLUMES, CONFIDENCES)
+@given(VOLUMES, CONFIDENCES, TYPES)
 def test_what_is_recommended_is_in_time_as_sure_as_asked_and_fills_its_machines(
-    market: Snapshot, workload: InferenceWorkload, confidence: float
+    market: Snapshot, workload: InferenceWorkload, confidence: float, types: tuple[str, ...]
 ) -> None:
-    question = Question(workload, Constraints(confidence=confidence))
-    for ranked in recommend(question, market).recommendations:
+    question = Question(workload, Constraints(confidence=confidence, accelerators=types))
+    units = 1.0 if workload.model.sample is not None else workload.tokens_per_request
+    scores = find(question, market, Unread(market.accelerators)).scores
+    for ranked, usd_ranked in zip(recommend(question, market).recommendations, scores, strict=True):
         e, d, sure = ranked.estimate, ranked.estimate.deployment, ranked.estimate.assurance
         seconds, usd = taken(e)
         assert seconds <= asked(workload)[1] * (1 + 1e-9)
@@ -105,12 +109,13 @@ def test_what_is_recommended_is_in_time_as_sure_as_asked_and_fills_its_machines(
         assert (sure.meets_deadline or 0.0) >= confidence - 1e-3
         level = next(level for level in sure.by_level if level.confidence == confidence)
         assert level.total_accelerators == d.total_accelerators
-        assert (level.usd_total or 0.0) >= usd * (1 - 1e-9)
+        assert level.usd_total == pytest.approx(usd_ranked)
+        assert usd_ranked >= usd * (1 - 1e-9)
+        assert e.cost.usd_per_million == pytest.approx(usd / asked(workload)[0] / units * 1e6)
         again = estimate(question, d, market)
         assert (again.performance, again.cost, again.assurance) == (e.performance, e.cost, sure)
-        size, nodes = d.accelerators_per_replica or 1, d.nodes or 1
-        idle = (d.total_accelerators or 0) - (d.replicas or 0) * size
-        assert idle < size * nodes  # no machine has room for one more
+        size, each = d.accelerators_per_replica or 1, (d.total_accelerators or 0) // (d.nodes or 1)
+        assert d.replicas == (d.nodes or 1) * (each // size) if size <= each else d.replicas  # no room for one more
 
 
 @SLOW
@@ -134,12 +139,12 @@ def test_many_times_the_volume_in_as_many_times_the_time_after_the_start_is_the_
 
 
 @SLOW
-@given(VOLUMES, st.integers(1, 40))
+@given(VOLUMES, st.integers(1, 40), TYPES)
 def test_no_other_number_of_replicas_is_in_time_for_less(
-    market: Snapshot, workload: InferenceWorkload, replicas: int
+    market: Snapshot, workload: InferenceWorkload, replicas: int, types: tuple[str, ...]
 ) -> None:
     """As predicted, on the same machines in the same layout."""
-    question = Question(workload, Constraints(confidence=0.5))
+    question = Question(workload, Constraints(confidence=0.5, accelerators=types))
     found = best(question, market)
     fixed = replace(found.deployment, spare_replicas=None, nodes=None, total_accelerators=None, replicas=replicas)
     seconds, usd = taken(estimate(question, fixed, market))

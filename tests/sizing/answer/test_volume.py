@@ -14,6 +14,7 @@ from app.sizing.model.sample import SampleWork
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.recommend import recommend
 from app.sizing.result import Estimate, Interval, Performance
+from app.sizing.words import figure
 from app.sizing.workload import InferenceWorkload, Load
 from tests.examples import CHAT, col
 from tests.sizing.answer.given import COST
@@ -75,7 +76,8 @@ def test_levels_pay_for_the_duration_that_holds_with_them() -> None:
     assert totals[1] >= figures(first)[1]  # type: ignore[operator]
     words = next(reason.text for reason in first.explanation if reason.code == "deadline")
     assert words.startswith("1,000,000 requests take ")
-    assert "of 10 hours expected" in words
+    surely = (totals[1] or 0.0) / figures(first)[2]
+    assert f"{figure(figures(first)[0])} of 10 hours expected, {figure(surely)} at 80% confidence" in words
 
 
 def test_words_of_a_duration() -> None:
