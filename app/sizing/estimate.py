@@ -14,7 +14,7 @@ from app.sizing.answer.training import training_estimates
 from app.sizing.answer.verification import verification
 from app.sizing.answer.warnings import warnings
 from app.sizing.assumptions import Assumptions
-from app.sizing.decisions.machines import Candidates, candidates, oversubscribed, unpriced
+from app.sizing.decisions.machines import RUN_PRICING, SERVICE_PRICING, Candidates, candidates, oversubscribed, unpriced
 from app.sizing.decisions.rejections import Rejections, Unread
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Objective, Question
@@ -59,8 +59,11 @@ def judge_deployment(question: Question, deployment: Deployment, market: Snapsho
     )
     unread, workload = Unread(market.accelerators), question.workload
     zones = workload.redundancy.zones if isinstance(workload, InferenceWorkload) else 1
+    usual = RUN_PRICING if isinstance(workload, InferenceWorkload) and workload.ends else SERVICE_PRICING
     sought = (market, constraints, question.economics, question.assumptions, unread)
-    machines = candidates(*sought, fixed=deployment, zones=zones)
+    machines = candidates(*sought, pricing=usual, fixed=deployment, zones=zones)
+    if not len(machines) and usual != SERVICE_PRICING:
+        machines = candidates(*sought, fixed=deployment, zones=zones)
     if not len(machines):
         named = deployment.system or deployment.provider or deployment.region or deployment.instance_type
         if named or deployment.pricing_model:

@@ -164,6 +164,16 @@ def test_limits_are_kept_and_lifting_them_is_never_worse(
     assert (found.cost.usd_per_hour or 0.0) <= 20
 
 
+@SLOW
+@given(VOLUMES, CONFIDENCES, st.sampled_from(BOARDS))
+def test_a_type_with_everything_open_is_what_is_recommended_of_it(
+    market: Snapshot, workload: InferenceWorkload, confidence: float, accelerator: str
+) -> None:
+    found = best(Question(workload, Constraints(confidence=confidence, accelerators=(accelerator,))), market)
+    other = estimate(Question(workload, Constraints(confidence=confidence)), Deployment(accelerator), market)
+    assert (other.deployment, other.performance, other.cost) == (found.deployment, found.performance, found.cost)
+
+
 def test_what_is_left_open_of_a_deployment_is_sized_for_the_volume(market: Snapshot) -> None:
     limits = Slo(None, None, None, 95)
     workload = replace(CHAT, load=Load.OFFLINE, slo=limits, volume_requests=5e6, deadline_s=24 * HOUR_S)

@@ -31,7 +31,7 @@ def choices(question: Question, deployment: Deployment | None) -> Iterable[Assum
     workload, limits, fixed = question.workload, question.constraints, deployment or Deployment("")
     if fixed.pricing_model is None:
         ends = isinstance(workload, TrainingWorkload) or workload.ends
-        payable = run_pricing(limits) if ends and deployment is None else SERVICE_PRICING
+        payable = run_pricing(limits) if ends else SERVICE_PRICING
         yield _among("pricing_models", limits.pricing_models, payable, "what may be paid")
     if not isinstance(workload, InferenceWorkload):
         return
