@@ -23,13 +23,13 @@ from app.sizing.evidence import Near, Setting
 from app.sizing.formula import recording
 from app.sizing.question import Deployment, Question
 from app.sizing.result import CostSummary, Estimate, Interval, Performance, Reason
-from app.sizing.serving.assurance import assured
+from app.sizing.serving.assurance import assured, by_margins, measured_by
 from app.sizing.serving.kinds import SINGLE_PASSES, STREAMS, kind_of
 from app.sizing.serving.margins import around_plans
 from app.sizing.serving.measured import Best, Settings
 from app.sizing.serving.options import Judged, served_per_s, throughput_per_s, units_per_request
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import judge
+from app.sizing.serving.search import judged_of, within_service
 from app.sizing.snapshot import Snapshot
 from app.sizing.surroundings import SERVING
 from app.sizing.uncertainty import Around
@@ -261,12 +261,15 @@ def judge_deployments(
     """The estimate of every plan, each with its row of these engine settings; `asked` is what a caller fixed."""
     speculative = asked.speculative if asked else None
     around = around_plans(workload, plans, snapshot.beside_stacks)
+    by = by_margins(question, workload, around, snapshot.spreads)
     with recording(wanted=question.trace) as trace:
-        judged = judge(question, workload, plans, settings, speculative=speculative)
+        memory, speed = measured_by(question, workload, plans, settings, by, speculative=speculative)
+        expected = memory.take(by.predicted), speed.take(by.predicted)
+        judged = judged_of(question, workload, plans, settings, expected[0], within_service(workload, *expected))
         served = served_per_s(workload, judged.options) * units_per_request(workload)
         usd_per_million(judged.cost.usd_per_hour, served)
         ends = ending(question, workload, judged, around, snapshot.spreads)
-    sure = assured(question, workload, judged, around, snapshot.spreads)
+    sure = assured(question, workload, judged, by, memory, speed)
     measured = judged.memory, judged.speed, judged.operation
     best = kind_of(workload).best(workload, plans, *measured, question.assumptions, speculative)
     known = Known(snapshot, around, best, words_of(workload).shares(workload, judged))

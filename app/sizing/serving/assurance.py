@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from app.sizing.columns import Column
+from app.sizing.columns import Codes, Column, stacked
 from app.sizing.decisions.cost import deployment_cost, usd_total
 from app.sizing.decisions.placement import fleet
 from app.sizing.decisions.volume import may_be_in_time, run_s
 from app.sizing.formula import unrecorded
-from app.sizing.question import CONFIDENCE_LEVELS, Question
+from app.sizing.question import CONFIDENCE_LEVELS, Question, Speculative
 from app.sizing.result import Assurance, Level
 from app.sizing.serving.kinds import able, kind_of
-from app.sizing.serving.margins import margins_at
-from app.sizing.serving.measured import Settings, Speed
+from app.sizing.serving.margins import Margins, margins_at
+from app.sizing.serving.measured import Memory, Settings, Speed
 from app.sizing.serving.options import Judged, Options
+from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import replicas_of
 from app.sizing.uncertainty import MOST_SURE, NORMAL, Around, Spreads
 from app.sizing.workload import InferenceWorkload, Load
@@ -31,41 +32,94 @@ LEAST_SHARE = 1e-12
 MOST_TIMES = 8.0
 
 
+@dataclass(frozen=True, slots=True)
+class ByMargins:
+    """Deployments one under another: as predicted, then by the margins of each level, then of each that is tried."""
+
+    count: int
+    levels: list[float]
+    tried: Column  # standings in a normal distribution
+    margins: Margins
+
+    @property
+    def rows(self) -> Codes:
+        """Which deployment every row is."""
+        return np.tile(np.arange(self.count), len(self.margins) // self.count)
+
+    @property
+    def predicted(self) -> Codes:
+        """Rows by no margin."""
+        return np.arange(self.count)
+
+    @property
+    def at_level(self) -> slice:
+        """Rows of the levels."""
+        return slice(self.count, self.count * (1 + len(self.levels)))
+
+
+def by_margins(question: Question, workload: InferenceWorkload, around: Around, spreads: Spreads) -> ByMargins:
+    """What deployments are judged by, of what was published around each."""
+    asked, count = question.constraints.confidence, len(around)
+    levels, tried = sorted({*CONFIDENCE_LEVELS, asked}), sorted({*TRIED, asked})
+    standing = np.array([NORMAL.inv_cdf(c) for c in (*levels, *tried)])
+    around = around.take(np.tile(np.arange(count), len(standing)))
+    margins = margins_at(np.repeat(standing, count), workload, around, spreads, question.assumptions)
+    return ByMargins(count, levels, standing[len(levels) :], stacked([Margins.none(count), margins]))
+
+
+def measured_by(
+    question: Question,
+    workload: InferenceWorkload,
+    plans: Plans,
+    settings: Settings,
+    by: ByMargins,
+    *,
+    speculative: Speculative | None = None,
+) -> tuple[Any, Any]:
+    """Memory and speed of deployments by all margins. Their largest batch is chosen again for each level; as predicted
+    and for what is tried it is as it was set.
+    """
+    assert settings.max_sequences is not None
+    kind, assumed, rows = kind_of(workload), question.assumptions, by.rows
+    most = settings.max_sequences[rows]
+    most[by.at_level] = np.nan
+    memory = kind.memory(
+        workload, plans.take(rows), assumed, replace(settings.take(rows), max_sequences=most), by.margins
+    )
+    alone = kind.alone(workload, plans, memory.take(by.predicted), assumed, speculative)
+    return memory, kind.speed(workload, memory, kind.by(workload, alone.take(rows), by.margins), assumed)
+
+
 def assured(
     question: Question,
     workload: InferenceWorkload,
     judged: Judged[Any, Any, Any],
-    around: Around,
-    spreads: Spreads,
+    by: ByMargins,
+    memory: Memory,
+    speed: Speed,
 ) -> tuple[Assurance, ...]:
-    """Of every deployment how sure it is as it stands, and what its machine, engine and layout take at each level.
-
-    The largest batch is chosen again for each level; for what stands it is as it was set.
+    """Of every deployment how sure it is as it stands, and what its machine, engine and layout take at each level, of
+    its memory and speed by all margins.
     """
-    asked, count, kind = question.constraints.confidence, len(judged.plans), kind_of(workload)
-    levels, tried = sorted({*CONFIDENCE_LEVELS, asked}), sorted({*TRIED, asked})
-    standing = np.array([NORMAL.inv_cdf(c) for c in (*levels, *tried)])
-    again, rows = len(levels) * count, np.tile(np.arange(count), len(standing))
-    margins = margins_at(np.repeat(standing, count), workload, around.take(rows), spreads, question.assumptions)
-    plans, settings = judged.plans.take(rows), judged.options.settings.take(rows)
-    assert settings.max_sequences is not None
-    most = np.where(np.arange(len(rows)) < again, np.nan, settings.max_sequences)
-    settings = replace(settings, max_sequences=most)
-    memory = kind.memory(workload, plans, question.assumptions, settings, margins)
-    alone = kind.by(workload, judged.speed.alone.take(rows), margins)
-    speed = kind.speed(workload, memory, alone, question.assumptions)
-
+    rows, at_level, count = by.rows, by.at_level, by.count
     capacity, batch, start = speed.capacity_per_s, speed.slo_batch, judged.options.cold_start_s[rows]
-    needed = replicas_of(question, workload, plans, capacity, batch, Settings())
+    needed = replicas_of(question, workload, judged.plans.take(rows), capacity, batch, Settings())
     holds = able(workload, memory, speed) & may_be_in_time(workload, capacity, batch, start)
-    needed, at_level = np.where(holds, needed, np.inf), speed.take(np.arange(again))
-    by_level = levels_of(question, workload, levels, judged.options, needed[:again].reshape(-1, count), at_level)
+    needed = np.where(holds, needed, np.inf)[at_level].reshape(-1, count)
+    of_levels = speed.take(np.arange(at_level.start, at_level.stop))
+    by_level = levels_of(question, workload, by.levels, judged.options, needed, of_levels)
     room = (memory.usable_bytes - memory.needed_bytes) / memory.capacity_bytes
     slack = np.minimum(slack_of(workload, speed, judged.fleet.replicas[rows], start), room)
-    fits, meets = (sureness(standing[len(levels) :], left[again:].reshape(-1, count)) for left in (room, slack))
+    fits, meets = (sureness(by.tried, left[at_level.stop :].reshape(-1, count)) for left in (room, slack))
     within, in_time = limited(workload), workload.deadline_s is not None
     return tuple(
-        Assurance(asked, fits[i], meets[i] if within else None, meets[i] if in_time else None, by_level[i])
+        Assurance(
+            question.constraints.confidence,
+            fits[i],
+            meets[i] if within else None,
+            meets[i] if in_time else None,
+            by_level[i],
+        )
         for i in range(count)
     )
 

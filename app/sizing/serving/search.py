@@ -81,15 +81,18 @@ def measured(
     *,
     speculative: Speculative | None = None,
 ) -> tuple[Any, Any]:
-    """Memory and speed of every plan. What takes too long even for a request alone has no capacity within limits of a
-    service.
-    """
+    """Memory and speed of every plan, as predicted."""
     kind, assumed = kind_of(workload), question.assumptions
     memory = kind.memory(workload, plans, assumed, settings)
     speed = kind.speed(workload, memory, kind.alone(workload, plans, memory, assumed, speculative), assumed)
+    return memory, within_service(workload, memory, speed)
+
+
+def within_service(workload: InferenceWorkload, memory: Memory, speed: Any) -> Any:
+    """The same speed, but what takes too long even for a request alone has no capacity within limits of a service."""
     if workload.load is not Load.OPEN:
-        return memory, speed
-    return memory, replace(speed, capacity_per_s=np.where(able(workload, memory, speed), speed.capacity_per_s, 0.0))
+        return speed
+    return replace(speed, capacity_per_s=np.where(able(workload, memory, speed), speed.capacity_per_s, 0.0))
 
 
 def judge(
@@ -102,6 +105,13 @@ def judge(
 ) -> Judged[Any, Any, Any]:
     """Memory, speed, replicas, operating point, machines and cost of every plan."""
     memory, speed = measured(question, workload, plans, settings, speculative=speculative)
+    return judged_of(question, workload, plans, settings, memory, speed)
+
+
+def judged_of(
+    question: Question, workload: InferenceWorkload, plans: Plans, settings: Settings, memory: Memory, speed: Speed
+) -> Judged[Any, Any, Any]:
+    """The same of plans whose memory and speed are known."""
     replicas = replicas_of(question, workload, plans, speed.capacity_per_s, speed.slo_batch, settings)
     operation = kind_of(workload).operate(workload, memory, speed, replicas)
     options = options_of(
