@@ -160,8 +160,11 @@ class Deployment:
 
     @property
     def sized(self) -> bool:
-        """Whether it says how much hardware there is, which is then used as well as can be."""
-        return any(n is not None for n in (self.replicas, self.nodes, self.total_accelerators))
+        """Whether it says how much hardware there is, which is then used as well as can be. So many replicas of any
+        size are no amount of hardware.
+        """
+        each = self.accelerators_per_replica is not None or self.laid_out
+        return self.nodes is not None or self.total_accelerators is not None or (self.replicas is not None and each)
 
     @property
     def laid_out(self) -> bool:

@@ -84,3 +84,23 @@ def test_an_estimate_always_says_what_it_is_and_what_it_rests_on(client: TestCli
     assert ("does not fit" in answer["summary"] or "No layout" in answer["summary"]) == (not answer["fits"])
     if answer["fits"]:
         assert ("of the 200 requests/s asked for" in answer["summary"]) == (replicas == 1)
+
+
+def test_replicas_alone_are_as_large_as_their_load_needs(client: TestClient) -> None:
+    """Two replicas of an 8B model at one request a second are two accelerators; what is beyond them is overload, and
+    its price is of what is carried.
+    """
+    asked = {
+        "phase": "inference",
+        "model": "meta-llama/Llama-3.1-8B-Instruct",
+        "traffic": {"peak_requests_per_s": 1, "average_requests_per_s": 1},
+    }
+    two = {"accelerator": "nvidia-h100-sxm5-80gb", "replicas": 2}
+    small = client.post("/estimate", json={"workload": asked, "deployment": two}).json()
+    assert small["deployment"]["total_accelerators"] == 2
+    traffic = {"peak_requests_per_s": 9e5, "average_requests_per_s": 9e5}
+    large = client.post("/estimate", json={"workload": {**asked, "traffic": traffic}, "deployment": two}).json()
+    assert large["performance"]["overloaded"]
+    carried, tokens = large["performance"]["requests_per_s_capacity"], 512 + 256
+    priced = large["cost"]["usd_per_hour"] / 3600 / (carried * tokens) * 1e6
+    assert large["cost"]["usd_per_million_tokens"] == pytest.approx(priced, rel=1e-4)

@@ -19,7 +19,7 @@ from app.sizing.result import Rival
 from app.sizing.serving.asked import sequences_of, settings_asked
 from app.sizing.serving.kinds import able, kind_of
 from app.sizing.serving.measured import Memory, Settings, Speed
-from app.sizing.serving.options import measures, stable_key, throughput_per_s
+from app.sizing.serving.options import Options, measures, stable_key, throughput_per_s
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import (
     alike_for_a_replica,
@@ -27,6 +27,7 @@ from app.sizing.serving.search import (
     judge,
     margins_asked,
     measured,
+    options_of,
     plans_of,
     replicas_of,
     search,
@@ -85,12 +86,30 @@ def searched(
 ) -> Choice | None:
     """What is recommended of these plans; None where nothing is."""
     options = search(question, workload, plans, market, Unread(market.accelerators), deployment)
+    if deployment.replicas is not None:
+        options = with_replicas(question, workload, options, deployment)
     if not len(options):
         return None
     merit = measures(workload, options)
     row = best_per_accelerator(options.accelerator, question.objective, merit, stable_key(options))[:1]
     near = near_engine(question, market, options.plans, score_of(question.objective, merit), row)
     return Choice(options.plans.take(row), options.settings.take(row), near)
+
+
+def with_replicas(question: Question, workload: InferenceWorkload, options: Options, deployment: Deployment) -> Options:
+    """Plans of which the replicas a caller fixed carry the load, with so many of them."""
+    enough = options.take(options.fleet.replicas <= float(deployment.replicas or 1))
+    asked = settings_asked(deployment, enough.plans, workload.redundancy)
+    return options_of(
+        question,
+        workload,
+        enough.plans,
+        replace(enough.settings, replicas=asked.replicas, spare_replicas=asked.spare_replicas, nodes=None),
+        slo_batch=enough.slo_batch,
+        capacity_per_s=enough.capacity_per_s,
+        rate_per_s=enough.rate_per_s,
+        e2e_p50_s=enough.e2e_p50_s,
+    )
 
 
 def near_engine(question: Question, market: Snapshot, plans: Plans, score: Column, row: Codes) -> Rival | None:

@@ -78,9 +78,11 @@ def throughput_per_s(workload: InferenceWorkload, options: Options) -> Column:
 
 
 def served_per_s(workload: InferenceWorkload, options: Options) -> Column:
-    """Requests per second over which cost and energy are spread: the real load, never the capacity."""
+    """Requests per second over which cost and energy are spread: the real load, never the capacity; of more load than
+    can be carried what is.
+    """
     if workload.load is Load.OPEN:
-        return np.full(len(options), workload.average_per_s)
+        return np.minimum(workload.average_per_s, throughput_per_s(workload, options))
     if workload.volume_requests is not None:
         return workload.volume_requests / duration_s(workload.volume_requests, options)
     return throughput_per_s(workload, options)

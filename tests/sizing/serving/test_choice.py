@@ -71,3 +71,10 @@ def test_another_engine_that_comes_near_is_named_where_the_engine_is_open(market
     assert near() == [r.text for r in ranked.estimate.explanation if r.code == "near_tie"] != []
     assert near(engine="vllm") == []
     assert all("do about as much" in text for text in near(total_accelerators=8))
+
+
+def test_so_many_replicas_are_no_amount_of_hardware() -> None:
+    assert not Deployment("x", replicas=2).sized
+    assert Deployment("x", replicas=2, accelerators_per_replica=2).sized
+    assert Deployment("x", replicas=2, tensor_parallel=2, pipeline_parallel=1).sized
+    assert Deployment("x", nodes=1).sized
