@@ -113,7 +113,8 @@ def against(mine: Ranked, best: Ranked, *, lead: str) -> Reason:
     others = best.estimate.deployment.total_accelerators or 0
     resource = f"{count:,} with {has} each against {others:,} with {other}"
     if has == other:
-        resource = f"{count:,} against {others:,} with {has} each"
+        numbers = "as many" if count == others else f"{count:,} against {others:,}"
+        resource = f"{numbers} with {has} each"
     name = mine.accelerator.name
     text = f"{lead.format(name=name)} {' and '.join(parts) or 'has no known price'}; {resource}."
     return Reason("comparison", text, "cost_ratio", money or 0.0, "1")
