@@ -201,8 +201,10 @@ def better(question: Question, again: Options, row: int, market: Snapshot) -> st
         return "; nothing else stays within the limits"
     if not hourly[best] * (1 + question.assumptions.near_tie_share) < own:
         return ""
-    name = market.accelerators[int(again.accelerator[best])].name
-    what = f"{at(again.fleet.accelerators, best):,.0f} x {name}"
+    count, name = at(again.fleet.accelerators, best), market.accelerators[int(again.accelerator[best])].name
+    what = f"{count:,.0f} x {name}"
+    if again.accelerator[best] == again.accelerator[row]:
+        what = f"{count:,.0f} of the same on other machines or laid out otherwise"
     return f"; {what} would then be best at {usd(at(again.cost.usd_per_hour, best))} per hour"
 
 
