@@ -26,7 +26,6 @@ from app.sizing.serving.search import (
     complete,
     judge,
     margins_asked,
-    measured,
     options_of,
     plans_of,
     replicas_of,
@@ -126,31 +125,26 @@ def most_capable(
     count = plans.accelerators_per_node.astype(np.int64)
     first, alike = distinct(alike_for_a_replica(plans, market) * (count.max() + 1) + count)
     kinds, settings, rows = least_short(question, workload, plans.take(first), deployment, market)
-    score = 1.0 / np.maximum(does_per_s(question, workload, kinds, settings, deployment), LEAST_PER_S)
+    does = judge(question, workload, kinds, settings, speculative=deployment.speculative).options
+    score = 1.0 / np.maximum(throughput_per_s(workload, does), LEAST_PER_S)
     row_of, most = np.full(len(first), -1), np.flatnonzero(contenders(kinds.accelerator, score))
     row_of[rows[most]] = most
     tied = np.flatnonzero(row_of[alike] >= 0)
     plans, of_kind = plans.take(tied), row_of[alike][tied]
-    settings = settings.take(of_kind)
-    options = judge(question, workload, plans, settings, speculative=deployment.speculative).options
+    options = options_of(
+        question,
+        workload,
+        plans,
+        settings.take(of_kind),
+        slo_batch=does.slo_batch[of_kind],
+        capacity_per_s=does.capacity_per_s[of_kind],
+        rate_per_s=does.rate_per_s[of_kind],
+        e2e_p50_s=does.e2e_p50_s[of_kind],
+    )
     usd = np.nan_to_num(options.cost.usd_per_hour, nan=np.inf)
     best = np.lexsort((stable_key(options), rounded(options.e2e_p50_s), rounded(usd)))[:1]
     rival = near_engine(question, market, kinds, score, of_kind[best])
-    return Choice(plans.take(best), settings.take(best), rival)
-
-
-def does_per_s(
-    question: Question, workload: InferenceWorkload, plans: Plans, settings: Settings, deployment: Deployment
-) -> Column:
-    """Requests (or samples) per second of every whole deployment: its capacity within the limits, or what it does."""
-    drafting = deployment.speculative
-    if workload.load not in (Load.OPEN, Load.OFFLINE):
-        options = judge(question, workload, plans, settings, speculative=drafting).options
-        return throughput_per_s(workload, options)
-    assert settings.replicas is not None
-    _, speed = measured(question, workload, plans, settings, speculative=drafting)
-    capacity: Column = settings.replicas * speed.capacity_per_s
-    return capacity
+    return Choice(plans.take(best), settings.take(of_kind[best]), rival)
 
 
 def least_short(
