@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from app.errors import Conflict
 from app.sizing.answer.assumed import assumptions
 from app.sizing.answer.comparison import as_tied, tied
@@ -18,17 +20,20 @@ from app.sizing.decisions.machines import RUN_PRICING, SERVICE_PRICING, Candidat
 from app.sizing.decisions.rejections import Rejections, Unread
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Objective, Question
-from app.sizing.result import Estimate, Maximum, Ranked, Reason
+from app.sizing.result import Estimate, Maximum, Ranked, Reason, Rival
 from app.sizing.serving.asked import check_speculation, holding
 from app.sizing.serving.choice import Choice, chosen, fixed_plans
 from app.sizing.serving.kinds import kind_of
 from app.sizing.snapshot import Snapshot
-from app.sizing.training.counts import counts_of
+from app.sizing.training.counts import Counts, counts_of
 from app.sizing.training.finalists import judge as judge_runs
+from app.sizing.training.given import any_fits, chosen_run, size_asked
 from app.sizing.training.layouts import check_layout
+from app.sizing.training.margins import surely_in_time
 from app.sizing.training.maximum import largest, with_value
-from app.sizing.training.scaling import alike, curve_of
-from app.sizing.training.search import any_fits, chosen_run, layouts_for, size_asked
+from app.sizing.training.run import surely_fits
+from app.sizing.training.scaling import curve_of
+from app.sizing.training.search import Judged, compared_by, layouts_for
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
@@ -59,7 +64,7 @@ def judge_deployment(question: Question, deployment: Deployment, market: Snapsho
     )
     unread, workload = Unread(market.accelerators), question.workload
     zones = workload.redundancy.zones if isinstance(workload, InferenceWorkload) else 1
-    usual = RUN_PRICING if isinstance(workload, InferenceWorkload) and workload.ends else SERVICE_PRICING
+    usual = RUN_PRICING if isinstance(workload, TrainingWorkload) or workload.ends else SERVICE_PRICING
     sought = (market, constraints, question.economics, question.assumptions, unread)
     machines = candidates(*sought, pricing=usual, fixed=deployment, zones=zones)
     if not len(machines) and usual != SERVICE_PRICING:
@@ -167,9 +172,9 @@ def choice_reasons(question: Question, asked: Deployment, choice: Choice, taken:
 def estimate_training(
     question: Question, workload: TrainingWorkload, deployment: Deployment, machines: Candidates, market: Snapshot
 ) -> Estimate:
-    """The layout asked for, or the fastest that fits the accelerators asked for, at the maximum where one is wanted."""
+    """The layout asked for, or the best on the accelerators asked for, at the maximum where one is wanted."""
     check_layout(workload, deployment)
-    assumed, economics, rejections = question.assumptions, question.economics, Rejections(market.accelerators)
+    assumed, rejections = question.assumptions, Rejections(market.accelerators)
     machines = oversubscribed(machines, assumed)
     maximum: Maximum | None = None
     if question.maximize is not None:
@@ -179,18 +184,37 @@ def estimate_training(
     layouts = layouts_for(workload, market, machines, question.constraints, rejections, assumed, fixed=deployment)
     if not len(layouts):
         return refused(deployment, workload.model, market, rejections)
-    chosen = chosen_run(workload, counts, layouts, deployment, assumed, economics)
-    if chosen is None:
+    runs = chosen_run(workload, counts, layouts, deployment, question)
+    if runs is None:
         raise Conflict(
             "The layout cannot be laid out: tensor_parallel * pipeline_parallel * context_parallel * data_parallel "
-            "must equal the accelerators, expert_parallel must divide the ranks that share a stage, the data-parallel "
-            "degree must divide the global batch into whole micro-batches, and several machines are filled whole."
+            "must equal the accelerators, and expert_parallel must divide the ranks that share a stage."
         )
-    plans, run = chosen
-    judged = judge_runs(counts, plans, run, workload.deadline_s, assumed, economics, trace=question.trace)
+    best = runs.take(np.zeros(1, dtype=np.int64))
+    judged = judge_runs(counts, best.plans, best.run, workload.deadline_s, question)
     (found,) = training_estimates(workload, judged, market, question.assumptions)
-    curve = curve_of(counts, alike(layouts, plans), assumed, economics)
-    return replace(found, scaling=curve, maximum=maximum)
+    if deployment.framework is None:
+        rival = framework_beside(workload, counts, runs, question, market)
+        said = () if rival is None else tied([as_tied(rival)], question.objective)
+        found = replace(found, explanation=(*found.explanation, *said))
+    return replace(found, scaling=curve_of(counts, layouts, best, question), maximum=maximum)
+
+
+def framework_beside(
+    workload: TrainingWorkload, counts: Counts, runs: Judged, question: Question, market: Snapshot
+) -> Rival | None:
+    """The best of the frameworks that were not chosen, where it does what was asked and comes near."""
+    plans, compared = runs.plans, compared_by(counts, runs, question)
+    able = surely_fits(plans, runs.run, question.assumptions)
+    able &= surely_in_time(plans.stack.margins, runs.run.wall_s, workload.deadline_s)
+    others = np.flatnonzero(able & (plans.framework != plans.framework[0]))
+    if not able[0] or not len(others):
+        return None
+    best = others[np.argmin(compared[others])]
+    worse = max(0.0, float(compared[best] / compared[0] - 1))
+    if worse > question.assumptions.near_tie_share:
+        return None
+    return Rival(market.engines[plans.framework[best]], None, worse)
 
 
 def at_maximum(
@@ -211,7 +235,7 @@ def at_maximum(
 
     def fitting_layout(w: TrainingWorkload, d: Deployment) -> bool:
         layouts = layouts_for(w, market, machines, constraints, Unread(market.accelerators), assumed, fixed=d)
-        return any_fits(w, counts_of(w), layouts, d, assumed)
+        return any_fits(counts_of(w), layouts, d, assumed)
 
     maximum = largest(quantity, workload, deployment, size, fitting_layout)
     return *with_value(workload, deployment, maximum.quantity, maximum.value, size), maximum

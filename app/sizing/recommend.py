@@ -36,8 +36,8 @@ from app.sizing.serving.search import plans_of, search
 from app.sizing.snapshot import Snapshot
 from app.sizing.training.counts import counts_of
 from app.sizing.training.finalists import judge
-from app.sizing.training.scaling import alike, curve_of
-from app.sizing.training.search import layouts_for, run_measures, smallest_runs, stable_run_key
+from app.sizing.training.scaling import curve_of
+from app.sizing.training.search import best_runs, layouts_for, run_measures, smallest_runs
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
@@ -157,18 +157,18 @@ def find_training(question: Question, workload: TrainingWorkload, market: Snapsh
     runs = smallest_runs(workload, counts, layouts, question, rejections)
     if not len(runs):
         return Found((), (), (), len(layouts), 0)
-    merit = run_measures(counts, runs)
-    best = best_per_accelerator(runs.plans.accelerator, question.objective, merit, stable_run_key(runs))
-    scores, shown = score_of(question.objective, merit), best[: question.limit]
+    best, compared = best_runs(counts, runs, question)
+    shown = best[: question.limit]
     chosen = runs.take(shown)
-    judged = judge(counts, chosen.plans, chosen.run, workload.deadline_s, assumed, economics, trace=question.trace)
+    judged = judge(counts, chosen.plans, chosen.run, workload.deadline_s, question)
     estimates = training_estimates(workload, judged, market, question.assumptions)
+    curve = curve_of(counts, layouts, chosen, question)
     return Found(
         estimates,
-        tuple(scores[shown].tolist()),
-        rivals(question, market, runs.plans.accelerator, runs.plans.framework, scores, shown),
+        tuple(score_of(question.objective, run_measures(counts, chosen)).tolist()),
+        rivals(question, market, runs.plans.accelerator, runs.plans.framework, compared, shown),
         len(layouts),
         len(best),
-        twice_the_accelerators(judged),
-        curve_of(counts, alike(layouts, chosen.plans), assumed, economics),
+        twice_the_accelerators(estimates[0], curve),
+        curve,
     )

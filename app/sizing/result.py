@@ -298,7 +298,7 @@ class Point:
     days: float
     usd_total: float | None
     tokens_per_s: float
-    efficiency: float  # speed per accelerator over that of the fewest
+    efficiency: float  # speed per accelerator over the best of this and smaller sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +309,8 @@ class Curve:
     knee: int
     minimum: int
     binds: str
+    twice: Point | None = None  # on twice the accelerators chosen
+    ends: str = ""  # why the curve goes no further
 
 
 class Reached(IntEnum):

@@ -159,5 +159,5 @@ def test_runs_that_are_not_sized_could_not_have_won_or_tied(
 ) -> None:
     question = Question(workload, Constraints(max_accelerators=most), objective=objective, limit=50)
     found = find(question, market, Rejections(market.accelerators))
-    with patch.object(search, "_promising", lambda *of: np.arange(len(of[2].able))):
+    with patch.object(search, "_promising", lambda *of: (np.arange(len(of[2].able)), np.zeros(len(of[2].able)))):
         assert find(question, market, Rejections(market.accelerators)) == found

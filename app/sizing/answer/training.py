@@ -24,7 +24,7 @@ from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.links import LINKS
 from app.sizing.hardware.parts import Link
 from app.sizing.question import Deployment
-from app.sizing.result import Change, ClusterNeeds, DeviceMemory, Estimate, Performance, Reason
+from app.sizing.result import Change, ClusterNeeds, Curve, DeviceMemory, Estimate, Performance, Reason
 from app.sizing.snapshot import Snapshot
 from app.sizing.training.alternatives import Alternative
 from app.sizing.training.finalists import Finalists
@@ -178,6 +178,7 @@ def training_reasons(
         accelerators,
         "accelerators",
     )
+    yield from batch_reason(workload, run, row)
     others = "; ".join(map(alternative_words, finalists.beside.alternatives[row]))
     if others:
         yield Reason("alternatives", f"As many accelerators, but {others}.", "step_time_s", step_s, "s")
@@ -192,6 +193,20 @@ def training_reasons(
     )
     yield deadline_reason(workload, finalists, row)
     yield storage_reason(performance)
+
+
+def batch_reason(workload: TrainingWorkload, run: Run, row: int) -> Iterator[Reason]:
+    """The batch of a step where the one asked for does not divide over the replicas."""
+    batch, unit = at(run.batch, row), "samples" if workload.in_samples else "sequences"
+    if batch != workload.global_batch:
+        yield Reason(
+            "batch",
+            f"A step takes {batch:,.0f} {unit} in place of the {workload.global_batch:,} asked for: the nearest that "
+            f"divides over {at(run.data_parallel, row):,.0f} replicas.",
+            f"global_batch_{unit}",
+            batch,
+            unit,
+        )
 
 
 def memory_reason(workload: TrainingWorkload, plans: TrainingPlans, run: Run, row: int) -> Reason:
@@ -344,11 +359,14 @@ def misfit(
     )
 
 
-def twice_the_accelerators(finalists: Finalists) -> tuple[Change, ...]:
-    """What twice the machines would do to the duration of the first, with the same layout."""
-    share = finalists.beside.twice_as_fast
-    if share is None:
-        text = "the global batch does not divide further at this micro-batch: more accelerators would idle"
-    else:
-        text = f"the run is {share:.2f} times as fast, for {2 / share:.2f} times the money"
+def twice_the_accelerators(first: Estimate, curve: Curve | None) -> tuple[Change, ...]:
+    """What the best layout on twice the accelerators would do to the duration and the money of the first."""
+    p, cost = first.performance, first.cost
+    if curve is None or p is None or p.days is None:
+        return ()
+    if curve.twice is None:
+        return (Change("twice the accelerators", f"nothing can be laid out on them, because of {curve.ends}"),)
+    text = f"the run is {p.days / curve.twice.days:.2f} times as fast"
+    if cost is not None and cost.usd_total and curve.twice.usd_total is not None:
+        text += f", for {curve.twice.usd_total / cost.usd_total:.2f} times the money"
     return (Change("twice the accelerators", text),)

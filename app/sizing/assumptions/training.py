@@ -182,6 +182,15 @@ class TrainingAssumptions:
         as_of="2026-11",
     )
     # Step and memory
+    published_stage_unevenness: float = assumption(
+        1.1,
+        low=1,
+        high=10,
+        unit="1",
+        reason="fullest stage over the mean, as in the fit",
+        source="published pipelines: 1.0 to 1.1",
+        as_of="2026-11",
+    )
     overlap_exponent: float = assumption(
         4,
         low=1,

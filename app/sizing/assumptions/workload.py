@@ -174,13 +174,31 @@ class WorkloadAssumptions:
         source="chosen",
         as_of="2026-11",
     )
-    default_training_batch_sequences: float = assumption(
-        512,
-        low=1,
-        high=1e7,
-        unit="sequences",
-        reason="global batch where none is given",
-        source="chosen: 2 million tokens",
+    default_batch_tokens_at_1b: float = assumption(
+        1e6,
+        low=1e3,
+        high=1e9,
+        unit="tokens",
+        reason="global batch of a model of 10^9 parameters",
+        source="GPT-3 1.3B: 1 M (arXiv:2005.14165)",
+        as_of="2020-05",
+    )
+    default_batch_exponent: float = assumption(
+        0.5,
+        low=0,
+        high=1,
+        unit="1",
+        reason="growth of that batch with the parameters",
+        source="Llama 3 405B: 16 M (arXiv:2407.21783)",
+        as_of="2024-07",
+    )
+    near_batch_share: float = assumption(
+        0.1,
+        low=0,
+        high=1,
+        unit="1",
+        reason="how far a batch that divides may be from it",
+        source="chosen: within what runs vary it",
         as_of="2026-11",
     )
     default_fine_tuning_batch_sequences: float = assumption(

@@ -1,4 +1,4 @@
-"""Runs beside the chosen ones: neighbouring layouts on as many accelerators, one machine's worth, twice the size.
+"""Runs beside the chosen ones: neighbouring layouts on as many accelerators, and one machine's worth.
 
 They are judged together, as one table.
 """
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column
+from app.sizing.columns import Codes, Column, Mask
 from app.sizing.formula import unrecorded
 from app.sizing.training.counts import Counts
-from app.sizing.training.degrees import degree_of
+from app.sizing.training.degrees import degree_of, legal
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING, NONE, SELECTIVE
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import Run, fits, run_at
@@ -24,11 +24,11 @@ MOST_ALTERNATIVES = 2
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """A layout one choice away: how much longer its step is, and what it holds."""
+    """A layout one choice away: how much longer it takes, and what it holds."""
 
     words: str
     fits: bool
-    slower: float  # its step over the chosen one's, less one
+    slower: float  # its duration over the chosen one's, less one
     total_bytes: float
 
 
@@ -37,9 +37,7 @@ class Beside:
     """What stands beside every chosen run."""
 
     alternatives: tuple[tuple[Alternative, ...], ...]
-    base_data_parallel: Column  # one machine's worth of the same layout
-    base_step_s: Column
-    twice_as_fast: float | None  # wall time of the first over its own on twice the accelerators; None: not divisible
+    base: Run  # one machine's worth of the same layout
 
 
 def neighbours_of(plans: TrainingPlans, row: int) -> Iterator[tuple[str, str, float]]:
@@ -59,16 +57,17 @@ def neighbours_of(plans: TrainingPlans, row: int) -> Iterator[tuple[str, str, fl
 
 
 def beside(counts: Counts, plans: TrainingPlans, run: Run, assumed: Assumptions) -> Beside:
-    """Judge neighbours of every row, one machine's worth of its layout, and the first row on twice the accelerators."""
+    """Judge neighbours of every row, and one machine's worth of its layout."""
     found = [(row, *choice) for row in range(len(plans)) for choice in neighbours_of(plans, row)]
     chosen = np.arange(len(plans))
-    table = plans.take(np.array([row for row, *_ in found] + [*chosen, 0]))
+    like = np.array([row for row, *_ in found] + [*chosen])
+    table = plans.take(like)
     for i, (_, _, name, value) in enumerate(found):
         getattr(table, name)[i] = value
-    base, twice = one_machine(plans, run), run.data_parallel[:1] * 2
-    near, legal = degree_of(counts, table, run.accelerators[[row for row, *_ in found] + [*chosen, 0]])
-    degree = np.concatenate([near[: len(found)], base, twice])
-    keep = _first_of_each([row for row, *_ in found], legal[: len(found)])
+    near, able = degree_of(counts, table, run.accelerators[like])
+    degree = np.concatenate([near[: len(found)], one_machine(plans, run)])
+    able &= legal(counts, table, np.maximum(1.0, near))
+    keep = _first_of_each([row for row, *_ in found], able[: len(found)])
     rows = np.concatenate([keep, np.arange(len(found), len(table))])
     with unrecorded():
         other = run_at(counts, table.take(rows), degree[rows], assumed)
@@ -76,23 +75,17 @@ def beside(counts: Counts, plans: TrainingPlans, run: Run, assumed: Assumptions)
     told: list[list[Alternative]] = [[] for _ in chosen]
     for i, at in enumerate(keep.tolist()):
         row = found[at][0]
-        slower = float(other.step.step_s[i]) / float(run.step.step_s[row]) - 1
+        slower = float(other.wall_s[i]) / float(run.wall_s[row]) - 1
         told[row].append(Alternative(found[at][1], bool(fitting[i]), slower, float(other.memory.total_bytes[i])))
-    each = float(counts.global_batch / (twice[0] * plans.micro_batch_sequences[0]))
-    return Beside(
-        alternatives=tuple(map(tuple, told)),
-        base_data_parallel=base,
-        base_step_s=other.step.step_s[len(keep) : -1],
-        twice_as_fast=float(run.wall_s[0] / other.wall_s[-1]) if each >= 1 and each % 1 == 0 else None,
-    )
+    return Beside(tuple(map(tuple, told)), other.take(np.arange(len(keep), len(rows))))
 
 
-def _first_of_each(rows: list[int], legal: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Codes:
+def _first_of_each(rows: list[int], able: Mask) -> Codes:
     """Places of the first few neighbours of each row that can be laid out."""
     taken: dict[int, int] = {}
     places = []
     for place, row in enumerate(rows):
-        if legal[place] and taken.get(row, 0) < MOST_ALTERNATIVES:
+        if able[place] and taken.get(row, 0) < MOST_ALTERNATIVES:
             taken[row] = taken.get(row, 0) + 1
             places.append(place)
     return np.array(places, dtype=np.int64)

@@ -13,10 +13,9 @@ from itertools import product
 
 import numpy as np
 
-from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, at
 from app.sizing.decisions.cost import usd_total
-from app.sizing.question import CONFIDENCE_LEVELS, Economics
+from app.sizing.question import CONFIDENCE_LEVELS, Objective, Question
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import degrees_of
 from app.sizing.training.layouts import FULL, ZERO_STAGES
@@ -38,12 +37,16 @@ class Assured(Columns):
 
 
 def assured(
-    counts: Counts, plans: TrainingPlans, run: Run, deadline_s: float, assumed: Assumptions, economics: Economics
+    counts: Counts,
+    plans: TrainingPlans,
+    run: Run,
+    deadline_s: float,
+    question: Question,
 ) -> Assured:
     """How sure every run is, and what other confidences would take."""
-    margins, memory = plans.stack.margins, run.memory
+    margins, memory, assumed = plans.stack.margins, run.memory, question.assumptions
     levels = tuple(sorted({*CONFIDENCE_LEVELS, margins.asked}))
-    accelerators, usd = _taken(counts, plans, run, levels, deadline_s, assumed, economics)
+    accelerators, usd = _taken(counts, plans, run, levels, deadline_s, question)
     holds = host_holds(plans, memory, assumed)
     return Assured(
         levels=levels,
@@ -87,14 +90,19 @@ def _taken(
     run: Run,
     levels: tuple[float, ...],
     deadline_s: float,
-    assumed: Assumptions,
-    economics: Economics,
+    question: Question,
 ) -> tuple[Column, Column]:
-    """(accelerators paid, USD) of the cheapest size at every level."""
+    """(accelerators paid, USD) of every level: the cheapest size, the run's own first where money was not asked for."""
     rows, tried, degree = _every_size(counts, plans, run)
+    assumed, economics = question.assumptions, question.economics
     sizes, margins = run_at(counts, tried, degree, assumed), tried.stack.margins
     paid, holds = sizes.nodes * tried.accelerators_per_node, fits(tried, sizes, assumed)
     usd_per_hour = run_cost(tried, sizes, assumed, economics).usd_per_hour
+    other = (
+        np.zeros(len(rows))
+        if question.objective is Objective.COST
+        else np.where(np.arange(len(rows)) < len(plans), 0.0, 1.0)
+    )
     total, capacity = sizes.memory.total_bytes, sizes.memory.capacity_bytes
     accelerators, usd = (np.full((len(plans), len(levels)), np.nan) for _ in range(2))
     for i, level in enumerate(levels):
@@ -102,7 +110,7 @@ def _taken(
         held = total * margins.memory.factor(level, margins.memory_scale)
         good = np.flatnonzero(holds & (held <= capacity) & (wall <= deadline_s))
         cost = usd_total(usd_per_hour, wall)
-        order = good[np.lexsort((paid[good], np.nan_to_num(cost[good]), rows[good]))]
+        order = good[np.lexsort((paid[good], np.nan_to_num(cost[good]), other[good], rows[good]))]
         of, first = np.unique(rows[order], return_index=True)
         accelerators[of, i], usd[of, i] = paid[order[first]], cost[order[first]]
     return accelerators, usd

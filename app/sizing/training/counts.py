@@ -21,7 +21,9 @@ class Counts:
     in_samples: bool
     units: float  # tokens or samples to go through
     units_per_sequence: float
-    global_batch: float
+    global_batch: float  # asked
+    near_batch_share: float  # how far a step may be from it
+    published_stage_unevenness: float
     experiment_overhead: float
     dataset_bytes: float  # 0: not said
     asked_checkpoint_interval_s: float  # 0: the best is chosen
@@ -71,18 +73,23 @@ class Counts:
         """Parameters of a mean layer, ends left out."""
         return (self.total_params - self.embedding_params - self.head_params) / max(1.0, self.weight_layers)
 
+    @property
+    def head_layers(self) -> float:
+        """Mean layers that the output head is worth, by what a token multiplies."""
+        return self.head_matmul_params * self.num_layers / (self.dense_matmul_params + self.routed_matmul_params)
+
 
 def counts_of(workload: TrainingWorkload) -> Counts:
     """Everything that formulas read of a workload."""
     model, sample = workload.model, workload.model.sample or SampleWork(0.0, layers=0)
     head, routed, adapters = model.head_matmul_params, model.routed_matmul_params, adapter_params(workload)
-    scores = 0.0 if workload.in_samples else score_flops_per_token(model, workload.units_per_sequence)
-    adapter_flops = adapter_flops_per_token(model, adapters)
     return Counts(
         in_samples=workload.in_samples,
         units=workload.units,
         units_per_sequence=workload.units_per_sequence,
         global_batch=workload.global_batch,
+        near_batch_share=workload.near_batch_share,
+        published_stage_unevenness=workload.published_stage_unevenness,
         experiment_overhead=workload.experiment_overhead,
         dataset_bytes=workload.dataset_bytes or 0.0,
         asked_checkpoint_interval_s=workload.checkpoint_interval_s or 0.0,
@@ -110,10 +117,10 @@ def counts_of(workload: TrainingWorkload) -> Counts:
         linear_params=model.linear_params,
         adapter_params=adapters,
         checkpointed_params=model.total_params if workload.method is Method.FULL else adapters,
-        score_flops_per_token=scores,
+        score_flops_per_token=scores_of(workload),
         recurrent_flops_per_token=model.recurrent_flops_per_token,
-        adapter_flops_per_token=adapter_flops,
-        flops_per_unit=flops_per_unit(workload, scores, adapter_flops),
+        adapter_flops_per_token=adapter_flops_per_token(model, adapters),
+        flops_per_unit=flops_per_unit(workload, scores_of(workload), adapter_flops_per_token(model, adapters)),
         attention_activation_bytes=model.attention_activation_bytes,
         fused_activation_bytes=model.activation_bytes_per_layer(),
         eager_activation_bytes=model.activation_bytes_per_layer(fused=False),
@@ -129,6 +136,11 @@ def adapter_params(workload: TrainingWorkload) -> float:
     if workload.method is Method.FULL:
         return 0.0
     return workload.model.lora_params(workload.lora_rank, workload.lora_targets)
+
+
+def scores_of(workload: TrainingWorkload) -> float:
+    """Attention of a mean token, forward; none in what works on samples."""
+    return 0.0 if workload.in_samples else score_flops_per_token(workload.model, workload.units_per_sequence)
 
 
 def score_flops_per_token(model: ModelArchitecture, units_per_sequence: float) -> float:

@@ -15,10 +15,11 @@ from app.sizing.training.plans import TrainingPlans
 
 Entry = TypeVar("Entry", bound=np.generic)
 
-# The grid of a search: divisors judged, spread evenly over their ranks where there are more.
+# The grid of a search: divisors judged, spread evenly over their ranks where there are more, and sizes between them.
 LARGEST_DIVISOR = 65536
 LARGEST_CLUSTER = 131072  # accelerators
 MOST_DIVISORS = 48
+SIZES_PER_OCTAVE = 4
 
 
 def divides(divisor: Column, number: Column) -> Mask:
@@ -39,19 +40,43 @@ def divisors_of(batch: int) -> Column:
     return divisors
 
 
+@lru_cache(maxsize=256)
+def degrees_judged(batch: int, most: float) -> Column:
+    """Degrees of a search: divisors of a global batch, and sizes between them as far as a batch near it reaches."""
+    octaves = 2.0 ** np.arange(np.floor(np.log2(LARGEST_DIVISOR)) + 1)
+    between = np.outer(octaves, 1 + np.arange(SIZES_PER_OCTAVE) / SIZES_PER_OCTAVE)
+    sizes = between[(between <= min(most, LARGEST_DIVISOR)) & (between == np.floor(between))]
+    degrees: Column = np.union1d(divisors_of(batch), sizes)
+    degrees.flags.writeable = False
+    return degrees
+
+
 def _rows(values: NDArray[Entry], like: Column) -> NDArray[Entry]:
     """A column that lines up with one number per row, or with a row of options."""
     return values[(slice(None),) + (None,) * (like.ndim - 1)]
 
 
 def legal(counts: Counts, plans: TrainingPlans, degrees: Column) -> Mask:
-    """Whether each row may take a data-parallel degree (one per row, or a row of options).
-
-    A degree divides the global batch into whole micro-batches (of samples the last may be part full), and experts
-    spread evenly over the ranks that share a batch.
+    """Whether each row may take a data-parallel degree (one per row, or a row of options) and go through whole
+    micro-batches of a batch near the one asked (of samples the last may be part full).
     """
-    shares = counts.global_batch / _rows(plans.micro_batch_sequences, degrees)
-    even: Mask = shares >= degrees if counts.in_samples else divides(degrees, shares)
+    micro = _rows(plans.micro_batch_sequences, degrees)
+    even: Mask = degrees * micro <= counts.global_batch
+    if not counts.in_samples:
+        batch = step_batch_of(counts.global_batch, degrees * micro)
+        even = np.abs(batch / counts.global_batch - 1) <= counts.near_batch_share
+    return even & splits(counts, plans, degrees)
+
+
+def step_batch_of(asked: float, shares: Column) -> Column:
+    """The batch nearest to the one asked that is made of whole shares."""
+    nearest: Column = np.maximum(1.0, np.floor(asked / shares + 0.5)) * shares
+    return nearest
+
+
+def splits(counts: Counts, plans: TrainingPlans, degrees: Column) -> Mask:
+    """Whether the framework makes so many replicas, over whose ranks experts spread evenly."""
+    even: Mask = np.ones(degrees.shape, dtype=bool)
     single = plans.stack.single_accelerator
     if single.any():
         even = even & (~_rows(single, degrees) | (degrees == 1))
@@ -62,12 +87,12 @@ def legal(counts: Counts, plans: TrainingPlans, degrees: Column) -> Mask:
 
 
 def degree_of(counts: Counts, plans: TrainingPlans, accelerators: Column) -> tuple[Column, Mask]:
-    """(data-parallel degree that makes up so many accelerators, whether each row may take it); one number per row, or
-    a row of options.
+    """(data-parallel degree that makes up so many accelerators, whether each row may take it, with however far a
+    batch); one number per row, or a row of options.
     """
     degree = accelerators / _rows(plans.ranks, accelerators)
     whole = np.maximum(1.0, np.floor(degree))
-    return degree, (degree == whole) & legal(counts, plans, whole)
+    return degree, (degree == whole) & splits(counts, plans, whole)
 
 
 def filled(plans: TrainingPlans, accelerators: Column) -> Mask:
@@ -111,9 +136,12 @@ class Degrees:
 
 
 def degrees_of(counts: Counts, plans: TrainingPlans) -> Degrees:
-    """Data-parallel degrees each row may take. Rows on one kind of machine that split a batch alike are asked once."""
+    """Data-parallel degrees each row may take. Rows on machines of one size that split a batch alike are asked once."""
     example, of = _kinds(
-        plans.offered.machine + 1,
+        plans.accelerators_per_node,
+        plans.machine.scale_up_accelerators,
+        plans.machine.training_class,
+        np.isnan(plans.node.network_bytes_per_s),
         plans.ranks,
         plans.micro_batch_sequences,
         plans.tensor_parallel,
@@ -122,7 +150,8 @@ def degrees_of(counts: Counts, plans: TrainingPlans) -> Degrees:
         plans.stack.single_accelerator,
     )
     alike = plans.take(example)
-    divisors = divisors_of(int(counts.global_batch))
+    reach = counts.global_batch * (1 + (0.0 if counts.in_samples else counts.near_batch_share))
+    divisors = degrees_judged(int(counts.global_batch), reach)
     options = np.broadcast_to(divisors, (len(alike), len(divisors)))
     accelerators = alike.ranks[:, None] * options
     allowed = legal(counts, alike, options) & joined(alike, accelerators)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Mask
 from app.sizing.decisions.cost import Cost
 from app.sizing.formula import Trace, recording, unrecorded
-from app.sizing.question import Economics
+from app.sizing.question import Question
 from app.sizing.training.alternatives import Beside, beside
 from app.sizing.training.assurance import Assured, assured
 from app.sizing.training.counts import Counts
@@ -41,22 +40,18 @@ def judge(
     plans: TrainingPlans,
     run: Run,
     deadline_s: float,
-    assumed: Assumptions,
-    economics: Economics,
-    *,
-    trace: bool,
+    question: Question,
 ) -> Finalists:
     """Everything an answer says of these runs; they are run once more where the arithmetic is wanted, to note it."""
-    with recording(wanted=trace) as noted:
-        if trace:
+    assumed, economics = question.assumptions, question.economics
+    with recording(wanted=question.trace) as noted:
+        if question.trace:
             run = run_at(counts, plans, run.data_parallel, assumed)
         cost = run_cost(plans, run, assumed, economics)
         with unrecorded():
             others = beside(counts, plans, run, assumed)
-            sure = assured(counts, plans, run, deadline_s, assumed, economics)
-        outcome = outcome_of(
-            counts, plans, run, cost, others.base_step_s, others.base_data_parallel, assumed, economics
-        )
+            sure = assured(counts, plans, run, deadline_s, question)
+        outcome = outcome_of(counts, plans, run, cost, others.base, assumed, economics)
         fitting = fits(plans, run, assumed)
     chunks = virtual_pipeline(counts, plans)
     return Finalists(plans, run, cost, fitting, outcome, others, sure, chunks, noted)

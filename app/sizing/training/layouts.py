@@ -137,7 +137,7 @@ def _split(
         _split_micro_batches(workload, asked, sizes, long=long),
         (float(asked.optimizer_offload or False),),
     )
-    return rows[_shape_allows(workload, rows)]
+    return rows[_shape_allows(workload, rows, asked.virtual_pipeline or 1)]
 
 
 def _expert_degrees(workload: TrainingWorkload, asked: Deployment) -> Degrees:
@@ -157,12 +157,18 @@ def _split_micro_batches(workload: TrainingWorkload, asked: Deployment, sizes: D
     return tuple(s for s in sizes if s <= most) or sizes[:1]
 
 
-def _shape_allows(workload: TrainingWorkload, rows: Column) -> Mask:
-    """Heads split evenly, KV heads split or copied, there is a layer for every stage, and sequences divide."""
+def _shape_allows(workload: TrainingWorkload, rows: Column, chunks: int) -> Mask:
+    """Heads split evenly, KV heads split or copied, there is a layer for every chunk of a stage, and sequences
+    divide.
+    """
     model, kv = workload.model, workload.model.kv_heads
     tensor, pipeline, context = rows[:, 0], rows[:, 1], rows[:, 2]
     heads = (model.num_heads % tensor == 0) & ((kv % tensor == 0) | (tensor % kv == 0))
-    allowed: Mask = heads & (pipeline <= model.num_layers) & (workload.units_per_sequence % context == 0)
+    allowed: Mask = (
+        heads
+        & ((pipeline * chunks <= model.num_layers) | (pipeline == 1))
+        & (workload.units_per_sequence % context == 0)
+    )
     return allowed
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns
 from app.sizing.decisions.cost import Cost, usd_total
-from app.sizing.formula import formula
+from app.sizing.formula import formula, unrecorded
 from app.sizing.question import Economics
 from app.sizing.training.counts import Counts
 from app.sizing.training.plans import TrainingPlans
@@ -36,12 +36,12 @@ class Outcome(Columns):
 
 
 @formula(unit="1/s", source="definition")
-def units_per_s(counts: Counts, step_time_s: Column) -> Column:
+def units_per_s(counts: Counts, step_batch: Column, step_time_s: Column) -> Column:
     """Tokens (or samples) per second of the whole run while it steps.
 
     Source: definition.
     """
-    return counts.global_batch * counts.units_per_sequence / step_time_s
+    return step_batch * counts.units_per_sequence / step_time_s
 
 
 @formula(unit="1", source="Chowdhery et al. 2022 (arXiv:2204.02311)")
@@ -75,14 +75,14 @@ def accelerator_hours(wall_s: Column, accelerators: Column) -> Column:
 
 @formula(unit="1", source="definition")
 def scaling_efficiency(
-    one_machine_step_s: Column, one_machine_data_parallel: Column, step_time_s: Column, data_parallel: Column
+    one_machine_units_per_s: Column, one_machine_accelerators: Column, units_per_s: Column, accelerators: Column
 ) -> Column:
     """Speed per accelerator over that of one machine's worth of the same layout, capped at 1.
 
     Source: definition.
     Limits: the same global batch on fewer accelerators takes proportionally more micro-batches.
     """
-    return np.minimum(1.0, one_machine_step_s * one_machine_data_parallel / (step_time_s * data_parallel))
+    return np.minimum(1.0, units_per_s / accelerators / (one_machine_units_per_s / one_machine_accelerators))
 
 
 @formula(unit="B/s", source="definition")
@@ -146,14 +146,15 @@ def outcome_of(
     plans: TrainingPlans,
     run: Run,
     cost: Cost,
-    base_step_s: Column,
-    base_data_parallel: Column,
+    one_machine: Run,
     assumed: Assumptions,
     economics: Economics,
 ) -> Outcome:
     """Figures of every run of a table."""
     step_s, wall = run.step.step_s, run.wall_s
-    rate, size = units_per_s(counts, step_s), checkpoint_bytes(counts.checkpointed_params)
+    rate, size = units_per_s(counts, run.batch, step_s), checkpoint_bytes(counts.checkpointed_params)
+    with unrecorded():
+        alone = units_per_s(counts, one_machine.batch, one_machine.step.step_s)
     per_node = plans.accelerators_per_node
     unit_bytes = assumed.dataset_bytes_per_sample if counts.in_samples else assumed.dataset_bytes_per_token
     return Outcome(
@@ -161,7 +162,7 @@ def outcome_of(
         mfu=mfu(counts, rate, run.accelerators, plans.machine.peak_flops_per_s),
         days=days(wall),
         accelerator_hours=accelerator_hours(wall, run.accelerators),
-        scaling_efficiency=scaling_efficiency(base_step_s, base_data_parallel, step_s, run.data_parallel),
+        scaling_efficiency=scaling_efficiency(alone, one_machine.accelerators, rate, run.accelerators),
         usd_total=usd_total(cost.usd_per_hour, wall),
         checkpoint_bytes=size,
         storage_bytes_per_s=storage_bytes_per_s(size, run.losses.checkpoint_interval_s, assumed),

@@ -52,6 +52,7 @@ class Run(Columns):
     data_parallel: Column
     accelerators: Column
     nodes: Column
+    batch: Column  # of a step: as asked, or the nearest that divides
     wall_s: Column
     interruptions: Column
     losses: Losses
@@ -201,6 +202,7 @@ def lost_share(interruptions_per_s: Column, checkpoint_interval_s: Column, assum
 @formula(unit="s", source="steps, experiments and lost time")
 def wall_s(
     counts: Counts,
+    step_batch: Column,
     step_time_s: Column,
     checkpoint_stall_s: Column,
     checkpoint_interval_s: Column,
@@ -211,7 +213,7 @@ def wall_s(
 
     Source: definition.
     """
-    steps = counts.units / (counts.global_batch * counts.units_per_sequence)
+    steps = counts.units / (step_batch * counts.units_per_sequence)
     overhead = (1 + assumed.validation_overhead) * (1 + counts.experiment_overhead)
     busy = steps * step_time_s * overhead * (1 + checkpoint_stall_s / checkpoint_interval_s)
     return busy / (1 - lost_share)
@@ -255,13 +257,14 @@ def run_at(
     machines = nodes(spread.accelerators, plans.accelerators_per_node)
     losses = losses_of(counts, plans, spread.accelerators, machines, assumed)
     stall, interval = losses.checkpoint_stall_s, losses.checkpoint_interval_s
-    wall = wall_s(counts, step.step_s, stall, interval, losses.lost_share, assumed)
+    wall = wall_s(counts, spread.batch, step.step_s, stall, interval, losses.lost_share, assumed)
     if memory is None:
         memory = training_memory(counts, plans, parts.rank, spread, parts.held, assumed)
     return Run(
         data_parallel=data_parallel,
         accelerators=spread.accelerators,
         nodes=machines,
+        batch=spread.batch,
         wall_s=wall,
         interruptions=expected_interruptions(losses.interruptions_per_s, wall),
         losses=losses,

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column
+from app.sizing.columns import Column, stacked
 from app.sizing.decisions.cost import usd_total
-from app.sizing.question import Economics
+from app.sizing.formula import unrecorded
+from app.sizing.question import Question
 from app.sizing.result import Curve, Point
 from app.sizing.training.counts import Counts
-from app.sizing.training.degrees import degree_of, joined
+from app.sizing.training.degrees import degree_of, joined, legal
 from app.sizing.training.outcome import days, units_per_s
 from app.sizing.training.plans import TrainingPlans
-from app.sizing.training.run import Run, fits, run_at, run_cost
+from app.sizing.training.preference import pipeline_handicap
+from app.sizing.training.run import Run, fits, run_at, run_cost, surely_fits
+from app.sizing.training.search import Judged
 
 # The grid of the curve ends here, in accelerators.
 LARGEST_JUDGED = 16384
@@ -26,13 +28,15 @@ BINDS = {
 }
 
 
-def sizes_for(plans: TrainingPlans) -> Column:
-    """Powers of two within a machine, then machines in powers of two, as far as this kind is joined."""
+def sizes_for(plans: TrainingPlans, accelerators: float) -> Column:
+    """Powers of two within a machine, then machines in powers of two, as far as this kind is joined; the size that was
+    chosen, and twice it.
+    """
     count = float(plans.accelerators_per_node[0])
     inside = 2.0 ** np.arange(np.floor(np.log2(count)) + 1)
     most = np.floor(np.log2(LARGEST_JUDGED / count))
     machines = 2.0 ** np.arange(most + 1) if plans.machine.training_class[0] else np.ones(1)
-    return np.union1d(inside, machines * count)
+    return np.union1d(np.union1d(inside, machines * count), [accelerators, 2 * accelerators])
 
 
 def alike(layouts: TrainingPlans, chosen: TrainingPlans) -> TrainingPlans:
@@ -45,37 +49,44 @@ def alike(layouts: TrainingPlans, chosen: TrainingPlans) -> TrainingPlans:
     return layouts.take(np.flatnonzero(same))
 
 
-def curve_of(counts: Counts, layouts: TrainingPlans, assumed: Assumptions, economics: Economics) -> Curve | None:
-    """The fastest layout at every size; None where none fits at any size. All rows are of one kind of machine.
-
-    The global batch stays as it is, so every layout runs out of micro-batches at some size.
+def curve_of(counts: Counts, layouts: TrainingPlans, chosen: Judged, question: Question) -> Curve | None:
+    """The fastest layout that surely fits at every size, of the machine and framework of the first chosen, which
+    stands at its own; None where none fits at any size. The global batch stays as near as may be, so every layout runs
+    out of micro-batches at some size.
     """
-    judged = sizes_for(layouts)
+    first, assumed = chosen.take(np.zeros(1, dtype=np.int64)), question.assumptions
+    layouts, own = alike(layouts, first.plans), float(first.run.accelerators[0])
+    judged = sizes_for(layouts, own)
     sizes = np.broadcast_to(judged, (len(layouts), len(judged)))
     degrees, possible = degree_of(counts, layouts, sizes)
-    rows, at = np.nonzero(possible & joined(layouts, sizes))
-    if not len(rows):
+    possible &= joined(layouts, sizes) & legal(counts, layouts, np.maximum(1.0, degrees)) & (sizes != own)
+    rows, at = np.nonzero(possible)
+    plans = layouts.take(rows)
+    with unrecorded():
+        run = run_at(counts, plans, degrees[rows, at], assumed)
+    good = np.flatnonzero(surely_fits(plans, run, assumed))
+    compared = run.wall_s * pipeline_handicap(plans.pipeline_parallel, assumed)
+    order = good[np.lexsort((compared[good], run.accelerators[good]))]
+    best = run.take(order[np.unique(run.accelerators[order], return_index=True)[1]])
+    points = stacked([best, first.run]) if fits(first.plans, first.run, assumed).all() else best
+    if not len(points):
         return None
-    plans, size = layouts.take(rows), sizes[rows, at]
-    run = run_at(counts, plans, degrees[rows, at], assumed)
-    good = np.flatnonzero(fits(plans, run, assumed))
-    if not len(good):
-        return None
-    order = good[np.lexsort((run.wall_s[good], size[good]))]
-    best = order[np.unique(size[order], return_index=True)[1]]
-    return _drawn(counts, plans.take(best), run.take(best), assumed, economics)
+    return _drawn(counts, first.plans, points.take(np.argsort(points.accelerators)), own, question)
 
 
-def _drawn(counts: Counts, plans: TrainingPlans, run: Run, assumed: Assumptions, economics: Economics) -> Curve:
+def _drawn(counts: Counts, plans: TrainingPlans, run: Run, own: float, question: Question) -> Curve:
     """The curve through the best run of every size. More accelerators still pay while each step up returns its share
-    of what it adds.
+    of what it adds. Efficiency is over the best of smaller sizes: one that gains by holding more has lost nothing.
     """
-    usd = usd_total(run_cost(plans, run, assumed, economics).usd_per_hour, run.wall_s)
-    rate = units_per_s(counts, run.step.step_s)
+    assumed = question.assumptions
+    machines = plans.take(np.zeros(len(run), dtype=np.int64))
+    usd = usd_total(run_cost(machines, run, assumed, question.economics).usd_per_hour, run.wall_s)
+    rate = units_per_s(counts, run.batch, run.step.step_s)
     each = rate / run.accelerators
+    efficiency = np.minimum.accumulate(each / np.maximum.accumulate(each))
     points = tuple(
-        Point(int(d), float(w), float(u) if np.isfinite(u) else None, float(r), float(e))
-        for d, w, u, r, e in zip(run.accelerators, days(run.wall_s), usd, rate, each / each[0], strict=True)
+        Point(int(n), float(w), float(u) if np.isfinite(u) else None, float(r), float(e))
+        for n, w, u, r, e in zip(run.accelerators, days(run.wall_s), usd, rate, efficiency, strict=True)
     )
     knee = 0
     for i in range(1, len(points)):
@@ -83,17 +94,23 @@ def _drawn(counts: Counts, plans: TrainingPlans, run: Run, assumed: Assumptions,
         if gained < assumed.scaling_knee * (points[i].accelerators / points[i - 1].accelerators - 1):
             break
         knee = i
-    return Curve(points, points[knee].accelerators, points[0].accelerators, _binding(run, knee, len(points)))
+    ends = _end(plans)
+    binds = ends if knee + 1 == len(points) else _binding(run, knee)
+    twice = next((p for p in points if p.accelerators == 2 * own), None)
+    return Curve(points, points[knee].accelerators, points[0].accelerators, binds, twice, ends)
 
 
-def _binding(run: Run, knee: int, count: int) -> str:
+def _end(plans: TrainingPlans) -> str:
+    """Why a curve goes no further."""
+    if not plans.machine.training_class[0]:
+        return "the machine: nobody joins machines of this kind into a cluster"
+    if np.isnan(plans.node.network_bytes_per_s[0]):
+        return "the network between machines, which the listing does not state"
+    return "the global batch: it cannot be divided over more accelerators"
+
+
+def _binding(run: Run, knee: int) -> str:
     """The part of a step that shrinks least from the knee to the next size."""
-    if knee + 1 >= count:
-        return (
-            "the global batch: it cannot be divided over more accelerators"
-            if count > 1
-            else "nothing larger can be laid out"
-        )
     share = run.accelerators[knee + 1] / run.accelerators[knee]
     grown = {
         name: float(getattr(run.step, f"{name}_s")[knee + 1] - getattr(run.step, f"{name}_s")[knee] / share)

@@ -10,26 +10,27 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, Columns, Mask, Table, column, names_of
+from app.sizing.columns import Codes, Column, Columns, Mask, Table, column, names_of, stacked
 from app.sizing.decisions.cost import Cost, usd_total, within_limits
 from app.sizing.decisions.machines import Candidates
-from app.sizing.decisions.ranking import Measures, score_of
+from app.sizing.decisions.ranking import Measures, best_per_accelerator, score_of
 from app.sizing.decisions.rejections import Rejections, Unread
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.links import LINKS, known_network_bytes_per_s
 from app.sizing.hardware.parts import Link
-from app.sizing.question import Constraints, Deployment, Economics, Question
+from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.snapshot import Snapshot
 from app.sizing.surroundings import Shape, StackKey, pool_of
+from app.sizing.training.around import around
 from app.sizing.training.counts import Counts
-from app.sizing.training.degrees import degree_of, filled, wired
 from app.sizing.training.least import least_measures, least_of_each
-from app.sizing.training.margins import Margins, allowed_bytes, margins_of
+from app.sizing.training.margins import Margins, margins_of, surely_in_time
 from app.sizing.training.outcome import units_per_s
 from app.sizing.training.plans import TrainingMachines, TrainingPlans, TrainingStacks, build_training_plans
+from app.sizing.training.preference import pipeline_handicap, preferred
 from app.sizing.training.recipes import BYTES_32_BIT, PRECISIONS, formats_wanted
-from app.sizing.training.run import Run, fits, run_at, run_cost, surely_fits
+from app.sizing.training.run import Run, run_at, run_cost, surely_fits
 from app.sizing.training.shortfalls import turn_down
 from app.sizing.training.smallest import Attempts, Sized, attempted, sized
 from app.sizing.uncertainty import Around, Spread
@@ -158,6 +159,7 @@ def _margins(
 class Judged(Columns):
     """Runs with what they cost."""
 
+    row: Codes  # of the layouts judged
     plans: TrainingPlans
     run: Run
     cost: Cost
@@ -166,39 +168,70 @@ class Judged(Columns):
 def smallest_runs(
     workload: TrainingWorkload, counts: Counts, layouts: TrainingPlans, question: Question, rejections: Rejections
 ) -> Judged:
-    """Smallest runs that fit and meet the deadline with the confidence asked and stay within the limits; the rest
-    fall out with their shortfall, or because another of their type is known to be better by more than a near tie.
+    """Smallest runs that fit and meet the deadline with the confidence asked and stay within the limits, and those of
+    sizes around the best of each type; the rest fall out with their shortfall, or because another of their type is
+    known to be better by more than a near tie.
     """
-    tried = attempted(counts, layouts, workload.deadline_s, question.assumptions)
-    chosen = _promising(workload, counts, tried, question)
-    found, run, holds = _sized_runs(workload, counts, tried, chosen, question.assumptions)
-    turn_down(workload, layouts, tried, found.rows, run, holds, question.assumptions, rejections)
-    return _paid(found, run, holds, question, rejections)
+    assumed = question.assumptions
+    tried = attempted(counts, layouts, workload.deadline_s, assumed)
+    chosen, bound = _promising(workload, counts, tried, question)
+    found, run, holds = _sized_runs(workload, counts, tried, chosen, assumed)
+    turn_down(workload, layouts, tried, found.rows, run, holds, assumed, rejections)
+    judged = _paid(tried, found.rows[holds], run.take(holds), question, rejections)
+    if not len(judged):
+        return judged
+    return _with_sizes_around(workload, counts, tried, chosen, bound[chosen], judged, question)
 
 
 def every_run(workload: TrainingWorkload, counts: Counts, layouts: TrainingPlans, question: Question) -> Judged:
     """Every layout at the smallest sizes that surely fit and meet the deadline, whatever they take."""
     tried = attempted(counts, layouts, workload.deadline_s, question.assumptions)
-    able = np.arange(len(tried.able))
-    return _paid(
-        *_sized_runs(workload, counts, tried, able, question.assumptions),
-        replace(question, constraints=Constraints()),
-        Unread(()),
-    )
+    found, run, holds = _sized_runs(workload, counts, tried, np.arange(len(tried.able)), question.assumptions)
+    unlimited = replace(question, constraints=Constraints())
+    return _paid(tried, found.rows[holds], run.take(holds), unlimited, Unread(()))
 
 
-def _promising(workload: TrainingWorkload, counts: Counts, tried: Attempts, question: Question) -> Codes:
-    """Which of the attempts that do may still be best of their type, or tie with it: those that would not be worse at
-    the least than the best of a few comes to.
+def _with_sizes_around(
+    workload: TrainingWorkload,
+    counts: Counts,
+    tried: Attempts,
+    chosen: Codes,
+    bound: Column,
+    judged: Judged,
+    question: Question,
+) -> Judged:
+    """Those runs, and at sizes around the best of each type every layout that may be better or tie with it."""
+    accelerator, score = judged.plans.accelerator, compared_by(counts, judged, question)
+    first = preferred(accelerator, score, judged.cost.usd_per_hour, stable_run_key(judged))
+    best, size = np.full((2, int(tried.plans.accelerator.max()) + 1), np.nan)
+    best[accelerator[first]], size[accelerator[first]] = score[first], judged.run.accelerators[first]
+    of_type = tried.plans.accelerator[chosen]
+    near = chosen[bound <= best[of_type] * (1 + question.assumptions.near_tie_share)]
+    plans = tried.plans.take(near)
+    rows, degrees = around(counts, plans, size[plans.accelerator])
+    plans, parts = plans.take(rows), tried.parts.take(near[rows])
+    run = run_at(counts, plans, degrees, question.assumptions, parts)
+    good = surely_fits(plans, run, question.assumptions)
+    good &= surely_in_time(plans.stack.margins, run.wall_s, workload.deadline_s)
+    more = _paid(tried, tried.able[near[rows[good]]], run.take(good), question, Unread(()))
+    row = np.concatenate([judged.row, more.row])
+    return Judged(row, tried.layouts.take(row), stacked([judged.run, more.run]), stacked([judged.cost, more.cost]))
+
+
+def _promising(workload: TrainingWorkload, counts: Counts, tried: Attempts, question: Question) -> tuple[Codes, Column]:
+    """(which of the attempts that do may still be best of their type, or tie with it: those that would not be worse at
+    the least than the best of a few comes to; what each comes to at the least).
     """
-    bound = score_of(question.objective, least_measures(counts, tried.plans, tried.parts.time))
-    few = least_of_each(tried.plans.accelerator, bound)
-    found, run, holds = _sized_runs(workload, counts, tried, few, question.assumptions)
-    leaders = _paid(found, run, holds, question, Unread(()))
-    best = np.full(int(tried.plans.accelerator.max(initial=-1)) + 1, np.inf)
-    np.minimum.at(best, leaders.plans.accelerator, score_of(question.objective, run_measures(counts, leaders)))
-    most = best[tried.plans.accelerator] * (1 + question.assumptions.near_tie_share)
-    return np.flatnonzero(bound <= most)
+    plans, assumed = tried.plans, question.assumptions
+    bound = score_of(question.objective, least_measures(counts, plans, tried.parts.time))
+    bound = bound * pipeline_handicap(plans.pipeline_parallel, assumed)
+    few = least_of_each(plans.accelerator, bound)
+    found, run, holds = _sized_runs(workload, counts, tried, few, assumed)
+    leaders = _paid(tried, found.rows[holds], run.take(holds), question, Unread(()))
+    best = np.full(int(plans.accelerator.max(initial=-1)) + 1, np.inf)
+    np.minimum.at(best, leaders.plans.accelerator, compared_by(counts, leaders, question))
+    most = best[plans.accelerator] * (1 + assumed.near_tie_share)
+    return np.flatnonzero(bound <= most), bound
 
 
 def _sized_runs(
@@ -210,24 +243,39 @@ def _sized_runs(
     return found, run, surely_fits(found.plans, run, assumed)
 
 
-def _paid(found: Sized, run: Run, holds: Mask, question: Question, rejections: Rejections) -> Judged:
+def _paid(tried: Attempts, row: Codes, run: Run, question: Question, rejections: Rejections) -> Judged:
     """Runs that fit with what they cost, within the limits."""
-    plans, run = found.plans.take(holds), run.take(holds)
-    judged = Judged(plans, run, run_cost(plans, run, question.assumptions, question.economics))
+    plans = tried.layouts.take(row)
+    judged = Judged(row, plans, run, run_cost(plans, run, question.assumptions, question.economics))
     paid = run.nodes * plans.accelerators_per_node
     return judged.take(
         np.flatnonzero(within_limits(plans.accelerator, paid, judged.cost, question.constraints, rejections))
     )
 
 
+def compared_by(counts: Counts, judged: Judged, question: Question) -> Column:
+    """What runs are compared by: the objective's figure, of one with a pipeline a near tie worse."""
+    handicap = pipeline_handicap(judged.plans.pipeline_parallel, question.assumptions)
+    compared: Column = score_of(question.objective, run_measures(counts, judged)) * handicap
+    return compared
+
+
+def best_runs(counts: Counts, judged: Judged, question: Question) -> tuple[Codes, Column]:
+    """(row of the best run of each accelerator type, best type first; what all runs are compared by)."""
+    compared, tie = compared_by(counts, judged, question), stable_run_key(judged)
+    first = preferred(judged.plans.accelerator, compared, judged.cost.usd_per_hour, tie)
+    merit = run_measures(counts, judged.take(first))
+    return first[best_per_accelerator(judged.plans.accelerator[first], question.objective, merit, tie[first])], compared
+
+
 def run_measures(counts: Counts, judged: Judged) -> Measures:
     """What runs are ranked by: figures that hold with the confidence asked."""
     run, cost = judged.run, judged.cost
     factor = judged.plans.stack.margins.time_factor
-    wall, rate = run.wall_s * factor, units_per_s(counts, run.step.step_s) / factor
-    return Measures(
-        usd_total(cost.usd_per_hour, wall), wall, rate / run.accelerators, cost.power_w * wall / counts.units
-    )
+    wall, rate = run.wall_s * factor, units_per_s(counts, run.batch, run.step.step_s) / factor
+    usd = usd_total(cost.usd_per_hour, wall)
+    priced = np.where(np.isnan(usd), run.nodes * wall, usd)  # machine-hours rank what nobody names a price of
+    return Measures(priced, wall, rate / run.accelerators, cost.power_w * wall / counts.units)
 
 
 def stable_run_key(judged: Judged) -> Column:
@@ -235,70 +283,5 @@ def stable_run_key(judged: Judged) -> Column:
     micro-batches.
     """
     plans = judged.plans
-    return judged.run.accelerators * 1e4 + plans.tensor_parallel * 100 + plans.micro_batch_sequences
-
-
-def size_asked(deployment: Deployment) -> int | None:
-    """Accelerators that the caller fixed."""
-    return deployment.accelerators_per_replica or deployment.total_accelerators
-
-
-def chosen_run(
-    workload: TrainingWorkload,
-    counts: Counts,
-    layouts: TrainingPlans,
-    deployment: Deployment,
-    assumed: Assumptions,
-    economics: Economics,
-) -> tuple[TrainingPlans, Run] | None:
-    """The layout asked for, or the best of those that fit, as a table of one row, and its run: the
-    fastest on the accelerators asked for, else the cheapest. None where nothing can be laid out.
-    """
-    plans, run = _runs(workload, counts, layouts, deployment, assumed)
-    if not len(plans):
-        return None
-    margins, memory = plans.stack.margins, run.memory
-    wall = run.wall_s * margins.time_factor
-    total = np.nan_to_num(run_cost(plans, run, assumed, economics).usd_per_hour, nan=0.0) * wall
-    unfit, doubtful = ~fits(plans, run, assumed), ~surely_fits(plans, run, assumed)
-    short = np.where(
-        doubtful, memory.total_bytes / allowed_bytes(margins, memory.usable_bytes, memory.capacity_bytes), 0.0
-    )
-    fixed = size_asked(deployment) is not None or deployment.data_parallel is not None
-    late = wall > workload.deadline_s
-    row = np.lexsort((total, wall if fixed else total, late, short, unfit))[:1]
-    return plans.take(row), run.take(row)
-
-
-def any_fits(
-    workload: TrainingWorkload, counts: Counts, layouts: TrainingPlans, deployment: Deployment, assumed: Assumptions
-) -> bool:
-    """Whether any layout of a deployment fits, with the confidence asked."""
-    plans, run = _runs(workload, counts, layouts, deployment, assumed)
-    return bool(surely_fits(plans, run, assumed).any())
-
-
-def _runs(
-    workload: TrainingWorkload, counts: Counts, layouts: TrainingPlans, deployment: Deployment, assumed: Assumptions
-) -> tuple[TrainingPlans, Run]:
-    """Runs at the degree the caller fixed, or at the smallest that fits and is in time."""
-    size = size_asked(deployment)
-    if deployment.data_parallel is None and size is None:
-        tried = attempted(counts, layouts, workload.deadline_s, assumed)
-        found = sized(counts, tried, np.arange(len(tried.able)), workload.deadline_s, assumed)
-        rest = np.setdiff1d(np.arange(len(tried.layouts)), found.rows)
-        plans = tried.layouts.take(np.concatenate([found.rows, rest]))
-        return plans, run_at(counts, plans, np.concatenate([found.data_parallel, tried.largest[rest]]), assumed)
-    wanted = np.full(len(layouts), float(size or 1))
-    if deployment.data_parallel is not None:
-        wanted = layouts.ranks * float(deployment.data_parallel)
-    degree, keep = degree_of(counts, layouts, wanted)
-    # A cluster fills whole machines, with a known network where one is on sale; else a usual one is assumed.
-    whole = filled(layouts, wanted)
-    for better in (whole & wired(layouts, wanted), whole):
-        if (keep & better).any():
-            keep = keep & better
-            break
-    rows = np.flatnonzero(keep)
-    plans = layouts.take(rows)
-    return plans, run_at(counts, plans, degree[rows], assumed)
+    split = plans.pipeline_parallel * 1e4 + plans.tensor_parallel * 100
+    return judged.run.accelerators * 1e6 + split + plans.micro_batch_sequences

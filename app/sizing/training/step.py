@@ -54,6 +54,7 @@ class MicroBatchTime(Columns):
     exposed_s: Column  # traffic within and between layers that computation does not hide
     bubble_micro_batches: Column
     pcie: Mask
+    stage_pace: Column  # of the fullest stage of a pipeline over an even one's
 
 
 @formula(unit="s", source="overlap with a rounded knee; shares are fitted")
@@ -127,7 +128,8 @@ def micro_batch_time(work: MicroBatchWork, achieved: TrainingAchieved, assumed: 
     with told_as("within layers"):
         within = exposed_s(compute, tensor + context + expert, achieved.tensor_overlap_share, assumed)
     exposed = layer_exposed_s(within, pipeline, achieved)
-    return MicroBatchTime(compute, exposed, bubble_micro_batches(work.stages, work.virtual_pipeline), work.pcie)
+    bubble = bubble_micro_batches(work.stages, work.virtual_pipeline)
+    return MicroBatchTime(compute, exposed, bubble, work.pcie, work.stage_pace)
 
 
 @formula(unit="s", source="definition")
@@ -159,12 +161,19 @@ def exposed_communication_s(
 
 
 @formula(unit="s", source="Narayanan et al. 2021 (arXiv:2104.04473)")
-def pipeline_bubble_s(bubble_micro_batches: Column, micro_batch_compute_s: Column, layer_exposed_s: Column) -> Column:
-    """Idle time of a pipeline in a step.
+def pipeline_bubble_s(
+    bubble_micro_batches: Column,
+    micro_batches: Column,
+    stage_pace: Column,
+    micro_batch_compute_s: Column,
+    layer_exposed_s: Column,
+) -> Column:
+    """Idle time of a pipeline in a step: while it fills and empties, and while stages wait for the fullest.
 
     Source: Narayanan et al. 2021 (arXiv:2104.04473).
     """
-    return bubble_micro_batches * (micro_batch_compute_s + layer_exposed_s)
+    idle = bubble_micro_batches + micro_batches * (stage_pace - 1)
+    return idle * (micro_batch_compute_s + layer_exposed_s)
 
 
 @formula(unit="s", source="counted; the host's rate is fitted")
@@ -199,7 +208,11 @@ def step_time(
             micro_batch.compute_s,
         ),
         pipeline_bubble_s=pipeline_bubble_s(
-            micro_batch.bubble_micro_batches, micro_batch.compute_s, micro_batch.exposed_s
+            micro_batch.bubble_micro_batches,
+            state.micro_batches,
+            micro_batch.stage_pace,
+            micro_batch.compute_s,
+            micro_batch.exposed_s,
         ),
         optimizer_s=optimizer_s(state, achieved, assumed),
         input_s=achieved.training_step_s,
@@ -221,7 +234,7 @@ def sample_batch_time(work: MicroBatchWork, achieved: SampleTrainingAchieved) ->
     """Of a network on samples."""
     compute = sample_batch_compute_s(work.compute, achieved)
     none = np.zeros(len(compute))
-    return MicroBatchTime(compute, none, none, work.pcie)
+    return MicroBatchTime(compute, none, none, work.pcie, work.stage_pace)
 
 
 @formula(unit="s", source="definition; the share is fitted")

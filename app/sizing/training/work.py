@@ -22,6 +22,8 @@ from app.sizing.training.ranks import (
     rank_params,
     sequence_split,
     spread_of,
+    stage_pace,
+    stage_unevenness,
     tokens_per_micro_batch,
     virtual_pipeline,
 )
@@ -61,6 +63,7 @@ class MicroBatchWork(Columns):
     traffic: LayerTraffic
     stages: Column
     virtual_pipeline: Column
+    stage_pace: Column
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +302,7 @@ def micro_batch_elementwise_bytes(tokens_per_micro_batch: Column, elementwise_by
 
 def micro_batch_work(counts: Counts, plans: TrainingPlans) -> MicroBatchWork:
     """Counts of one micro-batch."""
-    chunks = virtual_pipeline(counts, plans)
+    chunks, pace = virtual_pipeline(counts, plans), np.ones(len(plans))
     if counts.in_samples:
         none = silent(len(plans))
         compute, traffic = sample_work(counts, plans), LayerTraffic(none, none, none, none)
@@ -307,7 +310,10 @@ def micro_batch_work(counts: Counts, plans: TrainingPlans) -> MicroBatchWork:
         tokens, split = tokens_per_micro_batch(counts, plans), sequence_split(plans)
         compute = token_work(counts, plans, tokens, split)
         traffic = layer_traffic(counts, plans, tokens, split, chunks)
-    return MicroBatchWork(plans.machine.pcie, compute, traffic, plans.pipeline_parallel, chunks)
+        if (plans.pipeline_parallel > 1).any():
+            uneven = stage_unevenness(plans.pipeline_parallel, counts.num_layers, counts.head_layers)
+            pace = stage_pace(uneven, counts.published_stage_unevenness)
+    return MicroBatchWork(plans.machine.pcie, compute, traffic, plans.pipeline_parallel, chunks, pace)
 
 
 @formula(unit="s", source="counted: bytes that an optimizer reads and writes")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import log2
 
 from app.errors import Unanswerable
 from app.sizing.assumptions import Assumed, Assumptions
+from app.sizing.formula import formula
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 from app.sizing.workload.sizes import adapted_matrices
@@ -43,6 +46,9 @@ class TrainingWorkload:
     synchronous_checkpoints: bool
     lora_rank: int
     lora_targets: str | tuple[str, ...]
+    near_batch_share: float = Assumptions.usual("near_batch_share")
+    published_stage_unevenness: float = Assumptions.usual("published_stage_unevenness")
+    batch_asked: bool = True
     derived: tuple[Assumed, ...] = ()  # what was chosen, or given in its place, as an answer shows it
 
     @property
@@ -76,18 +82,13 @@ class GlobalBatch:
     sequences: int | None = None
     samples: int | None = None
 
-    def size(self, *, phase: str, sequence_tokens: int, in_samples: bool, assumed: Assumptions) -> int:
-        """Sequences, or samples."""
+    def size(self, sequence_tokens: int, *, in_samples: bool) -> int | None:
+        """Sequences, or samples; None where nothing was said."""
         if in_samples:
-            return self.samples or self.sequences or int(assumed.default_batch_samples)
+            return self.samples or self.sequences
         if self.tokens is not None:
             return max(1, round(self.tokens / sequence_tokens))
-        if self.sequences is not None:
-            return self.sequences
-        fine_tuning = phase == "fine_tuning"
-        return int(
-            assumed.default_fine_tuning_batch_sequences if fine_tuning else assumed.default_training_batch_sequences
-        )
+        return self.sequences
 
 
 def training_workload(
@@ -110,41 +111,66 @@ def training_workload(
     lora_targets: str | list[str] = "all-linear",
 ) -> TrainingWorkload:
     """A complete run from what was said of it; None is chosen. Raises Unanswerable where the parts contradict."""
-    if model.reads_source:
-        model = replace(
-            model, assumed=(*model.assumed, "half the tokens of a training sequence are source, half target")
-        )
+    model = _with_source(model)
     in_samples, adapts = model.sample is not None, method is not Method.FULL
     length = sequence_tokens or (1 if in_samples else int(assumed.default_sequence_tokens))
     units = _units(model, phase, method, amount, length, assumed)
-    if deadline_s is None:
-        deadline_s = usual_deadline_s(phase, assumed)
+    said = batch.size(length, in_samples=in_samples)
+    size, limit_s = said or usual_batch(model, phase, length, assumed), deadline_s or usual_deadline_s(phase, assumed)
+    named = {"batch": said, "sequence_length": sequence_tokens, "deadline_days": deadline_s}
+    given = {name for name, value in named.items() if value is not None}
     return TrainingWorkload(
         model=model,
         phase=phase,
         method=method,
         units=units,
         units_per_sequence=1.0 if in_samples else float(length),
-        global_batch=batch.size(phase=phase, sequence_tokens=length, in_samples=in_samples, assumed=assumed),
+        global_batch=size,
         precision=precision or DEFAULT_PRECISION,
         optimizer=optimizer or DEFAULT_OPTIMIZER,
-        deadline_s=deadline_s,
+        deadline_s=limit_s,
         experiment_overhead=experiment_overhead,
         dataset_bytes=dataset_bytes,
         checkpoint_interval_s=checkpoint_interval_s,
         synchronous_checkpoints=synchronous_checkpoints,
         lora_rank=lora_rank or (int(assumed.default_lora_rank) if adapts else 0),
         lora_targets=adapted_matrices(model, lora_targets) if adapts else "all-linear",
-        derived=(
-            _text("precision", precision, DEFAULT_PRECISION, "of matrices"),
-            _text("optimizer", optimizer, DEFAULT_OPTIMIZER, "whose states are kept"),
-        ),
+        near_batch_share=assumed.near_batch_share,
+        published_stage_unevenness=assumed.published_stage_unevenness,
+        batch_asked=said is not None,
+        derived=(*_figures(size, length, limit_s, given, in_samples=in_samples), *_texts(precision, optimizer)),
+    )
+
+
+def _figures(size: int, length: int, limit_s: float, given: set[str], *, in_samples: bool) -> Iterator[Assumed]:
+    """Batch, sequence and deadline, given or chosen, by the names of a request."""
+    unit, asked = ("samples" if in_samples else "sequences"), "batch" in given
+    yield Assumed(f"global_batch_{unit}", size, unit, "of a step", "published batches", (1.0, 1e7), asked)
+    if not in_samples:
+        known = "sequence_length" in given
+        yield Assumed("sequence_length", length, "tokens", "of training", "default_sequence_tokens", (1.0, 1e7), known)
+    known = "deadline_days" in given
+    days = limit_s / SECONDS_PER_DAY
+    yield Assumed("deadline_days", days, "days", "that it may take", "default_training_days", (0.0, 36500.0), known)
+
+
+def _texts(precision: str | None, optimizer: str | None) -> tuple[Assumed, ...]:
+    return (
+        _text("precision", precision, DEFAULT_PRECISION, "of matrices"),
+        _text("optimizer", optimizer, DEFAULT_OPTIMIZER, "whose states are kept"),
     )
 
 
 def _text(name: str, given: str | None, usual: str, reason: str) -> Assumed:
     """A name that was given, or the usual one."""
     return Assumed(name, given or usual, "text", reason, "chosen: usual", asked=given is not None)
+
+
+def _with_source(model: ModelArchitecture) -> ModelArchitecture:
+    """Of a model that reads a source, how a sequence is made up is assumed."""
+    if not model.reads_source:
+        return model
+    return replace(model, assumed=(*model.assumed, "half the tokens of a training sequence are source, half target"))
 
 
 def _units(
@@ -173,3 +199,26 @@ def usual_deadline_s(phase: str, assumed: Assumptions) -> float:
     if phase == "fine_tuning":
         return assumed.default_fine_tuning_hours * SECONDS_PER_HOUR
     return assumed.default_training_days * SECONDS_PER_DAY
+
+
+def usual_batch(model: ModelArchitecture, phase: str, sequence_tokens: int, assumed: Assumptions) -> int:
+    """Sequences or samples of a step where nobody says; of a model trained from scratch a power of two."""
+    if model.sample is not None:
+        return int(assumed.default_batch_samples)
+    if phase == "fine_tuning":
+        return int(assumed.default_fine_tuning_batch_sequences)
+    sequences = usual_batch_tokens(float(model.total_params), assumed) / sequence_tokens
+    return int(2 ** max(0, round(log2(sequences))))
+
+
+@formula(unit="tokens", source="Brown et al. 2020 (arXiv:2005.14165); Grattafiori et al. 2024 (arXiv:2407.21783)")
+def usual_batch_tokens(total_params: float, assumed: Assumptions) -> float:
+    """Tokens of a step of pre-training, which published runs made the larger the larger the model.
+
+    Source: GPT-3 from 125 M parameters (0.5 M tokens) to Llama 3 of 405 B (16 M).
+    Limits: published batches differ by a factor of two at one size, and grew over the years.
+    Check: 70 B parameters, 8.4 M tokens.
+        >>> round(usual_batch_tokens(70e9, Assumptions()) / 1e6, 1)
+        8.4
+    """
+    return assumed.default_batch_tokens_at_1b * float((total_params / 1e9) ** assumed.default_batch_exponent)

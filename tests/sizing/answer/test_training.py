@@ -186,10 +186,13 @@ def test_a_misfit_shows_its_speed_only_where_published_runs_like_it_fit(
 
 
 def test_twice_the_accelerators_cost_what_they_do_not_save() -> None:
-    (change,) = twice_the_accelerators(row(beside=row(twice_as_fast=1.6)))  # type: ignore[arg-type]
+    first: Any = row(performance=row(days=8.0), cost=row(usd_total=100.0))
+    curve: Any = row(twice=row(days=5.0, usd_total=125.0))
+    (change,) = twice_the_accelerators(first, curve)
     assert change.effect == "the run is 1.60 times as fast, for 1.25 times the money"
-    (none,) = twice_the_accelerators(row(beside=row(twice_as_fast=None)))  # type: ignore[arg-type]
-    assert "does not divide further" in none.effect
+    (none,) = twice_the_accelerators(first, row(twice=None, ends="the global batch"))  # type: ignore[arg-type]
+    assert none.effect == "nothing can be laid out on them, because of the global batch"
+    assert twice_the_accelerators(first, None) == ()
 
 
 def test_an_estimate_of_a_run_adds_up() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column
-from app.sizing.question import Economics
+from app.sizing.question import Economics, Objective, Question
 from app.sizing.training.assurance import Assured, assured
 from app.sizing.training.counts import counts_of
 from app.sizing.training.degrees import Degrees, degrees_of
@@ -42,8 +42,8 @@ def every(degrees: Degrees, row: int) -> Column:
     return degrees.at(np.full(number, row), np.arange(number))
 
 
-def sure(deadline_s: float) -> Assured:
-    return assured(COUNTS, PLANS, RUN, deadline_s, ASSUMED, ECONOMICS)
+def sure(deadline_s: float, objective: Objective = Objective.COST) -> Assured:
+    return assured(COUNTS, PLANS, RUN, deadline_s, Question(WORKLOAD, objective=objective))
 
 
 def test_every_level_is_the_cheapest_size_that_holds_with_it() -> None:
@@ -72,6 +72,14 @@ def test_more_confidence_never_costs_less() -> None:
     for share in (0.1, 0.5, 1.0, 3.0):
         usd = np.nan_to_num(sure(float(RUN.wall_s.max()) * share).usd_total, nan=np.inf)
         assert (usd[:, 1:] >= usd[:, :-1]).all()
+
+
+def test_where_money_was_not_asked_for_levels_are_of_the_run_itself_where_it_holds() -> None:
+    found = sure(1e12, Objective.LATENCY)
+    factor = np.exp(0.45)
+    held = RUN.memory.fits & (RUN.memory.total_bytes * factor <= RUN.memory.capacity_bytes)
+    assert held.any()
+    assert found.accelerators[held, found.levels.index(0.8)].tolist() == RUN.accelerators[held].tolist()
 
 
 def test_a_deadline_met_twice_over_is_nearly_sure_and_one_missed_by_half_is_not() -> None:

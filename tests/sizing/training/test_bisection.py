@@ -56,8 +56,8 @@ def test_other_sizes_of_the_same_question() -> None:
 
 def test_sizes_of_a_curve() -> None:
     cluster: Any = row(accelerators_per_node=col(6), machine=row(training_class=np.array([True])))
-    sizes = sizes_for(cluster).tolist()
-    assert sizes[:6] == [1, 2, 4, 6, 12, 24]
+    sizes = sizes_for(cluster, 18).tolist()
+    assert sizes[:8] == [1, 2, 4, 6, 12, 18, 24, 36]  # what was chosen and twice that among them
     assert sizes[-1] == 6 * 2048
     cluster.machine.training_class = np.array([False])
-    assert sizes_for(cluster).tolist() == [1, 2, 4, 6]
+    assert sizes_for(cluster, 3).tolist() == [1, 2, 3, 4, 6]

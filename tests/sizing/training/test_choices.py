@@ -55,6 +55,8 @@ def test_degrees_divide_the_batch_into_micro_batches() -> None:
     assert legal(dense, plans(), col(32, 32)).tolist() == [True, False]
     assert legal(dense, plans(), col(16, 16)).tolist() == [True, True]
     assert legal(dense, plans(), np.array([[16.0, 24.0], [8.0, 32.0]])).tolist() == [[True, False], [True, False]]
+    # 21 shares of three are 63 sequences, which is near; 24 would take 72 and 48 are as far
+    assert legal(dense, plans(), col(21, 5)).tolist() == [True, True]
     samples = replace(dense, in_samples=True)
     assert legal(samples, plans(), col(63, 16)).tolist() == [True, True]  # a last one may be part full
     assert legal(samples, plans(), col(65, 17)).tolist() == [False, False]

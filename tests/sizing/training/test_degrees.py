@@ -13,6 +13,7 @@ from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.training.degrees import (
     MOST_DIVISORS,
     degree_of,
+    degrees_judged,
     degrees_of,
     divides,
     divisors_of,
@@ -58,9 +59,13 @@ def test_divisors_of_a_batch_ascend_and_many_are_thinned_evenly() -> None:
     assert not divides(col(5), col(12)).any()
 
 
-@pytest.mark.parametrize(("degree", "allowed"), [(1, True), (32, True), (3, False), (64, False)])
-def test_a_degree_divides_the_batch_into_whole_micro_batches(degree: float, allowed: bool) -> None:
-    # 64 sequences in micro-batches of 2 are 32 shares
+def test_degrees_of_a_search_are_divisors_and_four_sizes_to_an_octave() -> None:
+    assert degrees_judged(33, 36.3).tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 14, 16, 20, 24, 28, 32, 33]
+
+
+@pytest.mark.parametrize(("degree", "allowed"), [(1, True), (32, True), (3, True), (19, False), (64, False)])
+def test_a_degree_divides_the_batch_or_one_near_it_into_whole_micro_batches(degree: float, allowed: bool) -> None:
+    # 64 sequences in micro-batches of 2 are 32 shares; three take 66, which is near, and 19 take 76
     assert legal(DENSE, plans(), col(degree))[0] == allowed
 
 
@@ -119,7 +124,7 @@ def test_degrees_of_a_table_are_those_that_every_rule_allows(model: ModelArchite
     assert number.max() > 1
     for i in range(0, len(table), 7):
         one = table.take(np.array([i]))
-        tried = [d for d in range(1, 49) if 48 % d == 0]
+        tried = degrees_judged(48, 48 * 1.1).tolist()
         able = [d for d in tried if legal(counts, one, col(d))[0] and joined(one, one.ranks * float(d))[0]]
         rows = np.full(number[i], i)
         assert found.at(rows, np.arange(number[i])).tolist() == able

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.question import Economics
+from app.sizing.question import Question
 from app.sizing.training.counts import counts_of
 from app.sizing.training.finalists import Finalists, judge
 from app.sizing.training.ranks import virtual_pipeline
@@ -22,7 +22,7 @@ RUN = run_at(COUNTS, PLANS, np.full(3, 8.0), Assumptions())
 
 
 def judged(*, trace: bool) -> Finalists:
-    return judge(COUNTS, PLANS, RUN, WORKLOAD.deadline_s, Assumptions(), Economics(), trace=trace)
+    return judge(COUNTS, PLANS, RUN, WORKLOAD.deadline_s, Question(WORKLOAD, trace=trace))
 
 
 def test_judging_once_more_changes_no_number() -> None:

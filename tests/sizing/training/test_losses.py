@@ -63,7 +63,7 @@ def test_checkpoints_come_as_often_as_lost_work_costs() -> None:
 def test_wall_time() -> None:
     """1e9 tokens in steps of 64,000: 15,625 steps of 2 s; a tenth and a fifth on top, stalls of 4 s in 400."""
     counts = replace(COUNTS, experiment_overhead=0.2)
-    found = wall_s(counts, col(2), col(4), col(400), col(0.5), replace(ASSUMED, validation_overhead=0.1))
+    found = wall_s(counts, col(64), col(2), col(4), col(400), col(0.5), replace(ASSUMED, validation_overhead=0.1))
     assert found[0] == pytest.approx(15625 * 2 * 1.1 * 1.2 * 1.01 / 0.5)
     assert expected_interruptions(col(0.25), col(400)).tolist() == [100]
 

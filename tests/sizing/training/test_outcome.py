@@ -31,7 +31,7 @@ ASSUMED: Any = replace(
 
 def test_speed_is_a_batch_over_a_step_and_its_share_of_the_peak() -> None:
     # 64 sequences of 1000 tokens in 2 s
-    rate = units_per_s(COUNTS, col(2.0))
+    rate = units_per_s(COUNTS, col(64.0), col(2.0))
     assert rate[0] == pytest.approx(32_000)
     counts = replace(COUNTS, flops_per_unit=5e10)
     # 32 000 tokens of 50 GFLOP on four accelerators of 1 PFLOP/s
@@ -45,15 +45,15 @@ def test_time_is_of_whole_days_and_hours() -> None:
 
 
 @pytest.mark.parametrize(
-    ("step_s", "efficiency"),
+    ("units", "efficiency"),
     [
-        (1.0, 1.0),  # eight times the replicas, an eighth of the time
-        (1.25, 0.8),
-        (0.9, 1.0),  # never told better than one machine
+        (800.0, 1.0),  # eight times the accelerators, eight times the speed
+        (640.0, 0.8),
+        (900.0, 1.0),  # never told better than one machine
     ],
 )
-def test_scaling_is_speed_per_accelerator_over_one_machines(step_s: float, efficiency: float) -> None:
-    assert scaling_efficiency(col(8.0), col(2.0), col(step_s), col(16.0))[0] == pytest.approx(efficiency)
+def test_scaling_is_speed_per_accelerator_over_one_machines(units: float, efficiency: float) -> None:
+    assert scaling_efficiency(col(100.0), col(2.0), col(units), col(16.0))[0] == pytest.approx(efficiency)
 
 
 def test_storage_takes_a_checkpoint_in_its_window_and_keeps_some() -> None:

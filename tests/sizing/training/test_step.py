@@ -74,7 +74,9 @@ def test_a_transfer_sticks_out_of_what_hides_it() -> None:
 
 def test_a_pipeline_idles_while_it_fills() -> None:
     assert bubble_micro_batches(col(4), col(2)).tolist() == [1.5]
-    assert pipeline_bubble_s(col(1.5), col(0.4), col(0.1)).tolist() == pytest.approx([0.75])
+    assert pipeline_bubble_s(col(1.5), col(8), col(1), col(0.4), col(0.1)).tolist() == pytest.approx([0.75])
+    # and while stages wait for one that is a quarter fuller, with each of eight micro-batches
+    assert pipeline_bubble_s(col(1.5), col(8), col(1.25), col(0.4), col(0.1)).tolist() == pytest.approx([1.75])
     half: Any = row(tensor_overlap_share=col(0.4))
     assert layer_exposed_s(col(0.2), col(0.5), half).tolist() == pytest.approx([0.2 + 0.5 * 0.6])
 
@@ -149,12 +151,13 @@ def test_a_micro_batch_hides_what_its_layers_say() -> None:
         pcie=np.array([False]),
         stages=col(4),
         virtual_pipeline=col(2),
+        stage_pace=col(1.1),
     )
     found = micro_batch_time(work, achieved, ASSUMED)
     assert found.compute_s.tolist() == [0.5]
     assert found.exposed_s[0] == pytest.approx(0.5 * 0.9 + 0.5 * ((0.5**4 + 0.9**4) ** 0.25 - 0.5) + 0.1 * 0.5)
     assert found.bubble_micro_batches.tolist() == [1.5]
-    assert found.pcie is work.pcie
+    assert found.pcie is work.pcie and found.stage_pace is work.stage_pace
 
 
 def sums() -> tuple[Any, Any, Any]:
@@ -163,7 +166,9 @@ def sums() -> tuple[Any, Any, Any]:
     def sent(seconds: float) -> Any:
         return row(scale_up_s=col(seconds), network_s=col(0), scale_up_messages=col(0), network_messages=col(0))
 
-    micro = row(compute_s=col(0.4), exposed_s=col(0.1), bubble_micro_batches=col(1.5), pcie=np.array([False]))
+    micro = row(
+        compute_s=col(0.4), exposed_s=col(0.1), bubble_micro_batches=col(1.5), pcie=np.array([False]), stage_pace=col(1)
+    )
     state = row(
         micro_batches=col(8),
         machines=col(16),
@@ -215,7 +220,9 @@ def test_a_step_of_samples_is_put_together() -> None:
 
 def test_a_micro_batch_of_samples_only_computes() -> None:
     achieved: Any = row(sample_training_fraction=col(1), sample_elementwise_fraction=col(1), sample_layer_s=col(0))
-    work: Any = row(compute=row(matrix_s=col(3), elementwise_s=col(4), layers=col(1)), pcie=np.array([True]))
+    work: Any = row(
+        compute=row(matrix_s=col(3), elementwise_s=col(4), layers=col(1)), pcie=np.array([True]), stage_pace=col(1)
+    )
     found = sample_batch_time(work, achieved)
     assert (found.compute_s.tolist(), found.exposed_s.tolist(), found.bubble_micro_batches.tolist()) == ([5], [0], [0])
     assert found.pcie is work.pcie

@@ -1,0 +1,97 @@
+"""The deployment asked for: its size is kept, and what is open is the best of every layout."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.estimate import estimate
+from app.sizing.question import Constraints, Deployment, Question
+from app.sizing.snapshot import Snapshot
+from app.sizing.training.counts import counts_of
+from app.sizing.training.given import any_fits, beyond_near, chosen_run, laid_out, size_asked
+from app.sizing.training.run import fits
+from tests.examples import LLAMA_70B, col, row
+from tests.sizing.small import SMALL
+from tests.sizing.training.layouts import WORKLOAD, asked, plans_of
+
+COUNTS, ASSUMED = counts_of(WORKLOAD), Assumptions()
+QUESTION = Question(WORKLOAD, Constraints(confidence=0.5))
+LAYOUTS = plans_of(SMALL, WORKLOAD, accelerator="acme-big", micro_batch_sequences=1)
+PAIRS = plans_of(SMALL, WORKLOAD, accelerator="acme-big", framework="megatron", tensor_parallel=2)
+
+
+@pytest.mark.parametrize("machines", [*range(1, 17), 24, 40, 48, 63, 64])
+def test_every_size_of_a_cluster_is_laid_out_with_the_nearest_batch(machines: int) -> None:
+    """64 sequences asked: each replica takes as many of its micro-batches as come nearest."""
+    found = chosen_run(WORKLOAD, COUNTS, LAYOUTS, Deployment("acme-big", total_accelerators=8 * machines), QUESTION)
+    assert found is not None
+    share = float(found.run.data_parallel[0] * found.plans.micro_batch_sequences[0])
+    assert found.run.accelerators[0] == 8 * machines
+    assert found.run.batch[0] == max(1, int(64 / share + 0.5)) * share
+    assert found.run.step.step_s[0] > 0
+
+
+def test_how_far_a_batch_is_counts_beyond_what_is_near() -> None:
+    run: Any = row(batch=col(64, 60, 128))
+    assert beyond_near(COUNTS, run).tolist() == [0, 0, 1]
+
+
+def test_a_cluster_fills_whole_machines_where_it_can() -> None:
+    degrees, rows = laid_out(COUNTS, LAYOUTS, col(*[16] * len(LAYOUTS)))
+    assert (degrees * LAYOUTS.take(rows).ranks == 16).all()
+    assert (LAYOUTS.take(rows).accelerators_per_node == 8).all()
+
+
+def test_the_size_a_caller_fixed() -> None:
+    assert size_asked(Deployment("x")) is None
+    assert size_asked(Deployment("x", total_accelerators=64)) == 64
+    assert size_asked(Deployment("x", accelerators_per_replica=16, total_accelerators=64)) == 16
+
+
+def chosen(**fixed: Any) -> tuple[float, float, float]:
+    """(accelerators, seconds, USD) of what is chosen."""
+    found = chosen_run(WORKLOAD, COUNTS, LAYOUTS, Deployment("acme-big", **fixed), QUESTION)
+    assert found is not None
+    run = found.run
+    assert fits(found.plans, run, ASSUMED)[0]
+    return float(run.accelerators[0]), float(run.wall_s[0]), float(run.nodes[0])
+
+
+def test_a_size_asked_for_is_kept_and_the_fastest_layout_taken() -> None:
+    sizes = [8, 16, 64]
+    found = [chosen(accelerators_per_replica=size) for size in sizes]
+    assert [accelerators for accelerators, _, _ in found] == sizes
+    assert [nodes for _, _, nodes in found] == [1, 2, 8]
+    seconds = [wall for _, wall, _ in found]
+    assert seconds == sorted(seconds, reverse=True)
+
+
+def test_a_degree_asked_for_is_the_degree() -> None:
+    found = chosen_run(WORKLOAD, COUNTS, LAYOUTS, Deployment("acme-big", data_parallel=4), QUESTION)
+    assert found is not None
+    assert set(found.run.data_parallel.tolist()) == {4}
+
+
+def test_nothing_is_chosen_where_nothing_can_be_laid_out() -> None:
+    # seven accelerators have no half of a pair
+    seven = Deployment("acme-big", accelerators_per_replica=7)
+    assert chosen_run(WORKLOAD, COUNTS, PAIRS, seven, QUESTION) is None
+
+
+def test_a_larger_model_stops_fitting() -> None:
+    one = Deployment("acme-big", accelerators_per_replica=1)
+    large = replace(WORKLOAD, model=LLAMA_70B)
+    layouts = plans_of(SMALL, large, accelerator="acme-big", micro_batch_sequences=1)
+    assert not any_fits(counts_of(large), layouts, one, ASSUMED)
+    assert any_fits(COUNTS, LAYOUTS, Deployment("acme-big", accelerators_per_replica=8), ASSUMED)
+
+
+def test_a_run_on_hosts_that_nobody_sells_posted_back_is_the_same(market: Snapshot) -> None:
+    first = asked(market, accelerator="nvidia-b100-sxm", data_parallel=12, tensor_parallel=1, pipeline_parallel=1)
+    assert first.deployment.nodes == 2
+    again = estimate(Question(WORKLOAD, Constraints(confidence=0.5)), first.deployment, market)
+    assert (again.deployment, again.performance, again.cost) == (first.deployment, first.performance, first.cost)
