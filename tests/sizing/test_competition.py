@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.rejections import Rejections, Unread
 from app.sizing.hardware.support import EngineSupport
 from app.sizing.question import Constraints, Objective, Question
@@ -113,7 +114,8 @@ def never_worse(
         usual = tuple(sorted(default_weight_formats(workload.model, personal=workload.personal)))
     part = data.draw(parts(market, usual or ("bf16",)))
     whole, of_part = (best(Question(workload, c, objective=objective), market) for c in (Constraints(), part))
-    assert whole <= of_part * (1 + 1e-9)
+    run = isinstance(workload, TrainingWorkload)  # of near ties the one without a pipeline is taken
+    assert whole <= of_part * (1 + (Assumptions.usual("near_tie_share") if run else 1e-9))
 
 
 @SLOW

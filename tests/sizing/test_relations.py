@@ -11,6 +11,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.rejections import Unread
 from app.sizing.hardware.parts import PricingModel
 from app.sizing.question import CONFIDENCE_LEVELS, Constraints, Question
@@ -101,6 +102,11 @@ def of_question(question: Question, market: Snapshot, **constraints: Any) -> flo
     return next(iter(find(asked, market, Unread(market.accelerators)).scores), math.inf)
 
 
+def near_tie(workload: InferenceWorkload | TrainingWorkload) -> float:
+    """By how much what is best may be worse: of a run's layouts in a near tie the one without a pipeline is taken."""
+    return Assumptions.usual("near_tie_share") if isinstance(workload, TrainingWorkload) else 1e-9
+
+
 def money(level: Level) -> float:
     """What a level costs; infinite where nothing would do."""
     spent = level.usd_per_hour if level.usd_total is None else level.usd_total
@@ -136,12 +142,13 @@ def test_answers_are_plain_and_no_level_beats_what_is_best_with_its_confidence(
     asked = question.workload
     endless = isinstance(asked, InferenceWorkload) and asked.load is Load.OFFLINE and not asked.ends
     best = {level: of_question(question, market, confidence=level) for level in CONFIDENCE_LEVELS}
-    assert all(one <= other * (1 + 1e-9) for one, other in zip(best.values(), list(best.values())[1:], strict=False))
+    slack = near_tie(question.workload)
+    assert all(one <= other * (1 + slack) for one, other in zip(best.values(), list(best.values())[1:], strict=False))
     for ranked in answer.recommendations[:1]:
         assert ranked.estimate.assurance is not None
         for level in ranked.estimate.assurance.by_level:
             if level.confidence in best and not endless:  # which is ranked by the money of its work
-                assert best[level.confidence] <= money(level) * (1 + 0.03)  # sizes are found by bisection
+                assert best[level.confidence] <= money(level) * (1 + slack)
 
 
 @SLOW
@@ -156,4 +163,5 @@ def test_one_way_to_pay_or_one_engine_is_never_better_than_several(
     else:
         both = (PricingModel.ON_DEMAND, PricingModel.SPOT)
         whole, parts = of_question(question, market, pricing_models=both), [(each,) for each in both]
-    assert all(whole <= of_question(question, market, **{kind: part}) * (1 + 1e-9) for part in parts)
+    slack = near_tie(workload)
+    assert all(whole <= of_question(question, market, **{kind: part}) * (1 + slack) for part in parts)

@@ -38,19 +38,21 @@ def virtual_pipeline(counts: Counts, plans: TrainingPlans) -> Column:
 
 
 @formula(unit="1", source="Narayanan et al. 2021 (arXiv:2104.04473)")
-def stage_unevenness(pipeline_parallel: Column, num_layers: float, head_layers: float) -> Column:
+def stage_unevenness(
+    pipeline_parallel: Column, virtual_pipeline: Column, num_layers: float, head_layers: float
+) -> Column:
     """Work of a pipeline's fullest stage over the mean: whole layers for each, and the head beside those of the last.
 
     Source: counted.
-    Limits: the embedding is a look-up; a last stage has one layer at the least.
+    Limits: the embedding is a look-up; a last stage has a layer for each of its chunks.
     Check: 32 layers and a head worth 2.4 on four stages: 10.4 where the mean is 8.6. 126 layers on 16: eight each.
-        >>> stage_unevenness(col(4, 1), 32, 2.4).round(3).tolist()
+        >>> stage_unevenness(col(4, 1), col(8, 1), 32, 2.4).round(3).tolist()
         [1.209, 1.0]
-        >>> stage_unevenness(col(16), 126, 0.66).round(3)[0]
+        >>> stage_unevenness(col(16), col(7), 126, 0.66).round(3)[0]
         np.float64(1.011)
     """
     each = np.ceil(num_layers / pipeline_parallel)
-    last = np.maximum(1.0, num_layers - (pipeline_parallel - 1) * each) + head_layers
+    last = np.maximum(virtual_pipeline, num_layers - (pipeline_parallel - 1) * each) + head_layers
     return np.maximum(each, last) * pipeline_parallel / (num_layers + head_layers)
 
 

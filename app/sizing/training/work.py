@@ -311,7 +311,7 @@ def micro_batch_work(counts: Counts, plans: TrainingPlans) -> MicroBatchWork:
         compute = token_work(counts, plans, tokens, split)
         traffic = layer_traffic(counts, plans, tokens, split, chunks)
         if (plans.pipeline_parallel > 1).any():
-            uneven = stage_unevenness(plans.pipeline_parallel, counts.num_layers, counts.head_layers)
+            uneven = stage_unevenness(plans.pipeline_parallel, chunks, counts.num_layers, counts.head_layers)
             pace = stage_pace(uneven, counts.published_stage_unevenness)
     return MicroBatchWork(plans.machine.pcie, compute, traffic, plans.pipeline_parallel, chunks, pace)
 

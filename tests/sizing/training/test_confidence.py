@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate
 from app.sizing.question import Constraints, Question
 from app.sizing.recommend import recommend
@@ -38,6 +39,7 @@ RUNS = st.builds(
     st.sampled_from([16, 96, 1024, 1536]),
     st.floats(0.2, 365),
 )
+NEAR_TIE = Assumptions.usual("near_tie_share")
 CONFIDENCES = st.floats(0.5, 0.95)
 
 
@@ -71,7 +73,8 @@ def test_a_higher_confidence_never_costs_less(market: Snapshot, w: TrainingWorkl
     low, high = (found(market, w, confidence, limit=1) for confidence in sorted((one, other)))
     if high:
         assert low
-        assert sure_usd(high[0]) >= sure_usd(low[0]) * (1 - 1e-12)
+        # of near ties the one without a pipeline is taken, which may be the dearer by as much
+        assert sure_usd(high[0]) >= sure_usd(low[0]) / (1 + NEAR_TIE)
 
 
 @SLOW
