@@ -6,6 +6,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Mask
+from app.sizing.decisions.ranking import rounded
 from app.sizing.decisions.rejections import Unread
 from app.sizing.question import Deployment, Question
 from app.sizing.training.counts import Counts
@@ -59,7 +60,8 @@ def in_order(workload: TrainingWorkload, counts: Counts, judged: Judged, questio
     wall = run.wall_s * margins.time_factor
     late = wall > workload.deadline_s
     figure = np.where(late, wall, compared_by(counts, judged, question))
-    return np.lexsort((stable_run_key(judged), figure, late, beyond_near(counts, run), short, unfit))
+    ties = stable_run_key(judged), rounded(judged.cost.usd_per_hour)
+    return np.lexsort((*ties, rounded(figure), late, beyond_near(counts, run), short, unfit))
 
 
 def beyond_near(counts: Counts, run: Run) -> Column:

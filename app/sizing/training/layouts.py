@@ -137,7 +137,8 @@ def _split(
         _split_micro_batches(workload, asked, sizes, long=long),
         (float(asked.optimizer_offload or False),),
     )
-    return rows[_shape_allows(workload, rows, asked.virtual_pipeline or 1)]
+    chunks = (asked.virtual_pipeline or 1) if asked.pipeline_parallel is None else 1
+    return rows[_shape_allows(workload, rows, chunks)]
 
 
 def _expert_degrees(workload: TrainingWorkload, asked: Deployment) -> Degrees:
