@@ -28,8 +28,8 @@ class Columns:
         for name in names_of(type(self)):
             value = getattr(self, name)
             if isinstance(value, np.ndarray):
-                value = value.take(rows, axis=0)
-            elif isinstance(value, Columns | Picked):
+                value = value[rows]
+            elif isinstance(value, TABLES):
                 value = value.take(rows)
             object.__setattr__(taken, name, value)
         return taken
@@ -37,7 +37,7 @@ class Columns:
     def __len__(self) -> int:
         for name in names_of(type(self)):
             value = getattr(self, name)
-            if isinstance(value, np.ndarray | Columns | Picked):
+            if isinstance(value, (np.ndarray, *TABLES)):
                 return len(value)
         raise TypeError(f"{type(self).__name__} has no columns")
 
@@ -82,7 +82,7 @@ class _Late(Picked[Table]):
         if found is None:
             value = getattr(self.table, name)
             if isinstance(value, np.ndarray):
-                found = value.take(self.rows)
+                found = value[self.rows]
             else:
                 found = _Late(value, self.rows) if isinstance(value, Columns) else value
             self._found[name] = found
@@ -93,6 +93,9 @@ def late(table: Table, rows: Codes) -> Table:
     """Rows of a table whose columns are looked up when they are asked for."""
     return cast(Table, _Late(table, rows))
 
+
+# What a field of a table is where it is a table itself.
+TABLES = (Columns, Picked)
 
 _NAMES: dict[type, tuple[str, ...]] = {}
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import at
+from app.sizing.columns import Column, at
 from app.sizing.evidence import Near, Neighbour, Setting
 from app.sizing.hardware.achieved import format_class
 from app.sizing.hardware.parts import Accelerator
@@ -20,7 +21,7 @@ from app.sizing.serving.options import Judged
 from app.sizing.snapshot import Snapshot
 from app.sizing.surroundings import Shape, StackKey, pool_of
 from app.sizing.training.recipes import PRECISIONS
-from app.sizing.uncertainty import HIGH, LOW, NORMAL, Around, Spreads
+from app.sizing.uncertainty import HIGH, LOW, NORMAL, Around, Spread, Spreads
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 # Both ends of an interval, as standings in a normal distribution.
@@ -64,6 +65,12 @@ def training_setting(
     )
 
 
+@cache
+def ends_of(spread: Spread) -> Column:
+    """Both ends of an interval right beside many sources."""
+    return spread.quantile(ENDS)
+
+
 @dataclass(frozen=True, slots=True)
 class Certainty:
     """What is known around a setting."""
@@ -95,7 +102,7 @@ class Certainty:
         """The 80 % interval of one predicted quantity, errors of which are those of `kind`."""
         spread = self.spreads.of(kind)
         scale = spread.scale(self.around[pool_of(kind)])
-        low, high = np.exp(scale * spread.quantile(ENDS)).tolist()
+        low, high = np.exp(scale * ends_of(spread)).tolist()
         if kind in RATES:
             low, high = 1 / high, 1 / low
         return Interval(quantity, value * low, value * high, statistic)

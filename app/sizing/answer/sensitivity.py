@@ -62,8 +62,10 @@ def sensitivity(
     def told(case: Case, now: State) -> str:
         again = placed(question, case, options)
         then = changed(question, case, now, options, again, row)
-        text = words(question.objective, workload, now, then, kept=bool(within(question, again, market)[row]))
-        return text + better(question, again, row, market)
+        kept = within(question, again, market)
+        return words(question.objective, workload, now, then, kept=bool(kept[row])) + better(
+            question, again, kept, row, market
+        )
 
     changes = (Change(case.label, told(case, now)) for case in cases(workload))
     return (*changes, *rent_or_buy(workload, options))
@@ -189,11 +191,10 @@ def within(question: Question, options: Options, market: Snapshot) -> Mask:
     return within_limits(options.accelerator, options.fleet.accelerators, options.cost, question.constraints, unread)
 
 
-def better(question: Question, again: Options, row: int, market: Snapshot) -> str:
+def better(question: Question, again: Options, kept: Mask, row: int, market: Snapshot) -> str:
     """What would then cost less than the first recommendation by more than a near tie, in words."""
     if question.objective is not Objective.COST:
         return ""
-    kept = within(question, again, market)
     hourly = np.where(kept, again.cost.usd_per_hour, np.inf)
     best = int(np.argmin(hourly))
     own = at(again.cost.usd_per_hour, row) if kept[row] else np.inf

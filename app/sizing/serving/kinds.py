@@ -169,18 +169,6 @@ class TokenStreams:
             speed = stream_speed(workload, memory, alone, assumed)
         return speed_with_prefixes(workload, memory, speed, assumed)
 
-    def terms(
-        self,
-        workload: InferenceWorkload,
-        plans: Plans,
-        achieved: Achieved,
-        assumed: Assumptions,
-        speculative: Speculative | None = None,
-    ) -> tuple[StepTerms, PrefillTerms, PrefillTerms]:
-        """Seconds of a step, of a mean prompt and of a long one, by what is achieved of the hardware."""
-        step, link, links = self.steps(workload, plans, achieved, assumed, speculative)
-        return step, *self.prompts(workload, plans, achieved, link, links)
-
     def steps(
         self,
         workload: InferenceWorkload,
@@ -201,24 +189,32 @@ class TokenStreams:
     ) -> tuple[PrefillTerms, PrefillTerms]:
         """Seconds of a mean prompt and of a long one."""
         prompt = workload.input_tokens
-
-        def terms(tokens: float) -> PrefillTerms:
-            work = prefill_work(
-                workload.model,
-                plans,
-                link,
-                prompt_tokens=tokens,
-                cached_tokens=tokens * workload.cached_prefix_fraction,
-                encoder_flops=workload.encoder_flops_per_request,
-            )
-            return prefill_terms(work, achieved, links)
-
-        late = prefill = terms(prompt.mean)
+        late = prefill = self.prompt(workload, plans, achieved, link, links, prompt.mean)
         tail = prompt.quantile(workload.slo.percentile)
         if tail > prompt.mean:
             with told_as("long prompt"):
-                late = terms(tail)
+                late = self.prompt(workload, plans, achieved, link, links, tail)
         return prefill, late
+
+    def prompt(
+        self,
+        workload: InferenceWorkload,
+        plans: Plans,
+        achieved: Achieved,
+        link: LinkUse,
+        links: LinkSpeed,
+        tokens: float,
+    ) -> PrefillTerms:
+        """Seconds of a prompt of so many tokens."""
+        work = prefill_work(
+            workload.model,
+            plans,
+            link,
+            prompt_tokens=tokens,
+            cached_tokens=tokens * workload.cached_prefix_fraction,
+            encoder_flops=workload.encoder_flops_per_request,
+        )
+        return prefill_terms(work, achieved, links)
 
     def limits(self, alone: StreamAlone) -> tuple[Limit, ...]:
         """A token's time, then the first token's."""
@@ -261,7 +257,9 @@ class TokenStreams:
         speculative: Speculative | None = None,
     ) -> Best:
         """Every rate fully achieved and nothing waited for."""
-        step, prefill, _ = self.terms(workload, plans, ideal(len(plans)), assumed, speculative)
+        whole = ideal(len(plans))
+        step, link, links = self.steps(workload, plans, whole, assumed, speculative)
+        prefill = self.prompt(workload, plans, whole, link, links, workload.input_tokens.mean)
 
         def flow(batch: Column) -> Flow:
             busy = prompt_s(prefill, memory.max_batched_tokens, batch)  # no more prompts share a step than run at once
