@@ -65,27 +65,24 @@ class Picked(Generic[Table]):
 
 
 class _Late(Picked[Table]):
-    """Rows of a shared table that read like the table itself: a column is looked up when it is asked for, once."""
-
-    __slots__ = ("_found",)
-    _found: dict[str, object]
+    """Rows of a shared table that read like the table itself: a column is looked up when it is asked for, once, and
+    stays among the attributes.
+    """
 
     def __init__(self, table: Table, rows: Codes) -> None:
-        for name, value in (("table", table), ("rows", rows), ("_found", {})):
+        for name, value in (("table", table), ("rows", rows)):
             object.__setattr__(self, name, value)
 
     def take(self, rows: Codes | Mask) -> _Late[Table]:
         return _Late(self.table, self.rows[rows])
 
     def __getattr__(self, name: str) -> object:
-        found = self._found.get(name)
-        if found is None:
-            value = getattr(self.table, name)
-            if isinstance(value, np.ndarray):
-                found = value[self.rows]
-            else:
-                found = _Late(value, self.rows) if isinstance(value, Columns) else value
-            self._found[name] = found
+        found = getattr(self.table, name)
+        if isinstance(found, np.ndarray):
+            found = found[self.rows]
+        elif isinstance(found, Columns):
+            found = _Late(found, self.rows)
+        self.__dict__[name] = found
         return found
 
 

@@ -148,7 +148,7 @@ def build_training_plans(
     """
     asked = fixed or Deployment(accelerator="")
     machine, stack, layout = _joined(workload, machines, stacks, frameworks, asked, rejections)
-    columns = {name: layout[:, i] for i, name in enumerate(LAYOUT)}
+    columns = dict(zip(LAYOUT, layout, strict=True))
     return TrainingPlans(
         machine=late(machines, machine),
         stack=late(_as_asked(stacks, asked), stack),
@@ -160,8 +160,8 @@ def build_training_plans(
         activation_checkpointing=columns["activation_checkpointing"].astype(np.int64),
         micro_batch_sequences=columns["micro_batch_sequences"],
         optimizer_offload=columns["optimizer_offload"] > 0,
-        flash_attention=np.full(len(layout), asked.flash_attention is not False),
-        asked_virtual_pipeline=np.full(len(layout), float(asked.virtual_pipeline or 0)),
+        flash_attention=np.full(len(machine), asked.flash_attention is not False),
+        asked_virtual_pipeline=np.full(len(machine), float(asked.virtual_pipeline or 0)),
     )
 
 
@@ -187,29 +187,29 @@ def _joined(
     asked: Deployment,
     rejections: Rejections,
 ) -> tuple[Codes, Codes, Column]:
-    """(machine, stack, layout) of every plan. A model is split as far as a machine's own links reach, except along
-    the pipeline.
+    """(machine, stack, columns of LAYOUT) of every plan. A model is split as far as a machine's own links reach,
+    except along the pipeline.
     """
     node, known = machines.offered.node, machines.known
     reach = np.where(node.link_bytes_per_s > 0, machines.scale_up_accelerators, 1.0)
     trained: Mask = np.zeros(len(machines), dtype=bool)
-    made: dict[Framework, Column] = {}
-    parts = [(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros((0, len(LAYOUT))))]
+    made = {framework: layouts_of(workload, framework, asked) for framework in dict.fromkeys(frameworks)}
+    first = dict(zip(made, np.cumsum([0, *map(len, made.values())]).tolist(), strict=False))
+    none = np.zeros(0, dtype=np.int64)
+    parts = [(none, none, none)]
     for stack, framework in enumerate(frameworks):
-        rows = np.flatnonzero(machines.family == stacks.family[stack])
-        if framework not in made:
-            made[framework] = layouts_of(workload, framework, asked)
-        layouts = made[framework]
+        rows, layouts = np.flatnonzero(machines.family == stacks.family[stack]), made[framework]
         if not len(layouts):
             continue
         trained[rows] = True
         tensor = layouts[:, LAYOUT.index("tensor_parallel")]
         linked = (tensor == 1) | (tensor <= reach[rows][:, None]) | (asked.tensor_parallel is not None)
         machine, layout = np.nonzero(linked & known[rows][:, None])
-        parts.append((rows[machine], np.full(len(machine), stack), layouts[layout]))
+        parts.append((rows[machine], np.full(len(machine), stack), first[framework] + layout))
     _turn_down(workload, node.accelerator, trained, known, rejections)
     machine, stack_of, layout_of = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return machine, stack_of, layout_of
+    tables = np.concatenate([np.zeros((0, len(LAYOUT))), *made.values()])
+    return machine, stack_of, tables.T.take(layout_of, axis=1)
 
 
 def _turn_down(
