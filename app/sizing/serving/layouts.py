@@ -100,10 +100,14 @@ def _every(model: ModelArchitecture, most: int) -> list[tuple[int, int]]:
 
 
 def _agrees(fixed: Deployment, tensor: int, pipeline: int) -> bool:
-    """With what the caller said of the layout; whole experts lie on the ranks that share a layer."""
+    """With what the caller said of the layout; whole experts lie on the ranks that share a layer. Who says no more than
+    how layers are shared means, as engines do, no pipeline.
+    """
+    only_tensor = fixed.tensor_parallel is not None and fixed.accelerators_per_replica is None and not _hardware(fixed)
+    stages = 1 if only_tensor and fixed.pipeline_parallel is None else fixed.pipeline_parallel
     return (
         fixed.tensor_parallel in (None, tensor)
-        and fixed.pipeline_parallel in (None, pipeline)
+        and stages in (None, pipeline)
         and fixed.accelerators_per_replica in (None, tensor * pipeline)
         and tensor % (fixed.expert_parallel or 1) == 0
     )

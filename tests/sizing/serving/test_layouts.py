@@ -57,7 +57,8 @@ def test_heads_divide_by_the_tensor_parallel_degree(model: ModelArchitecture, de
 @pytest.mark.parametrize(
     ("fixed", "found"),
     [
-        ({"tensor_parallel": 2}, {(2, 1), (2, 2), (2, 3), (2, 4)}),  # of four layers
+        ({"tensor_parallel": 2}, {(2, 1)}),  # a pipeline is asked for by name
+        ({"tensor_parallel": 2, "total_accelerators": 8}, {(2, 1), (2, 2), (2, 3), (2, 4)}),  # of four layers
         ({"pipeline_parallel": 2}, {(1, 2), (2, 2), (4, 2), (8, 2)}),
         ({"tensor_parallel": 2, "pipeline_parallel": 1}, {(2, 1)}),
         ({"tensor_parallel": 3}, set()),
