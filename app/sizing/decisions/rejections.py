@@ -99,6 +99,9 @@ class Unread(Rejections):
     def without(self, before: Codes, after: Codes, code: str, text: str) -> None:
         pass
 
+    def left_without(self, accelerator: Codes, kept: Mask, among: Mask) -> Codes:  # noqa: ARG002
+        return np.zeros(0, dtype=np.int64)
+
     def lost(
         self,
         accelerator: Codes,

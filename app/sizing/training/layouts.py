@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from app.errors import Conflict
@@ -66,7 +68,9 @@ def layouts_of(workload: TrainingWorkload, framework: Framework, fixed: Deployme
 
 def _grid(*choices: Degrees) -> Column:
     """Every combination of one choice per column of LAYOUT, the last one changing fastest."""
-    return np.stack([axis.ravel() for axis in np.meshgrid(*map(column, choices), indexing="ij")], axis=1)
+    sizes = [len(choice) for choice in choices]
+    places = np.unravel_index(np.arange(math.prod(sizes)), sizes)
+    return np.stack([column(choice)[place] for choice, place in zip(choices, places, strict=True)], axis=1)
 
 
 _NO_ROWS = np.zeros((0, len(LAYOUT)))

@@ -44,16 +44,17 @@ def turn_down(
 def _too_large(tried: Attempts, needed_bytes: Column, fitting: Mask, likely: Mask, rejections: Rejections) -> None:
     """Types that do not fit; `likely` ones are predicted to, and may well not."""
     accelerator, margins, memory = tried.layouts.accelerator, tried.layouts.stack.margins, tried.memory
+    gone = rejections.left_without(accelerator, likely & fitting, likely)
     rejections.lost(
-        accelerator[likely],
-        fitting[likely],
+        accelerator[gone],
+        fitting[gone],
         code="out_of_memory",
         text=f"{{name}} is expected to fit, but needs {{needed}} of {{available}} GiB on {{each}} "
         f"with {margins.asked:.0%} confidence.",
-        needed=(needed_bytes * margins.memory_factor)[likely] / GIB,
-        available=memory.capacity_bytes[likely] / GIB,
+        needed=(needed_bytes * margins.memory_factor)[gone] / GIB,
+        available=memory.capacity_bytes[gone] / GIB,
         unit="gib",
-        count=tried.accelerators[likely],
+        count=tried.accelerators[gone],
         reached=Reached.MEMORY,
     )
     rejections.lost(
@@ -72,7 +73,8 @@ def _too_large(tried: Attempts, needed_bytes: Column, fitting: Mask, likely: Mas
 def _too_slow(tried: Attempts, fitting: Mask, deadline_s: float, rejections: Rejections) -> None:
     """Types that are late; those that are expected in time, and may well not be, are told apart."""
     margins, expected_s = tried.layouts.stack.margins, tried.wall_s
-    wall_s = expected_s * margins.time_factor
+    wall_s, accelerator = expected_s * margins.time_factor, tried.layouts.accelerator
+    timely = wall_s <= deadline_s
     late = "needs {needed} on {on} at best"
     for rows, text in (
         (
@@ -82,14 +84,15 @@ def _too_slow(tried: Attempts, fitting: Mask, deadline_s: float, rejections: Rej
         ),
         (fitting, f"{{name}} {late}; {{available}} may be taken."),
     ):
+        gone = rejections.left_without(accelerator, rows & timely, rows)
         rejections.lost(
-            tried.layouts.accelerator[rows],
-            wall_s[rows] <= deadline_s,
+            accelerator[gone],
+            timely[gone],
             code="too_slow",
             text=text,
-            needed=wall_s[rows] / SECONDS_PER_DAY,
-            available=np.full(int(rows.sum()), deadline_s / SECONDS_PER_DAY),
+            needed=wall_s[gone] / SECONDS_PER_DAY,
+            available=np.full(len(gone), deadline_s / SECONDS_PER_DAY),
             unit="days",
-            count=tried.accelerators[rows],
+            count=tried.accelerators[gone],
             reached=Reached.SPEED,
         )
