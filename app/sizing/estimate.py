@@ -140,8 +140,8 @@ def estimate_inference(
     held = holding(deployment, plans)
     if not held.any():
         raise Conflict(
-            f"The replicas and spares do not fit into nodes {deployment.nodes}: give more nodes or fewer replicas, or "
-            "leave nodes out."
+            "The replicas and spares do not fit into the nodes or total_accelerators given: give more of these or "
+            "fewer replicas, or leave them out."
         )
     plans = plans.take(held)
     check_speculation(deployment, workload)

@@ -65,6 +65,37 @@ def usd(workload: InferenceWorkload, market: Snapshot = CROWDED) -> float:
 
 
 @SLOW
+@given(SERVICES, st.sampled_from([0.3, 1.0, 2.0]))
+def test_what_is_recommended_is_as_sure_as_asked(market: Snapshot, workload: InferenceWorkload, ttft_s: float) -> None:
+    """Also where prompts are computed whole because nobody waits for their hits: these take longer."""
+    asked = Question(replace(workload, slo=replace(workload.slo, ttft_s=ttft_s)), limit=3)
+    for estimate_ in find(asked, market, Unread(market.accelerators)).estimates:
+        sure = estimate_.assurance
+        assert sure is not None
+        assert sure.meets_slo is None or sure.meets_slo >= asked.constraints.confidence - 1e-6
+
+
+def test_prompts_computed_whole_are_held_to_their_limits() -> None:
+    """Sixty-four at once, each alone on its replica: without hits a second to the first token is too short."""
+    sixty_four = replace(
+        CHAT,
+        model=LLAMA_70B,
+        load=Load.CLOSED,
+        in_flight=64.0,
+        input_tokens=Lengths(8000.0, 12000.0),
+        output_tokens=Lengths(1.0),
+        slo=Slo(1.0, 0.015, None, 90.0),
+        max_context_tokens=12001,
+        cached_prefix_fraction=0.5,
+        turn_gap_s=60.0,
+    )
+    question = Question(sixty_four, limit=50)
+    for estimate_ in find(question, CROWDED, Unread(CROWDED.accelerators)).estimates:
+        assert estimate_.assurance is not None
+        assert (estimate_.assurance.meets_slo or 0.0) >= question.constraints.confidence
+
+
+@SLOW
 @given(SERVICES)
 def test_hits_never_cost_more_than_none(workload: InferenceWorkload) -> None:
     assert usd(workload) <= usd(workload.without_hits) * (1 + 1e-9)

@@ -10,7 +10,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask
 from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.ownership import horizon_hours, owned_usd_per_hour
-from app.sizing.decisions.rejections import Rejections
+from app.sizing.decisions.rejections import Rejections, no_more
 from app.sizing.formula import formula, is_recording
 from app.sizing.question import Constraints, Economics
 from app.sizing.result import Reached
@@ -208,7 +208,7 @@ def within_limits(
     for code, text, needed, available, unit in _sizes(accelerators, cost, constraints):
         if available is None:
             continue
-        good = needed <= available
+        good = no_more(needed, float(available))
         rejections.lost(
             accelerator[keep],
             good[keep],

@@ -11,7 +11,7 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask, column
 from app.sizing.decisions.ownership import draw_w, machine_purchase_usd, owned_usd_per_hour, rated_power_w
-from app.sizing.decisions.rejections import Rejections
+from app.sizing.decisions.rejections import Rejections, no_more
 from app.sizing.formula import unrecorded
 from app.sizing.hardware.links import LINKS, machine_link
 from app.sizing.hardware.listings import PRICING
@@ -116,7 +116,7 @@ def _bought_within(
     down.
     """
     listings = snapshot.listings
-    payable: Mask = ~listings.owned | (purchase_usd <= most_usd)
+    payable: Mask = ~listings.owned | no_more(purchase_usd, most_usd)
     within = np.unique(listings.accelerator[keep & payable])
     accelerator = listings.accelerator[owned]
     rejections.lost(

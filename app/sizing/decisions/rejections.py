@@ -11,6 +11,15 @@ from app.sizing.columns import Codes, Column, Mask
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.result import Reached, Rejection
 
+# Answers show six digits; what is counted one by one is never let through by that.
+SHOWN_ROUNDING, LESS_THAN_ONE = 5e-6, 0.5
+
+
+def no_more(needed: Column, limit: float) -> Mask:
+    """Whether no more is needed than a limit, which may be a figure as an answer shows it: rounded to six digits."""
+    kept: Mask = needed <= limit + min(limit * SHOWN_ROUNDING, LESS_THAN_ONE)
+    return kept
+
 
 @dataclass(slots=True)
 class Rejections:

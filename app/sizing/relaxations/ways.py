@@ -12,7 +12,7 @@ from app.sizing.answer.money import usd
 from app.sizing.columns import Codes, Column, Columns, Mask, at
 from app.sizing.decisions.cost import usd_total
 from app.sizing.decisions.machines import SERVICE_PRICING, candidates, oversubscribed, run_pricing, undominated
-from app.sizing.decisions.rejections import Unread
+from app.sizing.decisions.rejections import Unread, no_more
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.serving.kinds import kind_of
 from app.sizing.serving.options import measures
@@ -150,7 +150,7 @@ def keeping(sizes: Sequence[Size], ways: Ways) -> Mask:
     """Ways that keep limits."""
     kept: Mask = np.ones(len(ways), bool)
     for size in sizes:
-        kept &= size.needed(ways) <= size.limit
+        kept &= no_more(size.needed(ways), size.limit)
     return kept
 
 

@@ -46,11 +46,13 @@ def check_speculation(d: Deployment, workload: InferenceWorkload) -> None:
 
 
 def holding(deployment: Deployment, plans: Plans) -> Mask:
-    """Plans whose machines, where their number is fixed, hold the replicas and spares that are."""
-    if deployment.nodes is None:
-        return np.ones(len(plans), dtype=bool)
+    """Plans whose machines and accelerators, where their number is fixed, hold the replicas and spares that are."""
     wanted = (deployment.replicas or 1) + (deployment.spare_replicas or 0)
-    held: Mask = most_on(plans, np.full(len(plans), float(deployment.nodes))) >= wanted
+    held: Mask = np.ones(len(plans), dtype=bool)
+    if deployment.nodes is not None:
+        held &= most_on(plans, np.full(len(plans), float(deployment.nodes))) >= wanted
+    if deployment.total_accelerators is not None:
+        held &= wanted * plans.accelerators_per_replica <= deployment.total_accelerators
     return held
 
 

@@ -29,6 +29,9 @@ from app.sizing.serving.operation import StreamOperation, crowd
 from app.sizing.serving.step import StepTerms, step_s
 from app.sizing.workload import InferenceWorkload, Load, z_score
 
+# Computing prompts whole counts for so little where they take longer than their limit: only where hits serve nothing.
+LAST_RESORT = 1e-12
+
 
 @formula(unit="sessions", source="Little's law")
 def idle_sessions(replica_rate_per_s: Column, turn_gap_s: float) -> Column:
@@ -177,7 +180,9 @@ def speed_with_prefixes(
         hits = with_hits(workload, memory, memory.prefixes, speed)
     with told_as("no hits"):
         cold = stream_speed(workload, memory, cold_alone, assumed)
-    counted = hits_counted(merit(workload, hits), merit(workload, cold)) > 0
+    prompt_in_time = cold_alone.fastest_ttft_s <= cold_alone.ttft_limit_s
+    without = np.where(prompt_in_time, 1.0, LAST_RESORT) * merit(workload, cold)
+    counted = hits_counted(merit(workload, hits), without) > 0
     lasting = np.minimum(np.maximum(hits.saturation_per_s, cold.saturation_per_s), speed.saturation_per_s)
     hits = replace(hits, saturation_per_s=lasting)
     if counted.all():

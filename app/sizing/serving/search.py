@@ -90,8 +90,11 @@ def measured(
 
 def within_service(workload: InferenceWorkload, memory: Memory, speed: Any) -> Any:
     """The same speed, but what takes too long even for a request alone has no capacity within limits of a service."""
-    if workload.load is not Load.OPEN:
-        return speed
+    return nothing_beyond_limits(workload, memory, speed) if workload.load is Load.OPEN else speed
+
+
+def nothing_beyond_limits(workload: InferenceWorkload, memory: Memory, speed: Any) -> Any:
+    """The same speed, but no capacity where a request alone misses a limit: with the hits that are counted, or none."""
     return replace(speed, capacity_per_s=np.where(able(workload, memory, speed), speed.capacity_per_s, 0.0))
 
 
@@ -278,11 +281,11 @@ def able_replicas(
     plans, memory = plans.take(rows), memory.take(rows)
     alone = kind.alone(workload, plans, memory, assumed, drafting, margins.take(rows))
     limits = kind.limits(alone)
-    able: Mask = np.logical_and.reduce([limit.met for limit in limits])
-    rows, memory = rows[able], memory.take(able)
-    speed = kind.speed(workload, memory, alone.take(able), assumed)
-    still = ~able
-    still[able] = speed.serves
+    quick: Mask = np.logical_and.reduce([limit.met for limit in limits])
+    rows, memory = rows[quick], memory.take(quick)
+    speed = nothing_beyond_limits(workload, memory, kind.speed(workload, memory, alone.take(quick), assumed))
+    still = ~quick
+    still[quick] = speed.serves
     turn_down_slow(rejections, confidence, plans, limits, still)
     return rows, memory, speed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.sizing.decisions.rejections import Rejections
+from app.sizing.decisions.rejections import Rejections, no_more
 from app.sizing.result import Reached, Rejection
 from tests.examples import col
 from tests.sizing.small import SMALL
@@ -124,3 +124,10 @@ def test_the_nearest_comes_first_and_what_was_not_wanted_last() -> None:
     rejections.reject(np.array([RARE]), "excluded", "{name} is out", Reached.LEFT_OUT)
     assert [r.accelerator for r in rejections.nearest()] == ["acme-card", "bolt-desk", "acme-big", "bolt-rare"]
     assert [r.miss for r in rejections.nearest()] == pytest.approx([2, 8, 10, np.inf])
+
+
+def test_a_figure_as_an_answer_shows_it_is_a_limit_that_is_kept() -> None:
+    assert no_more(col(34.900000000000006, 12.99592, 12.997), 34.9).tolist() == [True, True, True]
+    assert no_more(col(12.99592, 12.9961), 12.9959).tolist() == [True, False]
+    assert no_more(col(1_000_000, 1_000_001), 1e6).tolist() == [True, False]  # nothing that is counted slips through
+    assert no_more(col(1e12), float("inf")).tolist() == [True]

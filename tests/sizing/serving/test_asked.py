@@ -95,6 +95,11 @@ def test_machines_hold_what_is_put_on_them() -> None:
     assert holding(Deployment("acme-big", replicas=9), plans).tolist() == [True]
     assert holding(Deployment("acme-big", replicas=8, nodes=2), plans).tolist() == [True]
     assert holding(Deployment("acme-big", replicas=8, spare_replicas=1, nodes=2), plans).tolist() == [False]
+    assert holding(Deployment("acme-big", replicas=8, total_accelerators=16), plans).tolist() == [True]
+    assert holding(Deployment("acme-big", replicas=8, spare_replicas=1, total_accelerators=16), plans).tolist() == [
+        False
+    ]
+    assert holding(Deployment("acme-big", replicas=9, total_accelerators=16), plans).tolist() == [False]
     # threes leave two of eight idle: two machines hold four of them
     threes = on_big(tensor_parallel=1, pipeline_parallel=3)
     assert placed_asked(Deployment("acme-big", nodes=2), threes) == col(4)
