@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,15 @@ def usd(workload: InferenceWorkload, market: Snapshot = CROWDED) -> float:
     """What the cheapest deployment is ranked by; infinite where there is none."""
     scores = find(Question(workload, limit=1), market, Unread(market.accelerators)).scores
     return scores[0] if scores else float("inf")
+
+
+def digits(value: Any) -> Any:
+    """Numbers to ten digits: how many plans are judged together moves the last one."""
+    if is_dataclass(value):
+        return {f.name: digits(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, tuple):
+        return tuple(map(digits, value))
+    return float(f"{value:.10g}") if isinstance(value, float) else value
 
 
 @SLOW
@@ -176,9 +185,8 @@ def test_a_recommended_deployment_estimates_to_the_same_numbers(market: Snapshot
     workload = replace(workload, model=LLAMA_8B)
     for ranked in recommend(Question(workload, limit=2), market).recommendations:
         found = estimate(Question(workload), ranked.estimate.deployment, market)
-        assert found.performance == ranked.estimate.performance
-        assert found.memory == ranked.estimate.memory
-        assert found.prefixes == ranked.estimate.prefixes
+        for of in ("performance", "memory", "prefixes"):
+            assert digits(getattr(found, of)) == digits(getattr(ranked.estimate, of))
 
 
 @settings(SLOW, max_examples=8)
