@@ -75,9 +75,20 @@ def fixed_plans(
 def chosen(
     question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Snapshot
 ) -> Choice:
-    """What a search ranks first where the size is open; the most capable layout where it is not, or nothing does."""
+    """What a search ranks first where the size is open; the most capable layout where it is not, or nothing does. What
+    is written out in full is as it was written.
+    """
+    asked = settings_asked(deployment, plans, workload.redundancy)
+    if len(plans) == 1 and is_complete(workload, asked):
+        return Choice(plans, asked)
     found = None if deployment.sized else searched(question, workload, plans, deployment, market)
     return most_capable(question, workload, plans, deployment, market) if found is None else found
+
+
+def is_complete(workload: InferenceWorkload, asked: Settings) -> bool:
+    """Whether a caller fixed all that an engine is set to, and how many replicas there are."""
+    tokens = workload.single_pass or asked.max_batched_tokens is not None
+    return tokens and not any(v is None for v in (asked.max_sequences, asked.memory_fraction, asked.replicas))
 
 
 def searched(

@@ -11,10 +11,11 @@ from app.sizing.estimate import estimate
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend
 from app.sizing.serving.asked import settings_asked
-from app.sizing.serving.choice import beyond
+from app.sizing.serving.choice import beyond, is_complete
+from app.sizing.serving.measured import Settings
 from app.sizing.snapshot import Snapshot
 from app.sizing.workload import Load, Redundancy, Slo
-from tests.examples import CHAT, LLAMA_70B
+from tests.examples import CHAT, LLAMA_70B, col, row
 from tests.sizing.serving.given import STEADY, planned
 from tests.sizing.small import SMALL
 
@@ -78,3 +79,12 @@ def test_so_many_replicas_are_no_amount_of_hardware() -> None:
     assert Deployment("x", replicas=2, accelerators_per_replica=2).sized
     assert Deployment("x", replicas=2, tensor_parallel=2, pipeline_parallel=1).sized
     assert Deployment("x", nodes=1).sized
+
+
+def test_what_is_written_out_in_full_leaves_nothing_to_choose() -> None:
+    whole = Settings(col(64), max_batched_tokens=col(2048), memory_fraction=col(0.9), replicas=col(2))
+    assert is_complete(STEADY, whole)
+    for name in ("max_sequences", "max_batched_tokens", "memory_fraction", "replicas"):
+        assert not is_complete(STEADY, replace(whole, **{name: None}))
+    in_passes: Any = row(single_pass=True)  # which have no budget of tokens
+    assert is_complete(in_passes, replace(whole, max_batched_tokens=None))
