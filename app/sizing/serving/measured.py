@@ -155,8 +155,18 @@ def largest(low: Column, high: Column, test: Test, *, halvings: int = RATE_BISEC
 
 
 def halved(low: Column, high: Column, test: Test, times: int) -> tuple[Column, Column]:
-    """Where so many halvings lead; `test` has a row for each point that they may ask for."""
-    points = low + (high - low) * np.arange(2.0**times + 1)[:, None] / 2**times
+    """Where so many halvings lead; `test` has a row for each point that they may ask for. The points are those of
+    halving one by one, to the last digit: what a row comes to does not depend on how many others there are.
+    """
+    if times == 1:
+        middle = (low + high) / 2
+        good = test.holds(middle)
+        return np.where(good, middle, low), np.where(good, high, middle)
+    points = np.stack([low, high])
+    for _ in range(times):
+        finer = np.empty((2 * len(points) - 1, len(low)))
+        finer[::2], finer[1::2] = points, (points[:-1] + points[1:]) / 2
+        points = finer
     inner, rows = points[1:-1], np.arange(len(low))
     held = test.holds(inner.ravel()).reshape(inner.shape)
     cell = np.where(held.all(axis=0), len(inner), held.argmin(axis=0))

@@ -35,6 +35,13 @@ def test_each_row_finds_its_own_limit() -> None:
     assert (together == largest(col(1, 1, 1), col(10, 10, 10), UpTo(col(0.5, 3, 99)))).all()
 
 
+def test_what_a_row_comes_to_does_not_depend_on_how_many_others_there_are() -> None:
+    low, high, limit = np.arange(401) / 7, 100 + np.arange(401) / 3, 60 + np.arange(401) / 11
+    together = largest(low, high, UpTo(limit))
+    for n in (1, 16, 17, 128, 129, 400):
+        assert (largest(low[:n], high[:n], UpTo(limit[:n])) == together[:n]).all()
+
+
 def test_more_halvings_come_nearer() -> None:
     coarse, fine = (float(largest(col(0), col(1), UpTo(col(np.pi / 4)), halvings=n)[0]) for n in (4, 30))
     assert coarse == 0.75
