@@ -30,11 +30,15 @@ USUAL = (
     (1, 8),
     (2, 2),
     (2, 4),
+    (2, 8),
     (4, 2),
     (4, 4),
+    (4, 8),
+    (4, 16),
     (8, 2),
     (8, 4),
     (8, 8),
+    (8, 16),
     (16, 2),
     (16, 4),
 )
@@ -164,11 +168,14 @@ def _wired(
 
 
 def _worthwhile(layouts: Layouts, need: Column, largest: Column) -> Mask:
-    """Layouts as large as the weights need, a row for each need: more in a tensor group, no more in a pipeline."""
+    """Layouts as large as the weights need and larger, a row for each need; what fits with room to spare is not cut
+    into stages.
+    """
     size = layouts.size
     low = np.minimum(np.maximum(need * FEWEST_OVER_NEED, 1.0), largest)
     enough = np.exp2(np.ceil(np.log2(np.maximum(need, 1.0))))
-    staged, high = np.maximum(enough, low), np.maximum(enough * MOST_OVER_NEED, low)
+    staged = np.maximum(np.maximum(enough, need * MOST_OVER_NEED), low)
+    high = np.maximum(enough * MOST_OVER_NEED, low)
     found: Mask = (size >= low[:, None]) & (size <= high[:, None])
     found &= (layouts.pipeline_parallel == 1) | (size <= staged[:, None])
     return found

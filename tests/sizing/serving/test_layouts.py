@@ -95,10 +95,10 @@ def test_what_does_not_generate_runs_on_one_device() -> None:
 @pytest.mark.parametrize(
     ("model", "limits", "found"),
     [
-        # 141 GB: two devices hold it; up to eight times that in a tensor group, no more in a pipeline
-        (LLAMA_70B, {}, {(2, 1), (4, 1), (8, 1), (1, 2)}),
-        # 812 GB: eleven, so from ten to sixteen along a pipeline over the network; a group stays in its machine
-        (GIANT, {}, {(8, 2), (4, 4)}),
+        # 141 GB: two devices hold it; up to eight times that
+        (LLAMA_70B, {}, {(2, 1), (4, 1), (8, 1), (1, 2), (1, 4), (1, 8), (2, 2), (2, 4), (4, 2)}),
+        # 812 GB: eleven, so from ten along a pipeline over the network; a group stays in its machine
+        (GIANT, {}, {(8, 2), (8, 4), (8, 8), (4, 4), (4, 8), (4, 16), (2, 8)}),
         (GIANT, {"max_accelerators": 8}, {(8, 1), (1, 8), (2, 4), (4, 2)}),  # the largest legal ones stay, to be told
         (DENSE, {"max_accelerators": 7}, set()),
     ],
@@ -124,7 +124,7 @@ def test_replicas_span_machines_over_known_networks_or_one_domain() -> None:
             for s in SYSTEMS
         ]
     )
-    assert layouts(rented(GIANT, of=rack)) == {(16, 1), (8, 2), (4, 4)}
+    assert layouts(rented(GIANT, of=rack)) == {(16, 1), (8, 2), (4, 4), (2, 8)}
     assert layouts(rented(GIANT, fixed={"tensor_parallel": 16})) == set()
     assert layouts(rented(GIANT, fixed={"tensor_parallel": 8, "pipeline_parallel": 9})) == set()  # nine machines
     assert layouts(rented(GIANT, fixed={"tensor_parallel": 8, "pipeline_parallel": 8})) == {(8, 8)}
