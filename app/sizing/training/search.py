@@ -200,13 +200,13 @@ def _with_sizes_around(
     judged: Judged,
     question: Question,
 ) -> Judged:
-    """Those runs, and at sizes around the best of each type every layout that may be better or tie with it."""
+    """Those runs, and at sizes around the best of each type every layout that may be better."""
     accelerator, score = judged.plans.accelerator, compared_by(counts, judged, question)
     first = preferred(accelerator, score, judged.cost.usd_per_hour, stable_run_key(judged))
     best, size = np.full((2, int(tried.plans.accelerator.max()) + 1), np.nan)
     best[accelerator[first]], size[accelerator[first]] = score[first], judged.run.accelerators[first]
     of_type = tried.plans.accelerator[chosen]
-    near = chosen[bound <= best[of_type] * (1 + question.assumptions.near_tie_share)]
+    near = chosen[bound <= best[of_type]]
     plans = tried.plans.take(near)
     rows, degrees = around(counts, plans, size[plans.accelerator])
     plans, parts = plans.take(rows), tried.parts.take(near[rows])

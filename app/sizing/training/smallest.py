@@ -11,6 +11,7 @@ from app.sizing.columns import Codes, Column
 from app.sizing.training.activations import micro_batch_memory
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import Degrees, degrees_of
+from app.sizing.training.least import least_accelerator_s
 from app.sizing.training.margins import surely_in_time
 from app.sizing.training.memory import TrainingMemory, training_memory
 from app.sizing.training.plans import TrainingPlans
@@ -101,10 +102,15 @@ def _smallest(
 ) -> Codes:
     """Place of the smallest degree of each row that fits and is in time, by bisection; its largest is known to do.
 
-    The very smallest is tried first: one replica exchanges nothing, so it may do where two are late.
+    The very smallest that may be in time is tried first: one replica exchanges nothing, so it may do where two are
+    late.
     """
     high = degrees.counts()[rows] - 1
-    low = np.zeros(len(rows), dtype=np.int64)
+    busy_s = least_accelerator_s(
+        counts, plans.micro_batch_sequences, plans.ranks, parts.time.compute_s + parts.time.exposed_s
+    )
+    least = busy_s * plans.stack.margins.time_factor / (plans.ranks * deadline_s)
+    low = np.minimum((degrees.options[degrees.of[rows]] < least[:, None]).sum(axis=1), high)
     at, tried = np.arange(len(rows)), low
     while True:
         still = np.flatnonzero(low[at] < high[at])
