@@ -19,7 +19,7 @@ from app.sizing.answer.overkill import Cheapest, with_what_decided
 from app.sizing.answer.sensitivity import sensitivity
 from app.sizing.answer.serving import judge_deployments
 from app.sizing.answer.summary import summary
-from app.sizing.answer.training import training_estimates, twice_the_accelerators
+from app.sizing.answer.training import larger_batch, training_estimates, twice_the_accelerators
 from app.sizing.answer.verification import verification
 from app.sizing.answer.volume import volume_changes
 from app.sizing.answer.warnings import warnings
@@ -34,6 +34,7 @@ from app.sizing.serving.kinds import kind_of
 from app.sizing.serving.options import Options, measures, stable_key
 from app.sizing.serving.search import plans_of, search
 from app.sizing.snapshot import Snapshot
+from app.sizing.training.batch import with_larger_batch
 from app.sizing.training.counts import counts_of
 from app.sizing.training.finalists import judge
 from app.sizing.training.scaling import curve_of
@@ -163,12 +164,13 @@ def find_training(question: Question, workload: TrainingWorkload, market: Snapsh
     judged = judge(counts, chosen.plans, chosen.run, workload.deadline_s, question)
     estimates = training_estimates(workload, judged, market, question.assumptions)
     curve = curve_of(counts, layouts, chosen, question)
+    larger = None if workload.batch_asked else with_larger_batch(workload, layouts, chosen, question)
     return Found(
         estimates,
         tuple(score_of(question.objective, run_measures(counts, chosen)).tolist()),
         rivals(question, market, runs.plans.accelerator, runs.plans.framework, compared, shown),
         len(layouts),
         len(best),
-        twice_the_accelerators(estimates[0], curve),
+        (*twice_the_accelerators(estimates[0], curve), *larger_batch(workload, estimates[0], larger)),
         curve,
     )

@@ -16,9 +16,10 @@ from app.sizing.answer.assured import (
     speed_interval,
 )
 from app.sizing.answer.certainty import Certainty, certainty_of, training_setting
-from app.sizing.answer.money import cost_summary, finite, price_reason
+from app.sizing.answer.money import cost_summary, finite, price_reason, usd
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Mask, at
+from app.sizing.decisions.cost import usd_total
 from app.sizing.decisions.sold import Sold, sold
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.links import LINKS
@@ -31,8 +32,9 @@ from app.sizing.training.finalists import Finalists
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import Run
-from app.sizing.units import GIB
-from app.sizing.words import counted, figure
+from app.sizing.training.search import Judged
+from app.sizing.units import GIB, SECONDS_PER_DAY
+from app.sizing.words import counted, figure, large, span
 from app.sizing.workload import Method, TrainingWorkload
 
 
@@ -370,3 +372,21 @@ def twice_the_accelerators(first: Estimate, curve: Curve | None) -> tuple[Change
     if cost is not None and cost.usd_total and curve.twice.usd_total is not None:
         text += f", for {curve.twice.usd_total / cost.usd_total:.2f} times the money"
     return (Change("twice the accelerators", text),)
+
+
+def larger_batch(workload: TrainingWorkload, first: Estimate, larger: Judged | None) -> tuple[Change, ...]:
+    """What a batch that nobody asked for decides: the money of the same run with a larger one."""
+    if larger is None or first.cost is None or first.cost.usd_total is None:
+        return ()
+    total = at(usd_total(larger.cost.usd_per_hour, larger.run.wall_s), 0)
+    if not np.isfinite(total):
+        return ()
+    unit = "samples" if workload.in_samples else "tokens"
+    size = large(at(larger.run.batch, 0) * workload.units_per_sequence)
+    usual = large(workload.global_batch * workload.units_per_sequence)
+    size_words = counted(at(larger.run.accelerators, 0), "accelerator")
+    text = (
+        f"the run costs {usd(total)} in {span(at(larger.run.wall_s, 0) / SECONDS_PER_DAY)} on {size_words}; with the "
+        f"usual {usual} it costs {usd(first.cost.usd_total)}"
+    )
+    return (Change(f"a batch of {size} {unit}", text),)

@@ -29,6 +29,7 @@ from app.sizing.training.margins import Margins, margins_of, surely_in_time
 from app.sizing.training.outcome import units_per_s
 from app.sizing.training.plans import TrainingMachines, TrainingPlans, TrainingStacks, build_training_plans
 from app.sizing.training.preference import pipeline_handicap, preferred
+from app.sizing.training.reach import within_reach
 from app.sizing.training.recipes import BYTES_32_BIT, PRECISIONS, formats_wanted
 from app.sizing.training.run import Run, run_at, run_cost, surely_fits
 from app.sizing.training.shortfalls import turn_down
@@ -50,11 +51,12 @@ def layouts_for(
     *,
     fixed: Deployment | None = None,
 ) -> TrainingPlans:
-    """Every layout on every machine, of the catalogue's frameworks or the one asked for."""
+    """Every layout on every machine that may hold the model, of the catalogue's frameworks or the one asked for."""
     pairs = _frameworks(snapshot, workload, fixed.framework if fixed else None, constraints)
+    machines = _machines(workload, snapshot, found, assumed)
     return build_training_plans(
         workload,
-        _machines(workload, snapshot, found, assumed),
+        machines if fixed else within_reach(workload, machines),
         _stacks(workload, snapshot, pairs, constraints.confidence),
         [engine_named(snapshot.engines[engine]).framework for _, engine in pairs],
         rejections,

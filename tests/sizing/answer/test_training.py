@@ -14,6 +14,7 @@ from app.sizing.answer.training import (
     bottleneck_of,
     degrees_in_words,
     interconnect_words,
+    larger_batch,
     memory_reason,
     misfit,
     storage_reason,
@@ -209,3 +210,15 @@ def test_an_estimate_of_a_run_adds_up() -> None:
     assert found.cost.usd_total == pytest.approx((found.cost.usd_per_hour or 0) * (speed.days or 0) * 24)
     codes = [r.code for r in found.explanation if r.code != "alternatives"]
     assert codes == ["memory", "layout", "bottleneck", "deadline", "storage", "price"]
+
+
+def test_what_a_batch_decides_that_nobody_asked_for() -> None:
+    first: Any = row(cost=row(usd_total=396e6))
+    run = row(batch=col(4096), wall_s=col(30 * 86400), accelerators=col(16384))
+    larger: Any = row(run=run, cost=row(usd_per_hour=col(270_000)))
+    (change,) = larger_batch(replace(PRETRAIN, global_batch=512), first, larger)
+    assert change.change == "a batch of 16.8 million tokens"
+    assert change.effect.startswith(
+        "the run costs 194,400,000 USD in 30 days on 16,384 accelerators; with the usual 2.1"
+    )
+    assert larger_batch(PRETRAIN, first, None) == ()

@@ -1,0 +1,32 @@
+"""Machines that cannot hold a model however it is split: no layout on them is worth judging."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from app.sizing.columns import Codes, Column
+from app.sizing.training.plans import TrainingMachines
+from app.sizing.training.recipes import recipe_of
+from app.sizing.workload import TrainingWorkload
+
+
+def joined_memory_bytes(machines: TrainingMachines) -> Column:
+    """Memory of the accelerators that a run may join: without end where machines are built into clusters."""
+    node = machines.offered.node
+    near = np.where(machines.training_class, machines.scale_up_accelerators, node.accelerators_per_node)
+    endless = machines.training_class & ~np.isnan(node.network_bytes_per_s)
+    return np.where(endless, np.inf, node.memory_bytes * near)
+
+
+def within_reach(workload: TrainingWorkload, machines: TrainingMachines) -> TrainingMachines:
+    """Machines that may hold the weights alone, and the largest of every other type, whose shortfall is told."""
+    memory, accelerator = joined_memory_bytes(machines), machines.offered.node.accelerator
+    hopeless = memory < workload.model.total_params * recipe_of(workload).base_bytes_per_param
+    if not hopeless.any():
+        return machines
+    largest: Codes = np.full(int(accelerator.max()) + 1, -1)
+    order = np.argsort(memory, kind="stable")
+    largest[accelerator[order]] = order  # of several machines of a type the last one stays
+    keep = ~hopeless
+    keep[largest[largest >= 0]] = True
+    return machines.take(np.flatnonzero(keep))
