@@ -7,16 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column
-from app.sizing.training.activations import micro_batch_memory
+from app.sizing.columns import Codes, Column, stacked
+from app.sizing.training.activations import MicroBatchMemory, micro_batch_memory
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import Degrees, degrees_of
 from app.sizing.training.least import least_accelerator_s
-from app.sizing.training.margins import surely_in_time
+from app.sizing.training.margins import allowed_bytes, surely_in_time
 from app.sizing.training.memory import TrainingMemory, training_memory
 from app.sizing.training.plans import TrainingPlans
-from app.sizing.training.ranks import rank_params, spread_of
+from app.sizing.training.ranks import RankParams, rank_params, spread_of
 from app.sizing.training.run import Parts, micro_batch_time_of, run_at, surely_held
+
+AT_LEAST_TWO = 1.5  # micro-batches are rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,7 @@ class Attempts:
     layouts: TrainingPlans
     degrees: Degrees
     rows: Codes  # of each layout in the degrees
+    places: Codes  # of its largest degree among them
     largest: Column
     memory: TrainingMemory
     wall_s: Column  # infinite where memory does not do
@@ -50,13 +53,12 @@ class Sized:
 
 
 def attempted(counts: Counts, layouts: TrainingPlans, deadline_s: float, assumed: Assumptions) -> Attempts:
-    """Each layout at its largest degree; those without a legal degree are dropped."""
+    """Each layout at its largest degree that holds; those without a legal degree are dropped."""
     degrees = degrees_of(counts, layouts)
     rows = np.flatnonzero(degrees.counts())
-    plans, count = layouts.take(rows), degrees.counts()[rows]
-    degree = degrees.at(rows, count - 1)
-    rank, held = rank_params(counts, plans), micro_batch_memory(counts, plans, assumed)
-    memory = training_memory(counts, plans, rank, spread_of(counts, plans, rank, degree), held, assumed)
+    plans = layouts.take(rows)
+    places, memory, rank, held = _held_at_most(counts, plans, degrees, rows, assumed)
+    degree = degrees.at(rows, places)
     holds = np.flatnonzero(surely_held(plans, memory))
     near = plans.take(holds)
     parts = Parts(rank.take(holds), held.take(holds), micro_batch_time_of(counts, near, assumed))
@@ -65,7 +67,36 @@ def attempted(counts: Counts, layouts: TrainingPlans, deadline_s: float, assumed
     wall[holds] = largest.wall_s
     timely = np.flatnonzero(surely_in_time(near.stack.margins, largest.wall_s, deadline_s))
     able = holds[timely]
-    return Attempts(plans, degrees, rows, degree, memory, wall, able, near.take(timely), parts.take(timely))
+    return Attempts(plans, degrees, rows, places, degree, memory, wall, able, near.take(timely), parts.take(timely))
+
+
+def _held_at_most(
+    counts: Counts, plans: TrainingPlans, degrees: Degrees, rows: Codes, assumed: Assumptions
+) -> tuple[Codes, TrainingMemory, RankParams, MicroBatchMemory]:
+    """(place of the largest degree of each row, its memory, what is the same at every degree). A pipeline with a single
+    micro-batch has its loss beside what it keeps: what does not fit for that is tried with two.
+    """
+    rank, held = rank_params(counts, plans), micro_batch_memory(counts, plans, assumed)
+
+    def memory_at(which: Codes, degree: Column) -> TrainingMemory:
+        of, ranks = plans.take(which), rank.take(which)
+        return training_memory(counts, of, ranks, spread_of(counts, of, ranks, degree), held.take(which), assumed)
+
+    places = degrees.counts()[rows] - 1
+    memory = memory_at(np.arange(len(rows)), degrees.at(rows, places))
+    allowed = allowed_bytes(plans.stack.margins, memory.usable_bytes, memory.capacity_bytes)
+    states = memory.weights_bytes + memory.gradient_bytes + memory.optimizer_bytes
+    again = np.flatnonzero((memory.total_bytes > allowed) & (states <= allowed))
+    two = counts.global_batch / (AT_LEAST_TWO * plans.micro_batch_sequences[again])
+    smaller = (degrees.options[degrees.of[rows[again]]] <= two[:, None]).sum(axis=1) - 1
+    able = (smaller >= 0) & (smaller < places[again])
+    again, smaller = again[able], smaller[able]
+    less = memory_at(again, degrees.at(rows[again], smaller))
+    holds = less.total_bytes <= allowed[again]
+    which = np.arange(len(rows))
+    which[again[holds]] = len(rows) + np.flatnonzero(holds)
+    places[again[holds]] = smaller[holds]
+    return places, stacked([memory, less]).take(which), rank, held
 
 
 def sized(counts: Counts, tried: Attempts, chosen: Codes, deadline_s: float, assumed: Assumptions) -> Sized:
@@ -74,7 +105,7 @@ def sized(counts: Counts, tried: Attempts, chosen: Codes, deadline_s: float, ass
     """
     able, plans, parts, degrees = tried.able[chosen], tried.plans.take(chosen), tried.parts.take(chosen), tried.degrees
     rows = tried.rows[able]
-    places = _smallest(counts, plans, parts, degrees, rows, deadline_s, assumed)
+    places = _smallest(counts, plans, parts, degrees, rows, tried.places[able], deadline_s, assumed)
     more, fuller = _filling(plans, degrees, rows, places)
     both = np.concatenate([np.arange(len(able)), more])
     data_parallel = np.concatenate([degrees.at(rows, places), degrees.at(rows[more], fuller)])
@@ -97,6 +128,7 @@ def _smallest(
     parts: Parts,
     degrees: Degrees,
     rows: Codes,
+    largest: Codes,
     deadline_s: float,
     assumed: Assumptions,
 ) -> Codes:
@@ -105,7 +137,7 @@ def _smallest(
     The very smallest that may be in time is tried first: one replica exchanges nothing, so it may do where two are
     late.
     """
-    high = degrees.counts()[rows] - 1
+    high = largest.copy()
     busy_s = least_accelerator_s(
         counts, plans.micro_batch_sequences, plans.ranks, parts.time.compute_s + parts.time.exposed_s
     )

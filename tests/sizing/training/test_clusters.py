@@ -81,6 +81,7 @@ def test_a_recommendation_is_the_best_on_its_own_hardware_and_on_its_curve(
     assert [p.days for p in curve.points if p.accelerators == size] == pytest.approx([best.performance.days])
     asked = replace(question, constraints=Constraints(confidence=confidence))
     same = estimate(asked, Deployment(name, accelerators_per_replica=size), market)
+
     assert (same.deployment, same.performance) == (best.deployment, best.performance)
     again = estimate(asked, best.deployment, market)
     assert (again.deployment, again.performance, again.cost) == (best.deployment, best.performance, best.cost)
