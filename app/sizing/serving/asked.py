@@ -14,8 +14,10 @@ from app.sizing.workload import InferenceWorkload, Load, Redundancy
 
 
 def sequences_of(workload: InferenceWorkload, memory: Memory, speed: Speed) -> Column:
-    """Most sequences at once where the caller fixed none: what meets the limits at a request rate, else all."""
-    most = speed.slo_batch if workload.load is Load.OPEN else memory.sequences
+    """Most sequences at once where the caller fixed none: what meets the limits where it is for the engine to say, else
+    all.
+    """
+    most = speed.slo_batch if workload.load in (Load.OPEN, Load.OFFLINE) else memory.sequences
     return np.maximum(1.0, most)
 
 

@@ -25,7 +25,7 @@ from tests.examples import col, row
 from tests.sizing.serving.given import DENSE, STEADY, on_big, varied
 
 
-@pytest.mark.parametrize(("load", "most"), [(Load.OPEN, 12), (Load.CLOSED, 100), (Load.OFFLINE, 100)])
+@pytest.mark.parametrize(("load", "most"), [(Load.OPEN, 12), (Load.CLOSED, 100), (Load.OFFLINE, 12)])
 def test_sequences_where_none_are_fixed(load: Load, most: float) -> None:
     memory: Any = row(sequences=col(100))
     speed: Any = row(slo_batch=col(12))
