@@ -38,7 +38,7 @@ def chosen_run(
         tried = attempted(counts, layouts, workload.deadline_s, question.assumptions)
         rows, plans, degrees = tried.rows, tried.layouts, tried.largest
     else:
-        degrees, rows = laid_out(counts, layouts, wanted_by(layouts, deployment))
+        degrees, rows = laid_out(counts, layouts, deployment)
         plans = layouts.take(rows)
     if not len(plans):
         return None
@@ -72,7 +72,7 @@ def beyond_near(counts: Counts, run: Run) -> Column:
 
 def any_fits(counts: Counts, layouts: TrainingPlans, deployment: Deployment, assumed: Assumptions) -> bool:
     """Whether any layout on the accelerators asked for fits, with the confidence asked."""
-    degrees, rows = laid_out(counts, layouts, wanted_by(layouts, deployment))
+    degrees, rows = laid_out(counts, layouts, deployment)
     plans = layouts.take(rows)
     return bool(surely_fits(plans, run_at(counts, plans, degrees, assumed), assumed).any())
 
@@ -84,11 +84,17 @@ def wanted_by(layouts: TrainingPlans, deployment: Deployment) -> Column:
     return np.full(len(layouts), float(size_asked(deployment) or 1))
 
 
-def laid_out(counts: Counts, layouts: TrainingPlans, wanted: Column) -> tuple[Column, Codes]:
-    """(data-parallel degree, row) of the layouts that make up the accelerators wanted. A cluster fills whole machines,
-    with a known network where one is on sale; else a usual one is assumed.
+def laid_out(counts: Counts, layouts: TrainingPlans, deployment: Deployment) -> tuple[Column, Codes]:
+    """(data-parallel degree, row) of the layouts that make up the accelerators asked for. A cluster fills whole
+    machines, with a known network where one is on sale; else a usual one is assumed.
     """
+    wanted, size = wanted_by(layouts, deployment), size_asked(deployment)
     degree, keep = degree_of(counts, layouts, wanted)
+    if size is not None:  # some of a single machine may stay idle
+        idle = (
+            (deployment.accelerators_per_replica is None) & (wanted <= size) & (layouts.accelerators_per_node == size)
+        )
+        keep &= (wanted == size) | idle
     whole = filled(layouts, wanted)
     for better in (whole & wired(layouts, wanted), whole):
         found: Mask = keep & better

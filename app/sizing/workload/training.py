@@ -151,7 +151,7 @@ def _figures(size: int, length: int, limit_s: float, given: set[str], *, in_samp
         yield Assumed("sequence_length", length, "tokens", "of training", "default_sequence_tokens", (1.0, 1e7), known)
     known = "deadline_days" in given
     days = limit_s / SECONDS_PER_DAY
-    yield Assumed("deadline_days", days, "days", "that it may take", "default_training_days", (0.0, 36500.0), known)
+    yield Assumed("deadline_days", days, "days", "that it may take", "chosen: usual", (0.0, 36500.0), known)
 
 
 def _texts(precision: str | None, optimizer: str | None) -> tuple[Assumed, ...]:

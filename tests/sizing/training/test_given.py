@@ -41,7 +41,7 @@ def test_how_far_a_batch_is_counts_beyond_what_is_near() -> None:
 
 
 def test_a_cluster_fills_whole_machines_where_it_can() -> None:
-    degrees, rows = laid_out(COUNTS, LAYOUTS, col(*[16] * len(LAYOUTS)))
+    degrees, rows = laid_out(COUNTS, LAYOUTS, Deployment("acme-big", total_accelerators=16))
     assert (degrees * LAYOUTS.take(rows).ranks == 16).all()
     assert (LAYOUTS.take(rows).accelerators_per_node == 8).all()
 
@@ -80,6 +80,17 @@ def test_nothing_is_chosen_where_nothing_can_be_laid_out() -> None:
     # seven accelerators have no half of a pair
     seven = Deployment("acme-big", accelerators_per_replica=7)
     assert chosen_run(WORKLOAD, COUNTS, PAIRS, seven, QUESTION) is None
+
+
+def test_a_degree_and_a_size_must_agree() -> None:
+    both = Deployment("acme-big", data_parallel=4, accelerators_per_replica=8)
+    degrees, rows = laid_out(COUNTS, LAYOUTS, both)
+    assert set(degrees.tolist()) == {4}
+    assert set(LAYOUTS.take(rows).ranks.tolist()) == {2}
+    # three replicas of two are paid as a machine of eight
+    whole = laid_out(COUNTS, PAIRS, Deployment("acme-big", data_parallel=3, total_accelerators=8))
+    assert (PAIRS.take(whole[1]).ranks * whole[0] <= 8).all() and len(whole[1])
+    assert not len(laid_out(COUNTS, PAIRS, Deployment("acme-big", data_parallel=3, accelerators_per_replica=8))[1])
 
 
 def test_a_larger_model_stops_fitting() -> None:
