@@ -186,10 +186,7 @@ def estimate_training(
         return refused(deployment, workload.model, market, rejections)
     runs = chosen_run(workload, counts, layouts, deployment, question)
     if runs is None:
-        raise Conflict(
-            "The layout cannot be laid out: tensor_parallel * pipeline_parallel * context_parallel * data_parallel "
-            "must equal the accelerators, and expert_parallel must divide the ranks that share a stage."
-        )
+        raise not_laid_out(deployment)
     best = runs.take(np.zeros(1, dtype=np.int64))
     judged = judge_runs(counts, best.plans, best.run, workload.deadline_s, question)
     (found,) = training_estimates(workload, judged, market, question.assumptions)
@@ -215,6 +212,20 @@ def framework_beside(
     if worse > question.assumptions.near_tie_share:
         return None
     return Rival(market.engines[plans.framework[best]], None, worse)
+
+
+def not_laid_out(d: Deployment) -> Conflict:
+    """What is wrong with a deployment that no run can be laid out on: its degrees, or else how many it is of."""
+    degrees = d.tensor_parallel, d.pipeline_parallel, d.context_parallel, d.data_parallel, d.expert_parallel
+    if any(degree is not None for degree in degrees):
+        return Conflict(
+            "The layout cannot be laid out: tensor_parallel * pipeline_parallel * context_parallel * data_parallel "
+            "must equal the accelerators, and expert_parallel must divide the ranks that share a stage."
+        )
+    return Conflict(
+        f"No framework that is allowed for this run spreads it over as many {d.accelerator}: give another number of "
+        "accelerators, another framework or another precision."
+    )
 
 
 def at_maximum(

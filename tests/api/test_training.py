@@ -96,6 +96,7 @@ def test_serving_is_not_maximized(client: TestClient) -> None:
         ({}, {"tensor_parallel": 3}, "attention heads"),
         ({}, {"pipeline_parallel": 8, "virtual_pipeline": 8}, "each chunk needs one"),
         ({}, {"tensor_parallel": 4, "data_parallel": 3}, "cannot be laid out"),
+        ({"method": "lora", "precision": "fp16"}, {"accelerator": "nvidia-rtx-4090"}, "give another number of"),
         ({"method": "lora"}, {"framework": "maxtext"}, ""),
     ],
 )
