@@ -131,13 +131,19 @@ def examples_inputs() -> Digests:
 
 
 def readme_inputs() -> Digests:
-    return {**answer_inputs(), "code of the document": sources().digest(["artefacts.readme", "artefacts.walk"])}
+    modules = [f"artefacts.{name}" for name in ("readme", "walk", "decisions")]
+    return {
+        **answer_inputs(),
+        "code of the document": sources().digest(modules),
+        **files(ROOT / "artefacts" / "decisions.json"),
+    }
 
 
 def readme_outputs() -> Digests:
     """README's worked answer, not the prose about it."""
     blocks = re.findall(r"```json\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
-    return {"README.md, worked answer": digest("".join(blocks)), **files(ROOT / "docs" / "walk.md")}
+    pages = files(ROOT / "docs" / "walk.md", ROOT / "docs" / "decisions.md")
+    return {"README.md, worked answer": digest("".join(blocks)), **pages}
 
 
 PARTS = (

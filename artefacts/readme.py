@@ -1,5 +1,5 @@
 """README's worked answer, refilled with what the service answers now in the shape that stands there; the median errors
-it quotes; and the walk."""
+it quotes; the walk; and the questions of buyers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from app.catalog.queries import calibration_notes
-from artefacts import walk
+from artefacts import decisions, walk
 from artefacts.service import asked
 
 README = Path(__file__).resolve().parents[1] / "README.md"
@@ -53,11 +53,12 @@ def errors_quoted(text: str) -> str:
 
 
 def write() -> None:
-    """README.md and docs/walk.md."""
+    """README.md, docs/walk.md and docs/decisions.md."""
     text = README.read_text()
     request, shape = re.findall(r"```json\n(.*?)```", text, flags=re.DOTALL)
     with asked() as client:
         answer = client.post("/recommend", json=json.loads(request)).json()
         walk.write(client)
+        decisions.write(client)
     refreshed = text.replace(shape, formatted(refilled(json.loads(shape), answer)) + "\n")
     README.write_text(errors_quoted(refreshed))

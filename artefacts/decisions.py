@@ -1,0 +1,107 @@
+"""docs/decisions.md: questions that buyers ask, what the service answers today, and why one would sign it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from starlette.testclient import TestClient
+
+from artefacts.service import ROOT, bodies
+
+QUESTIONS = Path(__file__).with_suffix(".json")
+PAGE = ROOT / "docs" / "decisions.md"
+HEAD = """# Questions and what they should be answered
+
+Written by `make artefacts` from the running service: the request, what it answers today, and, by hand, the reasons for
+which a careful buyer would sign it. `tests/test_decisions.py` holds the answers to these reasons. Figures are those
+expected of what was sized: capacity, the 95th percentile of the first token and of a further one, or days. `2 + 1 of 4
+(TP4)` are two replicas and a spare of four accelerators each, in one tensor group.
+"""
+SHOWN = 3
+
+
+def questions() -> list[dict[str, Any]]:
+    """Every question: title, call, request (or the worked request it is, with what differs) and reasons."""
+    told: list[dict[str, Any]] = json.loads(QUESTIONS.read_text())
+    return told
+
+
+def merged(body: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A request with parts replaced."""
+    parts = {k: merged(body.get(k) or {}, v) if isinstance(v, dict) else v for k, v in changes.items()}
+    return {**body, **parts}
+
+
+def request_of(question: Mapping[str, Any]) -> dict[str, Any]:
+    """What is posted."""
+    worked = bodies()[question["body"]] if "body" in question else {}
+    return merged(worked, question.get("request", {}))
+
+
+def posted(question: Mapping[str, Any]) -> str:
+    """What is posted, as it is read."""
+    changes = json.dumps(question.get("request", {}))
+    if "body" not in question:
+        return f"`POST {question['call']}` `{changes}`"
+    also = f" with `{changes}`" if "request" in question else ""
+    return f"`POST {question['call']}` [{question['body']}](../tests/api/bodies/{question['body']}.json){also}"
+
+
+def number(value: float | None, unit: str = "") -> str:
+    return "–" if value is None else f"{value:,.4g}{unit}" if abs(value) < 1e4 else f"{value:,.0f}{unit}"
+
+
+def layout(deployment: Mapping[str, Any]) -> str:
+    """How accelerators are put to work, in one clause."""
+    degrees = ("tensor_parallel", "TP"), ("pipeline_parallel", "PP"), ("data_parallel", "DP")
+    split = " ".join(f"{label}{deployment[name]}" for name, label in degrees if (deployment.get(name) or 1) > 1)
+    if deployment.get("framework"):
+        return ", ".join(filter(None, (deployment["framework"], split)))
+    spare = f" + {deployment['spare_replicas']}" if deployment["spare_replicas"] else ""
+    each = " ".join(filter(None, (str(deployment["accelerators_per_replica"]), split and f"({split})")))
+    return f"{deployment['replicas']}{spare} of {each}, {deployment['weight_format']} {deployment['engine']}"
+
+
+def row(estimate: Mapping[str, Any]) -> str:
+    """One deployment as a line of a table."""
+    d, cost, speed = estimate["deployment"], estimate.get("cost") or {}, estimate.get("performance") or {}
+    offer = d.get("offer") or {}
+    where = " ".join(str(x) for x in (offer.get("provider"), offer.get("region"), offer.get("pricing_model")) if x)
+    days, rate = speed.get("days"), speed.get("requests_per_s_capacity")
+    waits = [(speed.get(name) or {}).get("p95") for name in ("ttft_ms", "tpot_ms")]
+    does = f"{number(days)} days" if days is not None else f"{number(rate)} requests/s"
+    if None not in waits:
+        does += f", {number(waits[0])} ms and {number(waits[1])} ms a token"
+    money = number(cost.get("usd_per_hour")), number(cost.get("usd_total"))
+    cells = f"{d.get('total_accelerators'):,} x {d['accelerator']}", where or "–", layout(d), does, *money
+    return f"| {' | '.join(cells)} |"
+
+
+def told(question: Mapping[str, Any], answer: Mapping[str, Any]) -> Iterator[str]:
+    """A question's part of the page."""
+    yield f"## {question['title']}"
+    yield posted(question)
+    yield f"> {answer['summary']}"
+    ranked = answer.get("recommendations", [answer])[:SHOWN]
+    if ranked and ranked[0].get("performance"):
+        head = "| hardware | from | laid out as | does | USD/h | USD in all |\n|" + " --- |" * 6
+        yield "\n".join([head, *(row(estimate) for estimate in ranked)])
+    notices = [f"- `{notice['code']}`: {notice['text']}" for notice in answer.get("warnings", ())]
+    changes = [f"- {change['change']}: {change['effect']}" for change in answer.get("sensitivity", ())]
+    if notices:
+        yield "It warns:\n\n" + "\n".join(notices)
+    if changes:
+        yield "What would change it:\n\n" + "\n".join(changes)
+    yield "Why one would sign it:\n\n" + "\n".join(f"- {reason}" for reason in question["reasons"])
+
+
+def write(client: TestClient) -> None:
+    """The page."""
+    parts = [HEAD]
+    for question in questions():
+        answer = client.post(question["call"], json=request_of(question)).json()
+        parts += told(question, answer)
+    PAGE.write_text("\n\n".join(part.rstrip() for part in parts) + "\n")

@@ -1,0 +1,163 @@
+"""docs/decisions.md: the answers are what their reasons say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from artefacts.decisions import merged, questions, request_of
+
+ASKED = {question["key"]: question for question in questions()}
+SURE = 0.8
+
+
+def answered(client: TestClient, key: str, **changes: Any) -> dict[str, Any]:
+    """Today's answer to a question, or to one that differs from it."""
+    question = ASKED[key]
+    response = client.post(question["call"], json=merged(request_of(question), changes))
+    assert response.status_code == 200, response.text
+    found: dict[str, Any] = response.json()
+    return found
+
+
+def best(client: TestClient, key: str, **changes: Any) -> dict[str, Any]:
+    """The first recommendation of an answer."""
+    found: dict[str, Any] = answered(client, key, **changes)["recommendations"][0]
+    return found
+
+
+def codes(answer: Mapping[str, Any]) -> set[str]:
+    return {notice["code"] for notice in answer["warnings"]}
+
+
+@pytest.mark.parametrize("key", [key for key, question in ASKED.items() if question["call"] == "/recommend"])
+def test_what_is_recommended_is_what_its_deployment_does(client: TestClient, key: str) -> None:
+    for ranked in answered(client, key)["recommendations"][:3]:
+        workload = request_of(ASKED[key])["workload"]
+        again = client.post("/estimate", json={"workload": workload, "deployment": ranked["deployment"]}).json()
+        for part in ("deployment", "memory", "performance", "cost", "confidence"):
+            assert again[part] == ranked[part], (key, ranked["rank"], part)
+
+
+def test_a_spare_stands_on_a_machine_of_its_own(client: TestClient) -> None:
+    first = best(client, "chat-70b")
+    d = first["deployment"]
+    placed = d["replicas"] + d["spare_replicas"]
+    assert placed - -(-placed // d["nodes"]) >= d["replicas"]
+    assert first["confidence"]["meets_slo"] >= SURE
+    assert "accuracy_check_owed" in codes(answered(client, "chat-70b"))
+
+
+def test_any_zone_lost_leaves_what_the_peak_needs(client: TestClient) -> None:
+    for ranked in answered(client, "chat-70b-zones")["recommendations"]:
+        d = ranked["deployment"]
+        placed = d["replicas"] + d["spare_replicas"]
+        assert d["nodes"] >= 3
+        assert placed - -(-placed // 3) >= d["replicas"]
+        assert d["offer"]["region"] != "unspecified"
+    assert "zones_not_verified" in codes(answered(client, "chat-70b-zones"))
+    spread = best(client, "chat-70b-zones")["cost"]["usd_per_hour"]
+    together = best(client, "chat-70b-zones", workload={"availability": {"redundancy": "n+1", "zones": 1}})
+    assert together["cost"]["usd_per_hour"] <= spread
+
+
+@pytest.mark.parametrize("key", ["405b", "7b", "7b-full", "qlora"])
+def test_runs_are_in_time_and_more_accelerators_never_do_more_each(client: TestClient, key: str) -> None:
+    answer = answered(client, key)
+    for ranked in answer["recommendations"]:
+        assert ranked["confidence"]["meets_deadline"] >= SURE
+    efficiency = [point["efficiency"] for point in answer["scaling"]["points"]]
+    assert max(efficiency) <= 1
+    assert efficiency == sorted(efficiency, reverse=True)
+
+
+@pytest.mark.parametrize("key", ["7b", "7b-full"])
+def test_small_models_get_no_pipeline(client: TestClient, key: str) -> None:
+    assert best(client, key)["deployment"]["pipeline_parallel"] == 1
+
+
+def test_a_batch_that_was_not_given_is_shown_with_what_it_decides(client: TestClient) -> None:
+    answer = answered(client, "405b-batch")
+    (batch,) = (a for a in answer["assumptions"] if a["name"] == "global_batch_sequences")
+    assert not batch["asked"]
+    assert batch["value"] * 4096 >= 8e6
+    assert any("batch" in change["change"] for change in answer["sensitivity"])
+
+
+def test_seventy_billion_in_four_bits_fit_one_accelerator(client: TestClient) -> None:
+    first = best(client, "qlora")
+    assert first["deployment"]["total_accelerators"] == 1
+    slow = next(i["high"] for i in first["performance"]["intervals"] if i["quantity"] == "days")
+    assert slow <= 2
+
+
+def test_a_team_gets_a_small_card(client: TestClient) -> None:
+    answer = answered(client, "team")
+    first = answer["recommendations"][0]
+    assert first["deployment"]["total_accelerators"] == 1
+    assert first["cost"]["usd_per_hour"] < 1
+    assert "no_redundancy" in codes(answer)
+    assert "overkill" not in "".join(codes(answer))
+
+
+def test_one_person_reads_no_faster_than_it_writes(client: TestClient) -> None:
+    for ranked in answered(client, "one-user")["recommendations"]:
+        assert ranked["performance"]["tpot_ms"]["p95"] <= 100
+
+
+def test_cached_prompts_take_memory(client: TestClient) -> None:
+    answer = answered(client, "agents")
+    assert "prefix_cache_must_survive" in codes(answer)
+    first = answer["recommendations"][0]
+    assert first["memory"]["prefix_cache_gib"] > 0
+    slower = best(client, "agents", workload={"traffic": {"turn_gap_s": 300}})["cost"]["usd_per_hour"]
+    without = best(client, "agents", workload={"traffic": {"cached_prefix_fraction": 0}})["cost"]["usd_per_hour"]
+    assert first["cost"]["usd_per_hour"] <= slower <= without
+
+
+def test_a_volume_is_done_in_time(client: TestClient) -> None:
+    for ranked in answered(client, "volume")["recommendations"]:
+        assert ranked["performance"]["days"] * 24 < 60
+        assert ranked["confidence"]["meets_deadline"] >= SURE
+        assert ranked["deployment"]["offer"]["pricing_model"] == "on_demand"
+
+
+def test_what_would_do_is_named_where_nothing_does(client: TestClient) -> None:
+    answer = answered(client, "r1-budget")
+    assert answer["recommendations"] == []
+    told = {change["change"].split(" (")[0]: change["effect"] for change in answer["sensitivity"]}
+    assert "104,000 USD would do" in told["lift max_purchase_usd"]
+    assert "check accuracy" in told["allow 4-bit weights"]
+    enough = answered(client, "r1-budget", constraints={"max_purchase_usd": 104_000})
+    assert enough["recommendations"]
+
+
+def test_given_hardware_carries_the_same_whatever_is_asked(client: TestClient) -> None:
+    most = answered(client, "405b-on-8")
+    assert most["performance"]["overloaded"]
+    less = answered(client, "405b-on-8", workload={"traffic": {"peak_requests_per_s": 3}})
+    assert not less["performance"]["overloaded"]
+    capacity = "requests_per_s_capacity"
+    assert most["performance"][capacity] == less["performance"][capacity]
+
+
+def test_no_layout_by_hand_carries_more(client: TestClient) -> None:
+    first = answered(client, "70b-on-4")
+    assert first["deployment"]["nodes"] == 1
+    for tensor, pipeline in ((1, 1), (2, 1), (4, 1), (1, 2), (2, 2), (1, 4)):
+        split = {"tensor_parallel": tensor, "pipeline_parallel": pipeline}
+        by_hand = answered(client, "70b-on-4", deployment={**split, "accelerators_per_replica": tensor * pipeline})
+        capacity = by_hand["performance"]["requests_per_s_capacity"]
+        assert capacity <= first["performance"]["requests_per_s_capacity"] * (1 + 1e-6), (tensor, pipeline)
+
+
+def test_forty_accelerators_all_work(client: TestClient) -> None:
+    found = answered(client, "40-gpus")
+    d = found["deployment"]
+    assert d["total_accelerators"] == 40
+    assert d["tensor_parallel"] * d["pipeline_parallel"] * d["context_parallel"] * d["data_parallel"] == 40
+    assert found["performance"]["scaling_efficiency"] <= 1
+    assert "batch" in {reason["code"] for reason in found["explanation"]}
