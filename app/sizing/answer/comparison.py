@@ -63,15 +63,20 @@ def compared(ranked: tuple[Ranked, ...], question: Question, feasible: int) -> t
 
 
 def near_ties(ranked: tuple[Ranked, ...], objective: Objective, share: float) -> tuple[Reason, ...]:
-    """Where another engine, or the next accelerator type, comes as near to the first as the share: which, and how
-    near.
+    """Where another engine, or the next accelerator type for about the money, comes as near to the first as the share:
+    which, and how near.
     """
     first, near = ranked[0], []
     if first.rival is not None:
         near.append(as_tied(first.rival))
-    if len(ranked) > 1:
+    if len(ranked) > 1 and (objective is Objective.COST or times_the_money(ranked[1], first) <= 1 + share):
         near.append((ranked[1].accelerator.name, first.score / ranked[1].score - 1))
     return tied([(name, worse) for name, worse in near if worse <= share], objective)
+
+
+def times_the_money(other: Ranked, first: Ranked) -> float:
+    """What another costs over the first; 1 where that is not known."""
+    return ratio(spent(other.estimate), spent(first.estimate)) or 1.0
 
 
 def as_tied(rival: Rival) -> tuple[str, float]:

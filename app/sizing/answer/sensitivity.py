@@ -14,10 +14,11 @@ from app.sizing.answer.money import million_of, usd
 from app.sizing.columns import Codes, Mask, at, one
 from app.sizing.decisions.cost import kwh_per_million, usd_per_million, within_limits
 from app.sizing.decisions.placement import replicas_needed
+from app.sizing.decisions.ranking import score_of
 from app.sizing.decisions.rejections import Unread
 from app.sizing.question import Objective, Question
 from app.sizing.result import Change, Estimate
-from app.sizing.serving.options import Options, served_per_s, throughput_per_s, units_per_request
+from app.sizing.serving.options import Options, measures, served_per_s, throughput_per_s, units_per_request
 from app.sizing.serving.search import judge, options_of
 from app.sizing.snapshot import Snapshot
 from app.sizing.words import counted, figure
@@ -57,7 +58,7 @@ def sensitivity(
     """
     now = state_of(first)
     if now is None:
-        return rent_or_buy(workload, options)
+        return rent_or_buy(workload, as_good(question, workload, options))
 
     def told(case: Case, now: State) -> str:
         again = placed(question, case, options)
@@ -68,7 +69,7 @@ def sensitivity(
         )
 
     changes = (Change(case.label, told(case, now)) for case in cases(workload))
-    return (*changes, *rent_or_buy(workload, options))
+    return (*changes, *rent_or_buy(workload, as_good(question, workload, options)))
 
 
 def cases(workload: InferenceWorkload) -> Iterator[Case]:
@@ -207,6 +208,14 @@ def better(question: Question, again: Options, kept: Mask, row: int, market: Sna
     if again.accelerator[best] == again.accelerator[row]:
         what = f"{count:,.0f} of the same on other machines or laid out otherwise"
     return f"; {what} would then be best at {usd(at(again.cost.usd_per_hour, best))} per hour"
+
+
+def as_good(question: Question, workload: InferenceWorkload, options: Options) -> Options:
+    """Plans among which money may decide: all where it is what is asked for, else those that come near the best."""
+    if question.objective is Objective.COST:
+        return options
+    score = score_of(question.objective, measures(workload, options))
+    return options.take(score <= score.min() * (1 + question.assumptions.near_tie_share))
 
 
 def rent_or_buy(workload: InferenceWorkload, options: Options) -> tuple[Change, ...]:

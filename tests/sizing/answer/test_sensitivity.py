@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.sizing.answer.sensitivity import State, rent_or_buy, state_of, words
+from app.sizing.answer import sensitivity
+from app.sizing.answer.sensitivity import State, as_good, rent_or_buy, state_of, words
+from app.sizing.columns import Column, Columns
+from app.sizing.decisions.ranking import Measures
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import recommend
 from app.sizing.result import Estimate
@@ -243,8 +246,26 @@ def test_with_one_way_only_there_is_no_choice(purchase: Any) -> None:
     assert rent_or_buy(CHAT, options(col(40, 30), purchase)) == ()
 
 
+@dataclass(frozen=True)
+class Numbered(Columns):
+    """Plans by their number."""
+
+    number: Column
+
+
 def test_what_comes_to_the_same_is_said_so() -> None:
     (change,) = rent_or_buy(CHAT, options(col(30, 30), col(np.nan, 200_000)))
     assert (
         change.effect == "owning costs 200,000 USD up front and as much as renting over the horizon, 30.00 USD per hour"
     )
+
+
+@pytest.mark.parametrize(("objective", "kept"), [(Objective.COST, [0, 1, 2]), (Objective.LATENCY, [0, 1])])
+def test_money_decides_among_plans_that_are_as_good(
+    monkeypatch: pytest.MonkeyPatch, objective: Objective, kept: list[int]
+) -> None:
+    """The slow third is no way to have the lowest latency, however it is paid."""
+    found = Measures(col(30, 40, 3), col(1.0, 1.02, 9.0), col(1, 1, 1), col(1, 1, 1))
+    monkeypatch.setattr(sensitivity, "measures", lambda *_: found)
+    plans: Any = Numbered(np.arange(3.0))
+    assert as_good(Question(CHAT, objective=objective), CHAT, plans).number.tolist() == kept  # type: ignore[attr-defined]
