@@ -266,7 +266,7 @@ def test_what_was_never_made_to_run_together_does_not_fit(client: TestClient) ->
 
 def test_ambiguous_deployments_are_refused_with_a_reason(client: TestClient) -> None:
     request = body("estimate-7b-64xa100")
-    request["deployment"] = {"accelerator": "nvidia-a100-sxm4-80gb", "total_accelerators": 63}
+    request["deployment"] = {"accelerator": "nvidia-a100-sxm4-80gb", "total_accelerators": 63, "data_parallel": 2}
     response = client.post("/estimate", json=request)
     assert response.status_code == 422
     assert "data_parallel" in response.json()["detail"]

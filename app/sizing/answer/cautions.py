@@ -241,7 +241,7 @@ def times_of(times: float | None) -> str:
     """How many times the replicas a load takes; None: it misses its limits."""
     if times is None:
         return "misses the limits"
-    return "takes no more" if figure(times) == "1" else f"takes {figure(times)} times the replicas"
+    return "may take no more" if figure(times) == "1" else f"takes at least {figure(times)} times the replicas"
 
 
 def roofline_above_calibrated(sized: Sized) -> Notice | None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from app.sizing.columns import Codes, Column, Columns, at
 from app.sizing.decisions.cost import usd_total
-from app.sizing.question import CONFIDENCE_LEVELS, Objective, Question
+from app.sizing.question import CONFIDENCE_LEVELS, Question
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import degrees_of
 from app.sizing.training.layouts import FULL, ZERO_STAGES
@@ -92,17 +92,15 @@ def _taken(
     deadline_s: float,
     question: Question,
 ) -> tuple[Column, Column]:
-    """(accelerators paid, USD) of every level: the cheapest size, the run's own first where money was not asked for."""
+    """(accelerators paid, USD) of every level: the run's own size from the confidence asked for on, as far as it holds,
+    else the cheapest.
+    """
     rows, tried, degree = _every_size(counts, plans, run)
     assumed, economics = question.assumptions, question.economics
     sizes, margins = run_at(counts, tried, degree, assumed), tried.stack.margins
     paid, holds = sizes.nodes * tried.accelerators_per_node, fits(tried, sizes, assumed)
     usd_per_hour = run_cost(tried, sizes, assumed, economics).usd_per_hour
-    other = (
-        np.zeros(len(rows))
-        if question.objective is Objective.COST
-        else np.where(np.arange(len(rows)) < len(plans), 0.0, 1.0)
-    )
+    other = np.where(np.arange(len(rows)) < len(plans), 0.0, 1.0)
     total, capacity = sizes.memory.total_bytes, sizes.memory.capacity_bytes
     accelerators, usd = (np.full((len(plans), len(levels)), np.nan) for _ in range(2))
     for i, level in enumerate(levels):
@@ -110,7 +108,8 @@ def _taken(
         held = total * margins.memory.factor(level, margins.memory_scale)
         good = np.flatnonzero(holds & (held <= capacity) & (wall <= deadline_s))
         cost = usd_total(usd_per_hour, wall)
-        order = good[np.lexsort((paid[good], np.nan_to_num(cost[good]), other[good], rows[good]))]
+        own_first = other[good] * (level >= margins.asked)
+        order = good[np.lexsort((paid[good], np.nan_to_num(cost[good]), own_first, rows[good]))]
         of, first = np.unique(rows[order], return_index=True)
         accelerators[of, i], usd[of, i] = paid[order[first]], cost[order[first]]
     return accelerators, usd

@@ -100,9 +100,9 @@ def found(framework: Framework, run: Any = RUN, **fixed: Any) -> set[tuple[int, 
 
 
 def test_layouts_that_replicate() -> None:
-    """ZeRO-0 and -3, three ways of checkpointing, micro-batches of 1, 2, 4, 8; offloaded ones recompute all."""
+    """ZeRO-0 to -3, three ways of checkpointing, micro-batches of 1, 2, 4, 8; offloaded ones recompute all."""
     rows = found(SHARDS)
-    plain = {(1, 1, 1, 1, z, c, m, 0) for z in (0, 3) for c in (0, 1, 2) for m in (1, 2, 4, 8)}
+    plain = {(1, 1, 1, 1, z, c, m, 0) for z in (0, 1, 2, 3) for c in (0, 1, 2) for m in (1, 2, 4, 8)}
     assert rows == plain | {(1, 1, 1, 1, 3, 2, m, 1) for m in (1, 2, 4, 8)}
     assert found(SHARDS, optimizer_offload=True) == {(1, 1, 1, 1, 3, 2, m, 1) for m in (1, 2, 4, 8)}
     assert found(SHARDS, optimizer_offload=False) == plain
