@@ -34,7 +34,7 @@ from app.sizing.snapshot import Snapshot
 from app.sizing.surroundings import SERVING
 from app.sizing.uncertainty import Around
 from app.sizing.units import GIB
-from app.sizing.words import counted, figure
+from app.sizing.words import counted, figure, measured
 from app.sizing.workload import InferenceWorkload, Load
 
 BOTTLENECKS = {
@@ -153,8 +153,9 @@ def load_reasons(
     elif workload.load is Load.OPEN:
         used = at(judged.operation.utilization, row)
         planned = f"at most {workload.target_utilization:.0%} with {confidence * 100:g} % confidence"
+        peak = measured(workload.peak_per_s, unit.removesuffix("s"))
         text = (
-            f"{carry} {figure(workload.peak_per_s)} {unit}/s at {used:.0%} of {whose} expected capacity within the "
+            f"{carry} {peak}/s at {used:.0%} of {whose} expected capacity within the "
             f"limits (planned for {planned})" + (f", {d.spare_replicas} spare." if d.spare_replicas else ".")
         )
         yield Reason("utilization", text, "utilization_at_peak", used, "1")

@@ -10,7 +10,7 @@ from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Deployment, Objective, Question
 from app.sizing.result import Estimate, Ranked, Reason, Rejection
 from app.sizing.units import SECONDS_PER_DAY
-from app.sizing.words import counted, figure, large, span
+from app.sizing.words import counted, figure, large, measured, span
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 
 OBJECTIVE_WORDS = {
@@ -26,7 +26,7 @@ def load_words(workload: InferenceWorkload) -> str:
     """The second question: one user, or a service, and how big."""
     unit = "samples" if workload.model.sample else "requests"
     if workload.load is Load.OPEN:
-        return f"a service of {figure(workload.peak_per_s)} {unit}/s at peak"
+        return f"a service of {measured(workload.peak_per_s, unit.removesuffix('s'))}/s at peak"
     if workload.volume_requests is not None:
         within = "" if workload.deadline_s is None else f" within {span(workload.deadline_s / SECONDS_PER_DAY)}"
         return f"{counted(workload.volume_requests, unit.removesuffix('s'))} offline{within}"
