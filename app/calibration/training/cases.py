@@ -247,6 +247,8 @@ class TrainingCases:
         rejections = Rejections(self.market.accelerators)
         counts = counts_of(workload)
         plans = layouts_for(workload, self.market, machine, Constraints(), rejections, ASSUMED, fixed=deployment)
+        if deployment.zero_stage is None:
+            plans = plans.take(~self.partly_sharded(plans))
         if not len(plans):
             raise NotCompared(f"declined: {rejections.nearest()[0].code if rejections.nearest() else 'layout'}")
         degree = run.accelerators / plans.ranks
@@ -263,6 +265,13 @@ class TrainingCases:
         as_good = (over <= over[first]) & (wall <= (1 + TIE) * wall[first])
         row = np.lexsort((wall, -plans.micro_batch_sequences, ~as_good))[:1]
         return plans.take(row), degree[row]
+
+    def partly_sharded(self, plans: TrainingPlans) -> Mask:
+        """Replicas of which some states are sharded and others not: a run that does not say so shards none or all."""
+        frameworks = [engine_named(self.market.engines[code]).framework for code in plans.framework.tolist()]
+        replicates = np.array([framework.shards or not framework.splits for framework in frameworks], dtype=bool)
+        found: Mask = replicates & np.isin(plans.zero_stage, (1, 2))
+        return found
 
 
 def read_training_cases(
