@@ -65,6 +65,18 @@ def test_committed_errors_hold_what_is_promised(market: Snapshot) -> None:
     assert scaling["median_points"] <= 8
 
 
+def test_a_run_that_names_no_stage_shards_nothing_or_everything(builder: TrainingCases) -> None:
+    stages = set()
+    for row in list(ROWS.values())[::7]:
+        try:
+            asked = builder.asked(row)
+            if (asked.deployment.framework, asked.deployment.zero_stage) == ("fsdp", None):
+                stages |= set(builder.plan(asked.workload, asked.deployment, asked.run)[0].zero_stage.tolist())
+        except NotCompared:
+            continue
+    assert stages == {0.0, 3.0}
+
+
 def test_rows_that_name_what_is_needed_are_answered() -> None:
     """Model, accelerator, count, sequence, batch and precision, with a rate that is one of training."""
     needed = ("accelerator", "num_accelerators", "model", "seq_len", "global_batch", "precision")
