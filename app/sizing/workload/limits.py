@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
+
 from app.sizing.assumptions import Assumed, Assumptions
 from app.sizing.formula import formula
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
@@ -54,7 +56,7 @@ def usual_ttft_s(prompt_tokens: float, assumed: Assumptions) -> float:
         >>> usual_ttft_s(1024, Assumptions()), round(usual_ttft_s(9400, Assumptions()), 2)
         (2.0, 6.02)
     """
-    return max(assumed.default_ttft_ms, assumed.default_ttft_ms_per_prompt_token * prompt_tokens) / 1e3
+    return float(np.maximum(assumed.default_ttft_ms, assumed.default_ttft_ms_per_prompt_token * prompt_tokens)) / 1e3
 
 
 def usual_e2e_s(model: ModelArchitecture, assumed: Assumptions) -> float:
