@@ -268,9 +268,8 @@ class TrainingCases:
 
     def partly_sharded(self, plans: TrainingPlans) -> Mask:
         """Replicas of which some states are sharded and others not: a run that does not say so shards none or all."""
-        frameworks = [engine_named(self.market.engines[code]).framework for code in plans.framework.tolist()]
-        replicates = np.array([framework.shards or not framework.splits for framework in frameworks], dtype=bool)
-        found: Mask = replicates & np.isin(plans.zero_stage, (1, 2))
+        splits = [engine_named(self.market.engines[code]).framework.splits for code in plans.framework.tolist()]
+        found: Mask = ~np.array(splits, dtype=bool) & np.isin(plans.zero_stage, (1, 2))
         return found
 
 

@@ -33,6 +33,7 @@ PIPELINE_DEGREES = (1, 2, 4, 8, 16)
 CONTEXT_DEGREES = (1, 2, 4, 8, 16)  # of long sequences
 EXPERT_DEGREES = (1, 8, 16, 32, 64)
 ZERO_STAGES = (0, 1, 2, 3)  # of replicas
+ALL_OR_NOTHING = (0, 3)  # of frameworks that split models too: their compilers shard everything
 MICRO_BATCH_SEQUENCES = (1, 2, 4, 8, 16)
 MICRO_BATCH_SAMPLES = (1, 2, 8, 32, 64, 128, 256)
 MOST_SEQUENCES_OFFLOADED = 8
@@ -102,7 +103,8 @@ def _replicated(framework: Framework, asked: Deployment, checkpointing: Degrees,
     """Layouts that replicate layers and perhaps shard their states."""
     if asked.optimizer_offload or not _replicates(framework, asked):
         return _NO_ROWS
-    stages = ZERO_STAGES if asked.zero_stage is None else (asked.zero_stage,)
+    usual = ALL_OR_NOTHING if framework.splits else ZERO_STAGES
+    stages = usual if asked.zero_stage is None else (asked.zero_stage,)
     return _grid((1,), (1,), (1,), (1,), stages, checkpointing, sizes, (0,))
 
 
