@@ -24,21 +24,19 @@ from app.sizing.answer.verification import verification
 from app.sizing.answer.volume import volume_changes
 from app.sizing.answer.warnings import warnings
 from app.sizing.columns import at
-from app.sizing.decisions.machines import SERVICE_PRICING, candidates, oversubscribed, run_pricing, undominated
 from app.sizing.decisions.ranking import best_per_accelerator, rivals, score_of
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.question import Question
 from app.sizing.relaxations.changes import relaxations
 from app.sizing.result import Answer, Change, Considered, Curve, Estimate, Ranked, Rival
-from app.sizing.serving.kinds import kind_of
 from app.sizing.serving.options import Options, measures, stable_key
-from app.sizing.serving.search import plans_of, search
+from app.sizing.serving.search import plans_sought, search
 from app.sizing.snapshot import Snapshot
 from app.sizing.training.batch import with_larger_batch
 from app.sizing.training.counts import counts_of
 from app.sizing.training.finalists import judge
 from app.sizing.training.scaling import curve_of
-from app.sizing.training.search import best_runs, layouts_for, run_measures, smallest_runs
+from app.sizing.training.search import best_runs, layouts_sought, run_measures, smallest_runs
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
@@ -107,19 +105,7 @@ def find(question: Question, market: Snapshot, rejections: Rejections) -> Found:
 
 def find_inference(question: Question, workload: InferenceWorkload, market: Snapshot, rejections: Rejections) -> Found:
     """Judge every serving plan; the best of each accelerator type becomes a finalist."""
-    constraints, economics, assumed = question.constraints, question.economics, question.assumptions
-    pricing, zones = run_pricing(constraints) if workload.ends else SERVICE_PRICING, workload.redundancy.zones
-    machines = candidates(market, constraints, economics, assumed, rejections, pricing=pricing, zones=zones)
-    plans = plans_of(
-        workload.model,
-        market,
-        machines,
-        constraints,
-        rejections,
-        assumed,
-        phase=kind_of(workload).phase,
-        personal=workload.personal,
-    )
+    plans = plans_sought(question, workload, market, rejections)
     options = search(question, workload, plans, market, rejections)
     if not len(options):
         return Found((), (), (), len(plans), 0)
@@ -151,10 +137,7 @@ def cheapest_of(options: Options, market: Snapshot) -> Cheapest:
 def find_training(question: Question, workload: TrainingWorkload, market: Snapshot, rejections: Rejections) -> Found:
     """Judge every layout at the smallest size that fits and meets the deadline."""
     counts = counts_of(workload)
-    constraints, economics, assumed = question.constraints, question.economics, question.assumptions
-    machines = candidates(market, constraints, economics, assumed, rejections, pricing=run_pricing(constraints))
-    machines = oversubscribed(undominated(machines), assumed)
-    layouts = layouts_for(workload, market, machines, constraints, rejections, assumed)
+    layouts = layouts_sought(question, workload, market, rejections)
     runs = smallest_runs(workload, counts, layouts, question, rejections)
     if not len(runs):
         return Found((), (), (), len(layouts), 0)

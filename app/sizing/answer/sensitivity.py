@@ -12,14 +12,14 @@ import numpy as np
 
 from app.sizing.answer.money import million_of, usd
 from app.sizing.columns import Codes, Mask, at, one
-from app.sizing.decisions.cost import kwh_per_million, usd_per_million, within_limits
+from app.sizing.decisions.cost import kwh_per_million, usd_per_million
 from app.sizing.decisions.placement import replicas_needed
 from app.sizing.decisions.ranking import score_of
 from app.sizing.decisions.rejections import Unread
 from app.sizing.question import Objective, Question
 from app.sizing.result import Change, Estimate
-from app.sizing.serving.options import Options, measures, served_per_s, throughput_per_s, units_per_request
-from app.sizing.serving.search import judge, options_of
+from app.sizing.serving.options import Options, allowed, measures, served_per_s, throughput_per_s, units_per_request
+from app.sizing.serving.search import judge, resized
 from app.sizing.snapshot import Snapshot
 from app.sizing.words import counted, figure
 from app.sizing.workload import InferenceWorkload, Load
@@ -63,7 +63,7 @@ def sensitivity(
     def told(case: Case, now: State) -> str:
         again = placed(question, case, options)
         then = changed(question, case, now, options, again, row)
-        kept = within(question, again, market)
+        kept = allowed(question, again, Unread(market.accelerators))
         return words(question.objective, workload, now, then, kept=bool(kept[row])) + better(
             question, again, kept, row, market
         )
@@ -111,16 +111,7 @@ def state_of(estimate: Estimate) -> State | None:
 def placed(question: Question, case: Case, options: Options) -> Options:
     """Every plan with the replicas, machines and cost of a case."""
     replicas = replicas_needed(case.workload, options.capacity_per_s, options.slo_batch)
-    return options_of(
-        question,
-        case.workload,
-        options.plans,
-        replace(options.settings, replicas=replicas, spare_replicas=None, nodes=None),
-        slo_batch=options.slo_batch,
-        capacity_per_s=options.capacity_per_s,
-        rate_per_s=options.rate_per_s,
-        e2e_p50_s=options.e2e_p50_s,
-    )
+    return resized(question, case.workload, options, replicas)
 
 
 def changed(question: Question, case: Case, now: State, options: Options, again: Options, row: int) -> State:
@@ -184,12 +175,6 @@ def words(objective: Objective, workload: InferenceWorkload, now: State, then: S
     count = f"{counted(then.accelerators, 'accelerator')} instead of {now.accelerators:,}"
     text = ", ".join((*changed, *still, count))
     return text if kept else f"{text}, which is more than allowed"
-
-
-def within(question: Question, options: Options, market: Snapshot) -> Mask:
-    """Plans that stay within what is allowed."""
-    unread = Unread(market.accelerators)
-    return within_limits(options.accelerator, options.fleet.accelerators, options.cost, question.constraints, unread)
 
 
 def better(question: Question, again: Options, kept: Mask, row: int, market: Snapshot) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from app.sizing.answer.money import finite, usd
 from app.sizing.columns import Column, Columns, at
-from app.sizing.decisions.cost import usd_total, within_limits
+from app.sizing.decisions.cost import usd_total
 from app.sizing.decisions.ranking import score_of
 from app.sizing.decisions.rejections import Unread
 from app.sizing.decisions.volume import may_be_in_time
@@ -18,8 +18,8 @@ from app.sizing.question import Question
 from app.sizing.result import Change, CostSummary, Estimate, Interval, Performance, Reason
 from app.sizing.serving.assurance import surely_s
 from app.sizing.serving.measured import Settings
-from app.sizing.serving.options import Judged, Options, duration_s, measures
-from app.sizing.serving.search import options_of, replicas_of
+from app.sizing.serving.options import Judged, Options, allowed, duration_s, measures
+from app.sizing.serving.search import replicas_of, resized
 from app.sizing.uncertainty import Around, Spreads
 from app.sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 from app.sizing.words import counted, figure, measured, span
@@ -131,19 +131,9 @@ def best_of(question: Question, workload: InferenceWorkload, options: Options) -
     """
     plans, batch, capacity = options.plans, options.slo_batch, options.capacity_per_s
     replicas = replicas_of(question, workload, plans, capacity, batch, Settings())
-    sized = options_of(
-        question,
-        workload,
-        plans,
-        replace(options.settings, replicas=replicas, spare_replicas=None, nodes=None),
-        slo_batch=batch,
-        capacity_per_s=capacity,
-        rate_per_s=options.rate_per_s,
-        e2e_p50_s=options.e2e_p50_s,
-    )
-    unread, paid = Unread(()), sized.fleet.accelerators
+    sized = resized(question, workload, options, replicas)
     able = may_be_in_time(workload, capacity, batch, options.cold_start_s)
-    sized = sized.take(able & within_limits(sized.accelerator, paid, sized.cost, question.constraints, unread))
+    sized = sized.take(able & allowed(question, sized, Unread(())))
     if not len(sized):
         return None
     merit = measures(workload, sized)

@@ -11,15 +11,13 @@ import numpy as np
 from app.sizing.answer.money import usd
 from app.sizing.columns import Codes, Column, Columns, Mask, at
 from app.sizing.decisions.cost import usd_total
-from app.sizing.decisions.machines import SERVICE_PRICING, candidates, oversubscribed, run_pricing, undominated
 from app.sizing.decisions.rejections import Unread, no_more
 from app.sizing.question import Constraints, Objective, Question
-from app.sizing.serving.kinds import kind_of
 from app.sizing.serving.options import measures
-from app.sizing.serving.search import plans_of, search
+from app.sizing.serving.search import plans_sought, search
 from app.sizing.snapshot import Snapshot
 from app.sizing.training.counts import counts_of
-from app.sizing.training.search import every_run, layouts_for
+from app.sizing.training.search import every_run, layouts_sought
 from app.sizing.words import at_least, counted, figure
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
@@ -120,12 +118,8 @@ def only(limits: Constraints, types: tuple[str, ...]) -> Constraints:
 
 def _ways_to_serve(question: Question, workload: InferenceWorkload, market: Snapshot) -> Ways:
     """Every plan that meets the latency limits."""
-    limits, assumed, unread = question.constraints, question.assumptions, Unread(market.accelerators)
-    pricing, zones = run_pricing(limits) if workload.ends else SERVICE_PRICING, workload.redundancy.zones
-    machines = candidates(market, limits, question.economics, assumed, unread, pricing=pricing, zones=zones)
-    phase, personal = kind_of(workload).phase, workload.personal
-    plans = plans_of(workload.model, market, machines, limits, unread, assumed, phase=phase, personal=personal)
-    options = search(question, workload, plans, market, unread)
+    unread = Unread(market.accelerators)
+    options = search(question, workload, plans_sought(question, workload, market, unread), market, unread)
     cost, total = options.cost, np.full(len(options), np.nan)
     if workload.volume_requests is not None:
         total = measures(workload, options).usd
@@ -135,11 +129,8 @@ def _ways_to_serve(question: Question, workload: InferenceWorkload, market: Snap
 
 def _ways_to_train(question: Question, workload: TrainingWorkload, market: Snapshot) -> Ways:
     """Every layout that meets the deadline, at its smallest size that does."""
-    limits, assumed, unread = question.constraints, question.assumptions, Unread(market.accelerators)
-    machines = candidates(market, limits, question.economics, assumed, unread, pricing=run_pricing(limits))
-    counts = counts_of(workload)
-    layouts = layouts_for(workload, market, oversubscribed(undominated(machines), assumed), limits, unread, assumed)
-    runs = every_run(workload, counts, layouts, question)
+    layouts = layouts_sought(question, workload, market, Unread(market.accelerators))
+    runs = every_run(workload, counts_of(workload), layouts, question)
     cost, plans = runs.cost, runs.plans
     total = usd_total(cost.usd_per_hour, runs.run.wall_s * plans.stack.margins.time_factor)
     paid = runs.run.nodes * plans.accelerators_per_node

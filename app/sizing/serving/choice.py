@@ -29,6 +29,7 @@ from app.sizing.serving.search import (
     options_of,
     plans_of,
     replicas_of,
+    resized,
     search,
 )
 from app.sizing.snapshot import Snapshot
@@ -110,16 +111,8 @@ def with_replicas(question: Question, workload: InferenceWorkload, options: Opti
     """Plans of which the replicas a caller fixed carry the load, with so many of them."""
     enough = options.take(options.fleet.replicas <= float(deployment.replicas or 1))
     asked = settings_asked(deployment, enough.plans, workload.redundancy)
-    return options_of(
-        question,
-        workload,
-        enough.plans,
-        replace(enough.settings, replicas=asked.replicas, spare_replicas=asked.spare_replicas, nodes=None),
-        slo_batch=enough.slo_batch,
-        capacity_per_s=enough.capacity_per_s,
-        rate_per_s=enough.rate_per_s,
-        e2e_p50_s=enough.e2e_p50_s,
-    )
+    assert asked.replicas is not None
+    return resized(question, workload, enough, asked.replicas, asked.spare_replicas)
 
 
 def near_engine(question: Question, market: Snapshot, plans: Plans, score: Column, row: Codes) -> Rival | None:

@@ -7,11 +7,13 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from app.sizing.columns import Codes, Column, Columns
-from app.sizing.decisions.cost import Cost, usd_total
+from app.sizing.columns import Codes, Column, Columns, Mask
+from app.sizing.decisions.cost import Cost, usd_total, within_limits
 from app.sizing.decisions.placement import Fleet
 from app.sizing.decisions.ranking import Measures
+from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.volume import run_s
+from app.sizing.question import Question
 from app.sizing.serving.measured import Memory, Operation, Settings, Speed
 from app.sizing.serving.plans import Plans
 from app.sizing.workload import InferenceWorkload, Load
@@ -65,6 +67,13 @@ class Judged(Columns, Generic[M, S, R]):
     @property
     def accelerator(self) -> Codes:
         return self.plans.accelerator
+
+
+def allowed(question: Question, options: Options, rejections: Rejections) -> Mask:
+    """Plans that stay within the limits of number, money and power."""
+    return within_limits(
+        options.accelerator, options.fleet.accelerators, options.cost, question.constraints, rejections
+    )
 
 
 def throughput_per_s(workload: InferenceWorkload, options: Options) -> Column:

@@ -14,8 +14,8 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Mask, distinct
-from app.sizing.decisions.cost import deployment_cost, within_limits
-from app.sizing.decisions.machines import Candidates
+from app.sizing.decisions.cost import deployment_cost
+from app.sizing.decisions.machines import SERVICE_PRICING, Candidates, candidates, run_pricing
 from app.sizing.decisions.placement import fleet, replicas_needed, replicas_per_node
 from app.sizing.decisions.ranking import contenders, score_of
 from app.sizing.decisions.rejections import Rejections
@@ -28,7 +28,7 @@ from app.sizing.serving.asked import settings_asked
 from app.sizing.serving.kinds import able, kind_of
 from app.sizing.serving.margins import Margins, around_stacks, margins_at
 from app.sizing.serving.measured import Limit, Memory, Settings, Speed
-from app.sizing.serving.options import Judged, Options, measures
+from app.sizing.serving.options import Judged, Options, allowed, measures
 from app.sizing.serving.plans import Plans, build_plans, formats_asked
 from app.sizing.snapshot import Snapshot
 from app.sizing.uncertainty import NORMAL
@@ -71,6 +71,15 @@ def plans_of(
     return build_plans(
         model, machines, stacks, market.columns, market.family_of, constraints, rejections, assumed, fixed=fixed
     )
+
+
+def plans_sought(question: Question, workload: InferenceWorkload, market: Snapshot, rejections: Rejections) -> Plans:
+    """Every plan that a question allows, on the machines that it may be paid for."""
+    constraints, economics, assumed = question.constraints, question.economics, question.assumptions
+    pricing, zones = run_pricing(constraints) if workload.ends else SERVICE_PRICING, workload.redundancy.zones
+    machines = candidates(market, constraints, economics, assumed, rejections, pricing=pricing, zones=zones)
+    phase, personal = kind_of(workload).phase, workload.personal
+    return plans_of(workload.model, market, machines, constraints, rejections, assumed, phase=phase, personal=personal)
 
 
 def measured(
@@ -192,6 +201,22 @@ def options_of(
     return Options(plans, settings, slo_batch, capacity_per_s, rate_per_s, start, e2e_p50_s, placed, cost)
 
 
+def resized(
+    question: Question, workload: InferenceWorkload, options: Options, replicas: Column, spares: Column | None = None
+) -> Options:
+    """The same plans with other replicas, and the spares, machines and cost that these come to."""
+    return options_of(
+        question,
+        workload,
+        options.plans,
+        replace(options.settings, replicas=replicas, spare_replicas=spares, nodes=None),
+        slo_batch=options.slo_batch,
+        capacity_per_s=options.capacity_per_s,
+        rate_per_s=options.rate_per_s,
+        e2e_p50_s=options.e2e_p50_s,
+    )
+
+
 def search(
     question: Question,
     workload: InferenceWorkload,
@@ -228,9 +253,7 @@ def search(
     )
     in_time = turn_down_late(question, workload, options, rejections)
     options, rows = options.take(in_time), rows[in_time]
-    within = within_limits(
-        options.accelerator, options.fleet.accelerators, options.cost, question.constraints, rejections
-    )
+    within = allowed(question, options, rejections)
     options, rows = options.take(within), rows[within]
     if not len(options):
         return options
