@@ -14,6 +14,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, at
 from app.sizing.evidence import Near, Neighbour, Setting
 from app.sizing.hardware.achieved import format_class
+from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.hardware.tables import FORMATS
 from app.sizing.result import Interval
@@ -22,7 +23,7 @@ from app.sizing.snapshot import Snapshot
 from app.sizing.surroundings import Shape, StackKey, pool_of
 from app.sizing.training.recipes import PRECISIONS
 from app.sizing.uncertainty import HIGH, LOW, NORMAL, Around, Spread, Spreads
-from app.sizing.workload import InferenceWorkload, TrainingWorkload
+from app.sizing.workload import InferenceWorkload, Method, TrainingWorkload
 
 # Both ends of an interval, as standings in a normal distribution.
 ENDS = np.array([NORMAL.inv_cdf(LOW), NORMAL.inv_cdf(HIGH)])
@@ -34,7 +35,7 @@ def setting_of(
     """A row of a token stream as published results are described."""
     plans = judged.plans
     return Setting(
-        engine=engine,
+        engine=engine_named(engine).underneath(),
         family=accelerator.family,
         format_class=format_class(FORMATS[int(plans.weight_format[row])], bool(plans.native[row])),
         accelerator=accelerator.slug,
@@ -52,7 +53,7 @@ def training_setting(
 ) -> Setting:
     """A run as published results are described."""
     return Setting(
-        engine=framework,
+        engine=engine_named(framework).underneath(adapts=workload.method is not Method.FULL),
         family=accelerator.family,
         format_class=PRECISIONS[workload.precision].format_class,
         accelerator=accelerator.slug,

@@ -73,13 +73,23 @@ def openai_load(*, url: str = "", model: str = "{model}", stops: bool = False) -
     )
 
 
+def embedding_load(port: int, endpoint: str) -> str:
+    """The same generator against a server that embeds."""
+    return (
+        f"vllm bench serve --backend openai-embeddings --base-url http://localhost:{port} --endpoint {endpoint} "
+        "--model {model} --dataset-name random --random-input-len {prompt}[ --max-concurrency {concurrency}] "
+        "--num-prompts {prompts}"
+    )
+
+
 def url_of(port: int) -> str:
     return f" --base-url http://localhost:{port}"
 
 
 # Engines that serve. Sources: vllm/benchmarks/serve.py, sglang/benchmark/args.py, tensorrt_llm/commands/serve.py and
 # serve/scripts/benchmark_serving.py, tools/llm_bench of openvino.genai, launcher/src/main.rs of TGI, lmdeploy/cli,
-# mlx_lm/benchmark.py, examples/text-generation of optimum-habana, maxtext/inference of MaxText.
+# mlx_lm/benchmark.py, examples/text-generation of optimum-habana, maxtext/inference of MaxText, reference/cli/serve.md
+# of mistral.rs.
 RUNNING = Benchmark(openai_load(url=' --base-url "$BASE_URL"'))  # whatever server is up
 VLLM = Benchmark(
     served(
@@ -188,6 +198,9 @@ TRANSFORMERS = Benchmark(
     "g = lambda: d.generate(x, max_new_tokens=n, min_new_tokens=n); g(); t = time.time(); g(); "
     'print(int(b) * n / (time.time() - t), "output tokens/s")\' {model} {batch} {prompt} {output}'
 )
+MISTRAL_RS = Benchmark(
+    served("mistralrs serve -m {model} --port 1234", openai_load(url=url_of(1234), stops=True), port=1234),
+)
 TENSORRT = Benchmark(
     "trtexec --onnx={stem}-batch{batch}.onnx --useCudaGraph --noDataTransfers --duration={seconds}",
     counts="queries/s x batch / passes",
@@ -197,6 +210,16 @@ EMBEDDINGS = Benchmark(
     "python -c 'import sys, time; from sentence_transformers import SentenceTransformer as S; "
     '_, m, b, i, n = sys.argv; e = S(m); t = ("hi " * int(i),) * int(n); f = lambda: e.encode(t, batch_size=int(b)); '
     'f(); s = time.time(); f(); print(int(n) / (time.time() - s), "requests/s")\' {model} {batch} {prompt} {prompts}'
+)
+TEXT_EMBEDDINGS_INFERENCE = Benchmark(
+    served(
+        "text-embeddings-router --model-id {model} --port 8080",
+        embedding_load(8080, "/v1/embeddings"),
+        port=8080,
+    )
+)
+INFINITY = Benchmark(
+    served("infinity_emb v2 --model-id {model} --port 7997", embedding_load(7997, "/embeddings"), port=7997)
 )
 PICTURES = Benchmark(
     "python -c 'import sys, time, torch; from diffusers import DiffusionPipeline as D; _, m, b, n, k = sys.argv; "
@@ -214,7 +237,8 @@ PASSES = Benchmark(
 
 # Frameworks that train: so many steps of the layout. Sources: Megatron-LM's examples/llama, torchtitan/config,
 # maxtext/configs/base.yml, trl/accelerate_configs and trl sft, axolotl/cli, unsloth-cli.py, mlx_lm/lora.py,
-# examples/language-modeling of optimum-habana, examples of transformers and diffusers, NxD Training, NeMo 2's CLI.
+# examples/language-modeling of optimum-habana, examples of transformers and diffusers, NxD Training, NeMo 2's CLI,
+# READMEs of torchtune and of LLaMA-Factory's examples.
 EVERYWHERE = "--nproc-per-node {per_machine}[ --nnodes {machines} --node-rank $NODE_RANK --master-addr $MASTER_ADDR]"
 TRAINER = (
     "[ --num_machines {machines} --machine_rank $NODE_RANK --main_process_ip $MASTER_ADDR]"
@@ -263,6 +287,17 @@ MAXTEXT = Benchmark(
     "[ ici_context_parallelism={contexts}][ ici_expert_parallelism={experts}][ quantization=fp8{in_fp8}]"
 )
 TRL = Benchmark(SFT)
+TORCHTUNE = Benchmark(
+    "tune run[ --nnodes {machines} --node_rank $NODE_RANK --master_addr $MASTER_ADDR] --nproc_per_node {per_machine} "
+    "$RECIPE --config $CONFIG batch_size={micro_batch} gradient_accumulation_steps={accumulated} "
+    "max_steps_per_epoch={steps} tokenizer.max_seq_len={length}[ model.lora_rank={rank}]"
+)
+LLAMA_FACTORY = Benchmark(
+    "FORCE_TORCHRUN=1[ NNODES={machines} NODE_RANK=$NODE_RANK MASTER_ADDR=$MASTER_ADDR] "
+    "llamafactory-cli train $CONFIG_FILE model_name_or_path={model} cutoff_len={length} "
+    "per_device_train_batch_size={micro_batch} gradient_accumulation_steps={accumulated} max_steps={steps}"
+    "[ finetuning_type=lora lora_rank={rank}][ quantization_bit=4{in_4_bits}] output_dir=./measured"
+)
 UNSLOTH = Benchmark(
     "python unsloth-cli.py --model_name {model} --max_seq_length {length}[ --load_in_4bit{in_4_bits}][ --r {rank}] "
     "--per_device_train_batch_size {micro_batch} --gradient_accumulation_steps {accumulated} --max_steps {steps} "

@@ -200,7 +200,8 @@ class Stack:
     @property
     def key(self) -> tuple[str, str, str]:
         """Engine, family and format class: what coefficients are looked up by."""
-        return self.support.engine, self.support.family, format_class(self.weight_format, self.native)
+        engine = engine_named(self.support.engine).underneath()
+        return engine, self.support.family, format_class(self.weight_format, self.native)
 
     @property
     def rate(self) -> str:

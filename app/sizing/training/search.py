@@ -131,8 +131,8 @@ def _stacks(
     rate, traits = PRECISIONS[workload.precision].format_class, snapshot.frameworks.take(engine)
 
     def coefficients(table: type[Table], *, read: bool = True) -> Table:
-        of = pairs if read else []
-        rows = [snapshot.coefficients.row_of(table, snapshot.families[f], snapshot.engines[e], rate) for f, e in of]
+        of = _underneath(workload, snapshot, pairs) if read else []
+        rows = [snapshot.coefficients.row_of(table, family, engine, rate) for engine, family in of]
         return table(**{name: column([r[name] for r in rows]) for name in names_of(table)})
 
     return TrainingStacks(
@@ -153,12 +153,18 @@ def _stacks(
     )
 
 
+def _underneath(workload: TrainingWorkload, snapshot: Snapshot, pairs: list[tuple[int, int]]) -> list[tuple[str, str]]:
+    """Whose coefficients each framework has, and its family."""
+    adapts = workload.method is not Method.FULL
+    return [(engine_named(snapshot.engines[e]).underneath(adapts=adapts), snapshot.families[f]) for f, e in pairs]
+
+
 def _margins(
     workload: TrainingWorkload, snapshot: Snapshot, pairs: list[tuple[int, int]], confidence: float
 ) -> Margins:
     """How far time and memory may be off, by what was published around each framework on each family."""
     rate = PRECISIONS[workload.precision].format_class
-    keys = [StackKey(snapshot.engines[e], snapshot.families[f], rate) for f, e in pairs]
+    keys = [StackKey(engine, family, rate) for engine, family in _underneath(workload, snapshot, pairs)]
     shape = Shape(float(workload.model.total_params), workload.units_per_sequence, 1.0)
 
     def known(quantity: str) -> tuple[Spread, Around]:

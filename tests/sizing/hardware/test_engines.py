@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from app.catalog.names import engine_slug, folded
 from app.sizing.hardware.engines import ALIASES, ENGINES, engine_named, place_of
+from app.sizing.hardware.engines.fronts import FRONTS
 
 
 def test_engines_divide_a_device_by_their_own_rules() -> None:
@@ -42,3 +44,36 @@ def test_an_engine_without_a_record_is_as_most_are() -> None:
 def test_names_are_given_once() -> None:
     names = [*ENGINES, *ALIASES]
     assert len(names) == len(set(names)) and not ENGINES.keys() & ALIASES.keys()
+
+
+def test_aliases_are_written_as_names_fold() -> None:
+    assert [alias for alias in ALIASES if folded(alias) != alias] == []
+    typed = {
+        "TensorRT-LLM": "tensorrt-llm",
+        "TEI": "text-embeddings-inference",
+        "ONNX Runtime": "onnxruntime",
+        "faster-whisper": "ctranslate2",
+        "LLaMA-Factory": "llama-factory",
+        "Megatron-LM": "megatron",
+        "Megatron-Bridge": "nemo",
+        "PEFT+bitsandbytes": "peft+bitsandbytes",
+        "mistralrs": "mistral.rs",
+        "LM Studio": "lm-studio",
+    }
+    assert {name: engine_slug(name) for name in typed} == typed
+
+
+def test_a_front_is_the_engine_underneath_by_another_name() -> None:
+    for front in FRONTS:
+        below = engine_named(front.judged_as or "")
+        assert below.name in ENGINES and below.judged_as is None, front.name
+        assert (front.runtime, front.memory, front.framework) == (below.runtime, below.memory, below.framework)
+        assert front.underneath() == below.name and front.underneath(adapts=True) in ENGINES
+        assert not front.published_as and front.generation("0.1") == "today"  # its versions are its own
+
+
+def test_adapters_are_trained_by_peft_where_a_front_says_so() -> None:
+    trl = engine_named("trl")
+    assert (trl.underneath(), trl.underneath(adapts=True)) == ("fsdp", "peft+bitsandbytes")
+    assert engine_named("primus").underneath(adapts=True) == "megatron"
+    assert engine_named("vllm").underneath(adapts=True) == "vllm"

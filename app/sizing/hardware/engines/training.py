@@ -1,0 +1,74 @@
+"""Frameworks that train only. One record each."""
+
+from __future__ import annotations
+
+from app.sizing.hardware import benchmarks
+from app.sizing.hardware.engines.record import Engine, Framework
+
+TRAINING = (
+    # Training. Before fused attention and sequence parallelism were usual is another generation.
+    Engine(
+        "fsdp",
+        aliases=("ddp", "fsdp2", "pytorch-fsdp", "torchrun"),
+        published_as=("litgpt", "lightning", "flash-attn"),
+        framework=Framework(sharded_master=True, offloads=True),
+    ),
+    Engine(
+        "deepspeed",
+        aliases=("deepspeed-chat", "deepspeed-zero", "zero"),
+        published_as=("deepspeed", "hf trainer + deepspeed", "internevo", "colossal"),
+        today=((0, 10), "2023-06"),
+        framework=Framework(offloads=True, copies_gradients=True),
+    ),
+    Engine(
+        "peft+bitsandbytes",
+        aliases=("bitsandbytes", "peft", "peft-bitsandbytes", "peft-plusbitsandbytes", "qlora"),
+        published_as=("fsdp_qlora",),
+        framework=Framework(sharded_master=True),
+    ),
+    Engine(
+        "optimum-neuron",
+        runtime="eager",
+        framework=Framework(fused_modules=True),
+        trial=benchmarks.NEURON_TRAINING,
+        benchmark=benchmarks.NEURON,
+    ),
+    Engine(
+        "unsloth",
+        published_as=("unsloth", "litgpt thunder unsloth"),
+        framework=Framework(fused_modules=True, fused_cross_entropy=True, single_accelerator=True),
+        trial=benchmarks.UNSLOTH,
+    ),
+    Engine(
+        "axolotl",
+        framework=Framework(sharded_master=True, fused_cross_entropy=True, offloads=True),
+        trial=benchmarks.AXOLOTL,
+    ),
+    Engine(
+        "megatron",
+        aliases=("mcore", "megatron-core", "megatron-lm"),
+        published_as=("megatron", "mindspeed", "nemo"),
+        today=((0, 4), "2023-06"),
+        framework=Framework(splits=True, shards=False, fused_modules=True),
+        trial=benchmarks.MEGATRON,
+    ),
+    Engine(
+        "nemo",
+        aliases=("megatron-bridge", "nemo-framework", "nvidia-nemo"),
+        framework=Framework(splits=True, shards=False, fused_modules=True),
+        trial=benchmarks.NEMO,
+    ),
+    Engine(
+        "maxtext",
+        published_as=("maxtext", "pax", "levanter", "lingvo", "jax"),
+        framework=Framework(splits=True, fused_modules=True, fp32_gradients=True, sharded_master=True),
+        trial=benchmarks.MAXTEXT,
+    ),
+    Engine(
+        "torchtitan",
+        aliases=("torch-titan",),
+        published_as=("torchtitan", "nemo automodel"),
+        framework=Framework(splits=True, fused_modules=True, sharded_master=True),
+        trial=benchmarks.TORCHTITAN,
+    ),
+)
