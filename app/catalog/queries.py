@@ -35,7 +35,7 @@ from app.errors import AmbiguousModel, UnknownModel
 from app.sizing.evidence import Compared, Evidence, Near, Setting
 from app.sizing.hardware.achieved import Coefficient, Factor
 from app.sizing.hardware.parts import RATE_NAMES, Accelerator, Link, Offer, PricingModel, Segment, System, SystemKind
-from app.sizing.hardware.support import EngineSupport
+from app.sizing.hardware.support.records import EngineSupport
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.snapshot import Snapshot
 from app.sizing.uncertainty import LEVELS, Spread
@@ -129,10 +129,11 @@ def list_spreads(session: Session) -> list[Spread]:
 def list_support(session: Session) -> list[EngineSupport]:
     """Which engine runs on which family in which formats, in order."""
     keys = (EngineSupportRow.engine, EngineSupportRow.accelerator_family, EngineSupportRow.phase)
-    return [_support(row) for row in session.scalars(select(EngineSupportRow).order_by(*keys))]
+    return [support_of(row) for row in session.scalars(select(EngineSupportRow).order_by(*keys))]
 
 
-def _support(row: EngineSupportRow) -> EngineSupport:
+def support_of(row: EngineSupportRow) -> EngineSupport:
+    """A row of evidence as a value."""
     formats: dict[str, bool] = {}
     for token in filter(None, row.weight_formats.split("|")):
         name, _, mode = token.partition(":")

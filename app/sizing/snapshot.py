@@ -14,7 +14,7 @@ from app.sizing.hardware.achieved import Achieved, Coefficient, CoefficientTable
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.listings import Book, plain_hosts
 from app.sizing.hardware.parts import Accelerator, Environment, Offer, System
-from app.sizing.hardware.support import EngineSupport
+from app.sizing.hardware.support.records import EngineSupport
 from app.sizing.hardware.tables import (
     FORMATS,
     AcceleratorColumns,

@@ -14,7 +14,7 @@ from app.sizing.hardware.achieved import (
     TrainingMemoryFactors,
 )
 from app.sizing.hardware.parts import Accelerator, Link, Offer, PricingModel, Segment, System, SystemKind
-from app.sizing.hardware.support import EngineSupport
+from app.sizing.hardware.support.records import EngineSupport
 from app.sizing.snapshot import Snapshot
 from app.sizing.uncertainty import Spread
 from app.sizing.units import GIB

@@ -22,6 +22,7 @@ from app.sizing.formula import FORMULAS, Formula
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.units import GIB
 from tests import examples
+from tests.catalogued import catalogued
 
 MODULES = [
     app.sizing,
@@ -29,6 +30,7 @@ MODULES = [
 ]
 NAMES: dict[str, Any] = {
     **{name: value for name, value in vars(examples).items() if not name.startswith("_")},
+    "catalogued": catalogued,
     "np": np,
     "one": one,
     "GIB": GIB,

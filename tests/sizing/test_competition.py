@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.rejections import Rejections, Unread
-from app.sizing.hardware.support import EngineSupport
+from app.sizing.hardware.support.records import EngineSupport
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import find
 from app.sizing.serving.plans import default_weight_formats

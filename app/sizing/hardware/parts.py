@@ -92,6 +92,7 @@ class Accelerator:
     list_price_usd_low: float | None = None
     list_price_usd_high: float | None = None
     training_class: bool = False
+    architecture: str = ""
     source: str = ""
     as_of: str = ""
 

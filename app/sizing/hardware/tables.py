@@ -17,7 +17,7 @@ from app.sizing.hardware.engines import (
     engine_named,
 )
 from app.sizing.hardware.parts import Accelerator, Segment
-from app.sizing.hardware.support import EngineSupport
+from app.sizing.hardware.support.records import EngineSupport
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
 
 # Weight formats in the order of their codes.

@@ -16,6 +16,7 @@ from app.sizing.model.attention import AttentionGroup
 from app.sizing.model.encoder import EncoderPass, ImageInput, tower_flops
 from app.sizing.model.formats import NativeQuantisation, WeightFormat, native_bits, stored_bits
 from app.sizing.model.sample import SampleLaw, SampleShape, SampleWork
+from app.sizing.model.tasks import ModelTask, task_of
 from app.sizing.model.tensors import Part, Per, Tensor
 
 SAMPLE_NOTE = "a sample is "  # how the note on a sample's size begins
@@ -64,6 +65,7 @@ class ModelArchitecture:
     law: SampleLaw | None = None
     assumed: tuple[str, ...] = ()
     shape_is_assumed: bool = False
+    reranks: bool = False  # scores pairs of texts
     source: str = ""
     parts: dict[str, int] = field(init=False, compare=False)
     total_params: int = field(init=False, compare=False)
@@ -102,6 +104,10 @@ class ModelArchitecture:
         note = SAMPLE_NOTE + self.law.described(shape) + (f"; {self.law.basis}" if self.law.basis else "")
         kept = tuple(a for a in self.assumed if not a.startswith(SAMPLE_NOTE))
         return replace(self, sample=self.law.work(shape), assumed=(note, *kept))
+
+    @property
+    def task(self) -> ModelTask:
+        return task_of(self.kind.value, self.law, reranks=self.reranks)
 
     @property
     def native_format(self) -> str:

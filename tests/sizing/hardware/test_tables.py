@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.sizing.hardware.support import EngineSupport
+from app.sizing.hardware.support.records import EngineSupport
 from app.sizing.hardware.tables import AcceleratorColumns, Stack, alike, indices, stacks_of
 from tests.sizing.small import BIG, CARD, DESK, RARE, SMALL
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.sizing.hardware.parts import Link
-from app.sizing.hardware.support import EngineSupport
+from app.sizing.hardware.support.records import EngineSupport
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.counting.read import read_architecture
 from app.sizing.question import Constraints, Deployment

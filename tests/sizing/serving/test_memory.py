@@ -10,7 +10,7 @@ import pytest
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column
-from app.sizing.hardware.support import EngineSupport
+from app.sizing.hardware.support.records import EngineSupport
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.question import Deployment
 from app.sizing.serving.measured import Settings

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.hardware.support import EngineSupport
+from app.sizing.hardware.support.records import EngineSupport
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.read import read_architecture
 from app.sizing.model.formats import KV_FORMATS

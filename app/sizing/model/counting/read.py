@@ -81,7 +81,14 @@ def read_architecture(config: Config, *, name: str) -> ModelArchitecture:
             "can be sized.",
             key="huggingface_config",
         )
-    return model
+    return replace(model, reranks=True) if _scores_pairs(config) else model
+
+
+def _scores_pairs(config: Config) -> bool:
+    """Whether a file is of a model that gives one score: a classifier of a single class."""
+    heads = config.get("architectures")
+    named = isinstance(heads, list) and any("SequenceClassification" in str(head) for head in heads)
+    return named and config.get("num_labels", 1) == 1
 
 
 def _read(config: Config, name: str) -> ModelArchitecture:

@@ -62,6 +62,8 @@ def registered_architecture(facts: RegisteredFacts) -> ModelArchitecture:
         model = _counted(facts)
         return _with_components(model, facts.components) if facts.components else model
     model = read_architecture(facts.config, name=facts.name)
+    if facts.modality == "reranker":
+        model = replace(model, reranks=True)
     if facts.modality in ("embedding", "reranker") and model.kind is ModelKind.DECODER:
         return without_generation(model)
     return _with_components(model, facts.components) if facts.components and model.law is not None else model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.sizing.hardware.support import EngineSupport
+from app.sizing.hardware.support.records import EngineSupport
 
 SURE = EngineSupport("vllm", "nvidia_hopper", "inference", {"bf16": True}, (), "a test")
 

@@ -1,0 +1,255 @@
+"""Builds of the frameworks that train: on which runtimes, from which chip on, in which precisions, which way."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from app.sizing.hardware.support.records import FULL, LORA, QLORA, Build
+from app.sizing.model.tasks import ModelTask
+
+_AS_OF = "2026-11-22"
+_D, _E, _R = ModelTask.DECODER, ModelTask.EMBEDDING, ModelTask.RERANKER
+_TEXT, _ALL = (_D, _E, _R), tuple(ModelTask)
+_MIXED = ("bf16", "fp16", "fp32", "tf32")
+_NF4 = MappingProxyType({"nf4": 0.0})
+_PYTORCH = ("cuda", "rocm", "xpu", "gaudi", "cann", "cpu", "metal", "jetpack")
+_BITSANDBYTES = ("cuda", "rocm", "xpu", "gaudi", "metal", "jetpack", "cpu")
+_BNB = "bitsandbytes docs: installation, hardware support"
+_TE = "Transformer Engine README: FP8 from Ada and Hopper on, MXFP8 and NVFP4 on Blackwell"
+
+
+def _pytorch(engine: str, source: str, methods: tuple[str, ...], *runtimes: str, least: float = 5.0) -> Build:
+    """A trainer that runs wherever PyTorch does, of what its adapters need where it trains these on a base in NF4."""
+    return Build(
+        engine,
+        runtimes or _PYTORCH,
+        source,
+        _AS_OF,
+        trains=_ALL,
+        methods=methods,
+        multiplies=(*_MIXED, "fp8"),
+        unpacks=_NF4 if QLORA in methods else MappingProxyType({}),
+        least=least,
+    )
+
+
+_EVERY = (FULL, LORA, QLORA)
+TRAINING_BUILDS: tuple[Build, ...] = (
+    _pytorch("fsdp", "PyTorch documentation: FSDP2; torchao float8 training", (FULL, LORA)),
+    Build(
+        "fsdp",
+        ("neuronx",),
+        "torch-neuronx documentation: FSDP",
+        _AS_OF,
+        trains=_ALL,
+        methods=(FULL, LORA),
+        multiplies=("bf16", "fp32"),
+    ),
+    _pytorch(
+        "deepspeed",
+        "DeepSpeed documentation: accelerator setup guides",
+        (FULL, LORA),
+        "cuda",
+        "rocm",
+        "xpu",
+        "gaudi",
+        "cann",
+        "cpu",
+    ),
+    _pytorch("peft+bitsandbytes", _BNB, (LORA, QLORA), *_BITSANDBYTES, least=6.0),
+    _pytorch("transformers", "transformers documentation: Trainer, hardware", _EVERY, *_PYTORCH),
+    _pytorch("accelerate", "Accelerate documentation: installation", _EVERY, *_PYTORCH),
+    _pytorch("trl", "TRL documentation: installation, PEFT integration", _EVERY, *_PYTORCH),
+    _pytorch("torchtune", "torchtune README: recipes, devices", _EVERY, "cuda", "rocm", "xpu", "cann", "metal", "cpu"),
+    _pytorch(
+        "llama-factory",
+        "LLaMA-Factory README: hardware requirement, CUDA, ROCm and Ascend",
+        _EVERY,
+        "cuda",
+        "rocm",
+        "cann",
+    ),
+    _pytorch("axolotl", "Axolotl docs: requirements, AMD", _EVERY, "cuda", "rocm", "metal", least=7.5),
+    _pytorch("litgpt", "LitGPT README: recipes", _EVERY, "cuda", "rocm", "metal", "cpu"),
+    _pytorch("llm-foundry", "LLM Foundry README: prerequisites, AMD", (FULL, LORA), "cuda", "rocm", least=7.0),
+    _pytorch("ms-swift", "ms-swift README: hardware", _EVERY, "cuda", "rocm", "cann", "metal", "cpu"),
+    _pytorch("verl", "verl docs: installation, AMD, Ascend", (FULL, LORA), "cuda", "rocm", "cann", least=8.0),
+    Build(
+        "torchtitan",
+        ("cuda", "rocm"),
+        "torchtitan README: FSDP2, float8, MXFP8",
+        _AS_OF,
+        trains=_TEXT,
+        methods=(FULL, LORA),
+        multiplies=(*_MIXED, "fp8", "mxfp8"),
+        least=8.0,
+    ),
+    Build(
+        "torchtitan",
+        ("xpu",),
+        "torchtitan tools/utils.py: peaks",
+        _AS_OF,
+        trains=_TEXT,
+        methods=(FULL,),
+        multiplies=_MIXED,
+    ),
+    Build(
+        "unsloth",
+        ("cuda",),
+        "Unsloth docs: requirements, compute capability 7.0 and later",
+        _AS_OF,
+        trains=(_D, _E, ModelTask.SPEECH),
+        methods=_EVERY,
+        multiplies=("bf16", "fp16"),
+        unpacks=_NF4,
+        least=7.0,
+    ),
+    Build(
+        "unsloth",
+        ("rocm", "xpu"),
+        "Unsloth docs: AMD, Intel",
+        _AS_OF,
+        trains=(_D,),
+        methods=_EVERY,
+        multiplies=("bf16", "fp16"),
+        unpacks=_NF4,
+        on=("gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1201", "Xe-HPC", "Xe-HPG", "Xe2"),
+    ),
+    Build(
+        "megatron",
+        ("cuda",),
+        f"Megatron-LM README; {_TE}",
+        _AS_OF,
+        trains=_ALL,
+        methods=(FULL, LORA),
+        multiplies=(*_MIXED, "fp8", "mxfp8", "nvfp4"),
+        least=7.0,
+    ),
+    Build(
+        "megatron",
+        ("rocm",),
+        "ROCm Megatron-LM README; ROCm Transformer Engine",
+        _AS_OF,
+        trains=_ALL,
+        methods=(FULL, LORA),
+        multiplies=(*_MIXED, "fp8", "mxfp8"),
+        on=("gfx90a", "gfx942", "gfx950"),
+    ),
+    Build(
+        "megatron",
+        ("cann",),
+        "MindSpeed README",
+        _AS_OF,
+        trains=_TEXT,
+        methods=(FULL, LORA),
+        multiplies=("bf16", "fp16", "fp32", "mxfp8"),
+    ),
+    Build(
+        "megatron",
+        ("gaudi",),
+        "Intel Gaudi Megatron-LM README",
+        _AS_OF,
+        trains=_TEXT,
+        methods=(FULL,),
+        multiplies=("bf16", "fp8"),
+    ),
+    Build(
+        "primus",
+        ("rocm",),
+        "AMD Primus README",
+        _AS_OF,
+        trains=_TEXT,
+        methods=(FULL, LORA),
+        multiplies=("bf16", "fp16", "fp8", "mxfp8"),
+        on=("gfx942", "gfx950"),
+    ),
+    Build(
+        "nemo",
+        ("cuda",),
+        f"NeMo and Megatron Bridge documentation: mixed precision; {_TE}",
+        _AS_OF,
+        trains=_ALL,
+        methods=(FULL, LORA),
+        multiplies=(*_MIXED, "fp8", "mxfp8", "nvfp4"),
+        least=8.0,
+    ),
+    Build(
+        "maxtext",
+        ("xla",),
+        "MaxText README: quantization",
+        _AS_OF,
+        trains=_TEXT,
+        methods=(FULL, LORA),
+        multiplies=("bf16", "fp32", "int8", "fp8"),
+    ),
+    Build(
+        "maxtext",
+        ("cuda",),
+        "MaxText README: GPU; JAX Toolbox",
+        _AS_OF,
+        trains=_TEXT,
+        methods=(FULL,),
+        multiplies=("bf16", "fp32", "fp8", "nvfp4"),
+        least=8.0,
+    ),
+    Build(
+        "maxtext",
+        ("rocm",),
+        "ROCm documentation: training with JAX MaxText",
+        _AS_OF,
+        trains=_TEXT,
+        methods=(FULL,),
+        multiplies=("bf16", "fp8"),
+        on=("gfx942", "gfx950"),
+    ),
+    Build("torchax", ("xla",), "torchax README", _AS_OF, trains=_ALL, methods=(FULL,), multiplies=("bf16", "fp32")),
+    Build(
+        "neuronx",
+        ("neuronx",),
+        "AWS Neuron SDK docs: NxD Training",
+        _AS_OF,
+        trains=_TEXT,
+        methods=(FULL, LORA),
+        multiplies=("bf16", "fp32", "fp8"),
+        on=("Trainium 1", "Trainium 2", "Trainium 3"),
+    ),
+    Build(
+        "optimum-neuron",
+        ("neuronx",),
+        "optimum-neuron docs: training",
+        _AS_OF,
+        trains=_TEXT,
+        methods=(FULL, LORA),
+        multiplies=("bf16",),
+        on=("Trainium 1", "Trainium 2", "Trainium 3"),
+    ),
+    Build(
+        "optimum-habana",
+        ("gaudi",),
+        "optimum-habana docs: validated models, QLoRA",
+        _AS_OF,
+        trains=_ALL,
+        methods=_EVERY,
+        multiplies=("bf16", "fp8", "fp32"),
+        unpacks=_NF4,
+    ),
+    Build(
+        "mlx",
+        ("metal",),
+        "mlx-lm LORA.md",
+        _AS_OF,
+        trains=(_D,),
+        methods=_EVERY,
+        multiplies=("bf16", "fp16"),
+        unpacks=MappingProxyType({"int4-mlx": 0.0}),
+    ),
+    Build(
+        "cerebras",
+        ("cerebras",),
+        "Cerebras Model Zoo",
+        _AS_OF,
+        trains=_TEXT,
+        methods=(FULL,),
+        multiplies=("bf16", "fp16"),
+    ),
+)

@@ -1,0 +1,261 @@
+"""Whether an engine does a piece of work on an accelerator: rules and evidence joined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+
+from app.sizing.hardware.parts import Accelerator
+from app.sizing.hardware.support.forbidden import FORBIDDEN
+from app.sizing.hardware.support.formats import SAID_AS, UNITS, least_capability, words
+from app.sizing.hardware.support.generations import GENERATIONS, RUNTIMES, generation_of
+from app.sizing.hardware.support.local import LOCAL_BUILDS
+from app.sizing.hardware.support.records import (
+    FINE_TUNING,
+    FULL,
+    PRETRAINING,
+    QLORA,
+    SAMPLES,
+    SERVING,
+    Build,
+    EngineSupport,
+    Generation,
+    Level,
+    Verdict,
+    Work,
+)
+from app.sizing.hardware.support.samples import SAMPLE_BUILDS
+from app.sizing.hardware.support.serving import SERVING_BUILDS
+from app.sizing.hardware.support.training import TRAINING_BUILDS
+from app.sizing.model.formats import WEIGHT_FORMATS
+from app.sizing.model.tasks import ModelTask
+
+_RECORDS = (*SERVING_BUILDS, *LOCAL_BUILDS, *SAMPLE_BUILDS, *TRAINING_BUILDS)
+BUILDS = MappingProxyType({b.engine: tuple(other for other in _RECORDS if other.engine == b.engine) for b in _RECORDS})
+# Layers that a refusal may be the work of, in order.
+_RUNTIME, _CHIP, _WORK, _FORMAT = 1, 2, 3, 4
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What the rules alone say: `says` True runs, False never, None nothing; {name} stands for the accelerator."""
+
+    says: bool | None
+    rule: str
+    source: str
+    native: bool = False
+    kv_formats: tuple[str, ...] = ()
+    far: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A published result, as far as support goes."""
+
+    engine: str
+    family: str
+    format_class: str
+    trains: bool
+
+
+class Documents:
+    """Evidence: rows of the catalogue by engine, family and phase, and what was measured."""
+
+    def __init__(self, rows: Sequence[EngineSupport] = (), measured: Iterable[Measured] = ()) -> None:
+        self.rows = {(r.engine, r.family, r.phase): r for r in rows}
+        self.measured = frozenset(measured)
+
+    def row(self, engine: str, family: str, weight_format: str, work: Work) -> EngineSupport | None:
+        """The surest row that says so."""
+        said = SAID_AS.get(weight_format, (weight_format,))
+        found = (self.rows.get((engine, family, phase)) for phase in phases_of(work))
+        saying = [r for r in found if r is not None and any(f in r.weight_formats for f in said)]
+        return min(saying, key=lambda r: r.tentative, default=None)
+
+    def tells(self, engine: str, family: str, weight_format: str, work: Work, *, native: bool) -> bool:
+        """Whether a published result is of the same stack."""
+        trains = work.phase in (PRETRAINING, FINE_TUNING)
+        if work.phase == SAMPLES or work.method == QLORA or (not trains and weight_format not in WEIGHT_FORMATS):
+            return False
+        unit = UNITS.get(weight_format, "")
+        kind = unit if trains else WEIGHT_FORMATS[weight_format].format_class(native=native)
+        kind = "16bit" if kind in ("bf16", "fp16") else "fp8" if kind == "mx" else kind
+        return Measured(engine, family, kind, trains) in self.measured
+
+
+NONE = Documents()
+
+
+def phases_of(work: Work) -> tuple[str, ...]:
+    """Phases of evidence that tell of a piece of work: who trains a whole model can go on training one."""
+    return (PRETRAINING, FINE_TUNING) if work.phase == FINE_TUNING and work.method == FULL else (work.phase,)
+
+
+def verdict(
+    accelerator: Accelerator, engine: str, weight_format: str, work: Work, documents: Documents = NONE
+) -> Verdict:
+    """Whether an engine does a piece of work on an accelerator with weights in a format, by which rule and source.
+
+    What a rule forbids is refused whatever a row of its family says; then comes what was written down or measured,
+    then what follows from the rules.
+    """
+    ruling = ruled(generation_of(accelerator), engine, weight_format, work)
+    rule = ruling.rule.format(name=accelerator.name)
+    if ruling.says is False:
+        return Verdict(Level.REFUSED, rule, ruling.source, far=ruling.far)
+    row = documents.row(engine, accelerator.family, weight_format, work) if served(engine, work) else None
+    native = ruling.native
+    if row is not None and not ruling.says:
+        native = row.weight_formats.get(weight_format, False) and _multiplies(accelerator, weight_format)
+    elif row is not None and weight_format in row.weight_formats:
+        native = native and row.weight_formats[weight_format]
+    told = documents.tells(engine, accelerator.family, weight_format, work, native=native)
+    if row is None and not ruling.says and not told:
+        return Verdict(Level.REFUSED, rule, ruling.source, far=ruling.far)
+    kv = ruling.kv_formats if row is None else row.kv_formats or ruling.kv_formats
+    if row is not None and (told or not row.tentative):
+        said = f"Evidence of {engine} on {accelerator.family.replace('_', ' ')}."
+        return Verdict(Level.DOCUMENTED, said, row.source, native, kv)
+    if told:
+        return Verdict(Level.DOCUMENTED, "A result was published of it.", "measurements of the catalogue", native, kv)
+    if not ruling.says and row is not None:
+        return Verdict(Level.EXPECTED, "Said by one source that is not sure.", row.source, native, kv)
+    return Verdict(Level.EXPECTED, rule, ruling.source, native, kv)
+
+
+def served(engine: str, work: Work) -> bool:
+    """Whether evidence of an engine may tell of this kind of model: one that has builds does what these say."""
+    builds = BUILDS.get(engine, ())
+    return not builds or any(_does(b, work) for b in builds)
+
+
+def formats_of(engine: str, work: Work) -> tuple[str, ...]:
+    """Every format that some build of an engine takes for a piece of work."""
+    found = (f for b in BUILDS.get(engine, ()) if _does(b, work) for f in (*b.multiplies, *b.unpacks))
+    return tuple(dict.fromkeys(found))
+
+
+@cache
+def ruled(generation: Generation, engine: str, weight_format: str, work: Work) -> Ruling:
+    """What the rules say, without evidence: of several builds the one that gets farthest."""
+    for f in FORBIDDEN:
+        if all(
+            not among or it in among
+            for it, among in (
+                (engine, f.engines),
+                (generation.name, f.generations),
+                (weight_format, f.formats),
+                (work.task, f.tasks),
+                (work.phase, f.phases),
+            )
+        ):
+            return Ruling(False, f.text, f.source, far=_FORMAT)
+    builds = BUILDS.get(engine, ())
+    if not builds:
+        return Ruling(None, f"No record says where {engine} runs.", "rules of Headroom")
+    own = [b for b in builds if set(b.runtimes) & set(generation.runtimes)]
+    if not own:
+        on = " or ".join(RUNTIMES[r].words for r in generation.runtimes) or "{name}"
+        return Ruling(None, f"No build of {engine} for {on} is known.", builds[0].source, far=_RUNTIME)
+    found = [_by_build(generation, b, weight_format, work) for b in own]
+    return max(found, key=lambda r: (r.says is True, r.native, r.far))
+
+
+def _by_build(generation: Generation, build: Build, weight_format: str, work: Work) -> Ruling:
+    engine, source, capability = build.engine, build.source, generation.capability
+    if capability is not None and capability < build.least:
+        text = f"{{name}} has {generation.name}; {engine} needs {build.least:.1f}."
+        return Ruling(False, text, source, far=_CHIP)
+    if build.on and generation.name not in build.on:
+        of_family = any(g.name in build.on for g in _relatives(generation.family))
+        text = f"{engine} is built for {', '.join(build.on)}; {{name}} is {generation.name}."
+        return Ruling(False if of_family else None, text, source, far=_CHIP)
+    if not _does(build, work):
+        return Ruling(None, _not_done(build, work), source, far=_WORK)
+    return _by_format(generation, build, weight_format, work)
+
+
+def _by_format(generation: Generation, build: Build, weight_format: str, work: Work) -> Ruling:
+    """What a build makes of a format on a chip: multiplied, widened, or neither."""
+    engine, source, capability = build.engine, build.source, generation.capability
+    named, unit = words(weight_format), UNITS.get(weight_format)
+    kv = build.kv
+    if work.precision and UNITS[work.precision] not in generation.multiplies:
+        return Ruling(False, _lacks(generation, engine, work.precision), source, far=_FORMAT)
+    if weight_format in build.multiplies and (unit is None or unit in generation.multiplies):
+        return Ruling(True, f"{engine} multiplies {named} on {generation.name}.", source, True, kv, _FORMAT)
+    if weight_format in build.unpacks:
+        least = build.unpacks[weight_format]
+        if capability is None or capability >= least:
+            text = f"{engine} widens {named} to 16 bits on {generation.name}."
+            return Ruling(True, text, source, False, kv, _FORMAT)
+        needs = f"{engine} needs {least:.1f} for {named}"
+        if unit is not None:
+            needs = f"{named} needs {least_capability(unit):.1f}, and {engine} widens it from {least:.1f} on"
+        text = f"{{name}} has {generation.name}; {needs}."
+        return Ruling(False, text, source, far=_FORMAT)
+    if weight_format in build.multiplies:
+        return Ruling(False, _lacks(generation, engine, weight_format), source, far=_FORMAT)
+    if unit == "bf16" and unit not in generation.multiplies:
+        return Ruling(False, _lacks(generation, engine, weight_format), source, far=_FORMAT)
+    return Ruling(None, f"{engine} takes no {named} there, as far as is known.", source, far=_FORMAT)
+
+
+def _lacks(generation: Generation, engine: str, weight_format: str) -> str:
+    named = words(weight_format)
+    if generation.capability is not None:
+        return f"{{name}} has {generation.name}; {named} needs {least_capability(UNITS[weight_format]):.1f}."
+    return f"{{name}} is {generation.name}, which does not multiply {named}, and {engine} does not widen it there."
+
+
+_DOES = MappingProxyType(
+    {
+        ModelTask.DECODER: "models that generate text",
+        ModelTask.EMBEDDING: "embedding models",
+        ModelTask.RERANKER: "rerankers",
+        ModelTask.SPEECH: "speech models",
+        ModelTask.DIFFUSION: "diffusion models",
+        ModelTask.VISION: "vision models",
+    }
+)
+
+
+def _does(build: Build, work: Work) -> bool:
+    if work.phase in (SERVING, SAMPLES):
+        return work.task in build.serves
+    return work.method in build.methods and work.task in build.trains
+
+
+def _not_done(build: Build, work: Work) -> str:
+    if work.phase in (SERVING, SAMPLES):
+        return f"{build.engine} does not serve {_DOES[work.task]}."
+    if not build.methods:
+        return f"{build.engine} does not train."
+    if work.method not in build.methods:
+        return f"{build.engine} does not do {way_words(work)}."
+    return f"{build.engine} does not train {_DOES[work.task]}."
+
+
+def way_words(work: Work) -> str:
+    """What is done, in words.
+
+    Check:
+        >>> way_words(Work("fine_tuning", "qlora")), way_words(Work("inference"))
+        ('QLoRA fine-tuning', 'serving')
+    """
+    if work.phase in (SERVING, SAMPLES):
+        return "serving"
+    how = {"lora": "LoRA ", "qlora": "QLoRA ", "full": "full "}.get(work.method, "")
+    return f"{how}{'training' if work.phase == PRETRAINING else 'fine-tuning'}"
+
+
+@cache
+def _relatives(family: str) -> tuple[Generation, ...]:
+    return tuple(g for g in GENERATIONS if g.family == family)
+
+
+def _multiplies(accelerator: Accelerator, weight_format: str) -> bool:
+    unit = UNITS.get(weight_format)
+    return unit is not None and unit in generation_of(accelerator).multiplies

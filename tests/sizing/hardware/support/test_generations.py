@@ -1,0 +1,36 @@
+"""Generations of chips agree with the catalogue's own words for them."""
+
+from __future__ import annotations
+
+from app.sizing.hardware.support.generations import GENERATIONS, RUNTIMES, generation_of
+from tests.catalogued import catalogued, rows
+from tests.sizing.small import ACCELERATORS
+
+
+def test_compute_capabilities_are_those_of_the_catalogue() -> None:
+    told = {r["slug"]: r["compute_capability_or_isa"] for r in rows("accelerators.csv") if r["vendor"] == "NVIDIA"}
+    found = {slug: generation_of(catalogued(slug)).capability for slug in told}
+    numbers = {slug: float(said) for slug, said in told.items() if said.replace(".", "").isdigit()}
+    assert {slug: found[slug] for slug in numbers} == numbers
+
+
+def test_instruction_sets_of_amd_are_those_of_the_catalogue() -> None:
+    told = {r["slug"]: r["compute_capability_or_isa"] for r in rows("accelerators.csv")}
+    gfx = {slug: said for slug, said in told.items() if said.startswith("gfx")}
+    assert {slug: generation_of(catalogued(slug)).name for slug in gfx} == gfx
+
+
+def test_every_accelerator_of_the_catalogue_has_a_generation_with_a_runtime() -> None:
+    assert [r["slug"] for r in rows("accelerators.csv") if not generation_of(catalogued(r["slug"])).runtimes] == []
+
+
+def test_runtimes_are_known_and_every_record_says_where_it_is_from() -> None:
+    assert {r for g in GENERATIONS for r in g.runtimes} <= set(RUNTIMES)
+    assert [g.name for g in GENERATIONS if not (g.source and g.as_of)] == []
+
+
+def test_a_chip_nobody_named_multiplies_what_its_data_sheet_gives() -> None:
+    unknown = next(a for a in ACCELERATORS if "bf16" in a.flops_per_s)
+    found = generation_of(type(unknown)(**{f: getattr(unknown, f) for f in unknown.__slots__} | {"family": "acme"}))
+    assert found.runtimes == ()
+    assert set(found.multiplies) == set(unknown.flops_per_s)

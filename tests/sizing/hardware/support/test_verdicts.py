@@ -1,0 +1,119 @@
+"""Verdicts: what forbids comes first, then evidence, then what follows from the rules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from app.sizing.hardware.support.records import PHASES, EngineSupport, Level, Verdict, Work
+from app.sizing.hardware.support.verdicts import (
+    BUILDS,
+    Documents,
+    Measured,
+    formats_of,
+    phases_of,
+    served,
+    verdict,
+    way_words,
+)
+from app.sizing.model.tasks import ModelTask
+from tests.catalogued import catalogued, support
+
+DOCUMENTS = Documents(support())
+SERVING = Work("inference")
+FULL, QLORA = Work("training", "full"), Work("fine_tuning", "qlora", precision="bf16")
+
+
+def asked(accelerator: str, engine: str, weight_format: str, work: Work = SERVING) -> Verdict:
+    return verdict(catalogued(accelerator), engine, weight_format, work, DOCUMENTS)
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "engine", "weight_format", "work", "said"),
+    [
+        ("nvidia-t4", "vllm", "fp8", SERVING, "compute capability 7.5; FP8 needs 8.9"),
+        ("nvidia-t4", "vllm", "bf16", SERVING, "BF16 needs 8.0"),
+        ("nvidia-v100-sxm2-32gb", "sglang", "fp16", SERVING, "sglang needs 7.5"),
+        ("amd-rx-7900-xtx", "vllm", "fp8", SERVING, "gfx1100, which does not multiply FP8"),
+        ("aws-inferentia1", "neuronx", "bf16", SERVING, "generates text"),
+        ("google-tpu-v5p", "maxtext", "fp8", FULL, "does not multiply FP8"),
+        ("nvidia-h100-sxm5-80gb", "megatron", "mxfp8", FULL, "MXFP8 needs 10.0"),
+        ("nvidia-t4", "peft+bitsandbytes", "nf4", QLORA, "BF16 needs 8.0"),
+        ("amd-mi300x", "tensorrt-llm", "fp8", SERVING, "No build of tensorrt-llm for ROCm"),
+        ("nvidia-h100-sxm5-80gb", "deepspeed", "nf4", QLORA, "does not do QLoRA fine-tuning"),
+        ("nvidia-h100-sxm5-80gb", "faster-whisper", "fp16", SERVING, "does not serve models that generate text"),
+        ("nvidia-h100-sxm5-80gb", "nobody", "fp16", SERVING, "No record says where nobody runs"),
+    ],
+)
+def test_a_refusal_says_which_rule_it_is(
+    accelerator: str, engine: str, weight_format: str, work: Work, said: str
+) -> None:
+    found = asked(accelerator, engine, weight_format, work)
+    assert not found.runs
+    assert said in found.rule
+
+
+def test_evidence_documents_and_rules_expect() -> None:
+    assert asked("nvidia-h100-sxm5-80gb", "vllm", "bf16").level is Level.DOCUMENTED
+    embeddings = Work("sample_inference", task=ModelTask.EMBEDDING)
+    assert asked("nvidia-l4", "vllm", "bf16", embeddings).level is Level.EXPECTED
+    assert asked("apple-m4-max-40c", "mlx", "nf4", QLORA).level is Level.DOCUMENTED
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "weight_format", "native"),
+    [
+        ("nvidia-h100-sxm5-80gb", "fp8", True),
+        ("nvidia-a100-sxm4-80gb", "fp8", False),
+        ("nvidia-h100-sxm5-80gb", "mxfp4", False),
+        ("nvidia-b200-sxm-180gb", "nvfp4", True),
+        ("nvidia-jetson-agx-orin-64gb", "fp8", False),
+        ("nvidia-jetson-thor-t5000", "fp8", True),
+        ("google-tpu-v6e", "fp8", False),
+        ("amd-mi300x", "mxfp4", False),
+        ("amd-mi355x", "mxfp4", True),
+    ],
+)
+def test_only_what_the_chip_multiplies_is_native(accelerator: str, weight_format: str, native: bool) -> None:
+    found = asked(accelerator, "vllm", weight_format)
+    assert (found.runs, found.native) == (True, native)
+
+
+def test_a_rule_that_forbids_holds_against_evidence_and_results() -> None:
+    row = EngineSupport("vllm", "amd_rdna", "inference", {"fp8": True}, (), "a log")
+    documents = Documents([row], [Measured("vllm", "amd_rdna", "fp8", trains=False)])
+    old, new = (catalogued(slug) for slug in ("amd-rx-7900-xtx", "amd-rx-9070-xt"))
+    assert not verdict(old, "vllm", "fp8", SERVING, documents).runs
+    assert verdict(new, "vllm", "fp8", SERVING, documents).level is Level.DOCUMENTED
+
+
+def test_one_unsure_source_is_no_document_until_somebody_measures() -> None:
+    row = EngineSupport("acme", "nvidia_hopper", "inference", {"bf16": True}, (), "hearsay")
+    chip = catalogued("nvidia-h100-sxm5-80gb")
+    measured = [Measured("acme", "nvidia_hopper", "16bit", trains=False)]
+    unsure = replace(row, tentative=True)
+    assert verdict(chip, "acme", "bf16", SERVING, Documents([row])).level is Level.DOCUMENTED
+    assert verdict(chip, "acme", "bf16", SERVING, Documents([unsure])).level is Level.EXPECTED
+    assert verdict(chip, "acme", "bf16", SERVING, Documents([unsure], measured)).level is Level.DOCUMENTED
+    assert verdict(chip, "acme", "bf16", SERVING, Documents()).level is Level.REFUSED
+
+
+def test_evidence_of_one_kind_of_model_is_none_of_another() -> None:
+    assert not served("faster-whisper", SERVING)
+    assert served("nobody", SERVING)
+    assert "fp8" in formats_of("vllm", SERVING)
+    assert formats_of("vllm", FULL) == ()
+
+
+def test_who_trains_whole_models_goes_on_training_them_and_phases_are_said_in_words() -> None:
+    assert phases_of(Work("fine_tuning", "full")) == ("training", "fine_tuning")
+    assert phases_of(Work("fine_tuning", "lora")) == ("fine_tuning",)
+    assert {way_words(Work(p, "full")) for p in PHASES} == {"serving", "full training", "full fine-tuning"}
+
+
+def test_every_build_says_what_it_does_and_where_it_is_from() -> None:
+    records = [b for of_engine in BUILDS.values() for b in of_engine]
+    assert [b.engine for b in records if not (b.source and b.as_of and b.runtimes)] == []
+    assert [b.engine for b in records if not (b.serves or (b.trains and b.methods))] == []
+    assert [b.engine for b in records if not (b.multiplies or b.unpacks)] == []
