@@ -30,6 +30,7 @@ from app.catalog.snapshot import SnapshotStore
 from app.catalog.tables import MeasurementRow
 from app.db import make_engine
 from app.errors import AppError
+from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Deployment, Question
@@ -75,6 +76,15 @@ SAMPLE_FORMATS = {
 SAMPLE_ENGINES = {"TensorRT": "tensorrt", "PyTorch": "pytorch", "Neuron": "neuronx", "OpenVINO": "openvino"}
 
 
+# Benchmarks feed networks with tensors that were made beforehand.
+READY_MADE = Assumptions().with_overrides({"host_work_share": 0.0})
+
+
+def sockets(said: Mapping[str, Any]) -> int:
+    """Processors of a machine whose row counts machines and says so in its name."""
+    return 2 if str(said.get("accelerator_as_published", "")).endswith("-2S") else 1
+
+
 def sample_engine(row: MeasurementRow) -> str | None:
     """The engine of a row; None where the catalogue has none of that name."""
     return next((engine for words, engine in SAMPLE_ENGINES.items() if (row.engine or "").startswith(words)), None)
@@ -117,10 +127,10 @@ def sample_question(model: ModelArchitecture, row: MeasurementRow) -> tuple[Ques
         0.7,
     )
     weights = said.get("weight_precision") or ""
-    return Question(workload), Deployment(
+    return Question(workload, assumptions=READY_MADE), Deployment(
         accelerator=row.accelerator or "",
         accelerators_per_replica=1,
-        replicas=int(row.num_accelerators or 1),
+        replicas=int(row.num_accelerators or 1) * sockets(said),
         spare_replicas=0,
         engine=sample_engine(row),
         weight_format=SAMPLE_FORMATS.get(weights, weights),

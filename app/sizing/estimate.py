@@ -65,10 +65,11 @@ def judge_deployment(question: Question, deployment: Deployment, market: Snapsho
     unread, workload = Unread(market.accelerators), question.workload
     zones = workload.redundancy.zones if isinstance(workload, InferenceWorkload) else 1
     usual = RUN_PRICING if isinstance(workload, TrainingWorkload) or workload.ends else SERVICE_PRICING
+    reads_host = isinstance(workload, InferenceWorkload) and workload.single_pass
     sought = (market, constraints, question.economics, question.assumptions, unread)
-    machines = candidates(*sought, pricing=usual, fixed=deployment, zones=zones)
+    machines = candidates(*sought, pricing=usual, fixed=deployment, zones=zones, reads_host=reads_host)
     if not len(machines) and usual != SERVICE_PRICING:
-        machines = candidates(*sought, fixed=deployment, zones=zones)
+        machines = candidates(*sought, fixed=deployment, zones=zones, reads_host=reads_host)
     if not len(machines):
         named = deployment.system or deployment.provider or deployment.region or deployment.instance_type
         if named or deployment.pricing_model:

@@ -10,6 +10,7 @@ TB = 1e12
 
 TERA = 1e12
 GIGA = 1e9
+MEGA = 1e6
 
 SECONDS_PER_HOUR = 3600.0
 LEAST_PER_S = 1e-12  # keeps a rate of nothing from dividing by zero: its price and its need are beyond any limit

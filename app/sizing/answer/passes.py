@@ -12,6 +12,7 @@ from app.sizing.answer.tokens import load_share, percentiles_of, weights_reason
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, at
 from app.sizing.result import DeviceMemory, Performance, Reason
+from app.sizing.serving.batch import of_batch_s
 from app.sizing.serving.measured import Best, Memory, Operation
 from app.sizing.serving.options import Judged, throughput_per_s
 from app.sizing.serving.single_pass import BatchSpeed
@@ -82,13 +83,19 @@ class PassWords:
         return (None,) * len(judged)
 
     def shares(self, workload: InferenceWorkload, judged: Passed) -> dict[str, Column]:
-        """Seconds of one pass at the operating batch, by what they are spent on."""
+        """Seconds of one pass at the operating batch, by what they are spent on. What a device does while it waits for
+        the host is not counted.
+        """
         terms, batch = judged.speed.terms, judged.operation.batch
         moved, flops = terms.weights_s + batch * terms.bytes_slope_s, batch * terms.flops_slope_s
+        ready = batch * terms.hosting.host_s / terms.hosting.host_cores / terms.passes
+        waits = (of_batch_s(terms, batch) <= ready * terms.passes) & (ready > 0)
         return {
-            "compute": np.where(flops >= moved, flops, 0.0),
-            "memory_bandwidth": np.where(moved > flops, moved, 0.0),
-            "host": terms.launch_s + terms.request_s / terms.passes,
+            "compute": np.where((flops >= moved) & ~waits, flops, 0.0),
+            "memory_bandwidth": np.where((moved > flops) & ~waits, moved, 0.0),
+            "host": np.where(waits | terms.hosting.in_turn, ready, 0.0)
+            + terms.launch_s
+            + terms.request_s / terms.passes,
         }
 
     def is_full(self, judged: Passed, row: int, assumed: Assumptions) -> bool:

@@ -43,7 +43,7 @@ BOTTLENECKS = {
     "memory_capacity": "memory capacity: no more sequences fit, so the device waits for memory",
     "interconnect": "the links between accelerators",
     "latency": "fixed time per step rather than any rate",
-    "host": "the host: launching and scheduling take longer than the device's work",
+    "host": "the host: making requests ready, launching and scheduling take longer than the device's work",
 }
 # How each kind of serving is read out.
 WORDS: Mapping[str, Any] = {STREAMS.phase: TokenWords(), SINGLE_PASSES.phase: PassWords()}

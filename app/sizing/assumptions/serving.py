@@ -127,6 +127,97 @@ class ServingAssumptions:
         source="chosen",
         as_of="2026-11",
     )
+    # What a host does for every request of single-pass work
+    tokeniser_tokens_per_s: float = assumption(
+        6e5,
+        low=2e4,
+        high=2e7,
+        unit="tokens/s",
+        reason="text into tokens, on one core",
+        source="HF tokenizers: 2.7 to 4 MiB/s a thread",
+        as_of="2026-02",
+    )
+    image_megapixels_per_s: float = assumption(
+        60,
+        low=5,
+        high=1000,
+        unit="megapixel/s",
+        reason="pictures decoded and resized, on one core",
+        source="540 to 860 of ImageNet a second, decoded (arXiv:2605.08731)",
+        as_of="2026-05",
+    )
+    sent_image_megapixels: float = assumption(
+        0.2,
+        low=0.01,
+        high=200,
+        unit="megapixel",
+        reason="picture as it is sent, at least",
+        source="ImageNet's mean",
+        as_of="2026-11",
+    )
+    audio_s_per_s: float = assumption(
+        1000,
+        low=50,
+        high=50_000,
+        unit="s/s",
+        reason="sound into spectrograms, on one core",
+        source="160 to 960 (transformers#29901), 9,800 (mlx-examples#824)",
+        as_of="2024-06",
+    )
+    server_request_ms: float = assumption(
+        0.2,
+        low=0.01,
+        high=50,
+        unit="ms",
+        reason="HTTP, JSON and queueing of a request, on one core",
+        source="chosen: between compiled servers and Python",
+        as_of="2026-11",
+    )
+    host_work_share: float = assumption(
+        1.0,
+        low=0.0,
+        high=1.0,
+        unit="1",
+        reason="of that work, what the same machine does",
+        source="chosen: clients send text, JPEG and sound",
+        as_of="2026-11",
+    )
+    vcpus_per_accelerator: float = assumption(
+        16,
+        low=1,
+        high=512,
+        unit="vCPUs",
+        reason="of a host, beside each accelerator, unlisted",
+        source="clouds: 4 to 64, most 12 to 26",
+        as_of="2026-11",
+    )
+    socket_vcpus: float = assumption(
+        128,
+        low=2,
+        high=1024,
+        unit="vCPUs",
+        reason="of a processor, unlisted",
+        source="chosen: 64 cores",
+        as_of="2026-11",
+    )
+    cores_per_vcpu: float = assumption(
+        0.6,
+        low=0.4,
+        high=1.0,
+        unit="1",
+        reason="of a core's work, what a vCPU does",
+        source="chosen: mostly one of two threads",
+        as_of="2026-11",
+    )
+    padded_share: float = assumption(
+        0.5,
+        low=0.0,
+        high=1.0,
+        unit="1",
+        reason="from mean to long texts, how far batches are padded",
+        source="chosen: batches sorted by length pad less",
+        as_of="2026-11",
+    )
     model_load_gb_per_s: float = assumption(
         2.0,
         low=0.05,

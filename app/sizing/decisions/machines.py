@@ -51,6 +51,7 @@ class Candidates(Columns):
     draw_w: Column  # mean draw under load, whole machine
     rated_w: Column
     ram_bytes: Column  # of the host; NaN unknown
+    vcpus: Column  # of the host, where the work reads them; NaN unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +74,14 @@ def candidates(
     pricing: tuple[PricingModel, ...] = SERVICE_PRICING,
     fixed: Deployment | None = None,
     zones: int = 1,
+    reads_host: bool = False,
 ) -> Candidates:
     """Machines the caller may have, each at the cheapest listing that the constraints allow; where it is spot
     capacity, which a long run may do without, at the cheapest other too.
 
     `pricing` is what may be paid where the constraints name no pricing model. Several zones take rented machines of
-    named regions; owned ones stand in the buyer's.
+    named regions; owned ones stand in the buyer's. Where the work `reads_host`, machines that differ in its
+    processors are several.
     """
     allowed = _types_allowed(snapshot, constraints)
     rejections.reject(
@@ -98,7 +101,8 @@ def candidates(
     if zones > 1:
         keep = _in_named_regions(snapshot, keep, zones, rejections)
     kept = np.flatnonzero(keep)
-    first = _cheapest(listings.machine * 2 + _spot(listings.pricing), priced.usd_per_hour, kept)
+    vcpus = listings.vcpus if reads_host else np.full(len(listings), np.nan)
+    first = _cheapest(_kinds(listings.machine, listings.pricing, vcpus), priced.usd_per_hour, kept)
     rejections.without(
         np.flatnonzero(allowed),
         listings.accelerator[first],
@@ -106,7 +110,7 @@ def candidates(
         "The catalogue has no price for {name} within the environments, providers, regions and pricing models asked "
         "for.",
     )
-    return _offered(snapshot, priced, first)
+    return _offered(snapshot, priced, first, vcpus)
 
 
 def _bought_within(
@@ -222,6 +226,14 @@ def _priced(snapshot: Snapshot, assumed: Assumptions, economics: Economics, *, o
     return Priced(usd_per_hour=hourly, purchase_usd=purchase, draw_w=draw, rated_w=rated)
 
 
+def _kinds(machine: Codes, pricing: Codes, vcpus: Column) -> Codes:
+    """A number that listings share whose machines are the same: in their host's processors too, and in whether they
+    stay.
+    """
+    host: Codes = np.unique(np.nan_to_num(vcpus, nan=-1.0), return_inverse=True)[1]
+    return (machine * (int(host.max(initial=0)) + 1) + host) * 2 + _spot(pricing)
+
+
 def _cheapest(machine: Codes, usd_per_hour: Column, rows: Codes) -> Codes:
     """Of the rows of each machine (and way of paying) the cheapest, the first of equals; by machine."""
     dearest_first = rows[np.argsort(usd_per_hour[rows], kind="stable")][::-1]
@@ -230,7 +242,7 @@ def _cheapest(machine: Codes, usd_per_hour: Column, rows: Codes) -> Codes:
     return last[last >= 0]
 
 
-def _offered(snapshot: Snapshot, priced: Priced, rows: Codes) -> Candidates:
+def _offered(snapshot: Snapshot, priced: Priced, rows: Codes, vcpus: Column) -> Candidates:
     """Listings as candidates."""
     listings = snapshot.listings
     return Candidates(
@@ -243,6 +255,7 @@ def _offered(snapshot: Snapshot, priced: Priced, rows: Codes) -> Candidates:
         draw_w=priced.draw_w[rows],
         rated_w=priced.rated_w[rows],
         ram_bytes=listings.ram_bytes[rows],
+        vcpus=vcpus[rows],
     )
 
 
@@ -267,6 +280,7 @@ def undominated(found: Candidates) -> Candidates:
             m.scale_up_domain,
             np.nan_to_num(m.network_bytes_per_s),
             np.nan_to_num(found.ram_bytes, nan=np.inf),
+            np.nan_to_num(found.vcpus),
         ]
     )
     bought = np.nan_to_num(found.purchase_usd, nan=0.0)
@@ -328,4 +342,5 @@ def unpriced(snapshot: Snapshot, deployment: Deployment, assumed: Assumptions) -
         draw_w=draw,
         rated_w=rated,
         ram_bytes=nan,
+        vcpus=nan,
     )

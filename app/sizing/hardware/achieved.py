@@ -46,7 +46,9 @@ class Achieved(Columns):
     pcie_bandwidth_fraction: Column
     network_latency_s: Column
     network_bandwidth_fraction: Column
-    sample_compute_fraction: Column
+    sample_compute_fraction: Column  # convolutions of a single pass, of the matrix rate
+    sample_linear_fraction: Column  # its matrices, of what large decode batches achieve
+    sample_batch_s: Column  # of every batch, beside its passes
 
 
 @dataclass(frozen=True, slots=True)

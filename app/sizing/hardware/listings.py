@@ -60,6 +60,7 @@ class Listed(NamedTuple):
     usd_per_hour: float | None
     list_price_usd: float | None
     ram_bytes: float | None
+    vcpus: float | None
     marketplace: bool
 
 
@@ -165,6 +166,7 @@ class Book:
                 usd_per_hour=offer.usd_per_hour,
                 list_price_usd=None,
                 ram_bytes=system.ram_bytes if system else None,
+                vcpus=offer.vcpus or (system.vcpus if system else None),
                 marketplace=offer.marketplace,
             )
         )
@@ -186,6 +188,7 @@ class Book:
                 usd_per_hour=None,
                 list_price_usd=system.list_price_usd,
                 ram_bytes=system.ram_bytes,
+                vcpus=system.vcpus,
                 marketplace=False,
             )
         )

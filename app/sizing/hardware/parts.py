@@ -115,6 +115,7 @@ class System:
     list_price_usd: float | None
     source: str = ""
     as_of: str = ""
+    vcpus: float | None = None  # threads that its host gives, as clouds count them
 
     @property
     def environment(self) -> Environment:
@@ -137,3 +138,4 @@ class Offer:
     source: str
     as_of: str
     marketplace: bool = False  # somebody's machine behind a broker: no service level
+    vcpus: float | None = None  # of the whole instance

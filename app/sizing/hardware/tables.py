@@ -56,6 +56,7 @@ class AcceleratorColumns(Columns):
     desktop: Mask  # consumer, workstation and edge parts, which live in a desktop host
     memory_is_reported: Mask  # by the device's driver; otherwise it is the label
     large_steps: Mask  # engines take their larger steps where its memory is large
+    processor: Mask  # it is its host's own processor
 
     def rate(self, name: str) -> Column:
         """Matrix rate by a name of RATES; NaN where the hardware has none."""
@@ -82,6 +83,7 @@ class AcceleratorColumns(Columns):
             desktop=flags([a.segment is not Segment.DATACENTER for a in accelerators]),
             memory_is_reported=flags([a.memory_is_reported for a in accelerators]),
             large_steps=flags([a.family not in SMALL_STEP_FAMILIES for a in accelerators]),
+            processor=flags([a.kind == "cpu" for a in accelerators]),
         )
 
 
@@ -116,6 +118,7 @@ class Listings(Columns):
     usd_per_hour: Column
     list_price_usd: Column  # of the whole machine; NaN: sum of parts
     ram_bytes: Column  # of the host; NaN unknown
+    vcpus: Column  # of the host; NaN unknown
     marketplace: Mask
 
     @property
@@ -180,6 +183,7 @@ class Stacks(Columns):
     small_engine: Mask
     ggml: Mask
     pads_heads: Mask
+    packs: Mask  # computes no padding of shorter texts in a batch
     rate: Codes  # what it multiplies in, an index into RATES
     wide: Mask  # weights of 16 bits and more
     fp8_cache: Mask  # its checkpoints in this format carry an FP8 cache
@@ -244,6 +248,7 @@ def stack_columns(
         small_engine=flags([e.small for e in of_engine]),
         ggml=flags([e.ggml for e in of_engine]),
         pads_heads=flags([e.pads_heads for e in of_engine]),
+        packs=flags([e.packs for e in of_engine]),
         rate=codes([RATES.index(s.rate) for s in stacks]),
         wide=flags([w.nominal_bits >= 16 for w in stored]),
         fp8_cache=flags(carries),

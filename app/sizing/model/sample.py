@@ -17,7 +17,8 @@ class SampleWork:
     decoded tokens), each reading all weights once per batch. `extra_flops` come once per sample
     (text encoders, image decoder, speech encoder). `training_flops` is one forward of a training step.
     A pass writes and reads `moved_bytes` beside the weights, holds `live_bytes` at its peak, and leaves
-    `kept_bytes` for backward in training; all in 16 bit.
+    `kept_bytes` for backward in training; all in 16 bit. `pixels` and `audio_s` are what a host reads or
+    writes of it.
     """
 
     flops: float
@@ -31,6 +32,8 @@ class SampleWork:
     decodes: bool = False
     unit: str = "sample"
     training_flops: float | None = None
+    pixels: float = 0.0
+    audio_s: float = 0.0
 
     @property
     def total_flops(self) -> float:
@@ -196,6 +199,8 @@ class SampleLaw:
             decodes=self.decodes,
             unit=self.unit,
             training_flops=one * passes + extra if self.decodes else one,
+            pixels=pixels if self.cell_pixels else 0.0,
+            audio_s=shape.audio_s or self.audio_s,
         )
 
     def _written_bytes(self, positions: float, flops: float) -> float:

@@ -12,6 +12,7 @@ from app.sizing.columns import Column, Mask
 from app.sizing.formula import told_as
 from app.sizing.hardware.achieved import Achieved, ideal
 from app.sizing.question import Speculative
+from app.sizing.serving.batch import batch_terms, of_batch_s, work_of
 from app.sizing.serving.cache import prefixes_of
 from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed, link_use
 from app.sizing.serving.load import StreamAlone, StreamSpeed, occupancy_s, stream_alone, stream_by, stream_speed
@@ -26,14 +27,11 @@ from app.sizing.serving.single_pass import (
     BatchAlone,
     BatchSpeed,
     batch_memory,
-    batch_terms,
     batches_per_s,
     e2e_limit_s,
-    of_batch_s,
     operate_single_pass,
     single_pass_alone,
     single_pass_speed,
-    work_of,
 )
 from app.sizing.serving.step import StepTerms, speculating, step_terms, step_work
 from app.sizing.workload import InferenceWorkload, Load
@@ -313,7 +311,7 @@ class SinglePasses:
         margins: Margins | None = None,
     ) -> BatchAlone:
         """A request alone on an idle device; there is nothing to speculate on."""
-        return single_pass_alone(workload, plans, work_of(workload), margins)
+        return single_pass_alone(workload, plans, work_of(workload), assumed, margins)
 
     def by(self, workload: InferenceWorkload, alone: BatchAlone, margins: Margins) -> BatchAlone:
         """The same by other margins."""

@@ -13,7 +13,7 @@ from app.sizing.decisions.placement import nodes_per_replica
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.hardware.achieved import RATES, Achieved
 from app.sizing.hardware.tables import FORMATS, AcceleratorColumns, Machines, MemoryRules, Stacks
-from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.attention import AttentionGroup
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS, Use
 from app.sizing.question import Constraints, Deployment
@@ -63,6 +63,18 @@ class Plans(Columns):
     @property
     def large_steps(self) -> Mask:
         return self.types.table.large_steps[self.types.rows]
+
+    @property
+    def is_processor(self) -> Mask:
+        return self.types.table.processor[self.types.rows]
+
+    @property
+    def vcpus(self) -> Column:
+        return self.machines.table.vcpus[self.machines.rows]
+
+    @property
+    def packs(self) -> Mask:
+        return self.stacks.table.packs[self.stacks.rows]
 
     @property
     def scale_up_domain(self) -> Column:
@@ -121,11 +133,14 @@ def default_weight_formats(model: ModelArchitecture, *, personal: bool) -> froze
     """Formats judged where the caller names none, with the one the model is published in.
 
     A checkpoint published in few bits gains nothing from a wider quantisation: beside its own, only 16
-    bits are judged, to which engines widen what a device cannot multiply, and what is narrower still.
+    bits are judged, to which engines widen what a device cannot multiply, and what is narrower still. What is not a
+    token stream is multiplied in 8 bits only after somebody calibrated its activations: that is asked for by name.
     """
     native = WEIGHT_FORMATS[model.native_format].nominal_bits
     uses = (Use.SERVICE, Use.PERSONAL) if personal else (Use.SERVICE,)
     usual = [f for f in WEIGHT_FORMATS.values() if f.default in uses]
+    if model.kind is not ModelKind.DECODER:
+        usual = [f for f in usual if f.nominal_bits >= 16]
     return frozenset(
         (model.native_format, *(f.name for f in usual if f.nominal_bits >= 16 or f.nominal_bits <= native))
     )

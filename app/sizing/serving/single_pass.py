@@ -1,8 +1,6 @@
 """Serving work that is not a stream of tokens: embeddings, vision, speech, diffusion.
 
-A batch of b samples takes passes * max(FLOPs, weights and activations moved) plus launch
-overheads. Requests wait for the batch that is running and leave with the next one, so the slowest
-sees two batch times.
+Requests wait for the batch that is running and leave with the next one, so the slowest sees two batch times.
 """
 
 from __future__ import annotations
@@ -14,34 +12,14 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
 from app.sizing.formula import formula, told_as, unrecorded
-from app.sizing.hardware.achieved import Achieved
 from app.sizing.model.sample import SampleWork
+from app.sizing.serving.batch import BatchTerms, batch_terms, of_batch_s, padding_of
+from app.sizing.serving.host import hosting
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import QUANTILES, Alone, Memory, Operation, Settings, Speed, largest
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.step import smooth_maximum
 from app.sizing.units import GIB
 from app.sizing.workload import InferenceWorkload, Load, z_score
-
-WIDER, NARROWER = 1.2, 0.9  # of the 16-bit rate: what is multiplied in fewer bits, or in 32
-
-
-@dataclass(frozen=True, slots=True)
-class BatchTerms(Columns):
-    """Seconds of one pass: per sample and per batch; `once_s` reads the weights that no pass repeats (encoders,
-    tables).
-    """
-
-    flops_slope_s: Column
-    bytes_slope_s: Column
-    host_slope_s: Column  # of each decoded token
-    weights_s: Column
-    once_s: Column
-    launch_s: Column
-    extra_slope_s: Column
-    exponent: Column
-    request_s: Column
-    passes: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,113 +40,6 @@ class BatchSpeed(Speed):
     @property
     def terms(self) -> BatchTerms:
         return self.alone.terms
-
-
-def work_of(workload: InferenceWorkload) -> SampleWork:
-    """One request as a sample: an encoder's pass over its tokens, or the model's own facts.
-
-    Activations of an encoder in serving are one layer's live tensors, not all layers'.
-    """
-    model = workload.model
-    if model.sample is not None:
-        return model.sample
-    tokens = max(1.0, workload.input_tokens.mean)
-    flops = 2 * model.matmul_params * tokens + model.prefill_attention_flops(tokens)
-    live = tokens * 2.0 * (6 * model.hidden_size + 2 * model.mlp_width)
-    return SampleWork(flops=flops, moved_bytes=2 * live, live_bytes=live, layers=model.num_layers, unit="request")
-
-
-@formula(unit="s/sample", source="roofline")
-def flops_slope_s(work: SampleWork, linear_flops_per_s: Column, achieved_fraction: Column) -> Column:
-    """Multiplying one sample in one pass.
-
-    Source: Williams et al. 2009. Limits: large batches.
-    Check:
-        >>> round(8.18e9 / (312e12 * 0.28) * 1e6, 1)  # ResNet-50 on 0.28 of an A100, us an image
-        93.6
-    """
-    return work.flops / (linear_flops_per_s * achieved_fraction)
-
-
-@formula(unit="s/sample", source="roofline")
-def extra_slope_s(work: SampleWork, linear_flops_per_s: Column, achieved_fraction: Column) -> Column:
-    """Multiplying what comes once per sample: text encoders, image decoder. Source: as above. Limits: as above."""
-    return work.extra_flops / (linear_flops_per_s * achieved_fraction)
-
-
-@formula(unit="s/sample", source="roofline")
-def bytes_slope_s(
-    work: SampleWork,
-    linear_flops_per_s: Column,
-    bit16_flops_per_s: Column,
-    bytes_per_s: Column,
-    achieved_memory_fraction: Column,
-) -> Column:
-    """Writing and reading activations of one sample, as wide as what is multiplied.
-
-    Source: Williams et al. 2009. Limits: each layer's activations pass through memory.
-    """
-    ratio = linear_flops_per_s / bit16_flops_per_s
-    width = np.where(ratio > WIDER, 0.5, np.where(ratio < NARROWER, 2.0, 1.0))
-    return work.moved_bytes * width / (bytes_per_s * achieved_memory_fraction)
-
-
-@formula(unit="s", source="roofline")
-def weights_s(streamed_bytes: Column, bytes_per_s: Column, achieved: Achieved) -> Column:
-    """Reading the weights of a pass. Source: Williams et al. 2009. Limits: nothing stays in on-chip memory."""
-    return streamed_bytes / (bytes_per_s * achieved.linear_memory_fraction)
-
-
-@formula(unit="s", source="roofline")
-def once_s(weights_bytes: Column, streamed_bytes: Column, bytes_per_s: Column, achieved: Achieved) -> Column:
-    """Reading the weights that no pass repeats. Source: Williams et al. 2009. Limits: as above."""
-    return (weights_bytes - streamed_bytes) / (bytes_per_s * achieved.linear_memory_fraction)
-
-
-@formula(unit="s", source="half of a decode step's: no scheduling between passes")
-def launch_s(work: SampleWork, achieved: Achieved) -> Column:
-    """Launching the layers of a pass. Source: calibration. Limits: one value per engine."""
-    return work.layers * achieved.layer_overhead_s / 2
-
-
-def batch_terms(work: SampleWork, plans: Plans, achieved: Achieved | None = None) -> BatchTerms:
-    """Terms of a batch's time, by what is achieved of the hardware: where not given, by the plans' stacks."""
-    s = plans.achieved if achieved is None else achieved
-    rate, memory = plans.linear_flops_per_s, plans.bytes_per_s
-    fraction = s.sample_compute_fraction if work.convolutional else s.linear_compute_fraction
-    read = s.attention_memory_fraction if work.decodes else s.linear_memory_fraction
-    return BatchTerms(
-        flops_slope_s=flops_slope_s(work, rate, fraction),
-        bytes_slope_s=bytes_slope_s(work, rate, plans.bit16_flops_per_s, memory, read),
-        host_slope_s=s.sequence_overhead_s * work.decodes,
-        weights_s=weights_s(plans.streamed_bytes, memory, s),
-        once_s=once_s(plans.weights_bytes, plans.streamed_bytes, memory, s),
-        launch_s=launch_s(work, s),
-        extra_slope_s=extra_slope_s(work, rate, fraction),
-        exponent=s.roofline_exponent,
-        request_s=s.step_overhead_s,
-        passes=work.passes,
-    )
-
-
-@formula(unit="s", source="roofline with a rounded knee")
-def sample_pass_s(batch: Column, terms: BatchTerms) -> Column:
-    """One pass over a batch. Source: Williams et al. 2009. Limits: reads overlap with computing."""
-    moved = terms.weights_s + batch * terms.bytes_slope_s
-    return (
-        smooth_maximum(batch * terms.flops_slope_s, moved, terms.exponent) + terms.launch_s + batch * terms.host_slope_s
-    )
-
-
-@formula(unit="s", source="sum of the parts")
-def batch_s(sample_pass_s: Column, batch: Column, terms: BatchTerms) -> Column:
-    """Seconds a batch occupies the device. Source: counted. Limits: batches do not overlap."""
-    return terms.passes * sample_pass_s + batch * terms.extra_slope_s + terms.once_s + terms.request_s
-
-
-def of_batch_s(terms: BatchTerms, batch: Column) -> Column:
-    """Seconds a batch occupies the device, from its terms."""
-    return batch_s(sample_pass_s(batch, terms), batch, terms)
 
 
 @formula(unit="B", source="counts of the configuration")
@@ -250,9 +121,15 @@ def batch_memory(
 
 
 @formula(unit="samples/s", source="definition")
-def batches_per_s(batch: Column, batch_s: Column) -> Column:
+def batches_per_s(batch: Column, cycle_s: Column) -> Column:
     """Samples per second of batches one after another. Source: definition. Limits: full batches."""
-    return batch / batch_s
+    return batch / cycle_s
+
+
+@formula(unit="samples/s", source="Little's law: who waits for an answer sends no more")
+def answered_per_s(batches_per_s: Column, in_flight: Column, cycle_s: Column, host_s: Column) -> Column:
+    """Samples per second of so many in flight. Source: Little 1961. Limits: the next is sent at once."""
+    return np.minimum(batches_per_s, in_flight / (host_s + cycle_s))
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +141,7 @@ class TwoWithin(Columns):
 
     def holds(self, batch: Column) -> Mask:
         """At this batch."""
-        met: Mask = 2 * of_batch_s(self.terms, batch) <= self.e2e_limit_s
+        met: Mask = 2 * of_batch_s(self.terms, batch) + self.terms.hosting.host_s <= self.e2e_limit_s
         return met
 
 
@@ -282,13 +159,23 @@ class Filling(Columns):
 
 
 def single_pass_alone(
-    workload: InferenceWorkload, plans: Plans, work: SampleWork, margins: Margins | None = None
+    workload: InferenceWorkload,
+    plans: Plans,
+    work: SampleWork,
+    assumed: Assumptions,
+    margins: Margins | None = None,
 ) -> BatchAlone:
     """A request alone on a device of every plan, beside the end-to-end limit less so much margin."""
     margins = Margins.none(len(plans)) if margins is None else margins
-    terms = batch_terms(work, plans)
+    terms = batch_terms(
+        work,
+        plans,
+        padding=padding_of(workload, plans, assumed),
+        host=hosting(workload, work, plans, assumed),
+    )
     with unrecorded():
         fastest = of_batch_s(terms, np.ones(len(plans))) * (2 if workload.load is Load.OPEN else 1)
+        fastest = fastest + terms.hosting.host_s
     return BatchAlone(margins, terms, fastest, e2e_limit_s(workload, margins))
 
 
@@ -323,10 +210,10 @@ def waiting_share(percentile: float, rate_per_s: Column, saturation_per_s: Colum
     return percentile / 100 * np.minimum(rate_per_s / np.maximum(saturation_per_s, 1e-12), 1.0)
 
 
-@formula(unit="s", source="the wait, then the batch itself; infinite beyond saturation")
-def sample_e2e_s(batch_s: Column, waiting_share: Column | float, overloaded: Mask) -> Column:
+@formula(unit="s", source="made ready, the wait, then the batch itself; infinite beyond saturation")
+def sample_e2e_s(cycle_s: Column, waiting_share: Column | float, host_s: Column, overloaded: Mask) -> Column:
     """Percentile of a whole request. Source: sum of the parts. Limits: transfers are not counted."""
-    return np.where(overloaded, np.inf, batch_s * (1 + waiting_share))
+    return np.where(overloaded, np.inf, host_s + cycle_s * (1 + waiting_share))
 
 
 def operate_single_pass(workload: InferenceWorkload, memory: Memory, speed: BatchSpeed, replicas: Column) -> Operation:
@@ -347,7 +234,10 @@ def operate_single_pass(workload: InferenceWorkload, memory: Memory, speed: Batc
         in_flight = np.maximum(np.ceil(workload.in_flight / replicas) if workload.in_flight else most, 1.0)
         batch = np.minimum(in_flight, most)
         with told_as("at the load"):
-            rate = batches_per_s(batch, of_batch_s(terms, batch))
+            cycle = of_batch_s(terms, batch)
+            rate = batches_per_s(batch, cycle)
+            if workload.load is Load.CLOSED:
+                rate = answered_per_s(rate, in_flight, cycle, terms.hosting.host_s)
         overloaded = np.zeros(len(replicas), dtype=bool)
         used = in_flight / np.maximum(speed.slo_batch, 1.0)
     values: dict[str, Column] = {}
@@ -357,5 +247,5 @@ def operate_single_pass(workload: InferenceWorkload, memory: Memory, speed: Batc
             if is_open:
                 met = sample_crowd(batch, max(0.0, z_score(q)), workload.burstiness, most)
                 waits = waiting_share(q, rate, speed.saturation_per_s)
-            values[f"e2e_p{q:.0f}_s"] = sample_e2e_s(of_batch_s(terms, met), waits, overloaded)
+            values[f"e2e_p{q:.0f}_s"] = sample_e2e_s(of_batch_s(terms, met), waits, terms.hosting.host_s, overloaded)
     return Operation(batch=np.maximum(batch, 1.0), rate_per_s=rate, utilization=used, **values)

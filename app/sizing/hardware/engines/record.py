@@ -85,6 +85,7 @@ class Engine:
     ggml: bool = False  # multiplies with ggml's kernels
     splits_layers: bool = False  # gives each accelerator its share of the layers, not of every layer
     pads_heads: bool = False  # to a tensor-parallel degree that does not divide them
+    packs: bool = False  # texts of a batch, without padding the shorter ones
     fp8_checkpoints_cache_fp8: bool = False  # checkpoints made for it in FP8 carry an FP8 cache
     framework: Framework = Framework()
     benchmark: Benchmark = benchmarks.RUNNING  # of a stream of tokens

