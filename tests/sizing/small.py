@@ -185,6 +185,8 @@ VALUES = {
     "network_latency_s": 15e-6,
     "network_bandwidth_fraction": 0.9,
     "sample_compute_fraction": 0.45,
+    "sample_linear_fraction": 0.9,
+    "sample_batch_s": 300e-6,
     "straggler_share": 0.01,
     "host_optimizer_params_per_s": 2e9,
     "training_fragmentation_fraction": 0.04,

@@ -53,6 +53,13 @@ class Candidates(Columns):
     ram_bytes: Column  # of the host; NaN unknown
     vcpus: Column  # of the host, where the work reads them; NaN unknown
 
+    @property
+    def hosts(self) -> tuple[int, Codes]:
+        """How many kinds of host there are by their threads beside each accelerator, and which each machine has."""
+        beside = np.nan_to_num(self.vcpus / self.node.accelerators_per_node, nan=-1.0)
+        kinds, which = np.unique(beside, return_inverse=True)
+        return len(kinds), which
+
 
 @dataclass(frozen=True, slots=True)
 class Priced(Columns):

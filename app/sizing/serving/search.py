@@ -77,16 +77,8 @@ def plans_sought(question: Question, workload: InferenceWorkload, market: Snapsh
     """Every plan that a question allows, on the machines that it may be paid for."""
     constraints, economics, assumed = question.constraints, question.economics, question.assumptions
     pricing, zones = run_pricing(constraints) if workload.ends else SERVICE_PRICING, workload.redundancy.zones
-    machines = candidates(
-        market,
-        constraints,
-        economics,
-        assumed,
-        rejections,
-        pricing=pricing,
-        zones=zones,
-        reads_host=workload.single_pass,
-    )
+    sought = market, constraints, economics, assumed, rejections
+    machines = candidates(*sought, pricing=pricing, zones=zones, reads_host=workload.single_pass)
     phase, personal = kind_of(workload).phase, workload.personal
     return plans_of(workload.model, market, machines, constraints, rejections, assumed, phase=phase, personal=personal)
 
@@ -401,8 +393,8 @@ def alike_for_a_replica(plans: Plans, market: Snapshot) -> Codes:
     inside, between = market.alike
     machine = machines.machine[plans.machines.rows]
     across = (plans.nodes_per_replica > 1) & (plans.accelerators_per_replica > plans.scale_up_domain)
-    hosts, host = np.unique(np.nan_to_num(machines.vcpus, nan=-1.0), return_inverse=True)
-    kind = np.where(across, between[machine], inside[machine]) * len(hosts) + host[plans.machines.rows]
+    hosts, host = machines.hosts
+    kind = np.where(across, between[machine], inside[machine]) * hosts + host[plans.machines.rows]
     key = kind * len(plans.stacks.table) + plans.stacks.rows
     layout = (plans.tensor_parallel * 1024 + plans.pipeline_parallel).astype(np.int64)
     return (key * 16 + plans.kv) * 2**20 + layout

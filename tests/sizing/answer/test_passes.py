@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from app.sizing.answer.passes import PassWords
@@ -12,9 +13,12 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Performance
+from app.sizing.serving.batch import batch_terms, work_of
+from app.sizing.serving.host import Hosting
 from app.sizing.units import GIB
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
 from tests.examples import CHAT, col, registered, row
+from tests.sizing.serving.given import on_big
 from tests.sizing.small import SMALL
 
 WORDS = PassWords()
@@ -55,6 +59,11 @@ def test_matrices_bind_in_large_batches_and_weights_in_small(batch: float, binds
         launch_s=col(0.0005),
         request_s=col(0.003),
         passes=2.0,
+        hosting=Hosting.none(1),
+        exponent=col(1),
+        host_slope_s=col(0),
+        extra_slope_s=col(0),
+        once_s=col(0),
     )
     judged: Any = row(speed=row(terms=terms), operation=row(batch=col(batch)))
     shares = {name: float(column[0]) for name, column in WORDS.shares(VIT, judged).items()}
@@ -62,6 +71,17 @@ def test_matrices_bind_in_large_batches_and_weights_in_small(batch: float, binds
     assert [shares[binds], shares[other]] == pytest.approx([seconds, 0.0])
     # a request's own time is spread over its passes
     assert shares["host"] == pytest.approx(0.0005 + 0.0015)
+
+
+@pytest.mark.parametrize(
+    ("host_s", "in_turn", "binds"), [(0.001, False, "compute"), (0.5, False, "host"), (0.5, True, "host")]
+)
+def test_a_host_that_is_slower_binds(host_s: float, in_turn: bool, binds: str) -> None:
+    terms = replace(batch_terms(work_of(VIT), on_big()), hosting=Hosting(col(host_s), col(64.0), np.array([in_turn])))
+    judged: Any = row(speed=row(terms=terms), operation=row(batch=col(64.0)))
+    shares = {name: float(column[0]) for name, column in WORDS.shares(VIT, judged).items()}
+    assert max(shares, key=lambda name: shares[name]) == binds
+    assert (shares["compute"] == 0) == (binds == "host" and not in_turn)
 
 
 def speed(**changes: Any) -> Performance:

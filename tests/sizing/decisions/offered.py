@@ -47,6 +47,7 @@ def machines(**columns: Any) -> Candidates:
         draw_w=of("draw_w", 7500.0),
         rated_w=of("rated_w", 10_000.0),
         ram_bytes=of("ram_bytes", 2e12),
+        vcpus=of("vcpus", np.nan),
     )
 
 
@@ -66,12 +67,13 @@ def asked(
     pricing: tuple[PricingModel, ...] | None = None,
     economics: Economics = Economics(),  # noqa: B008  (frozen)
     zones: int = 1,
+    reads_host: bool = False,
     **constraints: Any,
 ) -> tuple[Candidates, Rejections]:
     """What the small catalogue offers a caller."""
     rejections = Rejections(of.accelerators)
     given: dict[str, Any] = {} if pricing is None else {"pricing": pricing}
-    given |= {"fixed": fixed, "zones": zones}
+    given |= {"fixed": fixed, "zones": zones, "reads_host": reads_host}
     found = candidates(of, Constraints(**constraints), economics, Assumptions(), rejections, **given)
     return found, rejections
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -168,6 +169,7 @@ def kept(**columns: Any) -> list[int]:
     "better",
     [
         {"memory_bytes": col(90e9, 80e9)},
+        {"vcpus": col(32, 16)},
         {"link_bytes_per_s": col(900e9, 450e9)},
         {"scale_up_domain": col(72, 8)},
         {"network_bytes_per_s": col(100e9, 50e9)},
@@ -246,3 +248,14 @@ def test_own_machines_are_judged_where_they_are_asked_for(limits: dict[str, Any]
     found = run_pricing(Constraints(**limits))
     assert (PricingModel.OWNED in found) == owned
     assert set(RUN_PRICING) <= set(found)
+
+
+def test_machines_differ_in_their_host_only_for_work_that_reads_it() -> None:
+    """Two sizes of instance with the same card: the cheaper one, or both, with the threads of each."""
+    small = replace(offer("card-1", 0.8), vcpus=4.0)
+    sizes = snapshot(offers=[small, replace(offer("card-1", 1.2), instance_type="card-1-large", vcpus=16.0)])
+    found, _ = asked(of=sizes, environments=(Environment.CLOUD,))
+    assert (found.usd_per_hour.tolist(), np.isnan(found.vcpus).tolist()) == ([0.8], [True])
+    found, _ = asked(of=sizes, environments=(Environment.CLOUD,), reads_host=True)
+    assert sorted(zip(found.vcpus.tolist(), found.usd_per_hour.tolist(), strict=True)) == [(4.0, 0.8), (16.0, 1.2)]
+    assert found.hosts[0] == 2

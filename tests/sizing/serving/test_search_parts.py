@@ -23,8 +23,10 @@ from tests.sizing.small import SMALL
 
 
 def test_the_number_of_a_replica_has_a_place_for_everything() -> None:
-    """Machine, stack of five, cache format of sixteen, degrees of 1024: across machines the network's kind counts."""
-    table = SimpleNamespace(machine=np.array([0, 1]))
+    """Machine, host of three, stack of five, cache format of sixteen, degrees of 1024: across
+    machines the network's kind counts.
+    """
+    table = SimpleNamespace(machine=np.array([0, 1]), hosts=(3, np.array([1, 2])))
     plans: Any = row(
         machines=SimpleNamespace(table=table, rows=np.array([1, 1, 1, 0])),
         stacks=SimpleNamespace(table=range(5), rows=np.array([3, 3, 3, 2])),
@@ -39,10 +41,10 @@ def test_the_number_of_a_replica_has_a_place_for_everything() -> None:
     market: Any = row(alike=(np.array([6, 7]), np.array([8, 9])))
     found = alike_for_a_replica(plans, market).tolist()
     assert found == [
-        ((7 * 5 + 3) * 16 + 2) * 2**20 + 8 * 1024 + 1,  # in one machine, beyond its domain
-        ((7 * 5 + 3) * 16 + 0) * 2**20 + 8 * 1024 + 2,  # in one domain of several machines
-        ((9 * 5 + 3) * 16 + 1) * 2**20 + 8 * 1024 + 2,
-        ((8 * 5 + 2) * 16 + 0) * 2**20 + 4 * 1024 + 4,
+        (((7 * 3 + 2) * 5 + 3) * 16 + 2) * 2**20 + 8 * 1024 + 1,  # in one machine, beyond its domain
+        (((7 * 3 + 2) * 5 + 3) * 16 + 0) * 2**20 + 8 * 1024 + 2,  # in one domain of several machines
+        (((9 * 3 + 2) * 5 + 3) * 16 + 1) * 2**20 + 8 * 1024 + 2,
+        (((8 * 3 + 1) * 5 + 2) * 16 + 0) * 2**20 + 4 * 1024 + 4,
     ]
 
 

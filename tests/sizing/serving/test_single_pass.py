@@ -1,4 +1,4 @@
-"""Work in a single pass, worked by hand: memory, the time of a batch, and latencies under load."""
+"""Work in a single pass, worked by hand: memory, the largest batch, and latencies under load."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ import pytest
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import names_of
 from app.sizing.model.sample import SampleWork
+from app.sizing.serving.host import Hosting
 from app.sizing.serving.measured import Memory, Operation, Settings
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.single_pass import (
     BatchSpeed,
     batch_memory,
-    batch_terms,
-    of_batch_s,
     operate_single_pass,
     single_pass_alone,
     single_pass_speed,
-    work_of,
 )
 from app.sizing.units import GIB
 from app.sizing.workload import Load, Slo
 from tests.examples import col
-from tests.sizing.serving.given import DENSE, MIXTURE, on_big, varied
+from tests.sizing.serving.given import on_big, varied
 from tests.sizing.small import ACCELERATORS, BIG, snapshot
 
 ASSUMED = Assumptions()
+READY_MADE = ASSUMED.with_overrides({"host_work_share": 0.0})
 # Four passes of 2 TFLOP over 30 layers that move 4 GB, and half a TFLOP once.
 PICTURE = SampleWork(flops=2e12, passes=4.0, extra_flops=0.5e12, moved_bytes=4e9, live_bytes=1e9, layers=30)
 
@@ -38,62 +37,6 @@ def plans(**columns: float) -> Plans:
     """One device: 3 GB of weights, of which 2 are read in every pass."""
     known = {"weights_bytes": 3e9, "streamed_bytes": 2e9} | columns
     return replace(on_big(), **{name: col(value) for name, value in known.items()})  # type: ignore[arg-type]
-
-
-def test_terms_of_a_batch() -> None:
-    found = batch_terms(PICTURE, plans())
-    assert found.flops_slope_s[0] == pytest.approx(2e12 / (1e15 * 0.8))
-    assert found.extra_slope_s[0] == pytest.approx(0.5e12 / (1e15 * 0.8))
-    assert found.bytes_slope_s[0] == pytest.approx(4e9 / (3.2e12 * 0.85))
-    assert found.weights_s[0] == pytest.approx(2e9 / (3.2e12 * 0.85))
-    assert found.once_s[0] == pytest.approx(1e9 / (3.2e12 * 0.85))
-    assert found.launch_s[0] == pytest.approx(30 * 10e-6 / 2)
-    assert (found.host_slope_s[0], found.request_s[0], found.exponent[0], found.passes) == (0, 500e-6, 3, 4)
-
-
-def test_convolutions_and_decoders_achieve_other_shares() -> None:
-    convolved = batch_terms(replace(PICTURE, convolutional=True), plans())
-    assert convolved.flops_slope_s[0] == pytest.approx(2e12 / (1e15 * 0.45))
-    assert convolved.extra_slope_s[0] == pytest.approx(0.5e12 / (1e15 * 0.45))
-    decoding = batch_terms(replace(PICTURE, decodes=True), plans())
-    assert decoding.bytes_slope_s[0] == pytest.approx(4e9 / (3.2e12 * 0.6))
-    assert decoding.host_slope_s[0] == 20e-6
-
-
-@pytest.mark.parametrize(("ratio", "width"), [(2.0, 0.5), (1.2, 1.0), (1.0, 1.0), (0.9, 1.0), (0.5, 2.0)])
-def test_activations_are_as_wide_as_what_is_multiplied(ratio: float, width: float) -> None:
-    found = batch_terms(PICTURE, plans(linear_flops_per_s=ratio * 1e15))
-    assert found.bytes_slope_s[0] == pytest.approx(4e9 * width / (3.2e12 * 0.85))
-
-
-def test_seconds_of_a_batch() -> None:
-    """With an exponent of one, multiplying and moving add up."""
-    terms = replace(
-        batch_terms(PICTURE, plans()),
-        flops_slope_s=col(0.010),
-        bytes_slope_s=col(0.002),
-        host_slope_s=col(0.0003),
-        weights_s=col(0.004),
-        once_s=col(0.05),
-        launch_s=col(0.006),
-        extra_slope_s=col(0.07),
-        exponent=col(1),
-        request_s=col(0.009),
-    )
-    one_pass = 3 * 0.010 + 0.004 + 3 * 0.002 + 0.006 + 3 * 0.0003
-    assert of_batch_s(terms, col(3))[0] == pytest.approx(4 * one_pass + 3 * 0.07 + 0.05 + 0.009)
-
-
-def test_a_request_to_an_encoder_is_a_sample() -> None:
-    """800 tokens; the live tensors of one layer, written and read."""
-    found = work_of(varied())
-    live = 800 * 2 * (6 * 1024 + 2 * 4096)
-    assert found.live_bytes == live
-    assert found.moved_bytes == 2 * live
-    # each token multiplies every matrix, and attends to those before it
-    assert found.flops == pytest.approx(2 * DENSE.matmul_params * 800 + DENSE.prefill_attention_flops(800))
-    assert (found.layers, found.unit) == (4, "request")
-    assert work_of(varied(model=replace(MIXTURE, sample=PICTURE))) is PICTURE
 
 
 def test_a_batch_takes_what_weights_and_runtime_leave() -> None:
@@ -128,19 +71,25 @@ def memory(sequences: float) -> Memory:
 
 
 # A batch of b takes 20 ms and 5 ms for each sample.
-FLAT = SampleWork(flops=0.005 * 1e15 * 0.8, layers=4)
+FLAT = SampleWork(flops=0.005 * 1e15 * 0.8 * 0.9, layers=4)
 
 
-def judged(load: Load, *, e2e_s: float | None = None, most: float = 64, **changed: Any) -> tuple[BatchSpeed, Operation]:
+NO_HOST = Hosting.none(1)
+
+
+def judged(
+    load: Load, *, e2e_s: float | None = None, most: float = 64, host: Hosting = NO_HOST, **changed: Any
+) -> tuple[BatchSpeed, Operation]:
     workload = varied(load=load, slo=Slo(None, None, e2e_s, 95), **changed)
     table = plans(weights_bytes=0.0, streamed_bytes=0.0)
-    speed = single_pass_speed(workload, memory(most), single_pass_alone(workload, table, FLAT))
-    terms = replace(speed.terms, launch_s=col(0.0), request_s=col(0.020))
+    alone = single_pass_alone(workload, table, FLAT, READY_MADE)
+    speed = single_pass_speed(workload, memory(most), alone)
+    terms = replace(speed.terms, launch_s=col(0.0), request_s=col(0.020), hosting=host)
     speed = replace(speed, alone=replace(speed.alone, terms=terms))
     return speed, operate_single_pass(workload, memory(most), speed, col(2))
 
 
-OVERHEAD = 4 * 10e-6 / 2 + 500e-6  # launches and one step, of the batch as it is judged
+OVERHEAD = 4 * 10e-6 / 2 + 300e-6  # launches and one step, of the batch as it is judged
 
 
 @pytest.mark.parametrize(
@@ -191,3 +140,27 @@ def test_what_is_in_flight_runs_as_one_batch(in_flight: float, batch: float, wan
     assert found.rate_per_s[0] == pytest.approx(batch / (0.020 + batch * 0.005))
     assert found.e2e_p50_s[0] == found.e2e_p99_s[0] == pytest.approx(0.020 + batch * 0.005)
     assert found.utilization[0] == pytest.approx(wanted / 64)
+
+
+def hosted(host_s: float, cores: float, *, in_turn: bool = False) -> Hosting:
+    return Hosting(col(host_s), col(cores), np.array([in_turn]))
+
+
+def test_batches_follow_one_another_as_fast_as_the_host_makes_them_ready() -> None:
+    """12 of 20 ms + 5 ms each take 80 ms; a host of two cores needs 120 ms for them."""
+    _, found = judged(Load.CLOSED, in_flight=24.0, host=hosted(0.020, 2.0))
+    assert found.batch.tolist() == [12]
+    assert found.rate_per_s[0] == pytest.approx(12 / (0.020 + 0.120))  # who waits for an answer sends no more
+    assert found.e2e_p50_s[0] == pytest.approx(0.020 + 0.120)
+    _, quick = judged(Load.CLOSED, in_flight=24.0, host=hosted(0.002, 2.0))
+    assert quick.e2e_p50_s[0] == pytest.approx(0.002 + 0.080)
+    _, on_it = judged(Load.CLOSED, in_flight=24.0, host=hosted(0.002, 2.0, in_turn=True))
+    assert on_it.e2e_p50_s[0] == pytest.approx(0.002 + 0.080 + 0.012)
+
+
+def test_a_request_is_made_ready_before_it_waits() -> None:
+    workload, table = varied(load=Load.OPEN, slo=Slo(None, None, 0.2, 95)), plans()
+    slow = replace(ASSUMED, server_request_ms=20.0)
+    alone = [single_pass_alone(workload, table, FLAT, of).fastest_e2e_s[0] for of in (READY_MADE, slow)]
+    reading = 800 / 6e5 if workload.model.kind == "encoder" else 0.0
+    assert alone[1] == pytest.approx(alone[0] + reading + 0.020)
