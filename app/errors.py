@@ -72,6 +72,18 @@ class UnreadableConfiguration(Unanswerable):
     title = "Unreadable model configuration"
 
 
+class UnknownName(Unanswerable):
+    """A name that is on no list: of providers, makers, regions, engines."""
+
+    code = "unknown-name"
+    title = "Unknown name"
+
+
+class AmbiguousName(Conflict):
+    code = "ambiguous-name"
+    title = "Ambiguous name"
+
+
 class AmbiguousModel(Conflict):
     code = "ambiguous-model"
     title = "Ambiguous model name"

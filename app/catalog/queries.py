@@ -102,6 +102,12 @@ def list_offers(session: Session) -> list[Offer]:
     return _listed(session, _offer, columns, OfferRow.tier.not_in(("incomplete", "quarantined")))
 
 
+def region_countries(session: Session) -> Mapping[str, str]:
+    """The country of every region that has one."""
+    rows = session.execute(select(OfferRow.region, OfferRow.country).distinct())
+    return {region: country for region, country in rows if country}
+
+
 def list_coefficients(session: Session) -> list[Coefficient]:
     """Base rows of coefficients, in no order."""
     columns = _same(CoefficientRow, Coefficient, "family") | {"family": CoefficientRow.accelerator_family}

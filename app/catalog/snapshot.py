@@ -8,9 +8,10 @@ from collections import OrderedDict
 
 from sqlalchemy.orm import Session, sessionmaker
 
+from app.catalog.directory import Directory
 from app.catalog.fetched import store_fetched_model
 from app.catalog.hub import MODEL_ID, HubUnavailable, MissingModel, ModelHub
-from app.catalog.queries import get_model, load_snapshot, newest_version
+from app.catalog.queries import get_model, load_snapshot, newest_version, region_countries
 from app.db import DatabaseError
 from app.errors import Unavailable, UnknownModel
 from app.sizing.model.architecture import ModelArchitecture
@@ -36,7 +37,7 @@ class SnapshotStore:
     def __init__(self, sessions: sessionmaker[Session], *, check_s: float, hub: ModelHub | None = None) -> None:
         self._sessions, self._check_s, self._hub = sessions, check_s, hub
         self._lock = threading.Lock()
-        self._market: Snapshot | None = None
+        self._directory: Directory | None = None
         self._version = -1
         self._checked = float("-inf")
         self._models: OrderedDict[str, ModelArchitecture] = OrderedDict()
@@ -46,24 +47,29 @@ class SnapshotStore:
 
         Raises EmptyCatalog before the first seed, and the database's own error where there is none at hand.
         """
+        return self.directory().market
+
+    def directory(self) -> Directory:
+        """The newest published market with its names; raises as `market` does."""
         with self._lock:
-            if self._market is not None and time.monotonic() - self._checked < self._check_s:
-                return self._market
+            if self._directory is not None and time.monotonic() - self._checked < self._check_s:
+                return self._directory
             try:
                 self._refresh()
             except DatabaseError:
-                if self._market is None:
+                if self._directory is None:
                     raise
             self._checked = time.monotonic()
-            if self._market is None:
+            if self._directory is None:
                 raise EmptyCatalog("The catalogue is empty; run the seed step.")
-            return self._market
+            return self._directory
 
     def _refresh(self) -> None:
         with self._sessions() as session:
             newest = newest_version(session)
             if newest is not None and newest[0] != self._version:
-                self._market = load_snapshot(session, newest[1], newest[2])
+                market = load_snapshot(session, newest[1], newest[2])
+                self._directory = Directory(market, region_countries(session))
                 self._version = newest[0]
                 self._models.clear()
 

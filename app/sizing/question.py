@@ -27,6 +27,7 @@ class Constraints:
     vendors: tuple[str, ...] = ()
     accelerators: tuple[str, ...] = ()
     exclude_accelerators: tuple[str, ...] = ()
+    by_pattern: tuple[str, ...] = ()  # accelerators that nobody named outright
     pricing_models: tuple[PricingModel, ...] = ()
     weight_formats: tuple[str, ...] = ()
     kv_formats: tuple[str, ...] = ()

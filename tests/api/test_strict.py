@@ -119,11 +119,21 @@ def test_a_missing_field_is_named(client: TestClient) -> None:
 
 def test_at_most_twenty_errors_and_no_echo(client: TestClient) -> None:
     request = body("recommend-inference-chat-70b")
-    request["constraints"] = {"regions": [f"secret value {i}" for i in range(90)]}
+    request["constraints"] = {"regions": [{"secret": i} for i in range(90)]}
     response = client.post("/recommend", json=request)
     assert response.status_code == 422
     assert len(response.json()["errors"]) == 20
     assert "secret" not in response.text
+    assert len(response.content) < 8192
+
+
+def test_names_are_repeated_and_cut_short(client: TestClient) -> None:
+    request = body("recommend-inference-chat-70b")
+    request["constraints"] = {"regions": ["atlantis " * 20 for _ in range(90)]}
+    response = client.post("/recommend", json=request)
+    assert response.status_code == 422
+    assert len(response.json()["errors"]) == 20
+    assert "'atlantis atlantis" in response.json()["detail"]
     assert len(response.content) < 8192
 
 
@@ -134,7 +144,7 @@ def test_unknown_names_are_404_with_the_nearest(client: TestClient) -> None:
     assert response.status_code == 404
     assert response.json()["nearest"]
     request = body("recommend-inference-chat-70b")
-    request["constraints"] = {"accelerators": ["nvidia-h100-sxm-80gb"]}
+    request["constraints"] = {"accelerators": ["nvidia-h100-sxm6-80gb"]}
     response = client.post("/recommend", json=request)
     assert response.status_code == 404
     assert "nvidia-h100-sxm5-80gb" in response.json()["nearest"]

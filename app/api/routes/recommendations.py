@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from email.utils import format_datetime
 from functools import cache
 from importlib import resources
@@ -15,19 +16,16 @@ from fastapi.responses import Response
 
 from app.api.body import parsed
 from app.api.deps import Answers, RawBody, Snapshots, Turns, resolve_model
+from app.api.naming import estimate_named, recommend_named
 from app.api.openapi import body_of, problems
 from app.api.schemas.answers import EstimateShown, RecommendResponse
 from app.api.schemas.conversion import answer_json, estimate_json
 from app.api.schemas.requests import EstimateRequest, RecommendRequest, assumed_in
 from app.api.sized import json_bytes, within_size
-from app.catalog.names import nearest
 from app.catalog.recommendations import AnswerStore
 from app.catalog.snapshot import SnapshotStore
-from app.errors import UnknownAccelerator, UnknownSystem
 from app.sizing.estimate import estimate
-from app.sizing.question import Deployment
 from app.sizing.recommend import recommend
-from app.sizing.snapshot import Snapshot
 
 router = APIRouter(tags=["sizing"])
 
@@ -72,14 +70,16 @@ async def post_recommend(raw: RawBody, answers: Answers, snapshots: Snapshots, t
 def recommended(raw: bytes, answers: AnswerStore, snapshots: SnapshotStore) -> Response:
     """The stored answer to a request, or a new one."""
     request = parsed(raw, RecommendRequest)
-    market = snapshots.market()
+    directory = snapshots.directory()
+    market = directory.market
     identity, canonical = identity_of(request, market.version)
     known = answers.known(identity)
     if known is not None:
         return Response(known, media_type="application/json")
-    assumed = assumed_in(request)
-    question = request.to_question(resolve_model(request.workload.model, snapshots, assumed), assumed)
-    check_names(question.constraints.accelerators + question.constraints.exclude_accelerators, market)
+    named, by_pattern = recommend_named(request, directory)
+    assumed = assumed_in(named)
+    question = named.to_question(resolve_model(named.workload.model, snapshots, assumed), assumed)
+    question = replace(question, constraints=replace(question.constraints, by_pattern=by_pattern))
 
     answer = recommend(question, market)
 
@@ -118,15 +118,12 @@ async def post_estimate(raw: RawBody, snapshots: Snapshots, turns: Turns) -> Res
 
 def estimated(raw: bytes, snapshots: SnapshotStore) -> Response:
     """One deployment, judged."""
-    request = parsed(raw, EstimateRequest)
-    market = snapshots.market()
+    directory = snapshots.directory()
+    request = estimate_named(parsed(raw, EstimateRequest), directory)
     assumed = assumed_in(request)
     question = request.to_question(resolve_model(request.workload.model, snapshots, assumed), assumed)
-    deployment = request.deployment.to_deployment()
-    check_names((deployment.accelerator,), market)
-    check_system(deployment, market)
 
-    result = estimate(question, deployment, market)
+    result = estimate(question, request.deployment.to_deployment(), directory.market)
     return Response(json_bytes(estimate_json(result, trace=request.trace)), media_type="application/json")
 
 
@@ -148,30 +145,3 @@ def get_recommendation_by_id(
         "Cache-Control": "immutable, max-age=31536000",
     }
     return Response(body, media_type="application/json", headers=headers)
-
-
-def check_names(slugs: tuple[str, ...], market: Snapshot) -> None:
-    """Refuse accelerators that do not exist, with the nearest names."""
-    for slug in slugs:
-        if slug not in market.accelerator_index:
-            close = nearest(slug, market.accelerator_index)
-            hint = f" Nearest: {', '.join(close)}." if close else ""
-            raise UnknownAccelerator(
-                f"An accelerator named in the request is not in the catalogue.{hint} "
-                "GET /catalog/accelerators lists all.",
-                nearest=close,
-            )
-
-
-def check_system(deployment: Deployment, market: Snapshot) -> None:
-    """Refuse a system that does not exist or does not carry the accelerator."""
-    if deployment.system is None:
-        return
-    system = market.systems.get(deployment.system)
-    if system is None or system.accelerator != deployment.accelerator:
-        carriers = [s.slug for s in market.systems.values() if s.accelerator == deployment.accelerator]
-        close = nearest(deployment.system, carriers)
-        raise UnknownSystem(
-            "The catalogue has no such system with this accelerator. GET /catalog/systems lists those that carry it.",
-            nearest=close or carriers[:5],
-        )

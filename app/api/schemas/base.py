@@ -27,8 +27,6 @@ def _plain(text: str) -> str:
 
 
 Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_plain)]
-Slug = Annotated[str, Field(min_length=1, max_length=120, pattern=r"^[A-Za-z0-9][A-Za-z0-9._+/-]*$")]
-Pattern = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[A-Za-z0-9*?._-]+$")]
 
 
 def rounded(value: Any, digits: int = 6) -> Any:

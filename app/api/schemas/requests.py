@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from app.api.schemas.base import Pattern, Slug, Wire
+from app.api.schemas.base import Name, Wire
 from app.api.schemas.model import ImageSize, LoraSpec, ModelReference, SampleSpec
 from app.api.schemas.names import (
     ActivationCheckpointingName,
@@ -21,7 +21,6 @@ from app.api.schemas.names import (
     WeightFormatName,
 )
 from app.api.schemas.workload import InferenceSpec, WorkloadSpec
-from app.catalog.names import engine_slug
 from app.sizing.assumptions import Assumptions, Noted
 from app.sizing.hardware.parts import Environment, PricingModel
 from app.sizing.model.architecture import ModelArchitecture
@@ -37,7 +36,7 @@ from app.sizing.question import (
     Speculative,
 )
 
-SlugList = Annotated[list[Slug], Field(max_length=200)]
+Names = Annotated[list[Name], Field(max_length=200)]
 
 
 def example(name: str) -> dict[str, Any]:
@@ -57,11 +56,15 @@ class ConstraintsSpec(Wire):
     """What may be used; everything left out is allowed."""
 
     environments: Annotated[list[EnvironmentName], Field(max_length=2)] = []
-    providers: SlugList = []
-    regions: Annotated[list[Pattern], Field(max_length=100)] = Field([], description="Names or patterns such as eu-*.")
-    vendors: SlugList = []
-    accelerators: SlugList = []
-    exclude_accelerators: SlugList = []
+    providers: Names = []
+    regions: Names = Field([], description="Names, patterns such as eu-*, countries and areas: DE, US, EU, asia.")
+    vendors: Names = []
+    accelerators: Names = Field(
+        [],
+        description="As the catalogue, drivers, consoles or people write them (rtx 4090, NVIDIA H100 80GB HBM3, "
+        "p5.48xlarge), or patterns such as nvidia-h100-*.",
+    )
+    exclude_accelerators: Names = Field([], description="As accelerators.")
     pricing_models: Annotated[list[PricingName], Field(max_length=8)] = Field(
         [], description="Default: all but spot and capacity_block."
     )
@@ -69,7 +72,7 @@ class ConstraintsSpec(Wire):
         [], description="Default: 16 and 8 bits and the published format; 4 bits too for personal use."
     )
     kv_formats: Annotated[list[KvFormatName], Field(max_length=6)] = Field([], description="Default: 16 bits.")
-    engines: SlugList = []
+    engines: Names = Field([], description="Engines of serving, frameworks of training.")
     max_usd_per_hour: Annotated[float, Field(gt=0, le=1e9)] | None = None
     max_purchase_usd: Annotated[float, Field(gt=0, le=1e12)] | None = None
     max_accelerators: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
@@ -79,15 +82,15 @@ class ConstraintsSpec(Wire):
     def to_constraints(self, assumed: Assumptions) -> Constraints:
         return Constraints(
             environments=tuple(Environment(e) for e in self.environments),
-            providers=tuple(p.lower() for p in self.providers),
+            providers=tuple(self.providers),
             regions=tuple(self.regions),
             vendors=tuple(self.vendors),
-            accelerators=tuple(a.lower() for a in self.accelerators),
-            exclude_accelerators=tuple(a.lower() for a in self.exclude_accelerators),
+            accelerators=tuple(self.accelerators),
+            exclude_accelerators=tuple(self.exclude_accelerators),
             pricing_models=tuple(PricingModel(p) for p in self.pricing_models),
             weight_formats=tuple(self.weight_formats),
             kv_formats=tuple(self.kv_formats),
-            engines=tuple(engine_slug(e) for e in self.engines),
+            engines=tuple(self.engines),
             max_usd_per_hour=self.max_usd_per_hour,
             max_purchase_usd=self.max_purchase_usd,
             max_accelerators=self.max_accelerators,
@@ -159,7 +162,7 @@ class RecommendRequest(Wire):
 class OfferSpec(Wire):
     """Which price of the catalogue is meant."""
 
-    provider: Slug | None = None
+    provider: Name | None = None
     region: Annotated[str, Field(min_length=1, max_length=80)] | None = None
     pricing_model: PricingName | None = None
     instance_type: Annotated[str, Field(min_length=1, max_length=120)] | None = None
@@ -196,8 +199,8 @@ class SpeculativeSpec(Wire):
 class DeploymentSpec(Wire):
     """A deployment to judge; only the accelerator is required, the rest is chosen well and echoed."""
 
-    accelerator: Slug
-    system: Slug | None = None
+    accelerator: Annotated[Name, Field(description="As in constraints; a machine that carries it names both.")]
+    system: Name | None = None
     offer: OfferSpec | None = None
     accelerators_per_replica: Degree | None = None
     replicas: Count | None = None
@@ -207,7 +210,7 @@ class DeploymentSpec(Wire):
     tensor_parallel: Degree | None = None
     pipeline_parallel: Degree | None = None
     expert_parallel: Degree | None = None
-    engine: Slug | None = None
+    engine: Name | None = None
     engine_version: Annotated[str, Field(max_length=60)] | None = None
     weight_format: WeightFormatName | None = None
     kv_format: KvFormatName | None = None
@@ -221,7 +224,7 @@ class DeploymentSpec(Wire):
     micro_batch_sequences: Degree | None = None
     activation_checkpointing: ActivationCheckpointingName | None = None
     optimizer_offload: bool | None = None
-    framework: Slug | None = None
+    framework: Name | None = None
     virtual_pipeline: Degree | None = None
     sequence_parallel: bool | None = None
     flash_attention: bool | None = None
@@ -230,17 +233,13 @@ class DeploymentSpec(Wire):
 
     def to_deployment(self) -> Deployment:
         offer = self.offer or OfferSpec()
-        same = self.model_dump(exclude={"accelerator", "system", "offer", "engine", "framework", "speculative"})
+        same = self.model_dump(exclude={"offer", "speculative"})
         return Deployment(
-            accelerator=self.accelerator.lower(),
-            system=None if self.system is None else self.system.lower().replace("/", "-").replace(".", "-"),
-            provider=None if offer.provider is None else offer.provider.lower(),
+            provider=offer.provider,
             region=offer.region,
             pricing_model=None if offer.pricing_model is None else PricingModel(offer.pricing_model),
             instance_type=offer.instance_type,
-            engine=None if self.engine is None else engine_slug(self.engine),
             speculative=None if self.speculative is None else self.speculative.to_speculative(),
-            framework=None if self.framework is None else self.framework.lower(),
             **same,
         )
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from fnmatch import translate
 
 import numpy as np
 
@@ -195,8 +196,8 @@ def _listings_allowed(snapshot: Snapshot, constraints: Constraints, fixed: Deplo
     if constraints.providers:
         keep &= _among(snapshot.providers, constraints.providers)[listings.provider]
     if constraints.regions:
-        patterns = [p.lower() for p in constraints.regions]
-        regional = np.array([any(fnmatchcase(r, p) for p in patterns) for r in snapshot.regions], dtype=bool)
+        regions = re.compile("|".join(translate(p.lower()) for p in constraints.regions))
+        regional = np.array([regions.match(r.lower()) is not None for r in snapshot.regions], dtype=bool)
         keep &= regional[listings.region] | owned
     if fixed is not None:
         for named, names, column_of in (
