@@ -82,6 +82,11 @@ SERVING = (
     Engine("tensorrt", runtime="compiled", one_pass=benchmarks.TENSORRT),
     Engine("efficient-transformers", runtime="compiled"),
     Engine("gpt-fast", runtime="compiled"),
+    Engine("cerebras", runtime="compiled"),
+    Engine("groq-api", aliases=("groq",), runtime="compiled"),
+    Engine("cambricon-bangtransformer", runtime="compiled"),
+    Engine("lightllm"),
+    Engine("zhilight"),
     # Networks that give no tokens, with servers of their own.
     Engine(
         "text-embeddings-inference",

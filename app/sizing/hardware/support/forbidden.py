@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.sizing.hardware.support.local import GGUF
 from app.sizing.hardware.support.records import SERVING, Forbidden
 from app.sizing.model.tasks import ModelTask
 
@@ -15,5 +16,12 @@ FORBIDDEN: tuple[Forbidden, ...] = (
         generations=("Inferentia 1",),
         tasks=(ModelTask.DECODER,),
         phases=(SERVING,),
+    ),
+    Forbidden(
+        "vllm reads GGUF through a plugin only since 0.24, and not every model; llama.cpp reads these files.",
+        "vllm-project/vllm pull request 39612 (2026-04); gpustack/runner pull request 225 (2026-07)",
+        _AS_OF,
+        engines=("vllm",),
+        formats=GGUF,
     ),
 )

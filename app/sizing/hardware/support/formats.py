@@ -19,7 +19,6 @@ SAID_AS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "mxfp8": ("fp8", "mxfp8"),
         "fp32": ("fp32", "tf32", "bf16", "fp16"),
         "tf32": ("tf32", "fp32", "bf16"),
-        "nf4": ("nf4", "int4-mlx"),
     }
 )
 # Precisions that are another one with other states.

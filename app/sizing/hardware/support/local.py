@@ -17,6 +17,7 @@ _KV_GGUF = ("fp16", "bf16", "gguf-q8_0", "gguf-q4_0")
 
 _LLAMA = "llama.cpp README: supported back ends; docs/build.md"
 _OLLAMA = "Ollama docs/gpu.md"
+_MISTRAL = "mistral.rs docs: reference/hardware-support, reference/quantization-types"
 _GGUF = widened(*GGUF, "mxfp4")
 
 LOCAL_BUILDS: tuple[Build, ...] = (
@@ -84,14 +85,52 @@ LOCAL_BUILDS: tuple[Build, ...] = (
     Build("exllamav3", ("cuda",), "ExLlamaV3 README", _AS_OF, serves=(_D,), multiplies=_WIDE, kv=_KV16, least=8.0),
     Build(
         "mistral.rs",
-        ("cuda", "metal", "cpu"),
-        "mistral.rs README: quantization, hardware",
+        ("cuda",),
+        _MISTRAL,
+        _AS_OF,
+        serves=(_D, _E, _P, _S),
+        multiplies=(*_WIDE, "fp8"),
+        unpacks=widened(*GGUF, "int4-gptq", "int4-awq", "nf4", "fp8", "mxfp4"),
+        kv=_KV8,
+        least=8.0,
+    ),
+    Build(
+        "mistral.rs",
+        ("metal",),
+        _MISTRAL,
         _AS_OF,
         serves=(_D, _E, _P, _S),
         multiplies=_WIDE,
-        unpacks=widened(*GGUF, "int4-gptq", "int4-awq", "nf4", "fp8", "mxfp4"),
-        kv=_KV8,
-        least=5.3,
+        unpacks=widened(*GGUF, "fp8", "mxfp4"),
+        kv=_KV16,
+    ),
+    Build(
+        "mistral.rs",
+        ("cpu",),
+        _MISTRAL,
+        _AS_OF,
+        serves=(_D, _E, _P, _S),
+        multiplies=_WIDE,
+        unpacks=widened(*GGUF, "fp8"),
+        kv=_KV16,
+    ),
+    Build(
+        "whisper.cpp",
+        ("cuda", "jetpack", "rocm", "metal", "vulkan", "cpu", "cann"),
+        "whisper.cpp README: supported platforms and back ends",
+        _AS_OF,
+        serves=(_S,),
+        unpacks=widened(*GGUF),
+        least=5.0,
+    ),
+    Build(
+        "stable-diffusion.cpp",
+        ("cuda", "rocm", "xpu", "metal", "vulkan", "cpu"),
+        "stable-diffusion.cpp README: back ends",
+        _AS_OF,
+        serves=(_P,),
+        unpacks=widened(*GGUF),
+        least=5.0,
     ),
     Build(
         "ktransformers",

@@ -12,6 +12,9 @@ _ALL = tuple(ModelTask)
 _WIDE = ("bf16", "fp16")
 _KV16 = ("bf16", "fp16")
 _HF = "transformers documentation: quantization overview"
+_TEI = "text-embeddings-inference docs: supported models and hardware"
+_CTRANSLATE2 = "CTranslate2 docs: quantization, hardware support"
+_HEARD = (_S, _D, _E)
 _EVERYWHERE = ("cuda", "jetpack", "rocm", "xpu", "gaudi", "xla", "metal", "cpu", "cann")
 _ADAPTED = widened("int4-gptq", "int4-awq", "nf4", "int8-gptq")
 
@@ -28,7 +31,7 @@ _ENCODERS_AND_SAMPLES = (
     ),
     Build(
         "transformers",
-        _EVERYWHERE,
+        tuple(r for r in _EVERYWHERE if r != "metal"),
         _HF,
         _AS_OF,
         serves=(_D, _E, _R, _S, _V),
@@ -36,6 +39,48 @@ _ENCODERS_AND_SAMPLES = (
         unpacks=_ADAPTED | widened("mxfp4", least=7.5),
         kv=_KV16,
         least=5.0,
+    ),
+    Build(
+        "transformers",
+        ("metal",),
+        f"{_HF}; bitsandbytes 0.50 README: Metal",
+        _AS_OF,
+        serves=(_D, _E, _R, _S, _V),
+        multiplies=("fp32", *_WIDE),
+        unpacks=widened("nf4"),
+        kv=_KV16,
+    ),
+    Build(
+        "comfyui",
+        ("cuda", "rocm", "xpu", "metal", "cpu", "cann"),
+        "ComfyUI README: GPUs it runs on",
+        _AS_OF,
+        serves=(_P,),
+        multiplies=("fp32", *_WIDE, "fp8"),
+        unpacks=widened("fp8"),
+        least=5.0,
+    ),
+    Build(
+        "sentence-transformers",
+        _EVERYWHERE,
+        "sbert.net: installation; runs with PyTorch",
+        _AS_OF,
+        serves=(_E, _R),
+        trains=(_E, _R),
+        methods=("full", "lora"),
+        multiplies=("fp32", *_WIDE),
+        least=5.0,
+    ),
+    Build(
+        "maxdiffusion",
+        ("xla", "cuda"),
+        "MaxDiffusion README: TPUs and GPUs",
+        _AS_OF,
+        serves=(_P,),
+        trains=(_P,),
+        methods=("full", "lora"),
+        multiplies=("bf16", "fp32"),
+        least=8.0,
     ),
     Build(
         "diffusers",
@@ -66,6 +111,23 @@ _ENCODERS_AND_SAMPLES = (
     ),
     Build(
         "text-embeddings-inference",
+        ("rocm",),
+        f"{_TEI}, experimental on MI200 and MI300",
+        _AS_OF,
+        serves=(_E, _R),
+        multiplies=("fp32", "fp16", "bf16"),
+        on=("gfx90a", "gfx942"),
+    ),
+    Build(
+        "text-embeddings-inference",
+        ("xpu",),
+        f"{_TEI}; Intel containers",
+        _AS_OF,
+        serves=(_E, _R),
+        multiplies=("fp32", "fp16", "bf16"),
+    ),
+    Build(
+        "text-embeddings-inference",
         ("gaudi",),
         "text-embeddings-inference README: Gaudi",
         _AS_OF,
@@ -83,6 +145,14 @@ _ENCODERS_AND_SAMPLES = (
         least=7.0,
     ),
     Build(
+        "infinity",
+        ("neuronx",),
+        "infinity README: AWS INF2",
+        _AS_OF,
+        serves=(_E,),
+        multiplies=_WIDE,
+    ),
+    Build(
         "onnxruntime",
         ("cuda", "jetpack", "cpu", "rocm", "metal", "xpu", "cann"),
         "ONNX Runtime: execution providers",
@@ -91,23 +161,32 @@ _ENCODERS_AND_SAMPLES = (
         multiplies=("fp32", "fp16", "int8"),
         least=6.0,
     ),
+    Build("ctranslate2", ("cuda",), _CTRANSLATE2, _AS_OF, serves=_HEARD, multiplies=("fp32",), least=3.5),
     Build(
-        "faster-whisper",
+        "ctranslate2",
         ("cuda",),
-        "faster-whisper README; CTranslate2: quantization",
+        _CTRANSLATE2,
         _AS_OF,
-        serves=(_S,),
-        multiplies=("fp32", *_WIDE, "int8"),
-        least=5.0,
+        serves=_HEARD,
+        multiplies=("fp32", *_WIDE),
+        unpacks=widened("int4-awq", least=7.5),
+        kv=_KV16,
+        least=7.0,
     ),
+    # 8-bit integers were switched off for compute capability 12.0 (CHANGELOG, pull request 1937).
     Build(
-        "faster-whisper",
-        ("cpu",),
-        "faster-whisper README; CTranslate2: hardware support",
+        "ctranslate2",
+        ("cuda",),
+        _CTRANSLATE2,
         _AS_OF,
-        serves=(_S,),
-        multiplies=("fp32", "int8"),
+        serves=_HEARD,
+        multiplies=("int8",),
+        unpacks=widened("int8", least=6.1),
+        kv=_KV16,
+        on=tuple(f"compute capability {c}" for c in (6.1, 7.0, 7.5, 8.0, 8.6, 8.9, 9.0, 10.0, 10.3)),
     ),
+    Build("ctranslate2", ("rocm",), f"{_CTRANSLATE2}; CHANGELOG", _AS_OF, serves=_HEARD, multiplies=("fp32", *_WIDE)),
+    Build("ctranslate2", ("cpu",), _CTRANSLATE2, _AS_OF, serves=_HEARD, multiplies=("fp32", "int8"), kv=("fp32",)),
     Build(
         "tensorrt",
         ("cuda", "jetpack"),

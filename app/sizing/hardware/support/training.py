@@ -69,7 +69,8 @@ TRAINING_BUILDS: tuple[Build, ...] = (
         "rocm",
         "cann",
     ),
-    _pytorch("axolotl", "Axolotl docs: requirements, AMD", _EVERY, "cuda", "rocm", "metal", least=7.5),
+    _pytorch("axolotl", "Axolotl docs: installation, AMD", _EVERY, "cuda", "rocm", least=7.5),
+    _pytorch("axolotl", "Axolotl docs/mac.qmd: no bitsandbytes, no QLoRA", (FULL, LORA), "metal"),
     _pytorch("litgpt", "LitGPT README: recipes", _EVERY, "cuda", "rocm", "metal", "cpu"),
     _pytorch("llm-foundry", "LLM Foundry README: prerequisites, AMD", (FULL, LORA), "cuda", "rocm", least=7.0),
     _pytorch("ms-swift", "ms-swift README: hardware", _EVERY, "cuda", "rocm", "cann", "metal", "cpu"),
@@ -152,6 +153,28 @@ TRAINING_BUILDS: tuple[Build, ...] = (
         trains=_TEXT,
         methods=(FULL,),
         multiplies=("bf16", "fp8"),
+    ),
+    Build(
+        "mindspeed",
+        ("cann",),
+        "MindSpeed-LLM README",
+        _AS_OF,
+        trains=_TEXT,
+        methods=(FULL, LORA),
+        multiplies=("bf16", "fp16", "fp32"),
+    ),
+    Build(
+        "gpt-neox",
+        ("cuda", "rocm"),
+        "GPT-NeoX README: NVIDIA and AMD GPUs",
+        _AS_OF,
+        trains=_TEXT,
+        methods=(FULL,),
+        multiplies=_MIXED,
+        least=7.0,
+    ),
+    Build(
+        "nanotron", ("cuda",), "nanotron README", _AS_OF, trains=_TEXT, methods=(FULL,), multiplies=_MIXED, least=8.0
     ),
     Build(
         "primus",

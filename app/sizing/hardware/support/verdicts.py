@@ -10,8 +10,8 @@ from types import MappingProxyType
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.hardware.support.forbidden import FORBIDDEN
 from app.sizing.hardware.support.formats import SAID_AS, UNITS, least_capability, words
+from app.sizing.hardware.support.fronts import FRONT_BUILDS, OWN_BUILDS
 from app.sizing.hardware.support.generations import GENERATIONS, RUNTIMES, generation_of
-from app.sizing.hardware.support.local import LOCAL_BUILDS
 from app.sizing.hardware.support.records import (
     FINE_TUNING,
     FULL,
@@ -26,13 +26,10 @@ from app.sizing.hardware.support.records import (
     Verdict,
     Work,
 )
-from app.sizing.hardware.support.samples import SAMPLE_BUILDS
-from app.sizing.hardware.support.serving import SERVING_BUILDS
-from app.sizing.hardware.support.training import TRAINING_BUILDS
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.model.tasks import ModelTask
 
-_RECORDS = (*SERVING_BUILDS, *LOCAL_BUILDS, *SAMPLE_BUILDS, *TRAINING_BUILDS)
+_RECORDS = (*OWN_BUILDS, *FRONT_BUILDS)
 BUILDS = MappingProxyType({b.engine: tuple(other for other in _RECORDS if other.engine == b.engine) for b in _RECORDS})
 # Layers that a refusal may be the work of, in order.
 _RUNTIME, _CHIP, _WORK, _FORMAT = 1, 2, 3, 4
@@ -70,6 +67,8 @@ class Documents:
     def row(self, engine: str, family: str, weight_format: str, work: Work) -> EngineSupport | None:
         """The surest row that says so."""
         said = SAID_AS.get(weight_format, (weight_format,))
+        if work.method == QLORA:
+            said = (*said, "int4-mlx")  # what mlx holds the base in
         found = (self.rows.get((engine, family, phase)) for phase in phases_of(work))
         saying = [r for r in found if r is not None and any(f in r.weight_formats for f in said)]
         return min(saying, key=lambda r: r.tentative, default=None)
@@ -159,7 +158,8 @@ def ruled(generation: Generation, engine: str, weight_format: str, work: Work) -
     if not own:
         on = " or ".join(RUNTIMES[r].words for r in generation.runtimes) or "{name}"
         return Ruling(None, f"No build of {engine} for {on} is known.", builds[0].source, far=_RUNTIME)
-    found = [_by_build(generation, b, weight_format, work) for b in own]
+    doing = [b for b in own if _does(b, work)]
+    found = [_by_build(generation, b, weight_format, work) for b in doing or own]
     return max(found, key=lambda r: (r.says is True, r.native, r.far))
 
 

@@ -42,7 +42,13 @@ def asked(accelerator: str, engine: str, weight_format: str, work: Work = SERVIN
         ("nvidia-t4", "peft+bitsandbytes", "nf4", QLORA, "BF16 needs 8.0"),
         ("amd-mi300x", "tensorrt-llm", "fp8", SERVING, "No build of tensorrt-llm for ROCm"),
         ("nvidia-h100-sxm5-80gb", "deepspeed", "nf4", QLORA, "does not do QLoRA fine-tuning"),
-        ("nvidia-h100-sxm5-80gb", "faster-whisper", "fp16", SERVING, "does not serve models that generate text"),
+        (
+            "nvidia-h100-sxm5-80gb",
+            "text-embeddings-inference",
+            "fp16",
+            SERVING,
+            "does not serve models that generate text",
+        ),
         ("nvidia-h100-sxm5-80gb", "nobody", "fp16", SERVING, "No record says where nobody runs"),
     ],
 )
@@ -100,7 +106,7 @@ def test_one_unsure_source_is_no_document_until_somebody_measures() -> None:
 
 
 def test_evidence_of_one_kind_of_model_is_none_of_another() -> None:
-    assert not served("faster-whisper", SERVING)
+    assert not served("text-embeddings-inference", SERVING)
     assert served("nobody", SERVING)
     assert "fp8" in formats_of("vllm", SERVING)
     assert formats_of("vllm", FULL) == ()

@@ -1,0 +1,22 @@
+"""Builds of engines that do their work with another one, where they have none of their own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from app.sizing.hardware.engines.fronts import FRONTS
+from app.sizing.hardware.support.local import LOCAL_BUILDS
+from app.sizing.hardware.support.records import Build
+from app.sizing.hardware.support.samples import SAMPLE_BUILDS
+from app.sizing.hardware.support.serving import SERVING_BUILDS
+from app.sizing.hardware.support.training import TRAINING_BUILDS
+
+OWN_BUILDS: tuple[Build, ...] = (*SERVING_BUILDS, *LOCAL_BUILDS, *SAMPLE_BUILDS, *TRAINING_BUILDS)
+_NAMED = frozenset(b.engine for b in OWN_BUILDS)
+FRONT_BUILDS: tuple[Build, ...] = tuple(
+    replace(build, engine=front.name)
+    for front in FRONTS
+    if front.name not in _NAMED
+    for build in OWN_BUILDS
+    if build.engine in (front.judged_as, front.adapts_as)
+)
