@@ -103,6 +103,7 @@ SERVING = (
         "mistral.rs",
         aliases=("mistral-rs", "mistralrs"),
         runtime="eager",
+        memory=EngineMemory(0.9, "free", 1.0, graphs_inside=False),  # its page of `serve`: 90 % of what is left
         small=True,
         benchmark=benchmarks.MISTRAL_RS,
     ),

@@ -15,7 +15,7 @@ TRAINING = (
     ),
     Engine(
         "deepspeed",
-        aliases=("deepspeed-chat", "deepspeed-zero", "zero"),
+        aliases=("deepspeed-chat",),
         published_as=("deepspeed", "hf trainer + deepspeed", "internevo", "colossal"),
         today=((0, 10), "2023-06"),
         framework=Framework(offloads=True, copies_gradients=True),

@@ -30,6 +30,16 @@ _ENCODERS_AND_SAMPLES = (
         least=5.0,
     ),
     Build(
+        "pytorch",
+        ("cpu",),
+        "Intel Extension for PyTorch: INT8 and weight-only INT4; MLPerf Inference submissions on Xeon",
+        _AS_OF,
+        serves=_ALL,
+        multiplies=("int8",),
+        unpacks=widened("int4-awq", "int4-gptq"),
+        kv=_KV16,
+    ),
+    Build(
         "transformers",
         tuple(r for r in _EVERYWHERE if r != "metal"),
         _HF,
