@@ -13,6 +13,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, at
 from app.sizing.result import DeviceMemory, Performance, Reason
 from app.sizing.serving.batch import of_batch_s
+from app.sizing.serving.host import hosting_s
 from app.sizing.serving.measured import Best, Memory, Operation
 from app.sizing.serving.options import Judged, throughput_per_s
 from app.sizing.serving.single_pass import BatchSpeed
@@ -88,8 +89,8 @@ class PassWords:
         """
         terms, batch = judged.speed.terms, judged.operation.batch
         moved, flops = terms.weights_s + batch * terms.bytes_slope_s, batch * terms.flops_slope_s
-        ready = batch * terms.hosting.host_s / terms.hosting.host_cores / terms.passes
-        waits = (of_batch_s(terms, batch) <= ready * terms.passes) & (ready > 0)
+        ready, waits = hosting_s(terms.hosting, batch), of_batch_s(terms, batch) > of_batch_s(terms.unhosted, batch)
+        waits &= ~terms.hosting.in_turn
         return {
             "compute": np.where((flops >= moved) & ~waits, flops, 0.0),
             "memory_bandwidth": np.where((moved > flops) & ~waits, moved, 0.0),

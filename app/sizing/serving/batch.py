@@ -6,7 +6,7 @@ host needs to make the next one ready.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,6 +41,11 @@ class BatchTerms(Columns):
     request_s: Column
     passes: float
     hosting: Hosting
+
+    @property
+    def unhosted(self) -> BatchTerms:
+        """The same where requests need nothing of a host."""
+        return replace(self, hosting=Hosting.none(len(self)))
 
 
 def work_of(workload: InferenceWorkload) -> SampleWork:
@@ -192,7 +197,8 @@ def cycle_s(batch_s: Column, batch: Column, hosting: Hosting) -> Column:
     Source: a pipeline of two stages. Limits: cores share the requests of a batch evenly.
     """
     ready_s = batch * hosting.host_s / hosting.host_cores
-    return np.where(hosting.in_turn, batch_s + ready_s, np.maximum(batch_s, ready_s))
+    paced_s = np.where(hosting.in_turn, batch_s + ready_s, np.maximum(batch_s, ready_s))
+    return np.maximum(paced_s, batch * hosting.serial_s)
 
 
 def of_batch_s(terms: BatchTerms, batch: Column) -> Column:

@@ -26,12 +26,13 @@ class Hosting(Columns):
 
     host_s: Column  # on one core
     host_cores: Column
+    serial_s: Column  # of that work, what no two cores share
     in_turn: Mask  # the cores are the device
 
     @classmethod
     def none(cls, count: int) -> Hosting:
         """Requests that need nothing of a host."""
-        return cls(np.zeros(count), np.ones(count), np.zeros(count, dtype=bool))
+        return cls(np.zeros(count), np.ones(count), np.zeros(count), np.zeros(count, dtype=bool))
 
 
 @formula(unit="s/request", source="throughput of tokenisers on one core")
@@ -78,6 +79,18 @@ def host_s(reading_s: float, assumed: Assumptions) -> float:
     return assumed.host_work_share * (reading_s + assumed.server_request_ms / 1e3)
 
 
+@formula(unit="s/request", source="one thread of a server hands out every request")
+def serial_s(assumed: Assumptions) -> float:
+    """Batching and answering one request, which a replica does one after another.
+
+    Source: speeds of small networks on one device, which stop growing. Limits: one server for each replica.
+    Check:
+        >>> round(1 / serial_s(Assumptions()))  # requests a second that no replica exceeds
+        50000
+    """
+    return assumed.host_work_share * assumed.server_serial_us / 1e6
+
+
 @formula(unit="cores", source="threads of the machine, shared evenly")
 def host_cores(vcpus: Column, accelerators_per_replica: Column, assumed: Assumptions) -> Column:
     """Cores that a replica has of its host, by the threads beside each accelerator.
@@ -86,6 +99,11 @@ def host_cores(vcpus: Column, accelerators_per_replica: Column, assumed: Assumpt
     Limits: accelerators of a machine share it evenly, also where some stay idle.
     """
     return vcpus * accelerators_per_replica * assumed.cores_per_vcpu
+
+
+def hosting_s(hosting: Hosting, batch: Column) -> Column:
+    """What a host takes to make a batch ready: by its cores, or by the thread that hands out requests."""
+    return batch * np.maximum(hosting.host_s / hosting.host_cores, hosting.serial_s)
 
 
 def reading_s(workload: InferenceWorkload, work: SampleWork, assumed: Assumptions) -> float:
@@ -107,4 +125,5 @@ def hosting(workload: InferenceWorkload, work: SampleWork, plans: Plans, assumed
     """What every plan's host does for a request, and with what."""
     needed = float(host_s(reading_s(workload, work, assumed), assumed))
     cores = host_cores(vcpus_of(plans, assumed), plans.accelerators_per_replica, assumed)
-    return Hosting(np.full(len(plans), needed), cores, plans.is_processor)
+    serial = np.full(len(plans), float(serial_s(assumed)))
+    return Hosting(np.full(len(plans), needed), cores, serial, plans.is_processor)

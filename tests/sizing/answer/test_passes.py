@@ -52,18 +52,14 @@ def test_a_batch_keeps_the_activations_of_each_of_its_samples() -> None:
 @pytest.mark.parametrize(("batch", "binds", "seconds"), [(2.0, "memory_bandwidth", 0.006), (16.0, "compute", 0.032)])
 def test_matrices_bind_in_large_batches_and_weights_in_small(batch: float, binds: str, seconds: float) -> None:
     # weights take 4 ms and 1 ms a sample, matrices 2 ms a sample
-    terms = row(
+    terms = replace(
+        batch_terms(work_of(VIT), on_big()),
         weights_s=col(0.004),
         bytes_slope_s=col(0.001),
         flops_slope_s=col(0.002),
         launch_s=col(0.0005),
         request_s=col(0.003),
         passes=2.0,
-        hosting=Hosting.none(1),
-        exponent=col(1),
-        host_slope_s=col(0),
-        extra_slope_s=col(0),
-        once_s=col(0),
     )
     judged: Any = row(speed=row(terms=terms), operation=row(batch=col(batch)))
     shares = {name: float(column[0]) for name, column in WORDS.shares(VIT, judged).items()}
@@ -77,7 +73,9 @@ def test_matrices_bind_in_large_batches_and_weights_in_small(batch: float, binds
     ("host_s", "in_turn", "binds"), [(0.001, False, "compute"), (0.5, False, "host"), (0.5, True, "host")]
 )
 def test_a_host_that_is_slower_binds(host_s: float, in_turn: bool, binds: str) -> None:
-    terms = replace(batch_terms(work_of(VIT), on_big()), hosting=Hosting(col(host_s), col(64.0), np.array([in_turn])))
+    terms = replace(
+        batch_terms(work_of(VIT), on_big()), hosting=Hosting(col(host_s), col(64.0), col(0.0), np.array([in_turn]))
+    )
     judged: Any = row(speed=row(terms=terms), operation=row(batch=col(64.0)))
     shares = {name: float(column[0]) for name, column in WORDS.shares(VIT, judged).items()}
     assert max(shares, key=lambda name: shares[name]) == binds

@@ -87,13 +87,16 @@ def test_a_host_sets_the_pace_where_it_is_slower_and_adds_up_where_it_is_the_dev
     alone = batch_terms(PICTURE, plans())
     device = of_batch_s(alone, col(8))[0]
 
-    def of(host_s: float, cores: float, *, in_turn: bool) -> float:
-        host = Hosting(col(host_s), col(cores), np.array([in_turn]))
+    def of(host_s: float, cores: float, *, in_turn: bool, serial_s: float = 0.0) -> float:
+        host = Hosting(col(host_s), col(cores), col(serial_s), np.array([in_turn]))
         return float(of_batch_s(batch_terms(PICTURE, plans(), host=host), col(8))[0])
 
     assert of(device / 8, 4.0, in_turn=False) == pytest.approx(device)
     assert of(device, 4.0, in_turn=False) == pytest.approx(2 * device)
     assert of(device / 8, 4.0, in_turn=True) == pytest.approx(1.25 * device)
+    # one thread hands out eight requests in three times as long, however many cores there are
+    for in_turn in (False, True):
+        assert of(device / 8, 1e9, in_turn=in_turn, serial_s=3 * device / 8) == pytest.approx(3 * device)
 
 
 def test_shorter_texts_are_padded_half_way_to_a_long_one() -> None:

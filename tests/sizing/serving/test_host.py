@@ -84,6 +84,7 @@ def test_no_rate_beats_its_cores_and_more_of_them_are_never_slower(name: str, pr
         plans = on(vcpus, processor=processor)
         host, found = host_of(workload, plans), capacity(workload, plans)
         assert before <= found <= host.host_cores[0] / host.host_s[0] * (1 + 1e-9)
+        assert found <= 50_000 * (1 + 1e-9)  # that one thread hands out
         before = found
     alone = capacity(workload, on(8.0, processor=processor), replace(ASSUMED, host_work_share=0.0))
     assert before <= alone * (1 + 1e-9)  # a host adds nothing to what the device does

@@ -143,7 +143,7 @@ def test_what_is_in_flight_runs_as_one_batch(in_flight: float, batch: float, wan
 
 
 def hosted(host_s: float, cores: float, *, in_turn: bool = False) -> Hosting:
-    return Hosting(col(host_s), col(cores), np.array([in_turn]))
+    return Hosting(col(host_s), col(cores), col(0.0), np.array([in_turn]))
 
 
 def test_batches_follow_one_another_as_fast_as_the_host_makes_them_ready() -> None:
