@@ -163,3 +163,31 @@ def test_fp8_is_not_offered_where_hardware_or_engine_lack_it(market: Snapshot) -
     )
     assert not refused.fits
     assert "never made to run" in refused.explanation[0].text
+
+
+@pytest.mark.parametrize("tokens", [16, 128, 512])
+def test_nothing_embeds_more_than_its_roofline_its_cores_and_its_server_do(
+    market: Snapshot, snapshots: SnapshotStore, tokens: int
+) -> None:
+    """A Xeon does not embed 95,000 sentences a second, whatever its matrix units promise."""
+    model = snapshots.model("sentence-transformers/all-MiniLM-L6-v2")
+    texts = replace(
+        IDLE, model=model, load=Load.OFFLINE, in_flight=0.0, input_tokens=Lengths(tokens), output_tokens=Lengths(0)
+    )
+    for accelerator in market.accelerators:
+        found = estimate(Question(texts), Deployment(accelerator.slug, replicas=1, spare_replicas=0), market)
+        if found.performance is None:
+            continue
+        each = found.performance.samples_per_s or 0.0
+        peak = max(accelerator.flops_per_s.values())
+        assert each <= 50_000
+        assert each * 2 * model.matmul_params * tokens <= peak
+        if accelerator.family == "x86_cpu":
+            assert each <= 0.25 * peak / (2 * model.matmul_params * tokens)
+
+
+def test_what_people_run_unasked_is_not_calibrated_to_8_bits(market: Snapshot, snapshots: SnapshotStore) -> None:
+    for name in ("BAAI/bge-m3", "stabilityai/stable-diffusion-xl-base-1.0"):
+        asked = replace(IDLE, model=snapshots.model(name), input_tokens=Lengths(256), output_tokens=Lengths(0))
+        found = recommend(Question(asked), market).recommendations
+        assert {r.estimate.deployment.weight_format for r in found} <= {"bf16", "fp16", "fp32"}

@@ -10,7 +10,7 @@ from app.sizing.hardware.parts import Accelerator
 from app.sizing.question import Objective, Question
 from app.sizing.result import Estimate, Ranked, Reason, Rival
 from app.sizing.units import GIB, GIGA, SECONDS_PER_DAY, TERA
-from app.sizing.words import figure
+from app.sizing.words import counted, figure
 
 # A difference that the words would round away: whole percents, two digits.
 ROUNDS_TO_0_PERCENT = 0.005
@@ -34,6 +34,8 @@ def limiting_resource(bottleneck: str | None, a: Accelerator) -> str:
         return f"{figure((a.memory_bytes or 0) / GIB)} GiB"
     if bottleneck == "interconnect":
         return f"{figure(a.scaleup_bytes_per_s / GIGA)} GB/s of link"
+    if bottleneck == "host":
+        return ""  # of which no data sheet speaks
     return f"{figure((a.memory_bytes_per_s or 0) / TERA)} TB/s of memory bandwidth"
 
 
@@ -117,7 +119,9 @@ def against(mine: Ranked, best: Ranked, *, lead: str) -> Reason:
     count = mine.estimate.deployment.total_accelerators or 0
     others = best.estimate.deployment.total_accelerators or 0
     resource = f"{count:,} with {has} each against {others:,} with {other}"
-    if has == other:
+    if not has:
+        resource = f"{counted(count, 'accelerator')} against {others:,}"
+    elif has == other:
         numbers = "as many" if count == others else f"{count:,} against {others:,}"
         resource = f"{numbers} with {has} each"
     name = mine.accelerator.name

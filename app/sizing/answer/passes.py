@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from app.sizing.answer.certainty import Certainty, inside
 from app.sizing.answer.tokens import load_share, percentiles_of, weights_reason
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column, at
+from app.sizing.columns import Column, Mask, at
 from app.sizing.result import DeviceMemory, Performance, Reason
-from app.sizing.serving.batch import of_batch_s
+from app.sizing.serving.batch import BatchTerms, of_batch_s
 from app.sizing.serving.host import hosting_s
 from app.sizing.serving.measured import Best, Memory, Operation
 from app.sizing.serving.options import Judged, throughput_per_s
 from app.sizing.serving.single_pass import BatchSpeed
 from app.sizing.units import GIB
+from app.sizing.words import figure
 from app.sizing.workload import InferenceWorkload, Load
 
 Passed = Judged[Memory, BatchSpeed, Operation]
@@ -89,12 +90,11 @@ class PassWords:
         """
         terms, batch = judged.speed.terms, judged.operation.batch
         moved, flops = terms.weights_s + batch * terms.bytes_slope_s, batch * terms.flops_slope_s
-        ready, waits = hosting_s(terms.hosting, batch), of_batch_s(terms, batch) > of_batch_s(terms.unhosted, batch)
-        waits &= ~terms.hosting.in_turn
+        ready, waiting = hosting_s(terms.hosting, batch), waits(terms, batch)
         return {
-            "compute": np.where((flops >= moved) & ~waits, flops, 0.0),
-            "memory_bandwidth": np.where((moved > flops) & ~waits, moved, 0.0),
-            "host": np.where(waits | terms.hosting.in_turn, ready, 0.0)
+            "compute": np.where((flops >= moved) & ~waiting, flops, 0.0),
+            "memory_bandwidth": np.where((moved > flops) & ~waiting, moved, 0.0),
+            "host": np.where(waiting | terms.hosting.in_turn, ready, 0.0)
             + terms.launch_s
             + terms.request_s / terms.passes,
         }
@@ -108,3 +108,29 @@ class PassWords:
         return weights_reason(
             name, at(judged.memory.weights_bytes, row) / GIB, at(judged.memory.usable_bytes, row) / GIB
         )
+
+
+def waits(terms: BatchTerms, batch: Column) -> Mask:
+    """Whether devices wait for what a host makes ready."""
+    waiting: Mask = of_batch_s(terms, batch) > of_batch_s(terms.unhosted, batch)
+    return waiting & ~terms.hosting.in_turn
+
+
+def host_reasons(judged: Passed, row: int) -> Iterator[Reason]:
+    """What the host does for a request, and with what, where a device waits for it."""
+    terms, only = judged.speed.terms.take(np.array([row])), np.array([row])
+    if not waits(terms, judged.operation.batch[only])[0]:
+        return
+    each_s, cores, serial_s = (
+        at(c, 0) for c in (terms.hosting.host_s, terms.hosting.host_cores, terms.hosting.serial_s)
+    )
+    if serial_s > each_s / cores:
+        text = f"One server hands out {figure(1 / serial_s)} requests/s at most, whatever its accelerator would do."
+        yield Reason("host", text, "requests_per_s", 1 / serial_s, "requests/s")
+        return
+    listed = ", as assumed: the listing names no processors" if np.isnan(judged.plans.vcpus[row]) else ""
+    text = (
+        f"To make a request ready (tokens, pictures or sound, HTTP) takes {figure(each_s * 1e3)} ms of a core; a "
+        f"replica has {figure(cores)} cores{listed}."
+    )
+    yield Reason("host", text, "host_ms_per_request", each_s * 1e3, "ms")

@@ -11,7 +11,7 @@ import numpy as np
 
 from app.sizing.answer.certainty import Certainty, certainty_of, setting_of
 from app.sizing.answer.money import cost_summary, million_of, price_reason
-from app.sizing.answer.passes import PassWords
+from app.sizing.answer.passes import PassWords, host_reasons
 from app.sizing.answer.standing import standing_reasons
 from app.sizing.answer.tokens import TokenWords
 from app.sizing.answer.volume import ending, with_ending
@@ -39,7 +39,7 @@ from app.sizing.workload import InferenceWorkload, Load
 
 BOTTLENECKS = {
     "compute": "arithmetic: the matrix rate is what more of would help",
-    "memory_bandwidth": "memory bandwidth: reading weights and cache takes the most time",
+    "memory_bandwidth": "memory bandwidth: reading weights, cache or activations takes the most time",
     "memory_capacity": "memory capacity: no more sequences fit, so the device waits for memory",
     "interconnect": "the links between accelerators",
     "latency": "fixed time per step rather than any rate",
@@ -210,8 +210,7 @@ def serving_estimate(
     """The estimate of a row."""
     words, only = words_of(workload), np.array([row])
     snapshot, shares = known.snapshot, {name: at(share, row) for name, share in known.shares.items()}
-    deployment = deployment_of(workload, judged, row, at_sale, snapshot)
-    memory = words.memory(workload, judged, row)
+    deployment, memory = deployment_of(workload, judged, row, at_sale, snapshot), words.memory(workload, judged, row)
     if not judged.memory.fits[row]:
         reasons = (out_of_memory(judged, row),)
         return Estimate(deployment, False, memory, None, "memory_capacity", None, reasons)
@@ -243,6 +242,7 @@ def serving_estimate(
         explanation=(
             words.memory_reason(workload, judged, row, held, stored),
             bottleneck_reason(bottleneck, shares),
+            *(host_reasons(judged, row) if workload.single_pass else ()),
             *limit_reasons(workload, judged, row),
             *fleet_reasons(workload, judged, row, deployment, name, question.constraints.confidence),
             *price_reason(cost, deployment),

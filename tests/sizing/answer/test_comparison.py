@@ -57,6 +57,7 @@ def test_where_neither_money_nor_time_is_known_the_price_is_said_to_be_missing()
         ("interconnect", "450 GB/s of link"),
         ("memory_bandwidth", "3.2 TB/s of memory bandwidth"),
         (None, "3.2 TB/s of memory bandwidth"),
+        ("host", ""),
     ],
 )
 def test_the_resource_that_limits_is_told_in_its_own_unit(bottleneck: str | None, words: str) -> None:
@@ -66,6 +67,11 @@ def test_the_resource_that_limits_is_told_in_its_own_unit(bottleneck: str | None
 def test_the_limit_is_the_other_plans_own_and_counts_are_of_accelerators() -> None:
     other = ranked(2, CARD, bottleneck="memory_capacity", total_accelerators=24)
     assert against(other, ranked(), lead=LEAD).text.endswith("; 24 with 24 GiB each against 8 with 80 GiB.")
+
+
+def test_where_hosts_limit_only_accelerators_are_counted() -> None:
+    other = ranked(2, CARD, bottleneck="host", total_accelerators=24)
+    assert against(other, ranked(), lead=LEAD).text.endswith("; 24 accelerators against 8.")
 
 
 def test_the_best_says_why_it_leads_and_the_others_what_they_lack() -> None:

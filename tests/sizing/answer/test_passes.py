@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.sizing.answer.passes import PassWords
+from app.sizing.answer.passes import PassWords, host_reasons
 from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate
 from app.sizing.question import Deployment, Question
@@ -80,6 +80,26 @@ def test_a_host_that_is_slower_binds(host_s: float, in_turn: bool, binds: str) -
     shares = {name: float(column[0]) for name, column in WORDS.shares(VIT, judged).items()}
     assert max(shares, key=lambda name: shares[name]) == binds
     assert (shares["compute"] == 0) == (binds == "host" and not in_turn)
+
+
+@pytest.mark.parametrize(
+    ("vcpus", "serial_s", "said"),
+    [
+        (128.0, 0.0, "takes 3.4 ms of a core; a replica has 0.6 cores."),
+        (np.nan, 0.0, "a replica has 0.6 cores, as assumed: the listing names no processors."),
+        (128.0, 0.1, "One server hands out 10 requests/s at most, whatever its accelerator would do."),
+    ],
+)
+def test_a_host_that_is_waited_for_is_told_with_its_cores(vcpus: float, serial_s: float, said: str) -> None:
+    terms = batch_terms(work_of(VIT), on_big())
+    hosting = Hosting(col(0.0034), col(0.6), col(serial_s), np.array([False]))
+    judged: Any = row(
+        speed=row(terms=replace(terms, hosting=hosting)), operation=row(batch=col(64.0)), plans=row(vcpus=col(vcpus))
+    )
+    (told,) = host_reasons(judged, 0)
+    assert told.text.endswith(said)
+    judged.speed.terms = terms
+    assert not [*host_reasons(judged, 0)]  # what needs nothing of it
 
 
 def speed(**changes: Any) -> Performance:
