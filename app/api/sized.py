@@ -10,6 +10,7 @@ import orjson
 
 from app.sizing.assumptions.answer import AnswerAssumptions
 from app.sizing.assumptions.hardware import HardwareAssumptions
+from app.sizing.assumptions.machines import MachineAssumptions
 from app.sizing.assumptions.serving import ServingAssumptions
 from app.sizing.assumptions.training import TrainingAssumptions
 
@@ -22,7 +23,7 @@ ALWAYS_TOLD = ("memory", "comparison", "near_tie")
 # Figures of the inside, least decisive first: GET /catalog/assumptions lists what is usual.
 INNER = tuple(
     field.name
-    for room in (AnswerAssumptions, HardwareAssumptions, ServingAssumptions, TrainingAssumptions)
+    for room in (AnswerAssumptions, HardwareAssumptions, MachineAssumptions, ServingAssumptions, TrainingAssumptions)
     for field in reversed(fields(room))
 )
 
@@ -100,6 +101,11 @@ def _without_neighbours(told: Document) -> Document:
     return {**told, "nearest_measurements": []}
 
 
+def _without_bill(told: Document) -> Document:
+    """Without the lines of its cost; POST /estimate says them."""
+    return {**told, "cost": {**told["cost"], "parts": None}}
+
+
 def _without_other_levels(told: Document) -> Document:
     """Of confidences the one asked for; POST /estimate says the others."""
     sure = told["confidence"]
@@ -121,6 +127,7 @@ def _without_whys(document: Document) -> Document:
 STEPS: tuple[Callable[[Document], Document], ...] = (
     _misses(MISSES_TOLD),
     _ranked(_without_neighbours, after=WHOLE_RANKS),
+    _ranked(_without_bill, after=WHOLE_RANKS),
     _ranked(_briefly, after=WHOLE_RANKS + 1),
     _ranked(_briefly, after=WHOLE_RANKS),
     _ranked(_without_standing, after=1),
@@ -131,4 +138,8 @@ STEPS: tuple[Callable[[Document], Document], ...] = (
     _ranked(_without_neighbours, after=1),
     _misses(FEWEST_MISSES),
 )
-LAST_STEPS = (_ranked(_briefly, after=WHOLE_RANKS - 1), _ranked(_briefly, after=1))
+LAST_STEPS = (
+    _ranked(_briefly, after=WHOLE_RANKS - 1),
+    _ranked(_without_bill, after=1),
+    _ranked(_briefly, after=1),
+)

@@ -185,6 +185,18 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A line of a bill: so many of something at a price each, or by the hour; without either, a figure to divide or
+    multiply by.
+    """
+
+    what: str
+    quantity: float
+    unit_usd: float | None = None
+    usd_per_hour: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CostSummary:
     """Money and energy; None where the catalogue has no price."""
 
@@ -200,6 +212,7 @@ class CostSummary:
     per_million: str = "tokens"
     million_of: str = "tokens"  # in words: of which tokens
     bought_in_parts: bool = False  # no price of the machine is known: accelerators plus an assumed host
+    parts: tuple[Part, ...] = ()  # the bill: every figure above can be added up from it
 
 
 @dataclass(frozen=True, slots=True)

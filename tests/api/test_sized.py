@@ -15,6 +15,7 @@ def document(*, ranks: int = 5, words: int = 100, misses: int = 20, request: int
     rank = {
         "explanation": reasons,
         "nearest_measurements": [told],
+        "cost": {"usd_per_hour": 1.0, "parts": []},
         "confidence": {"asked": 0.8, "by_level": [{"confidence": c} for c in (0.5, 0.8, 0.9)]},
     }
     inner = {"name": "memory_nearly_full", "source": "chosen: why", "asked": False}

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from app.api.schemas.base import Shown
+from app.api.schemas.bill import PartShown
 
 
 class OfferShown(Shown):
@@ -242,6 +243,9 @@ class CostShown(Shown):
     kwh_per_million_samples: float | None = None
     tco_usd: float | None
     price: PriceShown | None
+    parts: list[PartShown] | None = Field(
+        description="The bill: every figure above adds up from it. Null of later ranks of a long answer."
+    )
 
 
 class EvidenceShown(Shown):

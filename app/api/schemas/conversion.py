@@ -11,6 +11,7 @@ from typing import Any
 
 from app.api.schemas.answers import DeploymentShown
 from app.api.schemas.base import present, rounded
+from app.api.schemas.bill import part_json
 from app.sizing.assumptions import Assumed
 from app.sizing.evidence import Neighbour
 from app.sizing.formula import Step
@@ -241,6 +242,7 @@ def cost_json(c: CostSummary) -> dict[str, Any]:
         f"kwh_per_million_{c.per_million}": rounded(c.kwh_per_million),
         "tco_usd": rounded(c.tco_usd),
         "price": price,
+        "parts": [part_json(part) for part in c.parts],
     }
 
 

@@ -10,7 +10,7 @@ from app.sizing.columns import one
 from app.sizing.decisions.cost import Cost, kwh_per_million, usd_per_million
 from app.sizing.decisions.sold import Sold
 from app.sizing.question import Deployment
-from app.sizing.result import CostSummary, Estimate, Reason
+from app.sizing.result import CostSummary, Estimate, Part, Reason
 from app.sizing.units import HOURS_PER_MONTH
 from app.sizing.words import counted, figure
 from app.sizing.workload import InferenceWorkload
@@ -35,8 +35,11 @@ def cost_summary(
     usd_total: float | None,
     per_million: str,
     million_of: str | None = None,
+    bill: tuple[Part, ...] = (),
 ) -> CostSummary:
-    """The money of a one-row table; `million_of` says in words of what a million is, where its name does not."""
+    """The money of a one-row table; `million_of` says in words of what a million is, where its name does not. The bill
+    ends with the rate over which money and energy are spread.
+    """
     hourly = one(cost.usd_per_hour)
     priced = math.isfinite(hourly)
     units = np.array([units_per_s])
@@ -53,6 +56,7 @@ def cost_summary(
         per_million=per_million,
         million_of=million_of or per_million,
         bought_in_parts=sold.in_parts,
+        parts=(*bill, Part(f"{per_million}_per_s", units_per_s)),
     )
 
 
@@ -69,8 +73,8 @@ def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, 
         )
         if summary.bought_in_parts:
             text += (
-                " No price of the whole machine is known: accelerators at list price plus an assumed host; "
-                "ask for a quote."
+                " Nobody quotes the whole machine: accelerators at list price with an assumed chassis, processors and "
+                "memory; ask for a quote."
             )
     else:
         region = "" if deployment.region == "unspecified" else f" in {deployment.region}"

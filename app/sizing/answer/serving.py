@@ -17,12 +17,13 @@ from app.sizing.answer.tokens import TokenWords
 from app.sizing.answer.volume import ending, with_ending
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, at
+from app.sizing.decisions.bill import bills
 from app.sizing.decisions.cost import usd_per_million
 from app.sizing.decisions.sold import Sold, sold
 from app.sizing.evidence import Near, Setting
 from app.sizing.formula import recording
 from app.sizing.question import Deployment, Question
-from app.sizing.result import CostSummary, Estimate, Interval, Performance, Reason
+from app.sizing.result import CostSummary, Estimate, Interval, Part, Performance, Reason
 from app.sizing.serving.assurance import assured, by_margins, measured_by
 from app.sizing.serving.kinds import SINGLE_PASSES, STREAMS, kind_of
 from app.sizing.serving.margins import around_plans
@@ -57,6 +58,7 @@ class Known:
     around: Around
     best: Best
     shares: Mapping[str, Column]  # of a step's time, by what it is spent on
+    bills: tuple[tuple[Part, ...], ...]
 
 
 def words_of(workload: InferenceWorkload) -> Any:
@@ -199,6 +201,21 @@ def out_of_memory(judged: Judged[Any, Any, Any], row: int) -> Reason:
     return Reason("out_of_memory", text, "needed_gib", needed, "GiB")
 
 
+def money_of(
+    workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, at_sale: Sold, known: Known
+) -> CostSummary:
+    """Money and energy of a row, with the bill."""
+    return cost_summary(
+        at_sale,
+        judged.cost.take(np.array([row])),
+        units_per_s=at(served_per_s(workload, judged.options), row) * units_per_request(workload),
+        usd_total=None,
+        per_million="samples" if workload.model.sample else "tokens",
+        million_of=million_of(workload),
+        bill=known.bills[row],
+    )
+
+
 def serving_estimate(
     question: Question,
     workload: InferenceWorkload,
@@ -216,14 +233,7 @@ def serving_estimate(
         return Estimate(deployment, False, memory, None, "memory_capacity", None, reasons)
     full = words.is_full(judged, row, question.assumptions)
     bottleneck = "memory_capacity" if full else max(shares, key=lambda k: (shares[k], k))
-    cost = cost_summary(
-        at_sale,
-        judged.cost.take(only),
-        units_per_s=at(served_per_s(workload, judged.options), row) * units_per_request(workload),
-        usd_total=None,
-        per_million="samples" if workload.model.sample else "tokens",
-        million_of=million_of(workload),
-    )
+    cost = money_of(workload, judged, row, at_sale, known)
     setting = setting_of(workload, judged, row, at_sale.accelerator, deployment.engine or "")
     sure = certainty_around(workload, setting, known.around.take(only), snapshot, question.assumptions)
     start = at(judged.options.cold_start_s, row)
@@ -273,7 +283,9 @@ def judge_deployments(
     sure = assured(question, workload, judged, by, memory, speed)
     measured = judged.memory, judged.speed, judged.operation
     best = kind_of(workload).best(workload, plans, *measured, question.assumptions, speculative)
-    known = Known(snapshot, around, best, words_of(workload).shares(workload, judged))
+    linked, nodes = judged.plans.linked_nodes, judged.fleet.nodes
+    billed = bills(judged.plans.offered, nodes, linked, question.assumptions, question.economics)
+    known = Known(snapshot, around, best, words_of(workload).shares(workload, judged), billed)
     at_sale = sold(snapshot, judged.plans.offered)
     estimates = [serving_estimate(question, workload, judged, row, at_sale[row], known) for row in range(len(plans))]
     if ends is not None:

@@ -301,6 +301,7 @@ def training_estimate(
         units_per_s=at(finalists.outcome.units_per_s, row),
         usd_total=finite(at(finalists.outcome.usd_total, row)),
         per_million="samples" if workload.in_samples else "tokens",
+        bill=finalists.bills[row],
     )
     return Estimate(
         deployment=deployment,

@@ -14,6 +14,7 @@ from app.sizing.assumptions.answer import AnswerAssumptions
 from app.sizing.assumptions.chosen import Assumed, assumption
 from app.sizing.assumptions.decisions import DecisionsAssumptions
 from app.sizing.assumptions.hardware import HardwareAssumptions
+from app.sizing.assumptions.machines import MachineAssumptions
 from app.sizing.assumptions.model import ModelAssumptions
 from app.sizing.assumptions.serving import ServingAssumptions
 from app.sizing.assumptions.training import TrainingAssumptions
@@ -29,6 +30,7 @@ class Assumptions(
     TrainingAssumptions,
     ServingAssumptions,
     HardwareAssumptions,
+    MachineAssumptions,
     WorkloadAssumptions,
     ModelAssumptions,
 ):

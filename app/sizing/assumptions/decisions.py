@@ -47,24 +47,6 @@ class DecisionsAssumptions:
         source="chosen: cautious end",
         as_of="2026-11",
     )
-    workstation_host_usd: float = assumption(
-        2000,
-        low=300,
-        high=20000,
-        unit="USD",
-        reason="desktop around consumer cards",
-        source="chosen",
-        as_of="2026-11",
-    )
-    server_host_usd: float = assumption(
-        25000,
-        low=3000,
-        high=150000,
-        unit="USD",
-        reason="server without its accelerators",
-        source="chosen: two sockets",
-        as_of="2026-11",
-    )
     host_power_w: float = assumption(
         150,
         low=20,
@@ -127,13 +109,4 @@ class DecisionsAssumptions:
         reason="colocation, power apart",
         source="CBRE, H2 2024",
         as_of="2025-02",
-    )
-    cluster_network_usd_per_accelerator: float = assumption(
-        4250,
-        low=0,
-        high=15000,
-        unit="USD",
-        reason="switches, cables, optics of a cluster",
-        source="34,000 per 8-way machine",
-        as_of="2026-11",
     )

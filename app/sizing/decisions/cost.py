@@ -8,13 +8,15 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask
+from app.sizing.decisions.beside import beside_of, beside_usd
+from app.sizing.decisions.chassis import together_usd
 from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.ownership import horizon_hours, owned_usd_per_hour
 from app.sizing.decisions.rejections import Rejections, no_more
 from app.sizing.formula import formula, is_recording
 from app.sizing.question import Constraints, Economics
 from app.sizing.result import Reached
-from app.sizing.units import LEAST_PER_S, SECONDS_PER_HOUR
+from app.sizing.units import HOURS_PER_YEAR, LEAST_PER_S, SECONDS_PER_HOUR
 
 # No fleet is larger: what would need more is turned down, whatever a caller allows.
 MOST_ACCELERATORS = 10_000_000
@@ -32,34 +34,8 @@ class Cost(Columns):
 
 
 @formula(unit="USD")
-def network_usd(network_nodes: Column, accelerators_per_node: Column, owned: Mask, assumed: Assumptions) -> Column:
-    """Switches, cables and optics between owned machines; rented ones have theirs in the rent.
-
-    Source: definition; the price of an accelerator's share is an assumption.
-    Limits: the same for every kind of network.
-    Check:
-        >>> float(network_usd(4.0, 8.0, True, Assumptions()))
-        136000.0
-    """
-    return np.where(owned, network_nodes * accelerators_per_node * assumed.cluster_network_usd_per_accelerator, 0.0)
-
-
-@formula(unit="USD/h")
-def usd_per_hour(nodes: Column, machine_usd_per_hour: Column, network_usd: Column, horizon_hours: float) -> Column:
-    """What a deployment costs per hour: its machines, and an owned network over the horizon.
-
-    Source: definition.
-    Limits: people, storage and traffic to the outside are not in it.
-    Check:
-        >>> usd_per_hour(2.0, 55.04, 0.0, 26_280.0)
-        110.08
-    """
-    return nodes * machine_usd_per_hour + network_usd / horizon_hours
-
-
-@formula(unit="USD")
-def purchase_usd(nodes: Column, machine_purchase_usd: Column, network_usd: Column) -> Column:
-    """What is spent at once: owned machines and the network between them.
+def purchase_usd(nodes: Column, machine_purchase_usd: Column, beside_usd: Column) -> Column:
+    """What is spent at once: owned machines, and what is bought beside them.
 
     Source: definition.
     Limits: of rented machines there is none.
@@ -67,7 +43,23 @@ def purchase_usd(nodes: Column, machine_purchase_usd: Column, network_usd: Colum
         >>> purchase_usd(2.0, 265_000.0, 68_000.0)
         598000.0
     """
-    return nodes * machine_purchase_usd + network_usd
+    return nodes * machine_purchase_usd + beside_usd
+
+
+@formula(unit="USD/h")
+def usd_per_hour(
+    nodes: Column, machine_usd_per_hour: Column, beside_usd: Column, horizon_hours: float, assumed: Assumptions
+) -> Column:
+    """What a deployment costs per hour: its machines, and what is bought beside them over the horizon, with upkeep.
+
+    Source: definition.
+    Limits: people, storage and traffic to the outside are not in it.
+    Check:
+        >>> round(usd_per_hour(2.0, 55.04, 26_280.0, 26_280.0, Assumptions()), 2)
+        111.23
+    """
+    yearly = beside_usd * assumed.maintenance_fraction_per_year
+    return nodes * machine_usd_per_hour + beside_usd / horizon_hours + yearly / HOURS_PER_YEAR
 
 
 @formula(unit="W")
@@ -110,25 +102,32 @@ def usd_total(usd_per_hour: Column, wall_s: Column) -> Column:
 
 
 def deployment_cost(
-    found: Candidates, nodes: Column, network_nodes: Column, assumed: Assumptions, economics: Economics
+    found: Candidates,
+    nodes: Column,
+    linked_nodes: Column,
+    assumed: Assumptions,
+    economics: Economics,
+    *,
+    host_bytes: Column | float = 0.0,
 ) -> Cost:
-    """Cost of `nodes` machines; owned clusters (`network_nodes` of them) pay for their network too.
+    """Cost of `nodes` machines, of which a network joins so many at a time, with what a plan needs of their memory.
 
     Rent and ownership are on one scale: an owned machine costs, per hour, its purchase over the
     horizon, upkeep, floor space and power.
     """
     owned = ~np.isnan(found.purchase_usd)
     if is_recording():  # how the price of an owned machine came about
+        together_usd(found.parts)
         draw = np.where(owned, found.draw_w, np.nan)
         owned_usd_per_hour(found.purchase_usd, draw, ~found.node.workstation, assumed, economics)
-    hours = horizon_hours(economics)
-    network = np.zeros(len(found))
+    hours, beside = horizon_hours(economics), np.zeros(len(found))
     if owned.any():
-        network = network_usd(network_nodes, found.node.accelerators_per_node, owned, assumed)
-    hourly = usd_per_hour(nodes, found.usd_per_hour, network, hours)
+        bought = beside_of(found, nodes, linked_nodes, host_bytes, assumed)
+        beside = beside_usd(bought.network_usd, bought.racks_usd, bought.more_memory_usd)
+    hourly = usd_per_hour(nodes, found.usd_per_hour, beside, hours, assumed)
     return Cost(
         usd_per_hour=hourly,
-        purchase_usd=np.where(owned, purchase_usd(nodes, found.purchase_usd, network), np.nan),
+        purchase_usd=np.where(owned, purchase_usd(nodes, found.purchase_usd, beside), np.nan),
         power_w=power_w(nodes, found.draw_w),
         rated_w=nodes * found.rated_w,
         tco_usd=tco_usd(hourly, hours),

@@ -11,7 +11,14 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask, column
-from app.sizing.decisions.ownership import draw_w, machine_purchase_usd, owned_usd_per_hour, rated_power_w
+from app.sizing.decisions.chassis import Parts
+from app.sizing.decisions.ownership import (
+    draw_w,
+    machine_purchase_usd,
+    owned_usd_per_hour,
+    rated_power_w,
+    reckoned_parts,
+)
 from app.sizing.decisions.rejections import Rejections, no_more
 from app.sizing.formula import unrecorded
 from app.sizing.hardware.links import LINKS, machine_link
@@ -39,6 +46,10 @@ def run_pricing(constraints: Constraints) -> tuple[PricingModel, ...]:
 UNNAMED_REGIONS = ("unspecified", "global")
 
 
+# More accelerators than any machine carries: tells kinds of machine apart by one number.
+MOST_IN_A_MACHINE = 100_000
+
+
 @dataclass(frozen=True, slots=True)
 class Candidates(Columns):
     """Machines on sale to this caller, each at its cheapest allowed price, and again at that of spot capacity."""
@@ -52,6 +63,7 @@ class Candidates(Columns):
     draw_w: Column  # mean draw under load, whole machine
     rated_w: Column
     ram_bytes: Column  # of the host; NaN unknown
+    parts: Parts  # of machines without a price of their own
     vcpus: Column  # of the host, where the work reads them; NaN unknown
 
     @property
@@ -108,7 +120,7 @@ def candidates(
         keep &= _bought_within(constraints.max_purchase_usd, snapshot, owned, priced.purchase_usd, keep, rejections)
     if zones > 1:
         keep = _in_named_regions(snapshot, keep, zones, rejections)
-    kept = np.flatnonzero(keep)
+    kept = np.flatnonzero(keep & ~_outdone(snapshot, keep))
     vcpus = listings.vcpus if reads_host else np.full(len(listings), np.nan)
     first = _cheapest(_kinds(listings.machine, listings.pricing, vcpus), priced.usd_per_hour, kept)
     rejections.without(
@@ -118,7 +130,8 @@ def candidates(
         "The catalogue has no price for {name} within the environments, providers, regions and pricing models asked "
         "for.",
     )
-    return _offered(snapshot, priced, first, vcpus)
+    with unrecorded():
+        return _offered(snapshot, priced, first, vcpus, assumed)
 
 
 def _bought_within(
@@ -143,6 +156,15 @@ def _bought_within(
         reached=Reached.OFFERS,
     )
     return payable
+
+
+def _outdone(snapshot: Snapshot, keep: Mask) -> Mask:
+    """Reckoned machines where one with a price of its own carries as many of the same accelerator."""
+    listings, count = snapshot.listings, snapshot.machines.accelerators_per_node
+    alike = listings.accelerator * MOST_IN_A_MACHINE + count[listings.machine]
+    priced = alike[keep & listings.owned & ~listings.reckoned]
+    outdone: Mask = listings.reckoned & np.isin(alike, priced)
+    return outdone
 
 
 def _in_named_regions(snapshot: Snapshot, keep: Mask, zones: int, rejections: Rejections) -> Mask:
@@ -229,7 +251,8 @@ def _priced(snapshot: Snapshot, assumed: Assumptions, economics: Economics, *, o
         return Priced(usd_per_hour=hourly, purchase_usd=purchase, draw_w=draw, rated_w=rated)
     bought = np.flatnonzero(listings.owned)
     machines = snapshot.machines.take(listings.machine[bought])
-    purchase[bought] = machine_purchase_usd(machines, snapshot.columns, listings.list_price_usd[bought], assumed)
+    parts = _parts(snapshot, bought, assumed)
+    purchase[bought] = machine_purchase_usd(parts, listings.list_price_usd[bought])
     hourly[bought] = owned_usd_per_hour(purchase[bought], draw[bought], ~machines.workstation, assumed, economics)
     return Priced(usd_per_hour=hourly, purchase_usd=purchase, draw_w=draw, rated_w=rated)
 
@@ -242,6 +265,13 @@ def _kinds(machine: Codes, pricing: Codes, vcpus: Column) -> Codes:
     return (machine * (int(host.max(initial=0)) + 1) + host) * 2 + _spot(pricing)
 
 
+def _parts(snapshot: Snapshot, rows: Codes, assumed: Assumptions) -> Parts:
+    """What the machines of some listings are put together from, where they are bought and have no price."""
+    listings = snapshot.listings
+    machines, reckoned = snapshot.machines.take(listings.machine[rows]), listings.reckoned[rows]
+    return reckoned_parts(machines, snapshot.columns, listings.ram_bytes[rows], reckoned, assumed)
+
+
 def _cheapest(machine: Codes, usd_per_hour: Column, rows: Codes) -> Codes:
     """Of the rows of each machine (and way of paying) the cheapest, the first of equals; by machine."""
     dearest_first = rows[np.argsort(usd_per_hour[rows], kind="stable")][::-1]
@@ -250,7 +280,7 @@ def _cheapest(machine: Codes, usd_per_hour: Column, rows: Codes) -> Codes:
     return last[last >= 0]
 
 
-def _offered(snapshot: Snapshot, priced: Priced, rows: Codes, vcpus: Column) -> Candidates:
+def _offered(snapshot: Snapshot, priced: Priced, rows: Codes, vcpus: Column, assumed: Assumptions) -> Candidates:
     """Listings as candidates."""
     listings = snapshot.listings
     return Candidates(
@@ -264,6 +294,7 @@ def _offered(snapshot: Snapshot, priced: Priced, rows: Codes, vcpus: Column) -> 
         rated_w=priced.rated_w[rows],
         ram_bytes=listings.ram_bytes[rows],
         vcpus=vcpus[rows],
+        parts=_parts(snapshot, rows, assumed),
     )
 
 
@@ -278,7 +309,7 @@ def oversubscribed(found: Candidates, assumed: Assumptions) -> Candidates:
 def undominated(found: Candidates) -> Candidates:
     """Machines without those that another of the same accelerator and count beats or equals in everything: links,
     network, memory, power, price and whether it stays. What they would do is never better, so a search need not judge
-    them.
+    them. The faster network of an owned machine costs more, so that those are compared at one rate.
     """
     m = found.node
     more = np.stack(
@@ -292,7 +323,8 @@ def undominated(found: Candidates) -> Candidates:
         ]
     )
     bought = np.nan_to_num(found.purchase_usd, nan=0.0)
-    less = np.stack([found.usd_per_hour, found.draw_w, found.rated_w, bought, found.spot])
+    paid = np.where(np.isnan(found.purchase_usd), 0.0, np.nan_to_num(m.network_bytes_per_s))
+    less = np.stack([found.usd_per_hour, found.draw_w, found.rated_w, bought, found.spot, paid])
     row, other = _pairs(np.stack([m.accelerator.astype(np.float64), m.accelerators_per_node]))
     as_good = (more[:, other] >= more[:, row]).all(axis=0) & (less[:, other] <= less[:, row]).all(axis=0)
     better = ~((more[:, row] >= more[:, other]).all(axis=0) & (less[:, row] <= less[:, other]).all(axis=0))
@@ -351,4 +383,5 @@ def unpriced(snapshot: Snapshot, deployment: Deployment, assumed: Assumptions) -
         rated_w=rated,
         ram_bytes=nan,
         vcpus=nan,
+        parts=Parts.none(1),
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column, Mask
+from app.sizing.columns import Column, Mask, names_of
+from app.sizing.decisions.chassis import Parts, parts_of, together_usd
 from app.sizing.formula import formula
 from app.sizing.hardware.tables import AcceleratorColumns, Machines
 from app.sizing.question import Economics
@@ -84,7 +85,7 @@ def machine_usd_per_hour(
     """What an owned machine costs per hour.
 
     Source: definition.
-    Limits: the network between machines comes on top.
+    Limits: racks and the network between machines come on top.
     Check:
         >>> round(machine_usd_per_hour(3.81, 0.57, 1.89, 1.17), 2)
         7.44
@@ -131,49 +132,33 @@ def draw_w(rated_w: Column, assumed: Assumptions) -> Column:
     return rated_w * assumed.load_power_fraction
 
 
-def rated_power_w(machines: Machines, parts: AcceleratorColumns, assumed: Assumptions) -> Column:
+def rated_power_w(machines: Machines, types: AcceleratorColumns, assumed: Assumptions) -> Column:
     """Rated power of whole machines: their own, or that of their parts.
 
-    A figure that does not exceed the accelerators' own is a bare board's, not a machine's.
+    A figure that does not exceed the accelerators' own is a bare board's, not a machine's; chips that are whole
+    machines have no host beside them.
     """
-    accelerator_w = parts.power_w[machines.accelerator]
-    accelerator_w = np.where(np.isnan(accelerator_w), assumed.socket_power_w, accelerator_w)
-    board = np.isnan(machines.power_w) | (machines.power_w <= machines.accelerators_per_node * accelerator_w)
-    return np.where(board, parts_power_w(machines.accelerators_per_node, accelerator_w, assumed), machines.power_w)
+    row, count = machines.accelerator, machines.accelerators_per_node
+    accelerator_w = np.where(np.isnan(types.power_w[row]), assumed.socket_power_w, types.power_w[row])
+    together = parts_power_w(count, accelerator_w, assumed)
+    board = np.isnan(machines.power_w) | (machines.power_w <= count * accelerator_w)
+    alone = np.fmax(machines.power_w, count * types.power_w[row])
+    alone = np.where(np.isnan(alone), count * accelerator_w, alone)
+    return np.where(types.whole_machine[row], alone, np.where(board, together, machines.power_w))
 
 
-@formula(unit="USD")
-def part_usd(price_low_usd: Column, price_high_usd: Column, assumed: Assumptions) -> Column:
-    """Price of one accelerator, from its range of list prices.
-
-    Source: definition; where in the range is an assumption.
-    Limits: list prices; large orders pay less.
-    Check:
-        >>> part_usd(20_000.0, 30_000.0, Assumptions(list_price_position=0.5))
-        25000.0
-    """
-    return price_low_usd + assumed.list_price_position * (price_high_usd - price_low_usd)
+def machine_purchase_usd(parts: Parts, list_price_usd: Column) -> Column:
+    """Purchase price of owned machines: their own, or that of what they are put together from."""
+    return np.where(np.isnan(list_price_usd), together_usd(parts), list_price_usd)
 
 
-@formula(unit="USD")
-def parts_usd(part_usd: Column, accelerators_per_node: Column, host_usd: Column) -> Column:
-    """Price of a machine that is put together: its accelerators and a host around them.
-
-    Source: definition.
-    Limits: switches between boards are part of no host.
-    Check:
-        >>> parts_usd(30_000.0, 8.0, 25_000.0)
-        265000.0
-    """
-    return part_usd * accelerators_per_node + host_usd
-
-
-def machine_purchase_usd(
-    machines: Machines, parts: AcceleratorColumns, list_price_usd: Column, assumed: Assumptions
-) -> Column:
-    """Purchase price of owned machines: their list price, or accelerators plus a stated host."""
-    low, high = parts.price_low_usd[machines.accelerator], parts.price_high_usd[machines.accelerator]
-    desktop = machines.workstation & parts.desktop[machines.accelerator]
-    host = np.where(desktop, assumed.workstation_host_usd, assumed.server_host_usd)
-    together = parts_usd(part_usd(low, high, assumed), machines.accelerators_per_node, host)
-    return np.where(np.isnan(list_price_usd), together, list_price_usd)
+def reckoned_parts(
+    machines: Machines, types: AcceleratorColumns, ram_bytes: Column, reckoned: Mask, assumed: Assumptions
+) -> Parts:
+    """What machines are put together from; nothing of those that are not `reckoned`."""
+    parts = Parts.none(len(machines))
+    if reckoned.any():
+        found = parts_of(machines.take(reckoned), types, ram_bytes[reckoned], assumed)
+        for name in names_of(Parts):
+            getattr(parts, name)[reckoned] = getattr(found, name)
+    return parts

@@ -55,8 +55,9 @@ class Link(StrEnum):
 RATE_NAMES = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")
 # Form factors that are soldered or plugged onto a maker's own board: they come with a server, never in a plain host.
 BOARDS = ("SXM", "OAM")
-# Kinds that are the machine's own processor, and are sold only as a whole machine.
-PROCESSORS = ("cpu", "soc")
+# Kinds that are the machine's own processor, and are sold only as a whole machine: sockets, and chips with all around.
+SOCKET, WHOLE_MACHINE = "cpu", "soc"
+PROCESSORS = (SOCKET, WHOLE_MACHINE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from app.sizing.hardware.engines import (
     Framework,
     engine_named,
 )
-from app.sizing.hardware.parts import Accelerator, Segment
+from app.sizing.hardware.parts import SOCKET, WHOLE_MACHINE, Accelerator, Segment
 from app.sizing.hardware.support.records import EngineSupport
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
 
@@ -53,10 +53,11 @@ class AcceleratorColumns(Columns):
     has_bf16: Mask
     training_class: Mask  # built into clusters; the others train within one machine
     unified: Mask  # memory is the system's too
+    whole_machine: Mask  # a chip that is a machine: it is sold with everything around it
+    processor: Mask  # sockets, which are the host's own
     desktop: Mask  # consumer, workstation and edge parts, which live in a desktop host
     memory_is_reported: Mask  # by the device's driver; otherwise it is the label
     large_steps: Mask  # engines take their larger steps where its memory is large
-    processor: Mask  # it is its host's own processor
 
     def rate(self, name: str) -> Column:
         """Matrix rate by a name of RATES; NaN where the hardware has none."""
@@ -80,10 +81,11 @@ class AcceleratorColumns(Columns):
             has_bf16=flags(["bf16" in a.flops_per_s for a in accelerators]),
             training_class=flags([a.training_class for a in accelerators]),
             unified=flags([a.memory_is_shared for a in accelerators]),
+            whole_machine=flags([a.kind == WHOLE_MACHINE for a in accelerators]),
+            processor=flags([a.kind == SOCKET for a in accelerators]),
             desktop=flags([a.segment is not Segment.DATACENTER for a in accelerators]),
             memory_is_reported=flags([a.memory_is_reported for a in accelerators]),
             large_steps=flags([a.family not in SMALL_STEP_FAMILIES for a in accelerators]),
-            processor=flags([a.kind == "cpu" for a in accelerators]),
         )
 
 
@@ -124,6 +126,11 @@ class Listings(Columns):
     @property
     def owned(self) -> Mask:
         return self.offer < 0
+
+    @property
+    def reckoned(self) -> Mask:
+        """Bought, and nobody names a price of the whole machine."""
+        return self.owned & np.isnan(self.list_price_usd)
 
 
 @dataclass(frozen=True, slots=True)

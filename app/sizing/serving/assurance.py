@@ -166,8 +166,8 @@ def levels_of(
     never = np.isinf(needed) | (needed > MOST_TIMES * sized)
     replicas = np.where(never, 1.0, needed)
     placed = fleet(workload.redundancy, plans.accelerators_per_replica, plans.accelerators_per_node, replicas)
-    none = np.zeros(len(plans))
-    cost = deployment_cost(plans.offered, placed.nodes, none, question.assumptions, question.economics)
+    linked = plans.linked_nodes
+    cost = deployment_cost(plans.offered, placed.nodes, linked, question.assumptions, question.economics)
     usd, paid = cost.usd_per_hour, "usd_per_hour"
     if workload.volume_requests is not None:
         capacity, batch = (values.reshape(replicas.shape) for values in (speed.capacity_per_s, speed.slo_batch))

@@ -11,6 +11,7 @@ from app.sizing.columns import Codes, Column, Columns, Mask, Picked, late
 from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.placement import nodes_per_replica
 from app.sizing.decisions.rejections import Rejections
+from app.sizing.formula import unrecorded
 from app.sizing.hardware.achieved import RATES, Achieved
 from app.sizing.hardware.tables import FORMATS, AcceleratorColumns, Machines, MemoryRules, Stacks
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
@@ -127,6 +128,12 @@ class Plans(Columns):
     @property
     def nodes_per_replica(self) -> Column:
         return nodes_per_replica(self.accelerators_per_replica, self.accelerators_per_node)
+
+    @property
+    def linked_nodes(self) -> Column:
+        """Machines that a network joins into one replica; 1 where its accelerators share a link."""
+        with unrecorded():
+            return np.where(self.accelerators_per_replica > self.scale_up_domain, self.nodes_per_replica, 1.0)
 
 
 def default_weight_formats(model: ModelArchitecture, *, personal: bool) -> frozenset[str]:

@@ -196,8 +196,8 @@ def options_of(
         machines=settings.nodes,
     )
     settings = replace(settings, spare_replicas=placed.spare_replicas, nodes=placed.nodes)
-    none = np.zeros(len(plans))
-    cost = deployment_cost(plans.offered, placed.nodes, none, question.assumptions, question.economics)
+    linked = plans.linked_nodes
+    cost = deployment_cost(plans.offered, placed.nodes, linked, question.assumptions, question.economics)
     start = start_s(question, plans)
     return Options(plans, settings, slo_batch, capacity_per_s, rate_per_s, start, e2e_p50_s, placed, cost)
 

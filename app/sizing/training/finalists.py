@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.sizing.columns import Column, Mask
+from app.sizing.decisions.bill import bills
 from app.sizing.decisions.cost import Cost
 from app.sizing.formula import Trace, recording, unrecorded
 from app.sizing.question import Question
+from app.sizing.result import Part
 from app.sizing.training.alternatives import Beside, beside
 from app.sizing.training.assurance import Assured, assured
 from app.sizing.training.counts import Counts
@@ -30,6 +32,7 @@ class Finalists:
     assured: Assured
     virtual_pipeline: Column
     trace: Trace
+    bills: tuple[tuple[Part, ...], ...]
 
     def __len__(self) -> int:
         return len(self.plans)
@@ -54,4 +57,6 @@ def judge(
         outcome = outcome_of(counts, plans, run, cost, others.base, assumed, economics)
         fitting = fits(plans, run, assumed)
     chunks = virtual_pipeline(counts, plans)
-    return Finalists(plans, run, cost, fitting, outcome, others, sure, chunks, noted)
+    host = run.memory.host_bytes
+    billed = bills(plans.offered, run.nodes, run.nodes, assumed, economics, host_bytes=host)
+    return Finalists(plans, run, cost, fitting, outcome, others, sure, chunks, noted, billed)

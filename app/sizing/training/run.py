@@ -274,8 +274,9 @@ def run_at(
 
 
 def run_cost(plans: TrainingPlans, run: Run, assumed: Assumptions, economics: Economics) -> Cost:
-    """Cost of a run's machines, and of a network between them where there are several."""
-    return deployment_cost(plans.offered, run.nodes, np.where(run.nodes > 1, run.nodes, 0.0), assumed, economics)
+    """Cost of a run's machines, of a network between them where there are several, and of memory that they lack."""
+    host = run.memory.host_bytes
+    return deployment_cost(plans.offered, run.nodes, run.nodes, assumed, economics, host_bytes=host)
 
 
 def fits(plans: TrainingPlans, run: Run, assumed: Assumptions) -> Mask:

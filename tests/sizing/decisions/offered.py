@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
+from app.sizing.decisions.chassis import Parts
 from app.sizing.decisions.machines import Candidates, candidates
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.sold import sold
@@ -48,6 +49,7 @@ def machines(**columns: Any) -> Candidates:
         rated_w=of("rated_w", 10_000.0),
         ram_bytes=of("ram_bytes", 2e12),
         vcpus=of("vcpus", np.nan),
+        parts=columns.get("parts", Parts.none(n)),
     )
 
 

@@ -36,16 +36,17 @@ def test_work_that_ends_pays_its_machines_for_as_long_as_it_lasts() -> None:
     assert usd_total(col(80.0), col(2.5 * 86_400))[0] == pytest.approx(2.5 * 24 * 80)
 
 
-def test_rent_is_paid_per_machine_and_owners_pay_for_their_network() -> None:
-    """Machines of eight at 40 USD an hour, or bought at 300,000 and 16.25 an hour; the network is 4,250 each."""
+def test_rent_is_paid_per_machine_and_owners_pay_for_racks_and_their_network() -> None:
+    """Machines of eight at 40 USD an hour, or bought at 300,000 and 16 an hour; every two of them work as one."""
     cost = deployment_cost(
-        RENTED_AND_OWNED, col(3, 3), col(2, 2), Assumptions(), Economics(horizon_months=24, electricity_usd_per_kwh=0)
+        RENTED_AND_OWNED, col(4, 4), col(2, 2), Assumptions(), Economics(horizon_months=24, electricity_usd_per_kwh=0)
     )
-    network = 2 * 8 * 4250  # two of the machines talk over it
-    assert cost.usd_per_hour.tolist() == pytest.approx([3 * 40, 3 * 16 + network / (24 * 730)])
+    beside = 4 * (8 * 400 * 4.7 + 9 * 200)  # eight ports of 400 Gbit/s, nine kilowatts
+    upkeep = 0.05 / 8760 * beside
+    assert cost.usd_per_hour.tolist() == pytest.approx([4 * 40, 4 * 16 + beside / (24 * 730) + upkeep])
     assert np.isnan(cost.purchase_usd[0])
-    assert cost.purchase_usd[1] == 3 * 300_000 + network
-    assert cost.tco_usd.tolist() == pytest.approx([120 * 24 * 730, 48 * 24 * 730 + network])
+    assert cost.purchase_usd[1] == 4 * 300_000 + beside
+    assert cost.tco_usd.tolist() == pytest.approx([160 * 24 * 730, 64 * 24 * 730 + beside * (1 + 2 * 0.05)])
 
 
 def test_a_fleet_draws_the_power_of_all_its_machines() -> None:

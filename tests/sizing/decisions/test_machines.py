@@ -10,16 +10,17 @@ import pytest
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.machines import RUN_PRICING, Candidates, oversubscribed, run_pricing, undominated, unpriced
+from app.sizing.decisions.sold import sold
 from app.sizing.hardware.links import LINKS
 from app.sizing.hardware.parts import Environment, Link, PricingModel
 from app.sizing.question import Constraints, Deployment, Economics
 from app.sizing.units import GIB
 from tests.examples import col
 from tests.sizing.decisions.offered import asked, machines, names
-from tests.sizing.small import BIG, CARD, OFFERS, RARE, SMALL, offer, snapshot
+from tests.sizing.small import BIG, CARD, DESK, OFFERS, RARE, SMALL, SYSTEMS, offer, snapshot
 
 RENTED = {"acme-big sky 24", "acme-card sky 0.8"}
-OWNED = {"acme-big maker 16.25", "acme-card generic 1.293", "acme-card generic 1.891", "bolt-desk generic 0.4553"}
+OWNED = {"acme-big maker 16.25", "acme-card generic 0.5321", "acme-card generic 1.341", "bolt-desk generic 0.4465"}
 
 
 @pytest.mark.parametrize(
@@ -46,19 +47,19 @@ OWNED = {"acme-big maker 16.25", "acme-card generic 1.293", "acme-card generic 1
             {"acme-big sky 44", "acme-card cloudy 0.9"},
         ),
         ({"regions": ("EU-1",)}, {"acme-big sky 44"} | OWNED),  # what one owns stands where one wants it
-        ({"vendors": ("BOLT",)}, {"bolt-desk generic 0.4553"}),
+        ({"vendors": ("BOLT",)}, {"bolt-desk generic 0.4465"}),
         (
             {"vendors": ("bolt", "acme"), "exclude_accelerators": ("acme-card",)},
-            {"acme-big sky 24", "acme-big maker 16.25", "bolt-desk generic 0.4553"},
+            {"acme-big sky 24", "acme-big maker 16.25", "bolt-desk generic 0.4465"},
         ),
-        ({"accelerators": ("bolt-desk", "bolt-rare")}, {"bolt-desk generic 0.4553"}),
+        ({"accelerators": ("bolt-desk", "bolt-rare")}, {"bolt-desk generic 0.4465"}),
         ({"accelerators": ("acme-big",), "vendors": ("bolt",)}, set()),
         (
             {"max_purchase_usd": 37_000.0},
-            RENTED | {"acme-card generic 1.293", "acme-card generic 1.891", "bolt-desk generic 0.4553"},
+            RENTED | {"acme-card generic 0.5321", "acme-card generic 1.341", "bolt-desk generic 0.4465"},
         ),
-        ({"max_purchase_usd": 9_000.0}, RENTED | {"bolt-desk generic 0.4553"}),
-        ({"max_purchase_usd": 8_999.0}, RENTED),
+        ({"max_purchase_usd": 9_000.0}, RENTED | {"bolt-desk generic 0.4465"}),
+        ({"max_purchase_usd": 8_799.0}, RENTED),
     ],
 )
 def test_each_machine_comes_at_its_cheapest_allowed_price(constraints: dict[str, Any], offered: set[str]) -> None:
@@ -71,10 +72,10 @@ def test_each_machine_comes_at_its_cheapest_allowed_price(constraints: dict[str,
         ({"provider": "flea"}, {"acme-card flea 0.3"}),
         ({"provider": "nobody"}, set()),
         ({"region": "us-1"}, {"acme-card sky 0.8"}),
-        ({"region": "on_prem"}, {"acme-card generic 1.293", "acme-card generic 1.891"}),
+        ({"region": "on_prem"}, {"acme-card generic 0.5321", "acme-card generic 1.341"}),
         ({"system": "card-1"}, {"acme-card sky 0.8"}),
-        ({"system": "host-4x-acme-card"}, {"acme-card generic 1.891"}),
-        ({"pricing_model": PricingModel.OWNED}, {"acme-card generic 1.293", "acme-card generic 1.891"}),
+        ({"system": "host-4x-acme-card"}, {"acme-card generic 1.341"}),
+        ({"pricing_model": PricingModel.OWNED}, {"acme-card generic 0.5321", "acme-card generic 1.341"}),
         ({"instance_type": "card-1"}, {"acme-card sky 0.8"}),
         ({"instance_type": "card-1", "region": "eu-2"}, {"acme-card cloudy 0.9"}),
         ({"instance_type": "big-8"}, set()),
@@ -121,11 +122,11 @@ def test_a_type_that_only_costs_too_much_to_buy_says_by_how_much() -> None:
     rejected = asked(max_purchase_usd=limit, environments=bought)[1].by_accelerator
     assert {i: (r.code, r.needed, r.available) for i, r in rejected.items() if i < 3} == {
         0: ("over_budget", 300_000, 5_000),
-        1: ("over_budget", 28_000, 5_000),
-        2: ("over_budget", 9_000, 5_000),
+        1: ("over_budget", 10_608, 5_000),
+        2: ("over_budget", 8_800, 5_000),
     }
     assert rejected[3].code == "no_offer"
-    assert "One machine with Bolt Desk costs 9,000 USD; 5,000 may" in rejected[2].text
+    assert "One machine with Bolt Desk costs 8,800 USD; 5,000 may" in rejected[2].text
     assert rejected[2].unit == "usd"
     assert set(asked(max_purchase_usd=limit)[1].by_accelerator) == {2, 3}
     excluded = asked(max_purchase_usd=limit, vendors=("Acme",))[1].by_accelerator
@@ -143,8 +144,8 @@ def test_what_a_machine_is_and_draws_stands_beside_its_price() -> None:
     # 300,000 over a year, a twentieth for upkeep, 7.65 kW of floor and power
     assert owned.usd_per_hour[0] == pytest.approx(300_000 / 8760 + 15_000 / 8760 + 7.65 * 184 / 730 + 7.65 * 1.3 * 0.12)
     desk = asked(accelerators=("bolt-desk",))[0]
-    # 9,000 USD over three years and upkeep, 393.75 W; no floor is rented for it
-    assert desk.usd_per_hour[0] == pytest.approx(9000 / 26_280 + 450 / 8760 + 0.39375 * 1.3 * 0.12)
+    # 8,800 USD over three years and upkeep, 393.75 W; no floor is rented for it
+    assert desk.usd_per_hour[0] == pytest.approx(8800 / 26_280 + 440 / 8760 + 0.39375 * 1.3 * 0.12)
 
 
 def test_of_equal_prices_the_first_listing_is_taken() -> None:
@@ -259,3 +260,21 @@ def test_machines_differ_in_their_host_only_for_work_that_reads_it() -> None:
     found, _ = asked(of=sizes, environments=(Environment.CLOUD,), reads_host=True)
     assert sorted(zip(found.vcpus.tolist(), found.usd_per_hour.tolist(), strict=True)) == [(4.0, 0.8), (16.0, 1.2)]
     assert found.hosts[0] == 2
+
+
+def test_a_machine_with_a_price_of_its_own_stands_before_one_put_together() -> None:
+    quoted = replace(SYSTEMS[1], slug="quoted", accelerator=DESK.slug, accelerator_count=1.0, list_price_usd=50_000)
+    reckoned = replace(quoted, slug="reckoned", power_w=900.0, list_price_usd=None)
+    both = snapshot(systems=(*SYSTEMS, quoted, reckoned))
+    found = asked(of=both, vendors=("bolt",))[0]
+    assert [s.system.slug for s in sold(both, found) if s.system] == ["quoted"]
+    named = asked(of=both, fixed=Deployment(DESK.slug, system="reckoned"), accelerators=(DESK.slug,))[0]
+    assert [s.system.slug for s in sold(both, named) if s.system] == ["reckoned"]  # it is judged where it is named
+
+
+def test_the_faster_network_of_an_owned_machine_is_paid_for() -> None:
+    """What a machine with a faster network costs depends on how many work as one; of rented ones it is in the rent."""
+    networks = {"network_bytes_per_s": col(50e9, 12.5e9)}
+    assert kept(**networks) == [0]
+    assert kept(**networks, purchase_usd=col(300_000, 300_000)) == [0, 1]
+    assert kept(**networks, purchase_usd=col(np.nan, 300_000)) == [0]

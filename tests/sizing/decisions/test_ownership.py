@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.decisions.ownership import machine_purchase_usd, owned_usd_per_hour, rated_power_w
+from app.sizing.decisions.ownership import (
+    machine_purchase_usd,
+    owned_usd_per_hour,
+    rated_power_w,
+    reckoned_parts,
+)
 from app.sizing.hardware.tables import Machines
 from app.sizing.question import Economics
 from tests.examples import col
@@ -62,18 +69,20 @@ def test_rated_power_is_the_machines_or_that_of_its_parts(
 
 
 @pytest.mark.parametrize(
-    ("accelerator", "count", "workstation", "list_price", "usd"),
+    ("accelerator", "count", "workstation", "reckoned", "usd"),
     [
-        (BIG, 8, False, 300_000, 300_000),
-        (BIG, 8, False, np.nan, 8 * 27_500 + 25_000),
-        (DESK, 2, True, np.nan, 2 * 6250 + 2000),
-        (DESK, 2, False, np.nan, 2 * 6250 + 25_000),  # a desktop card in a server
-        (CARD, 1, True, np.nan, 2750 + 25_000),  # no desktop card
+        (BIG, 8, False, False, 300_000),
+        (BIG, 8, False, True, 8 * 27_500 + 14_000 + 64 * 120 + 640 * 27),  # as much memory as the accelerators have
+        (DESK, 2, True, True, 2 * 6250 + 2000 + 16 * 40 + 96 * 10),
+        (DESK, 2, False, True, 2 * 6250 + 6000 + 16 * 120 + 96 * 27),  # a desktop card in a server
     ],
 )
 def test_a_machine_costs_its_list_price_or_its_parts(
-    accelerator: int, count: float, workstation: bool, list_price: float, usd: float
+    accelerator: int, count: float, workstation: bool, reckoned: bool, usd: float
 ) -> None:
     three_quarters = Assumptions(list_price_position=0.75)
     bought = machine(accelerator, count, workstation=workstation)
-    assert machine_purchase_usd(bought, SMALL.columns, col(list_price), three_quarters).tolist() == [usd]
+    bought = replace(bought, memory_bytes=col(SMALL.accelerators[accelerator].memory_bytes or np.nan))
+    parts = reckoned_parts(bought, SMALL.columns, col(np.nan), np.array([reckoned]), three_quarters)
+    price = col(np.nan if reckoned else 300_000)
+    assert machine_purchase_usd(parts, price).tolist() == pytest.approx([usd])

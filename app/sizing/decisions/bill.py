@@ -1,0 +1,91 @@
+"""The bill behind a cost: what is bought, rented and paid by the hour, so that every figure can be added up again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Column, one
+from app.sizing.decisions.beside import beside_of, network_price, node_gbit_per_s
+from app.sizing.decisions.chassis import memory_usd
+from app.sizing.decisions.machines import Candidates
+from app.sizing.decisions.ownership import floor_usd_per_hour, horizon_hours, power_usd_per_hour, upkeep_usd_per_hour
+from app.sizing.formula import unrecorded
+from app.sizing.question import Economics
+from app.sizing.result import Part
+
+
+def bills(
+    found: Candidates,
+    nodes: Column,
+    linked_nodes: Column,
+    assumed: Assumptions,
+    economics: Economics,
+    *,
+    host_bytes: Column | float = 0.0,
+) -> tuple[tuple[Part, ...], ...]:
+    """The bill of each of a few deployments, of so many machines each, as `cost.deployment_cost` reckons it."""
+    host = np.broadcast_to(np.asarray(host_bytes, dtype=np.float64), nodes.shape)
+    with unrecorded():
+        return tuple(
+            (*_lines(found.take(row), nodes[row], linked_nodes[row], host[row], assumed, economics),)
+            for row in np.arange(len(nodes))[:, None]
+        )
+
+
+def _lines(
+    found: Candidates,
+    nodes: Column,
+    linked_nodes: Column,
+    host_bytes: Column,
+    assumed: Assumptions,
+    economics: Economics,
+) -> Iterator[Part]:
+    """Lines of one deployment: what is bought has a price each, what runs costs by the hour; then what both are spread
+    over, and the power of a machine.
+    """
+    machines, kilowatts = one(nodes), one(found.draw_w) / 1e3
+    if not np.isnan(found.purchase_usd[0]):
+        bought = (*_machine(found, machines), *_beside(found, nodes, linked_nodes, host_bytes, assumed))
+        yield from bought
+        spent = sum(part.quantity * (part.unit_usd or 0.0) for part in bought)
+        yield Part("upkeep_usd", spent, usd_per_hour=one(upkeep_usd_per_hour(np.ones(1), assumed)))
+        floor = one(floor_usd_per_hour(np.full(1, 1e3), ~found.node.workstation, assumed))
+        if floor > 0:
+            yield Part("floor_kw", machines * kilowatts, usd_per_hour=floor)
+        yield Part("power_kw", machines * kilowatts, usd_per_hour=one(power_usd_per_hour(np.full(1, 1e3), economics)))
+    elif not np.isnan(found.usd_per_hour[0]):
+        yield Part("machine", machines, usd_per_hour=one(found.usd_per_hour))
+    yield Part("machine_kw", kilowatts)
+    yield Part("horizon_hours", horizon_hours(economics))
+
+
+def _machine(found: Candidates, machines: float) -> Iterator[Part]:
+    """Owned machines at their own price, or part by part."""
+    parts = found.parts
+    if np.isnan(parts.accelerators_usd[0]):
+        yield Part("machine", machines, unit_usd=one(found.purchase_usd))
+        return
+    count = one(found.node.accelerators_per_node)
+    yield Part("accelerator", machines * count, unit_usd=one(parts.accelerators_usd) / count)
+    memory = memory_usd(parts.memory_bytes, parts.memory_usd_per_gib)
+    for what, usd in (("chassis", parts.chassis_usd), ("processors", parts.processors_usd), ("memory", memory)):
+        if usd[0] > 0:
+            yield Part(what, machines, unit_usd=one(usd))
+
+
+def _beside(
+    found: Candidates, nodes: Column, linked_nodes: Column, host_bytes: Column, assumed: Assumptions
+) -> Iterator[Part]:
+    """What is bought beside owned machines."""
+    beside = beside_of(found, nodes, linked_nodes, host_bytes, assumed)
+    if beside.network_usd[0] > 0:
+        rate = one(nodes * node_gbit_per_s(found, assumed))
+        yield Part("network_gbit_per_s", rate, unit_usd=one(network_price(found, linked_nodes, assumed)))
+    if beside.racks_usd[0] > 0:
+        yield Part("rack_kw", one(nodes * found.rated_w) / 1e3, unit_usd=assumed.rack_usd_per_kw)
+    if beside.more_memory_usd[0] > 0:
+        price = one(found.parts.memory_usd_per_gib)
+        yield Part("more_memory_gib", one(beside.more_memory_usd) / price, unit_usd=price)

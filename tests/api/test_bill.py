@@ -1,0 +1,89 @@
+"""Every number of a cost is recomputed from the answer that shows it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+BODIES = {
+    path.stem.removeprefix("recommend-"): json.loads(path.read_text())
+    for path in sorted((Path(__file__).parent / "bodies").glob("recommend-*.json"))
+}
+LIMITS = st.fixed_dictionaries(
+    {},
+    optional={
+        "environments": st.sampled_from([["on_prem"], ["cloud"], ["cloud", "on_prem"]]),
+        "weight_formats": st.sampled_from([["bf16"], ["int4-awq", "bf16"]]),
+        "vendors": st.sampled_from([["nvidia"], ["amd"], ["nvidia", "amd", "apple", "intel"]]),
+    },
+)
+ECONOMICS = st.fixed_dictionaries(
+    {},
+    optional={
+        "horizon_months": st.integers(1, 120),
+        "electricity_usd_per_kwh": st.floats(0.01, 1),
+        "pue": st.floats(1, 2),
+    },
+)
+NEAR = 1e-4  # of numbers shown with six digits, and their sums
+
+
+def check(shown: dict[str, Any]) -> None:
+    """A deployment's cost, from its bill and the deployment alone."""
+    cost, lines = shown["cost"], shown["cost"]["parts"]
+    figures = {line["what"]: line["quantity"] for line in lines}
+    hours = figures["horizon_hours"]
+    machines = shown["deployment"]["nodes"]
+    assert cost["power_kw"] == pytest.approx(machines * figures["machine_kw"], rel=NEAR)
+    (unit,) = (what for what in ("tokens", "samples") if f"{what}_per_s" in figures)
+    millions_per_hour = figures[f"{unit}_per_s"] * 3600 / 1e6
+    assert cost[f"kwh_per_million_{unit}"] == pytest.approx(cost["power_kw"] / millions_per_hour, rel=NEAR)
+    bought = sum(line["quantity"] * line["unit_usd"] for line in lines if "unit_usd" in line)
+    by_hour = sum(line["quantity"] * line["usd_per_hour"] for line in lines if "usd_per_hour" in line)
+    if cost["usd_per_hour"] is None:
+        assert (bought, by_hour, cost["usd_per_month"], cost["tco_usd"]) == (0, 0, None, None)
+        return
+    assert (cost["purchase_usd"] or 0) == pytest.approx(bought, rel=NEAR)
+    assert cost["usd_per_hour"] == pytest.approx(bought / hours + by_hour, rel=NEAR)
+    assert cost["usd_per_month"] == pytest.approx(cost["usd_per_hour"] * 730, rel=NEAR)
+    assert cost["tco_usd"] == pytest.approx(cost["usd_per_hour"] * hours, rel=NEAR)
+    assert cost[f"usd_per_million_{unit}"] == pytest.approx(cost["usd_per_hour"] / millions_per_hour, rel=NEAR)
+    if cost["usd_total"] is not None:
+        days = shown["performance"]["days"]
+        assert cost["usd_total"] == pytest.approx(cost["usd_per_hour"] * days * 24, rel=NEAR)
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_every_number_of_a_cost_follows_from_the_answer(client: TestClient, name: str) -> None:
+    ranks = client.post("/recommend", json=BODIES[name]).json()["recommendations"]
+    for place, ranked in enumerate(ranks):
+        if ranked["cost"]["parts"] is not None or place == 0:
+            check(ranked)
+
+
+@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(sorted(BODIES)), LIMITS, ECONOMICS)
+def test_whatever_is_asked_it_follows(
+    client: TestClient, name: str, limits: dict[str, Any], economics: dict[str, Any]
+) -> None:
+    request = {**BODIES[name], "constraints": limits, "economics": economics, "rejected_limit": 3}
+    answer = client.post("/recommend", json=request)
+    assert answer.status_code == 200, answer.json()
+    for ranked in answer.json()["recommendations"]:
+        check(ranked)
+
+
+def test_a_deployment_posted_back_has_the_same_bill(client: TestClient) -> None:
+    request = {**BODIES["inference-deepseek-v3"], "constraints": {"environments": ["on_prem"]}, "rejected_limit": 3}
+    ranked = client.post("/recommend", json=request).json()["recommendations"]
+    for found in ranked:
+        back = {"workload": request["workload"], "deployment": found["deployment"]}
+        again = client.post("/estimate", json=back).json()
+        assert again["cost"] == found["cost"]
+        check(again)
