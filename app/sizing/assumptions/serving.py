@@ -143,7 +143,7 @@ class ServingAssumptions:
         high=1000,
         unit="megapixel/s",
         reason="pictures decoded and resized, on one core",
-        source="540 to 860 of ImageNet a second, decoded (arXiv:2605.08731)",
+        source="ImageNet at 540 to 860/s (arXiv:2605.08731)",
         as_of="2026-05",
     )
     sent_image_megapixels: float = assumption(
@@ -161,7 +161,7 @@ class ServingAssumptions:
         high=50_000,
         unit="s/s",
         reason="sound into spectrograms, on one core",
-        source="160 to 960 (transformers#29901), 9,800 (mlx-examples#824)",
+        source="transformers#29901: 160 to 960",
         as_of="2024-06",
     )
     server_request_ms: float = assumption(
@@ -169,7 +169,7 @@ class ServingAssumptions:
         low=0.01,
         high=50,
         unit="ms",
-        reason="HTTP, JSON and queueing of a request, on one core",
+        reason="HTTP and JSON of a request, on one core",
         source="chosen: between compiled servers and Python",
         as_of="2026-11",
     )
@@ -179,7 +179,7 @@ class ServingAssumptions:
         high=5000,
         unit="us",
         reason="of a request, what one thread of its server does",
-        source="sbert.net: MiniLM of 6 and 12 layers 70 and 133 us a text",
+        source="sbert.net: small networks take 35 us and more",
         as_of="2026-11",
     )
     host_work_share: float = assumption(
