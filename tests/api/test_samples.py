@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ DETECTION = {"yolo11s": 2.5, "yolo11m": 4.7, "yolo11l": 6.2, "yolo11x": 11.3}
 
 
 # Tables of networks leave out what a host does with a picture.
-READY_MADE = {"host_work_share": 0}
+READY_MADE: Mapping[str, float] = {"host_work_share": 0.0}
 
 
 @pytest.mark.parametrize("model", DETECTION)
@@ -22,7 +23,7 @@ def test_detection_latency_is_met_within_a_factor_of_two(client: TestClient, mod
         json={
             "workload": {"phase": "inference", "model": model, "traffic": {"concurrent_requests": 1}},
             "deployment": {"accelerator": "nvidia-t4", "weight_format": "fp16", "engine": "tensorrt"},
-            "assumptions": READY_MADE,
+            "assumptions": dict(READY_MADE),
         },
     )
     assert answer.status_code == 200, answer.text
@@ -71,7 +72,7 @@ def test_every_family_trains(client: TestClient, model: str) -> None:
 
 
 def speed(
-    client: TestClient, model: str, sample: dict[str, Any] | None, assumptions: dict[str, float] | None = None
+    client: TestClient, model: str, sample: dict[str, Any] | None, assumptions: Mapping[str, float] | None = None
 ) -> float:
     workload = {
         "phase": "inference",
@@ -84,7 +85,7 @@ def speed(
         json={
             "workload": workload,
             "deployment": {"accelerator": "nvidia-h100-sxm5-80gb"},
-            "assumptions": assumptions or {},
+            "assumptions": dict(assumptions or {}),
         },
     )
     assert answer.status_code == 200, answer.text
