@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -23,6 +25,10 @@ class Settings(BaseSettings):
     body_deadline_s: float = Field(5.0, gt=0, le=120, description="Seconds a client has to send its body.")
     max_concurrent_searches: int = Field(
         2, ge=1, le=256, description="Answers computed at once in each process; others wait in line."
+    )
+    today: date | None = Field(
+        None,
+        description="Day to which ages of prices are counted, in place of that of each request: for documents, tests.",
     )
     log_level: str = Field("info", description="debug, info, warning or error.")
     model_hub_url: str | None = Field(

@@ -31,7 +31,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[settings.log_level.upper()]),
     )
     app = FastAPI(title="Headroom", version="0.1.0", docs_url=None, redoc_url=None, redirect_slashes=False)
-    app.state.settings = settings
+    app.state.settings, app.state.today = settings, settings.today
     engine = make_engine(settings.database_url)
     app.state.sessions = sessionmaker(engine, expire_on_commit=False)
     app.state.answers = AnswerStore(engine)

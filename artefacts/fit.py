@@ -18,7 +18,8 @@ from app.calibration.memory_logs import read_logs
 from app.calibration.serving.cases import ServingCases, read_cases
 from app.calibration.serving.problem import possible
 from app.calibration.training.cases import read_training_cases
-from app.catalog.seed import rows_of, seed
+from app.catalog.files import rows_of
+from app.catalog.seed import seed
 from app.catalog.snapshot import SnapshotStore
 from app.db import Base, make_engine
 from app.sizing.snapshot import Snapshot

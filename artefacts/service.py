@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from app.db import make_engine
 from app.main import create_app
 
 ROOT = Path(__file__).resolve().parents[1]
+# The day of every document and test, so that ages of prices in them stay as they are.
+DAY = date(2026, 11, 20)
 BODIES = ROOT / "tests" / "api" / "bodies"
 
 
@@ -35,7 +38,7 @@ def asked() -> Iterator[TestClient]:
         with Session(engine) as session:
             seed(session)
         engine.dispose()
-        with TestClient(create_app(Settings(database_url=url))) as client:
+        with TestClient(create_app(Settings(database_url=url, today=DAY))) as client:
             yield client
 
 

@@ -25,7 +25,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from app.calibration.case import NotCompared, figure
 from app.calibration.serving.cases import LOADS
 from app.calibration.training.cases import TrainingCases
-from app.catalog.seed import rows_of
+from app.catalog.files import rows_of
 from app.catalog.snapshot import SnapshotStore
 from app.catalog.tables import MeasurementRow
 from app.db import make_engine

@@ -7,8 +7,10 @@ from dataclasses import fields
 from functools import cache
 from types import MappingProxyType
 
+from app.catalog.files import rows_of
+from app.catalog.priced import accelerator_values
 from app.catalog.queries import support_of
-from app.catalog.seed import accelerator_values, rows_of, support_values
+from app.catalog.seed import support_values
 from app.catalog.tables import EngineSupportRow
 from app.sizing.hardware.parts import RATE_NAMES, Accelerator, Link, Segment
 from app.sizing.hardware.support.records import EngineSupport

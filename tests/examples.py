@@ -10,7 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from app.catalog.architectures import architecture_of
-from app.catalog.seed import data_text, model_entries, rows_of
+from app.catalog.files import data_text, rows_of
+from app.catalog.seed import model_entries
 from app.sizing.columns import Column, column
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.read import read_architecture

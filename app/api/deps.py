@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -37,10 +38,16 @@ async def _answers(request: Request) -> AnswerStore:
     return answers
 
 
+async def _today(request: Request) -> date:
+    settled: date | None = request.app.state.today
+    return settled or datetime.now(UTC).date()
+
+
 Sessions = Annotated[sessionmaker[Session], Depends(_sessions)]
 Snapshots = Annotated[SnapshotStore, Depends(_store)]
 Turns = Annotated[Searches, Depends(_turns)]
 Answers = Annotated[AnswerStore, Depends(_answers)]
+Today = Annotated[date, Depends(_today)]
 RawBody = Annotated[bytes, Depends(read_body)]
 
 

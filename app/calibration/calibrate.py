@@ -28,7 +28,8 @@ from app.calibration.serving.problem import SERVING, possible
 from app.calibration.spreads import spreads_of, with_intervals
 from app.calibration.training.cases import read_training_cases
 from app.calibration.training.problem import MEMORY, SAMPLES, TRAINING
-from app.catalog.seed import rows_of, seed
+from app.catalog.files import rows_of
+from app.catalog.seed import seed
 from app.catalog.snapshot import SnapshotStore
 from app.db import Base, make_engine
 from app.sizing.evidence import Compared, nearness

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 
+from app.catalog.files import rows_of
 from app.catalog.names import folded
-from app.catalog.seed import rows_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from app.catalog.architectures import architecture_of
+from app.catalog.files import data_text
 from app.catalog.names import containing, folded, nearest, squashed, without_file
-from app.catalog.seed import data_text
 from app.catalog.tables import (
     AcceleratorRow,
     CatalogVersionRow,
@@ -35,6 +35,7 @@ from app.errors import AmbiguousModel, UnknownModel
 from app.sizing.evidence import Compared, Evidence, Near, Setting
 from app.sizing.hardware.achieved import Coefficient, Factor
 from app.sizing.hardware.parts import RATE_NAMES, Accelerator, Link, Offer, PricingModel, Segment, System, SystemKind
+from app.sizing.hardware.prices import PriceKind
 from app.sizing.hardware.support.records import EngineSupport
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.snapshot import Snapshot
@@ -84,7 +85,8 @@ def list_accelerators(session: Session) -> list[Accelerator]:
 
 
 def _system(**row: Any) -> System:
-    return System(**row | {"kind": SystemKind(row["kind"]), "link": Link(row["link"])})
+    kind = row["price_kind"] and PriceKind(row["price_kind"])
+    return System(**row | {"kind": SystemKind(row["kind"]), "link": Link(row["link"]), "price_kind": kind})
 
 
 def list_systems(session: Session) -> list[System]:
@@ -93,13 +95,13 @@ def list_systems(session: Session) -> list[System]:
 
 
 def _offer(**row: Any) -> Offer:
-    return Offer(**row | {"pricing_model": PricingModel(row["pricing_model"])})
+    kinds = {"pricing_model": PricingModel(row["pricing_model"]), "price_kind": PriceKind(row["price_kind"])}
+    return Offer(**row | kinds)
 
 
 def list_offers(session: Session) -> list[Offer]:
     """What may be offered, in no order: no price without its host, none that is far off all others."""
-    columns = _same(OfferRow, Offer, "marketplace") | {"marketplace": OfferRow.tier == "marketplace"}
-    return _listed(session, _offer, columns, OfferRow.tier.not_in(("incomplete", "quarantined")))
+    return _listed(session, _offer, _same(OfferRow, Offer), OfferRow.tier.not_in(("incomplete", "quarantined")))
 
 
 def region_countries(session: Session) -> Mapping[str, str]:

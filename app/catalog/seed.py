@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from importlib import resources
 from typing import Any
 
 from sqlalchemy import delete, insert, or_, select, update
 from sqlalchemy.orm import Session
 
+from app.catalog.files import Row, data_text, number, rows_of, words
 from app.catalog.names import folded
+from app.catalog.priced import accelerator_values, offer_values, price_values, provider_values, system_values
 from app.catalog.tables import (
     AcceleratorRow,
     CatalogVersionRow,
@@ -27,17 +26,16 @@ from app.catalog.tables import (
     OfferRow,
     PredictionRow,
     PriceRow,
+    ProviderRow,
     SpreadRow,
     SystemRow,
 )
 from app.db import Base
-from app.sizing.hardware.links import PCIE_BYTES_PER_S
-from app.sizing.hardware.parts import Link
-from app.sizing.units import GB, GIB, MIB, TERA
 
 DATA_FILES = (
     "accelerators.csv",
     "systems.csv",
+    "providers.csv",
     "offers.csv",
     "price_history.csv",
     "engine_support.csv",
@@ -51,112 +49,6 @@ DATA_FILES = (
     "predictions.csv",
     "accuracy.json",
 )
-
-Row = Mapping[str, str]
-
-
-def data_text(name: str) -> str:
-    """One of the package's data files."""
-    return resources.files("app.catalog").joinpath("data", name).read_text(encoding="utf-8")
-
-
-def rows_of(name: str) -> Iterator[Row]:
-    return csv.DictReader(io.StringIO(data_text(name)))
-
-
-def number(text: str, factor: float = 1.0) -> float | None:
-    """A figure in base units; empty means unknown, never zero."""
-    return None if text == "" else float(text) * factor
-
-
-def integer(text: str) -> int | None:
-    return None if text == "" else int(float(text))
-
-
-def words(text: str) -> str | None:
-    return text or None
-
-
-def accelerator_values(row: Row) -> dict[str, Any]:
-    """Memory is what the device reports where that is known, else the label read as GiB."""
-    reported = number(row["reported_memory_mib"], MIB)
-    return {
-        **{k: row[k] for k in ("slug", "name", "vendor", "kind", "family", "form_factor", "architecture", "segment")},
-        "release_year": int(row["release_year"]),
-        "memory_bytes": reported if reported is not None else number(row["memory_gb"], GIB),
-        "memory_is_reported": reported is not None,
-        "memory_type": row["memory_type"],
-        "memory_bytes_per_s": number(row["memory_bandwidth_gb_s"], GB),
-        "unified_memory": row["unified_memory"] == "true",
-        "memory_is_shared": row["memory_shared_with_system"] == "true",
-        **{
-            f"{r}_flops_per_s": number(row[f"{r}_tflops"], TERA) for r in ("fp32", "tf32", "fp16", "bf16", "fp8", "fp4")
-        },
-        "int8_flops_per_s": number(row["int8_tops"], TERA),
-        "power_w": number(row["tdp_w"]),
-        "scaleup_link": row["scaleup_link"],
-        "scaleup_bytes_per_s": number(row["scaleup_bw_unidir_gb_s"], GB),
-        "scaleup_domain_size": integer(row["scaleup_domain_size"]),
-        "machine_link": row["machine_link"] or Link.PCIE.value,
-        "link_spans_machines": row["link_spans_machines"] == "true",
-        "slot_bytes_per_s": number(row["slot_gb_s_unidir"], GB) or PCIE_BYTES_PER_S,
-        "typical_node_size": int(row["typical_node_size"]),
-        "list_price_usd_low": number(row["list_price_usd_low"]),
-        "list_price_usd_high": number(row["list_price_usd_high"]),
-        "price_note": words(row["price_note"]),
-        "training_class": row["training_class"] == "true",
-        "source": row["source_ref"],
-        "as_of": row["as_of"],
-        "confidence": row["confidence"],
-        "notes": words(row["notes"]),
-    }
-
-
-def system_values(row: Row) -> dict[str, Any]:
-    return {
-        **{k: row[k] for k in ("slug", "name", "kind", "provider", "as_of", "confidence")},
-        "accelerator": row["accelerator_slug"],
-        "accelerator_count": float(row["accelerator_count"]),
-        "cpu_model": words(row["cpu_model"]),
-        "vcpus": integer(row["vcpus"]),
-        "ram_bytes": number(row["ram_gib"], GIB),
-        "local_storage_bytes": number(row["local_storage_gb"], GB),
-        "topology": row["scaleup_topology"],
-        "link": row["accelerator_link"] or (Link.PCIE if float(row["accelerator_count"]) > 1 else Link.NONE).value,
-        "scaleup_domain_size": number(row["scaleup_domain_size"]),
-        "network_bytes_per_s": number(row["network_gbit_s_total"], 1e9 / 8),
-        "network_type": words(row["network_type"]),
-        "power_w": number(row["power_w_max"]),
-        "rack_units": number(row["rack_units"]),
-        "list_price_usd": number(row["list_price_usd"]),
-        "source": row["source_ref"],
-        "notes": words(row["notes"]),
-    }
-
-
-def offer_values(row: Row) -> dict[str, Any]:
-    return {
-        **{k: row[k] for k in ("provider", "region", "instance_type", "accelerator", "pricing_model", "tier")},
-        "country": words(row["country_or_geo"]),
-        "system": words(row["system"]),
-        "accelerator_count": float(row["accelerator_count"]),
-        "vcpus": integer(row["vcpus"]),
-        "ram_bytes": number(row["ram_gib"], GIB),
-        "usd_per_hour": float(row["price_usd_per_hour"]),
-        "source": row["source_ref"],
-        "as_of": row["observed_on"],
-        "date_estimated": row["date_estimated"] == "True",
-        "notes": words(row["notes"]),
-    }
-
-
-def price_values(row: Row) -> dict[str, Any]:
-    return {
-        **{k: row[k] for k in ("provider", "region", "instance_type", "accelerator", "pricing_model", "observed_on")},
-        "accelerator_count": float(row["accelerator_count"]),
-        "usd_per_hour": float(row["price_usd_per_hour"]),
-        "source": row["source_ref"],
-    }
 
 
 def support_values(row: Row) -> dict[str, Any]:
@@ -296,6 +188,7 @@ def measurement_values(kind: str) -> Callable[[Row], dict[str, Any]]:
 
 LOADERS: tuple[tuple[type[Base], str, Callable[[Row], dict[str, Any]]], ...] = (
     (SystemRow, "systems.csv", system_values),
+    (ProviderRow, "providers.csv", provider_values),
     (OfferRow, "offers.csv", offer_values),
     (PriceRow, "price_history.csv", price_values),
     (EngineSupportRow, "engine_support.csv", support_values),
@@ -354,6 +247,7 @@ def seed(session: Session) -> bool:
         EngineSupportRow,
         PriceRow,
         OfferRow,
+        ProviderRow,
         SystemRow,
     ):
         session.execute(delete(table))

@@ -86,6 +86,9 @@ class AcceleratorRow(Base):
     list_price_usd_low: Mapped[float | None]
     list_price_usd_high: Mapped[float | None]
     price_note: Mapped[str | None] = mapped_column(Text)
+    price_source: Mapped[str | None] = mapped_column(Text, doc="of the price, as the next")
+    price_observed: Mapped[str | None] = mapped_column(String(10), doc="a day, month or year")
+    price_confidence: Mapped[str | None] = mapped_column(String(10))
     training_class: Mapped[bool]
     source: Mapped[str] = mapped_column(Text)
     as_of: Mapped[str] = mapped_column(String(10))
@@ -119,10 +122,29 @@ class SystemRow(Base):
     power_w: Mapped[float | None]
     rack_units: Mapped[float | None]
     list_price_usd: Mapped[float | None]
+    price_kind: Mapped[str | None] = mapped_column(String(10))
+    price_source: Mapped[str | None] = mapped_column(Text, doc="of the price, as the next")
+    price_observed: Mapped[str | None] = mapped_column(String(10), doc="a day, month or year")
+    price_confidence: Mapped[str | None] = mapped_column(String(10))
+    min_quantity: Mapped[int] = mapped_column(server_default="1")
+    max_quantity: Mapped[int | None]
     source: Mapped[str] = mapped_column(Text)
     as_of: Mapped[str] = mapped_column(String(10))
     confidence: Mapped[str] = mapped_column(String(10))
     notes: Mapped[str | None] = mapped_column(Text)
+
+
+class ProviderRow(Base):
+    """Who sells or rents out machines, and so who stands behind a price."""
+
+    __tablename__ = "providers"
+
+    slug: Mapped[str] = mapped_column(Slug, primary_key=True)
+    name: Mapped[str] = mapped_column(Slug)
+    kind: Mapped[str] = mapped_column(String(10), doc="provider, reseller, broker or maker")
+    what: Mapped[str] = mapped_column(Text)
+    source: Mapped[str] = mapped_column(Text)
+    as_of: Mapped[str] = mapped_column(String(10))
 
 
 class OfferRow(Base):
@@ -150,6 +172,11 @@ class OfferRow(Base):
     ram_bytes: Mapped[float | None]
     pricing_model: Mapped[str] = mapped_column(String(20), index=True)
     usd_per_hour: Mapped[float]
+    price_kind: Mapped[str] = mapped_column(String(10), server_default="provider")
+    confidence: Mapped[str] = mapped_column(String(10), server_default="medium")
+    min_quantity: Mapped[int] = mapped_column(server_default="1")
+    max_quantity: Mapped[int | None]
+    upfront_usd: Mapped[float | None] = mapped_column(doc="of one machine, paid at the start")
     source: Mapped[str] = mapped_column(Text)
     as_of: Mapped[str] = mapped_column(String(10))
     date_estimated: Mapped[bool]

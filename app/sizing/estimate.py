@@ -16,8 +16,10 @@ from app.sizing.answer.training import training_estimates
 from app.sizing.answer.verification import verification
 from app.sizing.answer.warnings import warnings
 from app.sizing.assumptions import Assumptions
-from app.sizing.decisions.machines import RUN_PRICING, SERVICE_PRICING, Candidates, candidates, oversubscribed, unpriced
+from app.sizing.decisions.machines import Candidates, candidates, oversubscribed, unpriced
+from app.sizing.decisions.prices import UNINTERRUPTED
 from app.sizing.decisions.rejections import Rejections, Unread
+from app.sizing.hardware.prices import KINDS, PriceKind
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.result import Estimate, Maximum, Ranked, Reason, Rival
@@ -49,36 +51,72 @@ def estimate(question: Question, deployment: Deployment, market: Snapshot) -> Es
     return replace(
         found,
         summary=described(question, alone[0]),
-        warnings=warnings(question, alone, market.prices_as_of),
+        warnings=warnings(question, alone),
         verification=verification(question, alone),
         assumptions=assumptions(question, deployment),
     )
 
 
 def judge_deployment(question: Question, deployment: Deployment, market: Snapshot) -> Estimate:
-    """The deployment on the machines that are sold or can be owned with it."""
+    """The deployment on machines that somebody would sell or rent out today, or on any where it needs others."""
     check_consistency(deployment, training=isinstance(question.workload, TrainingWorkload))
+    firm, size = machines_for(question, deployment, market), least_in_one(question, deployment)
+    found = judged_on(firm, question, deployment, market) if most_in_one(firm) >= size else None
+    if found is not None and found.fits:
+        return found
+    every = machines_for(question, deployment, market, KINDS)
+    if found is not None and np.array_equal(every.listing, firm.listing):
+        return found
+    other = judged_on(every if most_in_one(every) >= size else firm, question, deployment, market)
+    return other if found is None or other.fits else found
+
+
+def machines_for(
+    question: Question, deployment: Deployment, market: Snapshot, kinds: tuple[PriceKind, ...] = ()
+) -> Candidates:
+    """Machines that are sold or can be owned with a deployment, by what of it is named."""
     constraints = Constraints(
         accelerators=(deployment.accelerator,),
         pricing_models=(deployment.pricing_model,) if deployment.pricing_model else (),
+        price_kinds=kinds,
     )
     unread, workload = Unread(market.accelerators), question.workload
     zones = workload.redundancy.zones if isinstance(workload, InferenceWorkload) else 1
-    usual = RUN_PRICING if isinstance(workload, TrainingWorkload) or workload.ends else SERVICE_PRICING
+    ends = isinstance(workload, TrainingWorkload) or workload.ends
     reads_host = isinstance(workload, InferenceWorkload) and workload.single_pass
     sought = (market, constraints, question.economics, question.assumptions, unread)
-    machines = candidates(*sought, pricing=usual, fixed=deployment, zones=zones, reads_host=reads_host)
-    if not len(machines) and usual != SERVICE_PRICING:
-        machines = candidates(*sought, fixed=deployment, zones=zones, reads_host=reads_host)
-    if not len(machines):
-        named = deployment.system or deployment.provider or deployment.region or deployment.instance_type
-        if named or deployment.pricing_model:
-            raise Conflict(
-                "The catalogue has no such listing: the system and offer named do not sell this accelerator together. "
-                "Leave them out, or take both from GET /catalog/offers."
-                + (" Several zones take rented machines of named regions only." if zones > 1 else "")
-            )
-        machines = unpriced(market, deployment, question.assumptions)
+    machines = candidates(*sought, ends=ends, fixed=deployment, zones=zones, reads_host=reads_host)
+    if not len(machines) and deployment.pricing_model is None:
+        machines = candidates(*sought, pricing=UNINTERRUPTED, fixed=deployment, zones=zones, reads_host=reads_host)
+    if len(machines):
+        return machines
+    named = deployment.system or deployment.provider or deployment.region or deployment.instance_type
+    if named or deployment.pricing_model:
+        raise Conflict(
+            "The catalogue has no such listing: the system and offer named do not sell this accelerator together. "
+            "Leave them out, or take both from GET /catalog/offers."
+            + (" Several zones take rented machines of named regions only." if zones > 1 else "")
+        )
+    return unpriced(market, deployment, question.assumptions)
+
+
+def least_in_one(question: Question, deployment: Deployment) -> int:
+    """Accelerators that one machine is to carry: as many as a replica or a small run has, or as the machines given."""
+    if deployment.nodes is not None and deployment.total_accelerators is not None:
+        return deployment.total_accelerators // deployment.nodes
+    size = deployment.accelerators_per_replica or deployment.tensor_parallel
+    if isinstance(question.workload, TrainingWorkload):
+        size = deployment.total_accelerators or size
+    return size if size is not None and size <= question.assumptions.largest_host_accelerators else 1
+
+
+def most_in_one(machines: Candidates) -> float:
+    """Most accelerators in one of some machines."""
+    return float(machines.node.accelerators_per_node.max(initial=0.0))
+
+
+def judged_on(machines: Candidates, question: Question, deployment: Deployment, market: Snapshot) -> Estimate:
+    """The deployment on one of these machines."""
     if isinstance(question.workload, TrainingWorkload):
         return estimate_training(question, question.workload, deployment, machines, market)
     return estimate_inference(question, question.workload, deployment, machines, market)
@@ -190,7 +228,7 @@ def estimate_training(
         raise not_laid_out(deployment)
     best = runs.take(np.zeros(1, dtype=np.int64))
     judged = judge_runs(counts, best.plans, best.run, workload.deadline_s, question)
-    (found,) = training_estimates(workload, judged, market, question.assumptions)
+    (found,) = training_estimates(workload, judged, market, question)
     if deployment.framework is None:
         rival = framework_beside(workload, counts, runs, question, market)
         said = () if rival is None else tied([as_tied(rival)], question.objective)

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.hardware.parts import Environment, PricingModel
+from app.sizing.hardware.prices import Commitment, PriceKind
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
@@ -28,7 +29,11 @@ class Constraints:
     accelerators: tuple[str, ...] = ()
     exclude_accelerators: tuple[str, ...] = ()
     by_pattern: tuple[str, ...] = ()  # accelerators that nobody named outright
+    segments: tuple[str, ...] = ()  # of SEGMENTS
     pricing_models: tuple[PricingModel, ...] = ()
+    commitment: Commitment = Commitment.NONE  # at most
+    price_kinds: tuple[PriceKind, ...] = ()  # empty: those that somebody stands behind
+    max_price_age_days: float | None = None
     weight_formats: tuple[str, ...] = ()
     kv_formats: tuple[str, ...] = ()
     engines: tuple[str, ...] = ()
@@ -37,6 +42,11 @@ class Constraints:
     max_accelerators: int | None = None
     max_power_w: float | None = None
     confidence: float = Assumptions.usual("confidence")  # with which memory, limits and deadline hold
+
+    @property
+    def outright(self) -> tuple[str, ...]:
+        """Accelerators that somebody named, not a pattern."""
+        return tuple(name for name in self.accelerators if name not in self.by_pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,4 +196,5 @@ class Question:
     limit: int = DEFAULT_RANKED
     rejected_limit: int = DEFAULT_REJECTED
     trace: bool = False
+    today: str = ""  # day to which the ages of prices are counted; empty: they are not
     maximize: str | None = None  # what to make as large as fits: maximum.QUANTITIES

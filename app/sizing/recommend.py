@@ -65,7 +65,7 @@ def recommend(question: Question, market: Snapshot) -> Answer:
         sensitivity = relaxations(question, market, rejected)
     ranked = compared(in_order(found, market), question, found.feasible_accelerators)
     ranked = with_what_decided(question, ranked, found.cheapest, rejected)
-    notices = warnings(question, ranked, market.prices_as_of, found.cheapest)
+    notices = warnings(question, ranked, found.cheapest)
     settled = verification(question, ranked)
     return Answer(
         summary=summary(question, ranked, rejected),
@@ -145,7 +145,7 @@ def find_training(question: Question, workload: TrainingWorkload, market: Snapsh
     shown = best[: question.limit]
     chosen = runs.take(shown)
     judged = judge(counts, chosen.plans, chosen.run, workload.deadline_s, question)
-    estimates = training_estimates(workload, judged, market, question.assumptions)
+    estimates = training_estimates(workload, judged, market, question)
     curve = curve_of(counts, layouts, chosen, question)
     larger = None if workload.batch_asked else with_larger_batch(workload, layouts, chosen, question)
     return Found(

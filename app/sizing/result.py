@@ -12,6 +12,7 @@ from app.sizing.assumptions import Assumed
 from app.sizing.evidence import Neighbour
 from app.sizing.formula import Step
 from app.sizing.hardware.parts import Accelerator
+from app.sizing.hardware.prices import Terms
 from app.sizing.question import Deployment
 from app.sizing.words import apart, counted, span
 
@@ -179,9 +180,11 @@ class Performance:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    source: str
-    as_of: str
+    """Who stands behind what is paid, and how old it is; None where no day is known to count to."""
+
+    terms: Terms
     pricing_model: str
+    age_days: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +214,6 @@ class CostSummary:
     price: Price | None
     per_million: str = "tokens"
     million_of: str = "tokens"  # in words: of which tokens
-    bought_in_parts: bool = False  # no price of the machine is known: accelerators plus an assumed host
     parts: tuple[Part, ...] = ()  # the bill: every figure above can be added up from it
 
 

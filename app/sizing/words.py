@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from app.sizing.units import HOURS_PER_DAY
 
@@ -33,6 +34,11 @@ def large(value: float) -> str:
         if value >= size:
             return f"{figure(value / size)} {name}"
     return figure(value)
+
+
+def together(words: Sequence[str]) -> str:
+    """Several things in a row: "a", "a and b", "a, b and c"."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def counted(count: float, thing: str) -> str:

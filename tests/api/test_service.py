@@ -21,7 +21,7 @@ from app.api import openapi
 from app.api.schemas import accuracy, answers, inspect, model, requests, workload
 from app.api.schemas import catalog as wire
 from app.api.schemas.inspect import InspectResponse
-from app.catalog.seed import rows_of
+from app.catalog.files import rows_of
 from app.config import Settings
 from app.main import create_app
 from app.sizing.assumptions import Assumptions

@@ -6,7 +6,7 @@ import pytest
 
 from app.calibration.serving.cases import ServingCase, ServingCases, read_cases
 from app.calibration.serving.problem import possible
-from app.catalog.seed import rows_of
+from app.catalog.files import rows_of
 from app.catalog.snapshot import SnapshotStore
 from app.sizing.snapshot import Snapshot
 

@@ -10,7 +10,7 @@ import numpy as np
 from app.calibration.fit import Fit, points_of, predicted, solved
 from app.calibration.serving.cases import ServingCase
 from app.calibration.serving.problem import SERVING, predict, table_of
-from app.catalog.seed import data_text
+from app.catalog.files import data_text
 from app.sizing.hardware.achieved import ideal
 from app.sizing.snapshot import Snapshot
 

@@ -8,7 +8,7 @@ import pytest
 from app.calibration.case import NotCompared
 from app.calibration.memory_logs import logged, read_logs, version_of
 from app.calibration.serving.cases import ServingCases
-from app.catalog.seed import rows_of
+from app.catalog.files import rows_of
 from tests.examples import rows_in
 
 

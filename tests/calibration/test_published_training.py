@@ -8,7 +8,7 @@ import pytest
 
 from app.calibration.training.cases import TrainingCases
 from app.calibration.training.published import Run, optimizer_of, precision_of, shape_of, trainer_of, with_layers
-from app.catalog.seed import rows_of
+from app.catalog.files import rows_of
 from app.catalog.snapshot import SnapshotStore
 from app.sizing.snapshot import Snapshot
 from app.sizing.workload import Method

@@ -26,7 +26,7 @@ from app.calibration.report import (
     unexplained,
     unsure,
 )
-from app.catalog.seed import data_text
+from app.catalog.files import data_text
 from app.sizing.evidence import is_cost
 from app.sizing.snapshot import Snapshot
 from tests.sizing.published import result

@@ -12,7 +12,7 @@ import pytest
 
 from app.calibration.serving.cases import GENERATED_ONLY, ServingCase, ServingCases, measured_figures
 from app.calibration.serving.problem import possible, predict, table_of
-from app.catalog.seed import data_text
+from app.catalog.files import data_text
 from app.catalog.snapshot import SnapshotStore
 from app.sizing.estimate import estimate
 from app.sizing.hardware.achieved import ideal

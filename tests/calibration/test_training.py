@@ -14,7 +14,7 @@ from app.calibration.report import headline
 from app.calibration.scale_ups import scale_ups, summary
 from app.calibration.training.cases import TrainingCases
 from app.calibration.training.problem import predict_memory, predict_tokens
-from app.catalog.seed import data_text, rows_of
+from app.catalog.files import data_text, rows_of
 from app.catalog.snapshot import SnapshotStore
 from app.sizing.columns import column, names_of
 from app.sizing.hardware.achieved import TrainingAchieved, TrainingMemoryFactors

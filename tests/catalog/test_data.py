@@ -7,18 +7,10 @@ from collections import Counter
 
 import pytest
 
+from app.catalog.files import rows_of
 from app.catalog.names import folded
-from app.catalog.seed import (
-    accelerator_values,
-    coefficient_values,
-    measurement_values,
-    model_entries,
-    offer_values,
-    price_values,
-    rows_of,
-    support_values,
-    system_values,
-)
+from app.catalog.priced import accelerator_values, offer_values, price_values, system_values
+from app.catalog.seed import coefficient_values, measurement_values, model_entries, support_values
 from app.sizing.hardware.parts import Link, PricingModel
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
 from app.sizing.units import GIB, TERA

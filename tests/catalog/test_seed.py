@@ -10,8 +10,8 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session, sessionmaker
 
 from app.catalog import seed as seeding
+from app.catalog.files import rows_of
 from app.catalog.queries import count, get_model, list_compared, list_spreads, load_snapshot, newest_version
-from app.catalog.seed import rows_of
 from app.catalog.snapshot import EmptyCatalog, SnapshotStore
 from app.catalog.tables import AcceleratorRow, CatalogVersionRow, ModelRow, OfferRow, SystemRow
 from app.db import Base, make_engine

@@ -14,6 +14,7 @@ from app.sizing.hardware.achieved import (
     TrainingMemoryFactors,
 )
 from app.sizing.hardware.parts import Accelerator, Link, Offer, PricingModel, Segment, System, SystemKind
+from app.sizing.hardware.prices import PriceKind
 from app.sizing.hardware.support.records import EngineSupport
 from app.sizing.snapshot import Snapshot
 from app.sizing.uncertainty import Spread
@@ -157,7 +158,7 @@ OFFERS = (
     offer("big-8", 24.0, pricing_model=PricingModel.RESERVED_1Y),
     offer("card-1", 0.8),
     offer("card-1", 0.9, provider="cloudy", region="eu-2"),
-    offer("card-1", 0.3, provider="flea", marketplace=True),
+    offer("card-1", 0.3, provider="flea", price_kind=PriceKind.BROKER),
 )
 
 # Coefficients that are not a plain half.

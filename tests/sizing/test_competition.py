@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.rejections import Rejections, Unread
+from app.sizing.hardware.prices import FIRM, PriceKind
 from app.sizing.hardware.support.records import EngineSupport
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import find
@@ -77,26 +78,29 @@ CROWDED = snapshot(
     ]
 )
 
+# Prices of whole machines, of every kind: naming none of them, or an accelerator, is no choice among them.
+KNOWN = tuple(kind for kind in PriceKind if kind is not PriceKind.RECKONED)
+ALL = Constraints(price_kinds=KNOWN)
+
 
 @st.composite
 def parts(draw: Any, market: Snapshot, formats: tuple[str, ...]) -> Constraints:
-    """Some of what a market has, one kind of it at the least; hosts without a service level are not part of it all."""
+    """Some of what a market has, one kind of it at the least, at prices of one kind at the least."""
 
     def some(names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(draw(st.lists(st.sampled_from(names), min_size=1, max_size=len(names), unique=True)))
 
-    private = {market.offers[i].provider for i in market.listings.offer[market.listings.marketplace].tolist()}
     choices = {
         "engines": market.engines,
         "weight_formats": formats,
         "vendors": market.vendors,
         "accelerators": tuple(a.slug for a in market.accelerators),
         "regions": tuple(r for r in market.regions if r != "on_prem"),
-        "providers": tuple(p for p in market.providers if p not in private),
+        "providers": market.providers,
     }
     kinds = draw(st.lists(st.sampled_from(sorted(choices)), min_size=1, max_size=3, unique=True))
     drawn: dict[str, Any] = {kind: some(choices[kind]) for kind in kinds}
-    return Constraints(**drawn)
+    return Constraints(**drawn, price_kinds=draw(st.sampled_from([KNOWN, some(KNOWN)])))
 
 
 def best(question: Question, market: Snapshot) -> float:
@@ -113,7 +117,7 @@ def never_worse(
     if isinstance(workload, InferenceWorkload):
         usual = tuple(sorted(default_weight_formats(workload.model, personal=workload.personal)))
     part = data.draw(parts(market, usual or ("bf16",)))
-    whole, of_part = (best(Question(workload, c, objective=objective), market) for c in (Constraints(), part))
+    whole, of_part = (best(Question(workload, c, objective=objective), market) for c in (ALL, part))
     run = isinstance(workload, TrainingWorkload)  # of near ties the one without a pipeline is taken
     assert whole <= of_part * (1 + (Assumptions.usual("near_tie_share") if run else 1e-9))
 
@@ -140,6 +144,21 @@ def test_in_a_small_catalogue_everything_allowed_is_never_worse(
     workload: InferenceWorkload | TrainingWorkload, objective: Objective, data: Any
 ) -> None:
     never_worse(workload, objective, CROWDED, data)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.one_of(SERVICES, RUNS), st.sampled_from(Objective))
+def test_without_kinds_named_it_is_the_firm_ones(
+    workload: InferenceWorkload | TrainingWorkload, objective: Objective
+) -> None:
+    """And a price that nobody stands behind is never dearer than what it is left out for."""
+    usual, firm, known = (
+        best(Question(workload, Constraints(price_kinds=kinds), objective=objective), CROWDED)
+        for kinds in ((), FIRM, KNOWN)
+    )
+    assert usual == firm
+    run = isinstance(workload, TrainingWorkload)
+    assert known <= firm * (1 + (Assumptions.usual("near_tie_share") if run else 1e-9))
 
 
 def test_a_near_tie_is_what_the_other_engine_comes_to_where_only_it_is_allowed(market: Snapshot) -> None:

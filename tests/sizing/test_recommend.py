@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from app.sizing.decisions.placement import replicas_left
 from app.sizing.estimate import estimate
+from app.sizing.hardware.prices import KINDS
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.recommend import recommend
 from app.sizing.result import Answer, Estimate
@@ -175,7 +176,8 @@ def test_what_is_recommended_survives_and_more_redundancy_never_costs_less(
 
 def test_a_type_asked_for_alone_ranks_what_an_estimate_of_it_finds() -> None:
     for slug in ("acme-big", "acme-card"):
-        (only,) = recommend(Question(CHAT, Constraints(accelerators=(slug,))), SMALL).recommendations
+        asked = Question(CHAT, Constraints(accelerators=(slug,), price_kinds=KINDS))
+        (only,) = recommend(asked, SMALL).recommendations
         again = estimate(Question(CHAT), only.estimate.deployment, SMALL)
         assert (again.cost, again.performance, again.memory) == (
             only.estimate.cost,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from datetime import date
 from email.utils import format_datetime
 from functools import cache
 from importlib import resources
@@ -15,7 +16,7 @@ from fastapi import APIRouter, Path
 from fastapi.responses import Response
 
 from app.api.body import parsed
-from app.api.deps import Answers, RawBody, Snapshots, Turns, resolve_model
+from app.api.deps import Answers, RawBody, Snapshots, Today, Turns, resolve_model
 from app.api.naming import estimate_named, recommend_named
 from app.api.openapi import body_of, problems
 from app.api.schemas.answers import EstimateShown, RecommendResponse
@@ -40,14 +41,16 @@ def engine_version() -> bytes:
     return digest.hexdigest().encode()
 
 
-def identity_of(request: RecommendRequest, snapshot: str) -> tuple[str, bytes]:
-    """Digest of the request, the snapshot and the engine; the canonical request beside it. How an answer is shown and
-    ranked by default is the same request where it is spelled out; a figure that is asked for is told as asked.
+def identity_of(request: RecommendRequest, snapshot: str, today: date) -> tuple[str, bytes]:
+    """Digest of the request, the snapshot, the day and the engine; the canonical request beside it. How an answer is
+    shown and ranked by default is the same request where it is spelled out; a figure that is asked for is told as
+    asked.
     """
     said, usual = request.model_dump(mode="json", exclude_unset=True), RecommendRequest.model_fields
     told = {name: value for name, value in said.items() if value != usual[name].default}
+    day = (request.as_of or today).isoformat()
     canonical = orjson.dumps(told, option=orjson.OPT_SORT_KEYS)
-    digest = hashlib.sha256(b"|".join((engine_version(), snapshot.encode(), canonical)))
+    digest = hashlib.sha256(b"|".join((engine_version(), snapshot.encode(), day.encode(), canonical)))
     return f"rec_{digest.hexdigest()[:28]}", canonical
 
 
@@ -59,26 +62,26 @@ def identity_of(request: RecommendRequest, snapshot: str) -> tuple[str, bytes]:
     responses=problems(400, 404, 413, 415, 422, 503),
     summary="Rank the hardware that can run a workload",
 )
-async def post_recommend(raw: RawBody, answers: Answers, snapshots: Snapshots, turns: Turns) -> Response:
+async def post_recommend(raw: RawBody, answers: Answers, snapshots: Snapshots, turns: Turns, today: Today) -> Response:
     """Which hardware, how much of it, laid out how, what it will do and cost, how sure that is, and
     why the rest was turned down. The same request on the same catalogue snapshot is the same answer,
-    byte for byte, and is stored under its id.
+    byte for byte on the same day, and is stored under its id.
     """
-    return await turns.run(recommended, raw, answers, snapshots)
+    return await turns.run(recommended, raw, answers, snapshots, today)
 
 
-def recommended(raw: bytes, answers: AnswerStore, snapshots: SnapshotStore) -> Response:
+def recommended(raw: bytes, answers: AnswerStore, snapshots: SnapshotStore, today: date) -> Response:
     """The stored answer to a request, or a new one."""
     request = parsed(raw, RecommendRequest)
     directory = snapshots.directory()
     market = directory.market
-    identity, canonical = identity_of(request, market.version)
+    identity, canonical = identity_of(request, market.version, today)
     known = answers.known(identity)
     if known is not None:
         return Response(known, media_type="application/json")
     named, by_pattern = recommend_named(request, directory)
     assumed = assumed_in(named)
-    question = named.to_question(resolve_model(named.workload.model, snapshots, assumed), assumed)
+    question = named.to_question(resolve_model(named.workload.model, snapshots, assumed), assumed, today)
     question = replace(question, constraints=replace(question.constraints, by_pattern=by_pattern))
 
     answer = recommend(question, market)
@@ -108,20 +111,20 @@ def recommended(raw: bytes, answers: AnswerStore, snapshots: SnapshotStore) -> R
     responses=problems(400, 404, 413, 415, 422, 503),
     summary="What one deployment would do",
 )
-async def post_estimate(raw: RawBody, snapshots: Snapshots, turns: Turns) -> Response:
+async def post_estimate(raw: RawBody, snapshots: Snapshots, turns: Turns, today: Today) -> Response:
     """Memory, speed, latency, energy and cost of a workload on one deployment. A deployment taken
     from a recommendation gives back that recommendation's numbers; what is left out is chosen well
     and echoed.
     """
-    return await turns.run(estimated, raw, snapshots)
+    return await turns.run(estimated, raw, snapshots, today)
 
 
-def estimated(raw: bytes, snapshots: SnapshotStore) -> Response:
+def estimated(raw: bytes, snapshots: SnapshotStore, today: date) -> Response:
     """One deployment, judged."""
     directory = snapshots.directory()
     request = estimate_named(parsed(raw, EstimateRequest), directory)
     assumed = assumed_in(request)
-    question = request.to_question(resolve_model(request.workload.model, snapshots, assumed), assumed)
+    question = request.to_question(resolve_model(request.workload.model, snapshots, assumed), assumed, today)
 
     result = estimate(question, request.deployment.to_deployment(), directory.market)
     return Response(json_bytes(estimate_json(result, trace=request.trace)), media_type="application/json")

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from app.api.schemas.base import Shown
 from app.api.schemas.bill import PartShown
+from app.api.schemas.prices import PriceShown
 
 
 class OfferShown(Shown):
@@ -221,12 +222,6 @@ class PerformanceShown(Shown):
         description="measured: a published result of the same stack, size and load; calibrated: fitted to results of "
         "its parts; roofline: nothing comparable was published."
     )
-
-
-class PriceShown(Shown):
-    source: str
-    as_of: str
-    pricing_model: str
 
 
 class CostShown(Shown):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.schemas.base import Shown, rounded
-from app.sizing.hardware.parts import RATE_NAMES
+from app.sizing.hardware.parts import RATE_NAMES, PricingModel
 from app.sizing.units import GB, GIB, TERA
 
 Text = Annotated[str, Field(min_length=1, max_length=120)]
@@ -91,6 +91,9 @@ class AcceleratorShown(Sourced):
     scaleup_domain_size: int | None
     typical_node_size: int
     list_price_usd: list[float] | None = Field(description="Low and high end.")
+    price_source: str | None = Field(description="Of the price.")
+    price_observed: str | None = Field(description="A day, month or year.")
+    price_confidence: str | None
     training_class: bool
     confidence: str
     notes: str | None
@@ -111,6 +114,12 @@ class SystemShown(Sourced):
     network_type: str | None
     power_kw: float | None
     list_price_usd: float | None
+    price_kind: str | None = Field(description="Who stands behind the price: quote, list, reseller, launch or press.")
+    price_source: str | None = Field(description="Of the price.")
+    price_observed: str | None = Field(description="A day, month or year.")
+    price_confidence: str | None
+    min_quantity: int
+    max_quantity: int | None
     confidence: str
     notes: str | None
 
@@ -124,7 +133,13 @@ class OfferRowShown(Sourced):
     accelerator: str
     accelerator_count: float
     pricing_model: str
+    commitment: str = Field(description="How long it binds: none, 1y or 3y.")
     usd_per_hour: float
+    price_kind: str = Field(description="Who stands behind the price: provider, reseller or broker.")
+    confidence: str
+    min_quantity: int = Field(description="Machines.")
+    max_quantity: int | None = Field(description="Machines; null unknown.")
+    upfront_usd: float | None = Field(description="Of one machine, paid at the start; part of usd_per_hour.")
     date_estimated: bool
     tier: str
     notes: str | None
@@ -228,7 +243,7 @@ def system_json(r: Any) -> dict[str, Any]:
 
 
 def offer_json(r: Any) -> dict[str, Any]:
-    return _same(r, OfferRowShown)
+    return {**_same(r, OfferRowShown), "commitment": PricingModel(r.pricing_model).commitment.value}
 
 
 def model_json(r: Any) -> dict[str, Any]:

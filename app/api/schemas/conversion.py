@@ -12,6 +12,7 @@ from typing import Any
 from app.api.schemas.answers import DeploymentShown
 from app.api.schemas.base import present, rounded
 from app.api.schemas.bill import part_json
+from app.api.schemas.prices import price_json
 from app.sizing.assumptions import Assumed
 from app.sizing.evidence import Neighbour
 from app.sizing.formula import Step
@@ -226,12 +227,7 @@ def performance_json(p: Performance) -> dict[str, Any]:
 
 
 def cost_json(c: CostSummary) -> dict[str, Any]:
-    """Money and energy. Of a price's sources the first; GET /catalog/prices lists them."""
-    price = (
-        None
-        if c.price is None
-        else {"source": c.price.source.split(";")[0], "as_of": c.price.as_of, "pricing_model": c.price.pricing_model}
-    )
+    """Money and energy."""
     return {
         "usd_per_hour": rounded(c.usd_per_hour),
         "usd_per_month": rounded(c.usd_per_month),
@@ -241,7 +237,7 @@ def cost_json(c: CostSummary) -> dict[str, Any]:
         "power_kw": rounded(c.power_w / 1e3),
         f"kwh_per_million_{c.per_million}": rounded(c.kwh_per_million),
         "tco_usd": rounded(c.tco_usd),
-        "price": price,
+        "price": None if c.price is None else price_json(c.price),
         "parts": [part_json(part) for part in c.parts],
     }
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from app.sizing.hardware.parts import Environment, PricingModel
+from app.sizing.hardware.parts import SEGMENTS, Environment, PricingModel
+from app.sizing.hardware.prices import Commitment, PriceKind
 from app.sizing.model.counts import NAMED_TARGETS
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
 from app.sizing.question import Drafting, Objective
@@ -15,6 +16,7 @@ from app.sizing.workload import REDUNDANCIES, FailureDomain, Method
 
 if TYPE_CHECKING:
     ActivationCheckpointingName = str
+    CommitmentName = str
     DraftingName = str
     EnvironmentName = str
     FailureDomainName = str
@@ -25,11 +27,14 @@ if TYPE_CHECKING:
     ObjectiveName = str
     OptimizerName = str
     PrecisionName = str
+    PriceKindName = str
     PricingName = str
     RedundancyName = str
+    SegmentName = str
     WeightFormatName = str
 else:
     ActivationCheckpointingName = Literal[ACTIVATION_CHECKPOINTING]
+    CommitmentName = Literal[tuple(c.value for c in Commitment)]
     DraftingName = Literal[tuple(d.value for d in Drafting)]
     EnvironmentName = Literal[tuple(e.value for e in Environment)]
     FailureDomainName = Literal[tuple(d.value for d in FailureDomain)]
@@ -40,6 +45,8 @@ else:
     ObjectiveName = Literal[tuple(o.value for o in Objective)]
     OptimizerName = Literal[tuple(OPTIMIZERS)]
     PrecisionName = Literal[tuple(PRECISIONS)]
+    PriceKindName = Literal[tuple(k.value for k in PriceKind)]
     PricingName = Literal[tuple(p.value for p in PricingModel)]
     RedundancyName = Literal[REDUNDANCIES]
+    SegmentName = Literal[SEGMENTS]
     WeightFormatName = Literal[tuple(WEIGHT_FORMATS)]

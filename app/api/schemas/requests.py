@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from importlib import resources
 from typing import Annotated, Any
 
@@ -12,17 +13,21 @@ from app.api.schemas.base import Name, Wire
 from app.api.schemas.model import ImageSize, LoraSpec, ModelReference, SampleSpec
 from app.api.schemas.names import (
     ActivationCheckpointingName,
+    CommitmentName,
     DraftingName,
     EnvironmentName,
     KvFormatName,
     MaximizedName,
     ObjectiveName,
+    PriceKindName,
     PricingName,
+    SegmentName,
     WeightFormatName,
 )
 from app.api.schemas.workload import InferenceSpec, WorkloadSpec
 from app.sizing.assumptions import Assumptions, Noted
 from app.sizing.hardware.parts import Environment, PricingModel
+from app.sizing.hardware.prices import Commitment, PriceKind
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import (
     DEFAULT_RANKED,
@@ -65,8 +70,24 @@ class ConstraintsSpec(Wire):
         "p5.48xlarge), or patterns such as nvidia-h100-*.",
     )
     exclude_accelerators: Names = Field([], description="As accelerators.")
+    segments: Annotated[list[SegmentName], Field(max_length=5)] = Field(
+        [],
+        description="What accelerators are sold for. Macs are both workstation and consumer; cpu is processors alone.",
+    )
     pricing_models: Annotated[list[PricingName], Field(max_length=8)] = Field(
-        [], description="Default: all but spot and capacity_block."
+        [], description="Default: on_demand and owned, of runs on_demand, with the commitments taken."
+    )
+    commitment: CommitmentName = Field(
+        "none", description="How long you would bind yourself: with 1y one-year prices count too, with 3y both."
+    )
+    price_kinds: Annotated[list[PriceKindName], Field(max_length=8)] = Field(
+        [],
+        description="Exactly the kinds of price that count. Default: provider, reseller, quote and list, which "
+        "somebody stands behind; broker too where providers are named; any of an accelerator that is named and has "
+        "none of these.",
+    )
+    max_price_age_days: Annotated[float, Field(ge=0, le=36500)] | None = Field(
+        None, description="Prices that were seen longer ago do not count."
     )
     weight_formats: Annotated[list[WeightFormatName], Field(max_length=30)] = Field(
         [], description="Default: 16 and 8 bits and the published format; 4 bits too for personal use."
@@ -87,7 +108,11 @@ class ConstraintsSpec(Wire):
             vendors=tuple(self.vendors),
             accelerators=tuple(self.accelerators),
             exclude_accelerators=tuple(self.exclude_accelerators),
+            segments=tuple(self.segments),
             pricing_models=tuple(PricingModel(p) for p in self.pricing_models),
+            commitment=Commitment(self.commitment),
+            price_kinds=tuple(PriceKind(k) for k in self.price_kinds),
+            max_price_age_days=self.max_price_age_days,
             weight_formats=tuple(self.weight_formats),
             kv_formats=tuple(self.kv_formats),
             engines=tuple(self.engines),
@@ -121,6 +146,11 @@ class EconomicsSpec(Wire):
         )
 
 
+# Far enough for any price of the catalogue.
+AsOf = Annotated[date, Field(ge=date(2000, 1, 1), le=date(2100, 1, 1))]
+AS_OF = "Day to which the ages of prices are counted, part of the answer's identity. Default: today, UTC."
+
+
 Overrides = Annotated[
     dict[Annotated[str, Field(max_length=60)], float],
     Field(max_length=50, description="Assumptions to replace, by the names an answer echoes; each within its range."),
@@ -144,12 +174,14 @@ class RecommendRequest(Wire):
         None, description="Default: 20, or as many of the nearest misses as keep the answer under 30 KB."
     )
     trace: bool = False
+    as_of: AsOf | None = Field(None, description=AS_OF)
 
-    def to_question(self, model: ModelArchitecture, assumed: Assumptions) -> Question:
-        """The same in units of the core; raises Unanswerable where the parts contradict."""
+    def to_question(self, model: ModelArchitecture, assumed: Assumptions, today: date) -> Question:
+        """The same in units of the core, on a day; raises Unanswerable where the parts contradict."""
         return Question(
             workload=self.workload.to_workload(model, assumed),
             constraints=self.constraints.to_constraints(assumed),
+            today=(self.as_of or today).isoformat(),
             objective=Objective(self.objective),
             economics=self.economics.to_economics(assumed),
             assumptions=assumed,
@@ -266,12 +298,14 @@ class EstimateRequest(Wire):
     economics: EconomicsSpec = EconomicsSpec()
     assumptions: Overrides = {}
     trace: bool = False
+    as_of: AsOf | None = Field(None, description=AS_OF)
 
-    def to_question(self, model: ModelArchitecture, assumed: Assumptions) -> Question:
-        """The same in units of the core; raises Unanswerable where the parts contradict."""
+    def to_question(self, model: ModelArchitecture, assumed: Assumptions, today: date) -> Question:
+        """The same in units of the core, on a day; raises Unanswerable where the parts contradict."""
         return Question(
             workload=self.workload.to_workload(model, assumed),
             constraints=Constraints(confidence=assumed.confidence),
+            today=(self.as_of or today).isoformat(),
             economics=self.economics.to_economics(assumed),
             assumptions=assumed,
             trace=self.trace,

@@ -21,10 +21,12 @@ from app.errors import AppError
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Picked
 from app.sizing.decisions.machines import Candidates, candidates, unpriced
+from app.sizing.decisions.prices import UNINTERRUPTED
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.evidence import Setting
 from app.sizing.hardware.achieved import format_class
 from app.sizing.hardware.engines import engine_named
+from app.sizing.hardware.prices import KINDS
 from app.sizing.hardware.tables import MemoryRules
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.question import Constraints, Deployment, Economics
@@ -155,7 +157,7 @@ class ServingCases:
     def _machines(self, accelerator: str) -> Candidates:
         return candidates(
             self.market,
-            Constraints(accelerators=(accelerator,)),
+            Constraints(accelerators=(accelerator,), pricing_models=UNINTERRUPTED, price_kinds=KINDS),
             Economics(),
             Assumptions(),
             Rejections(self.market.accelerators),

@@ -22,9 +22,11 @@ from app.sizing.answer.certainty import training_setting
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask, column
 from app.sizing.decisions.machines import Candidates, candidates, unpriced
+from app.sizing.decisions.prices import UNINTERRUPTED
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.evidence import Setting
 from app.sizing.hardware.engines import engine_named
+from app.sizing.hardware.prices import KINDS
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.question import Constraints, Deployment, Economics
 from app.sizing.snapshot import Snapshot
@@ -107,7 +109,7 @@ class TrainingCases:
     def _machines(self, accelerator: str) -> Candidates:
         found = candidates(
             self.market,
-            Constraints(accelerators=(accelerator,)),
+            Constraints(accelerators=(accelerator,), pricing_models=UNINTERRUPTED, price_kinds=KINDS),
             Economics(),
             Assumptions(),
             Rejections(self.market.accelerators),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from app.sizing.assumptions import Assumed
-from app.sizing.decisions.machines import SERVICE_PRICING, run_pricing
+from app.sizing.decisions.prices import run_pricing, service_pricing
+from app.sizing.hardware.prices import FIRM, Commitment
 from app.sizing.question import Deployment, Question
 from app.sizing.serving.plans import default_weight_formats
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
@@ -31,8 +32,11 @@ def choices(question: Question, deployment: Deployment | None) -> Iterable[Assum
     workload, limits, fixed = question.workload, question.constraints, deployment or Deployment("")
     if fixed.pricing_model is None:
         ends = isinstance(workload, TrainingWorkload) or workload.ends
-        payable = run_pricing(limits) if ends else SERVICE_PRICING
-        yield _among("pricing_models", limits.pricing_models, payable, "what may be paid")
+        payable = (run_pricing if ends else service_pricing)(limits)
+        asked = bool(limits.pricing_models) or limits.commitment is not Commitment.NONE
+        yield _among("pricing_models", payable if asked else (), payable, "what may be paid")
+    if deployment is None:
+        yield _among("price_kinds", limits.price_kinds, FIRM, "that count: those that somebody stands behind")
     if not isinstance(workload, InferenceWorkload):
         return
     if fixed.weight_format is None:

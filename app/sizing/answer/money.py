@@ -9,6 +9,7 @@ import numpy as np
 from app.sizing.columns import one
 from app.sizing.decisions.cost import Cost, kwh_per_million, usd_per_million
 from app.sizing.decisions.sold import Sold
+from app.sizing.hardware.prices import IN_WORDS, PriceKind
 from app.sizing.question import Deployment
 from app.sizing.result import CostSummary, Estimate, Part, Reason
 from app.sizing.units import HOURS_PER_MONTH
@@ -55,23 +56,23 @@ def cost_summary(
         price=sold.price,
         per_million=per_million,
         million_of=million_of or per_million,
-        bought_in_parts=sold.in_parts,
         parts=(*bill, Part(f"{per_million}_per_s", units_per_s)),
     )
 
 
 def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, ...]:
-    """What is paid, for how many machines, and of which date the price is."""
+    """What is paid, for how many machines, who stands behind the price and when it was seen."""
     if summary.usd_per_hour is None or summary.price is None:
         text = "The catalogue has no price for this accelerator: cost is left out."
         return (Reason("price", text, "usd_per_hour", 0.0, "USD/h"),)
-    machines = counted(deployment.nodes or 0, "machine")
+    machines, terms = counted(deployment.nodes or 0, "machine"), summary.price.terms
+    backing = f"{IN_WORDS[terms.kind]}, seen {terms.observed}."
     if summary.purchase_usd is not None:
         text = (
             f"{machines} bought for {summary.purchase_usd:,.0f} USD: {summary.usd_per_hour:,.2f} USD per hour over the "
-            f"horizon with power, floor space and upkeep, no resale counted; price of {summary.price.as_of}."
+            f"horizon with power, floor space and upkeep, no resale counted; {backing}"
         )
-        if summary.bought_in_parts:
+        if terms.kind is PriceKind.RECKONED:
             text += (
                 " Nobody quotes the whole machine: accelerators at list price with an assumed chassis, processors and "
                 "memory; ask for a quote."
@@ -80,9 +81,10 @@ def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, 
         region = "" if deployment.region == "unspecified" else f" in {deployment.region}"
         text = (
             f"{machines} ({deployment.instance_type}) at {deployment.provider}{region}, "
-            f"{summary.price.pricing_model.replace('_', ' ')}: {summary.usd_per_hour:,.2f} USD per hour; "
-            f"price of {summary.price.as_of}."
+            f"{summary.price.pricing_model.replace('_', ' ')}: {summary.usd_per_hour:,.2f} USD per hour; {backing}"
         )
+        if terms.upfront_usd is not None:
+            text += f" {usd(terms.upfront_usd)} of it are paid at the start, per machine."
     return (Reason("price", text, "usd_per_hour", summary.usd_per_hour, "USD/h"),)
 
 

@@ -286,7 +286,7 @@ def judge_deployments(
     linked, nodes = judged.plans.linked_nodes, judged.fleet.nodes
     billed = bills(judged.plans.offered, nodes, linked, question.assumptions, question.economics)
     known = Known(snapshot, around, best, words_of(workload).shares(workload, judged), billed)
-    at_sale = sold(snapshot, judged.plans.offered)
+    at_sale = sold(snapshot, judged.plans.offered, question.today)
     estimates = [serving_estimate(question, workload, judged, row, at_sale[row], known) for row in range(len(plans))]
     if ends is not None:
         estimates = [with_ending(question, workload, found, ends, row) for row, found in enumerate(estimates)]

@@ -17,14 +17,13 @@ from app.sizing.answer.assured import (
 )
 from app.sizing.answer.certainty import Certainty, certainty_of, training_setting
 from app.sizing.answer.money import cost_summary, finite, price_reason, usd
-from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Mask, at
 from app.sizing.decisions.cost import usd_total
 from app.sizing.decisions.sold import Sold, sold
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.links import LINKS
 from app.sizing.hardware.parts import Link
-from app.sizing.question import Deployment
+from app.sizing.question import Deployment, Question
 from app.sizing.result import Change, ClusterNeeds, Curve, DeviceMemory, Estimate, Performance, Reason
 from app.sizing.snapshot import Snapshot
 from app.sizing.training.alternatives import Alternative
@@ -260,10 +259,10 @@ def storage_reason(performance: Performance) -> Reason:
 
 
 def training_estimates(
-    workload: TrainingWorkload, finalists: Finalists, snapshot: Snapshot, assumed: Assumptions
+    workload: TrainingWorkload, finalists: Finalists, snapshot: Snapshot, question: Question
 ) -> tuple[Estimate, ...]:
     """The estimate of every finalist."""
-    offers = sold(snapshot, finalists.plans.offered)
+    offers, assumed = sold(snapshot, finalists.plans.offered, question.today), question.assumptions
     frameworks = [snapshot.engines[code] for code in finalists.plans.framework.tolist()]
     accelerators = finalists.run.accelerators.tolist()
     settings = [

@@ -27,19 +27,16 @@ LEAST_SHARE_TOLD = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Best(Told):
-    """The first recommendation, with what was asked and how new prices of the catalogue are."""
+    """The first recommendation, with what was asked."""
 
     accelerator: Accelerator
-    prices_as_of: str
 
 
-def warnings(
-    question: Question, ranked: Sequence[Ranked], prices_as_of: str, cheapest: Cheapest | None = None
-) -> tuple[Notice, ...]:
+def warnings(question: Question, ranked: Sequence[Ranked], cheapest: Cheapest | None = None) -> tuple[Notice, ...]:
     """Known mistakes, where this request or its answer comes near one; `cheapest` of what a search found."""
     told = [of_request(question) for of_request in OF_REQUESTS]
     if ranked:
-        best = Best(question, ranked[0].estimate, ranked[0].accelerator, prices_as_of)
+        best = Best(question, ranked[0].estimate, ranked[0].accelerator)
         told += [overkill(question, ranked[0], cheapest), *(of_answer(best) for of_answer in OF_ANSWERS)]
         told += cautions(question, ranked)
     return tuple(notice for notice in told if notice is not None)
@@ -140,14 +137,10 @@ def consumer_hardware(best: Best) -> Notice | None:
 
 def stale_price(best: Best) -> Notice | None:
     price = None if best.estimate.cost is None else best.estimate.cost.price
-    if price is None or not price.as_of:
+    if price is None or price.age_days is None or price.age_days <= best.question.assumptions.stale_price_days:
         return None
-    if months_between(price.as_of, best.prices_as_of) <= best.question.assumptions.stale_price_months:
-        return None
-    return Notice(
-        "stale_price",
-        f"The price is of {price.as_of}; the newest in the catalogue is of {best.prices_as_of}.",
-    )
+    seen = f"The price was seen {price.terms.observed}, {price.age_days:,} days ago"
+    return Notice("stale_price", f"{seen}: ask for today's before deciding.")
 
 
 def spot_interruptions(best: Best) -> Notice | None:
@@ -178,13 +171,3 @@ OF_ANSWERS: tuple[Callable[[Best], Notice | None], ...] = (
     stale_price,
     spot_interruptions,
 )
-
-
-def months_between(earlier: str, later: str) -> float:
-    """Months between two ISO dates, by their year and month; a year alone is taken at its middle."""
-
-    def months(text: str) -> float:
-        parts = text.split("-")
-        return int(parts[0]) * 12 + (int(parts[1]) if len(parts) > 1 else 6)
-
-    return months(later) - months(earlier)

@@ -46,12 +46,12 @@ class AnswerAssumptions:
         source="chosen: a twentieth of what is paid for",
         as_of="2026-11",
     )
-    stale_price_months: float = assumption(
-        6,
+    stale_price_days: float = assumption(
+        365,
         low=1,
-        high=60,
-        unit="months",
-        reason="age beside the newest price",
+        high=3650,
+        unit="days",
+        reason="age of a price that is to be asked for again",
         source="chosen",
         as_of="2026-11",
     )

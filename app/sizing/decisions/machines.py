@@ -19,6 +19,7 @@ from app.sizing.decisions.ownership import (
     rated_power_w,
     reckoned_parts,
 )
+from app.sizing.decisions.prices import backed, run_pricing, service_pricing
 from app.sizing.decisions.rejections import Rejections, no_more
 from app.sizing.formula import unrecorded
 from app.sizing.hardware.links import LINKS, machine_link
@@ -28,19 +29,6 @@ from app.sizing.hardware.tables import Machines
 from app.sizing.question import Constraints, Deployment, Economics
 from app.sizing.result import Reached
 from app.sizing.snapshot import Snapshot
-
-# Spot capacity can be taken back and capacity blocks end; neither is offered unless asked for.
-SERVICE_PRICING = tuple(p for p in PricingModel if p not in (PricingModel.SPOT, PricingModel.CAPACITY_BLOCK))
-
-# A run ends; commitments and purchases outlast it, so they are offered for a run only when asked for.
-RUN_PRICING = (PricingModel.ON_DEMAND,)
-
-
-def run_pricing(constraints: Constraints) -> tuple[PricingModel, ...]:
-    """Pricing models of work that ends, where none are named: on demand, and owned where own machines are asked for."""
-    own = constraints.max_purchase_usd is not None or constraints.environments == (Environment.ON_PREM,)
-    return (*RUN_PRICING, PricingModel.OWNED) if own else RUN_PRICING
-
 
 # What price lists say of a region where they name none.
 UNNAMED_REGIONS = ("unspecified", "global")
@@ -91,37 +79,38 @@ def candidates(
     assumed: Assumptions,
     rejections: Rejections,
     *,
-    pricing: tuple[PricingModel, ...] = SERVICE_PRICING,
+    pricing: tuple[PricingModel, ...] = (),
+    ends: bool = False,
     fixed: Deployment | None = None,
     zones: int = 1,
     reads_host: bool = False,
+    today: str = "",
 ) -> Candidates:
     """Machines the caller may have, each at the cheapest listing that the constraints allow; where it is spot
     capacity, which a long run may do without, at the cheapest other too.
 
-    `pricing` is what may be paid where the constraints name no pricing model. Several zones take rented machines of
-    named regions; owned ones stand in the buyer's. Where the work `reads_host`, machines that differ in its
-    processors are several.
+    `pricing` is how it may be paid, by default as is usual of work that `ends` or does not. Several zones take rented
+    machines of named regions. Where the work `reads_host`, machines that differ in its processors are several.
     """
     allowed = _types_allowed(snapshot, constraints)
     rejections.reject(
         np.flatnonzero(~allowed), "excluded", "{name} is outside the vendors and types asked for.", Reached.LEFT_OUT
     )
     listings = snapshot.listings
-    payable = constraints.pricing_models or pricing
+    payable = pricing or (run_pricing if ends else service_pricing)(constraints)
     owning = PricingModel.OWNED in payable or constraints.max_purchase_usd is not None
     with unrecorded():
         priced = _priced(snapshot, assumed, economics, owning=owning)
     keep = allowed[listings.accelerator] & ~np.isnan(priced.usd_per_hour)
     keep &= _among(PRICING, payable)[listings.pricing]
     keep &= _listings_allowed(snapshot, constraints, fixed)
+    keep = backed(snapshot, constraints, keep, _types_named(snapshot, constraints.outright), today, rejections)
     if constraints.max_purchase_usd is not None:
-        owned = listings.owned & allowed[listings.accelerator]
-        keep &= _bought_within(constraints.max_purchase_usd, snapshot, owned, priced.purchase_usd, keep, rejections)
+        keep &= _bought_within(constraints.max_purchase_usd, snapshot, priced.purchase_usd, keep, rejections)
     if zones > 1:
         keep = _in_named_regions(snapshot, keep, zones, rejections)
     kept = np.flatnonzero(keep & ~_outdone(snapshot, keep))
-    vcpus = listings.vcpus if reads_host else np.full(len(listings), np.nan)
+    vcpus = np.where(reads_host, listings.vcpus, np.nan)
     first = _cheapest(_kinds(listings.machine, listings.pricing, vcpus), priced.usd_per_hour, kept)
     rejections.without(
         np.flatnonzero(allowed),
@@ -135,12 +124,13 @@ def candidates(
 
 
 def _bought_within(
-    most_usd: float, snapshot: Snapshot, owned: Mask, purchase_usd: Column, keep: Mask, rejections: Rejections
+    most_usd: float, snapshot: Snapshot, purchase_usd: Column, keep: Mask, rejections: Rejections
 ) -> Mask:
     """Listings that are rented, or of which one machine at least may be bought; types left without any are turned
     down.
     """
     listings = snapshot.listings
+    owned = keep & listings.owned
     payable: Mask = ~listings.owned | no_more(purchase_usd, most_usd)
     within = np.unique(listings.accelerator[keep & payable])
     accelerator = listings.accelerator[owned]
@@ -187,6 +177,8 @@ def _types_allowed(snapshot: Snapshot, constraints: Constraints) -> Mask:
     allowed = np.ones(len(snapshot.accelerators), dtype=bool)
     if constraints.vendors:
         allowed &= _among(snapshot.vendors, {v.lower() for v in constraints.vendors})[snapshot.vendor_of]
+    if constraints.segments:
+        allowed &= np.array([not {*constraints.segments}.isdisjoint(a.segments) for a in snapshot.accelerators])
     if constraints.accelerators:
         allowed &= _types_named(snapshot, constraints.accelerators)
     if constraints.exclude_accelerators:
@@ -202,10 +194,7 @@ def _types_named(snapshot: Snapshot, names: Iterable[str]) -> Mask:
 
 
 def _listings_allowed(snapshot: Snapshot, constraints: Constraints, fixed: Deployment | None) -> Mask:
-    """Listings where and from whom they may be had.
-
-    Marketplace hosts carry no service level, so they count only where their provider is named.
-    """
+    """Listings where and from whom they may be had."""
     listings = snapshot.listings
     owned = listings.owned
     keep = np.ones(len(listings), dtype=bool)
@@ -213,8 +202,6 @@ def _listings_allowed(snapshot: Snapshot, constraints: Constraints, fixed: Deplo
         keep &= (owned & (Environment.ON_PREM in constraints.environments)) | (
             ~owned & (Environment.CLOUD in constraints.environments)
         )
-    if not constraints.providers and (fixed is None or fixed.provider is None):
-        keep &= ~listings.marketplace
     if constraints.providers:
         keep &= _among(snapshot.providers, constraints.providers)[listings.provider]
     if constraints.regions:

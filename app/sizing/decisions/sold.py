@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 
 from app.sizing.decisions.machines import Candidates
-from app.sizing.hardware.listings import PRICING
+from app.sizing.decisions.prices import age_days
+from app.sizing.hardware.listings import PRICING, bought_on
 from app.sizing.hardware.parts import Accelerator, PricingModel, System
 from app.sizing.result import Price
 from app.sizing.snapshot import Snapshot
@@ -23,28 +24,27 @@ class Sold:
     pricing_model: PricingModel | None = None
     instance_type: str | None = None
     price: Price | None = None
-    in_parts: bool = False  # bought as accelerators and an assumed host
 
 
-def sold(snapshot: Snapshot, found: Candidates) -> tuple[Sold, ...]:
-    """Every row of a table of machines."""
+def sold(snapshot: Snapshot, found: Candidates, today: str = "") -> tuple[Sold, ...]:
+    """Every row of a table of machines; ages of prices are counted to `today`."""
     return tuple(
-        _sold(snapshot, snapshot.accelerators[accelerator], listing, priced=not math.isnan(usd_per_hour))
+        _sold(snapshot, snapshot.accelerators[accelerator], listing, today, priced=not math.isnan(usd_per_hour))
         for accelerator, listing, usd_per_hour in zip(
             found.node.accelerator.tolist(), found.listing.tolist(), found.usd_per_hour.tolist(), strict=True
         )
     )
 
 
-def _sold(snapshot: Snapshot, accelerator: Accelerator, listing: int, *, priced: bool) -> Sold:
+def _sold(snapshot: Snapshot, accelerator: Accelerator, listing: int, today: str, *, priced: bool) -> Sold:
     if listing < 0:
         return Sold(accelerator)
     row = snapshot.listings
     system = snapshot.systems[snapshot.system_slugs[row.system[listing]]] if row.system[listing] >= 0 else None
     offer = snapshot.offers[row.offer[listing]] if row.offer[listing] >= 0 else None
-    in_parts = offer is None and math.isnan(row.list_price_usd[listing])
     pricing = PRICING[row.pricing[listing]]
-    priced_by = offer or (accelerator if in_parts else system)
+    terms = offer.terms if offer is not None else None if system is None else bought_on(system, accelerator)
+    age = age_days(row.observed_days[[listing]], today)[0]
     return Sold(
         accelerator=accelerator,
         system=system,
@@ -52,6 +52,7 @@ def _sold(snapshot: Snapshot, accelerator: Accelerator, listing: int, *, priced:
         region=snapshot.regions[row.region[listing]],
         pricing_model=pricing,
         instance_type=None if offer is None else offer.instance_type,
-        price=Price(priced_by.source, priced_by.as_of, pricing.value) if priced and priced_by is not None else None,
-        in_parts=in_parts,
+        price=None
+        if terms is None or not priced
+        else Price(terms, pricing.value, None if math.isnan(age) else int(age)),
     )

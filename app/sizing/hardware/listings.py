@@ -25,6 +25,7 @@ from app.sizing.hardware.parts import (
     System,
     SystemKind,
 )
+from app.sizing.hardware.prices import KINDS, Terms, days
 from app.sizing.hardware.tables import Listings, Machines, flags, indices
 
 PRICING = tuple(PricingModel)
@@ -61,7 +62,8 @@ class Listed(NamedTuple):
     list_price_usd: float | None
     ram_bytes: float | None
     vcpus: float | None
-    marketplace: bool
+    kind: int
+    observed_days: float
 
 
 def plain_hosts(accelerators: Sequence[Accelerator], systems: Sequence[System]) -> Iterator[System]:
@@ -122,6 +124,11 @@ def node_of(index: int, accelerator: Accelerator, count: float, system: System |
     )
 
 
+def bought_on(system: System, part: Accelerator) -> Terms:
+    """What is known of a machine's price to buy: of its own, or of that of its parts."""
+    return system.terms or part.reckoned
+
+
 class Book:
     """Collects prices and, once each, the machines they buy; the mappings give each name its code."""
 
@@ -167,7 +174,8 @@ class Book:
                 list_price_usd=None,
                 ram_bytes=system.ram_bytes if system else None,
                 vcpus=offer.vcpus or (system.vcpus if system else None),
-                marketplace=offer.marketplace,
+                kind=KINDS.index(offer.price_kind),
+                observed_days=float(days([offer.as_of])[0]),
             )
         )
 
@@ -176,6 +184,7 @@ class Book:
         part = self.accelerators[self.accelerator_index[system.accelerator]]
         if system.accelerator_count < 1 or (system.list_price_usd is None and part.list_price_usd_high is None):
             return
+        terms = bought_on(system, part)
         self.listed.append(
             Listed(
                 *self._machine(system.accelerator, system.accelerator_count, system),
@@ -189,7 +198,8 @@ class Book:
                 list_price_usd=system.list_price_usd,
                 ram_bytes=system.ram_bytes,
                 vcpus=system.vcpus,
-                marketplace=False,
+                kind=KINDS.index(terms.kind),
+                observed_days=float(days([terms.observed])[0]),
             )
         )
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
+from app.sizing.hardware.prices import Commitment, PriceKind, Terms
+
 
 class PricingModel(StrEnum):
     ON_DEMAND = "on_demand"
@@ -17,6 +19,11 @@ class PricingModel(StrEnum):
     COMMITTED_3Y = "committed_3y"
     CAPACITY_BLOCK = "capacity_block"
     OWNED = "owned"
+
+    @property
+    def commitment(self) -> Commitment:
+        """How long one is bound by renting so."""
+        return next((c for c in (Commitment.ONE_YEAR, Commitment.THREE_YEARS) if self.endswith(c)), Commitment.NONE)
 
 
 class Environment(StrEnum):
@@ -32,6 +39,10 @@ class Segment(StrEnum):
     CONSUMER = "consumer"
     APPLE = "apple"
     EDGE = "edge"
+
+
+# What a caller may ask for: processors by themselves, and Macs wherever people work.
+SEGMENTS = ("datacenter", "workstation", "consumer", "edge", "cpu")
 
 
 class SystemKind(StrEnum):
@@ -92,10 +103,26 @@ class Accelerator:
     typical_node_size: int = 1
     list_price_usd_low: float | None = None
     list_price_usd_high: float | None = None
+    price_source: str | None = None  # of the range
+    price_observed: str | None = None
+    price_confidence: str | None = None
     training_class: bool = False
     architecture: str = ""
     source: str = ""
     as_of: str = ""
+
+    @property
+    def segments(self) -> tuple[str, ...]:
+        """Which of SEGMENTS it belongs to."""
+        if self.kind == "cpu":
+            return ("cpu",)
+        return ("workstation", "consumer") if self.segment is Segment.APPLE else (self.segment.value,)
+
+    @property
+    def reckoned(self) -> Terms:
+        """Of a machine whose price is put together from this part's."""
+        seen = self.price_source or self.source, self.price_observed or self.as_of, self.price_confidence or "low"
+        return Terms(PriceKind.RECKONED, *seen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +141,12 @@ class System:
     network_bytes_per_s: float | None
     power_w: float | None
     list_price_usd: float | None
+    price_kind: PriceKind | None = None  # of the list price, as the next
+    price_source: str | None = None
+    price_observed: str | None = None
+    price_confidence: str | None = None
+    min_quantity: int = 1
+    max_quantity: int | None = None
     source: str = ""
     as_of: str = ""
     vcpus: float | None = None  # threads that its host gives, as clouds count them
@@ -122,6 +155,15 @@ class System:
     def environment(self) -> Environment:
         bought = self.kind in (SystemKind.SERVER, SystemKind.WORKSTATION)
         return Environment.ON_PREM if bought else Environment.CLOUD
+
+    @property
+    def terms(self) -> Terms | None:
+        """Of its list price; None where it has none."""
+        if self.list_price_usd is None:
+            return None
+        kind = self.price_kind or PriceKind.LIST
+        seen = self.price_source or self.source, self.price_observed or self.as_of, self.price_confidence or "low"
+        return Terms(kind, *seen, self.min_quantity, self.max_quantity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,5 +180,16 @@ class Offer:
     usd_per_hour: float
     source: str
     as_of: str
-    marketplace: bool = False  # somebody's machine behind a broker: no service level
     vcpus: float | None = None  # of the whole instance
+    price_kind: PriceKind = PriceKind.PROVIDER
+    confidence: str = "medium"
+    min_quantity: int = 1  # machines
+    max_quantity: int | None = None  # None unknown
+    upfront_usd: float | None = None  # per machine
+
+    @property
+    def terms(self) -> Terms:
+        """What is known of the price beside its amount."""
+        seen = self.source, self.as_of, self.confidence
+        bound = self.pricing_model.commitment, self.upfront_usd
+        return Terms(self.price_kind, *seen, self.min_quantity, self.max_quantity, *bound)

@@ -121,7 +121,8 @@ class Listings(Columns):
     list_price_usd: Column  # of the whole machine; NaN: sum of parts
     ram_bytes: Column  # of the host; NaN unknown
     vcpus: Column  # of the host; NaN unknown
-    marketplace: Mask
+    kind: Codes  # who stands behind the price, an index into KINDS
+    observed_days: Column  # when it was seen, see `prices.days`; NaN unknown
 
     @property
     def owned(self) -> Mask:

@@ -15,7 +15,7 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Mask, distinct
 from app.sizing.decisions.cost import deployment_cost
-from app.sizing.decisions.machines import SERVICE_PRICING, Candidates, candidates, run_pricing
+from app.sizing.decisions.machines import Candidates, candidates
 from app.sizing.decisions.placement import fleet, replicas_needed, replicas_per_node
 from app.sizing.decisions.ranking import contenders, score_of
 from app.sizing.decisions.rejections import Rejections
@@ -76,9 +76,9 @@ def plans_of(
 def plans_sought(question: Question, workload: InferenceWorkload, market: Snapshot, rejections: Rejections) -> Plans:
     """Every plan that a question allows, on the machines that it may be paid for."""
     constraints, economics, assumed = question.constraints, question.economics, question.assumptions
-    pricing, zones = run_pricing(constraints) if workload.ends else SERVICE_PRICING, workload.redundancy.zones
-    sought = market, constraints, economics, assumed, rejections
-    machines = candidates(*sought, pricing=pricing, zones=zones, reads_host=workload.single_pass)
+    sought, zones = (market, constraints, economics, assumed, rejections), workload.redundancy.zones
+    host, ends = workload.single_pass, workload.ends
+    machines = candidates(*sought, ends=ends, zones=zones, reads_host=host, today=question.today)
     phase, personal = kind_of(workload).phase, workload.personal
     return plans_of(workload.model, market, machines, constraints, rejections, assumed, phase=phase, personal=personal)
 

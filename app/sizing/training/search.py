@@ -12,7 +12,7 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask, Table, column, names_of, stacked
 from app.sizing.decisions.cost import Cost, usd_total, within_limits
-from app.sizing.decisions.machines import Candidates, candidates, oversubscribed, run_pricing, undominated
+from app.sizing.decisions.machines import Candidates, candidates, oversubscribed, undominated
 from app.sizing.decisions.ranking import Measures, best_per_accelerator, score_of
 from app.sizing.decisions.rejections import Rejections, Unread
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
@@ -46,8 +46,8 @@ def layouts_sought(
 ) -> TrainingPlans:
     """Every layout that a question allows, on the machines that it may be paid for and that no other makes needless."""
     constraints, assumed = question.constraints, question.assumptions
-    pricing = run_pricing(constraints)
-    machines = candidates(market, constraints, question.economics, assumed, rejections, pricing=pricing)
+    sought = (market, constraints, question.economics, assumed, rejections)
+    machines = candidates(*sought, ends=True, today=question.today)
     machines = oversubscribed(undominated(machines), assumed)
     return layouts_for(workload, market, machines, constraints, rejections, assumed)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.sizing.hardware.parts import Accelerator, PricingModel
+from app.sizing.hardware.prices import PriceKind, Terms
 from app.sizing.question import Deployment
 from app.sizing.result import CostSummary, Estimate, Interval, Percentiles, Performance, Price, Ranked
 from tests.sizing.small import BIG
@@ -25,6 +26,7 @@ DEPLOYMENT = Deployment(
     engine="vllm",
     weight_format="bf16",
 )
+PRICE = Price(Terms(PriceKind.PROVIDER, "a price page", "2026-01-01", "high"), "on_demand", 31)
 COST = CostSummary(
     usd_per_hour=40.0,
     usd_per_month=29_200.0,
@@ -34,7 +36,7 @@ COST = CostSummary(
     power_w=8000.0,
     kwh_per_million=0.1,
     tco_usd=None,
-    price=Price("a price page", "2026-01-01", "on_demand"),
+    price=PRICE,
 )
 SPEED = Performance(Interval("output_tokens_per_s", 80.0, 120.0), "roofline", e2e=Percentiles(2.0, 3.0, 4.0))
 RUN = Performance(Interval("tokens_per_s", 80.0, 120.0), "roofline", days=5.0)

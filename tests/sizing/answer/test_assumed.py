@@ -7,6 +7,7 @@ from dataclasses import replace
 from app.sizing.answer.assumed import assumptions
 from app.sizing.assumptions import Assumed, Assumptions
 from app.sizing.hardware.parts import PricingModel
+from app.sizing.hardware.prices import Commitment, PriceKind
 from app.sizing.question import Constraints, Deployment, Question
 from tests.examples import CHAT, LLAMA_8B, PRETRAIN
 
@@ -17,16 +18,28 @@ def told(question: Question, deployment: Deployment | None = None) -> dict[str, 
 
 def test_what_may_be_chosen_from_is_told_as_asked_for_or_as_usual() -> None:
     usual = told(Question(CHAT))
-    assert usual.keys() == {"pricing_models", "weight_formats", "kv_formats"}
+    assert usual.keys() == {"pricing_models", "price_kinds", "weight_formats", "kv_formats"}
     assert "spot" not in str(usual["pricing_models"].value)
     assert not any(a.asked for a in usual.values())
     limits = Constraints(weight_formats=("fp8",), kv_formats=("bf16",), pricing_models=(PricingModel.SPOT,))
     asked = told(Question(CHAT, limits))
+    del asked["price_kinds"]
     assert [(a.value, a.asked) for a in asked.values()] == [("spot", True), ("fp8", True), ("bf16", True)]
 
 
 def test_a_run_is_paid_on_demand_and_has_no_cache() -> None:
-    assert {n: a.value for n, a in told(Question(PRETRAIN)).items()} == {"pricing_models": "on_demand"}
+    firm = "provider, reseller, quote, list"
+    found = {n: a.value for n, a in told(Question(PRETRAIN)).items()}
+    assert found == {"pricing_models": "on_demand", "price_kinds": firm}
+
+
+def test_what_one_binds_oneself_to_and_whose_prices_count_is_asked() -> None:
+    limits = Constraints(commitment=Commitment.ONE_YEAR, price_kinds=(PriceKind.BROKER,))
+    found = told(Question(PRETRAIN, limits))
+    assert {n: (a.value, a.asked) for n, a in found.items()} == {
+        "pricing_models": ("on_demand, reserved_1y, committed_1y", True),
+        "price_kinds": ("broker", True),
+    }
 
 
 def test_what_a_deployment_says_is_no_assumption() -> None:

@@ -10,12 +10,11 @@ import pytest
 from app.sizing.answer.money import cost_summary, finite, price_reason, price_words, surely_usd, usd
 from app.sizing.decisions.cost import Cost
 from app.sizing.decisions.sold import Sold
-from app.sizing.result import Assurance, Level, Price
+from app.sizing.hardware.prices import PriceKind
+from app.sizing.result import Assurance, Level
 from tests.examples import col
-from tests.sizing.answer.given import COST, DEPLOYMENT, estimated
+from tests.sizing.answer.given import COST, DEPLOYMENT, PRICE, estimated
 from tests.sizing.small import BIG
-
-PRICE = Price("a price page", "2026-01-01", "on_demand")
 
 
 def cost(usd_per_hour: float) -> Cost:
@@ -62,15 +61,24 @@ def test_without_a_price_no_money_is_told_but_energy_is() -> None:
 
 def test_a_rented_price_names_machine_seller_and_date() -> None:
     (reason,) = price_reason(COST, DEPLOYMENT)
-    assert reason.text == "1 machine (big-8) at sky in us-1, on demand: 40.00 USD per hour; price of 2026-01-01."
+    assert reason.text == "1 machine (big-8) at sky in us-1, on demand: 40.00 USD per hour; " + (
+        "the provider's own price, seen 2026-01-01."
+    )
     assert (reason.value, reason.unit) == (40.0, "USD/h")
     (several,) = price_reason(COST, replace(DEPLOYMENT, nodes=2, region="unspecified"))
     assert several.text.startswith("2 machines (big-8) at sky, on demand")
 
 
+def test_what_is_paid_at_the_start_is_told() -> None:
+    reserved = replace(PRICE, terms=replace(PRICE.terms, upfront_usd=87_600.0))
+    (reason,) = price_reason(replace(COST, price=reserved), DEPLOYMENT)
+    assert reason.text.endswith("87,600 USD of it are paid at the start, per machine.")
+
+
 @pytest.mark.parametrize("in_parts", [False, True])
 def test_a_bought_price_says_what_is_in_it_and_whether_it_was_put_together(in_parts: bool) -> None:
-    owned = replace(COST, purchase_usd=300_000.0, bought_in_parts=in_parts)
+    kind = PriceKind.RECKONED if in_parts else PriceKind.QUOTE
+    owned = replace(COST, purchase_usd=300_000.0, price=replace(PRICE, terms=replace(PRICE.terms, kind=kind)))
     (reason,) = price_reason(owned, DEPLOYMENT)
     assert reason.text.startswith("1 machine bought for 300,000 USD: 40.00 USD per hour over the horizon")
     assert ("ask for a quote" in reason.text) is in_parts

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.sizing.answer.overkill import Cheapest, little_used, overkill, with_what_decided
+from app.sizing.hardware.prices import KINDS
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import recommend
 from app.sizing.result import Reached, Rejection
@@ -77,7 +78,7 @@ def test_a_few_users_on_training_class_hardware_and_work_that_fills_it() -> None
 def test_the_quickest_for_a_trickle_is_warned_of_and_the_cheapest_never() -> None:
     trickle = replace(CHAT, peak_per_s=0.01, average_per_s=0.005)
     for objective, warned in ((Objective.LATENCY, True), (Objective.COST, False)):
-        answer = recommend(Question(trickle, objective=objective), SMALL)
+        answer = recommend(Question(trickle, Constraints(price_kinds=KINDS), objective), SMALL)
         assert any(w.code == "training_class_overkill" for w in answer.warnings) == warned
     big = recommend(Question(trickle, Constraints(accelerators=("acme-big",))), SMALL)
     assert not any(w.code == "training_class_overkill" for w in big.warnings)

@@ -70,12 +70,13 @@ def asked(
     economics: Economics = Economics(),  # noqa: B008  (frozen)
     zones: int = 1,
     reads_host: bool = False,
+    today: str = "",
     **constraints: Any,
 ) -> tuple[Candidates, Rejections]:
     """What the small catalogue offers a caller."""
     rejections = Rejections(of.accelerators)
     given: dict[str, Any] = {} if pricing is None else {"pricing": pricing}
-    given |= {"fixed": fixed, "zones": zones, "reads_host": reads_host}
+    given |= {"fixed": fixed, "zones": zones, "reads_host": reads_host, "today": today}
     found = candidates(of, Constraints(**constraints), economics, Assumptions(), rejections, **given)
     return found, rejections
 

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.bill import bills
 from app.sizing.decisions.cost import deployment_cost
+from app.sizing.hardware.prices import KINDS
 from app.sizing.question import Economics
 from app.sizing.result import Part
 from app.sizing.units import GIB
 from tests.examples import col
 from tests.sizing.decisions.offered import asked
 
-KINDS = len(asked()[0])
+MACHINES = len(asked(price_kinds=KINDS)[0])
 
 
 def spent(lines: Sequence[Part]) -> float:
@@ -35,7 +36,7 @@ def named(lines: Sequence[Part], what: str) -> Part:
 
 
 @given(
-    st.lists(st.integers(1, 3000), min_size=KINDS, max_size=KINDS),
+    st.lists(st.integers(1, 3000), min_size=MACHINES, max_size=MACHINES),
     st.integers(1, 100),
     st.floats(0, 2000),
     st.builds(
@@ -45,8 +46,8 @@ def named(lines: Sequence[Part], what: str) -> Part:
 def test_every_cost_adds_up_from_its_bill(
     machines: list[int], linked: int, host_gib: float, economics: Economics
 ) -> None:
-    found, nodes = asked(economics=economics)[0], col(*machines)
-    joined, host = np.full(KINDS, float(linked)), host_gib * GIB
+    found, nodes = asked(economics=economics, price_kinds=KINDS)[0], col(*machines)
+    joined, host = np.full(MACHINES, float(linked)), host_gib * GIB
     cost = deployment_cost(found, nodes, joined, Assumptions(), economics, host_bytes=host)
     for row, lines in enumerate(bills(found, nodes, joined, Assumptions(), economics, host_bytes=host)):
         hours = named(lines, "horizon_hours").quantity
@@ -60,10 +61,10 @@ def test_every_cost_adds_up_from_its_bill(
 
 
 def test_a_quoted_machine_is_one_line_and_another_says_what_is_in_it() -> None:
-    one = np.ones(KINDS)
+    one = np.ones(MACHINES)
     lines = {
         tuple(part.what for part in bill if part.unit_usd is not None)
-        for bill in bills(asked()[0], one, one, Assumptions(), Economics())
+        for bill in bills(asked(price_kinds=KINDS)[0], one, one, Assumptions(), Economics())
     }
     assert lines == {
         (),

@@ -9,35 +9,44 @@ import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.decisions.machines import RUN_PRICING, Candidates, oversubscribed, run_pricing, undominated, unpriced
+from app.sizing.decisions.machines import Candidates, oversubscribed, undominated, unpriced
 from app.sizing.decisions.sold import sold
 from app.sizing.hardware.links import LINKS
 from app.sizing.hardware.parts import Environment, Link, PricingModel
-from app.sizing.question import Constraints, Deployment, Economics
+from app.sizing.hardware.prices import FIRM, Commitment, PriceKind
+from app.sizing.question import Deployment, Economics
 from app.sizing.units import GIB
 from tests.examples import col
 from tests.sizing.decisions.offered import asked, machines, names
 from tests.sizing.small import BIG, CARD, DESK, OFFERS, RARE, SMALL, SYSTEMS, offer, snapshot
 
-RENTED = {"acme-big sky 24", "acme-card sky 0.8"}
-OWNED = {"acme-big maker 16.25", "acme-card generic 0.5321", "acme-card generic 1.341", "bolt-desk generic 0.4465"}
+RENTED = {"acme-big sky 40", "acme-card sky 0.8"}
+# What a maker lists, and what is reckoned from parts.
+LISTED = {"acme-big maker 16.25"}
+RECKONED = {"acme-card generic 0.5321", "acme-card generic 1.341", "bolt-desk generic 0.4465"}
+OWNED = LISTED | RECKONED
+ANY: dict[str, Any] = {"price_kinds": tuple(PriceKind)}
 
 
 @pytest.mark.parametrize(
     ("constraints", "offered"),
     [
-        # a reservation is cheaper than by the hour; spot capacity and what a broker sells are not offered unasked
-        ({}, RENTED | OWNED),
+        # nobody is bound by a reservation, sent to a broker or told to buy what nobody quotes unasked
+        ({}, RENTED | LISTED),
+        (ANY, {"acme-big sky 40", "acme-card flea 0.3"} | OWNED),
         ({"environments": (Environment.CLOUD,)}, RENTED),
-        ({"environments": (Environment.ON_PREM,)}, OWNED),
-        ({"environments": (Environment.ON_PREM, Environment.CLOUD)}, RENTED | OWNED),
+        ({"environments": (Environment.ON_PREM,)}, LISTED),
+        ({"environments": (Environment.ON_PREM,)} | ANY, OWNED),
+        ({"environments": (Environment.ON_PREM, Environment.CLOUD)}, RENTED | LISTED),
+        ({"commitment": Commitment.ONE_YEAR}, {"acme-big sky 24", "acme-card sky 0.8"} | LISTED),
+        ({"commitment": Commitment.THREE_YEARS}, {"acme-big sky 24", "acme-card sky 0.8"} | LISTED),
         ({"pricing_models": (PricingModel.SPOT,)}, {"acme-big sky 16"}),
         (  # spot capacity may be dearer to a run than what is not taken back
             {"pricing_models": (PricingModel.SPOT, PricingModel.ON_DEMAND)},
             {"acme-big sky 16", "acme-big sky 40", "acme-card sky 0.8"},
         ),
-        ({"pricing": RUN_PRICING}, {"acme-big sky 40", "acme-card sky 0.8"}),
-        ({"pricing": RUN_PRICING, "pricing_models": (PricingModel.RESERVED_1Y,)}, {"acme-big sky 24"}),
+        ({"pricing": (PricingModel.ON_DEMAND,)}, RENTED),
+        ({"pricing_models": (PricingModel.RESERVED_1Y,)}, {"acme-big sky 24"}),
         ({"providers": ("cloudy",)}, {"acme-card cloudy 0.9"}),
         ({"providers": ("flea", "cloudy")}, {"acme-card flea 0.3"}),
         ({"providers": ("maker",)}, {"acme-big maker 16.25"}),
@@ -46,19 +55,22 @@ OWNED = {"acme-big maker 16.25", "acme-card generic 0.5321", "acme-card generic 
             {"regions": ("eu-1", "eu-2"), "environments": (Environment.CLOUD,)},
             {"acme-big sky 44", "acme-card cloudy 0.9"},
         ),
-        ({"regions": ("EU-1",)}, {"acme-big sky 44"} | OWNED),  # what one owns stands where one wants it
-        ({"vendors": ("BOLT",)}, {"bolt-desk generic 0.4465"}),
+        ({"regions": ("EU-1",)}, {"acme-big sky 44"} | LISTED),  # what one owns stands where one wants it
+        ({"vendors": ("BOLT",)} | ANY, {"bolt-desk generic 0.4465"}),
+        ({"vendors": ("BOLT",)}, set()),
+        ({"segments": ("workstation",)} | ANY, {"bolt-desk generic 0.4465"}),
+        ({"segments": ("datacenter", "edge")}, RENTED | LISTED),
         (
-            {"vendors": ("bolt", "acme"), "exclude_accelerators": ("acme-card",)},
-            {"acme-big sky 24", "acme-big maker 16.25", "bolt-desk generic 0.4465"},
+            {"vendors": ("bolt", "acme"), "exclude_accelerators": ("acme-card",)} | ANY,
+            {"acme-big sky 40", "acme-big maker 16.25", "bolt-desk generic 0.4465"},
         ),
         ({"accelerators": ("bolt-desk", "bolt-rare")}, {"bolt-desk generic 0.4465"}),
         ({"accelerators": ("acme-big",), "vendors": ("bolt",)}, set()),
         (
-            {"max_purchase_usd": 37_000.0},
+            {"max_purchase_usd": 37_000.0, "price_kinds": (*FIRM, PriceKind.RECKONED)},
             RENTED | {"acme-card generic 0.5321", "acme-card generic 1.341", "bolt-desk generic 0.4465"},
         ),
-        ({"max_purchase_usd": 9_000.0}, RENTED | {"bolt-desk generic 0.4465"}),
+        ({"max_purchase_usd": 9_000.0, "price_kinds": (PriceKind.RECKONED,)}, {"bolt-desk generic 0.4465"}),
         ({"max_purchase_usd": 8_799.0}, RENTED),
     ],
 )
@@ -72,6 +84,7 @@ def test_each_machine_comes_at_its_cheapest_allowed_price(constraints: dict[str,
         ({"provider": "flea"}, {"acme-card flea 0.3"}),
         ({"provider": "nobody"}, set()),
         ({"region": "us-1"}, {"acme-card sky 0.8"}),
+        # nobody stands behind what is reckoned, but that is what was named
         ({"region": "on_prem"}, {"acme-card generic 0.5321", "acme-card generic 1.341"}),
         ({"system": "card-1"}, {"acme-card sky 0.8"}),
         ({"system": "host-4x-acme-card"}, {"acme-card generic 1.341"}),
@@ -90,7 +103,7 @@ def test_types_outside_the_request_and_without_a_price_say_so() -> None:
     rejected = asked(vendors=("Bolt",), environments=(Environment.CLOUD,))[1].by_accelerator
     assert {i: r.code for i, r in rejected.items()} == {0: "excluded", 1: "excluded", 2: "no_offer", 3: "no_offer"}
     rejected = asked()[1].by_accelerator
-    assert {i: r.code for i, r in rejected.items()} == {3: "no_offer"}
+    assert {i: r.code for i, r in rejected.items()} == {2: "no_firm_price", 3: "no_offer"}
     assert "no price for Bolt Rare" in rejected[3].text
     assert "Acme Big is outside" in asked(accelerators=("acme-card",))[1].by_accelerator[0].text
 
@@ -113,13 +126,13 @@ def test_zones_take_rented_machines_of_named_regions() -> None:
         "Acme Card is rented only where the catalogue names no region; 3 zones need a named one."
     )
     assert {r.code for i, r in turned_down.by_accelerator.items() if i != 1} == {"no_offer"}
-    assert names(asked(environments=(Environment.ON_PREM,), zones=3)[0]) == OWNED
+    assert names(asked(environments=(Environment.ON_PREM,), zones=3)[0]) == LISTED
 
 
 def test_a_type_that_only_costs_too_much_to_buy_says_by_how_much() -> None:
     """The nearest machine of each; a type that can be rented is not turned down."""
     limit, bought = 5_000.0, (Environment.ON_PREM,)
-    rejected = asked(max_purchase_usd=limit, environments=bought)[1].by_accelerator
+    rejected = asked(max_purchase_usd=limit, environments=bought, **ANY)[1].by_accelerator
     assert {i: (r.code, r.needed, r.available) for i, r in rejected.items() if i < 3} == {
         0: ("over_budget", 300_000, 5_000),
         1: ("over_budget", 10_608, 5_000),
@@ -128,15 +141,15 @@ def test_a_type_that_only_costs_too_much_to_buy_says_by_how_much() -> None:
     assert rejected[3].code == "no_offer"
     assert "One machine with Bolt Desk costs 8,800 USD; 5,000 may" in rejected[2].text
     assert rejected[2].unit == "usd"
-    assert set(asked(max_purchase_usd=limit)[1].by_accelerator) == {2, 3}
-    excluded = asked(max_purchase_usd=limit, vendors=("Acme",))[1].by_accelerator
+    assert set(asked(max_purchase_usd=limit, **ANY)[1].by_accelerator) == {2, 3}
+    excluded = asked(max_purchase_usd=limit, **ANY, vendors=("Acme",))[1].by_accelerator
     assert (excluded[2].code, excluded[3].code) == ("excluded", "excluded")
 
 
 def test_what_a_machine_is_and_draws_stands_beside_its_price() -> None:
     found, _ = asked(accelerators=("acme-big",), economics=Economics(horizon_months=12))
     rented, owned = (found.take(np.array([i])) for i in (0, 1))
-    assert (rented.usd_per_hour[0], rented.rated_w[0], rented.draw_w[0]) == (24, 10_200, 7650)
+    assert (rented.usd_per_hour[0], rented.rated_w[0], rented.draw_w[0]) == (40, 10_200, 7650)
     assert np.isnan(rented.purchase_usd[0])
     assert rented.ram_bytes[0] == 2e12
     assert rented.node.accelerators_per_node[0] == 8
@@ -234,21 +247,6 @@ def test_every_machine_keeps_its_row() -> None:
     found: Candidates = asked()[0]
     node = found.node
     assert [SMALL.accelerators[i].memory_bytes for i in node.accelerator.tolist()] == node.memory_bytes.tolist()
-
-
-@pytest.mark.parametrize(
-    ("limits", "owned"),
-    [
-        ({}, False),
-        ({"max_purchase_usd": 1e6}, True),
-        ({"environments": (Environment.ON_PREM,)}, True),
-        ({"environments": (Environment.ON_PREM, Environment.CLOUD)}, False),
-    ],
-)
-def test_own_machines_are_judged_where_they_are_asked_for(limits: dict[str, Any], owned: bool) -> None:
-    found = run_pricing(Constraints(**limits))
-    assert (PricingModel.OWNED in found) == owned
-    assert set(RUN_PRICING) <= set(found)
 
 
 def test_machines_differ_in_their_host_only_for_work_that_reads_it() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.machines import unpriced
 from app.sizing.decisions.sold import Sold, sold
 from app.sizing.hardware.parts import PricingModel
+from app.sizing.hardware.prices import PriceKind
 from app.sizing.question import Deployment
 from tests.sizing.decisions.offered import asked
 from tests.sizing.small import CARD, RARE, SMALL, offer, snapshot
@@ -20,21 +22,29 @@ def test_a_rented_machine_names_its_offer() -> None:
     assert (found.provider, found.region, found.instance_type) == ("cloudy", "eu-2", "card-1")
     assert found.pricing_model is PricingModel.ON_DEMAND
     assert found.system is not None
-    assert (found.system.slug, found.accelerator, found.in_parts) == ("card-1", CARD, False)
+    assert (found.system.slug, found.accelerator) == ("card-1", CARD)
     assert found.price is not None
-    assert (found.price.pricing_model, found.price.source) == ("on_demand", "a price page")
+    assert (found.price.pricing_model, found.price.terms.source) == ("on_demand", "a price page")
+    assert found.price.terms.kind is PriceKind.PROVIDER
 
 
 def test_an_owned_machine_is_bought_whole_or_in_parts() -> None:
     server = sold(SMALL, asked(providers=("maker",))[0])[0]
-    assert (server.system and server.system.slug, server.in_parts, server.instance_type) == ("big-server", False, None)
+    assert (server.system and server.system.slug, server.instance_type) == ("big-server", None)
     assert server.price is not None
-    assert (server.price.pricing_model, server.price.source) == ("owned", "a maker's page")
+    assert (server.price.pricing_model, server.price.terms.source) == ("owned", "a maker's page")
+    assert server.price.terms.kind is PriceKind.LIST
     desk = sold(SMALL, asked(accelerators=("bolt-desk",))[0])[0]
-    assert desk.in_parts
     assert desk.price is not None
-    assert desk.price.source == "Bolt's price list"
+    assert (desk.price.terms.kind, desk.price.terms.source) == (PriceKind.RECKONED, "Bolt's price list")
     assert (desk.provider, desk.region) == ("generic", "on_prem")
+
+
+@pytest.mark.parametrize(("today", "age"), [("2026-02-01", 31), ("2025-12-01", 0), ("", None)])
+def test_the_age_of_a_price_is_counted_to_a_day(today: str, age: int | None) -> None:
+    (found,) = sold(SMALL, asked(providers=("cloudy",))[0], today)
+    assert found.price is not None
+    assert found.price.age_days == age
 
 
 def test_the_first_system_of_the_catalogue_is_one_too() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from app.sizing.hardware.parts import Link
+from app.sizing.hardware.prices import KINDS
 from app.sizing.hardware.support.records import EngineSupport
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.counting.read import read_architecture
@@ -132,7 +133,8 @@ def test_replicas_span_machines_over_known_networks_or_one_domain() -> None:
 
 
 def test_cards_share_a_slot_and_small_engines_split_layers() -> None:
-    four = planned(constraints=Constraints(accelerators=(CARD.slug,), weight_formats=("bf16",)))
+    limits = Constraints(accelerators=(CARD.slug,), price_kinds=KINDS, weight_formats=("bf16",))
+    four = planned(constraints=limits)
     assert layouts(four) == {(1, 1), (2, 1), (4, 1)}
     desks = replace(
         SYSTEMS[0],

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from app.sizing.decisions.rejections import Rejections
+from app.sizing.hardware.prices import KINDS
 from app.sizing.hardware.support.records import EngineSupport
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.read import read_architecture
@@ -134,7 +135,7 @@ def test_bytes_of_a_plan_are_those_of_its_format() -> None:
 
 
 def test_every_plan_keeps_its_machine_and_stack() -> None:
-    plans = planned(constraints=Constraints(weight_formats=("bf16", "int4-awq", "gguf-q4_k_m")))
+    plans = planned(constraints=Constraints(price_kinds=KINDS, weight_formats=("bf16", "int4-awq", "gguf-q4_k_m")))
     types = {SMALL.accelerators[i].slug for i in plans.accelerator.tolist()}
     assert types == {BIG.slug, CARD.slug, DESK.slug}
     assert RARE.slug not in types

@@ -1,0 +1,121 @@
+"""Rows of what exists and what it costs: accelerators, machines, who sells them and at which prices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from app.catalog.files import Row, integer, number, rows_of, words
+from app.sizing.hardware.links import PCIE_BYTES_PER_S
+from app.sizing.hardware.parts import Link
+from app.sizing.units import GB, GIB, MIB, TERA
+
+PRICE_SEEN = ("price_source", "price_observed", "price_confidence")
+
+
+def accelerator_values(row: Row) -> dict[str, Any]:
+    """Memory is what the device reports where that is known, else the label read as GiB."""
+    reported = number(row["reported_memory_mib"], MIB)
+    return {
+        **{k: row[k] for k in ("slug", "name", "vendor", "kind", "family", "form_factor", "architecture", "segment")},
+        "release_year": int(row["release_year"]),
+        "memory_bytes": reported if reported is not None else number(row["memory_gb"], GIB),
+        "memory_is_reported": reported is not None,
+        "memory_type": row["memory_type"],
+        "memory_bytes_per_s": number(row["memory_bandwidth_gb_s"], GB),
+        "unified_memory": row["unified_memory"] == "true",
+        "memory_is_shared": row["memory_shared_with_system"] == "true",
+        **{
+            f"{r}_flops_per_s": number(row[f"{r}_tflops"], TERA) for r in ("fp32", "tf32", "fp16", "bf16", "fp8", "fp4")
+        },
+        "int8_flops_per_s": number(row["int8_tops"], TERA),
+        "power_w": number(row["tdp_w"]),
+        "scaleup_link": row["scaleup_link"],
+        "scaleup_bytes_per_s": number(row["scaleup_bw_unidir_gb_s"], GB),
+        "scaleup_domain_size": integer(row["scaleup_domain_size"]),
+        "machine_link": row["machine_link"] or Link.PCIE.value,
+        "link_spans_machines": row["link_spans_machines"] == "true",
+        "slot_bytes_per_s": number(row["slot_gb_s_unidir"], GB) or PCIE_BYTES_PER_S,
+        "typical_node_size": int(row["typical_node_size"]),
+        "list_price_usd_low": number(row["list_price_usd_low"]),
+        "list_price_usd_high": number(row["list_price_usd_high"]),
+        "price_note": words(row["price_note"]),
+        **{k: words(row[k]) for k in PRICE_SEEN},
+        "training_class": row["training_class"] == "true",
+        "source": row["source_ref"],
+        "as_of": row["as_of"],
+        "confidence": row["confidence"],
+        "notes": words(row["notes"]),
+    }
+
+
+def system_values(row: Row) -> dict[str, Any]:
+    return {
+        **{k: row[k] for k in ("slug", "name", "kind", "provider", "as_of", "confidence")},
+        "accelerator": row["accelerator_slug"],
+        "accelerator_count": float(row["accelerator_count"]),
+        "cpu_model": words(row["cpu_model"]),
+        "vcpus": integer(row["vcpus"]),
+        "ram_bytes": number(row["ram_gib"], GIB),
+        "local_storage_bytes": number(row["local_storage_gb"], GB),
+        "topology": row["scaleup_topology"],
+        "link": row["accelerator_link"] or (Link.PCIE if float(row["accelerator_count"]) > 1 else Link.NONE).value,
+        "scaleup_domain_size": number(row["scaleup_domain_size"]),
+        "network_bytes_per_s": number(row["network_gbit_s_total"], 1e9 / 8),
+        "network_type": words(row["network_type"]),
+        "power_w": number(row["power_w_max"]),
+        "rack_units": number(row["rack_units"]),
+        "list_price_usd": number(row["list_price_usd"]),
+        "price_kind": words(row["price_kind"]),
+        **{k: words(row[k]) for k in PRICE_SEEN},
+        "min_quantity": integer(row["min_quantity"]) or 1,
+        "max_quantity": integer(row["max_quantity"]),
+        "source": row["source_ref"],
+        "notes": words(row["notes"]),
+    }
+
+
+def provider_values(row: Row) -> dict[str, Any]:
+    return {
+        **{k: row[k] for k in ("name", "kind", "what", "as_of")},
+        "slug": row["provider"],
+        "source": row["source_ref"],
+    }
+
+
+@cache
+def provider_kinds() -> Mapping[str, str]:
+    """What every provider is."""
+    return {row["provider"]: row["kind"] for row in rows_of("providers.csv")}
+
+
+def offer_values(row: Row) -> dict[str, Any]:
+    """A marketplace tier is a broker's, whoever runs it."""
+    return {
+        **{k: row[k] for k in ("provider", "region", "instance_type", "accelerator", "pricing_model", "tier")},
+        "country": words(row["country_or_geo"]),
+        "system": words(row["system"]),
+        "accelerator_count": float(row["accelerator_count"]),
+        "vcpus": integer(row["vcpus"]),
+        "ram_bytes": number(row["ram_gib"], GIB),
+        "usd_per_hour": float(row["price_usd_per_hour"]),
+        "price_kind": "broker" if row["tier"] == "marketplace" else provider_kinds()[row["provider"]],
+        "confidence": row["confidence"],
+        "min_quantity": integer(row["min_quantity"]) or 1,
+        "max_quantity": integer(row["max_quantity"]),
+        "upfront_usd": number(row["upfront_usd"]),
+        "source": row["source_ref"],
+        "as_of": row["observed_on"],
+        "date_estimated": row["date_estimated"] == "True",
+        "notes": words(row["notes"]),
+    }
+
+
+def price_values(row: Row) -> dict[str, Any]:
+    return {
+        **{k: row[k] for k in ("provider", "region", "instance_type", "accelerator", "pricing_model", "observed_on")},
+        "accelerator_count": float(row["accelerator_count"]),
+        "usd_per_hour": float(row["price_usd_per_hour"]),
+        "source": row["source_ref"],
+    }

@@ -1,0 +1,130 @@
+"""Which prices a caller is offered: how they are paid, who stands behind them and how old they may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from app.sizing.columns import Column, Mask, distinct
+from app.sizing.decisions.rejections import Rejections
+from app.sizing.hardware.parts import Environment, PricingModel
+from app.sizing.hardware.prices import FIRM, IN_WORDS, KINDS, Commitment, PriceKind, days
+from app.sizing.hardware.tables import Listings
+from app.sizing.question import Constraints
+from app.sizing.result import Reached
+from app.sizing.snapshot import Snapshot
+from app.sizing.words import together
+
+# What is paid unless a caller binds himself. Spot capacity can be taken back and capacity blocks end; commitments
+# outlast a change of mind.
+UNBOUND = (PricingModel.ON_DEMAND, PricingModel.OWNED)
+# What a deployment that is given may be had at, where it is not to be had unbound.
+UNINTERRUPTED = tuple(p for p in PricingModel if p not in (PricingModel.SPOT, PricingModel.CAPACITY_BLOCK))
+NO_LONGER_THAN = {
+    Commitment.NONE: (),
+    Commitment.ONE_YEAR: (Commitment.ONE_YEAR,),
+    Commitment.THREE_YEARS: (Commitment.ONE_YEAR, Commitment.THREE_YEARS),
+}
+
+
+def committed(commitment: Commitment) -> tuple[PricingModel, ...]:
+    """Ways of renting that bind, but no longer than this."""
+    return tuple(p for p in PricingModel if p.commitment in NO_LONGER_THAN[commitment])
+
+
+def service_pricing(constraints: Constraints) -> tuple[PricingModel, ...]:
+    """Pricing models of a service."""
+    return _payable(UNBOUND, constraints)
+
+
+def run_pricing(constraints: Constraints) -> tuple[PricingModel, ...]:
+    """Pricing models of work that ends: on demand, and owned where own machines are asked for, which outlast it."""
+    own = constraints.max_purchase_usd is not None or constraints.environments == (Environment.ON_PREM,)
+    return _payable(UNBOUND if own else (PricingModel.ON_DEMAND,), constraints)
+
+
+def _payable(usual: tuple[PricingModel, ...], constraints: Constraints) -> tuple[PricingModel, ...]:
+    """Those that were named, or the usual ones; with the commitments that are taken."""
+    return tuple(dict.fromkeys((*(constraints.pricing_models or usual), *committed(constraints.commitment))))
+
+
+def backed(
+    snapshot: Snapshot, constraints: Constraints, among: Mask, named: Mask, today: str, rejections: Rejections
+) -> Mask:
+    """Of some listings those of the kinds of price asked for and no older than asked.
+
+    Unless kinds are named, that is what somebody stands behind, and brokers where the providers are named; of an
+    accelerator that is itself `named` and has nothing of these, any other.
+    """
+    listings = snapshot.listings
+    young = among & _no_older(listings, constraints.max_price_age_days, today)
+    kinds = set(constraints.price_kinds or FIRM)
+    if constraints.providers and not constraints.price_kinds:
+        kinds.add(PriceKind.BROKER)
+    kept = young & _of_kinds(kinds)[listings.kind]
+    if not constraints.price_kinds and named.any():
+        without = named.copy()
+        without[listings.accelerator[kept]] = False
+        kept |= young & without[listings.accelerator]
+    _too_old(listings, among, young, constraints.max_price_age_days, today, rejections)
+    _unbacked(listings, young, kept, bool(constraints.price_kinds), rejections)
+    return kept
+
+
+def _of_kinds(kinds: Iterable[PriceKind]) -> Mask:
+    wanted = set(kinds)
+    return np.array([kind in wanted for kind in KINDS], dtype=bool)
+
+
+def age_days(observed_days: Column, today: str) -> Column:
+    """Days since prices were seen; NaN where either day is not known."""
+    age: Column = np.maximum(days([today])[0] - observed_days, 0.0)
+    return age
+
+
+def _no_older(listings: Listings, most_days: float | None, today: str) -> Mask:
+    """Prices that are at most so many days old; of unknown age none."""
+    if most_days is None:
+        return np.ones(len(listings), dtype=bool)
+    young: Mask = age_days(listings.observed_days, today) <= most_days
+    return young
+
+
+def _too_old(
+    listings: Listings, among: Mask, young: Mask, most_days: float | None, today: str, rejections: Rejections
+) -> None:
+    """Turn down the types whose prices are all too old."""
+    if most_days is None:
+        return
+    rows = np.flatnonzero(among)
+    rejections.lost(
+        listings.accelerator[rows],
+        young[rows],
+        code="price_too_old",
+        text="The newest price of {name} was seen {needed} ago; {available} are allowed.",
+        needed=age_days(listings.observed_days[rows], today),
+        available=np.full(len(rows), most_days),
+        unit="days",
+        count=np.ones(len(rows)),
+        reached=Reached.OFFERS,
+    )
+
+
+def _unbacked(listings: Listings, young: Mask, kept: Mask, asked: bool, rejections: Rejections) -> None:
+    """Turn down the types that have prices, but none of a kind that counts."""
+    rows = rejections.left_without(listings.accelerator, kept, young)
+    if not len(rows):
+        return
+    types = np.unique(listings.accelerator[rows])
+    known = np.zeros((len(types), len(KINDS)), dtype=bool)
+    known[np.searchsorted(types, listings.accelerator[rows]), listings.kind[rows]] = True
+    first, which = distinct(known @ (1 << np.arange(len(KINDS))))
+    for group, row in enumerate(first.tolist()):
+        kinds = [kind for kind, has in zip(KINDS, known[row].tolist(), strict=True) if has]
+        words, allow = together([IN_WORDS[kind] for kind in kinds]), ", ".join(kinds)
+        code = "no_offer" if asked else "no_firm_price"
+        text = f"Nobody stands behind a price of {{name}}: there is only {words}; price_kinds {allow} would count."
+        if asked:
+            text = f"Of {{name}} there is no price of the kinds asked for, only {words}."
+        rejections.reject(types[which == group], code, text)

@@ -1,0 +1,110 @@
+"""Which prices count: those that somebody stands behind, unless a caller says otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.sizing.decisions.prices import age_days, committed, run_pricing, service_pricing
+from app.sizing.hardware.parts import Environment, PricingModel
+from app.sizing.hardware.prices import FIRM, Commitment, PriceKind, days
+from app.sizing.question import Constraints
+from tests.sizing.decisions.offered import asked, names
+from tests.sizing.small import OFFERS, SYSTEMS, offer, snapshot
+
+ON_DEMAND, OWNED = PricingModel.ON_DEMAND, PricingModel.OWNED
+CLOUD: dict[str, Any] = {"environments": (Environment.CLOUD,)}
+
+
+@pytest.mark.parametrize(
+    ("limits", "owned"),
+    [
+        ({}, False),
+        ({"max_purchase_usd": 1e6}, True),
+        ({"environments": (Environment.ON_PREM,)}, True),
+        ({"environments": (Environment.ON_PREM, Environment.CLOUD)}, False),
+    ],
+)
+def test_own_machines_are_judged_for_a_run_where_they_are_asked_for(limits: dict[str, Any], owned: bool) -> None:
+    assert run_pricing(Constraints(**limits)) == ((ON_DEMAND, OWNED) if owned else (ON_DEMAND,))
+
+
+def test_nobody_is_bound_unasked() -> None:
+    one, three = Commitment.ONE_YEAR, Commitment.THREE_YEARS
+    assert service_pricing(Constraints()) == (ON_DEMAND, OWNED)
+    assert committed(Commitment.NONE) == ()
+    assert committed(one) == (PricingModel.RESERVED_1Y, PricingModel.COMMITTED_1Y)
+    assert set(committed(three)) > set(committed(one))
+    assert run_pricing(Constraints(commitment=one)) == (ON_DEMAND, *committed(one))
+    named = Constraints(pricing_models=(PricingModel.SPOT,))
+    assert service_pricing(named) == run_pricing(named) == (PricingModel.SPOT,)
+    assert service_pricing(replace(named, commitment=one)) == (PricingModel.SPOT, *committed(one))
+
+
+@pytest.mark.parametrize(
+    ("constraints", "offered"),
+    [
+        # a broker counts where it is named as a provider or among the kinds, and kinds are taken at their word
+        ({}, {"acme-card sky 0.8"}),
+        ({"providers": ("flea",)}, {"acme-card flea 0.3"}),
+        ({"price_kinds": (PriceKind.BROKER,)}, {"acme-card flea 0.3"}),
+        ({"price_kinds": (*FIRM, PriceKind.BROKER)}, {"acme-card flea 0.3"}),
+        ({"providers": ("flea",), "price_kinds": (PriceKind.PROVIDER,)}, set()),
+        # naming an accelerator finds no other price while somebody stands behind one
+        ({"accelerators": ("acme-card",)}, {"acme-card sky 0.8"}),
+        ({"accelerators": ("acme-card",), "regions": ("us-1",)}, {"acme-card sky 0.8"}),
+    ],
+)
+def test_brokers_count_where_they_are_asked_for(constraints: dict[str, Any], offered: set[str]) -> None:
+    assert {n for n in names(asked(**CLOUD, **constraints)[0]) if "card" in n} == offered
+
+
+def test_an_accelerator_that_is_named_counts_at_what_there_is() -> None:
+    brokered = snapshot(offers=[o for o in OFFERS if o.accelerator == "acme-big" or o.price_kind is PriceKind.BROKER])
+    assert names(asked(of=brokered, **CLOUD)[0], brokered) == {"acme-big sky 40"}
+    found, _ = asked(of=brokered, accelerators=("acme-card",), **CLOUD)
+    assert names(found, brokered) == {"acme-card flea 0.3"}
+    only = (PriceKind.PROVIDER,)
+    assert not len(asked(of=brokered, accelerators=("acme-card",), price_kinds=only, **CLOUD)[0])
+
+
+def test_who_is_left_out_for_want_of_a_firm_price_is_told_what_would_count() -> None:
+    rejected = asked()[1].by_accelerator
+    assert rejected[2].code == "no_firm_price"
+    assert rejected[2].text == (
+        "Nobody stands behind a price of Bolt Desk: there is only a sum of parts around an assumed host; "
+        "price_kinds reckoned would count."
+    )
+    asked_for = asked(price_kinds=(PriceKind.BROKER,))[1].by_accelerator
+    assert (asked_for[2].code, asked_for[0].code) == ("no_offer", "no_offer")
+    assert "the provider's own price and the maker's list price" in asked_for[0].text
+
+
+def test_prices_that_are_too_old_do_not_count() -> None:
+    old = snapshot(offers=[replace(offer("card-1", 0.5), as_of="2025"), offer("card-1", 0.9, region="eu-2")])
+
+    def found(most: float | None, today: str = "2026-02-01") -> set[str]:
+        return {n for n in names(asked(of=old, max_price_age_days=most, today=today, **CLOUD)[0], old) if "card" in n}
+
+    assert found(None) == {"acme-card sky 0.5"}
+    assert found(31) == {"acme-card sky 0.9"}
+    assert found(30) == set()
+    assert found(30, today="") == set()  # of unknown age
+    turned_down = asked(of=old, max_price_age_days=30, today="2026-02-01", **CLOUD)[1].by_accelerator[1]
+    assert (turned_down.code, turned_down.needed, turned_down.available) == ("price_too_old", 31, 30)
+    assert turned_down.text == "The newest price of Acme Card was seen 31 days ago; 30 days are allowed."
+
+
+def test_a_price_of_a_launch_or_of_the_press_is_not_firm() -> None:
+    for kind in PriceKind:
+        systems = [replace(s, price_kind=kind) for s in SYSTEMS]
+        of = snapshot(systems=systems, offers=())
+        assert ("acme-big maker 16.25" in names(asked(of=of)[0], of)) == (kind in FIRM)
+
+
+def test_ages_count_from_the_first_day_of_a_month_or_year() -> None:
+    ages = age_days(days(["2026-01-31", "2026-01", "2026", "", "2026-03-01"]), "2026-02-01")
+    np.testing.assert_array_equal(ages, [1, 31, 31, np.nan, 0])
