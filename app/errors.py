@@ -50,6 +50,13 @@ class UnknownModel(NotFound):
     title = "Unknown model"
 
 
+class HostedModel(NotFound):
+    """A model that is sold as a service only: nobody else can run it."""
+
+    code = "hosted-model"
+    title = "Model sold as a service only"
+
+
 class UnknownAccelerator(NotFound):
     code = "unknown-accelerator"
     title = "Unknown accelerator"

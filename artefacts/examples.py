@@ -12,7 +12,18 @@ from starlette.testclient import TestClient
 from artefacts.service import asked, bodies
 
 FILE = Path(__file__).resolve().parents[1] / "app" / "api" / "examples" / "schemas.json"
-LISTS = ("accelerators", "systems", "offers", "prices", "models", "engines", "assumptions")
+LISTS = (
+    "providers",
+    "regions",
+    "frameworks",
+    "accelerators",
+    "systems",
+    "offers",
+    "prices",
+    "models",
+    "engines",
+    "assumptions",
+)
 # What the worked requests leave out: a model by its size, prompts with images, speculation, an offer by name, money,
 # a sample of another size, and the most that fits.
 FURTHER: dict[str, Schema] = {

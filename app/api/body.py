@@ -132,4 +132,4 @@ def parsed(raw: bytes, model: type[M]) -> M:
     try:
         return model.model_validate_json(raw, strict=True)
     except ValidationError as error:
-        raise Invalid(error, document) from None
+        raise Invalid(error, document, model) from None

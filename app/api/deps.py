@@ -13,6 +13,7 @@ from app.api.schemas.model import ConfigModel, SizedModel
 from app.api.searches import Searches
 from app.catalog.recommendations import AnswerStore
 from app.catalog.snapshot import SnapshotStore
+from app.errors import Conflict, NotFound
 from app.sizing.assumptions import Assumptions
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.read import read_architecture
@@ -52,11 +53,19 @@ RawBody = Annotated[bytes, Depends(read_body)]
 
 
 def resolve_model(
-    reference: str | ConfigModel | SizedModel, snapshots: SnapshotStore, assumed: Assumptions
+    reference: str | ConfigModel | SizedModel,
+    snapshots: SnapshotStore,
+    assumed: Assumptions,
+    *,
+    pointer: str = "#/workload/model",
 ) -> ModelArchitecture:
-    """The counts of whatever way a model was named."""
+    """The counts of whatever way a model was named; an error of its name says where it stands."""
     if isinstance(reference, str):
-        return snapshots.model(reference)
+        try:
+            return snapshots.model(reference)
+        except (NotFound, Conflict) as error:
+            error.facts.setdefault("errors", [{"pointer": pointer, "detail": error.detail}])
+            raise
     if isinstance(reference, ConfigModel):
         return read_architecture(reference.huggingface_config, name=reference.name)
     return reference.to_architecture(assumed)

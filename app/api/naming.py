@@ -6,25 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from app.api.doubts import doubted
+from app.api.problems import escaped
 from app.api.schemas.requests import ConstraintsSpec, DeploymentSpec, EstimateRequest, RecommendRequest
 from app.catalog.directory import WILD, Directory, Named, close_to, machine_key, run_together
-from app.catalog.names import engine_slug
-from app.errors import AmbiguousName, AppError, UnknownAccelerator, UnknownName, UnknownSystem
+from app.catalog.names import engine_slug, quoted
+from app.errors import AmbiguousName, AppError, Unanswerable, UnknownAccelerator, UnknownName, UnknownSystem
+from app.sizing.assumptions import BY_NAME, Assumptions
 from app.sizing.hardware.engines import ALIASES, ENGINES
+from app.sizing.hardware.support.verdicts import BUILDS
 
 MOST_TOLD = 20
 MOST_CHOICES = 8
-LONGEST_SHOWN = 60
-
-
-def quoted(name: str) -> str:
-    """A name as it was written, cut short."""
-    return repr(name if len(name) <= LONGEST_SHOWN else f"{name[:LONGEST_SHOWN]}...")
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first few of several names."""
-    return ", ".join(names[:MOST_CHOICES]) + (", ..." if len(names) > MOST_CHOICES else "")
+    """The first few of several names, and how many there are beyond."""
+    more = len(names) - MOST_CHOICES
+    return ", ".join(names[:MOST_CHOICES]) + (f" and {more} more" if more > 0 else "")
 
 
 def beginning(names: Sequence[str]) -> str:
@@ -54,7 +53,7 @@ class Naming:
     def __init__(self, directory: Directory) -> None:
         self.directory = directory
         self.market = directory.market
-        self.engines = {run_together(n): n for n in (*ENGINES, *self.market.engines)}
+        self.engines = {run_together(n): n for n in (*BUILDS, *ENGINES, *self.market.engines)}
         self.problems: list[Misnamed] = []
 
     def raise_problems(self) -> None:
@@ -152,6 +151,27 @@ class Naming:
             )
         return found
 
+    def assumptions(self, overrides: Mapping[str, float]) -> None:
+        """Check that every number to replace is one that was chosen, and within its range."""
+        for name, value in overrides.items():
+            pointer = f"#/assumptions/{escaped(name)}"
+            if name not in BY_NAME:
+                close = close_to(name, BY_NAME)
+                told = f" Nearest: {', '.join(close)}." if close else ""
+                self.add(
+                    UnknownName,
+                    pointer,
+                    f"There is no assumption named {quoted(name)}.{told} GET /catalog/assumptions lists all.",
+                    nearest=close,
+                )
+                continue
+            low, high = Assumptions.bounds(name)
+            if not low <= value <= high:
+                unit = BY_NAME[name].metadata["unit"]
+                said = "" if unit == "1" else f" {unit}"
+                doubt = doubted(name, "less_than_equal" if value > high else "greater_than_equal", value, {"le": high})
+                self.add(Unanswerable, pointer, f"{name} must be from {low:g} to {high:g}{said}{doubt}.")
+
     def add(self, error: type[AppError], pointer: str, detail: str, **names: tuple[str, ...]) -> None:
         """Note what is wrong with a name; `nearest` or `choices` are what would be taken in its place."""
         self.problems.append(Misnamed(error, pointer, detail, **names))
@@ -243,6 +263,7 @@ def recommend_named(request: RecommendRequest, directory: Directory) -> tuple[Re
     """The request in names of the catalogue, and the accelerators in it that only a pattern brought in."""
     naming = Naming(directory)
     constraints, by_pattern = constraints_named(request.constraints, naming, "#/constraints")
+    naming.assumptions(request.assumptions)
     naming.raise_problems()
     return request.model_copy(update={"constraints": constraints}), by_pattern
 
@@ -251,5 +272,6 @@ def estimate_named(request: EstimateRequest, directory: Directory) -> EstimateRe
     """The request in names of the catalogue."""
     naming = Naming(directory)
     deployment = deployment_named(request.deployment, naming, "#/deployment")
+    naming.assumptions(request.assumptions)
     naming.raise_problems()
     return request.model_copy(update={"deployment": deployment})

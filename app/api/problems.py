@@ -9,10 +9,13 @@ import orjson
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from app.api.doubts import doubted, meant
+from app.api.fields import misplaced
+from app.catalog.names import quoted
 from app.db import DatabaseError
 from app.errors import AppError, Conflict, NotFound, Unanswerable, Unavailable
 
@@ -49,9 +52,9 @@ class Malformed(Exception):
 class Invalid(Exception):
     """A body that was read and breaks its schema."""
 
-    def __init__(self, error: ValidationError, document: Any) -> None:
+    def __init__(self, error: ValidationError, document: Any, model: type[BaseModel]) -> None:
         super().__init__("invalid body")
-        self.error, self.document = error, document
+        self.error, self.document, self.model = error, document, model
 
 
 def problem(
@@ -74,8 +77,15 @@ def problem(
     return Response(orjson.dumps(body), status_code=status, media_type="application/problem+json", headers=headers)
 
 
-def pointer(location: Sequence[Any], document: Any) -> str:
-    """RFC 6901 pointer of a validation error: steps that are not in the document are the schema's own."""
+def escaped(step: Any) -> str:
+    """One step of a pointer."""
+    return str(step)[:80].replace("~", "~0").replace("/", "~1").encode("ascii", "replace").decode()
+
+
+def pointer(location: Sequence[Any], document: Any, *, missing: bool = True) -> str:
+    """RFC 6901 pointer of a validation error: steps that are not in the document are the schema's own, but for the
+    last of a field that is missing.
+    """
     node, parts = document, []
     for i, step in enumerate(location):
         last = i == len(location) - 1
@@ -83,33 +93,35 @@ def pointer(location: Sequence[Any], document: Any) -> str:
             isinstance(node, list) and isinstance(step, int) and 0 <= step < len(node)
         ):
             node = node[step]
-        elif not (last and isinstance(node, dict)):
+        elif not (missing and last and isinstance(node, dict)):
             continue
-        text = str(step)[:80].replace("~", "~0").replace("/", "~1")
-        parts.append(text.encode("ascii", "replace").decode())
+        parts.append(escaped(step))
     return "#/" + "/".join(parts) if parts else "#"
 
 
-def validation_errors(errors: Sequence[Any], document: Any) -> list[dict[str, str]]:
-    """At most twenty errors, each with a pointer and a sentence, none with what was sent."""
+def validation_errors(errors: Sequence[Any], document: Any, model: type[BaseModel]) -> list[dict[str, str]]:
+    """At most twenty errors, each with a pointer and a sentence; of what was sent only short names."""
     shown = []
     for e in errors[:MAX_ERRORS]:
-        where = pointer(e["loc"], document)
+        where = pointer(e["loc"], document, missing=e["type"] == "missing")
         if e["type"] == "union_tag_invalid":
             where += "/" + str(e["ctx"]["discriminator"]).strip("'")
-        shown.append({"pointer": where, "detail": sentence(e)})
+        shown.append({"pointer": where, "detail": sentence(e, model)})
     return shown
 
 
-def sentence(error: Any) -> str:
-    """A validation message without the value it rejects."""
+def sentence(error: Any, model: type[BaseModel] | None = None) -> str:
+    """A validation message, with what was probably meant; of the value it rejects only a name or a fraction."""
     context = error.get("ctx") or {}
-    kind = error["type"]
+    kind, value = error["type"], error.get("input")
     if kind == "union_tag_invalid":
         return f"accepted for {context.get('discriminator', 'this field')}: {context.get('expected_tags')}"
     if kind == "extra_forbidden":
-        return "no such field here; remove it or check its spelling"
-    return str(error["msg"]).removeprefix("Value error, ")
+        return misplaced(model, error["loc"]) if model is not None else "no such field here"
+    said = str(error["msg"]).removeprefix("Value error, ")
+    if kind == "literal_error" and isinstance(value, str):
+        return f"{quoted(value)} is not taken; {meant(value, context['expected'])}"
+    return said + doubted(str(error["loc"][-1]) if error["loc"] else "", kind, value, context)
 
 
 def install(app: FastAPI) -> None:
@@ -128,8 +140,8 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(Invalid)
     def invalid(_: Request, error: Invalid) -> Response:
-        raw = error.error.errors(include_input=False, include_url=False)
-        return unprocessable(validation_errors(raw, error.document), error.error.error_count())
+        raw = error.error.errors(include_url=False)
+        return unprocessable(validation_errors(raw, error.document, error.model), error.error.error_count())
 
     @app.exception_handler(RequestValidationError)
     def invalid_parameters(_: Request, error: RequestValidationError) -> Response:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from app.catalog.names import folded
-from app.catalog.places import countries_named
+from app.catalog.places import COUNTRIES, countries_named
 from app.catalog.spellings import ALSO, MODIFIERS, NOISE, OF_VENDOR, PROVIDERS, RESPELT, TITLES, VENDORS
 from app.sizing.hardware.parts import PROCESSORS, Accelerator
 from app.sizing.snapshot import Snapshot
@@ -172,6 +172,11 @@ class Directory:
         """Accelerators whose names are most like one, best first."""
         close = difflib.get_close_matches(folded(name[:LONGEST_NAME]), self.forms, n=4 * limit, cutoff=0.5)
         return tuple(dict.fromkeys(self.forms[form] for form in close))[:limit]
+
+    def country_of(self, region: str) -> str | None:
+        """ISO code of a region's country; None where a price list says none."""
+        code = self._countries.get(region)
+        return code if code in COUNTRIES else None
 
     def regions_named(self, name: str) -> tuple[str, ...]:
         """Regions that a name, a pattern, a country or an area means."""

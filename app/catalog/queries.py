@@ -15,7 +15,8 @@ from sqlalchemy.orm import Session
 
 from app.catalog.architectures import architecture_of
 from app.catalog.files import data_text
-from app.catalog.names import containing, folded, nearest, squashed, without_file
+from app.catalog.hosted import hosted_only
+from app.catalog.names import containing, folded, nearest, quoted, squashed, without_file
 from app.catalog.tables import (
     AcceleratorRow,
     CatalogVersionRow,
@@ -31,7 +32,7 @@ from app.catalog.tables import (
     SystemRow,
 )
 from app.db import Base
-from app.errors import AmbiguousModel, UnknownModel
+from app.errors import AmbiguousModel, HostedModel, UnknownModel
 from app.sizing.evidence import Compared, Evidence, Near, Setting
 from app.sizing.hardware.achieved import Coefficient, Factor
 from app.sizing.hardware.parts import RATE_NAMES, Accelerator, Link, Offer, PricingModel, Segment, System, SystemKind
@@ -223,26 +224,38 @@ def get_model_facts(session: Session, name: str, *, loosely: bool = True) -> tup
     rows = _by_alias(session, folded(name))
     if len(rows) == 1:
         return rows[0].facts, ""
-    if not rows and loosely:
-        rows = _loosely(session, name)
+    if not rows:
+        refuse_hosted(name)
+        rows = _loosely(session, name) if loosely else rows
     chosen = _one_of(rows)
     if chosen is not None:
         return chosen.facts, f"the name {name!r} was read as {chosen.id}"
     if rows:
         choices = [row.id for row in rows]
         raise AmbiguousModel(
-            f"The name fits {len(choices)} models that differ; name one of: "
-            f"{', '.join(choices[:8])}{', ...' if len(choices) > 8 else ''}.",
+            f"{quoted(name)} fits {len(choices)} models that differ; name one of: "
+            f"{', '.join(choices[:8])}{f' and {len(choices) - 8} more' if len(choices) > 8 else ''}.",
             choices=choices[:8],
         )
     aliases = session.scalars(select(ModelAliasRow.alias)).all()
     close = nearest(name, aliases)
     suggestion = f" Nearest: {', '.join(close)}." if close else ""
     raise UnknownModel(
-        f"No model of that name is in the catalogue.{suggestion} "
+        f"No model called {quoted(name)} is in the catalogue.{suggestion} "
         "GET /catalog/models lists all; a configuration may be given in its place.",
         nearest=close,
     )
+
+
+def refuse_hosted(name: str) -> None:
+    """Raise HostedModel for a model whose weights are not published."""
+    hosted = hosted_only(name)
+    if hosted is not None:
+        raise HostedModel(
+            f"{quoted(name)} is sold as a service only ({hosted.sold_as}): its weights are not published, so nothing "
+            "can be sized for it. Name a model with published weights.",
+            sold_as=hosted.sold_as,
+        )
 
 
 def _by_alias(session: Session, key: str) -> Sequence[ModelRow]:

@@ -29,7 +29,7 @@ router = APIRouter(prefix="/catalog", tags=["catalogue"])
 LIST_PROBLEMS = problems(400, 422, 503)
 
 
-def _after(cursor: str | None, *, whole: bool) -> Any:
+def after(cursor: str | None, *, whole: bool) -> Any:
     """The last key of the page before; Malformed for a cursor this service did not give."""
     if cursor is None:
         return None
@@ -57,22 +57,28 @@ def _listed(
     `edition` tells apart what may be added to a snapshot: models fetched from a hub.
     """
     version = snapshots.market().version + edition
-    tag = '"' + hashlib.sha256(f"{version}{request.url.path}?{request.url.query}".encode()).hexdigest()[:24] + '"'
-    headers = {"ETag": tag, "Cache-Control": "no-cache"}
-    asked = {t.strip().removeprefix("W/") for t in request.headers.get("if-none-match", "").split(",")}
-    if tag in asked or "*" in asked:
+    headers, same = unchanged(request, version)
+    if same:
         return Response(status_code=304, headers=headers)
     equal = filters.model_dump(exclude={"limit", "cursor", "q"})
-    after = _after(filters.cursor, whole=LISTS[what].counts)
+    last = after(filters.cursor, whole=LISTS[what].counts)
     with sessions() as session:
         rows, following = page(
-            session, what, equal=equal, named=getattr(filters, "q", None), after=after, limit=filters.limit
+            session, what, equal=equal, named=getattr(filters, "q", None), after=last, limit=filters.limit
         )
         items = [convert(r) for r in rows]
-    return _page_of(items, following, headers)
+    return page_of(items, following, headers)
 
 
-def _page_of(items: Sequence[Any], following: str | None, headers: Mapping[str, str] | None = None) -> Response:
+def unchanged(request: Request, version: str) -> tuple[dict[str, str], bool]:
+    """Headers of a list of a snapshot, and whether the caller has just this page of it."""
+    tag = '"' + hashlib.sha256(f"{version}{request.url.path}?{request.url.query}".encode()).hexdigest()[:24] + '"'
+    asked = {t.strip().removeprefix("W/") for t in request.headers.get("if-none-match", "").split(",")}
+    return {"ETag": tag, "Cache-Control": "no-cache"}, tag in asked or "*" in asked
+
+
+def page_of(items: Sequence[Any], following: str | None, headers: Mapping[str, str] | None = None) -> Response:
+    """Items with the cursor of the next page."""
     cursor = None if following is None else base64.urlsafe_b64encode(following.encode()).decode().rstrip("=")
     return Response(
         orjson.dumps({"items": items, "next_cursor": cursor}), media_type="application/json", headers=headers
@@ -138,11 +144,11 @@ def list_assumptions(page: Annotated[wire.Page, Query()]) -> Response:
     """Every number the engine chose rather than derived: range, reason, source and date. A request replaces any of them
     under `assumptions`, by its name.
     """
-    after = _after(page.cursor, whole=False) or ""
-    items = [a for a in Assumptions.all() if str(a["name"]) > after]
+    last = after(page.cursor, whole=False) or ""
+    items = [a for a in Assumptions.all() if str(a["name"]) > last]
     shown = items[: page.limit]
     more = len(items) > page.limit
-    return _page_of(shown, str(shown[-1]["name"]) if more else None)
+    return page_of(shown, str(shown[-1]["name"]) if more else None)
 
 
 @router.post(
@@ -157,7 +163,7 @@ def inspect_model(raw: RawBody, snapshots: Snapshots) -> Response:
     request = parsed(raw, InspectRequest)
     snapshots.market()
     assumed = Assumptions()
-    model = resolve_model(request.model, snapshots, assumed)
+    model = resolve_model(request.model, snapshots, assumed, pointer="#/model")
     if request.sample is not None:
         model = request.sample.applied_to(model)
     targets = adapted_matrices(model, request.lora.target_modules)

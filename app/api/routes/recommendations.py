@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from datetime import date
 from email.utils import format_datetime
 from functools import cache
@@ -16,13 +15,14 @@ from fastapi import APIRouter, Path
 from fastapi.responses import Response
 
 from app.api.body import parsed
-from app.api.deps import Answers, RawBody, Snapshots, Today, Turns, resolve_model
-from app.api.naming import estimate_named, recommend_named
+from app.api.deps import Answers, RawBody, Snapshots, Today, Turns
+from app.api.doubts import unit_doubts
 from app.api.openapi import body_of, problems
+from app.api.questions import estimate_question, recommend_question
 from app.api.schemas.answers import EstimateShown, RecommendResponse
-from app.api.schemas.conversion import answer_json, estimate_json
-from app.api.schemas.requests import EstimateRequest, RecommendRequest, assumed_in
-from app.api.sized import json_bytes, within_size
+from app.api.schemas.conversion import answer_json, estimate_json, notice_json
+from app.api.schemas.requests import EstimateRequest, RecommendRequest
+from app.api.sized import Document, json_bytes, within_size
 from app.catalog.recommendations import AnswerStore
 from app.catalog.snapshot import SnapshotStore
 from app.sizing.estimate import estimate
@@ -79,12 +79,8 @@ def recommended(raw: bytes, answers: AnswerStore, snapshots: SnapshotStore, toda
     known = answers.known(identity)
     if known is not None:
         return Response(known, media_type="application/json")
-    named, by_pattern = recommend_named(request, directory)
-    assumed = assumed_in(named)
-    question = named.to_question(resolve_model(named.workload.model, snapshots, assumed), assumed, today)
-    question = replace(question, constraints=replace(question.constraints, by_pattern=by_pattern))
 
-    answer = recommend(question, market)
+    answer = recommend(recommend_question(request, directory, snapshots, today), market)
 
     catalog = {"snapshot": market.version, "prices_as_of": market.prices_as_of}
     document = answer_json(
@@ -95,6 +91,7 @@ def recommended(raw: bytes, answers: AnswerStore, snapshots: SnapshotStore, toda
         request=request.model_dump(mode="json", exclude_unset=True),
         trace=request.trace,
     )
+    document = with_doubts(document, request)
     by_default = request.rejected_limit is None and not request.trace
     body = within_size(document) if by_default else json_bytes(document)
     kept = answers.keep(identity, snapshot=market.version, request=canonical, body=body)
@@ -122,12 +119,19 @@ async def post_estimate(raw: RawBody, snapshots: Snapshots, turns: Turns, today:
 def estimated(raw: bytes, snapshots: SnapshotStore, today: date) -> Response:
     """One deployment, judged."""
     directory = snapshots.directory()
-    request = estimate_named(parsed(raw, EstimateRequest), directory)
-    assumed = assumed_in(request)
-    question = request.to_question(resolve_model(request.workload.model, snapshots, assumed), assumed, today)
+    request = parsed(raw, EstimateRequest)
+    question, deployment = estimate_question(request, directory, snapshots, today)
 
-    result = estimate(question, request.deployment.to_deployment(), directory.market)
-    return Response(json_bytes(estimate_json(result, trace=request.trace)), media_type="application/json")
+    document = with_doubts(
+        estimate_json(estimate(question, deployment, directory.market), trace=request.trace), request
+    )
+    return Response(json_bytes(document), media_type="application/json")
+
+
+def with_doubts(document: Document, request: RecommendRequest | EstimateRequest) -> Document:
+    """The answer with what of the request looks as if another unit was meant, before all other warnings."""
+    doubts = [notice_json(doubt) for doubt in unit_doubts(request)]
+    return {**document, "warnings": [*doubts, *document.get("warnings", [])]} if doubts else document
 
 
 @router.get(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 
 class Wire(BaseModel):
@@ -27,6 +27,14 @@ def _plain(text: str) -> str:
 
 
 Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_plain)]
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if type(value) is float and value.is_integer() else value
+
+
+# A number without a fraction is an integer however it is written, as in JSON Schema: 4.0 is 4.
+WHOLE = BeforeValidator(_whole)
 
 
 def rounded(value: Any, digits: int = 6) -> Any:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
-from app.api.schemas.base import Name, Wire
+from app.api.schemas.base import WHOLE, Name, Wire
 from app.api.schemas.names import LoraPreset
 from app.errors import Unanswerable
 from app.sizing.assumptions import Assumptions
@@ -60,8 +60,8 @@ ModelReference = Annotated[
 class ImageSize(Wire):
     """Pixels of an image."""
 
-    width: Annotated[int, Field(ge=1, le=32768)]
-    height: Annotated[int, Field(ge=1, le=32768)]
+    width: Annotated[int, Field(ge=1, le=32768), WHOLE]
+    height: Annotated[int, Field(ge=1, le=32768), WHOLE]
 
 
 class Images(ImageSize):
@@ -76,12 +76,12 @@ class Images(ImageSize):
 class SampleSpec(Wire):
     """How large one sample is, for a model that works on samples; what is left out is the model's usual size."""
 
-    width: Annotated[int, Field(ge=8, le=32768)] | None = None
-    height: Annotated[int, Field(ge=8, le=32768)] | None = None
-    frames: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    width: Annotated[int, Field(ge=8, le=32768), WHOLE] | None = None
+    height: Annotated[int, Field(ge=8, le=32768), WHOLE] | None = None
+    frames: Annotated[int, Field(ge=1, le=100_000), WHOLE] | None = None
     audio_s: Annotated[float, Field(gt=0, le=100_000)] | None = None
-    steps: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    text_tokens: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    steps: Annotated[int, Field(ge=1, le=10_000), WHOLE] | None = None
+    text_tokens: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] | None = None
 
     def applied_to(self, model: ModelArchitecture) -> ModelArchitecture:
         """The model on samples of this size; raises Unanswerable for a size it does not depend on."""
@@ -91,7 +91,7 @@ class SampleSpec(Wire):
 class LoraSpec(Wire):
     """Adapters: their rank and the matrices they touch."""
 
-    rank: Annotated[int, Field(ge=1, le=4096)] | None = Field(
+    rank: Annotated[int, Field(ge=1, le=4096), WHOLE] | None = Field(
         None, description="Default: the assumption default_lora_rank, 16."
     )
     target_modules: LoraPreset | Annotated[list[Name], Field(min_length=1, max_length=40)] = Field(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from pydantic import BeforeValidator
+
+from app.catalog.names import format_slug
 from app.sizing.hardware.parts import SEGMENTS, Environment, PricingModel
 from app.sizing.hardware.prices import Commitment, PriceKind
 from app.sizing.model.counts import NAMED_TARGETS
@@ -13,6 +16,13 @@ from app.sizing.result import UNITS
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
 from app.sizing.training.recipes import OPTIMIZERS, PRECISIONS
 from app.sizing.workload import REDUNDANCIES, FailureDomain, Method
+
+
+def _folded(value: Any) -> Any:
+    return format_slug(value) if isinstance(value, str) else value
+
+
+FOLDED = BeforeValidator(_folded)  # formats as people write them: BF16, AWQ, Q4_K_M
 
 if TYPE_CHECKING:
     ActivationCheckpointingName = str
@@ -38,7 +48,7 @@ else:
     DraftingName = Literal[tuple(d.value for d in Drafting)]
     EnvironmentName = Literal[tuple(e.value for e in Environment)]
     FailureDomainName = Literal[tuple(d.value for d in FailureDomain)]
-    KvFormatName = Literal[tuple(KV_FORMATS)]
+    KvFormatName = Annotated[Literal[tuple(KV_FORMATS)], FOLDED]
     LoraPreset = Literal[NAMED_TARGETS[::-1]]
     MaximizedName = Literal[tuple(UNITS)]
     MethodName = Literal[tuple(m.value for m in Method)]
@@ -49,4 +59,4 @@ else:
     PricingName = Literal[tuple(p.value for p in PricingModel)]
     RedundancyName = Literal[REDUNDANCIES]
     SegmentName = Literal[SEGMENTS]
-    WeightFormatName = Literal[tuple(WEIGHT_FORMATS)]
+    WeightFormatName = Annotated[Literal[tuple(WEIGHT_FORMATS)], FOLDED]

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from app.api.schemas.base import Name, Wire
+from app.api.schemas.base import WHOLE, Name, Wire
 from app.api.schemas.model import ImageSize, LoraSpec, ModelReference, SampleSpec
 from app.api.schemas.names import (
     ActivationCheckpointingName,
@@ -96,7 +96,7 @@ class ConstraintsSpec(Wire):
     engines: Names = Field([], description="Engines of serving, frameworks of training.")
     max_usd_per_hour: Annotated[float, Field(gt=0, le=1e9)] | None = None
     max_purchase_usd: Annotated[float, Field(gt=0, le=1e12)] | None = None
-    max_accelerators: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    max_accelerators: Annotated[int, Field(ge=1, le=10_000_000), WHOLE] | None = None
     max_power_kw: Annotated[float, Field(gt=0, le=1e7)] | None = None
     confidence: Confidence | None = Field(None, description=CONFIDENCE)
 
@@ -169,8 +169,8 @@ class RecommendRequest(Wire):
     objective: ObjectiveName = "cost"
     economics: EconomicsSpec = EconomicsSpec()
     assumptions: Overrides = {}
-    limit: Annotated[int, Field(ge=1, le=50)] = DEFAULT_RANKED
-    rejected_limit: Annotated[int, Field(ge=0, le=200)] | None = Field(
+    limit: Annotated[int, Field(ge=1, le=50), WHOLE] = DEFAULT_RANKED
+    rejected_limit: Annotated[int, Field(ge=0, le=200), WHOLE] | None = Field(
         None, description="Default: 20, or as many of the nearest misses as keep the answer under 30 KB."
     )
     trace: bool = False
@@ -200,17 +200,17 @@ class OfferSpec(Wire):
     instance_type: Annotated[str, Field(min_length=1, max_length=120)] | None = None
 
 
-Degree = Annotated[int, Field(ge=1, le=1_000_000)]
+Degree = Annotated[int, Field(ge=1, le=1_000_000), WHOLE]
 # Far beyond any fleet: what was asked for in replicas comes back in accelerators and is taken again.
 MOST_COUNTED = 10**12
-Count = Annotated[int, Field(ge=1, le=MOST_COUNTED)]
+Count = Annotated[int, Field(ge=1, le=MOST_COUNTED), WHOLE]
 
 
 class SpeculativeSpec(Wire):
     """Speculative decoding; off unless it is asked for. The acceptance rate depends on the text: measure yours."""
 
     method: DraftingName
-    draft_tokens: Annotated[int, Field(ge=1, le=32, description="Tokens drafted per step.")]
+    draft_tokens: Annotated[int, Field(ge=1, le=32, description="Tokens drafted per step."), WHOLE]
     acceptance_rate: Annotated[
         float, Field(gt=0, lt=1, description="Share of drafted tokens that the model accepts, each.")
     ]
@@ -236,7 +236,7 @@ class DeploymentSpec(Wire):
     offer: OfferSpec | None = None
     accelerators_per_replica: Degree | None = None
     replicas: Count | None = None
-    spare_replicas: Annotated[int, Field(ge=0, le=MOST_COUNTED)] | None = None
+    spare_replicas: Annotated[int, Field(ge=0, le=MOST_COUNTED), WHOLE] | None = None
     nodes: Count | None = None
     total_accelerators: Count | None = None
     tensor_parallel: Degree | None = None
@@ -247,12 +247,12 @@ class DeploymentSpec(Wire):
     weight_format: WeightFormatName | None = None
     kv_format: KvFormatName | None = None
     max_batch: Degree | None = None
-    max_batched_tokens: Annotated[int, Field(ge=16, le=10_000_000)] | None = None
+    max_batched_tokens: Annotated[int, Field(ge=16, le=10_000_000), WHOLE] | None = None
     memory_fraction: Annotated[float, Field(gt=0.05, le=1)] | None = None
     speculative: SpeculativeSpec | None = None
     data_parallel: Degree | None = None
     context_parallel: Degree | None = None
-    zero_stage: Annotated[int, Field(ge=0, le=3)] | None = None
+    zero_stage: Annotated[int, Field(ge=0, le=3), WHOLE] | None = None
     micro_batch_sequences: Degree | None = None
     activation_checkpointing: ActivationCheckpointingName | None = None
     optimizer_offload: bool | None = None
@@ -337,7 +337,7 @@ class InspectRequest(Wire):
     model: ModelReference
     sample: SampleSpec | None = None
     context_tokens: (
-        Annotated[list[Annotated[int, Field(ge=1, le=100_000_000)]], Field(min_length=1, max_length=20)] | None
+        Annotated[list[Annotated[int, Field(ge=1, le=100_000_000), WHOLE]], Field(min_length=1, max_length=20)] | None
     ) = Field(
         None,
         description="Contexts at which cache and FLOPs are shown; default 1024, 8192, 32768 and 131072 as far as the "

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Required, TypedDict, Unpack
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from app.api.schemas.base import Wire
+from app.api.schemas.base import WHOLE, Wire
 from app.api.schemas.model import Images, LoraSpec, ModelReference, SampleSpec
 from app.api.schemas.names import FailureDomainName, MethodName, OptimizerName, PrecisionName, RedundancyName
 from app.sizing.assumptions import Assumptions
@@ -86,9 +86,9 @@ class Traffic(Wire):
     """
 
     peak_requests_per_s: Annotated[float, Field(gt=0, le=1e6)] | None = None
-    concurrent_requests: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    concurrent_requests: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] | None = None
     users: Users | None = None
-    batch: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    batch: Annotated[int, Field(ge=1, le=100_000), WHOLE] | None = None
     offline: Literal[True] | None = None
     samples_per_s: Annotated[float, Field(gt=0, le=1e7)] | None = None
     volume_requests: Annotated[float, Field(ge=1, le=1e15)] | None = Field(
@@ -183,7 +183,7 @@ class Availability(Wire):
     """What the service survives: any so many failure domains lost leave what the peak needs."""
 
     redundancy: RedundancyName | None = Field(None, description="Default: none.")
-    zones: Annotated[int, Field(ge=1, le=8)] = Field(
+    zones: Annotated[int, Field(ge=1, le=8), WHOLE] = Field(
         1, description="Machines stand in each; with redundancy any one zone may be lost, whatever the failure domain."
     )
     failure_domain: FailureDomainName | None = Field(
@@ -208,7 +208,7 @@ class InferenceSpec(Wire):
     traffic: Traffic
     sample: SampleSpec | None = None
     slo: SloSpec | None = None
-    max_context_tokens: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
+    max_context_tokens: Annotated[int, Field(ge=1, le=100_000_000), WHOLE] | None = None
     availability: Availability = Availability()
     target_utilization: Annotated[float, Field(ge=0.05, le=1)] | None = None
 
@@ -249,12 +249,12 @@ class _RunSpec(Wire):
     sample: SampleSpec | None = None
     training_tokens: Positive | None = None
     training_samples: Positive | None = None
-    sequence_length: Annotated[int, Field(ge=1, le=10_000_000)] | None = Field(
+    sequence_length: Annotated[int, Field(ge=1, le=10_000_000), WHOLE] | None = Field(
         None, description="Default: the assumption default_sequence_tokens, 4096."
     )
     global_batch_tokens: Annotated[float, Field(ge=1, le=1e12)] | None = None
-    global_batch_sequences: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
-    global_batch_samples: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    global_batch_sequences: Annotated[int, Field(ge=1, le=10_000_000), WHOLE] | None = None
+    global_batch_samples: Annotated[int, Field(ge=1, le=10_000_000), WHOLE] | None = None
     precision: PrecisionName | None = Field(
         None,
         description="Of matrices. Default: bf16. All but fp32, tf32 and bf16-true keep a 32-bit master copy; "
@@ -318,7 +318,7 @@ class FineTuningSpec(_RunSpec):
     method: MethodName = "lora"
     lora: LoraSpec = LoraSpec()
     examples: Annotated[float, Field(ge=1, le=1e12)] | None = None
-    epochs: Annotated[float, Field(gt=0, le=1e4)] = 1.0
+    epochs: Annotated[float, Field(gt=0, le=1e4)] = Field(1.0, description="Times that the examples are gone through.")
 
     def to_workload(self, model: ModelArchitecture, assumed: Assumptions) -> TrainingWorkload:
         return self.run(

@@ -1,0 +1,108 @@
+"""Requests whose parts exclude one another: refused with the contradiction."""
+
+from __future__ import annotations
+
+from app.api.naming import listed
+from app.api.schemas.requests import ConstraintsSpec, DeploymentSpec
+from app.catalog.directory import Directory
+from app.errors import Conflict
+from app.sizing.hardware.parts import Environment, PricingModel
+
+CLOUD, ON_PREM, OWNED = Environment.CLOUD.value, Environment.ON_PREM.value, PricingModel.OWNED.value
+
+
+def contradiction(pointer: str, detail: str) -> Conflict:
+    """A conflict with its place."""
+    return Conflict(detail, errors=[{"pointer": pointer, "detail": detail}])
+
+
+def check_sets(c: ConstraintsSpec, written: ConstraintsSpec, by_pattern: tuple[str, ...], directory: Directory) -> None:
+    """Refuse constraints that contradict one another; `written` is what the caller wrote."""
+    _accelerators(c, written, by_pattern, directory)
+    _ways(c, directory)
+    if c.providers and c.regions and (c.environments == [CLOUD] or _rents_only(c.providers, directory)):
+        served = {region for provider in c.providers for region in directory.sold_in.get(provider, ())}
+        if served and served.isdisjoint(c.regions):
+            raise contradiction(
+                "#/constraints/regions",
+                f"{listed(c.providers)} offers nothing in {listed(written.regions)}, but in {listed(sorted(served))}.",
+            )
+
+
+def _accelerators(
+    c: ConstraintsSpec, written: ConstraintsSpec, by_pattern: tuple[str, ...], directory: Directory
+) -> None:
+    outright = [slug for slug in c.accelerators if slug not in by_pattern]
+    both = [slug for slug in outright if slug in c.exclude_accelerators]
+    if both and (len(both) == len(outright) or not {*written.exclude_accelerators}.isdisjoint(written.accelerators)):
+        raise contradiction(
+            "#/constraints/exclude_accelerators", f"{listed(both)} is both in accelerators and in exclude_accelerators."
+        )
+    if c.accelerators and {*c.accelerators} <= {*c.exclude_accelerators}:
+        raise contradiction(
+            "#/constraints/exclude_accelerators",
+            "exclude_accelerators leaves nothing of accelerators: everything named is excluded.",
+        )
+    vendor_of = {a.slug: a.vendor.lower() for a in directory.market.accelerators}
+    others = [slug for slug in outright if c.vendors and vendor_of[slug] not in c.vendors]
+    if others:
+        raise contradiction(
+            "#/constraints/vendors",
+            f"{listed(others)} is not made by {listed(c.vendors)}: name its maker among vendors, or leave vendors out.",
+        )
+    if c.accelerators and c.vendors and all(vendor_of[slug] not in c.vendors for slug in c.accelerators):
+        raise contradiction("#/constraints/vendors", f"Nothing in accelerators is made by {listed(c.vendors)}.")
+
+
+def _rents_only(providers: list[str], directory: Directory) -> bool:
+    """Whether none of these sells machines."""
+    return not any(s.provider in providers for s in directory.market.systems.values() if s.environment == ON_PREM)
+
+
+def _ways(c: ConstraintsSpec, directory: Directory) -> None:
+    """Cloud and owned; who rents and who sells."""
+    if c.environments == [CLOUD] and c.pricing_models == [OWNED]:
+        raise contradiction(
+            "#/constraints/pricing_models", "pricing_models owned buys machines; environments cloud only rents them."
+        )
+    if c.environments == [ON_PREM] and c.pricing_models and OWNED not in c.pricing_models:
+        raise contradiction(
+            "#/constraints/pricing_models",
+            "environments on_prem buys machines: pricing_models must hold owned, or be left out.",
+        )
+    if not c.providers:
+        return
+    rents = any(provider in directory.sold_in for provider in c.providers)
+    if c.environments == [CLOUD] and not rents:
+        raise contradiction(
+            "#/constraints/providers", f"{listed(c.providers)} rents nothing out; environments is cloud."
+        )
+    if c.environments == [ON_PREM] and _rents_only(c.providers, directory):
+        raise contradiction(
+            "#/constraints/providers", f"{listed(c.providers)} sells no machines; environments is on_prem."
+        )
+
+
+def check_deployment(d: DeploymentSpec, directory: Directory) -> None:
+    """Refuse a deployment whose offer is no offer of its provider, or of another accelerator."""
+    offer = d.offer
+    if offer is None:
+        return
+    at, provider = "#/deployment/offer", offer.provider
+    owned = offer.pricing_model == OWNED
+    if owned and provider is not None and _rents_only([provider], directory):
+        raise contradiction(
+            f"{at}/pricing_model", f"{provider} sells no machines: pricing_model owned needs a maker's."
+        )
+    if provider is not None and provider in directory.sold_in and not owned and offer.region is not None:
+        served = directory.sold_in[provider]
+        if offer.region not in (ON_PREM, *served):
+            raise contradiction(
+                f"{at}/region", f"{provider} offers nothing in {offer.region}; it does in {listed(sorted(served))}."
+            )
+    if offer.instance_type is not None:
+        carried = {o.accelerator for o in directory.market.offers if o.instance_type == offer.instance_type}
+        if carried and d.accelerator not in carried:
+            raise contradiction(
+                f"{at}/instance_type", f"{offer.instance_type} carries {listed(sorted(carried))}, not {d.accelerator}."
+            )

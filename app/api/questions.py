@@ -1,0 +1,68 @@
+"""From a request to the question that the core answers: names, contradictions, the model, the format it names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+
+from app.api.contradictions import check_deployment, check_sets
+from app.api.deps import resolve_model
+from app.api.naming import estimate_named, recommend_named
+from app.api.phases import check_phase, check_units
+from app.api.schemas.requests import EstimateRequest, RecommendRequest, assumed_in
+from app.catalog.directory import Directory
+from app.catalog.names import formats_in
+from app.catalog.snapshot import SnapshotStore
+from app.sizing.model.architecture import ModelKind
+from app.sizing.question import Deployment, Question
+from app.sizing.workload import InferenceWorkload
+
+
+def recommend_question(
+    request: RecommendRequest, directory: Directory, snapshots: SnapshotStore, today: date
+) -> Question:
+    """What is asked, in names of the catalogue; raises what is wrong with it."""
+    check_phase(request)
+    named, by_pattern = recommend_named(request, directory)
+    check_sets(named.constraints, request.constraints, by_pattern, directory)
+    assumed = assumed_in(named)
+    model = resolve_model(named.workload.model, snapshots, assumed)
+    check_units(named.workload, model)
+    question = named.to_question(model, assumed, today)
+    question = replace(question, constraints=replace(question.constraints, by_pattern=by_pattern))
+    return in_the_format_named(question, named)
+
+
+def estimate_question(
+    request: EstimateRequest, directory: Directory, snapshots: SnapshotStore, today: date
+) -> tuple[Question, Deployment]:
+    """What is asked and the deployment to judge, in names of the catalogue; raises what is wrong with them."""
+    check_phase(request)
+    named = estimate_named(request, directory)
+    check_deployment(named.deployment, directory)
+    assumed = assumed_in(named)
+    model = resolve_model(named.workload.model, snapshots, assumed)
+    check_units(named.workload, model)
+    question = in_the_format_named(named.to_question(model, assumed, today), named)
+    return question, named.deployment.to_deployment()
+
+
+def in_the_format_named(question: Question, request: RecommendRequest | EstimateRequest) -> Question:
+    """The question with the format that the model's name says, where nobody named another.
+
+    "TheBloke/Llama-2-70B-AWQ" is served in int4-awq.
+    """
+    name, workload = request.workload.model, question.workload
+    if not isinstance(name, str) or not isinstance(workload, InferenceWorkload):
+        return question
+    named = question.constraints.weight_formats or (
+        isinstance(request, EstimateRequest) and request.deployment.weight_format is not None
+    )
+    if named or workload.model.kind is ModelKind.SAMPLES:
+        return question
+    formats = formats_in(name)
+    if not formats:
+        return question
+    note = f"weights are in {' or '.join(formats)}, as the name says"
+    kept = replace(workload, model=replace(workload.model, assumed=(*workload.model.assumed, note)))
+    return replace(question, workload=kept, constraints=replace(question.constraints, weight_formats=formats))

@@ -1,0 +1,141 @@
+"""Lists of names on the wire: who rents and sells, where, and what trains."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from app.api.schemas.base import Shown
+from app.catalog.directory import Directory
+from app.sizing.hardware.engines import ENGINES
+from app.sizing.hardware.parts import Environment
+from app.sizing.hardware.support.verdicts import BUILDS
+
+
+class ProviderShown(Shown):
+    """Who rents machines out or sells them."""
+
+    provider: str
+    also_called: list[str]
+    rents: bool
+    sells: bool
+    regions: list[str]
+    pricing_models: list[str]
+    price_kinds: list[str]
+    accelerators: int
+    offers: int
+
+
+class RegionShown(Shown):
+    """Where machines are rented out, in the words of those who do."""
+
+    region: str
+    country: str | None
+    providers: list[str]
+    accelerators: int
+    offers: int
+
+
+class FrameworkShown(Shown):
+    """What trains: which methods, on which runtimes; `judged_as` names the framework it is underneath."""
+
+    framework: str
+    also_called: list[str]
+    methods: list[str]
+    runtimes: list[str]
+    kinds: list[str]
+    judged_as: str | None
+    source: str
+    as_of: str
+
+
+class ProviderList(Shown):
+    items: list[ProviderShown]
+    next_cursor: str | None
+
+
+class RegionList(Shown):
+    items: list[RegionShown]
+    next_cursor: str | None
+
+
+class FrameworkList(Shown):
+    items: list[FrameworkShown]
+    next_cursor: str | None
+
+
+Items = list[dict[str, Any]]
+
+
+def providers_json(directory: Directory) -> Items:
+    """Every provider, by name."""
+    market = directory.market
+    offers = defaultdict(list)
+    for offer in market.offers:
+        offers[offer.provider].append(offer)
+    sells = {s.provider for s in market.systems.values() if s.environment is Environment.ON_PREM}
+    called = _also_called(directory.providers)
+    return [
+        {
+            "provider": name,
+            "also_called": called.get(name, []),
+            "rents": name in offers,
+            "sells": name in sells,
+            "regions": sorted({o.region for o in offers[name]}),
+            "pricing_models": sorted({o.pricing_model.value for o in offers[name]}),
+            "price_kinds": sorted({o.price_kind.value for o in offers[name]}),
+            "accelerators": len({o.accelerator for o in offers[name]}),
+            "offers": len(offers[name]),
+        }
+        for name in market.providers
+    ]
+
+
+def regions_json(directory: Directory) -> Items:
+    """Every region, by name."""
+    offers = defaultdict(list)
+    for offer in directory.market.offers:
+        offers[offer.region].append(offer)
+    return [
+        {
+            "region": name,
+            "country": directory.country_of(name),
+            "providers": sorted({o.provider for o in offers[name]}),
+            "accelerators": len({o.accelerator for o in offers[name]}),
+            "offers": len(offers[name]),
+        }
+        for name in sorted(offers)
+    ]
+
+
+def frameworks_json(_: Directory) -> Items:
+    """Every framework that trains, by name."""
+    items = []
+    for name in sorted(BUILDS):
+        trains = [build for build in BUILDS[name] if build.methods]
+        if not trains:
+            continue
+        record = ENGINES.get(name)
+        items.append(
+            {
+                "framework": name,
+                "also_called": [] if record is None else list(record.aliases),
+                "methods": sorted({m for build in trains for m in build.methods}),
+                "runtimes": sorted({r for build in trains for r in build.runtimes}),
+                "kinds": sorted({task.value for build in trains for task in build.trains}),
+                "judged_as": None if record is None else record.judged_as,
+                "source": trains[0].source,
+                "as_of": trains[0].as_of,
+            }
+        )
+    return items
+
+
+def _also_called(names: Mapping[str, str]) -> dict[str, list[str]]:
+    """Other names of each name, run together."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for key, name in names.items():
+        if key != name and key != "".join(c for c in name if c.isalnum()):
+            found[name].append(key)
+    return found
