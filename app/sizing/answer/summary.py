@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.sizing.answer.money import price_words
-from app.sizing.hardware.parts import Accelerator
+from app.sizing.hardware.parts import SOCKET, Accelerator
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Deployment, Objective, Question
 from app.sizing.result import Estimate, Ranked, Reason, Rejection
@@ -61,6 +61,8 @@ def hardware_words(ranked: Ranked) -> str:
     pricing = d.pricing_model.value.replace("_", " ") if d.pricing_model else "unpriced"
     region = "" if d.region in (None, "unspecified") else f", {d.region}"
     where = f"owned ({d.system})" if pricing == "owned" else f"at {place}{region}, {pricing}"
+    if ranked.accelerator.kind == SOCKET and d.instance_type is not None:  # a small instance is part of one
+        return f"{d.nodes or 0:,} x {d.instance_type} ({name}) {where}"
     return f"{count:,} x {name} {where}"
 
 

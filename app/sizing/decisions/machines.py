@@ -209,6 +209,8 @@ def _listings_allowed(snapshot: Snapshot, constraints: Constraints, fixed: Deplo
         regional = np.array([regions.match(r.lower()) is not None for r in snapshot.regions], dtype=bool)
         keep &= regional[listings.region] | owned
     if fixed is not None:
+        if fixed.instance_type is None and fixed.system is None:
+            keep &= snapshot.machines.share[listings.machine] == 1  # who names a processor means a whole one
         for named, names, column_of in (
             (fixed.system, snapshot.system_slugs, listings.system),
             (fixed.provider, snapshot.providers, listings.provider),
@@ -312,7 +314,7 @@ def undominated(found: Candidates) -> Candidates:
     bought = np.nan_to_num(found.purchase_usd, nan=0.0)
     paid = np.where(np.isnan(found.purchase_usd), 0.0, np.nan_to_num(m.network_bytes_per_s))
     less = np.stack([found.usd_per_hour, found.draw_w, found.rated_w, bought, found.spot, paid])
-    row, other = _pairs(np.stack([m.accelerator.astype(np.float64), m.accelerators_per_node]))
+    row, other = _pairs(np.stack([m.accelerator.astype(np.float64), m.accelerators_per_node, m.share]))
     as_good = (more[:, other] >= more[:, row]).all(axis=0) & (less[:, other] <= less[:, row]).all(axis=0)
     better = ~((more[:, row] >= more[:, other]).all(axis=0) & (less[:, row] <= less[:, other]).all(axis=0))
     keep: Mask = np.ones(len(found), dtype=bool)
@@ -347,6 +349,7 @@ def unpriced(snapshot: Snapshot, deployment: Deployment, assumed: Assumptions) -
     machine = Machines(
         accelerator=np.array([index]),
         accelerators_per_node=column([count]),
+        share=column([1.0]),
         memory_bytes=column([accelerator.memory_bytes]),
         link=np.array([LINKS.index(link)]),
         link_bytes_per_s=column([rate]),

@@ -144,7 +144,7 @@ def rated_power_w(machines: Machines, types: AcceleratorColumns, assumed: Assump
     board = np.isnan(machines.power_w) | (machines.power_w <= count * accelerator_w)
     alone = np.fmax(machines.power_w, count * types.power_w[row])
     alone = np.where(np.isnan(alone), count * accelerator_w, alone)
-    return np.where(types.whole_machine[row], alone, np.where(board, together, machines.power_w))
+    return np.where(types.whole_machine[row], alone, np.where(board, together * machines.share, machines.power_w))
 
 
 def machine_purchase_usd(parts: Parts, list_price_usd: Column) -> Column:

@@ -16,6 +16,7 @@ from app.sizing.hardware.links import LINKS, machine_link
 from app.sizing.hardware.parts import (
     BOARDS,
     PROCESSORS,
+    SOCKET,
     Accelerator,
     Environment,
     Link,
@@ -37,6 +38,7 @@ class Node(NamedTuple):
 
     accelerator: int
     accelerators_per_node: float
+    share: float
     memory_bytes: float | None
     link: int
     link_bytes_per_s: float
@@ -101,8 +103,14 @@ def plain_host(a: Accelerator, count: int, *, board: bool) -> System:
     )
 
 
+def sold_in_parts(accelerator: Accelerator) -> bool:
+    """Whether less than one is a machine: clouds sell sockets by the core, with as much of the memory's bandwidth."""
+    return accelerator.kind == SOCKET
+
+
 def node_of(index: int, accelerator: Accelerator, count: float, system: System | None) -> Node:
-    """The machine that carries `count` of an accelerator."""
+    """The machine that carries `count` of an accelerator; a part of a socket is one that does less."""
+    share, count = min(1.0, count), max(1.0, count)
     memory, network, power = accelerator.memory_bytes, None, None
     if system is not None:
         network = system.network_bytes_per_s / count if system.network_bytes_per_s else None
@@ -113,6 +121,7 @@ def node_of(index: int, accelerator: Accelerator, count: float, system: System |
     return Node(
         accelerator=index,
         accelerators_per_node=count,
+        share=share,
         memory_bytes=memory,
         link=LINKS.index(link),
         link_bytes_per_s=rate,
@@ -156,10 +165,10 @@ class Book:
         return self.nodes.setdefault(node, len(self.nodes)), index
 
     def rent(self, row: int, offer: Offer) -> None:
-        """The price of a rented machine; a share of an accelerator is none."""
+        """The price of a rented machine; a share of an accelerator is none, unless it is a processor."""
         system = self.systems.get(offer.system) if offer.system else None
         count = offer.accelerator_count or (system.accelerator_count if system else 0.0)
-        if count < 1:
+        if count < 1 and not sold_in_parts(self.accelerators[self.accelerator_index[offer.accelerator]]):
             return
         self.listed.append(
             Listed(

@@ -95,6 +95,7 @@ class Machines(Columns):
 
     accelerator: Codes
     accelerators_per_node: Column
+    share: Column  # of each that the machine has: 1, or the part of a socket that a small instance is
     memory_bytes: Column  # per accelerator
     link: Codes  # index into LINKS
     link_bytes_per_s: Column  # per accelerator and direction, inside the scale-up domain
@@ -271,6 +272,7 @@ def alike(machines: Machines) -> tuple[Codes, Codes]:
     """A number that machines share of which a replica within one, and one across several, reads the same."""
     inside = [
         machines.accelerator,
+        machines.share,
         np.nan_to_num(machines.memory_bytes, nan=-1.0),
         machines.link,
         machines.link_bytes_per_s,

@@ -150,12 +150,13 @@ def _wired(
     layouts: Layouts, node: Machines, max_accelerators: int | None, assumed: Assumptions, fixed: Deployment | None
 ) -> Mask:
     """Layouts by machine: a replica spans machines only where the network is known (or a caller wrote the layout out in
-    full) and only along the pipeline, or inside one scale-up domain.
+    full) and only along the pipeline, or inside one scale-up domain; never over parts of sockets.
     """
     tp, pp, size = layouts.tensor_parallel, layouts.pipeline_parallel, layouts.size
     count, domain = node.accelerators_per_node[:, None], node.scale_up_domain[:, None]
     nodes = np.ceil(size / count)
-    known = ~np.isnan(node.network_bytes_per_s)[:, None] | (fixed is not None and fixed.laid_out)
+    whole = ~np.isnan(node.network_bytes_per_s) & (node.share == 1)
+    known = whole[:, None] | (fixed is not None and fixed.laid_out)
     joined = (known & (pp >= nodes)) | (domain >= size)
     spans = (np.mod(size, count) == 0) & (nodes <= assumed.max_nodes_per_replica) & joined
     pcie = (node.link == LINKS.index(Link.PCIE))[:, None]

@@ -251,7 +251,8 @@ def paired(
         of_machine, accelerator, "format_unsupported", "{name} has no rate for the formats that its engines run."
     )
     linear, bit16 = _rates(accelerators, accelerator, stacks, stack)
-    pairs = Pairs(machine, stack, accelerator, linear, bit16, accelerators.bytes_per_s[accelerator])
+    share, whole = machines.node.share[machine], accelerators.bytes_per_s[accelerator]
+    pairs = Pairs(machine, stack, accelerator, linear * share, bit16 * share, whole * share)
     unknown = np.isnan(linear) | np.isnan(bit16) | np.isnan(pairs.bytes_per_s)
     known = pairs.take(~(unknown | np.isnan(machines.node.memory_bytes[machine])))
     rejections.without(

@@ -102,7 +102,7 @@ def _machines(
     """Machines on sale with what training reads of them; BF16 needs hardware that has it."""
     precision, columns = PRECISIONS[workload.precision], snapshot.columns
     node, accelerator = found.node, found.node.accelerator
-    peak, wide = columns.rate(precision.format_class)[accelerator], columns.bit16[accelerator]
+    peak, wide = columns.rate(precision.format_class)[accelerator] * node.share, columns.bit16[accelerator] * node.share
     if precision.needs_bf16:
         peak = np.where(columns.has_bf16[accelerator], peak, np.nan)
     whole = precision.weight_bytes == BYTES_32_BIT
@@ -115,7 +115,7 @@ def _machines(
         unified_memory=columns.unified[accelerator],
         peak_flops_per_s=peak,
         unquantised_flops_per_s=peak if whole else np.where(np.isnan(wide), peak, wide),
-        memory_bytes_per_s=columns.bytes_per_s[accelerator],
+        memory_bytes_per_s=columns.bytes_per_s[accelerator] * node.share,
         pcie=node.link == LINKS.index(Link.PCIE),
         scale_up_bytes_per_s=np.where(link > 0, link, NO_LINK_BYTES_PER_S),
         network_bytes_per_s=known_network_bytes_per_s(network, assumed),

@@ -29,6 +29,7 @@ def machines(**columns: Any) -> Candidates:
     node = Machines(
         accelerator=of("accelerator", 0),
         accelerators_per_node=of("accelerators_per_node", 8.0),
+        share=of("share", 1.0),
         memory_bytes=of("memory_bytes", 80e9),
         link=of("link", 2),
         link_bytes_per_s=of("link_bytes_per_s", 450e9),

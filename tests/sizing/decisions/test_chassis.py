@@ -40,6 +40,7 @@ def machine(accelerator: Accelerator, count: float, *, workstation: bool = False
         | {
             "accelerator": np.array([TYPES.index(accelerator)]),
             "accelerators_per_node": col(count),
+            "share": col(1.0),
             "memory_bytes": col(memory),
             "power_w": col(power_w),
             "workstation": np.array([workstation]),

@@ -27,6 +27,7 @@ def machine(accelerator: int, count: float, *, power_w: float = np.nan, workstat
     return Machines(
         accelerator=np.array([accelerator]),
         accelerators_per_node=col(count),
+        share=col(1.0),
         memory_bytes=nan,
         link=np.array([0]),
         link_bytes_per_s=nan,

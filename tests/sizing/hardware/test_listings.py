@@ -73,3 +73,23 @@ def test_a_network_is_shared_by_a_machines_accelerators() -> None:
     assert node.on_prem is False
     assert node_of(0, BIG, 8.0, SYSTEMS[1]).on_prem is True
     assert PricingModel.OWNED in PRICING
+
+
+SOCKET = replace(CARD, slug="acme-cpu", kind="cpu", memory_bytes=None, memory_is_reported=False)
+PART = replace(SYSTEMS[2], slug="cpu-small", accelerator=SOCKET.slug, accelerator_count=0.25, ram_bytes=32e9)
+
+
+def test_a_part_of_a_socket_is_a_machine_that_does_less_and_a_part_of_a_card_is_none() -> None:
+    node = node_of(0, SOCKET, 0.25, PART)
+    assert (node.accelerators_per_node, node.share, node.memory_bytes) == (1.0, 0.25, 32e9)
+    assert node_of(0, SOCKET, 2.0, replace(PART, accelerator_count=2.0)).share == 1.0
+    sliced = replace(SYSTEMS[2], slug="card-slice", accelerator_count=0.25)
+    sizes = [
+        replace(
+            offer("card-1", 0.1), system=s.slug, accelerator=s.accelerator, accelerator_count=0, instance_type=s.slug
+        )
+        for s in (PART, sliced)
+    ]
+    both = snapshot(accelerators=(*ACCELERATORS, SOCKET), systems=(*SYSTEMS, PART, sliced), offers=sizes)
+    rented = both.listings.take(~both.listings.owned)
+    assert [both.system_slugs[s] for s in rented.system] == ["cpu-small"]
