@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from app.api.doubts import doubted
@@ -36,6 +37,13 @@ def beginning(names: Sequence[str]) -> str:
     return first[:alike]
 
 
+@cache
+def engines_known(evident: tuple[str, ...]) -> Mapping[str, str]:
+    """Engines and frameworks with a record, a build or evidence, by how they are written run together."""
+    aliases = {run_together(alias): name for alias, name in ALIASES.items()}
+    return aliases | {run_together(name): name for name in (*BUILDS, *ENGINES, *evident)}
+
+
 @dataclass(frozen=True, slots=True)
 class Misnamed:
     """One name that means nothing, or too much."""
@@ -53,8 +61,13 @@ class Naming:
     def __init__(self, directory: Directory) -> None:
         self.directory = directory
         self.market = directory.market
-        self.engines = {run_together(n): n for n in (*BUILDS, *ENGINES, *self.market.engines)}
+        self.engines = engines_known(self.market.engines)
         self.problems: list[Misnamed] = []
+
+    @property
+    def _enough(self) -> bool:
+        """Whether nobody will be told of further problems."""
+        return len(self.problems) >= MOST_TOLD
 
     def raise_problems(self) -> None:
         """Raise the first of what is wrong, with all of it among its facts."""
@@ -95,7 +108,7 @@ class Naming:
                 choices=found[:MOST_CHOICES],
             )
             return
-        close = self.directory.nearest(name)
+        close = () if self._enough else self.directory.nearest(name)
         hint = f" Nearest: {', '.join(close)}." if close else ""
         what = "fits the pattern" if WILD.search(name) else "is called"
         self.add(
@@ -121,7 +134,7 @@ class Naming:
         names = sorted({*known.values()})
         found = name if name in names else known.get(run_together(name))
         if found is None:
-            close = close_to(name, names)
+            close = () if self._enough else close_to(name, names)
             told = f"Nearest: {', '.join(close)}." if close else f"There are {listed(names)}."
             self.add(UnknownName, pointer, f"No {what} is called {quoted(name)}. {told} {where}", nearest=close)
         return found or name
@@ -131,15 +144,14 @@ class Naming:
 
     def engine(self, name: str, pointer: str, what: str = "engine") -> str:
         slug = engine_slug(name)
-        known = {**self.engines, **{run_together(alias): n for alias, n in ALIASES.items()}}
         where = "GET /catalog/engines and /catalog/frameworks list all."
-        return slug if slug in self.engines.values() else self.one_of(what, name, known, pointer, where)
+        return slug if slug in self.engines.values() else self.one_of(what, name, self.engines, pointer, where)
 
     def regions(self, name: str, pointer: str) -> tuple[str, ...]:
         """Regions that a name, a pattern, a country or an area means."""
         found = self.directory.regions_named(name)
         if not found:
-            close = close_to(name, self.directory.regions)
+            close = () if self._enough else close_to(name, self.directory.regions)
             told = f" Nearest: {', '.join(close)}." if close else ""
             what = "fits the pattern" if WILD.search(name) else "is called"
             self.add(

@@ -107,6 +107,7 @@ class Directory:
         self.providers = _by_key(market.providers, PROVIDERS)
         self.vendors = _by_key(market.vendors, VENDORS)
         self.regions = tuple(market.regions)
+        self._region_keys = {region: run_together(region) for region in self.regions}
         self._countries = MappingProxyType(dict(countries or {}))
         self.sold_in: Mapping[str, frozenset[str]] = _sold_in(market)
         self.named = lru_cache(maxsize=4096)(self._named)
@@ -185,7 +186,7 @@ class Directory:
             return tuple(r for r in self.regions if fnmatchcase(r.lower(), pattern))
         exact = tuple(r for r in self.regions if r.lower() == name.strip().lower())
         key = run_together(name)  # "us-east-1" and "us-east1" are two regions, and "US East 1" is either
-        if found := exact or tuple(r for r in self.regions if run_together(r) == key):
+        if found := exact or tuple(r for r in self.regions if self._region_keys[r] == key):
             return found
         codes = countries_named(key)
         return tuple(r for r in self.regions if self._countries.get(r) in codes)

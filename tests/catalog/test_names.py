@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.orm import Session
 
-from app.catalog.names import containing, folded, squashed, without_file, words
+from app.catalog.names import containing, folded, format_slug, formats_in, squashed, without_file, words
 from app.catalog.queries import get_model, get_model_facts
 from app.catalog.seed import model_entries
 from app.db import make_engine
@@ -97,3 +97,39 @@ def test_words_are_letters_and_numbers_apart() -> None:
     assert words("Qwen2.5-7B Instruct") == {"qwen", "2.5", "7b", "instruct"}
     assert containing("7b", [("llama-7b", "a")]) == []
     assert containing("7B llama", [("llama-2-7b", "a"), ("llama-7b", "b"), ("llama-13b", "c")]) == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("name", "formats"),
+    [
+        ("TheBloke/Llama-2-70B-AWQ", ("int4-awq",)),
+        ("Qwen/Qwen2.5-72B-Instruct-GPTQ-Int4", ("int4-gptq",)),
+        ("Qwen/Qwen2.5-72B-Instruct-GPTQ-Int8", ("int8-gptq",)),
+        ("llama3.1:70b-instruct-q4_K_M", ("gguf-q4_k_m",)),
+        ("gemma-3-27b-it-qat-q4_0-gguf", ("gguf-q4_0",)),
+        ("RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic", ("fp8",)),
+        ("nvidia/Llama-3.3-70B-Instruct-NVFP4", ("nvfp4",)),
+        ("unsloth/llama-3-8b-bnb-4bit", ("nf4",)),
+        ("mlx-community/Llama-3.3-70B-Instruct-4bit", ("int4-mlx",)),
+        ("meta-llama/Llama-3.1-8B", ()),
+        ("openai/gpt-oss-20b", ()),
+        ("mistral:latest", ()),
+    ],
+)
+def test_a_name_says_how_weights_are_stored(name: str, formats: tuple[str, ...]) -> None:
+    assert formats_in(name) == formats
+
+
+def test_no_model_of_the_catalogue_says_a_format_by_its_id() -> None:
+    for entry in model_entries():
+        assert formats_in(entry["hf_id"]) == () or any(
+            word in entry["hf_id"].lower() for word in ("fp8", "bf16", "int")
+        )
+
+
+@pytest.mark.parametrize(
+    ("written", "slug"),
+    [("AWQ", "int4-awq"), ("Q4_K_M", "gguf-q4_k_m"), ("gguf q8_0", "gguf-q8_0"), ("BF16", "bf16"), ("fp7", "fp7")],
+)
+def test_formats_are_read_as_people_write_them(written: str, slug: str) -> None:
+    assert format_slug(written) == slug
