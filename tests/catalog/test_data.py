@@ -9,9 +9,10 @@ import pytest
 
 from app.catalog.files import rows_of
 from app.catalog.names import folded
-from app.catalog.priced import accelerator_values, offer_values, price_values, system_values
+from app.catalog.priced import accelerator_values, offer_values, price_values, provider_values, system_values
 from app.catalog.seed import coefficient_values, measurement_values, model_entries, support_values
 from app.sizing.hardware.parts import Link, PricingModel
+from app.sizing.hardware.prices import PriceKind
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
 from app.sizing.units import GIB, TERA
 
@@ -187,6 +188,41 @@ def test_formats_and_pricing_models_are_known() -> None:
         assert {k for k in s["kv_formats"].split("|") if k} <= set(KV_FORMATS)
     assert {o["pricing_model"] for o in OFFERS} <= {p.value for p in PricingModel}
     assert {o["tier"] for o in OFFERS} == {"standard", "serverless", "marketplace", "incomplete", "quarantined"}
+
+
+DATED = re.compile(r"20\d\d(-\d\d(-\d\d)?)?")
+CONFIDENCES = {"high", "medium", "low"}
+
+
+def test_every_price_has_a_kind_a_source_and_a_day_of_its_own() -> None:
+    providers = {r["slug"]: r for r in map(provider_values, rows_of("providers.csv"))}
+    assert {o["provider"] for o in OFFERS} | {s["provider"] for s in SYSTEMS.values()} == set(providers)
+    assert all(p["what"] and p["name"] and p["source"] for p in providers.values())
+    rented = {PriceKind.PROVIDER, PriceKind.RESELLER, PriceKind.BROKER}
+    for o in OFFERS:
+        assert PriceKind(o["price_kind"]) in rented, o
+        assert o["price_kind"] in ("broker", providers[o["provider"]]["kind"]), o
+        assert o["confidence"] in CONFIDENCES, o
+        assert o["confidence"] != "high" or not o["date_estimated"], o
+        paid = o["usd_per_hour"] * 8760 * (3 if o["pricing_model"].endswith("3y") else 1)
+        assert o["upfront_usd"] is None or o["upfront_usd"] == pytest.approx(paid, abs=0.01), o
+    for s in SYSTEMS.values():
+        priced = s["list_price_usd"] is not None
+        assert (s["price_kind"] is not None) == priced, s["slug"]
+        if priced:
+            assert PriceKind(s["price_kind"]) not in {*rented - {PriceKind.RESELLER}, PriceKind.RECKONED}, s["slug"]
+            assert s["price_source"], s["slug"]
+            assert DATED.fullmatch(s["price_observed"]), s["slug"]
+            assert s["price_confidence"] in CONFIDENCES, s["slug"]
+    for a in ACCELERATORS.values():
+        assert (a["price_observed"] is not None) == (a["list_price_usd_high"] is not None), a["slug"]
+        assert a["price_observed"] is None or DATED.fullmatch(a["price_observed"]), a["slug"]
+
+
+def test_what_is_sold_in_units_is_priced_by_the_unit() -> None:
+    for row in rows_of("offers.csv"):
+        unit = re.search(r"sold in units of (\d) GPUs", row["notes"])
+        assert unit is None or float(row["accelerator_count"]) == int(unit[1]), row
 
 
 def test_no_offered_price_is_far_below_all_others() -> None:

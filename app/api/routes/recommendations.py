@@ -80,7 +80,9 @@ def recommended(raw: bytes, answers: AnswerStore, snapshots: SnapshotStore, toda
     if known is not None:
         return Response(known, media_type="application/json")
 
-    answer = recommend(recommend_question(request, directory, snapshots, today), market)
+    question = recommend_question(request, directory, snapshots, today)
+
+    answer = recommend(question, market)
 
     catalog = {"snapshot": market.version, "prices_as_of": market.prices_as_of}
     document = answer_json(
@@ -88,6 +90,7 @@ def recommended(raw: bytes, answers: AnswerStore, snapshots: SnapshotStore, toda
         identity=identity,
         created_at=market.created_at,
         catalog=catalog,
+        as_of=question.today,
         request=request.model_dump(mode="json", exclude_unset=True),
         trace=request.trace,
     )

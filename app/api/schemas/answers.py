@@ -358,6 +358,7 @@ class RecommendResponse(Shown):
         "first stored."
     )
     catalog: CatalogShown
+    as_of: str = Field(description="Day to which the ages of prices are counted.")
     request: dict[str, Any] = Field(
         description="As the caller gave it; posted again it is the same answer while catalogue and engine are the same."
     )

@@ -337,6 +337,7 @@ def answer_json(
     identity: str,
     created_at: str,
     catalog: Mapping[str, str],
+    as_of: str,
     request: Mapping[str, Any],
     trace: bool,
 ) -> dict[str, Any]:
@@ -346,6 +347,7 @@ def answer_json(
         "id": identity,
         "created_at": created_at,
         "catalog": dict(catalog),
+        "as_of": as_of,
         "request": dict(request),
         "summary": answer.summary,
         "assumptions": [assumed_json(a) for a in answer.assumptions],

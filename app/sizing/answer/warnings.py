@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from app.sizing.answer.cautions import Told, cautions
 from app.sizing.answer.money import usd
 from app.sizing.answer.overkill import Cheapest, overkill
+from app.sizing.answer.prices import price_not_firm, quantity, stale_price
 from app.sizing.answer.standing import (
     machine_failure_exceeds_redundancy,
     no_redundancy,
@@ -37,7 +38,11 @@ def warnings(question: Question, ranked: Sequence[Ranked], cheapest: Cheapest | 
     told = [of_request(question) for of_request in OF_REQUESTS]
     if ranked:
         best = Best(question, ranked[0].estimate, ranked[0].accelerator)
-        told += [overkill(question, ranked[0], cheapest), *(of_answer(best) for of_answer in OF_ANSWERS)]
+        told += [
+            overkill(question, ranked[0], cheapest),
+            price_not_firm(ranked),
+            *(of_answer(best) for of_answer in OF_ANSWERS),
+        ]
         told += cautions(question, ranked)
     return tuple(notice for notice in told if notice is not None)
 
@@ -135,14 +140,6 @@ def consumer_hardware(best: Best) -> Notice | None:
     )
 
 
-def stale_price(best: Best) -> Notice | None:
-    price = None if best.estimate.cost is None else best.estimate.cost.price
-    if price is None or price.age_days is None or price.age_days <= best.question.assumptions.stale_price_days:
-        return None
-    seen = f"The price was seen {price.terms.observed}, {price.age_days:,} days ago"
-    return Notice("stale_price", f"{seen}: ask for today's before deciding.")
-
-
 def spot_interruptions(best: Best) -> Notice | None:
     price = None if best.estimate.cost is None else best.estimate.cost.price
     if price is None or price.pricing_model != "spot":
@@ -169,5 +166,6 @@ OF_ANSWERS: tuple[Callable[[Best], Notice | None], ...] = (
     data_pipeline_limit,
     consumer_hardware,
     stale_price,
+    quantity,
     spot_interruptions,
 )

@@ -55,6 +55,51 @@ class AnswerAssumptions:
         source="chosen",
         as_of="2026-11",
     )
+    usual_provider_accelerators: float = assumption(
+        64,
+        low=1,
+        high=100_000,
+        unit="accelerators",
+        reason="that a provider has free for one buyer",
+        source="chosen: quotas without a contract",
+        as_of="2026-11",
+    )
+    usual_reseller_accelerators: float = assumption(
+        32,
+        low=1,
+        high=100_000,
+        unit="accelerators",
+        reason="that a reseller has free for one buyer",
+        source="chosen: half a provider",
+        as_of="2026-11",
+    )
+    usual_broker_accelerators: float = assumption(
+        8,
+        low=1,
+        high=100_000,
+        unit="accelerators",
+        reason="that a broker has alike at once",
+        source="chosen: one machine of eight",
+        as_of="2026-11",
+    )
+    usual_quote_accelerators: float = assumption(
+        256,
+        low=1,
+        high=100_000,
+        unit="accelerators",
+        reason="that one quote is good for",
+        source="chosen: 32 machines of eight",
+        as_of="2026-11",
+    )
+    usual_list_accelerators: float = assumption(
+        16,
+        low=1,
+        high=100_000,
+        unit="accelerators",
+        reason="that a shop sells at list price at once",
+        source="chosen",
+        as_of="2026-11",
+    )
     deadline_nearly_used: float = assumption(
         0.9,
         low=0.1,

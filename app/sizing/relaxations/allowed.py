@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.sizing.hardware.parts import PricingModel
+from app.sizing.hardware.prices import KINDS
 from app.sizing.model.formats import WEIGHT_FORMATS, Use
 from app.sizing.question import Constraints, Question
 from app.sizing.relaxations.ways import only
@@ -38,13 +39,17 @@ def alternatives(question: Question, judged: Sequence[Rejection]) -> Iterator[Al
     def other(label: str, owed: str = "", *, of: Constraints = limits, **changes: Any) -> Alternative:
         return Alternative(label, replace(question, constraints=replace(of, **changes)), owed)
 
-    if limits.accelerators or limits.vendors:
-        yield other("allow other accelerators", accelerators=(), vendors=())
+    if limits.accelerators or limits.vendors or limits.segments:
+        yield other("allow other accelerators", accelerators=(), vendors=(), segments=())
     if limits.exclude_accelerators:
         yield other("allow the accelerators left out", exclude_accelerators=())
     if limits.environments or limits.providers or limits.regions or limits.pricing_models:
         label = "allow every environment, provider, region and pricing model"
         yield other(label, environments=(), providers=(), regions=(), pricing_models=())
+    if not limits.price_kinds:
+        yield other("count prices that nobody stands behind", "; ask for a quote before deciding", price_kinds=KINDS)
+    if limits.price_kinds or limits.max_price_age_days is not None:
+        yield other("count prices of every kind and age", price_kinds=KINDS, max_price_age_days=None)
     if limits.engines:
         yield other("allow other engines", engines=())
     dear = tuple(r.accelerator for r in judged if r.reached is Reached.LIMITS)

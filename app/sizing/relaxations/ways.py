@@ -113,7 +113,8 @@ def no_way() -> Ways:
 
 def only(limits: Constraints, types: tuple[str, ...]) -> Constraints:
     """The same for these types only."""
-    return replace(limits, accelerators=types, vendors=(), exclude_accelerators=())
+    unnamed = tuple(name for name in types if name not in limits.outright)
+    return replace(limits, accelerators=types, by_pattern=unnamed, vendors=(), exclude_accelerators=())
 
 
 def _ways_to_serve(question: Question, workload: InferenceWorkload, market: Snapshot) -> Ways:

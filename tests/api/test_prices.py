@@ -1,0 +1,137 @@
+"""Who stands behind a price, on the wire: what counts, what is told, and of which day it is."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from app.catalog.files import rows_of
+from app.config import Settings
+from app.main import create_app
+from app.sizing.hardware.prices import FIRM
+from artefacts.service import DAY
+
+CHAT: dict[str, Any] = {
+    "phase": "inference",
+    "model": "meta-llama/Llama-3.1-8B-Instruct",
+    "traffic": {"peak_requests_per_s": 5, "input_tokens": 1024, "output_tokens": 256},
+}
+
+
+def recommend(client: TestClient, **body: Any) -> dict[str, Any]:
+    response = client.post("/recommend", json={"workload": CHAT, **body})
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+def price(answer: dict[str, Any], rank: int = 0) -> dict[str, Any]:
+    found: dict[str, Any] = answer["recommendations"][rank]["cost"]["price"]
+    return found
+
+
+def test_every_ranked_price_is_firm_and_says_so(client: TestClient) -> None:
+    answer = recommend(client, limit=30)
+    assert len(answer["recommendations"]) > 20
+    for rank in range(len(answer["recommendations"])):
+        told = price(answer, rank)
+        assert told["kind"] in FIRM
+        assert told["commitment"] == "none"
+        assert told["source"]
+        assert told["observed"] == told["as_of"]
+        assert told["confidence"] in {"high", "medium", "low"}
+        assert told["age_days"] >= 0
+        assert told["pricing_model"] in {"on_demand", "owned"}
+    assert answer["rejected_by_code"]["no_firm_price"] > 20
+    assert answer["as_of"] == DAY.isoformat()
+
+
+def test_an_accelerator_without_a_firm_price_is_answered_where_it_is_named_outright(client: TestClient) -> None:
+    for named, found in ((["nvidia-rtx-5070"], True), (["nvidia-rtx-507?"], False)):
+        answer = recommend(client, constraints={"accelerators": named})
+        assert bool(answer["recommendations"]) == found
+        codes = {w["code"] for w in answer["warnings"]}
+        assert ("price_not_firm" in codes) == found
+
+
+@pytest.mark.parametrize(
+    ("constraints", "kinds"),
+    [
+        ({"price_kinds": ["broker"]}, {"broker"}),
+        ({"providers": ["vast", "runpod"]}, {"broker", "reseller"}),
+        ({"price_kinds": ["quote"], "segments": ["datacenter"]}, {"quote"}),
+        ({"segments": ["edge"]}, {"list"}),
+    ],
+)
+def test_what_a_caller_says_of_prices_is_kept_to(
+    client: TestClient, constraints: dict[str, Any], kinds: set[str]
+) -> None:
+    answer = recommend(client, constraints=constraints)
+    assert answer["recommendations"]
+    assert {r["cost"]["price"]["kind"] for r in answer["recommendations"]} <= kinds
+
+
+def test_commitments_are_taken_no_longer_than_asked(client: TestClient) -> None:
+    for commitment, bound in (("none", {"none"}), ("1y", {"none", "1y"}), ("3y", {"none", "1y", "3y"})):
+        answer = recommend(client, constraints={"providers": ["gcp"], "commitment": commitment})
+        assert {r["cost"]["price"]["commitment"] for r in answer["recommendations"]} <= bound
+        assert price(answer)["commitment"] == max(bound, key=len) if commitment == "none" else commitment
+
+
+def test_a_recommendation_estimated_has_the_same_price(client: TestClient) -> None:
+    for constraints in ({}, {"providers": ["vast"]}, {"price_kinds": ["reckoned", "launch", "press"]}):
+        for r in recommend(client, constraints=constraints)["recommendations"]:
+            body = {"workload": CHAT, "deployment": r["deployment"]}
+            again = client.post("/estimate", json=body).json()
+            assert {**again["cost"], "parts": r["cost"]["parts"]} == r["cost"]  # which the last in rank leave out
+
+
+def test_a_price_paid_at_the_start_says_how_much(client: TestClient) -> None:
+    """Of the offers that are paid for whole years at once, one that can be judged."""
+    row = next(r for r in rows_of("offers.csv") if r["upfront_usd"] and r["accelerator"] == "nvidia-a10g")
+    offer = {name: row[name] for name in ("provider", "region", "pricing_model", "instance_type")}
+    deployment = {"accelerator": row["accelerator"], "offer": offer, "replicas": 1}
+    told = client.post("/estimate", json={"workload": CHAT, "deployment": deployment}).json()
+    paid = told["cost"]["price"]
+    assert (paid["upfront_usd"], paid["observed"]) == (pytest.approx(float(row["upfront_usd"]), rel=1e-5), "2023-08-30")
+    assert any("are paid at the start, per machine" in reason["text"] for reason in told["explanation"])
+    assert "stale_price" in {w["code"] for w in told["warnings"]}
+
+
+def test_the_day_is_part_of_the_answer(client: TestClient) -> None:
+    usual, same = recommend(client), recommend(client, as_of=DAY.isoformat())
+    assert price(usual) == price(same)
+    later = recommend(client, as_of="2027-11-20")
+    assert later["id"] != usual["id"]
+    assert later["as_of"] == "2027-11-20"
+    assert price(later)["age_days"] == price(usual)["age_days"] + 365
+    assert "stale_price" in {w["code"] for w in later["warnings"]}
+    assert recommend(client, as_of="2027-11-20") == later
+    old = recommend(client, constraints={"max_price_age_days": 1})
+    assert old["rejected_by_code"]["price_too_old"] > 20
+    refused = client.post("/recommend", json={"workload": CHAT, "as_of": "tomorrow"})
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["pointer"] == "#/as_of"
+
+
+def test_without_a_fixed_day_it_is_the_utc_day(sqlite_url: str) -> None:
+    with TestClient(create_app(Settings(database_url=sqlite_url))) as made:
+        before = datetime.now(UTC).date().isoformat()
+        answer = recommend(made)
+        assert before <= answer["as_of"] <= datetime.now(UTC).date().isoformat()
+    made.app.state.sessions.kw["bind"].dispose()  # type: ignore[attr-defined]
+
+
+def test_the_catalogue_shows_who_stands_behind_its_prices(client: TestClient) -> None:
+    offers = client.get("/catalog/offers", params={"provider": "runpod", "limit": 100}).json()["items"]
+    assert {(o["price_kind"], o["tier"]) for o in offers} == {("reseller", "standard"), ("broker", "marketplace")}
+    reserved = client.get("/catalog/offers", params={"provider": "aws", "pricing_model": "reserved_3y"}).json()["items"]
+    assert {o["commitment"] for o in reserved} == {"3y"}
+    systems = client.get("/catalog/systems", params={"provider": "nvidia"}).json()["items"]
+    (spark,) = [s for s in systems if s["slug"] == "dgx-spark"]
+    assert (spark["price_kind"], spark["price_observed"]) == ("list", "2026")
+    priced = [row for row in rows_of("systems.csv") if row["list_price_usd"]]
+    assert all(row["price_kind"] and row["price_source"] and row["price_observed"] for row in priced)
