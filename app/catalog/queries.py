@@ -23,6 +23,7 @@ from app.catalog.tables import (
     CoefficientRow,
     EngineSupportRow,
     FactorRow,
+    HostedPriceRow,
     MeasurementRow,
     ModelAliasRow,
     ModelRow,
@@ -38,6 +39,7 @@ from app.sizing.hardware.achieved import Coefficient, Factor
 from app.sizing.hardware.parts import RATE_NAMES, Accelerator, Link, Offer, PricingModel, Segment, System, SystemKind
 from app.sizing.hardware.prices import PriceKind
 from app.sizing.hardware.support.records import EngineSupport
+from app.sizing.hosted import HostedPrice
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.snapshot import Snapshot
 from app.sizing.uncertainty import LEVELS, Spread
@@ -135,6 +137,11 @@ def list_spreads(session: Session) -> list[Spread]:
     ]
 
 
+def list_hosted(session: Session) -> list[HostedPrice]:
+    """What hosts ask for models that they run."""
+    return _listed(session, HostedPrice, _same(HostedPriceRow, HostedPrice))
+
+
 def list_support(session: Session) -> list[EngineSupport]:
     """Which engine runs on which family in which formats, in order."""
     keys = (EngineSupportRow.engine, EngineSupportRow.accelerator_family, EngineSupportRow.phase)
@@ -196,6 +203,7 @@ def load_snapshot(session: Session, digest: str, published_at: str) -> Snapshot:
         factors=list_factors(session),
         spreads=list_spreads(session),
         evidence=Evidence(list_compared(session)),
+        hosted=list_hosted(session),
         version=digest[:16],
         prices_as_of=max((o.as_of for o in offers), default=""),
         created_at=published_at,

@@ -20,6 +20,7 @@ from app.catalog.tables import (
     CoefficientRow,
     EngineSupportRow,
     FactorRow,
+    HostedPriceRow,
     MeasurementRow,
     ModelAliasRow,
     ModelRow,
@@ -38,6 +39,8 @@ DATA_FILES = (
     "providers.csv",
     "offers.csv",
     "price_history.csv",
+    "hosted_prices.csv",
+    "hosted_models.csv",
     "engine_support.csv",
     "models.jsonl",
     "coefficients.csv",
@@ -49,6 +52,18 @@ DATA_FILES = (
     "predictions.csv",
     "accuracy.json",
 )
+
+
+def hosted_values(row: Row) -> dict[str, Any]:
+    return {
+        **{k: row[k] for k in ("model", "provider", "listed_as")},
+        "usd_per_million_input": float(row["usd_per_million_input"]),
+        "usd_per_million_output": number(row["usd_per_million_output"]) or 0.0,
+        "usd_per_million_cached_input": number(row["usd_per_million_cached_input"]),
+        "page": words(row["page"]),
+        "source": row["source_ref"],
+        "observed": row["observed_on"],
+    }
 
 
 def support_values(row: Row) -> dict[str, Any]:
@@ -191,6 +206,7 @@ LOADERS: tuple[tuple[type[Base], str, Callable[[Row], dict[str, Any]]], ...] = (
     (ProviderRow, "providers.csv", provider_values),
     (OfferRow, "offers.csv", offer_values),
     (PriceRow, "price_history.csv", price_values),
+    (HostedPriceRow, "hosted_prices.csv", hosted_values),
     (EngineSupportRow, "engine_support.csv", support_values),
     (CoefficientRow, "coefficients.csv", coefficient_values),
     (MeasurementRow, "measurements_inference.csv", measurement_values("inference")),
@@ -245,6 +261,7 @@ def seed(session: Session) -> bool:
         FactorRow,
         CoefficientRow,
         EngineSupportRow,
+        HostedPriceRow,
         PriceRow,
         OfferRow,
         ProviderRow,

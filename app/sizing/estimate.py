@@ -10,6 +10,7 @@ from app.errors import Conflict
 from app.sizing.answer.assumed import assumptions
 from app.sizing.answer.comparison import as_tied, tied
 from app.sizing.answer.described import described
+from app.sizing.answer.hosted import hosted_api
 from app.sizing.answer.serving import judge_deployments
 from app.sizing.answer.summary import impossible
 from app.sizing.answer.training import training_estimates
@@ -54,6 +55,7 @@ def estimate(question: Question, deployment: Deployment, market: Snapshot) -> Es
         warnings=warnings(question, alone),
         verification=verification(question, alone),
         assumptions=assumptions(question, deployment),
+        hosted_api=hosted_api(question, market, found),
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from app.sizing.answer.assumed import assumptions
 from app.sizing.answer.comparison import compared
+from app.sizing.answer.hosted import hosted_api
 from app.sizing.answer.overkill import Cheapest, with_what_decided
 from app.sizing.answer.sensitivity import sensitivity
 from app.sizing.answer.serving import judge_deployments
@@ -78,6 +79,7 @@ def recommend(question: Question, market: Snapshot) -> Answer:
         sensitivity=sensitivity,
         verification=settled,
         scaling=found.scaling,
+        hosted_api=hosted_api(question, market, ranked[0].estimate if ranked else None),
     )
 
 

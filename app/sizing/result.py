@@ -13,6 +13,7 @@ from app.sizing.evidence import Neighbour
 from app.sizing.formula import Step
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.hardware.prices import Terms
+from app.sizing.hosted import HostedApi
 from app.sizing.question import Deployment
 from app.sizing.words import apart, counted, span
 
@@ -238,6 +239,7 @@ class Estimate:
     assumptions: tuple[Assumed, ...] = ()  # of the same
     verification: Verification | None = None  # of the same
     warnings: tuple[Notice, ...] = ()  # of the same
+    hosted_api: HostedApi | None = None  # of the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +289,7 @@ class Answer:
     sensitivity: tuple[Change, ...]
     verification: Verification | None = None
     scaling: Curve | None = None  # of the first recommendation, in training
+    hosted_api: HostedApi | None = None  # the same traffic, where somebody hosts the model
 
 
 UNITS = {"parameters": "parameters", "sequence_length": "tokens", "micro_batch": "sequences"}

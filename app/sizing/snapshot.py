@@ -29,6 +29,7 @@ from app.sizing.hardware.tables import (
     stack_columns,
     stacks_of,
 )
+from app.sizing.hosted import HostedPrice
 from app.sizing.surroundings import SERVING, Beside, StackKey, distinct_stacks, surroundings_of
 from app.sizing.uncertainty import Spread, Spreads, sample_spreads
 
@@ -36,6 +37,23 @@ from app.sizing.uncertainty import Spread, Spreads, sample_spreads
 def in_order(offers: Sequence[Offer]) -> tuple[Offer, ...]:
     """Offers by who sells them and where, such that the order of a catalogue's rows is of no consequence."""
     return tuple(sorted(offers, key=lambda o: (o.provider, o.region, o.instance_type, o.pricing_model, o.accelerator)))
+
+
+def by_model(prices: Sequence[HostedPrice]) -> Mapping[str, tuple[HostedPrice, ...]]:
+    """The prices of every model that somebody hosts."""
+    found: dict[str, list[HostedPrice]] = {}
+    for price in sorted(prices, key=lambda p: (p.model, p.provider)):
+        found.setdefault(price.model, []).append(price)
+    return {model: tuple(of_model) for model, of_model in found.items()}
+
+
+def systems_sold(
+    accelerators: Sequence[Accelerator], systems: Sequence[System]
+) -> tuple[Mapping[str, System], list[System]]:
+    """Every system by its slug, plain hosts among them, and those that can be owned."""
+    sold = sorted(systems, key=lambda s: s.slug)
+    owned = [s for s in sold if s.environment is Environment.ON_PREM] + [*plain_hosts(accelerators, sold)]
+    return {s.slug: s for s in (*sold, *owned)}, owned
 
 
 class Snapshot:
@@ -52,6 +70,7 @@ class Snapshot:
         factors: Sequence[Factor] = (),
         spreads: Sequence[Spread] = (),
         evidence: Evidence | None = None,
+        hosted: Sequence[HostedPrice] = (),
         version: str,
         prices_as_of: str,
         created_at: str,
@@ -59,6 +78,7 @@ class Snapshot:
         self.version, self.prices_as_of, self.created_at = version, prices_as_of, created_at
         self.evidence = evidence if evidence is not None else Evidence(())
         self.surroundings = surroundings_of(self.evidence.rows)
+        self.hosted = by_model(hosted)
         self.coefficients = CoefficientTable(coefficients, factors)
         of_samples = sample_spreads(*(self.coefficients.value(f"sample_interval_{end}") for end in ("low", "high")))
         self.spreads = Spreads({s.quantity: s for s in (*spreads, *of_samples)})
@@ -80,9 +100,7 @@ class Snapshot:
         self.frameworks = Frameworks.of(self.engines)
         self.stacks, self.beside_stacks = self._stacks()
 
-        sold = sorted(systems, key=lambda s: s.slug)
-        owned = [s for s in sold if s.environment is Environment.ON_PREM] + [*plain_hosts(self.accelerators, sold)]
-        self.systems: Mapping[str, System] = {s.slug: s for s in (*sold, *owned)}
+        self.systems, owned = systems_sold(self.accelerators, systems)
         self.system_slugs = tuple(self.systems)
         self.offers = in_order(offers)
         self.providers = tuple(sorted({o.provider for o in self.offers} | {s.provider for s in self.systems.values()}))

@@ -16,6 +16,7 @@ from app.sizing.hardware.achieved import (
 from app.sizing.hardware.parts import Accelerator, Link, Offer, PricingModel, Segment, System, SystemKind
 from app.sizing.hardware.prices import PriceKind
 from app.sizing.hardware.support.records import EngineSupport
+from app.sizing.hosted import HostedPrice
 from app.sizing.snapshot import Snapshot
 from app.sizing.uncertainty import Spread
 from app.sizing.units import GIB
@@ -231,6 +232,7 @@ def snapshot(
     support: Sequence[EngineSupport] = SUPPORT,
     spreads: Sequence[Spread] = (),
     published: Sequence[Compared] = (),
+    hosted: Sequence[HostedPrice] = (),
     **changed: float,
 ) -> Snapshot:
     """The small catalogue, with other rows or coefficients where a test says so."""
@@ -242,6 +244,7 @@ def snapshot(
         coefficients=coefficients(**changed),
         spreads=spreads,
         evidence=Evidence(published),
+        hosted=hosted,
         version="small",
         prices_as_of="2026-01-01",
         created_at="2026-01-01",

@@ -9,6 +9,7 @@ from pydantic import Field
 from app.api.schemas.base import Shown
 from app.api.schemas.bill import PartShown
 from app.api.schemas.prices import PriceShown
+from app.api.schemas.ways import HostedApiShown
 
 
 class OfferShown(Shown):
@@ -312,6 +313,7 @@ class EstimateShown(Shown):
     verification: VerificationShown | None = Field(None, description="Of POST /estimate.")
     assumptions: list[AssumedShown] | None = Field(None, description="Of POST /estimate.")
     nearest_measurements: list[NearestShown]
+    hosted_api: HostedApiShown | None = Field(None, description="Of POST /estimate.")
     scaling: ScalingShown | None = Field(None, description="Of training: days and money against accelerators.")
     maximum: MaximumShown | None = Field(None, description="Where the request asked to maximize something.")
     metrics: dict[str, str] | None = Field(None, description="What each metric means, as load testers define it.")
@@ -376,6 +378,9 @@ class RecommendResponse(Shown):
     rejected_by_code: dict[str, int]
     sensitivity: list[ChangeShown]
     verification: VerificationShown | None = None
+    hosted_api: HostedApiShown | None = Field(
+        None, description="Where the model is hosted by others and neither regions nor providers are named."
+    )
     scaling: ScalingShown | None = Field(
         None, description="Of training: days and money against accelerators of the first recommendation."
     )

@@ -13,6 +13,7 @@ from app.api.schemas.answers import DeploymentShown
 from app.api.schemas.base import present, rounded
 from app.api.schemas.bill import part_json
 from app.api.schemas.prices import price_json
+from app.api.schemas.ways import hosted_json
 from app.sizing.assumptions import Assumed
 from app.sizing.evidence import Neighbour
 from app.sizing.formula import Step
@@ -302,6 +303,8 @@ def estimate_json(e: Estimate, *, trace: bool, neighbours: int = 3) -> dict[str,
         shown["summary"] = e.summary
         shown["assumptions"] = [assumed_json(a) for a in e.assumptions]
         shown["warnings"] = [notice_json(n) for n in e.warnings]
+    if e.hosted_api is not None:
+        shown["hosted_api"] = hosted_json(e.hosted_api)
     if neighbours > 1 and (metrics := metrics_of(e)) is not None:
         shown["metrics"] = metrics
     shown["nearest_measurements"] = [neighbour_json(n) for n in e.nearest[:neighbours]]
@@ -365,6 +368,7 @@ def answer_json(
         "rejected_by_code": dict(answer.rejected_by_code),
         "sensitivity": [{"change": c.change, "effect": c.effect} for c in answer.sensitivity],
         **({} if answer.verification is None else {"verification": verification_json(answer.verification)}),
+        **({} if answer.hosted_api is None else {"hosted_api": hosted_json(answer.hosted_api)}),
         **({"scaling": scaling_json(answer.scaling)} if answer.scaling is not None else {}),
         **({} if metrics is None else {"metrics": metrics}),
     }
