@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from alembic import context
 
-from app.catalog import tables
+from app.catalog import hosted_tables, tables
 from app.config import Settings
 from app.db import Base, make_engine
 
-assert tables.AcceleratorRow.metadata is Base.metadata
+for row in (tables.AcceleratorRow, hosted_tables.HostedPriceRow):
+    assert row.metadata is Base.metadata
 
 url = context.config.attributes.get("database_url") or Settings().database_url
 

@@ -106,6 +106,11 @@ def _without_bill(told: Document) -> Document:
     return {**told, "cost": {**told["cost"], "parts": None}}
 
 
+def _without_alternatives(told: Document) -> Document:
+    """Without other ways to have it; POST /estimate says them."""
+    return {key: value for key, value in told.items() if key != "alternatives"}
+
+
 def _without_other_levels(told: Document) -> Document:
     """Of confidences the one asked for; POST /estimate says the others."""
     sure = told["confidence"]
@@ -127,6 +132,7 @@ def _without_whys(document: Document) -> Document:
 STEPS: tuple[Callable[[Document], Document], ...] = (
     _misses(MISSES_TOLD),
     _ranked(_without_neighbours, after=WHOLE_RANKS),
+    _ranked(_without_alternatives, after=WHOLE_RANKS),
     _ranked(_without_bill, after=WHOLE_RANKS),
     _ranked(_briefly, after=WHOLE_RANKS + 1),
     _ranked(_briefly, after=WHOLE_RANKS),
@@ -134,6 +140,7 @@ STEPS: tuple[Callable[[Document], Document], ...] = (
     _without_metrics,
     _misses(FEWER_MISSES),
     _ranked(_without_other_levels, after=WHOLE_RANKS),
+    _ranked(_without_alternatives, after=1),
     _without_whys,
     _ranked(_without_neighbours, after=1),
     _misses(FEWEST_MISSES),

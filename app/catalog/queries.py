@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 from app.catalog.architectures import architecture_of
 from app.catalog.files import data_text
 from app.catalog.hosted import hosted_only
+from app.catalog.hosted_tables import HostedPriceRow
 from app.catalog.names import containing, folded, nearest, quoted, squashed, without_file
 from app.catalog.tables import (
     AcceleratorRow,
@@ -23,7 +24,6 @@ from app.catalog.tables import (
     CoefficientRow,
     EngineSupportRow,
     FactorRow,
-    HostedPriceRow,
     MeasurementRow,
     ModelAliasRow,
     ModelRow,

@@ -12,6 +12,7 @@ from sqlalchemy import delete, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.catalog.files import Row, data_text, number, rows_of, words
+from app.catalog.hosted_tables import HostedPriceRow
 from app.catalog.names import folded
 from app.catalog.priced import accelerator_values, offer_values, price_values, provider_values, system_values
 from app.catalog.tables import (
@@ -20,7 +21,6 @@ from app.catalog.tables import (
     CoefficientRow,
     EngineSupportRow,
     FactorRow,
-    HostedPriceRow,
     MeasurementRow,
     ModelAliasRow,
     ModelRow,

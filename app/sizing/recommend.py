@@ -29,6 +29,7 @@ from app.sizing.decisions.ranking import best_per_accelerator, rivals, score_of
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.question import Question
 from app.sizing.relaxations.changes import relaxations
+from app.sizing.relaxations.cheaper import cheaper_runs, cheaper_services
 from app.sizing.result import Answer, Change, Considered, Curve, Estimate, Ranked, Rival
 from app.sizing.serving.options import Options, measures, stable_key
 from app.sizing.serving.search import plans_sought, search
@@ -38,6 +39,7 @@ from app.sizing.training.counts import counts_of
 from app.sizing.training.finalists import judge
 from app.sizing.training.scaling import curve_of
 from app.sizing.training.search import best_runs, layouts_sought, run_measures, smallest_runs
+from app.sizing.ways import Cheaper
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
@@ -53,6 +55,7 @@ class Found:
     sensitivity: tuple[Change, ...] = ()
     scaling: Curve | None = None
     cheapest: Cheapest | None = None
+    cheaper_if: tuple[Cheaper, ...] = ()
 
 
 def recommend(question: Question, market: Snapshot) -> Answer:
@@ -79,6 +82,7 @@ def recommend(question: Question, market: Snapshot) -> Answer:
         sensitivity=sensitivity,
         verification=settled,
         scaling=found.scaling,
+        cheaper_if=found.cheaper_if,
         hosted_api=hosted_api(question, market, ranked[0].estimate if ranked else None),
     )
 
@@ -126,6 +130,7 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Snap
         if workload.ends
         else sensitivity(question, workload, options, int(shown[0]), estimates[0], market),
         cheapest=cheapest_of(options, market),
+        cheaper_if=cheaper_services(question, workload, options, int(shown[0]), market),
     )
 
 
@@ -158,4 +163,5 @@ def find_training(question: Question, workload: TrainingWorkload, market: Snapsh
         len(best),
         (*twice_the_accelerators(estimates[0], curve), *larger_batch(workload, estimates[0], larger)),
         curve,
+        cheaper_if=cheaper_runs(question, counts, workload.deadline_s, chosen, market),
     )

@@ -15,6 +15,7 @@ from app.sizing.hardware.parts import Accelerator
 from app.sizing.hardware.prices import Terms
 from app.sizing.hosted import HostedApi
 from app.sizing.question import Deployment
+from app.sizing.ways import Alternative, Cheaper
 from app.sizing.words import apart, counted, span
 
 
@@ -235,6 +236,7 @@ class Estimate:
     maximum: Maximum | None = None
     assurance: Assurance | None = None
     prefixes: PrefixCache | None = None  # where hits on those of idle sessions are asked for
+    alternatives: tuple[Alternative, ...] = ()  # the same accelerators, had another way
     summary: str | None = None  # of a deployment judged by itself
     assumptions: tuple[Assumed, ...] = ()  # of the same
     verification: Verification | None = None  # of the same
@@ -289,6 +291,7 @@ class Answer:
     sensitivity: tuple[Change, ...]
     verification: Verification | None = None
     scaling: Curve | None = None  # of the first recommendation, in training
+    cheaper_if: tuple[Cheaper, ...] = ()  # than the first recommendation
     hosted_api: HostedApi | None = None  # the same traffic, where somebody hosts the model
 
 

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from sqlalchemy.orm import Session
 
+from app.catalog.files import rows_of
 from app.catalog.hosted import hosted_models, hosted_only
 from app.catalog.names import folded
 from app.catalog.queries import list_hosted
-from app.catalog.seed import hosted_values, model_entries, rows_of
+from app.catalog.seed import hosted_values, model_entries
 from app.db import make_engine
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from app.api.schemas.base import Shown
 from app.api.schemas.bill import PartShown
 from app.api.schemas.prices import PriceShown
-from app.api.schemas.ways import HostedApiShown
+from app.api.schemas.ways import AlternativeShown, CheaperShown, HostedApiShown
 
 
 class OfferShown(Shown):
@@ -306,6 +306,7 @@ class EstimateShown(Shown):
     performance: PerformanceShown | None = None
     bottleneck: str | None = None
     cost: CostShown | None = None
+    alternatives: list[AlternativeShown] | None = Field(None, description="Of each way the cheapest that is firm.")
     confidence: ConfidenceShown | None = None
     explanation: list[ReasonShown]
     summary: str | None = Field(None, description="Of POST /estimate: what it is, does and costs, in sentences.")
@@ -378,6 +379,7 @@ class RecommendResponse(Shown):
     rejected_by_code: dict[str, int]
     sensitivity: list[ChangeShown]
     verification: VerificationShown | None = None
+    cheaper_if: list[CheaperShown] | None = Field(None, description="Absent where nothing is.")
     hosted_api: HostedApiShown | None = Field(
         None, description="Where the model is hosted by others and neither regions nor providers are named."
     )

@@ -13,7 +13,7 @@ from app.api.schemas.answers import DeploymentShown
 from app.api.schemas.base import present, rounded
 from app.api.schemas.bill import part_json
 from app.api.schemas.prices import price_json
-from app.api.schemas.ways import hosted_json
+from app.api.schemas.ways import alternative_json, cheaper_json, hosted_json
 from app.sizing.assumptions import Assumed
 from app.sizing.evidence import Neighbour
 from app.sizing.formula import Step
@@ -294,6 +294,8 @@ def estimate_json(e: Estimate, *, trace: bool, neighbours: int = 3) -> dict[str,
         shown["bottleneck"] = e.bottleneck
     if e.cost is not None:
         shown["cost"] = cost_json(e.cost)
+    if e.alternatives:
+        shown["alternatives"] = [alternative_json(a) for a in e.alternatives]
     if e.assurance is not None:
         shown["confidence"] = assurance_json(e.assurance)
     shown["explanation"] = [reason_json(r) for r in e.explanation]
@@ -368,6 +370,7 @@ def answer_json(
         "rejected_by_code": dict(answer.rejected_by_code),
         "sensitivity": [{"change": c.change, "effect": c.effect} for c in answer.sensitivity],
         **({} if answer.verification is None else {"verification": verification_json(answer.verification)}),
+        **({"cheaper_if": [cheaper_json(c) for c in answer.cheaper_if]} if answer.cheaper_if else {}),
         **({} if answer.hosted_api is None else {"hosted_api": hosted_json(answer.hosted_api)}),
         **({"scaling": scaling_json(answer.scaling)} if answer.scaling is not None else {}),
         **({} if metrics is None else {"metrics": metrics}),

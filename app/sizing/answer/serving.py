@@ -17,6 +17,7 @@ from app.sizing.answer.tokens import TokenWords
 from app.sizing.answer.volume import ending, with_ending
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, at
+from app.sizing.decisions.acquisition import Deployed, alternatives
 from app.sizing.decisions.bill import bills
 from app.sizing.decisions.cost import usd_per_million
 from app.sizing.decisions.sold import Sold, sold
@@ -261,6 +262,13 @@ def serving_estimate(
     )
 
 
+def deployed(judged: Judged[Any, Any, Any]) -> Deployed:
+    """What deployments ask of the machines that they are on."""
+    plans, nothing = judged.plans, np.zeros(len(judged.plans))
+    spanning = plans.nodes_per_replica > 1
+    return Deployed(plans.offered, judged.cost, judged.fleet.nodes, plans.linked_nodes, spanning, nothing)
+
+
 def judge_deployments(
     question: Question,
     workload: InferenceWorkload,
@@ -290,6 +298,7 @@ def judge_deployments(
     estimates = [serving_estimate(question, workload, judged, row, at_sale[row], known) for row in range(len(plans))]
     if ends is not None:
         estimates = [with_ending(question, workload, found, ends, row) for row, found in enumerate(estimates)]
+    others = alternatives(question, snapshot, deployed(judged))
     prefixes = words_of(workload).prefixes(workload, judged, question.assumptions)
     return tuple(
         replace(
@@ -297,6 +306,7 @@ def judge_deployments(
             trace=trace.lines(row) if question.trace and judged.memory.fits[row] else (),
             assurance=sure[row],
             prefixes=prefixes[row],
+            alternatives=others[row] if found.fits else (),
         )
         for row, found in enumerate(estimates)
     )

@@ -18,6 +18,7 @@ from app.sizing.answer.assured import (
 from app.sizing.answer.certainty import Certainty, certainty_of, training_setting
 from app.sizing.answer.money import cost_summary, finite, price_reason, usd
 from app.sizing.columns import Mask, at
+from app.sizing.decisions.acquisition import alternatives
 from app.sizing.decisions.cost import usd_total
 from app.sizing.decisions.sold import Sold, sold
 from app.sizing.hardware.engines import engine_named
@@ -30,7 +31,7 @@ from app.sizing.training.alternatives import Alternative
 from app.sizing.training.finalists import Finalists
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
 from app.sizing.training.plans import TrainingPlans
-from app.sizing.training.run import Run
+from app.sizing.training.run import Run, deployed
 from app.sizing.training.search import Judged
 from app.sizing.units import GIB, SECONDS_PER_DAY
 from app.sizing.words import counted, figure, large, span
@@ -269,7 +270,8 @@ def training_estimates(
         training_setting(workload, offer.accelerator, framework, count)
         for offer, framework, count in zip(offers, frameworks, accelerators, strict=True)
     ]
-    return tuple(
+    others = alternatives(question, snapshot, deployed(finalists.plans, finalists.run, finalists.cost))
+    found = (
         training_estimate(
             workload,
             finalists,
@@ -280,6 +282,7 @@ def training_estimates(
         )
         for row, offer in enumerate(offers)
     )
+    return tuple(replace(e, alternatives=ways if e.fits else ()) for e, ways in zip(found, others, strict=True))
 
 
 def training_estimate(

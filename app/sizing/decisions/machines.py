@@ -92,7 +92,7 @@ def candidates(
     `pricing` is how it may be paid, by default as is usual of work that `ends` or does not. Several zones take rented
     machines of named regions. Where the work `reads_host`, machines that differ in its processors are several.
     """
-    allowed = _types_allowed(snapshot, constraints)
+    allowed = types_allowed(snapshot, constraints)
     rejections.reject(
         np.flatnonzero(~allowed), "excluded", "{name} is outside the vendors and types asked for.", Reached.LEFT_OUT
     )
@@ -100,18 +100,18 @@ def candidates(
     payable = pricing or (run_pricing if ends else service_pricing)(constraints)
     owning = PricingModel.OWNED in payable or constraints.max_purchase_usd is not None
     with unrecorded():
-        priced = _priced(snapshot, assumed, economics, owning=owning)
+        priced = listing_prices(snapshot, assumed, economics, owning=owning)
     keep = allowed[listings.accelerator] & ~np.isnan(priced.usd_per_hour)
     keep &= _among(PRICING, payable)[listings.pricing]
-    keep &= _listings_allowed(snapshot, constraints, fixed)
+    keep &= listings_allowed(snapshot, constraints, fixed)
     keep = backed(snapshot, constraints, keep, _types_named(snapshot, constraints.outright), today, rejections)
     if constraints.max_purchase_usd is not None:
         keep &= _bought_within(constraints.max_purchase_usd, snapshot, priced.purchase_usd, keep, rejections)
     if zones > 1:
-        keep = _in_named_regions(snapshot, keep, zones, rejections)
-    kept = np.flatnonzero(keep & ~_outdone(snapshot, keep))
+        keep = _kept_in_named_regions(snapshot, keep, zones, rejections)
+    kept = np.flatnonzero(keep & ~outdone(snapshot, keep))
     vcpus = np.where(reads_host, listings.vcpus, np.nan)
-    first = _cheapest(_kinds(listings.machine, listings.pricing, vcpus), priced.usd_per_hour, kept)
+    first = cheapest_each(machine_kinds(listings.machine, listings.pricing, vcpus), priced.usd_per_hour, kept)
     rejections.without(
         np.flatnonzero(allowed),
         listings.accelerator[first],
@@ -120,7 +120,7 @@ def candidates(
         "for.",
     )
     with unrecorded():
-        return _offered(snapshot, priced, first, vcpus, assumed)
+        return candidates_at(snapshot, priced, first, vcpus, assumed)
 
 
 def _bought_within(
@@ -148,7 +148,7 @@ def _bought_within(
     return payable
 
 
-def _outdone(snapshot: Snapshot, keep: Mask) -> Mask:
+def outdone(snapshot: Snapshot, keep: Mask) -> Mask:
     """Reckoned machines where one with a price of its own carries as many of the same accelerator."""
     listings, count = snapshot.listings, snapshot.machines.accelerators_per_node
     alike = listings.accelerator * MOST_IN_A_MACHINE + count[listings.machine]
@@ -157,10 +157,17 @@ def _outdone(snapshot: Snapshot, keep: Mask) -> Mask:
     return outdone
 
 
-def _in_named_regions(snapshot: Snapshot, keep: Mask, zones: int, rejections: Rejections) -> Mask:
-    """Of the listings kept those that several zones can be of: owned ones, and rented ones in a region with a name."""
+def in_named_regions(snapshot: Snapshot) -> Mask:
+    """Listings that several zones can be of: owned ones, and rented ones in a region with a name."""
     listings = snapshot.listings
-    named: Mask = keep & (listings.owned | ~_among(snapshot.regions, UNNAMED_REGIONS)[listings.region])
+    found: Mask = listings.owned | ~_among(snapshot.regions, UNNAMED_REGIONS)[listings.region]
+    return found
+
+
+def _kept_in_named_regions(snapshot: Snapshot, keep: Mask, zones: int, rejections: Rejections) -> Mask:
+    """Of the listings kept those that several zones can be of."""
+    listings = snapshot.listings
+    named: Mask = keep & in_named_regions(snapshot)
     text = f"{{name}} is rented only where the catalogue names no region; {zones} zones need a named one."
     rejections.without(listings.accelerator[keep], listings.accelerator[named], "no_zones", text)
     return named
@@ -172,7 +179,7 @@ def _spot(pricing: Codes) -> Mask:
     return found
 
 
-def _types_allowed(snapshot: Snapshot, constraints: Constraints) -> Mask:
+def types_allowed(snapshot: Snapshot, constraints: Constraints) -> Mask:
     """Accelerator types of the vendors and names asked for."""
     allowed = np.ones(len(snapshot.accelerators), dtype=bool)
     if constraints.vendors:
@@ -193,7 +200,7 @@ def _types_named(snapshot: Snapshot, names: Iterable[str]) -> Mask:
     return named
 
 
-def _listings_allowed(snapshot: Snapshot, constraints: Constraints, fixed: Deployment | None) -> Mask:
+def listings_allowed(snapshot: Snapshot, constraints: Constraints, fixed: Deployment | None) -> Mask:
     """Listings where and from whom they may be had."""
     listings = snapshot.listings
     owned = listings.owned
@@ -230,7 +237,7 @@ def _among(names: Iterable[str], wanted: Container[str]) -> Mask:
     return np.array([name in wanted for name in names], dtype=bool)
 
 
-def _priced(snapshot: Snapshot, assumed: Assumptions, economics: Economics, *, owning: bool) -> Priced:
+def listing_prices(snapshot: Snapshot, assumed: Assumptions, economics: Economics, *, owning: bool) -> Priced:
     """Rent as it is asked, ownership, where it may be paid, per hour over the horizon; power by the machine."""
     listings = snapshot.listings
     rated = rated_power_w(snapshot.machines, snapshot.columns, assumed)[listings.machine]
@@ -246,7 +253,7 @@ def _priced(snapshot: Snapshot, assumed: Assumptions, economics: Economics, *, o
     return Priced(usd_per_hour=hourly, purchase_usd=purchase, draw_w=draw, rated_w=rated)
 
 
-def _kinds(machine: Codes, pricing: Codes, vcpus: Column) -> Codes:
+def machine_kinds(machine: Codes, pricing: Codes, vcpus: Column) -> Codes:
     """A number that listings share whose machines are the same: in their host's processors too, and in whether they
     stay.
     """
@@ -261,7 +268,7 @@ def _parts(snapshot: Snapshot, rows: Codes, assumed: Assumptions) -> Parts:
     return reckoned_parts(machines, snapshot.columns, listings.ram_bytes[rows], reckoned, assumed)
 
 
-def _cheapest(machine: Codes, usd_per_hour: Column, rows: Codes) -> Codes:
+def cheapest_each(machine: Codes, usd_per_hour: Column, rows: Codes) -> Codes:
     """Of the rows of each machine (and way of paying) the cheapest, the first of equals; by machine."""
     dearest_first = rows[np.argsort(usd_per_hour[rows], kind="stable")][::-1]
     last = np.full(int(machine.max(initial=-1)) + 1, -1)
@@ -269,7 +276,7 @@ def _cheapest(machine: Codes, usd_per_hour: Column, rows: Codes) -> Codes:
     return last[last >= 0]
 
 
-def _offered(snapshot: Snapshot, priced: Priced, rows: Codes, vcpus: Column, assumed: Assumptions) -> Candidates:
+def candidates_at(snapshot: Snapshot, priced: Priced, rows: Codes, vcpus: Column, assumed: Assumptions) -> Candidates:
     """Listings as candidates."""
     listings = snapshot.listings
     return Candidates(

@@ -58,7 +58,7 @@ def backed(
     accelerator that is itself `named` and has nothing of these, any other.
     """
     listings = snapshot.listings
-    young = among & _no_older(listings, constraints.max_price_age_days, today)
+    young = among & no_older(listings, constraints.max_price_age_days, today)
     kinds = set(constraints.price_kinds or FIRM)
     if constraints.providers and not constraints.price_kinds:
         kinds.add(PriceKind.BROKER)
@@ -83,7 +83,7 @@ def age_days(observed_days: Column, today: str) -> Column:
     return age
 
 
-def _no_older(listings: Listings, most_days: float | None, today: str) -> Mask:
+def no_older(listings: Listings, most_days: float | None, today: str) -> Mask:
     """Prices that are at most so many days old; of unknown age none."""
     if most_days is None:
         return np.ones(len(listings), dtype=bool)

@@ -12,6 +12,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
+from app.sizing.decisions.acquisition import Deployed
 from app.sizing.decisions.cost import Cost, deployment_cost
 from app.sizing.formula import formula
 from app.sizing.question import Economics
@@ -277,6 +278,11 @@ def run_cost(plans: TrainingPlans, run: Run, assumed: Assumptions, economics: Ec
     """Cost of a run's machines, of a network between them where there are several, and of memory that they lack."""
     host = run.memory.host_bytes
     return deployment_cost(plans.offered, run.nodes, run.nodes, assumed, economics, host_bytes=host)
+
+
+def deployed(plans: TrainingPlans, run: Run, cost: Cost) -> Deployed:
+    """What runs ask of the machines that they are on."""
+    return Deployed(plans.offered, cost, run.nodes, run.nodes, run.nodes > 1, run.memory.host_bytes)
 
 
 def fits(plans: TrainingPlans, run: Run, assumed: Assumptions) -> Mask:

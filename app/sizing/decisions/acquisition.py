@@ -1,0 +1,192 @@
+"""How the machines of a deployment may be had otherwise, at which price, and when owning them breaks even."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.sizing.columns import Codes, Column, Columns, Mask, at
+from app.sizing.decisions.cost import Cost, deployment_cost
+from app.sizing.decisions.machines import (
+    Candidates,
+    Priced,
+    candidates_at,
+    in_named_regions,
+    listing_prices,
+    listings_allowed,
+    outdone,
+)
+from app.sizing.decisions.ownership import horizon_hours
+from app.sizing.decisions.prices import no_older
+from app.sizing.decisions.rejections import no_more
+from app.sizing.decisions.sold import sold
+from app.sizing.formula import formula, unrecorded
+from app.sizing.hardware.listings import PRICING
+from app.sizing.hardware.prices import FIRM, KINDS
+from app.sizing.question import Constraints, Question
+from app.sizing.snapshot import Snapshot
+from app.sizing.units import HOURS_PER_MONTH, LEAST_PER_S
+from app.sizing.ways import WAY_OF, Alternative, Way
+from app.sizing.workload import InferenceWorkload
+
+WAYS = tuple(Way)
+ON_DEMAND, OWNED = WAYS.index(Way.ON_DEMAND), WAYS.index(Way.OWNED)
+NO_WAY = -1
+# By the code of a pricing model the code of the way it is.
+WAY_CODES: Codes = np.array([WAYS.index(WAY_OF[p]) if p in WAY_OF else NO_WAY for p in PRICING])
+FIRM_CODES: Mask = np.array([kind in FIRM for kind in KINDS])
+
+
+@formula(unit="USD/h")
+def running_usd_per_hour(owned_usd_per_hour: Column, purchase_usd: Column, horizon_hours: float) -> Column:
+    """What owned hardware costs per hour beside its purchase: power, floor and upkeep.
+
+    Source: definition.
+    Limits: the same in every year.
+    Check:
+        >>> round(running_usd_per_hour(23.98, 400_000.0, 26_280.0), 2)
+        8.76
+    """
+    return owned_usd_per_hour - purchase_usd / horizon_hours
+
+
+@formula(unit="months")
+def break_even_month(purchase_usd: Column, running_usd_per_hour: Column, rent_usd_per_hour: Column) -> Column:
+    """Months after which owning has cost less than renting the same; infinite where running it costs as much as rent.
+
+    Source: definition.
+    Limits: in use all hours, the rent stays what it is, no resale, no cost of capital.
+    Check: 400,000 USD at once and 10 USD an hour against 60 USD an hour: 8,000 hours.
+        >>> round(float(break_even_month(400_000.0, 10.0, 60.0)), 2)
+        10.96
+    """
+    saved = (rent_usd_per_hour - running_usd_per_hour) * HOURS_PER_MONTH
+    return np.where(saved > 0, purchase_usd / np.maximum(saved, LEAST_PER_S), np.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class Deployed(Columns):
+    """Deployments: their machines, what these come to, and what is asked of machines in their place."""
+
+    offered: Candidates
+    cost: Cost
+    nodes: Column
+    linked_nodes: Column  # that a network joins at a time, which is paid for where it is owned
+    spanning: Mask  # whether work crosses the network between machines
+    host_bytes: Column  # of the host's memory, what is used
+
+
+def alternatives(question: Question, market: Snapshot, deployed: Deployed) -> tuple[tuple[Alternative, ...], ...]:
+    """Of each deployment the other ways to have machines that are no worse: of each way the cheapest that somebody
+    stands behind, else the cheapest.
+    """
+    assumed, economics, offered = question.assumptions, question.economics, deployed.offered
+    with unrecorded():
+        prices = listing_prices(market, assumed, economics, owning=True)
+        rows = _firm_and_cheap_first(market, _on_sale(question, market, offered, prices), prices.usd_per_hour)
+        of, way, row = _of_each_way(market, deployed, rows)
+        found = candidates_at(market, prices, row, market.listings.vcpus, assumed)
+        nodes, linked, host = deployed.nodes[of], deployed.linked_nodes[of], deployed.host_bytes[of]
+        others = deployment_cost(found, nodes, linked, assumed, economics, host_bytes=host)
+        kept = _within(question.constraints, others) & _worth_it(market, deployed, others, of, way)
+        found, others, of, way = found.take(kept), others.take(kept), of[kept], way[kept]
+        months = _break_even(question, deployed.cost, others, of, way)
+    told: list[list[Alternative]] = [[] for _ in range(len(offered))]
+    for i, at_sale in enumerate(sold(market, found, question.today)):
+        assert at_sale.price is not None and at_sale.provider is not None and at_sale.region is not None
+        told[of[i]].append(
+            Alternative(
+                way=WAYS[way[i]],
+                provider=at_sale.provider,
+                region=at_sale.region,
+                usd_per_hour=at(others.usd_per_hour, i),
+                purchase_usd=at(others.purchase_usd, i) if way[i] == OWNED else None,
+                kind=at_sale.price.terms.kind,
+                observed=at_sale.price.terms.observed,
+                ownable=not np.isnan(months[i]),
+                break_even_month=float(months[i]) if np.isfinite(months[i]) else None,
+            )
+        )
+    return tuple(map(tuple, told))
+
+
+def _on_sale(question: Question, market: Snapshot, offered: Candidates, prices: Priced) -> Codes:
+    """Listings of the accelerators of some machines, where and from whom the caller may have them, of any kind."""
+    limits, workload, listings = question.constraints, question.workload, market.listings
+    keep = np.isin(listings.accelerator, offered.node.accelerator) & ~np.isnan(prices.usd_per_hour)
+    keep &= listings_allowed(market, limits, None) & no_older(listings, limits.max_price_age_days, question.today)
+    keep &= ~outdone(market, keep)
+    if isinstance(workload, InferenceWorkload) and workload.redundancy.zones > 1:
+        keep &= in_named_regions(market)
+    return np.flatnonzero(keep & (WAY_CODES[listings.pricing] != NO_WAY))
+
+
+def _firm_and_cheap_first(market: Snapshot, rows: Codes, usd_per_hour: Column) -> Codes:
+    """Listings in the order they are taken in."""
+    return rows[np.lexsort((usd_per_hour[rows], ~FIRM_CODES[market.listings.kind[rows]]))]
+
+
+def _of_each_way(market: Snapshot, deployed: Deployed, rows: Codes) -> tuple[Codes, Codes, Codes]:
+    """(deployment, way, listing) of the first listing of each way but a deployment's own that has machines as good."""
+    listings, offered = market.listings, deployed.offered
+    ways, own = WAY_CODES[listings.pricing[rows]], WAY_CODES[listings.pricing[offered.listing]]
+    good = as_good(market, deployed, rows) & (ways != own[:, None]) & (offered.listing >= 0)[:, None]
+    each = good[:, None, :] & (ways == np.arange(len(WAYS))[:, None])  # deployment x way x listing
+    of, way = np.nonzero(each.any(axis=2))
+    return of, way, rows[each[of, way].argmax(axis=1)] if len(of) else of
+
+
+def as_good(market: Snapshot, deployed: Deployed, rows: Codes) -> Mask:
+    """Which listings (columns) sell as many of the accelerator of each deployment (rows) in a machine no worse."""
+    mine, theirs = market.machines.take(deployed.offered.machine), market.machines.take(market.listings.machine[rows])
+    network = np.where(deployed.spanning, np.nan_to_num(mine.network_bytes_per_s), 0.0)
+    rented = ~market.listings.owned[rows]  # memory that owned ones lack is bought
+    good: Mask = mine.accelerator[:, None] == theirs.accelerator
+    good &= mine.accelerators_per_node[:, None] == theirs.accelerators_per_node
+    for least, there in (
+        (mine.share, theirs.share),
+        (mine.memory_bytes, theirs.memory_bytes),
+        (mine.link_bytes_per_s, theirs.link_bytes_per_s),
+        (mine.scale_up_domain, theirs.scale_up_domain),
+        (network, np.nan_to_num(theirs.network_bytes_per_s)),
+        (np.nan_to_num(deployed.offered.vcpus), np.nan_to_num(market.listings.vcpus[rows], nan=np.inf)),
+        (deployed.host_bytes, np.where(rented, np.nan_to_num(market.listings.ram_bytes[rows], nan=np.inf), np.inf)),
+    ):
+        good &= there >= least[:, None]
+    return good
+
+
+def _within(limits: Constraints, cost: Cost) -> Mask:
+    """What stays within the money that may be spent."""
+    kept: Mask = np.ones(len(cost), dtype=bool)
+    if limits.max_usd_per_hour is not None:
+        kept &= no_more(cost.usd_per_hour, limits.max_usd_per_hour)
+    if limits.max_purchase_usd is not None:
+        kept &= no_more(np.nan_to_num(cost.purchase_usd), limits.max_purchase_usd)
+    return kept
+
+
+def _worth_it(market: Snapshot, deployed: Deployed, others: Cost, of: Codes, way: Codes) -> Mask:
+    """All but what binds or may be taken back and yet costs no less than the same on demand."""
+    own = WAY_CODES[market.listings.pricing[deployed.offered.listing]]
+    plain = np.where(own == ON_DEMAND, deployed.cost.usd_per_hour, np.inf)
+    on_demand = way == ON_DEMAND
+    plain[of[on_demand]] = others.usd_per_hour[on_demand]
+    kept: Mask = on_demand | (way == OWNED) | (others.usd_per_hour < plain[of])
+    return kept
+
+
+def _break_even(question: Question, cost: Cost, others: Cost, of: Codes, way: Codes) -> Column:
+    """Month from which on owning has cost less: than each rent, and than the rent of the deployment where it is owned
+    instead. NaN where no price to own is known, infinite beyond the horizon.
+    """
+    hours = horizon_hours(question.economics)
+    purchase, owned = cost.purchase_usd.copy(), cost.usd_per_hour.copy()
+    bought = way == OWNED
+    purchase[of[bought]], owned[of[bought]] = others.purchase_usd[bought], others.usd_per_hour[bought]
+    rent = np.where(bought, cost.usd_per_hour[of], others.usd_per_hour)
+    running = running_usd_per_hour(owned[of], purchase[of], hours)
+    months = break_even_month(purchase[of], running, rent)
+    months = np.where(months <= question.economics.horizon_months, months, np.inf)
+    return np.where(np.isnan(purchase[of]), np.nan, months)

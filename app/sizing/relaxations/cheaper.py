@@ -1,0 +1,246 @@
+"""What would cost less than the first recommendation, if prices or terms were accepted that are not by default.
+
+Plans that were judged are priced anew; only machines that none of them stands on are searched. Nothing is named
+that the question has settled itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from app.sizing.columns import Codes, Column, Columns, at, names_of, stacked
+from app.sizing.decisions.acquisition import FIRM_CODES, OWNED, WAY_CODES, WAYS, as_good
+from app.sizing.decisions.cost import deployment_cost, usd_total
+from app.sizing.decisions.machines import (
+    Candidates,
+    candidates_at,
+    cheapest_each,
+    in_named_regions,
+    listing_prices,
+    listings_allowed,
+    machine_kinds,
+    outdone,
+    oversubscribed,
+    types_allowed,
+)
+from app.sizing.decisions.prices import no_older, run_pricing
+from app.sizing.decisions.ranking import best_per_accelerator
+from app.sizing.decisions.rejections import Unread
+from app.sizing.decisions.sold import sold
+from app.sizing.formula import unrecorded
+from app.sizing.hardware.parts import PricingModel
+from app.sizing.question import Objective, Question
+from app.sizing.serving.kinds import kind_of
+from app.sizing.serving.options import Options, measures, stable_key
+from app.sizing.serving.search import plans_of, search
+from app.sizing.snapshot import Snapshot
+from app.sizing.training.counts import Counts
+from app.sizing.training.margins import surely_in_time
+from app.sizing.training.plans import TrainingMachines
+from app.sizing.training.run import deployed, run_at, run_cost, surely_fits
+from app.sizing.training.search import Judged, run_measures
+from app.sizing.ways import Cheaper, Way, risk_of
+from app.sizing.workload import InferenceWorkload, Load
+
+# What may be accepted beside what is, in the words of an answer.
+ACCEPTING = ("unquoted hardware", "brokers", "a commitment", "spot capacity")
+UNQUOTED, BROKERS, COMMITMENT, SPOT = range(len(ACCEPTING))
+NOTHING = -1
+MOST = 1 << 20  # accelerators or processors of a machine
+COMMITTED = (WAYS.index(Way.ONE_YEAR), WAYS.index(Way.THREE_YEARS))
+
+
+@dataclass(frozen=True, slots=True)
+class Priced(Columns):
+    """Deployments at prices that are not accepted by default. `usd` is what they are compared by."""
+
+    offered: Candidates
+    accepting: Codes
+    accelerators: Column
+    usd_per_hour: Column
+    usd_total: Column  # of work that ends; NaN of a service
+    usd: Column
+
+
+def accepting_for(market: Snapshot, listings: Codes) -> Codes:
+    """What has to be accepted for each of some listings, where that is one thing only."""
+    way = WAY_CODES[market.listings.pricing[listings]]
+    firm = FIRM_CODES[market.listings.kind[listings]]
+    found = np.full(len(listings), NOTHING)
+    found[~firm & (way == OWNED)] = UNQUOTED
+    found[~firm & (way == WAYS.index(Way.ON_DEMAND))] = BROKERS
+    found[firm & np.isin(way, COMMITTED)] = COMMITMENT
+    found[firm & (way == WAYS.index(Way.SPOT))] = SPOT
+    return found
+
+
+def may_be_named(question: Question) -> tuple[int, ...]:
+    """What may be accepted that the question has not settled; of work that ends nothing that outlasts it."""
+    limits, workload = question.constraints, question.workload
+    prices = () if limits.price_kinds else (UNQUOTED, BROKERS)
+    terms = () if limits.pricing_models else (COMMITMENT, SPOT)
+    outlasting: tuple[int, ...] = ()
+    if not isinstance(workload, InferenceWorkload) or workload.ends:
+        own = PricingModel.OWNED in run_pricing(limits)
+        outlasting = (COMMITMENT,) if own else (UNQUOTED, COMMITMENT)
+    return tuple(code for code in (*prices, *terms) if code not in outlasting)
+
+
+def left_out(question: Question, market: Snapshot, zones: int, most_usd_per_hour: float) -> Candidates:
+    """Machines at the cheapest price for each thing that may be accepted; none alone costs more than this."""
+    limits, workload, listings = question.constraints, question.workload, market.listings
+    had = types_allowed(market, limits)[listings.accelerator] & listings_allowed(market, limits, None)
+    prices = listing_prices(market, question.assumptions, question.economics, owning=True)
+    accepting = accepting_for(market, np.arange(len(listings)))
+    keep = had & np.isin(accepting, may_be_named(question)) & (prices.usd_per_hour < most_usd_per_hour)
+    keep &= no_older(listings, limits.max_price_age_days, question.today) & ~outdone(market, had)
+    if zones > 1:
+        keep &= in_named_regions(market)
+    reads_host = isinstance(workload, InferenceWorkload) and workload.single_pass
+    vcpus = np.where(reads_host, listings.vcpus, np.nan)
+    each = machine_kinds(listings.machine, listings.pricing, vcpus) * len(ACCEPTING) + accepting
+    first = cheapest_each(each, prices.usd_per_hour, np.flatnonzero(keep))
+    return candidates_at(market, prices, first, vcpus, question.assumptions)
+
+
+def cheaper_services(
+    question: Question, workload: InferenceWorkload, options: Options, best: int, market: Snapshot
+) -> tuple[Cheaper, ...]:
+    """For each thing that may be accepted the cheapest that would do, where it costs less than the best of these."""
+    with unrecorded():
+        usd_per_hour, usd = at(options.cost.usd_per_hour, best), at(measures(workload, options).usd, best)
+        steady = not workload.ends and workload.load is not Load.OFFLINE
+        machines = left_out(question, market, workload.redundancy.zones, usd_per_hour if steady else np.inf)
+        kinds, judged = _kinds(market, machines), _kinds(market, options.plans.machines.table)
+        known = np.isin(kinds, judged)
+        found = [_repriced(question, workload, options, market, machines.take(known))]
+        proven = _proven(workload, options)
+        others, most = machines.take(~known), usd_per_hour if steady else None
+        if len(others):
+            found.append(_searched(question, workload, market, others, proven, most))
+        return _told(question, market, stacked(found), usd)
+
+
+def cheaper_runs(
+    question: Question, counts: Counts, deadline_s: float, chosen: Judged, market: Snapshot
+) -> tuple[Cheaper, ...]:
+    """The same of runs, best first: each as it is laid out, on machines that are no worse at other prices."""
+    with unrecorded():
+        machines = left_out(question, market, 1, np.inf)
+        if not len(machines):
+            return ()
+        machines = machines.take(np.argsort(machines.usd_per_hour, kind="stable"))
+        good = as_good(market, deployed(chosen.plans, chosen.run, chosen.cost), machines.listing)
+        accepting = accepting_for(market, machines.listing)
+        each = good[:, None, :] & (accepting == np.arange(len(ACCEPTING))[:, None])  # run x what is accepted x machine
+        of, code = np.nonzero(each.any(axis=2))
+        runs = _on(machines.take(each[of, code].argmax(axis=1)), chosen.take(of), counts, question)
+        holds = surely_fits(runs.plans, runs.run, question.assumptions)
+        holds &= surely_in_time(runs.plans.stack.margins, runs.run.wall_s, deadline_s)
+        runs, code = runs.take(holds), code[holds]
+        paid = runs.run.nodes * runs.plans.accelerators_per_node
+        usd = run_measures(counts, runs).usd
+        total = usd_total(runs.cost.usd_per_hour, runs.run.wall_s)
+        found = Priced(runs.plans.offered, code, paid, runs.cost.usd_per_hour, total, usd)
+        return _told(question, market, found, at(run_measures(counts, chosen).usd, 0))
+
+
+def _on(machines: Candidates, runs: Judged, counts: Counts, question: Question) -> Judged:
+    """Runs on other machines, row by row, that may be taken back where they are spot capacity."""
+    kept = {name: getattr(runs.plans.machine, name) for name in names_of(TrainingMachines)}
+    taken = {"offered": oversubscribed(machines, question.assumptions), "spot": machines.spot}
+    plans = replace(runs.plans, machine=TrainingMachines(**{**kept, **taken}))
+    run = run_at(counts, plans, runs.run.data_parallel, question.assumptions)
+    return Judged(runs.row, plans, run, run_cost(plans, run, question.assumptions, question.economics))
+
+
+def _kinds(market: Snapshot, machines: Candidates) -> Codes:
+    """A number that machines share on which replicas and how many of them stand on one are the same."""
+    count, vcpus = machines.node.accelerators_per_node, np.nan_to_num(machines.vcpus)
+    kind: Codes = (market.alike[1][machines.machine] * MOST + count.astype(np.int64)) * MOST + vcpus.astype(np.int64)
+    return kind
+
+
+def _repriced(
+    question: Question, workload: InferenceWorkload, options: Options, market: Snapshot, machines: Candidates
+) -> Priced:
+    """For each thing that may be accepted the cheapest of plans that were judged, on the same machines."""
+    kinds, accepting = _kinds(market, machines), accepting_for(market, machines.listing)
+    known, kind = np.unique(kinds, return_inverse=True)
+    price, which = np.full((2, len(ACCEPTING), len(known) + 1), np.inf)
+    order = np.argsort(machines.usd_per_hour, kind="stable")[::-1]
+    price[accepting[order], kind[order]], which[accepting[order], kind[order]] = machines.usd_per_hour[order], order
+    own = _kinds(market, options.plans.offered)
+    place = np.searchsorted(known, own)
+    place[~np.isin(own, known)] = len(known)
+    each = measures(workload, options).usd / options.cost.usd_per_hour
+    usd = price[:, place] * options.fleet.nodes * each
+    code = np.flatnonzero(np.isfinite(usd.min(axis=1, initial=np.inf)))
+    row = usd[code].argmin(axis=1)
+    offered = machines.take(which[code, place[row]].astype(np.int64))
+    nodes, linked = options.fleet.nodes[row], options.plans.linked_nodes[row]
+    cost = deployment_cost(offered, nodes, linked, question.assumptions, question.economics)
+    usd = cost.usd_per_hour * each[row]
+    total = usd if workload.ends else np.full(len(row), np.nan)
+    return Priced(offered, code, options.fleet.accelerators[row], cost.usd_per_hour, total, usd)
+
+
+def _proven(workload: InferenceWorkload, options: Options) -> Codes:
+    """The software stacks that are best on some accelerator type."""
+    best = best_per_accelerator(options.accelerator, Objective.COST, measures(workload, options), stable_key(options))
+    return np.unique(options.plans.stacks.rows[best])
+
+
+def _searched(
+    question: Question,
+    workload: InferenceWorkload,
+    market: Snapshot,
+    machines: Candidates,
+    proven: Codes,
+    most_usd: float | None,
+) -> Priced:
+    """Plans on machines that were not judged; of families of which some were, with the stacks that did best there."""
+    limits = question.constraints
+    if most_usd is not None:
+        limits = replace(limits, max_usd_per_hour=most_usd)
+    question = replace(question, constraints=limits, objective=Objective.COST, limit=1, trace=False)
+    unread, assumed, kind = Unread(market.accelerators), question.assumptions, kind_of(workload)
+    personal = workload.personal
+    plans = plans_of(workload.model, market, machines, limits, unread, assumed, phase=kind.phase, personal=personal)
+    families = plans.stacks.table.family
+    tried = np.isin(plans.stacks.rows, proven) | ~np.isin(families, families[proven])[plans.stacks.rows]
+    options = search(question, workload, plans.take(tried), market, unread)
+    offered = options.plans.offered
+    accelerators, usd = options.fleet.accelerators, measures(workload, options).usd
+    total = usd if workload.ends else np.full(len(usd), np.nan)
+    accepting = accepting_for(market, offered.listing)
+    return Priced(offered, accepting, accelerators, options.cost.usd_per_hour, total, usd)
+
+
+def _told(question: Question, market: Snapshot, found: Priced, usd: float) -> tuple[Cheaper, ...]:
+    """For each thing the cheapest, where that is no near tie."""
+    found = found.take(found.usd < usd * (1 - question.assumptions.near_tie_share))
+    order = np.lexsort((found.accelerators, found.usd, found.accepting))
+    found = found.take(order[np.unique(found.accepting[order], return_index=True)[1]])
+    told = []
+    for row, at_sale in enumerate(sold(market, found.offered, question.today)):
+        assert at_sale.price is not None and at_sale.pricing_model is not None and at_sale.provider is not None
+        total = at(found.usd_total, row)
+        way, terms = WAYS[WAY_CODES[market.listings.pricing[found.offered.listing[row]]]], at_sale.price.terms
+        told.append(
+            Cheaper(
+                accepting=ACCEPTING[found.accepting[row]],
+                accelerator=at_sale.accelerator.slug,
+                total_accelerators=int(at(found.accelerators, row)),
+                provider=at_sale.provider,
+                usd_per_hour=at(found.usd_per_hour, row),
+                usd_total=None if np.isnan(total) else total,
+                saves_share=1 - at(found.usd, row) / usd,
+                kind=terms.kind,
+                observed=terms.observed,
+                risk=risk_of(way, terms.kind),
+            )
+        )
+    return tuple(told)

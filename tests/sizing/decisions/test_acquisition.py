@@ -1,0 +1,104 @@
+"""The same machines had otherwise: what each way costs, and when owning breaks even, worked by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.decisions.acquisition import Deployed, alternatives, break_even_month, running_usd_per_hour
+from app.sizing.decisions.cost import deployment_cost
+from app.sizing.decisions.machines import candidates
+from app.sizing.decisions.rejections import Unread
+from app.sizing.hardware.parts import Environment, PricingModel
+from app.sizing.hardware.prices import PriceKind
+from app.sizing.question import Constraints, Economics, Question
+from app.sizing.snapshot import Snapshot
+from app.sizing.units import HOURS_PER_MONTH
+from app.sizing.ways import Alternative, Way
+from tests.examples import CHAT, col
+from tests.sizing.small import OFFERS, SMALL, offer, snapshot
+
+ASSUMED = Assumptions()
+
+
+def had(
+    *, pricing: PricingModel = PricingModel.ON_DEMAND, nodes: float = 2.0, of: Snapshot = SMALL, **limits: object
+) -> dict[Way, Alternative]:
+    """Other ways to have some machines of eight, by the way."""
+    question = Question(CHAT, Constraints(**limits))  # type: ignore[arg-type]
+    sought = Constraints(accelerators=("acme-big",), pricing_models=(pricing,))
+    found = candidates(of, sought, Economics(), ASSUMED, Unread(of.accelerators), pricing=(pricing,))
+    assert len(found) == 1
+    cost = deployment_cost(found, col(nodes), col(0.0), ASSUMED, Economics())
+    none = col(0.0)
+    (ways,) = alternatives(question, of, Deployed(found, cost, col(nodes), none, np.array([False]), none))
+    assert len({a.way for a in ways}) == len(ways)
+    return {a.way: a for a in ways}
+
+
+def test_every_other_way_is_told_at_the_price_of_as_many_machines() -> None:
+    ways = had()
+    assert set(ways) == {Way.ONE_YEAR, Way.SPOT, Way.OWNED}
+    assert (ways[Way.ONE_YEAR].usd_per_hour, ways[Way.SPOT].usd_per_hour) == (48.0, 32.0)
+    assert (ways[Way.SPOT].provider, ways[Way.SPOT].region, ways[Way.SPOT].kind) == ("sky", "us-1", PriceKind.PROVIDER)
+    assert (ways[Way.OWNED].purchase_usd or 0) >= 600_000
+    assert ways[Way.SPOT].risk == "may be taken back at any time"
+
+
+def test_owning_breaks_even_against_each_rent() -> None:
+    """Of the machine recommended 80 USD an hour are saved but for what running its own costs."""
+    ways, own = had(), had(pricing=PricingModel.OWNED)
+    purchase, owned = ways[Way.OWNED].purchase_usd, ways[Way.OWNED].usd_per_hour
+    assert purchase is not None
+    running = owned - purchase / (36 * HOURS_PER_MONTH)
+    for way, rent in ((Way.OWNED, 80.0), (Way.ONE_YEAR, 48.0)):
+        month = ways[way].break_even_month
+        assert month == pytest.approx(purchase / ((rent - running) * HOURS_PER_MONTH))
+    assert Way.OWNED not in own
+    assert own[Way.ON_DEMAND].break_even_month == pytest.approx(ways[Way.OWNED].break_even_month)
+
+
+def test_owning_that_never_pays_is_told_as_such_and_unknown_prices_are_not() -> None:
+    cheap = snapshot(offers=[replace(o, usd_per_hour=o.usd_per_hour / 20) for o in OFFERS])
+    owned = had(of=cheap)[Way.OWNED]
+    assert owned.ownable and owned.break_even_month is None
+    spot = had(environments=(Environment.CLOUD,))[Way.SPOT]
+    assert not spot.ownable and spot.break_even_month is None
+
+
+def test_what_binds_and_costs_no_less_is_no_alternative() -> None:
+    dear = snapshot(offers=[replace(o, usd_per_hour=41.0) if o.usd_per_hour == 24 else o for o in OFFERS])
+    assert Way.ONE_YEAR not in had(of=dear)
+
+
+def test_a_price_that_somebody_stands_behind_comes_before_a_cheaper_one() -> None:
+    broker = offer("big-8", 5.0, provider="flea", pricing_model=PricingModel.SPOT, price_kind=PriceKind.BROKER)
+    assert had(of=snapshot(offers=[*OFFERS, broker]))[Way.SPOT].provider == "sky"
+    alone = [o for o in OFFERS if o.pricing_model is not PricingModel.SPOT]
+    found = had(of=snapshot(offers=[*alone, broker]))[Way.SPOT]
+    assert (found.provider, found.kind) == ("flea", PriceKind.BROKER)
+    assert found.risk == "may be taken back at any time; a broker's price: hosts differ and may be gone"
+
+
+def test_what_the_caller_allows_holds_of_every_way() -> None:
+    assert set(had(regions=("eu-1",))) == {Way.OWNED}
+    assert set(had(environments=(Environment.CLOUD,))) == {Way.ONE_YEAR, Way.SPOT}
+    assert set(had(max_usd_per_hour=40.0)) == {Way.SPOT, Way.OWNED}
+    assert Way.OWNED not in had(max_purchase_usd=100_000.0)
+
+
+@given(st.floats(1e3, 1e9), st.floats(0.0, 1e4), st.floats(0.01, 1e4))
+def test_at_break_even_both_have_cost_the_same(purchase: float, running: float, saved: float) -> None:
+    month = float(break_even_month(col(purchase), col(running), col(running + saved))[0])
+    hours = month * HOURS_PER_MONTH
+    assert purchase + running * hours == pytest.approx((running + saved) * hours, rel=1e-6)
+
+
+def test_running_is_what_is_left_without_the_purchase() -> None:
+    assert running_usd_per_hour(col(10.0), col(26_280.0), 26_280.0).tolist() == [9.0]
+    assert break_even_month(col(1e5), col(5.0), col(5.0)).tolist() == [np.inf]

@@ -1,0 +1,99 @@
+"""What would cost less does: it is there to be had by whoever accepts it, and the question has not settled it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from app.sizing.decisions.rejections import Unread
+from app.sizing.hardware.parts import PricingModel
+from app.sizing.hardware.prices import Commitment, PriceKind
+from app.sizing.question import Constraints, Objective, Question
+from app.sizing.recommend import find, recommend
+from app.sizing.relaxations.cheaper import ACCEPTING, BROKERS, COMMITMENT, SPOT, UNQUOTED, accepting_for, may_be_named
+from app.sizing.snapshot import Snapshot
+from app.sizing.ways import Cheaper
+from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
+from tests.examples import CHAT, PRETRAIN
+from tests.sizing.small import SMALL
+from tests.sizing.test_relations import RUNS, SERVICES, SLOW
+
+ALL_KINDS, ALL_WAYS = tuple(PriceKind), tuple(PricingModel)
+
+
+def told(
+    workload: InferenceWorkload | TrainingWorkload = CHAT, of: Snapshot = SMALL, **limits: object
+) -> dict[str, Cheaper]:
+    """What would cost less, by what has to be accepted."""
+    answer = recommend(Question(workload, Constraints(**limits)), of)  # type: ignore[arg-type]
+    return {c.accepting: c for c in answer.cheaper_if}
+
+
+def test_listings_are_told_by_the_one_thing_that_they_take() -> None:
+    codes = accepting_for(SMALL, np.arange(len(SMALL.listings)))
+    by_offer = {SMALL.offers[o].usd_per_hour: c for o, c in zip(SMALL.listings.offer, codes, strict=True) if o >= 0}
+    assert by_offer == {40.0: -1, 44.0: -1, 16.0: SPOT, 24.0: COMMITMENT, 0.8: -1, 0.9: -1, 0.3: BROKERS}
+    owned = codes[SMALL.listings.owned]
+    assert UNQUOTED in owned and -1 in owned
+
+
+def test_nothing_is_named_that_the_question_has_settled() -> None:
+    def named(workload: InferenceWorkload | TrainingWorkload = CHAT, **limits: object) -> set[str]:
+        return {ACCEPTING[c] for c in may_be_named(Question(workload, Constraints(**limits)))}  # type: ignore[arg-type]
+
+    assert named() == set(ACCEPTING)
+    assert named(price_kinds=(PriceKind.PROVIDER,)) == {"a commitment", "spot capacity"}
+    assert named(pricing_models=(PricingModel.ON_DEMAND,)) == {"unquoted hardware", "brokers"}
+    assert named(PRETRAIN) == {"brokers", "spot capacity"}
+    assert "unquoted hardware" in named(PRETRAIN, max_purchase_usd=1e9)
+    ends = replace(CHAT, load=Load.OFFLINE, volume_requests=1e6)
+    assert named(ends) == {"brokers", "spot capacity"}
+
+
+def test_a_service_is_told_of_spot_capacity_with_what_it_saves_and_risks() -> None:
+    big = replace(CHAT, peak_per_s=400.0, average_per_s=200.0)
+    answer = recommend(Question(big, Constraints(accelerators=("acme-big",), providers=("sky",))), SMALL)
+    first = answer.recommendations[0].estimate
+    found = {c.accepting: c for c in answer.cheaper_if}["spot capacity"]
+    assert first.cost is not None and first.cost.usd_per_hour is not None
+    assert found.usd_per_hour == pytest.approx(first.cost.usd_per_hour * 16 / 40)
+    assert found.saves_share == pytest.approx(0.6)
+    assert found.risk == "may be taken back at any time"
+
+
+def of_all(question: Question, market: Snapshot) -> float:
+    """The least that the same comes to for whoever accepts everything."""
+    limits = replace(
+        question.constraints, price_kinds=ALL_KINDS, pricing_models=ALL_WAYS, commitment=Commitment.THREE_YEARS
+    )
+    asked = replace(question, limit=1, objective=Objective.COST, constraints=limits)
+    return next(iter(find(asked, market, Unread(market.accelerators)).scores), math.inf)
+
+
+def saves_and_is_there(question: Question, market: Snapshot) -> None:
+    """Every figure is between the least for whoever accepts everything and what was recommended."""
+    found = find(replace(question, limit=1), market, Unread(market.accelerators))
+    if not found.scores:
+        assert found.cheaper_if == ()
+        return
+    least = of_all(question, market)
+    for c in found.cheaper_if:
+        assert 0 < c.saves_share < 1
+        assert found.scores[0] * (1 - c.saves_share) >= least * (1 - 1e-9)
+    assert len({c.accepting for c in found.cheaper_if}) == len(found.cheaper_if)
+
+
+@SLOW
+@given(SERVICES)
+def test_what_saves_on_a_service_is_there_to_be_had(market: Snapshot, workload: InferenceWorkload) -> None:
+    saves_and_is_there(Question(workload), market)
+
+
+@SLOW
+@given(RUNS)
+def test_what_saves_on_a_run_is_there_to_be_had(market: Snapshot, workload: TrainingWorkload) -> None:
+    saves_and_is_there(Question(workload), market)
