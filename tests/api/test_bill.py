@@ -89,3 +89,31 @@ def test_a_deployment_posted_back_has_the_same_bill(client: TestClient) -> None:
         again = client.post("/estimate", json=back).json()
         assert again["cost"] == found["cost"]
         check(again)
+
+
+@pytest.mark.parametrize(("replicas", "spanned", "ports"), [(1, 2, 16), (3, 2, 48), (2, 1, 0)])
+def test_machines_of_one_owned_replica_pay_for_the_network_between_them(
+    client: TestClient, replicas: int, spanned: int, ports: int
+) -> None:
+    size = 8 * spanned
+    deployment = {
+        "accelerator": "nvidia-h200-sxm-141gb",
+        "system": "smci-821ge-h200",
+        "accelerators_per_replica": size,
+        "tensor_parallel": 8,
+        "pipeline_parallel": spanned,
+        "replicas": replicas,
+        "spare_replicas": 0,
+        "engine": "vllm",
+        "weight_format": "fp8",
+    }
+    workload = {
+        "phase": "inference",
+        "model": "deepseek-ai/DeepSeek-V3",
+        "traffic": {"concurrent_requests": 4, "input_tokens": 1000, "output_tokens": 200},
+    }
+    found = client.post("/estimate", json={"workload": workload, "deployment": deployment}).json()
+    check(found)
+    network = [line for line in found["cost"]["parts"] if line["what"] == "network_gbit_per_s"]
+    assert sum(line["quantity"] for line in network) == 400 * ports
+    assert found["deployment"]["nodes"] == replicas * spanned

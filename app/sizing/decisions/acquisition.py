@@ -10,7 +10,6 @@ from app.sizing.columns import Codes, Column, Columns, Mask, at
 from app.sizing.decisions.cost import Cost, deployment_cost
 from app.sizing.decisions.machines import (
     Candidates,
-    Priced,
     candidates_at,
     in_named_regions,
     listing_prices,
@@ -83,8 +82,9 @@ def alternatives(question: Question, market: Snapshot, deployed: Deployed) -> tu
     """
     assumed, economics, offered = question.assumptions, question.economics, deployed.offered
     with unrecorded():
-        prices = listing_prices(market, assumed, economics, owning=True)
-        rows = _firm_and_cheap_first(market, _on_sale(question, market, offered, prices), prices.usd_per_hour)
+        on_sale = _on_sale(question, market, offered)
+        prices = listing_prices(market, on_sale, assumed, economics)
+        rows = _firm_and_cheap_first(market, np.flatnonzero(on_sale), prices.usd_per_hour)
         of, way, row = _of_each_way(market, deployed, rows)
         found = candidates_at(market, prices, row, market.listings.vcpus, assumed)
         nodes, linked, host = deployed.nodes[of], deployed.linked_nodes[of], deployed.host_bytes[of]
@@ -111,15 +111,16 @@ def alternatives(question: Question, market: Snapshot, deployed: Deployed) -> tu
     return tuple(map(tuple, told))
 
 
-def _on_sale(question: Question, market: Snapshot, offered: Candidates, prices: Priced) -> Codes:
+def _on_sale(question: Question, market: Snapshot, offered: Candidates) -> Mask:
     """Listings of the accelerators of some machines, where and from whom the caller may have them, of any kind."""
     limits, workload, listings = question.constraints, question.workload, market.listings
-    keep = np.isin(listings.accelerator, offered.node.accelerator) & ~np.isnan(prices.usd_per_hour)
+    keep: Mask = np.isin(listings.accelerator, offered.node.accelerator)
     keep &= listings_allowed(market, limits, None) & no_older(listings, limits.max_price_age_days, question.today)
     keep &= ~outdone(market, keep)
     if isinstance(workload, InferenceWorkload) and workload.redundancy.zones > 1:
         keep &= in_named_regions(market)
-    return np.flatnonzero(keep & (WAY_CODES[listings.pricing] != NO_WAY))
+    keep &= WAY_CODES[listings.pricing] != NO_WAY
+    return keep
 
 
 def _firm_and_cheap_first(market: Snapshot, rows: Codes, usd_per_hour: Column) -> Codes:

@@ -98,18 +98,17 @@ def candidates(
     )
     listings = snapshot.listings
     payable = pricing or (run_pricing if ends else service_pricing)(constraints)
-    owning = PricingModel.OWNED in payable or constraints.max_purchase_usd is not None
-    with unrecorded():
-        priced = listing_prices(snapshot, assumed, economics, owning=owning)
-    keep = allowed[listings.accelerator] & ~np.isnan(priced.usd_per_hour)
-    keep &= _among(PRICING, payable)[listings.pricing]
+    keep = allowed[listings.accelerator] & _among(PRICING, payable)[listings.pricing]
     keep &= listings_allowed(snapshot, constraints, fixed)
     keep = backed(snapshot, constraints, keep, _types_named(snapshot, constraints.outright), today, rejections)
+    keep &= ~outdone(snapshot, keep)
+    with unrecorded():
+        priced = listing_prices(snapshot, keep, assumed, economics)
     if constraints.max_purchase_usd is not None:
         keep &= _bought_within(constraints.max_purchase_usd, snapshot, priced.purchase_usd, keep, rejections)
     if zones > 1:
         keep = _kept_in_named_regions(snapshot, keep, zones, rejections)
-    kept = np.flatnonzero(keep & ~outdone(snapshot, keep))
+    kept = np.flatnonzero(keep)
     vcpus = np.where(reads_host, listings.vcpus, np.nan)
     first = cheapest_each(machine_kinds(listings.machine, listings.pricing, vcpus), priced.usd_per_hour, kept)
     rejections.without(
@@ -237,15 +236,15 @@ def _among(names: Iterable[str], wanted: Container[str]) -> Mask:
     return np.array([name in wanted for name in names], dtype=bool)
 
 
-def listing_prices(snapshot: Snapshot, assumed: Assumptions, economics: Economics, *, owning: bool) -> Priced:
-    """Rent as it is asked, ownership, where it may be paid, per hour over the horizon; power by the machine."""
+def listing_prices(snapshot: Snapshot, keep: Mask, assumed: Assumptions, economics: Economics) -> Priced:
+    """Rent as it is asked, ownership of machines to keep per hour over the horizon; power by the machine."""
     listings = snapshot.listings
     rated = rated_power_w(snapshot.machines, snapshot.columns, assumed)[listings.machine]
     draw = draw_w(rated, assumed)
     purchase, hourly = np.full(len(listings), np.nan), listings.usd_per_hour.copy()
-    if not owning:
+    bought = np.flatnonzero(keep & listings.owned)
+    if not len(bought):
         return Priced(usd_per_hour=hourly, purchase_usd=purchase, draw_w=draw, rated_w=rated)
-    bought = np.flatnonzero(listings.owned)
     machines = snapshot.machines.take(listings.machine[bought])
     parts = _parts(snapshot, bought, assumed)
     purchase[bought] = machine_purchase_usd(parts, listings.list_price_usd[bought])

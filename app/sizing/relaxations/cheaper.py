@@ -92,12 +92,13 @@ def left_out(question: Question, market: Snapshot, zones: int, most_usd_per_hour
     """Machines at the cheapest price for each thing that may be accepted; none alone costs more than this."""
     limits, workload, listings = question.constraints, question.workload, market.listings
     had = types_allowed(market, limits)[listings.accelerator] & listings_allowed(market, limits, None)
-    prices = listing_prices(market, question.assumptions, question.economics, owning=True)
     accepting = accepting_for(market, np.arange(len(listings)))
-    keep = had & np.isin(accepting, may_be_named(question)) & (prices.usd_per_hour < most_usd_per_hour)
+    keep = had & np.isin(accepting, may_be_named(question))
     keep &= no_older(listings, limits.max_price_age_days, question.today) & ~outdone(market, had)
     if zones > 1:
         keep &= in_named_regions(market)
+    prices = listing_prices(market, keep, question.assumptions, question.economics)
+    keep &= prices.usd_per_hour < most_usd_per_hour
     reads_host = isinstance(workload, InferenceWorkload) and workload.single_pass
     vcpus = np.where(reads_host, listings.vcpus, np.nan)
     each = machine_kinds(listings.machine, listings.pricing, vcpus) * len(ACCEPTING) + accepting
