@@ -100,9 +100,10 @@ def left_out(question: Question, market: Snapshot, zones: int, most_usd_per_hour
     prices = listing_prices(market, keep, question.assumptions, question.economics)
     keep &= prices.usd_per_hour < most_usd_per_hour
     reads_host = isinstance(workload, InferenceWorkload) and workload.single_pass
-    vcpus = np.where(reads_host, listings.vcpus, np.nan)
-    each = machine_kinds(listings.machine, listings.pricing, vcpus) * len(ACCEPTING) + accepting
-    first = cheapest_each(each, prices.usd_per_hour, np.flatnonzero(keep))
+    vcpus, rows = np.where(reads_host, listings.vcpus, np.nan), np.flatnonzero(keep)
+    kinds = machine_kinds(listings.machine[rows], listings.pricing[rows], vcpus[rows])
+    each = kinds * len(ACCEPTING) + accepting[rows]
+    first = rows[cheapest_each(each, prices.usd_per_hour[rows], np.arange(len(rows)))]
     return candidates_at(market, prices, first, vcpus, question.assumptions)
 
 
