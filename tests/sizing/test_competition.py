@@ -164,7 +164,7 @@ def test_without_kinds_named_it_is_the_firm_ones(
 def test_a_near_tie_is_what_the_other_engine_comes_to_where_only_it_is_allowed(market: Snapshot) -> None:
     """What comes near a recommendation is found again where its engine alone may be used."""
     for workload in (CHAT, PRETRAIN):
-        found = find(Question(workload, limit=4), market, Unread(market.accelerators))
+        found = find(Question(workload, limit=12), market, Unread(market.accelerators))
         assert any(found.rivals)
         for estimate, score, rival in zip(found.estimates, found.scores, found.rivals, strict=True):
             if rival is not None:
