@@ -89,6 +89,7 @@ def around_of(rows: Sequence[Compared]) -> Around:
         np.array([r.sources_beside for r in rows]),
         np.array([r.distance for r in rows]),
         np.array([float(kernels_of(r.setting.family) == "untabulated") for r in rows]),
+        np.ones(len(rows)),
     )
 
 

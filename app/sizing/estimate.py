@@ -125,7 +125,7 @@ def judged_on(machines: Candidates, question: Question, deployment: Deployment, 
 
 
 def refused(deployment: Deployment, model: ModelArchitecture, market: Snapshot, rejections: Rejections) -> Estimate:
-    """What was never made to run together, or has no layout."""
+    """What does not run together, or has no layout."""
     index = market.accelerator_index[deployment.accelerator]
     return impossible(deployment, model, market.accelerators[index], rejections.by_accelerator.get(index))
 

@@ -242,6 +242,8 @@ class Estimate:
     verification: Verification | None = None  # of the same
     warnings: tuple[Notice, ...] = ()  # of the same
     hosted_api: HostedApi | None = None  # of the same
+    support: str | None = None  # how surely its software runs there; None where it does not
+    rule: str = ""  # that keeps it from running
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,6 +363,7 @@ class Rejection:
     unit: str | None = None
     count: float = 1.0  # accelerators of the plan
     reached: Reached = Reached.OFFERS
+    rule: str = ""  # of what runs where
 
     @property
     def text(self) -> str:

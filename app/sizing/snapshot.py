@@ -5,7 +5,7 @@ Whatever a request would compute from the catalogue alone stands here, computed 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from app.sizing.columns import Codes, Column, column, names_of
@@ -14,7 +14,12 @@ from app.sizing.hardware.achieved import Achieved, Coefficient, CoefficientTable
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.listings import Book, plain_hosts
 from app.sizing.hardware.parts import Accelerator, Environment, Offer, System
+from app.sizing.hardware.software import Software
+from app.sizing.hardware.stacks import stack_columns, stacks_of
+from app.sizing.hardware.support import records
+from app.sizing.hardware.support.builds import BUILDS
 from app.sizing.hardware.support.records import EngineSupport
+from app.sizing.hardware.support.verdicts import Documents, Measured
 from app.sizing.hardware.tables import (
     FORMATS,
     AcceleratorColumns,
@@ -26,11 +31,9 @@ from app.sizing.hardware.tables import (
     alike,
     codes,
     indices,
-    stack_columns,
-    stacks_of,
 )
 from app.sizing.hosted import HostedPrice
-from app.sizing.surroundings import SERVING, Beside, StackKey, distinct_stacks, surroundings_of
+from app.sizing.surroundings import SERVING, Beside, StackKey, distinct_stacks, pool_of, surroundings_of
 from app.sizing.uncertainty import Spread, Spreads, sample_spreads
 
 
@@ -54,6 +57,13 @@ def systems_sold(
     sold = sorted(systems, key=lambda s: s.slug)
     owned = [s for s in sold if s.environment is Environment.ON_PREM] + [*plain_hosts(accelerators, sold)]
     return {s.slug: s for s in (*sold, *owned)}, owned
+
+
+def measured_of(evidence: Evidence) -> Iterator[Measured]:
+    """What somebody published a result of."""
+    for r in evidence.rows:
+        s = r.setting
+        yield Measured(s.engine, s.family, s.format_class, pool_of(r.kind) != SERVING)
 
 
 class Snapshot:
@@ -82,7 +92,7 @@ class Snapshot:
         self.coefficients = CoefficientTable(coefficients, factors)
         of_samples = sample_spreads(*(self.coefficients.value(f"sample_interval_{end}") for end in ("low", "high")))
         self.spreads = Spreads({s.quantity: s for s in (*spreads, *of_samples)})
-        self.support = tuple(support)
+        self.documents = Documents(support, measured_of(self.evidence))
 
         self.accelerators = tuple(sorted(accelerators, key=lambda a: a.slug))
         self.accelerator_index = indices([a.slug for a in self.accelerators])
@@ -95,9 +105,10 @@ class Snapshot:
 
         self.formats = FORMATS
         self.format_index = indices(self.formats)
-        self.phases = tuple(sorted({s.phase for s in support}))
-        self.engines = tuple(sorted({s.engine for s in support}))
+        self.phases = records.PHASES
+        self.engines = tuple(sorted({s.engine for s in support} | set(BUILDS)))
         self.frameworks = Frameworks.of(self.engines)
+        self.software = Software(self.accelerators, self.documents, self.engines, self.families)
         self.stacks, self.beside_stacks = self._stacks()
 
         self.systems, owned = systems_sold(self.accelerators, systems)
@@ -128,12 +139,13 @@ class Snapshot:
 
         Factors were fitted to token streams; stacks of other phases keep their base values.
         """
-        stacks = stacks_of(self.support)
+        stacks = stacks_of(self.accelerators, self.documents)
         once, which = distinct_stacks([StackKey(*s.key) for s in stacks])
         columns = stack_columns(
             stacks,
-            self.achieved([s.key for s in stacks], fitted=[s.support.phase == "inference" for s in stacks]),
+            self.achieved([s.key for s in stacks], fitted=[s.phase == records.SERVING for s in stacks]),
             which,
+            accelerators=self.accelerator_index,
             engines=indices(self.engines),
             families=self.family_index,
             formats=self.format_index,

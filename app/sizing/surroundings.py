@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.sizing.columns import Codes, Column, Mask
+from app.sizing.columns import Codes, Column
 from app.sizing.evidence import NUMBERS, WORDS, Compared, runtime_on, word_of
 from app.sizing.hardware.achieved import kernels_of
 from app.sizing.uncertainty import FARTHEST, Around
@@ -73,7 +73,6 @@ class Surroundings:
         apart = np.array([self._apart(key) for key in stacks]).reshape(len(stacks), len(self._stacks))
         return Beside(
             apart,
-            (apart == 0).any(axis=1),
             np.array([float(len(self._sources.get(runtime_on(key.engine, key.family), ()))) for key in stacks]),
             np.array([float(kernels_of(key.family) == "untabulated") for key in stacks]),
             self._shapes,
@@ -110,7 +109,6 @@ class Beside(NamedTuple):
     """Stacks (rows) beside measured ones (columns): distances in words, and the shapes measured of each."""
 
     apart: Column
-    measured: Mask  # itself
     sources: Column
     untabulated: Column
     shapes: Column
@@ -118,11 +116,12 @@ class Beside(NamedTuple):
 
     def around(self, shape: Shape) -> Around:
         """What stands around each stack when this is asked of it."""
+        documented = np.ones(len(self.sources))
         if not len(self.first):
-            return Around(self.sources, np.full(len(self.sources), FARTHEST), self.untabulated)
+            return Around(self.sources, np.full(len(self.sources), FARTHEST), self.untabulated, documented)
         off = self.shapes - scaled([shape]).T
         nearest = np.minimum.reduceat(np.sqrt(np.einsum("ij,ij->j", off, off)), self.first)
-        return Around(self.sources, (self.apart + nearest).min(axis=1), self.untabulated)
+        return Around(self.sources, (self.apart + nearest).min(axis=1), self.untabulated, documented)
 
 
 def distinct_stacks(keys: Sequence[StackKey]) -> tuple[list[StackKey], Codes]:

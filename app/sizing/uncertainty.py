@@ -32,6 +32,7 @@ class Around(Columns):
     sources: Column  # independent ones, of the same runtime on the same family
     distance: Column  # to the nearest result
     untabulated: Column  # 1 where base values come from no kernel tables of the maker's own
+    widened: Column  # how many times as far what only rules say may be off; 1 where it is documented
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Spread:
 
     def scale(self, around: Around) -> Column:
         """How many times as far as next to many sources each may be off."""
-        return spread_scale(self, around.sources, around.distance, around.untabulated)
+        return spread_scale(self, around.sources, around.distance, around.untabulated) * around.widened
 
     def at(self, confidence: float, scale: Column) -> Column:
         """Logarithm of how much worse than predicted a result is at most, with a confidence."""

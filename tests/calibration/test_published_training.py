@@ -10,6 +10,7 @@ from app.calibration.training.cases import TrainingCases
 from app.calibration.training.published import Run, optimizer_of, precision_of, shape_of, trainer_of, with_layers
 from app.catalog.files import rows_of
 from app.catalog.snapshot import SnapshotStore
+from app.sizing.model.tasks import ModelTask
 from app.sizing.snapshot import Snapshot
 from app.sizing.workload import Method
 
@@ -49,7 +50,7 @@ def test_precisions_and_optimizers_are_read(row: dict[str, str], precision: str 
         ("DeepSpeed ZeRO-3 (Megatron-DeepSpeed)", "nvidia-a100-sxm4-80gb", Method.FULL, "deepspeed"),
         ("MaxText (JAX)", "google-tpu-v6e", Method.FULL, "maxtext"),
         ("torchtitan+torchao (FSDP2)", "nvidia-h100-sxm5-80gb", Method.FULL, "torchtitan"),
-        ("torchtitan FSDP2", "nvidia-a100-sxm4-80gb", Method.FULL, "fsdp"),
+        ("torchtitan FSDP2", "nvidia-a100-sxm4-80gb", Method.FULL, "torchtitan"),
         ("HF transformers/PEFT", "nvidia-l40s", Method.LORA, "peft+bitsandbytes"),
         ("LitGPT", "nvidia-a10g", Method.LORA, "peft+bitsandbytes"),
         ("ms-swift (HF transformers)", "nvidia-a100-sxm4-80gb", Method.FULL, "fsdp"),
@@ -60,7 +61,8 @@ def test_frameworks_are_named_as_the_catalogue_does(
     market: Snapshot, framework: str, accelerator: str, method: Method, name: str
 ) -> None:
     row = {**EMPTY, "framework": framework, "accelerator": accelerator}
-    assert trainer_of(row, method, "bf16", market) == name
+    phase = "training" if method is Method.FULL else "fine_tuning"
+    assert trainer_of(row, phase, method, "bf16", ModelTask.DECODER, market) == name
 
 
 @pytest.mark.parametrize(

@@ -218,7 +218,7 @@ SUPPORT = (
     EngineSupport("vllm", "nvidia_hopper", "inference", {"bf16": True, "fp8": True}, ("bf16", "fp8"), "a test"),
     EngineSupport("vllm", "nvidia_ada", "inference", {"bf16": True, "int4-awq": False}, ("bf16",), "a test"),
     EngineSupport("llama.cpp", "amd_rdna", "inference", {"gguf-q4_k_m": False}, ("fp16",), "a test"),
-    EngineSupport("vllm", "nvidia_hopper", "sample_inference", {"bf16": True}, ("bf16",), "a test"),
+    EngineSupport("pytorch", "nvidia_hopper", "sample_inference", {"bf16": True}, ("bf16",), "a test"),
     EngineSupport("megatron", "nvidia_hopper", "training", {"bf16": True}, (), "a test"),
     EngineSupport("fsdp", "nvidia_hopper", "training", {"bf16": True}, (), "a test"),
 )

@@ -17,8 +17,8 @@ from tests.examples import col
 SPREAD = Spread("tpot", 3.0, 0.5, 2.0, (-0.6, -0.4, -0.2, 0.0, 0.3, 0.8, 1.2), 100, 10)
 
 
-def around(sources: float = 10.0, distance: float = 0.0, untabulated: float = 0.0) -> Around:
-    return Around(col(sources), col(distance), col(untabulated))
+def around(sources: float = 10.0, distance: float = 0.0, untabulated: float = 0.0, widened: float = 1.0) -> Around:
+    return Around(col(sources), col(distance), col(untabulated), col(widened))
 
 
 def scale(**changed: float) -> float:

@@ -302,6 +302,10 @@ class EstimateShown(Shown):
 
     deployment: DeploymentShown
     fits: bool
+    support: str | None = Field(
+        None, description="How surely the software runs there: `documented`, or `expected` from the rules alone."
+    )
+    rule: str | None = Field(None, description="The rule that keeps it from running, where one does.")
     memory: MemoryShown | None = None
     performance: PerformanceShown | None = None
     bottleneck: str | None = None
@@ -330,6 +334,7 @@ class RejectedShown(Shown):
     accelerator: str
     code: str
     text: str
+    rule: str | None = Field(None, description="The rule of what runs where that forbids it.")
     needed: float | None = None
     available: float | None = None
     unit: str | None = None

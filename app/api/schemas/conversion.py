@@ -286,6 +286,7 @@ def neighbour_json(n: Neighbour) -> dict[str, Any]:
 
 def estimate_json(e: Estimate, *, trace: bool, neighbours: int = 3) -> dict[str, Any]:
     shown: dict[str, Any] = {"deployment": deployment_json(e.deployment), "fits": e.fits}
+    shown |= present(support=e.support, rule=e.rule or None)
     if e.memory is not None:
         shown["memory"] = memory_json(e.memory)
     if e.performance is not None:
@@ -333,7 +334,7 @@ def assumed_json(a: Assumed) -> dict[str, Any]:
 
 def rejection_json(r: Rejection) -> dict[str, Any]:
     shown = {"accelerator": r.accelerator, "code": r.code, "text": r.text}
-    return {**shown, **present(needed=r.needed, available=r.available, unit=r.unit)}
+    return {**shown, **present(rule=r.rule or None, needed=r.needed, available=r.available, unit=r.unit)}
 
 
 def answer_json(

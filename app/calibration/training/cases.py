@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from app.calibration.case import NotCompared, Stack, figure, gathered
-from app.calibration.training.published import Run, optimizer_of, precision_of, shape_of, trainer_of
+from app.calibration.training.published import Run, optimizer_of, precision_of, run_in, shape_of, trainer_of
 from app.errors import AppError
 from app.sizing.answer.certainty import training_setting
 from app.sizing.assumptions import Assumptions
@@ -168,11 +168,12 @@ class TrainingCases:
         precision = precision_of(row)
         if precision is None:
             raise NotCompared("precision is not given")
+        precision = run_in(precision, self.market.accelerators[self.market.accelerator_index[row["accelerator"]]])
         samples = model.kind is ModelKind.SAMPLES
         length = 1.0 if samples else figure(row.get("seq_len"))
         if not length:
             raise NotCompared("sequence length is not given")
-        deployment, batch = run.layout(trainer_of(row, method, precision, self.market), model)
+        deployment, batch = run.layout(trainer_of(row, phase, method, precision, model.task, self.market), model)
         workload = TrainingWorkload(
             model,
             phase,

@@ -10,13 +10,18 @@ from typing import Any
 
 from app.calibration.case import NotCompared, figure
 from app.sizing.hardware.engines import ENGINES, engine_named
+from app.sizing.hardware.parts import Accelerator
+from app.sizing.hardware.support.generations import generation_of
+from app.sizing.hardware.support.verdicts import verdict
+from app.sizing.hardware.trainers import training_work
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.read import read_architecture
 from app.sizing.model.counting.size import assumed_architecture
+from app.sizing.model.tasks import ModelTask
 from app.sizing.model.tensors import ONCE
 from app.sizing.question import Deployment
 from app.sizing.snapshot import Snapshot
-from app.sizing.training.recipes import PRECISIONS, formats_wanted
+from app.sizing.training.recipes import PRECISIONS
 from app.sizing.units import GIB
 from app.sizing.workload import Method, TrainingWorkload
 
@@ -64,6 +69,12 @@ def precision_of(row: Mapping[str, Any]) -> str | None:
     return found
 
 
+def run_in(precision: str, accelerator: Accelerator) -> str:
+    """What a run was computed in: trainers that are asked for BF16 take FP16 where the chip has none."""
+    lacks = precision == "bf16" and "bf16" not in generation_of(accelerator).multiplies
+    return "fp16" if lacks else precision
+
+
 def optimizer_of(row: Mapping[str, Any]) -> str | None:
     """The optimizer as a request names it; None for one whose states are not modelled."""
     name = (row.get("optimizer") or "").lower()
@@ -86,7 +97,9 @@ def published_trainer(framework: str) -> str | None:
     return min(found)[2] if found else None
 
 
-def trainer_of(row: Mapping[str, Any], method: Method, precision: str, market: Snapshot) -> str | None:
+def trainer_of(
+    row: Mapping[str, Any], phase: str, method: Method, precision: str, task: ModelTask, market: Snapshot
+) -> str | None:
     """The catalogue's framework; None leaves it open, as where it is not known to train this way on the family."""
     name = published_trainer(row.get("framework") or "")
     if (
@@ -97,15 +110,9 @@ def trainer_of(row: Mapping[str, Any], method: Method, precision: str, market: S
         name = "megatron"
     if name in (None, "fsdp"):
         name = "fsdp" if method is Method.FULL else "peft+bitsandbytes"
-    family = market.accelerators[market.accelerator_index[row["accelerator"]]].family
-    wanted = formats_wanted(method, precision)
-    phases = {"training", "fine_tuning"} if method is Method.FULL else {"fine_tuning"}
-    supported = {
-        s.engine for s in market.support if s.family == family and s.phase in phases and wanted & set(s.weight_formats)
-    }
-    if name == "torchtitan" and name not in supported:
-        name = "fsdp"
-    return name if name in supported else None
+    accelerator = market.accelerators[market.accelerator_index[row["accelerator"]]]
+    asked = training_work(phase, method.value, precision, task)
+    return name if verdict(accelerator, name, *asked, market.documents).runs else None
 
 
 def shape_of(

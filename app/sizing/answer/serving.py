@@ -13,6 +13,7 @@ from app.sizing.answer.certainty import Certainty, certainty_of, setting_of
 from app.sizing.answer.money import cost_summary, million_of, price_reason
 from app.sizing.answer.passes import PassWords, host_reasons
 from app.sizing.answer.standing import standing_reasons
+from app.sizing.answer.support import with_support
 from app.sizing.answer.tokens import TokenWords
 from app.sizing.answer.volume import ending, with_ending
 from app.sizing.assumptions import Assumptions
@@ -279,7 +280,7 @@ def judge_deployments(
 ) -> tuple[Estimate, ...]:
     """The estimate of every plan, each with its row of these engine settings; `asked` is what a caller fixed."""
     speculative = asked.speculative if asked else None
-    around = around_plans(workload, plans, snapshot.beside_stacks)
+    around = around_plans(workload, plans, snapshot.beside_stacks, question.assumptions)
     by = by_margins(question, workload, around, snapshot.spreads)
     with recording(wanted=question.trace) as trace:
         memory, speed = measured_by(question, workload, plans, settings, by, speculative=speculative)
@@ -299,6 +300,9 @@ def judge_deployments(
     if ends is not None:
         estimates = [with_ending(question, workload, found, ends, row) for row, found in enumerate(estimates)]
     others = alternatives(question, snapshot, deployed(judged))
+    sure_of = (workload, snapshot, question.assumptions)
+    known_to_run = zip(estimates, plans.expected.tolist(), strict=True)
+    estimates = [with_support(found, *sure_of, expected=expected) for found, expected in known_to_run]
     prefixes = words_of(workload).prefixes(workload, judged, question.assumptions)
     return tuple(
         replace(

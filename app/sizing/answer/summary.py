@@ -94,24 +94,19 @@ def summary(question: Question, ranked: Sequence[Ranked], rejected: Sequence[Rej
 def impossible(
     deployment: Deployment, model: ModelArchitecture, accelerator: Accelerator, known: Rejection | None
 ) -> Estimate:
-    """An estimate of something never made to run together, or of a shape the model does not have; `known` is why the
-    accelerator was turned down before any layout was tried.
+    """An estimate of what does not run together, or of a shape the model does not have; `known` is why the accelerator
+    was turned down before any layout was tried.
     """
-    name = accelerator.name
-    wanted = " ".join(
-        str(v) for v in (deployment.engine or deployment.framework, deployment.weight_format, deployment.kv_format) if v
-    )
+    name, rule = accelerator.name, "" if known is None else known.rule
     if known is not None and known.code == "missing_data":
         text, code = known.text, known.code
     elif known is not None:
-        text, code = (
-            f"{wanted or 'This'} was never made to run on {name}, as far as the catalogue knows.",
-            "unsupported",
-        )
+        text, code = f"{known.text} {rule}".rstrip(), "unsupported"
     else:
         text = (
             f"No layout of {model.name} on {name} agrees with the deployment: {model.num_heads} attention heads and "
             f"{model.kv_heads} key/value heads must divide by tensor_parallel, and the machine must hold a replica."
         )
         code = "no_layout"
-    return Estimate(deployment, False, None, None, None, None, (Reason(code, text, "fits", 0.0, "1"),))
+    reasons = (Reason(code, text, "fits", 0.0, "1"),)
+    return Estimate(deployment, False, None, None, None, None, reasons, rule=rule)

@@ -17,6 +17,7 @@ from app.sizing.answer.assured import (
 )
 from app.sizing.answer.certainty import Certainty, certainty_of, training_setting
 from app.sizing.answer.money import cost_summary, finite, price_reason, usd
+from app.sizing.answer.support import with_support
 from app.sizing.columns import Mask, at
 from app.sizing.decisions.acquisition import alternatives
 from app.sizing.decisions.cost import usd_total
@@ -270,19 +271,15 @@ def training_estimates(
         training_setting(workload, offer.accelerator, framework, count)
         for offer, framework, count in zip(offers, frameworks, accelerators, strict=True)
     ]
-    others = alternatives(question, snapshot, deployed(finalists.plans, finalists.run, finalists.cost))
-    found = (
-        training_estimate(
-            workload,
-            finalists,
-            row,
-            offer,
-            certainty_of(settings[row], snapshot, assumed, training=True),
-            framework=frameworks[row],
-        )
+    sure = [certainty_of(setting, snapshot, assumed, training=True) for setting in settings]
+    found = [
+        training_estimate(workload, finalists, row, offer, sure[row], framework=frameworks[row])
         for row, offer in enumerate(offers)
-    )
-    return tuple(replace(e, alternatives=ways if e.fits else ()) for e, ways in zip(found, others, strict=True))
+    ]
+    expected = finalists.plans.stack.expected.tolist()
+    told = [with_support(f, workload, snapshot, assumed, expected=e) for f, e in zip(found, expected, strict=True)]
+    others = alternatives(question, snapshot, deployed(finalists.plans, finalists.run, finalists.cost))
+    return tuple(replace(e, alternatives=ways if e.fits else ()) for e, ways in zip(told, others, strict=True))
 
 
 def training_estimate(

@@ -56,6 +56,17 @@ class HardwareAssumptions:
         as_of="2026-11",
     )
 
+    # Software
+    expected_support_widening: float = assumption(
+        1.3,
+        low=1.0,
+        high=3.0,
+        unit="1",
+        reason="log width of intervals where only rules say it runs",
+        source="chosen: between others' engines and one's own",
+        as_of="2026-11",
+    )
+
     # Networks
     unknown_network_gbit_per_s: float = assumption(
         100,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -34,6 +34,13 @@ class Rejections:
             if i not in self.by_accelerator:
                 a = self.accelerators[i]
                 self.by_accelerator[i] = Rejection(a.slug, a.name, code, text, reached=reached)
+
+    def ruled_out(self, accelerators: Codes, code: str, text: str, rule: Callable[[int], str]) -> None:
+        """Turn types down for a rule, which is looked up for those that were not before."""
+        for i in accelerators.tolist():
+            if i not in self.by_accelerator:
+                a = self.accelerators[i]
+                self.by_accelerator[i] = Rejection(a.slug, a.name, code, text, rule=rule(i))
 
     def without(self, before: Codes, after: Codes, code: str, text: str) -> None:
         """Turn down the types of which no row is left, for a reason that has no number."""
@@ -103,6 +110,9 @@ class Unread(Rejections):
     """Reasons that nobody reads: a search that is asked only what it finds notes none."""
 
     def reject(self, accelerators: Codes, code: str, text: str, reached: Reached = Reached.OFFERS) -> None:
+        pass
+
+    def ruled_out(self, accelerators: Codes, code: str, text: str, rule: Callable[[int], str]) -> None:
         pass
 
     def without(self, before: Codes, after: Codes, code: str, text: str) -> None:

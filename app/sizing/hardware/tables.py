@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from app.sizing.columns import Codes, Column, Columns, Mask, column
-from app.sizing.hardware.achieved import RATES, Achieved, format_class
+from app.sizing.hardware.achieved import Achieved
 from app.sizing.hardware.engines import (
     RULES,
     SMALL_STEP_FAMILIES,
@@ -17,8 +17,7 @@ from app.sizing.hardware.engines import (
     engine_named,
 )
 from app.sizing.hardware.parts import SOCKET, WHOLE_MACHINE, Accelerator, Segment
-from app.sizing.hardware.support.records import EngineSupport
-from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
+from app.sizing.model.formats import WEIGHT_FORMATS
 
 # Weight formats in the order of their codes.
 FORMATS = tuple(sorted(WEIGHT_FORMATS))
@@ -180,13 +179,16 @@ class Frameworks(Columns):
 
 @dataclass(frozen=True, slots=True)
 class Stacks(Columns):
-    """Engine x family x weight format: what was made to run together, with its coefficients."""
+    """Engine x family x weight format: what runs together, with its coefficients."""
 
     family: Codes
     engine: Codes
     weight_format: Codes
     native: Mask
-    tentative: Mask  # known with low confidence only
+    levels: Codes  # how surely: a column per kind of model, an index into LEVELS
+    on: Mask  # a column per accelerator
+    expected: Mask  # follows from rules; nobody wrote it down or measured it
+    named_only: Mask  # is another engine underneath, and competes with it only where it is named
     keeps_kv: Mask  # a column per cache format, in the order of KV_FORMATS
     phase: Codes
     small_engine: Mask
@@ -200,72 +202,6 @@ class Stacks(Columns):
     beside: Codes  # which stack it is as far as evidence goes: a row of Snapshot.beside_stacks
     memory: MemoryRules
     achieved: Achieved
-
-
-@dataclass(frozen=True, slots=True)
-class Stack:
-    """One row of Stacks, by name."""
-
-    support: EngineSupport
-    weight_format: str
-    native: bool
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """Engine, family and format class: what coefficients are looked up by."""
-        engine = engine_named(self.support.engine).underneath()
-        return engine, self.support.family, format_class(self.weight_format, self.native)
-
-    @property
-    def rate(self) -> str:
-        """What it multiplies in, a name of RATES."""
-        named = WEIGHT_FORMATS[self.weight_format].rate
-        return named if self.native and named in RATES else "16bit"
-
-
-def stacks_of(support: Sequence[EngineSupport]) -> list[Stack]:
-    """Every stack, in the order of its support."""
-    rows = sorted(support, key=lambda s: (s.order, s.family, s.phase))
-    return [Stack(s, f, native) for s in rows for f, native in sorted(s.weight_formats.items())]
-
-
-def stack_columns(
-    stacks: Sequence[Stack],
-    achieved: Achieved,
-    beside: Codes,
-    *,
-    engines: Mapping[str, int],
-    families: Mapping[str, int],
-    formats: Mapping[str, int],
-    phases: Mapping[str, int],
-) -> Stacks:
-    """Stacks as columns; the mappings give each name its code."""
-    of_engine = [engine_named(s.support.engine) for s in stacks]
-    stored = [WEIGHT_FORMATS[s.weight_format] for s in stacks]
-    carries = [
-        w.checkpoint_kv == "fp8" or (w.name == "fp8" and e.fp8_checkpoints_cache_fp8)
-        for w, e in zip(stored, of_engine, strict=True)
-    ]
-    return Stacks(
-        family=codes([families[s.support.family] for s in stacks]),
-        engine=codes([engines[s.support.engine] for s in stacks]),
-        weight_format=codes([formats[s.weight_format] for s in stacks]),
-        native=flags([s.native for s in stacks]),
-        tentative=flags([s.support.tentative for s in stacks]),
-        keeps_kv=np.array([[kv.is_kept_by(s.support.kv_formats) for kv in KV_FORMATS.values()] for s in stacks]),
-        phase=codes([phases[s.support.phase] for s in stacks]),
-        small_engine=flags([e.small for e in of_engine]),
-        ggml=flags([e.ggml for e in of_engine]),
-        pads_heads=flags([e.pads_heads for e in of_engine]),
-        packs=flags([e.packs for e in of_engine]),
-        rate=codes([RATES.index(s.rate) for s in stacks]),
-        wide=flags([w.nominal_bits >= 16 for w in stored]),
-        fp8_cache=flags(carries),
-        padded_experts=flags([w.name == "mxfp4" for w in stored]),
-        beside=beside,
-        memory=MemoryRules.of([e.memory for e in of_engine]),
-        achieved=achieved,
-    )
 
 
 def alike(machines: Machines) -> tuple[Codes, Codes]:

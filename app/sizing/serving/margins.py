@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,9 +13,6 @@ from app.sizing.serving.plans import Plans
 from app.sizing.surroundings import Beside, Shape
 from app.sizing.uncertainty import Around, Spreads
 from app.sizing.workload import InferenceWorkload, Load
-
-# A stack that nobody is known to have run is this much further away than its words say.
-TENTATIVE_DISTANCE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +36,16 @@ class Margins(Columns):
         return Margins(rate, tpot, ttft, np.where(rows, self.memory_share, 0.0))
 
 
-def around_plans(workload: InferenceWorkload, plans: Plans, beside: Beside) -> Around:
+def around_plans(workload: InferenceWorkload, plans: Plans, beside: Beside, assumed: Assumptions) -> Around:
     """What was published around every plan."""
-    return around_stacks(workload, plans.stacks.table, beside).take(plans.stacks.rows)
+    return around_stacks(workload, plans.stacks.table, beside, assumed).take(plans.stacks.rows)
 
 
-def around_stacks(workload: InferenceWorkload, stacks: Stacks, beside: Beside) -> Around:
+def around_stacks(workload: InferenceWorkload, stacks: Stacks, beside: Beside, assumed: Assumptions) -> Around:
     """What was published around every stack."""
     shape = Shape(float(workload.model.total_params), workload.input_tokens.mean, workload.output_tokens.mean)
-    around, untried = beside.around(shape).take(stacks.beside), stacks.tentative & ~beside.measured[stacks.beside]
-    return Around(
-        np.where(untried, 0.0, around.sources),
-        around.distance + TENTATIVE_DISTANCE * untried,
-        around.untabulated,
-    )
+    around = beside.around(shape).take(stacks.beside)
+    return replace(around, widened=np.where(stacks.expected, assumed.expected_support_widening, 1.0))
 
 
 def kinds_of(workload: InferenceWorkload) -> tuple[str, str, str]:

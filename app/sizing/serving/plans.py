@@ -11,6 +11,7 @@ from app.sizing.columns import Codes, Column, Columns, Mask, Picked, late
 from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.placement import nodes_per_replica
 from app.sizing.decisions.rejections import Rejections
+from app.sizing.decisions.unsupported import Unsupported
 from app.sizing.formula import unrecorded
 from app.sizing.hardware.achieved import RATES, Achieved
 from app.sizing.hardware.tables import FORMATS, AcceleratorColumns, Machines, MemoryRules, Stacks
@@ -114,6 +115,11 @@ class Plans(Columns):
         return self.stacks.table.family[self.stacks.rows]
 
     @property
+    def expected(self) -> Mask:
+        """Whether support follows from rules alone."""
+        return self.stacks.table.expected[self.stacks.rows]
+
+    @property
     def small_engine(self) -> Mask:
         return self.stacks.table.small_engine[self.stacks.rows]
 
@@ -179,16 +185,16 @@ def build_plans(
     machines: Candidates,
     stacks: Stacks,
     accelerators: AcceleratorColumns,
-    family_of: Codes,
     constraints: Constraints,
     rejections: Rejections,
     assumed: Assumptions,
+    unsupported: Unsupported,
     *,
     fixed: Deployment | None = None,
 ) -> Plans:
     """Join machines, stacks and layouts; types without a stack or a number fall out with that reason."""
     pairs = paired(
-        machines, stacks, accelerators, family_of, rejections, asked=bool(constraints.weight_formats or fixed)
+        machines, stacks, accelerators, rejections, unsupported, asked=bool(constraints.weight_formats or fixed)
     )
     weights, experts, idle = stored_bytes(model, stacks.weight_format)
     layouts = layouts_of(model, machines.node, assumed, fixed)
@@ -228,21 +234,16 @@ def paired(
     machines: Candidates,
     stacks: Stacks,
     accelerators: AcceleratorColumns,
-    family_of: Codes,
     rejections: Rejections,
+    unsupported: Unsupported,
     *,
     asked: bool,
 ) -> Pairs:
-    """Machines and stacks of one family, with known rates."""
+    """Machines and the stacks that run on them, with known rates."""
     of_machine = machines.node.accelerator
-    together = family_of[of_machine][:, None] == stacks.family[None, :]
+    together = stacks.on.T[of_machine]
     machine, stack = np.divmod(np.flatnonzero(together), max(1, len(stacks)))
-    rejections.without(
-        of_machine,
-        of_machine[machine],
-        "no_engine",
-        "No engine in the catalogue is known to run this workload on {name} in the formats allowed.",
-    )
+    unsupported.turn_down(rejections, of_machine, of_machine[machine])
     engine_on = machine * (stacks.engine.max(initial=0) + 1) + stacks.engine[stack]
     keep = _sixteen_bit_once(engine_on, stacks.weight_format[stack], accelerators.has_bf16[of_machine[machine]], asked)
     machine, stack = machine[keep], stack[keep]

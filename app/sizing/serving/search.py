@@ -19,8 +19,9 @@ from app.sizing.decisions.machines import Candidates, candidates
 from app.sizing.decisions.placement import fleet, replicas_needed, replicas_per_node
 from app.sizing.decisions.ranking import contenders, score_of
 from app.sizing.decisions.rejections import Rejections
+from app.sizing.decisions.unsupported import Unsupported
 from app.sizing.decisions.volume import cold_start_s, least_run_s, may_be_in_time, replicas_for_volume
-from app.sizing.hardware.tables import Stacks
+from app.sizing.hardware.support.records import Work
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Objective, Question, Speculative
 from app.sizing.result import Reached
@@ -30,27 +31,11 @@ from app.sizing.serving.margins import Margins, around_stacks, margins_at
 from app.sizing.serving.measured import Limit, Memory, Settings, Speed
 from app.sizing.serving.options import Judged, Options, allowed, measures
 from app.sizing.serving.plans import Plans, build_plans, formats_asked
+from app.sizing.serving.stacks import engines_named, stacks_asked
 from app.sizing.snapshot import Snapshot
 from app.sizing.uncertainty import NORMAL
 from app.sizing.units import GIB, SECONDS_PER_HOUR
 from app.sizing.workload import InferenceWorkload, Load
-
-
-def stacks_asked(
-    market: Snapshot, phase: str, formats: frozenset[str], constraints: Constraints, fixed: Deployment | None
-) -> Stacks:
-    """Software stacks of a phase that are allowed."""
-    stacks = market.stacks
-    wanted = np.zeros(len(market.formats), bool)
-    wanted[[market.format_index[f] for f in formats if f in market.format_index]] = True
-    keep = (stacks.phase == market.phases.index(phase)) & wanted[stacks.weight_format]
-    engines = (fixed.engine,) if fixed is not None and fixed.engine else constraints.engines
-    if engines:
-        keep &= np.array([name in engines for name in market.engines])[stacks.engine]
-    asked = stacks.take(np.flatnonzero(keep))
-    if fixed is not None and fixed.engine is not None:
-        return market.of_version(asked, fixed.engine_version)
-    return asked
 
 
 def plans_of(
@@ -67,10 +52,10 @@ def plans_of(
 ) -> Plans:
     """Every plan of a model on these machines."""
     formats = formats_asked(model, constraints, fixed, personal=personal)
-    stacks = stacks_asked(market, phase, formats, constraints, fixed)
-    return build_plans(
-        model, machines, stacks, market.columns, market.family_of, constraints, rejections, assumed, fixed=fixed
-    )
+    engines, work = engines_named(constraints, fixed), Work(phase, task=model.task)
+    stacks = stacks_asked(market, work, formats, engines, fixed)
+    without = Unsupported(market, engines, formats, work)
+    return build_plans(model, machines, stacks, market.columns, constraints, rejections, assumed, without, fixed=fixed)
 
 
 def plans_sought(question: Question, workload: InferenceWorkload, market: Snapshot, rejections: Rejections) -> Plans:
@@ -267,7 +252,7 @@ def search(
 
 def margins_asked(question: Question, workload: InferenceWorkload, plans: Plans, market: Snapshot) -> Margins:
     """What every plan may turn out worse by at the confidence asked for: as much as its stack."""
-    around = around_stacks(workload, plans.stacks.table, market.beside_stacks)
+    around = around_stacks(workload, plans.stacks.table, market.beside_stacks, question.assumptions)
     standing = NORMAL.inv_cdf(question.constraints.confidence)
     return margins_at(standing, workload, around, market.spreads, question.assumptions).take(plans.stacks.rows)
 

@@ -10,6 +10,7 @@ import numpy as np
 from app.sizing.columns import Codes, Column, Columns, Mask, late
 from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.rejections import Rejections
+from app.sizing.decisions.unsupported import Unsupported
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
 from app.sizing.hardware.engines import Framework
 from app.sizing.hardware.tables import Machines
@@ -49,6 +50,7 @@ class TrainingStacks(Columns):
 
     family: Codes
     framework: Codes
+    expected: Mask  # follows from rules; nobody wrote it down or measured it
     interleaved_pipeline: Mask
     sequence_parallel: Mask
     fused_modules: Mask
@@ -139,15 +141,17 @@ def build_training_plans(
     machines: TrainingMachines,
     stacks: TrainingStacks,
     frameworks: Sequence[Framework],
+    on: Mask,
     rejections: Rejections,
+    unsupported: Unsupported,
     *,
     fixed: Deployment | None = None,
 ) -> TrainingPlans:
-    """Join machines, frameworks (one per stack) and layouts; types that cannot train this way fall out with that
-    reason.
+    """Join machines, frameworks (one per stack, and the accelerators it runs on) and layouts; types that cannot train
+    this way fall out with that reason.
     """
     asked = fixed or Deployment(accelerator="")
-    machine, stack, layout = _joined(workload, machines, stacks, frameworks, asked, rejections)
+    machine, stack, layout = _joined(workload, machines, on, frameworks, asked, rejections, unsupported)
     columns = dict(zip(LAYOUT, layout, strict=True))
     return TrainingPlans(
         machine=late(machines, machine),
@@ -182,10 +186,11 @@ def _as_asked(stacks: TrainingStacks, asked: Deployment) -> TrainingStacks:
 def _joined(
     workload: TrainingWorkload,
     machines: TrainingMachines,
-    stacks: TrainingStacks,
+    on: Mask,
     frameworks: Sequence[Framework],
     asked: Deployment,
     rejections: Rejections,
+    unsupported: Unsupported,
 ) -> tuple[Codes, Codes, Column]:
     """(machine, stack, columns of LAYOUT) of every plan. A model is split as far as a machine's own links reach,
     except along the pipeline.
@@ -198,7 +203,7 @@ def _joined(
     none = np.zeros(0, dtype=np.int64)
     parts = [(none, none, none)]
     for stack, framework in enumerate(frameworks):
-        rows, layouts = np.flatnonzero(machines.family == stacks.family[stack]), made[framework]
+        rows, layouts = np.flatnonzero(on[stack, node.accelerator]), made[framework]
         if not len(layouts):
             continue
         trained[rows] = True
@@ -206,6 +211,7 @@ def _joined(
         linked = (tensor == 1) | (tensor <= reach[rows][:, None]) | (asked.tensor_parallel is not None)
         machine, layout = np.nonzero(linked & known[rows][:, None])
         parts.append((rows[machine], np.full(len(machine), stack), first[framework] + layout))
+    unsupported.turn_down(rejections, node.accelerator, node.accelerator[trained])
     _turn_down(workload, node.accelerator, trained, known, rejections)
     machine, stack_of, layout_of = (np.concatenate(column) for column in zip(*parts, strict=True))
     tables = np.concatenate([np.zeros((0, len(LAYOUT))), *made.values()])
@@ -215,13 +221,7 @@ def _joined(
 def _turn_down(
     workload: TrainingWorkload, accelerator: Codes, trained: Mask, known: Mask, rejections: Rejections
 ) -> None:
-    """Types that no framework trains this way on, or of which the catalogue lacks what is needed."""
-    rejections.reject(
-        np.setdiff1d(accelerator, accelerator[trained]),
-        "no_framework",
-        f"No framework in the catalogue is known to do {workload.method.value} {workload.phase.replace('_', '-')} "
-        f"in {workload.precision} on {{name}}.",
-    )
+    """Types of which the catalogue lacks what is needed."""
     rejections.reject(
         np.setdiff1d(accelerator[trained], accelerator[trained & known]),
         "missing_data",

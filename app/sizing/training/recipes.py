@@ -21,15 +21,14 @@ LOSS_BYTES_HELD_PER_LOGIT, EAGER_LOSS_BYTES_HELD_PER_LOGIT, LOSS_BYTES_MOVED_PER
 class Precision:
     """A training precision.
 
-    `format_class` names the matrix rate and the coefficients; `supported_as` the formats of which a framework must
-    name one. `master_bytes` of a parameter lie in 32 bit beside its weights. A matrix in 8 or 4 bit reads what it
-    converts and writes it twice, as it is and transposed (`conversion_bytes` per input), and keeps its inputs
-    narrower (`kept_bytes_saved` per input). `frozen_bytes` hold a parameter that is not trained.
+    `format_class` names the matrix rate and the coefficients. `master_bytes` of a parameter lie in 32 bit beside its
+    weights. A matrix in 8 or 4 bit reads what it converts and writes it twice, as it is and transposed
+    (`conversion_bytes` per input), and keeps its inputs narrower (`kept_bytes_saved` per input). `frozen_bytes` hold a
+    parameter that is not trained.
     """
 
     name: str
     format_class: str
-    supported_as: frozenset[str]
     weight_bytes: float
     master_bytes: float
     frozen_bytes: float
@@ -43,13 +42,12 @@ class Precision:
         return self.weight_bytes + self.master_bytes <= BYTES_16_BIT
 
 
-def _mixed(name: str, format_class: str, *supported_as: str, needs_bf16: bool = False) -> Precision:
+def _mixed(name: str, format_class: str, *, needs_bf16: bool = False) -> Precision:
     """Mixed precision: 16-bit weights beside a 32-bit master copy; matrices in the format the name says."""
     narrow = format_class in ("fp8", "fp4")
     return Precision(
         name,
         format_class,
-        frozenset(supported_as or (name,)),
         weight_bytes=BYTES_16_BIT,
         master_bytes=BYTES_32_BIT,
         frozen_bytes=1.0 if narrow else BYTES_16_BIT,
@@ -59,9 +57,9 @@ def _mixed(name: str, format_class: str, *supported_as: str, needs_bf16: bool = 
     )
 
 
-def _whole(name: str, format_class: str, width: float, *supported_as: str, needs_bf16: bool = False) -> Precision:
+def _whole(name: str, format_class: str, width: float, *, needs_bf16: bool = False) -> Precision:
     """Everything in one width, without a master copy."""
-    return Precision(name, format_class, frozenset(supported_as), width, 0.0, width, needs_bf16=needs_bf16)
+    return Precision(name, format_class, width, 0.0, width, needs_bf16=needs_bf16)
 
 
 # Sources: Micikevicius et al. 2018 (arXiv:1710.03740) for mixed precision; Transformer Engine's documentation for
@@ -73,16 +71,14 @@ PRECISIONS: Mapping[str, Precision] = MappingProxyType(
             _mixed("bf16", "16bit", needs_bf16=True),
             _mixed("fp16", "16bit"),
             _mixed("fp8", "fp8"),
-            _mixed("mxfp8", "fp8", "fp8", "mxfp8"),
+            _mixed("mxfp8", "fp8"),
             _mixed("nvfp4", "fp4"),
-            _whole("fp32", "fp32", BYTES_32_BIT, "fp32", "tf32", "bf16", "fp16"),
-            _whole("tf32", "fp32", BYTES_32_BIT, "tf32", "fp32", "bf16"),
-            _whole("bf16-true", "16bit", BYTES_16_BIT, "bf16", needs_bf16=True),
+            _whole("fp32", "fp32", BYTES_32_BIT),
+            _whole("tf32", "fp32", BYTES_32_BIT),
+            _whole("bf16-true", "16bit", BYTES_16_BIT, needs_bf16=True),
         )
     }
 )
-# What a framework must know one of to train adapters on a base in NF4.
-QLORA_SUPPORTED_AS = frozenset({"nf4", "int4-mlx"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +194,3 @@ def nf4_bytes(model: ModelArchitecture) -> float:
     """
     quantised = model.linear_params / max(1, model.total_params)
     return quantised * (NF4_DOUBLE_QUANTISED_BITS / 8) + (1 - quantised) * BYTES_16_BIT
-
-
-def formats_wanted(method: Method, precision: str) -> frozenset[str]:
-    """Formats of which a framework must know one to train this way."""
-    return QLORA_SUPPORTED_AS if method is Method.QLORA else PRECISIONS[precision].supported_as

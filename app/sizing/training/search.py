@@ -15,10 +15,14 @@ from app.sizing.decisions.cost import Cost, usd_total, within_limits
 from app.sizing.decisions.machines import Candidates, candidates, oversubscribed, undominated
 from app.sizing.decisions.ranking import Measures, best_per_accelerator, score_of
 from app.sizing.decisions.rejections import Rejections, Unread
+from app.sizing.decisions.unsupported import Unsupported
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.links import LINKS, known_network_bytes_per_s
 from app.sizing.hardware.parts import Link
+from app.sizing.hardware.stacks import competing
+from app.sizing.hardware.support.records import Work
+from app.sizing.hardware.trainers import Trainers, training_work
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.snapshot import Snapshot
 from app.sizing.surroundings import Shape, StackKey, pool_of
@@ -30,7 +34,7 @@ from app.sizing.training.outcome import units_per_s
 from app.sizing.training.plans import TrainingMachines, TrainingPlans, TrainingStacks, build_training_plans
 from app.sizing.training.preference import pipeline_handicap, preferred
 from app.sizing.training.reach import within_reach
-from app.sizing.training.recipes import BYTES_32_BIT, PRECISIONS, formats_wanted
+from app.sizing.training.recipes import BYTES_32_BIT, PRECISIONS
 from app.sizing.training.run import Run, run_at, run_cost, surely_fits
 from app.sizing.training.shortfalls import turn_down
 from app.sizing.training.smallest import Attempts, Sized, attempted, sized
@@ -63,37 +67,30 @@ def layouts_for(
     fixed: Deployment | None = None,
 ) -> TrainingPlans:
     """Every layout on every machine that may hold the model, of the catalogue's frameworks or the one asked for."""
-    pairs = _frameworks(snapshot, workload, fixed.framework if fixed else None, constraints)
+    engines = (fixed.framework,) if fixed is not None and fixed.framework is not None else constraints.engines
+    asked = training_work(workload.phase, workload.method.value, workload.precision, workload.model.task)
+    trainers = _trainers(snapshot, *asked, engines)
+    pairs = list(zip(trainers.family.tolist(), trainers.engine.tolist(), strict=True))
     machines = _machines(workload, snapshot, found, assumed)
     return build_training_plans(
         workload,
         machines if fixed else within_reach(workload, machines),
-        _stacks(workload, snapshot, pairs, constraints.confidence),
+        _stacks(workload, snapshot, trainers, pairs, constraints.confidence, assumed),
         [engine_named(snapshot.engines[engine]).framework for _, engine in pairs],
+        trainers.on,
         rejections,
+        Unsupported(snapshot, engines, frozenset({asked[0]}), asked[1]),
         fixed=fixed,
     )
 
 
-def _frameworks(
-    snapshot: Snapshot, workload: TrainingWorkload, asked: str | None, constraints: Constraints
-) -> list[tuple[int, int]]:
-    """(family, engine) of every framework allowed that trains this way in this precision."""
-    wanted = formats_wanted(workload.method, workload.precision)
-    phases = {"training", "fine_tuning"} if workload.method is Method.FULL else {"fine_tuning"}
-    if workload.phase == "training":
-        phases = {"training"}
-    named = (asked,) if asked is not None else constraints.engines
-    able = [
-        row
-        for row in snapshot.support
-        if row.phase in phases and not wanted.isdisjoint(row.weight_formats) and (not named or row.engine in named)
-    ]
-    pairs = [
-        (snapshot.family_index[row.family], snapshot.engines.index(row.engine))
-        for row in sorted(able, key=lambda row: (row.family, row.order))
-    ]
-    return list(dict.fromkeys(pairs))
+def _trainers(snapshot: Snapshot, weight_format: str, work: Work, engines: tuple[str, ...]) -> Trainers:
+    """Who trains this way and is allowed, on the accelerators where each competes."""
+    able = snapshot.software.trainers(weight_format, work)
+    if not engines:
+        on = competing(able.on, able.expected, able.named_only)
+        return replace(able, on=on).take(np.flatnonzero(on.any(axis=1)))
+    return able.take(np.array([name in engines for name in snapshot.engines], dtype=bool)[able.engine])
 
 
 def _machines(
@@ -124,11 +121,15 @@ def _machines(
 
 
 def _stacks(
-    workload: TrainingWorkload, snapshot: Snapshot, pairs: list[tuple[int, int]], confidence: float
+    workload: TrainingWorkload,
+    snapshot: Snapshot,
+    trainers: Trainers,
+    pairs: list[tuple[int, int]],
+    confidence: float,
+    assumed: Assumptions,
 ) -> TrainingStacks:
     """What frameworks do and achieve on each family."""
-    family, engine = (np.array([pair[i] for pair in pairs], dtype=np.int64) for i in (0, 1))
-    rate, traits = PRECISIONS[workload.precision].format_class, snapshot.frameworks.take(engine)
+    rate, traits = PRECISIONS[workload.precision].format_class, snapshot.frameworks.take(trainers.engine)
 
     def coefficients(table: type[Table], *, read: bool = True) -> Table:
         of = _underneath(workload, snapshot, pairs) if read else []
@@ -136,8 +137,9 @@ def _stacks(
         return table(**{name: column([r[name] for r in rows]) for name in names_of(table)})
 
     return TrainingStacks(
-        family=family,
-        framework=engine,
+        family=trainers.family,
+        framework=trainers.engine,
+        expected=trainers.expected,
         interleaved_pipeline=traits.splits,
         sequence_parallel=traits.splits,
         fused_modules=traits.fused_modules,
@@ -149,7 +151,7 @@ def _stacks(
         token_achieved=coefficients(TrainingAchieved, read=not workload.in_samples),
         sample_achieved=coefficients(SampleTrainingAchieved, read=workload.in_samples),
         memory_factors=coefficients(TrainingMemoryFactors),
-        margins=_margins(workload, snapshot, pairs, confidence),
+        margins=_margins(workload, snapshot, trainers.expected, pairs, confidence, assumed),
     )
 
 
@@ -160,15 +162,23 @@ def _underneath(workload: TrainingWorkload, snapshot: Snapshot, pairs: list[tupl
 
 
 def _margins(
-    workload: TrainingWorkload, snapshot: Snapshot, pairs: list[tuple[int, int]], confidence: float
+    workload: TrainingWorkload,
+    snapshot: Snapshot,
+    expected: Mask,
+    pairs: list[tuple[int, int]],
+    confidence: float,
+    assumed: Assumptions,
 ) -> Margins:
     """How far time and memory may be off, by what was published around each framework on each family."""
     rate = PRECISIONS[workload.precision].format_class
     keys = [StackKey(engine, family, rate) for engine, family in _underneath(workload, snapshot, pairs)]
     shape = Shape(float(workload.model.total_params), workload.units_per_sequence, 1.0)
 
+    widened = np.where(expected, assumed.expected_support_widening, 1.0)
+
     def known(quantity: str) -> tuple[Spread, Around]:
-        return snapshot.spreads.of(quantity), snapshot.surroundings[pool_of(quantity)].beside(keys).around(shape)
+        around = snapshot.surroundings[pool_of(quantity)].beside(keys).around(shape)
+        return snapshot.spreads.of(quantity), replace(around, widened=widened)
 
     time = "training_samples" if workload.in_samples else "training"
     return margins_of(confidence, known(time), known("training_memory"))

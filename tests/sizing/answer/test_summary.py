@@ -95,7 +95,11 @@ def test_where_nothing_does_the_nearest_miss_is_told() -> None:
     [
         (None, "no_layout", "32 attention heads and 8 key/value heads must divide by tensor_parallel"),
         (Rejection("acme-big", "Acme Big", "missing_data", "No bandwidth of {name}."), "missing_data", "of Acme Big."),
-        (Rejection("acme-big", "Acme Big", "unsupported", ""), "unsupported", "vllm fp8 was never made to run on Acme"),
+        (
+            Rejection("acme-big", "Acme Big", "no_engine", "vllm does not run on {name}.", rule="It has no FP8."),
+            "unsupported",
+            "vllm does not run on Acme Big. It has no FP8.",
+        ),
     ],
 )
 def test_what_cannot_run_together_says_why(known: Rejection | None, code: str, words: str) -> None:

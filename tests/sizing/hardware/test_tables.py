@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.sizing.hardware.support.records import EngineSupport
-from app.sizing.hardware.tables import AcceleratorColumns, Stack, alike, indices, stacks_of
+from app.sizing.hardware.tables import AcceleratorColumns, alike, indices
 from tests.sizing.small import BIG, CARD, DESK, RARE, SMALL
 
 COLUMNS = AcceleratorColumns.of((BIG, CARD, DESK, RARE))
@@ -37,12 +36,6 @@ def test_parts_are_told_apart_by_what_they_are_for() -> None:
     assert COLUMNS.training_class.tolist() == [True, False, False, False]
     assert np.isnan(COLUMNS.price_low_usd).tolist() == [False, False, False, True]
     assert indices(["b", "a"]) == {"b": 0, "a": 1}
-
-
-def test_a_format_is_multiplied_natively_or_widened_to_sixteen_bits() -> None:
-    support = EngineSupport("vllm", "nvidia_hopper", "inference", {"fp8": True, "int4-awq": False}, (), "a test")
-    assert [(s.weight_format, s.rate) for s in stacks_of([support])] == [("fp8", "fp8"), ("int4-awq", "16bit")]
-    assert Stack(support, "fp8", native=False).rate == "16bit"
 
 
 def test_machines_alike_within_and_across() -> None:

@@ -10,6 +10,7 @@ import pytest
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Picked
 from app.sizing.model.sample import SampleWork
+from app.sizing.question import Constraints
 from app.sizing.serving.margins import Margins, around_plans, kinds_of, margins_at
 from app.sizing.surroundings import Beside
 from app.sizing.uncertainty import NORMAL, Around, Spread, Spreads, sample_spreads
@@ -23,7 +24,7 @@ SPREADS = Spreads(
     | {"throughput": Spread("throughput", 0.0, 0.0, 0.0, tuple(2 * w for w in WORSE), 9, 3)}
 )
 # Beside endless sources; alone and at a distance of 1.
-AROUND = Around(col(1e12, 0.0), col(0.0, 1.0), col(0.0, 0.0))
+AROUND = Around(col(1e12, 0.0), col(0.0, 1.0), col(0.0, 0.0), col(1.0, 1.0))
 
 
 def margins(confidence: float, workload: InferenceWorkload = STEADY) -> Margins:
@@ -66,20 +67,18 @@ def test_only_some_rows_keep_their_margins() -> None:
     assert len(Margins.none(3)) == 3
 
 
-def test_what_nobody_is_known_to_have_run_has_no_source_and_lies_further() -> None:
-    plans = planned()
+def test_intervals_are_wider_where_only_rules_say_that_it_runs() -> None:
+    on_big = Constraints(accelerators=("acme-big",), weight_formats=("bf16",))
+    plans, assumed = planned(constraints=on_big), Assumptions()
     stacks = plans.stacks.table
     count = int(stacks.beside.max()) + 1
-    never, none = np.zeros(count, bool), np.zeros(count)
-    beside = Beside(np.zeros((count, 1)), never, np.full(count, 4.0), none, np.zeros((3, 1)), np.array([0]))
-    known = around_plans(STEADY, plans, beside)
-    assert known.sources.tolist() == [4] * len(plans)
-    only_tried = replace(plans, stacks=Picked(replace(stacks, tentative=~stacks.tentative), plans.stacks.rows))
-    found = around_plans(STEADY, only_tried, beside)
-    assert found.sources.tolist() == [0] * len(plans)
-    assert found.distance.tolist() == pytest.approx((known.distance + 1).tolist())
-    # what was measured was run, whoever says so
-    assert around_plans(STEADY, only_tried, beside._replace(measured=~never)).sources.tolist() == [4] * len(plans)
+    beside = Beside(np.zeros((count, 1)), np.full(count, 4.0), np.zeros(count), np.zeros((3, 1)), np.array([0]))
+    known = around_plans(STEADY, plans, beside, assumed)
+    assert known.widened.tolist() == [1] * len(plans)
+    by_rules = replace(plans, stacks=Picked(replace(stacks, expected=~stacks.expected), plans.stacks.rows))
+    found = around_plans(STEADY, by_rules, beside, assumed)
+    spread = SPREADS.of("tpot")
+    assert spread.scale(found).tolist() == pytest.approx((1.3 * spread.scale(known)).tolist())
 
 
 def test_samples_are_off_by_what_their_published_results_were_wherever_they_run() -> None:

@@ -38,9 +38,10 @@ def cells(plans: Plans, of: Snapshot = SMALL) -> set[tuple[str, str, str]]:
         ({"kv_formats": ("int8",)}, None, set()),
         ({}, {"kv_format": "fp8"}, {("vllm", "bf16", "fp8")}),
         ({}, {}, {("vllm", "bf16", "bf16")}),
-        ({"engines": ("sglang",)}, None, set()),
+        ({"engines": ("sglang",)}, None, {("sglang", "bf16", "bf16")}),  # named, what only rules say runs counts
+        ({"engines": ("mlx",)}, None, set()),
         ({"engines": ("vllm",)}, None, {("vllm", "bf16", "bf16")}),
-        ({"weight_formats": ("int4-awq",)}, None, set()),
+        ({"weight_formats": ("int4-mlx",)}, None, set()),
     ],
 )
 def test_formats_of_weights_and_cache(
@@ -116,7 +117,8 @@ def turned_down(of: Snapshot, model: ModelArchitecture = DENSE, **limits: Any) -
 
 def test_a_type_without_a_plan_says_why() -> None:
     assert turned_down(SMALL) == {}
-    assert turned_down(supported({"bf16": True}, of=CARD)) == {BIG.slug: "no_engine"}
+    assert turned_down(SMALL, weight_formats=("int4-mlx",)) == {BIG.slug: "no_engine"}
+    assert turned_down(SMALL, engines=("mlx",)) == {BIG.slug: "no_engine"}
     assert turned_down(supported({"bf16": True}, flops_per_s={"fp16": 1e15})) == {BIG.slug: "format_unsupported"}
     assert turned_down(supported({"bf16": True}, memory_bytes_per_s=None)) == {BIG.slug: "missing_data"}
     assert turned_down(SMALL, kv_formats=("int8",)) == {BIG.slug: "format_unsupported"}

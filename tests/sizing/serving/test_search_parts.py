@@ -10,12 +10,14 @@ import pytest
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.rejections import Rejections
+from app.sizing.hardware.support.records import Work
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.serving.choice import fixed_plans
 from app.sizing.serving.kinds import SINGLE_PASSES, STREAMS
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import Settings
-from app.sizing.serving.search import alike_for_a_replica, complete, replicas_of, search, stacks_asked
+from app.sizing.serving.search import alike_for_a_replica, complete, replicas_of, search
+from app.sizing.serving.stacks import engines_named, stacks_asked
 from app.sizing.workload import InferenceWorkload, Load, Redundancy
 from tests.examples import col, row
 from tests.sizing.serving.given import DENSE, on_big, planned, varied
@@ -112,7 +114,7 @@ def test_the_version_of_an_engine_is_asked_for_with_the_engine() -> None:
         of_version=of_version,
     )
     for fixed in (None, Deployment("acme-big"), Deployment("acme-big", engine="vllm", engine_version="0.9")):
-        stacks_asked(market, "inference", frozenset({"bf16"}), Constraints(), fixed)
+        stacks_asked(market, Work("inference"), frozenset({"bf16"}), engines_named(Constraints(), fixed), fixed)
     assert asked == ["0.9"]
 
 

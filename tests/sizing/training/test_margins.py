@@ -15,7 +15,7 @@ from tests.examples import col
 TIME = Spread("training", 3.0, 0.0, 0.0, (-0.6, -0.4, -0.2, 0.0, 0.2, 0.4, 0.6), 60, 9)
 MEMORY = Spread("training_memory", 0.0, 0.0, 0.0, (-0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3), 60, 9)
 # Many sources beside the first stack, none beside the second: the scale is 1 and sqrt(1 + 3) = 2.
-AROUND = Around(col(1e9, 0.0), col(0.0, 0.0), col(0.0, 0.0))
+AROUND = Around(col(1e9, 0.0), col(0.0, 0.0), col(0.0, 0.0), col(1.0, 1.0))
 
 
 def margins(confidence: float) -> Margins:

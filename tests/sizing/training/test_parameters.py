@@ -15,7 +15,7 @@ from app.sizing.training.counts import (
     flops_per_unit,
     score_flops_per_token,
 )
-from app.sizing.training.recipes import formats_wanted, nf4_bytes, recipe_of
+from app.sizing.training.recipes import nf4_bytes, recipe_of
 from app.sizing.workload import Method
 from tests.examples import LLAMA_8B, OPT_13B, PRETRAIN
 from tests.sizing.serving.given import DENSE, MIXTURE
@@ -91,8 +91,6 @@ def test_a_base_in_nf4_keeps_the_rest_in_16_bit() -> None:
     assert nf4_bytes(LLAMA_8B) == pytest.approx(mean, rel=1e-3)
     assert found.base_bytes_per_param == found.gathered_bytes_per_param == nf4_bytes(LLAMA_8B)
     assert found.dequantised_bytes_per_param == pytest.approx(NF4 + 4, rel=1e-3)
-    assert formats_wanted(Method.QLORA, "bf16") == {"nf4", "int4-mlx"}
-    assert formats_wanted(Method.LORA, "mxfp8") == {"fp8", "mxfp8"}
 
 
 def test_counts_of_a_dense_model() -> None:

@@ -10,7 +10,6 @@ from app.sizing.training.recipes import (
     CHECKPOINT_BYTES_PER_PARAM,
     OPTIMIZERS,
     PRECISIONS,
-    formats_wanted,
     nf4_bytes,
     recipe_of,
 )
@@ -91,9 +90,3 @@ def test_a_checkpoint_keeps_weights_master_copy_and_two_moments() -> None:
 def test_only_pure_16_bit_keeps_nothing_in_32() -> None:
     assert [name for name, p in PRECISIONS.items() if p.only_16_bit] == ["bf16-true"]
     assert {name for name, p in PRECISIONS.items() if p.needs_bf16} == {"bf16", "bf16-true"}
-
-
-def test_what_a_framework_must_know_to_train_this_way() -> None:
-    assert formats_wanted(Method.FULL, "mxfp8") == {"fp8", "mxfp8"}
-    assert formats_wanted(Method.LORA, "bf16") == {"bf16"}
-    assert formats_wanted(Method.QLORA, "bf16") == {"nf4", "int4-mlx"}

@@ -134,6 +134,10 @@ class Work:
     task: ModelTask = ModelTask.DECODER
     precision: str = ""  # that adapters are trained in, where the base is held in another format
 
+    @property
+    def trains(self) -> bool:
+        return self.phase in (PRETRAINING, FINE_TUNING)
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:

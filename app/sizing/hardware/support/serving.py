@@ -177,6 +177,15 @@ _SGLANG_BUILDS = (
 )
 _OTHER_SERVERS = (
     Build(
+        "deepspeed",
+        ("cuda", "rocm"),
+        "DeepSpeed: ZeRO-Inference",
+        _AS_OF,
+        serves=(_D,),
+        multiplies=_WIDE,
+        kv=_KV16,
+    ),
+    Build(
         "tensorrt-llm",
         ("cuda",),
         _TRTLLM,

@@ -18,7 +18,9 @@ _BNB = "bitsandbytes docs: installation, hardware support"
 _TE = "Transformer Engine README: FP8 from Ada and Hopper on, MXFP8 and NVFP4 on Blackwell"
 
 
-def _pytorch(engine: str, source: str, methods: tuple[str, ...], *runtimes: str, least: float = 5.0) -> Build:
+def _pytorch(
+    engine: str, source: str, methods: tuple[str, ...], *runtimes: str, least: float = 5.0, narrow: tuple[str, ...] = ()
+) -> Build:
     """A trainer that runs wherever PyTorch does, of what its adapters need where it trains these on a base in NF4."""
     return Build(
         engine,
@@ -27,7 +29,7 @@ def _pytorch(engine: str, source: str, methods: tuple[str, ...], *runtimes: str,
         _AS_OF,
         trains=_ALL,
         methods=methods,
-        multiplies=(*_MIXED, "fp8"),
+        multiplies=(*_MIXED, *narrow),
         unpacks=_NF4 if QLORA in methods else MappingProxyType({}),
         least=least,
     )
@@ -35,7 +37,7 @@ def _pytorch(engine: str, source: str, methods: tuple[str, ...], *runtimes: str,
 
 _EVERY = (FULL, LORA, QLORA)
 TRAINING_BUILDS: tuple[Build, ...] = (
-    _pytorch("fsdp", "PyTorch documentation: FSDP2; torchao float8 training", (FULL, LORA)),
+    _pytorch("fsdp", "PyTorch documentation: FSDP2; torchao float8 training", (FULL, LORA), narrow=("fp8",)),
     Build(
         "fsdp",
         ("neuronx",),
@@ -57,10 +59,21 @@ TRAINING_BUILDS: tuple[Build, ...] = (
         "cpu",
     ),
     _pytorch("peft+bitsandbytes", _BNB, (LORA, QLORA), *_BITSANDBYTES, least=6.0),
-    _pytorch("transformers", "transformers documentation: Trainer, hardware", _EVERY, *_PYTORCH),
-    _pytorch("accelerate", "Accelerate documentation: installation", _EVERY, *_PYTORCH),
+    _pytorch("transformers", "transformers documentation: Trainer, hardware", _EVERY, *_PYTORCH, narrow=("fp8",)),
+    _pytorch("accelerate", "Accelerate documentation: installation", _EVERY, *_PYTORCH, narrow=("fp8",)),
     _pytorch("trl", "TRL documentation: installation, PEFT integration", _EVERY, *_PYTORCH),
-    _pytorch("torchtune", "torchtune README: recipes, devices", _EVERY, "cuda", "rocm", "xpu", "cann", "metal", "cpu"),
+    _pytorch(
+        "torchtune",
+        "torchtune README: recipes, devices",
+        _EVERY,
+        "cuda",
+        "rocm",
+        "xpu",
+        "cann",
+        "metal",
+        "cpu",
+        narrow=("fp8",),
+    ),
     _pytorch(
         "llama-factory",
         "LLaMA-Factory README: hardware requirement, CUDA, ROCm and Ascend",
@@ -68,8 +81,9 @@ TRAINING_BUILDS: tuple[Build, ...] = (
         "cuda",
         "rocm",
         "cann",
+        narrow=("fp8",),
     ),
-    _pytorch("axolotl", "Axolotl docs: installation, AMD", _EVERY, "cuda", "rocm", least=7.5),
+    _pytorch("axolotl", "Axolotl docs: installation, AMD", _EVERY, "cuda", "rocm", least=7.5, narrow=("fp8",)),
     _pytorch("axolotl", "Axolotl docs/mac.qmd: no bitsandbytes, no QLoRA", (FULL, LORA), "metal"),
     _pytorch("litgpt", "LitGPT README: recipes", _EVERY, "cuda", "rocm", "metal", "cpu"),
     _pytorch("llm-foundry", "LLM Foundry README: prerequisites, AMD", (FULL, LORA), "cuda", "rocm", least=7.0),

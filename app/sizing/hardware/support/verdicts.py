@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from types import MappingProxyType
 
 from app.sizing.hardware.parts import Accelerator
+from app.sizing.hardware.support.builds import BUILDS, does, served
 from app.sizing.hardware.support.forbidden import FORBIDDEN
 from app.sizing.hardware.support.formats import SAID_AS, UNITS, least_capability, words
-from app.sizing.hardware.support.fronts import FRONT_BUILDS, OWN_BUILDS
 from app.sizing.hardware.support.generations import GENERATIONS, RUNTIMES, generation_of
 from app.sizing.hardware.support.records import (
     FINE_TUNING,
@@ -18,7 +17,6 @@ from app.sizing.hardware.support.records import (
     PRETRAINING,
     QLORA,
     SAMPLES,
-    SERVING,
     Build,
     EngineSupport,
     Generation,
@@ -26,11 +24,9 @@ from app.sizing.hardware.support.records import (
     Verdict,
     Work,
 )
+from app.sizing.hardware.support.words import not_done
 from app.sizing.model.formats import WEIGHT_FORMATS
-from app.sizing.model.tasks import ModelTask
 
-_RECORDS = (*OWN_BUILDS, *FRONT_BUILDS)
-BUILDS = MappingProxyType({b.engine: tuple(other for other in _RECORDS if other.engine == b.engine) for b in _RECORDS})
 # Layers that a refusal may be the work of, in order.
 _RUNTIME, _CHIP, _WORK, _FORMAT = 1, 2, 3, 4
 
@@ -73,15 +69,23 @@ class Documents:
         saying = [r for r in found if r is not None and any(f in r.weight_formats for f in said)]
         return min(saying, key=lambda r: r.tentative, default=None)
 
+    def engines(self, family: str) -> set[str]:
+        """Engines that rows or results name on a family."""
+        return {e for e, f, _ in self.rows if f == family} | {m.engine for m in self.measured if m.family == family}
+
+    def formats(self, engine: str, family: str, phase: str) -> tuple[str, ...]:
+        """Formats that a row names."""
+        row = self.rows.get((engine, family, phase))
+        return () if row is None else tuple(row.weight_formats)
+
     def tells(self, engine: str, family: str, weight_format: str, work: Work, *, native: bool) -> bool:
         """Whether a published result is of the same stack."""
-        trains = work.phase in (PRETRAINING, FINE_TUNING)
-        if work.phase == SAMPLES or work.method == QLORA or (not trains and weight_format not in WEIGHT_FORMATS):
+        if work.phase == SAMPLES or work.method == QLORA or (not work.trains and weight_format not in WEIGHT_FORMATS):
             return False
         unit = UNITS.get(weight_format, "")
-        kind = unit if trains else WEIGHT_FORMATS[weight_format].format_class(native=native)
+        kind = unit if work.trains else WEIGHT_FORMATS[weight_format].format_class(native=native)
         kind = "16bit" if kind in ("bf16", "fp16") else "fp8" if kind == "mx" else kind
-        return Measured(engine, family, kind, trains) in self.measured
+        return Measured(engine, family, kind, work.trains) in self.measured
 
 
 NONE = Documents()
@@ -124,18 +128,6 @@ def verdict(
     return Verdict(Level.EXPECTED, rule, ruling.source, native, kv)
 
 
-def served(engine: str, work: Work) -> bool:
-    """Whether evidence of an engine may tell of this kind of model: one that has builds does what these say."""
-    builds = BUILDS.get(engine, ())
-    return not builds or any(_does(b, work) for b in builds)
-
-
-def formats_of(engine: str, work: Work) -> tuple[str, ...]:
-    """Every format that some build of an engine takes for a piece of work."""
-    found = (f for b in BUILDS.get(engine, ()) if _does(b, work) for f in (*b.multiplies, *b.unpacks))
-    return tuple(dict.fromkeys(found))
-
-
 @cache
 def ruled(generation: Generation, engine: str, weight_format: str, work: Work) -> Ruling:
     """What the rules say, without evidence: of several builds the one that gets farthest."""
@@ -158,7 +150,7 @@ def ruled(generation: Generation, engine: str, weight_format: str, work: Work) -
     if not own:
         on = " or ".join(RUNTIMES[r].words for r in generation.runtimes) or "{name}"
         return Ruling(None, f"No build of {engine} for {on} is known.", builds[0].source, far=_RUNTIME)
-    doing = [b for b in own if _does(b, work)]
+    doing = [b for b in own if does(b, work)]
     found = [_by_build(generation, b, weight_format, work) for b in doing or own]
     return max(found, key=lambda r: (r.says is True, r.native, r.far))
 
@@ -172,8 +164,8 @@ def _by_build(generation: Generation, build: Build, weight_format: str, work: Wo
         of_family = any(g.name in build.on for g in _relatives(generation.family))
         text = f"{engine} is built for {', '.join(build.on)}; {{name}} is {generation.name}."
         return Ruling(False if of_family else None, text, source, far=_CHIP)
-    if not _does(build, work):
-        return Ruling(None, _not_done(build, work), source, far=_WORK)
+    if not does(build, work):
+        return Ruling(None, f"{not_done(engine, work)}.", source, far=_WORK)
     return _by_format(generation, build, weight_format, work)
 
 
@@ -208,47 +200,6 @@ def _lacks(generation: Generation, engine: str, weight_format: str) -> str:
     if generation.capability is not None:
         return f"{{name}} has {generation.name}; {named} needs {least_capability(UNITS[weight_format]):.1f}."
     return f"{{name}} is {generation.name}, which does not multiply {named}, and {engine} does not widen it there."
-
-
-_DOES = MappingProxyType(
-    {
-        ModelTask.DECODER: "models that generate text",
-        ModelTask.EMBEDDING: "embedding models",
-        ModelTask.RERANKER: "rerankers",
-        ModelTask.SPEECH: "speech models",
-        ModelTask.DIFFUSION: "diffusion models",
-        ModelTask.VISION: "vision models",
-    }
-)
-
-
-def _does(build: Build, work: Work) -> bool:
-    if work.phase in (SERVING, SAMPLES):
-        return work.task in build.serves
-    return work.method in build.methods and work.task in build.trains
-
-
-def _not_done(build: Build, work: Work) -> str:
-    if work.phase in (SERVING, SAMPLES):
-        return f"{build.engine} does not serve {_DOES[work.task]}."
-    if not build.methods:
-        return f"{build.engine} does not train."
-    if work.method not in build.methods:
-        return f"{build.engine} does not do {way_words(work)}."
-    return f"{build.engine} does not train {_DOES[work.task]}."
-
-
-def way_words(work: Work) -> str:
-    """What is done, in words.
-
-    Check:
-        >>> way_words(Work("fine_tuning", "qlora")), way_words(Work("inference"))
-        ('QLoRA fine-tuning', 'serving')
-    """
-    if work.phase in (SERVING, SAMPLES):
-        return "serving"
-    how = {"lora": "LoRA ", "qlora": "QLoRA ", "full": "full "}.get(work.method, "")
-    return f"{how}{'training' if work.phase == PRETRAINING else 'fine-tuning'}"
 
 
 @cache

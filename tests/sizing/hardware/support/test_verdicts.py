@@ -6,17 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from app.sizing.hardware.support.records import PHASES, EngineSupport, Level, Verdict, Work
-from app.sizing.hardware.support.verdicts import (
-    BUILDS,
-    Documents,
-    Measured,
-    formats_of,
-    phases_of,
-    served,
-    verdict,
-    way_words,
-)
+from app.sizing.hardware.support.builds import BUILDS, formats_of, served
+from app.sizing.hardware.support.records import EngineSupport, Level, Verdict, Work
+from app.sizing.hardware.support.verdicts import Documents, Measured, phases_of, verdict
 from app.sizing.model.tasks import ModelTask
 from tests.catalogued import catalogued, support
 
@@ -112,10 +104,9 @@ def test_evidence_of_one_kind_of_model_is_none_of_another() -> None:
     assert formats_of("vllm", FULL) == ()
 
 
-def test_who_trains_whole_models_goes_on_training_them_and_phases_are_said_in_words() -> None:
+def test_who_trains_whole_models_goes_on_training_them() -> None:
     assert phases_of(Work("fine_tuning", "full")) == ("training", "fine_tuning")
     assert phases_of(Work("fine_tuning", "lora")) == ("fine_tuning",)
-    assert {way_words(Work(p, "full")) for p in PHASES} == {"serving", "full training", "full fine-tuning"}
 
 
 def test_every_build_says_what_it_does_and_where_it_is_from() -> None:

@@ -1,0 +1,48 @@
+"""What software does on a catalogue's accelerators, looked up once for each question that is asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.sizing.hardware.parts import Accelerator
+from app.sizing.hardware.support.records import Verdict, Work
+from app.sizing.hardware.support.refusals import refusal, without_engines
+from app.sizing.hardware.support.verdicts import Documents, verdict
+from app.sizing.hardware.trainers import Trainers, trainers_of
+
+
+class Software:
+    """Rules and evidence as one catalogue's accelerators see them."""
+
+    def __init__(
+        self,
+        accelerators: Sequence[Accelerator],
+        documents: Documents,
+        engines: Sequence[str],
+        families: Sequence[str],
+    ) -> None:
+        self.accelerators, self.documents, self.engines, self.families = accelerators, documents, engines, families
+        self._trainers: dict[tuple[str, Work], Trainers] = {}
+        self._refusals: dict[tuple[int, tuple[str, ...], frozenset[str], Work], str] = {}
+
+    def verdict(self, accelerator: int, engine: str, weight_format: str, work: Work) -> Verdict:
+        """Whether an engine does a piece of work on an accelerator."""
+        return verdict(self.accelerators[accelerator], engine, weight_format, work, self.documents)
+
+    def trainers(self, weight_format: str, work: Work) -> Trainers:
+        """Who does a piece of training."""
+        asked = weight_format, work
+        if asked not in self._trainers:
+            self._trainers[asked] = trainers_of(
+                self.accelerators, self.documents, weight_format, work, engines=self.engines, families=self.families
+            )
+        return self._trainers[asked]
+
+    def refused_because(self, accelerator: int, engines: tuple[str, ...], formats: frozenset[str], work: Work) -> str:
+        """The rule that keeps a piece of work from an accelerator; empty where none does."""
+        asked = accelerator, engines, formats, work
+        if asked not in self._refusals:
+            a = self.accelerators[accelerator]
+            found = refusal(a, engines, formats, work, self.documents)
+            self._refusals[asked] = without_engines(a) if found is None else "" if found.runs else found.rule
+        return self._refusals[asked]

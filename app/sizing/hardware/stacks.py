@@ -1,0 +1,181 @@
+"""Software stacks of a catalogue: every engine, family and format that evidence or rules let run, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.sizing.columns import Codes, Mask
+from app.sizing.hardware.achieved import RATES, Achieved, format_class
+from app.sizing.hardware.engines import engine_named, place_of
+from app.sizing.hardware.parts import Accelerator
+from app.sizing.hardware.support.builds import BUILDS, formats_of
+from app.sizing.hardware.support.generations import generation_of
+from app.sizing.hardware.support.records import LEVELS, SAMPLES, SERVING, Level, Verdict, Work
+from app.sizing.hardware.support.verdicts import Documents, verdict
+from app.sizing.hardware.tables import MemoryRules, Stacks, codes, flags
+from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
+from app.sizing.model.tasks import TASKS, ModelTask
+
+# Kinds of model by the phase in which they are served.
+SERVED: Mapping[str, tuple[ModelTask, ...]] = {
+    SERVING: (ModelTask.DECODER,),
+    SAMPLES: tuple(t for t in TASKS if t is not ModelTask.DECODER),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """One row of Stacks, by name: what runs alike on some accelerators of a family.
+
+    `levels` say of each kind of model how surely it is served.
+    """
+
+    engine: str
+    family: str
+    phase: str
+    weight_format: str
+    native: bool
+    kv_formats: tuple[str, ...] = ()
+    levels: tuple[Level, ...] = (Level.DOCUMENTED,) * len(TASKS)
+    accelerators: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Engine, family and format class: what coefficients are looked up by."""
+        return engine_named(self.engine).underneath(), self.family, format_class(self.weight_format, self.native)
+
+    @property
+    def rate(self) -> str:
+        """What it multiplies in, a name of RATES."""
+        named = WEIGHT_FORMATS[self.weight_format].rate
+        return named if self.native and named in RATES else "16bit"
+
+    @property
+    def order(self) -> tuple[int, int, str, str, str, str, bool, tuple[str, ...]]:
+        """Sorts stacks: of equals the surer is chosen, then the engine that is listed first, then by name."""
+        surest = max(LEVELS.index(level) for level in self.levels)
+        name = self.engine, self.family, self.phase, self.weight_format
+        return -surest, place_of(self.engine), *name, not self.native, self.accelerators
+
+
+def stacks_of(accelerators: Sequence[Accelerator], documents: Documents) -> list[Stack]:
+    """Every stack of these accelerators, in order."""
+    found = [stack for family in families_of(accelerators).values() for stack in _of_family(family, documents)]
+    return sorted(found, key=lambda s: s.order)
+
+
+def families_of(accelerators: Sequence[Accelerator]) -> dict[str, list[list[Accelerator]]]:
+    """Accelerators that software does not tell apart, by family."""
+    found: dict[str, dict[str, list[Accelerator]]] = {}
+    for a in accelerators:
+        found.setdefault(a.family, {}).setdefault(generation_of(a).name, []).append(a)
+    return {family: list(of_family.values()) for family, of_family in found.items()}
+
+
+def engines_on(alike: Sequence[Accelerator], documents: Documents) -> list[str]:
+    """Engines that a rule or a row has something to say of there."""
+    runtimes = set(generation_of(alike[0]).runtimes)
+    built = {e for e, builds in BUILDS.items() if any(runtimes & set(b.runtimes) for b in builds)}
+    return sorted(built | documents.engines(alike[0].family))
+
+
+def _of_family(generations: Sequence[Sequence[Accelerator]], documents: Documents) -> Iterator[Stack]:
+    alike: dict[Stack, list[str]] = {}
+    for of_one in generations:
+        for engine in engines_on(of_one, documents):
+            for stack in _of_engine(of_one[0], engine, documents):
+                alike.setdefault(stack, []).extend(a.slug for a in of_one)
+    for stack, slugs in alike.items():
+        yield Stack(
+            stack.engine,
+            stack.family,
+            stack.phase,
+            stack.weight_format,
+            stack.native,
+            stack.kv_formats,
+            stack.levels,
+            tuple(sorted(slugs)),
+        )
+
+
+def _of_engine(accelerator: Accelerator, engine: str, documents: Documents) -> Iterator[Stack]:
+    for phase, tasks in SERVED.items():
+        works = [Work(phase, task=task) for task in tasks]
+        taken = dict.fromkeys(f for work in works for f in formats_of(engine, work))
+        taken |= dict.fromkeys(documents.formats(engine, accelerator.family, phase))
+        for weight_format in (f for f in taken if f in WEIGHT_FORMATS):
+            said = {w.task: verdict(accelerator, engine, weight_format, w, documents) for w in works}
+            yield from _by_task(engine, accelerator.family, phase, weight_format, said)
+
+
+def _by_task(
+    engine: str, family: str, phase: str, weight_format: str, said: Mapping[ModelTask, Verdict]
+) -> Iterator[Stack]:
+    """One stack for each way in which a format is computed and cached there."""
+    for native, kv in dict.fromkeys((v.native, v.kv_formats) for v in said.values() if v.runs):
+        own = {task: v.level for task, v in said.items() if (v.native, v.kv_formats) == (native, kv)}
+        yield Stack(engine, family, phase, weight_format, native, kv, tuple(own.get(t, Level.REFUSED) for t in TASKS))
+
+
+def stack_columns(
+    stacks: Sequence[Stack],
+    achieved: Achieved,
+    beside: Codes,
+    *,
+    accelerators: Mapping[str, int],
+    engines: Mapping[str, int],
+    families: Mapping[str, int],
+    formats: Mapping[str, int],
+    phases: Mapping[str, int],
+) -> Stacks:
+    """Stacks as columns; the mappings give each name its code."""
+    of_engine = [engine_named(s.engine) for s in stacks]
+    stored = [WEIGHT_FORMATS[s.weight_format] for s in stacks]
+    carries = [
+        w.checkpoint_kv == "fp8" or (w.name == "fp8" and e.fp8_checkpoints_cache_fp8)
+        for w, e in zip(stored, of_engine, strict=True)
+    ]
+    levels = np.array([[LEVELS.index(level) for level in s.levels] for s in stacks]).reshape(-1, len(TASKS))
+    return Stacks(
+        family=codes([families[s.family] for s in stacks]),
+        engine=codes([engines[s.engine] for s in stacks]),
+        weight_format=codes([formats[s.weight_format] for s in stacks]),
+        native=flags([s.native for s in stacks]),
+        levels=levels,
+        on=_on(stacks, accelerators),
+        expected=levels.max(axis=1, initial=0) < LEVELS.index(Level.DOCUMENTED),
+        named_only=flags([e.judged_as is not None for e in of_engine]),
+        keeps_kv=np.array([[kv.is_kept_by(s.kv_formats) for kv in KV_FORMATS.values()] for s in stacks]),
+        phase=codes([phases[s.phase] for s in stacks]),
+        small_engine=flags([e.small for e in of_engine]),
+        ggml=flags([e.ggml for e in of_engine]),
+        pads_heads=flags([e.pads_heads for e in of_engine]),
+        packs=flags([e.packs for e in of_engine]),
+        rate=codes([RATES.index(s.rate) for s in stacks]),
+        wide=flags([w.nominal_bits >= 16 for w in stored]),
+        fp8_cache=flags(carries),
+        padded_experts=flags([w.name == "mxfp4" for w in stored]),
+        beside=beside,
+        memory=MemoryRules.of([e.memory for e in of_engine]),
+        achieved=achieved,
+    )
+
+
+def _on(stacks: Sequence[Stack], accelerators: Mapping[str, int]) -> Mask:
+    """A row a stack, a column an accelerator."""
+    found = np.zeros((len(stacks), len(accelerators)), dtype=bool)
+    for row, stack in enumerate(stacks):
+        found[row, [accelerators[slug] for slug in stack.accelerators]] = True
+    return found
+
+
+def competing(on: Mask, expected: Mask, named_only: Mask) -> Mask:
+    """Where each of some stacks competes when nobody names engines: what follows from rules only where nothing is
+    documented, and what is another engine underneath nowhere.
+    """
+    sure = on[~expected & ~named_only].any(axis=0)
+    found: Mask = on & ~named_only[:, None] & ~(expected[:, None] & sure)
+    return found

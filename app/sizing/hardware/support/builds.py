@@ -1,0 +1,33 @@
+"""Every build, by engine, and what each does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from app.sizing.hardware.support.fronts import FRONT_BUILDS, OWN_BUILDS
+from app.sizing.hardware.support.records import Build, Work
+
+_RECORDS = (*OWN_BUILDS, *FRONT_BUILDS)
+BUILDS: Mapping[str, tuple[Build, ...]] = MappingProxyType(
+    {name: tuple(b for b in _RECORDS if b.engine == name) for name in dict.fromkeys(b.engine for b in _RECORDS)}
+)
+
+
+def does(build: Build, work: Work) -> bool:
+    """Whether a build does a piece of work at all."""
+    if work.trains:
+        return work.method in build.methods and work.task in build.trains
+    return work.task in build.serves
+
+
+def served(engine: str, work: Work) -> bool:
+    """Whether evidence of an engine may tell of this kind of model: one that has builds does what these say."""
+    builds = BUILDS.get(engine, ())
+    return not builds or any(does(b, work) for b in builds)
+
+
+def formats_of(engine: str, work: Work) -> tuple[str, ...]:
+    """Every format that some build of an engine takes for a piece of work."""
+    found = (f for b in BUILDS.get(engine, ()) if does(b, work) for f in (*b.multiplies, *b.unpacks))
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,73 @@
+"""Frameworks that train in a way: every one that evidence or rules let do it, and on which accelerators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.sizing.columns import Codes, Columns, Mask
+from app.sizing.hardware.engines import engine_named, place_of
+from app.sizing.hardware.parts import Accelerator
+from app.sizing.hardware.stacks import engines_on, families_of
+from app.sizing.hardware.support.formats import stored_as
+from app.sizing.hardware.support.records import QLORA, Level, Work
+from app.sizing.hardware.support.verdicts import Documents, verdict
+from app.sizing.hardware.tables import codes, flags, indices
+from app.sizing.model.tasks import ModelTask
+
+
+@dataclass(frozen=True, slots=True)
+class Trainers(Columns):
+    """Family x framework, a row for what is documented there and one for what is expected."""
+
+    family: Codes
+    engine: Codes
+    on: Mask  # a column per accelerator
+    expected: Mask
+    named_only: Mask
+
+
+def training_work(phase: str, method: str, precision: str, task: ModelTask) -> tuple[str, Work]:
+    """(format that the weights are multiplied from, work) of training in a precision: a base under quantised adapters
+    is held in NF4.
+
+    Check:
+        >>> training_work("fine_tuning", "qlora", "bf16", ModelTask.DECODER)[0]
+        'nf4'
+    """
+    own = stored_as(precision)
+    return ("nf4", Work(phase, method, task, own)) if method == QLORA else (own, Work(phase, method, task))
+
+
+def trainers_of(
+    accelerators: Sequence[Accelerator],
+    documents: Documents,
+    weight_format: str,
+    work: Work,
+    *,
+    engines: Sequence[str],
+    families: Sequence[str],
+) -> Trainers:
+    """Who does a piece of training, by family, the surest first."""
+    found: dict[tuple[str, bool, str], list[str]] = {}
+    for family, generations in families_of(accelerators).items():
+        for of_one in generations:
+            for engine in engines_on(of_one, documents):
+                said = verdict(of_one[0], engine, weight_format, work, documents)
+                if said.runs:
+                    key = family, said.level is Level.EXPECTED, engine
+                    found.setdefault(key, []).extend(a.slug for a in of_one)
+    rows = sorted(found, key=lambda key: (key[0], key[1], place_of(key[2]), key[2]))
+    columns, of_family, of_engine = indices([a.slug for a in accelerators]), indices(families), indices(engines)
+    on = np.zeros((len(rows), len(accelerators)), dtype=bool)
+    for i, key in enumerate(rows):
+        on[i, [columns[slug] for slug in found[key]]] = True
+    return Trainers(
+        family=codes([of_family[family] for family, _, _ in rows]),
+        engine=codes([of_engine[engine] for _, _, engine in rows]),
+        on=on,
+        expected=flags([expected for _, expected, _ in rows]),
+        named_only=flags([engine_named(engine).judged_as is not None for _, _, engine in rows]),
+    )

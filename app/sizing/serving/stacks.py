@@ -1,0 +1,40 @@
+"""Which software stacks a question of serving allows, and where they compete."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from app.sizing.hardware.stacks import competing
+from app.sizing.hardware.support.records import LEVELS, Level, Work
+from app.sizing.hardware.tables import Stacks
+from app.sizing.model.tasks import TASKS
+from app.sizing.question import Constraints, Deployment
+from app.sizing.snapshot import Snapshot
+
+
+def engines_named(constraints: Constraints, fixed: Deployment | None) -> tuple[str, ...]:
+    """The engine fixed, those allowed, or none."""
+    return (fixed.engine,) if fixed is not None and fixed.engine else constraints.engines
+
+
+def stacks_asked(
+    market: Snapshot, work: Work, formats: frozenset[str], engines: tuple[str, ...], fixed: Deployment | None
+) -> Stacks:
+    """Software stacks that do a piece of work and are allowed, on the accelerators where they compete."""
+    stacks, level = market.stacks, market.stacks.levels[:, TASKS.index(work.task)]
+    wanted = np.zeros(len(market.formats), bool)
+    wanted[[market.format_index[f] for f in formats if f in market.format_index]] = True
+    keep = (stacks.phase == market.phases.index(work.phase)) & wanted[stacks.weight_format]
+    keep &= level > LEVELS.index(Level.REFUSED)
+    if engines:
+        keep &= np.array([name in engines for name in market.engines])[stacks.engine]
+    asked = stacks.take(np.flatnonzero(keep))
+    asked = replace(asked, expected=level[keep] == LEVELS.index(Level.EXPECTED))
+    if not engines:
+        on = competing(asked.on, asked.expected, asked.named_only)
+        asked = replace(asked, on=on).take(np.flatnonzero(on.any(axis=1)))
+    if fixed is not None and fixed.engine is not None:
+        return market.of_version(asked, fixed.engine_version)
+    return asked

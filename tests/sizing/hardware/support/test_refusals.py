@@ -1,0 +1,27 @@
+"""The rule that keeps work from an accelerator: of several the one that comes last."""
+
+from __future__ import annotations
+
+from app.sizing.hardware.support.records import Work
+from app.sizing.hardware.support.refusals import refusal, without_engines
+from app.sizing.hardware.support.verdicts import Documents
+from app.sizing.model.tasks import ModelTask
+from tests.catalogued import catalogued, support
+
+DOCUMENTS = Documents(support())
+
+
+def test_the_rule_that_comes_last_is_told() -> None:
+    t4, serving = catalogued("nvidia-t4"), Work("inference")
+    found = refusal(t4, ("tensorrt-llm", "vllm"), ("fp8",), serving, DOCUMENTS)
+    assert found is not None
+    assert "FP8 needs 8.9" in found.rule
+    runs = refusal(t4, (), ("fp8", "fp16"), serving, DOCUMENTS)
+    assert runs is not None
+    assert runs.runs
+
+
+def test_a_chip_that_nothing_is_built_for_says_so() -> None:
+    lpu = catalogued("groq-lpu-v1")
+    assert refusal(lpu, (), ("fp16",), Work("sample_inference", task=ModelTask.VISION), DOCUMENTS) is None
+    assert without_engines(lpu) == "No engine of the catalogue is built for Groq's runtime."

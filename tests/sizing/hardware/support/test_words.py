@@ -1,0 +1,27 @@
+"""What software does, in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.sizing.hardware.support.records import Work
+from app.sizing.hardware.support.words import not_done, way
+from app.sizing.model.tasks import ModelTask
+
+
+@pytest.mark.parametrize(
+    ("work", "words"),
+    [
+        (Work("inference"), "serving"),
+        (Work("training", "full"), "training"),
+        (Work("fine_tuning", "full"), "full fine-tuning"),
+        (Work("fine_tuning", "lora"), "LoRA fine-tuning"),
+    ],
+)
+def test_ways_in_words(work: Work, words: str) -> None:
+    assert way(work) == words
+
+
+def test_refusals_name_the_kind_of_model() -> None:
+    assert not_done("", Work("sample_inference", task=ModelTask.RERANKER)) == "No engine serves rerankers"
+    assert not_done("megatron", Work("training", "full")).startswith("megatron does not do training of models")

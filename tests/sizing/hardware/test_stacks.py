@@ -1,0 +1,68 @@
+"""Stacks: one row for what runs alike, and where it competes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from app.sizing.hardware.stacks import Stack, competing, engines_on, families_of, stack_columns, stacks_of
+from app.sizing.hardware.support.records import LEVELS, PHASES, EngineSupport, Level
+from app.sizing.hardware.support.verdicts import Documents
+from app.sizing.hardware.tables import FORMATS, indices
+from app.sizing.model.tasks import TASKS, ModelTask
+from tests.catalogued import catalogued, support
+from tests.sizing.small import SMALL
+
+CHIPS = [catalogued(s) for s in ("nvidia-h100-sxm5-80gb", "nvidia-jetson-agx-orin-64gb", "nvidia-jetson-thor-t5000")]
+STACKS = stacks_of(CHIPS, Documents(support()))
+
+
+def found(engine: str, weight_format: str, phase: str = "inference") -> list[Stack]:
+    return [s for s in STACKS if (s.engine, s.weight_format, s.phase) == (engine, weight_format, phase)]
+
+
+def test_a_format_is_multiplied_natively_or_widened_to_sixteen_bits() -> None:
+    assert Stack("vllm", "nvidia_hopper", "inference", "fp8", native=True).rate == "fp8"
+    assert Stack("vllm", "nvidia_hopper", "inference", "fp8", native=False).rate == "16bit"
+    assert Stack("vllm", "nvidia_hopper", "inference", "int4-awq", native=True).rate == "16bit"
+
+
+def test_chips_of_a_family_that_compute_otherwise_have_stacks_of_their_own() -> None:
+    jetson = {(s.native, s.accelerators) for s in found("vllm", "fp8") if s.family == "jetson"}
+    assert jetson == {(False, ("nvidia-jetson-agx-orin-64gb",)), (True, ("nvidia-jetson-thor-t5000",))}
+    assert len(families_of(CHIPS)["jetson"]) == 2
+    assert "vllm" in engines_on(CHIPS[:1], Documents())
+
+
+def test_levels_are_by_kind_of_model() -> None:
+    (h100,) = (s for s in found("vllm", "bf16", "sample_inference") if s.family == "nvidia_hopper")
+    said = dict(zip(TASKS, h100.levels, strict=True))
+    assert said[ModelTask.EMBEDDING] is Level.EXPECTED
+    assert said[ModelTask.DIFFUSION] is said[ModelTask.DECODER] is Level.REFUSED
+
+
+def test_the_surer_come_first_and_columns_say_the_same() -> None:
+    surest = [max(LEVELS.index(level) for level in s.levels) for s in STACKS]
+    assert surest == sorted(surest, reverse=True)
+    columns = stack_columns(
+        STACKS,
+        SMALL.stacks.achieved.take(np.zeros(len(STACKS), dtype=np.int64)),
+        np.zeros(len(STACKS), dtype=np.int64),
+        accelerators=indices([a.slug for a in CHIPS]),
+        engines=indices(sorted({s.engine for s in STACKS})),
+        families=indices(sorted({s.family for s in STACKS})),
+        formats=indices(FORMATS),
+        phases=indices(PHASES),
+    )
+    assert columns.on.sum(axis=1).tolist() == [len(s.accelerators) for s in STACKS]
+    assert columns.expected.tolist() == [Level.DOCUMENTED not in s.levels for s in STACKS]
+
+
+def test_what_only_rules_say_competes_where_nothing_is_documented_and_fronts_nowhere() -> None:
+    on = np.array([[True, False], [True, True], [True, True]])
+    found = competing(on, np.array([False, True, False]), np.array([False, False, True]))
+    assert found.tolist() == [[True, False], [False, True], [False, False]]
+
+
+def test_evidence_of_an_engine_without_builds_is_a_stack() -> None:
+    row = EngineSupport("acme", "nvidia_hopper", "inference", {"bf16": True}, ("bf16",), "a test")
+    assert [s.weight_format for s in stacks_of(CHIPS[:1], Documents([row])) if s.engine == "acme"] == ["bf16"]

@@ -1,0 +1,40 @@
+"""Which stacks a question allows."""
+
+from __future__ import annotations
+
+from app.sizing.hardware.support.records import Work
+from app.sizing.model.tasks import ModelTask
+from app.sizing.question import Constraints, Deployment
+from app.sizing.serving.stacks import engines_named, stacks_asked
+from app.sizing.snapshot import Snapshot
+from tests.sizing.small import BIG, SMALL, SUPPORT, snapshot
+
+BF16 = frozenset({"bf16"})
+
+
+def engines_on_big(work: Work, *named: str, market: Snapshot = SMALL) -> set[str]:
+    found = stacks_asked(market, work, BF16, named, None)
+    rows = found.on[:, market.accelerator_index[BIG.slug]]
+    return {market.engines[code] for code in found.engine[rows].tolist()}
+
+
+def test_where_something_is_documented_only_that_competes_and_who_is_named_counts() -> None:
+    assert engines_on_big(Work("inference")) == {"vllm"}
+    assert engines_on_big(Work("inference"), "sglang", "lmdeploy") == {"sglang", "lmdeploy"}
+    assert stacks_asked(SMALL, Work("inference"), BF16, ("sglang",), None).expected.all()
+
+
+def test_where_nothing_is_documented_what_follows_from_rules_competes() -> None:
+    market = snapshot(support=[row for row in SUPPORT if row.phase == "inference"])
+    pictures = engines_on_big(Work("sample_inference", task=ModelTask.DIFFUSION), market=market)
+    assert {"pytorch", "tensorrt"} <= pictures
+    assert engines_on_big(Work("sample_inference", task=ModelTask.DIFFUSION)) == {"pytorch"}
+    assert "vllm" not in pictures
+    assert "diffusers" not in pictures  # another engine underneath: only where it is named
+    assert engines_on_big(Work("sample_inference", task=ModelTask.DIFFUSION), "diffusers") == {"diffusers"}
+
+
+def test_a_fixed_engine_comes_before_those_allowed() -> None:
+    assert engines_named(Constraints(engines=("sglang",)), Deployment("x", engine="vllm")) == ("vllm",)
+    assert engines_named(Constraints(engines=("sglang",)), Deployment("x")) == ("sglang",)
+    assert engines_named(Constraints(), None) == ()
