@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from sqlalchemy.orm import sessionmaker
 
 from app.api import openapi, problems
-from app.api.routes import accuracy, catalog, health, lists, recommendations
+from app.api.routes import accuracy, catalog, health, lists, recommendations, support
 from app.api.searches import Searches
 from app.catalog.hub import ModelHub
 from app.catalog.recommendations import AnswerStore
@@ -39,7 +39,14 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.snapshots = SnapshotStore(app.state.sessions, check_s=settings.snapshot_check_s, hub=hub)
     app.state.searches = Searches(settings.max_concurrent_searches)
     problems.install(app)
-    for router in (recommendations.router, catalog.router, lists.router, accuracy.router, health.router):
+    for router in (
+        recommendations.router,
+        catalog.router,
+        support.router,
+        lists.router,
+        accuracy.router,
+        health.router,
+    ):
         app.include_router(router)
     health.install(app)
     openapi.install(app)

@@ -257,12 +257,13 @@ def test_the_default_answer_has_no_trace_and_an_asked_one_has(client: TestClient
     assert recommend(client, "recommend-training-7b-1t-tokens", trace=True)["recommendations"][0]["trace"]
 
 
-def test_what_was_never_made_to_run_together_does_not_fit(client: TestClient) -> None:
+def test_what_does_not_run_together_does_not_fit(client: TestClient) -> None:
     request = body("estimate-llama-70b-8xh100")
     request["deployment"] = {"accelerator": "google-tpu-v5e", "engine": "tensorrt-llm"}
     answer = client.post("/estimate", json=request).json()
     assert answer["fits"] is False
-    assert "never made to run" in answer["explanation"][0]["text"]
+    assert answer["rule"] == "No build of tensorrt-llm for TPU is known."
+    assert answer["rule"] in answer["explanation"][0]["text"]
     assert json.dumps(answer)
 
 

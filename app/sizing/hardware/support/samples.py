@@ -209,16 +209,6 @@ _ENCODERS_AND_SAMPLES = (
 )
 _VENDORS = (
     Build(
-        "pytorch",
-        ("cpu",),
-        "Intel Extension for PyTorch: large language models",
-        _AS_OF,
-        serves=(ModelTask.DECODER,),
-        multiplies=("int8",),
-        unpacks=widened("int4-awq", "int4-gptq"),
-        kv=_KV16,
-    ),
-    Build(
         "efficient-transformers",
         ("qaic",),
         "Qualcomm efficient-transformers README",

@@ -86,7 +86,15 @@ TRAINING_BUILDS: tuple[Build, ...] = (
     _pytorch("axolotl", "Axolotl docs: installation, AMD", _EVERY, "cuda", "rocm", least=7.5, narrow=("fp8",)),
     _pytorch("axolotl", "Axolotl docs/mac.qmd: no bitsandbytes, no QLoRA", (FULL, LORA), "metal"),
     _pytorch("litgpt", "LitGPT README: recipes", _EVERY, "cuda", "rocm", "metal", "cpu"),
-    _pytorch("llm-foundry", "LLM Foundry README: prerequisites, AMD", (FULL, LORA), "cuda", "rocm", least=7.0),
+    _pytorch(
+        "llm-foundry",
+        "LLM Foundry README: prerequisites, AMD",
+        (FULL, LORA),
+        "cuda",
+        "rocm",
+        least=7.0,
+        narrow=("fp8",),
+    ),
     _pytorch("ms-swift", "ms-swift README: hardware", _EVERY, "cuda", "rocm", "cann", "metal", "cpu"),
     _pytorch("verl", "verl docs: installation, AMD, Ascend", (FULL, LORA), "cuda", "rocm", "cann", least=8.0),
     Build(

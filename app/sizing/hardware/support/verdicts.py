@@ -79,8 +79,10 @@ class Documents:
         return () if row is None else tuple(row.weight_formats)
 
     def tells(self, engine: str, family: str, weight_format: str, work: Work, *, native: bool) -> bool:
-        """Whether a published result is of the same stack."""
-        if work.phase == SAMPLES or work.method == QLORA or (not work.trains and weight_format not in WEIGHT_FORMATS):
+        """Whether a published result is of the same stack; results do not tell adapters and kinds of sample apart."""
+        if work.phase == SAMPLES or work.method not in ("", FULL):
+            return False
+        if not work.trains and weight_format not in WEIGHT_FORMATS:
             return False
         unit = UNITS.get(weight_format, "")
         kind = unit if work.trains else WEIGHT_FORMATS[weight_format].format_class(native=native)

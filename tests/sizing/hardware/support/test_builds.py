@@ -19,7 +19,7 @@ def test_what_builds_do() -> None:
     assert does(cuda, Work("inference"))
     assert not does(cuda, Work("sample_inference", task=ModelTask.DIFFUSION))
     assert not does(cuda, Work("training", "full"))
-    assert not served("faster-whisper", Work("inference"))
+    assert not served("text-embeddings-inference", Work("inference"))
     assert served("nobody", Work("inference"))
     assert "gguf-q4_k_m" in formats_of("llama.cpp", Work("inference"))
     assert formats_of("vllm", Work("training", "full")) == ()

@@ -1,0 +1,35 @@
+"""GET /catalog/support: whether an engine or framework runs on an accelerator, by which rule, and who says so."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import orjson
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+
+from app.api.deps import Snapshots
+from app.api.naming import Naming
+from app.api.openapi import problems
+from app.api.schemas.support import SupportAnswer, SupportQuery, support_json
+from app.sizing.hardware.answered import PairAsked, answered
+from app.sizing.model.tasks import ModelTask
+
+router = APIRouter(prefix="/catalog", tags=["catalogue"])
+
+
+@router.get("/support", operation_id="support", response_model=SupportAnswer, responses=problems(404, 422, 503))
+def get_support(query: Annotated[SupportQuery, Query()], snapshots: Snapshots) -> Response:
+    """Whether software runs: `documented` (a source says so), `expected` (it follows from rules) or `refused` (the rule
+    that forbids it). Every format, phase, method and kind of model that is left out is answered for.
+    """
+    naming = Naming(snapshots.directory())
+    engine, named = naming.engine(query.engine, "engine"), naming.accelerator(query.accelerator, "accelerator")
+    naming.raise_problems()
+    assert named is not None
+    market, (slug,) = naming.market, named.accelerators
+    task = None if query.kind is None else ModelTask(query.kind)
+    asked = PairAsked(market.accelerator_index[slug], engine, query.format, query.phase, query.method, task)
+    found = [support_json(f) for f in answered(asked, market.software)]
+    body = {"accelerator": slug, "engine": engine, "items": found}
+    return Response(orjson.dumps(body), media_type="application/json")

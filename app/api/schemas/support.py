@@ -1,0 +1,98 @@
+"""What runs where on the wire: the pair question and its answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.api.schemas.base import Shown
+from app.api.schemas.names import MethodName
+from app.sizing.hardware.answered import PairAnswered
+from app.sizing.hardware.support.records import LEVELS, PHASES
+from app.sizing.model.formats import WEIGHT_FORMATS
+from app.sizing.model.tasks import TASKS
+from app.sizing.training.recipes import PRECISIONS
+
+if TYPE_CHECKING:
+    FormatName = str
+    LevelName = str
+    PhaseName = str
+    TaskName = str
+else:
+    FormatName = Literal[tuple(dict.fromkeys((*WEIGHT_FORMATS, *PRECISIONS)))]
+    LevelName = Literal[tuple(level.value for level in LEVELS)]
+    PhaseName = Literal[PHASES]
+    TaskName = Literal[tuple(task.value for task in TASKS)]
+
+Named = Annotated[str, Field(min_length=1, max_length=120)]
+
+
+class SupportQuery(BaseModel):
+    """An accelerator and an engine or framework; what else is not said is answered for all of it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    accelerator: Named
+    engine: Named
+    format: FormatName | None = Field(None, description="Of weights; of training its precision.")
+    phase: PhaseName | None = None
+    method: MethodName | None = Field(None, description="Of training.")
+    kind: TaskName | None = Field(None, description="Of the model.")
+
+
+_EXAMPLE: dict[str, Any] = {
+    "format": "fp8",
+    "phase": "inference",
+    "kind": "decoder",
+    "verdict": "refused",
+    "rule": "NVIDIA T4 has compute capability 7.5; FP8 needs 8.9, and vllm widens it from 8.0 on.",
+    "source": "vLLM docs: installation pages",
+    "native": False,
+    "kv_formats": [],
+}
+
+
+class SupportShown(Shown):
+    """One format and way. `native`: multiplied as it is; otherwise it is widened to 16 bits first."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"examples": [_EXAMPLE]})
+
+    format: str
+    phase: PhaseName
+    method: str | None = None
+    kind: TaskName
+    verdict: LevelName
+    rule: str
+    source: str
+    native: bool
+    kv_formats: list[str]
+
+
+class SupportAnswer(Shown):
+    """What was asked, and a verdict for each format and way of it."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={"examples": [{"accelerator": "nvidia-t4", "engine": "vllm", "items": [_EXAMPLE]}]},
+    )
+
+    accelerator: str
+    engine: str
+    items: list[SupportShown]
+
+
+def support_json(found: PairAnswered) -> dict[str, Any]:
+    work, said = found.work, found.verdict
+    return {
+        "format": found.weight_format,
+        "phase": work.phase,
+        **({"method": work.method} if work.method else {}),
+        "kind": work.task.value,
+        "verdict": said.level.value,
+        "rule": said.rule,
+        "source": said.source,
+        "native": said.native,
+        "kv_formats": list(said.kv_formats),
+    }

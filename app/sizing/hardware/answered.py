@@ -1,0 +1,82 @@
+"""The pair question: what an engine does on an accelerator, in every format and way that was left open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from app.sizing.hardware.software import Software
+from app.sizing.hardware.stacks import SERVED
+from app.sizing.hardware.support.builds import formats_of
+from app.sizing.hardware.support.generations import generation_of
+from app.sizing.hardware.support.records import (
+    FINE_TUNING,
+    FULL,
+    LORA,
+    PRETRAINING,
+    QLORA,
+    SAMPLES,
+    SERVING,
+    Verdict,
+    Work,
+)
+from app.sizing.hardware.trainers import training_work
+from app.sizing.model.tasks import ModelTask
+
+# What is asked of where an engine takes no format for the work: that it takes none is told of one.
+USUAL = "bf16"
+METHODS = {PRETRAINING: (FULL,), FINE_TUNING: (FULL, LORA, QLORA)}
+
+
+@dataclass(frozen=True, slots=True)
+class PairAsked:
+    """An accelerator and an engine, and what is asked of them; None leaves it open."""
+
+    accelerator: int
+    engine: str
+    weight_format: str | None = None
+    phase: str | None = None
+    method: str | None = None
+    task: ModelTask | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PairAnswered:
+    """One format and way, with its verdict."""
+
+    weight_format: str
+    work: Work
+    verdict: Verdict
+
+
+def answered(asked: PairAsked, software: Software) -> list[PairAnswered]:
+    """Every verdict that was asked for, in order."""
+    return [
+        PairAnswered(f, work, software.verdict(asked.accelerator, asked.engine, f, work))
+        for work in _works(asked)
+        for f, work in _formats(asked, work, software)
+    ]
+
+
+def _works(asked: PairAsked) -> Iterator[Work]:
+    for phase in (asked.phase,) if asked.phase else (SERVING, SAMPLES, PRETRAINING, FINE_TUNING):
+        if phase in METHODS:
+            for method in (asked.method,) if asked.method else METHODS[phase]:
+                yield Work(phase, method, asked.task or ModelTask.DECODER)
+        elif not asked.method:
+            for task in (asked.task,) if asked.task else SERVED[phase]:
+                yield Work(SERVING if task is ModelTask.DECODER else SAMPLES, task=task)
+
+
+def _formats(asked: PairAsked, work: Work, software: Software) -> Iterator[tuple[str, Work]]:
+    """Formats of a piece of work; adapters on a quantised base are trained in what the chip has of 16 bits."""
+    accelerator = software.accelerators[asked.accelerator]
+    if work.method == QLORA:
+        wide = "bf16" if "bf16" in generation_of(accelerator).multiplies else "fp16"
+        named = None if asked.weight_format == "nf4" else asked.weight_format
+        yield training_work(work.phase, QLORA, named or wide, work.task)
+        return
+    found = dict.fromkeys(formats_of(asked.engine, work))
+    found |= dict.fromkeys(software.documents.formats(asked.engine, accelerator.family, work.phase))
+    for f in (asked.weight_format,) if asked.weight_format else found or (USUAL,):
+        yield f, work
