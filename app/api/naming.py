@@ -15,7 +15,7 @@ from app.catalog.names import engine_slug, quoted
 from app.errors import AmbiguousName, AppError, Unanswerable, UnknownAccelerator, UnknownName, UnknownSystem
 from app.sizing.assumptions import BY_NAME, Assumptions
 from app.sizing.hardware.engines import ALIASES, ENGINES
-from app.sizing.hardware.support.verdicts import BUILDS
+from app.sizing.hardware.support.builds import BUILDS
 
 MOST_TOLD = 20
 MOST_CHOICES = 8

@@ -10,7 +10,7 @@ from app.api.schemas.base import Shown
 from app.catalog.directory import Directory
 from app.sizing.hardware.engines import ENGINES
 from app.sizing.hardware.parts import Environment
-from app.sizing.hardware.support.verdicts import BUILDS
+from app.sizing.hardware.support.builds import BUILDS
 
 
 class ProviderShown(Shown):
