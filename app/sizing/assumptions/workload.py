@@ -109,6 +109,15 @@ class WorkloadAssumptions:
         source="chosen",
         as_of="2026-11",
     )
+    least_server_power_w: float = assumption(
+        300,
+        low=50,
+        high=2000,
+        unit="W",
+        reason="a limit of power below this asks for no server",
+        source="chosen: a small host and one card",
+        as_of="2026-11",
+    )
     session_turn_gap_s: float = assumption(
         60,
         low=0,

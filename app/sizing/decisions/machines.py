@@ -21,6 +21,7 @@ from app.sizing.decisions.ownership import (
 )
 from app.sizing.decisions.prices import backed, run_pricing, service_pricing
 from app.sizing.decisions.rejections import Rejections, no_more
+from app.sizing.decisions.servers import fit_to_serve
 from app.sizing.formula import unrecorded
 from app.sizing.hardware.links import LINKS, machine_link
 from app.sizing.hardware.listings import PRICING
@@ -83,6 +84,7 @@ def candidates(
     ends: bool = False,
     fixed: Deployment | None = None,
     zones: int = 1,
+    serves_many: bool = False,
     reads_host: bool = False,
     today: str = "",
 ) -> Candidates:
@@ -90,17 +92,21 @@ def candidates(
     capacity, which a long run may do without, at the cheapest other too.
 
     `pricing` is how it may be paid, by default as is usual of work that `ends` or does not. Several zones take rented
-    machines of named regions. Where the work `reads_host`, machines that differ in its processors are several.
+    machines of named regions. A service of many is put on parts of servers. Where the work `reads_host`, machines that
+    differ in its processors are several.
     """
     allowed = types_allowed(snapshot, constraints)
     rejections.reject(
         np.flatnonzero(~allowed), "excluded", "{name} is outside the vendors and types asked for.", Reached.LEFT_OUT
     )
+    named = _types_named(snapshot, constraints.outright)
+    if serves_many:
+        allowed = fit_to_serve(snapshot, constraints, allowed, named, assumed, rejections)
     listings = snapshot.listings
     payable = pricing or (run_pricing if ends else service_pricing)(constraints)
     keep = allowed[listings.accelerator] & _among(PRICING, payable)[listings.pricing]
     keep &= listings_allowed(snapshot, constraints, fixed)
-    keep = backed(snapshot, constraints, keep, _types_named(snapshot, constraints.outright), today, rejections)
+    keep = backed(snapshot, constraints, keep, named, today, rejections)
     keep &= ~outdone(snapshot, keep)
     with unrecorded():
         priced = listing_prices(snapshot, keep, assumed, economics)

@@ -41,6 +41,8 @@ class Segment(StrEnum):
     EDGE = "edge"
 
 
+# Parts that neither servers nor professional workstations carry.
+BENEATH_SERVERS = (Segment.CONSUMER, Segment.APPLE, Segment.EDGE)
 # What a caller may ask for: processors by themselves, and Macs wherever people work.
 SEGMENTS = ("datacenter", "workstation", "consumer", "edge", "cpu")
 

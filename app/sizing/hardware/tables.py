@@ -16,7 +16,7 @@ from app.sizing.hardware.engines import (
     Framework,
     engine_named,
 )
-from app.sizing.hardware.parts import SOCKET, WHOLE_MACHINE, Accelerator, Segment
+from app.sizing.hardware.parts import BENEATH_SERVERS, SOCKET, WHOLE_MACHINE, Accelerator, Segment
 from app.sizing.model.formats import WEIGHT_FORMATS
 
 # Weight formats in the order of their codes.
@@ -54,6 +54,7 @@ class AcceleratorColumns(Columns):
     unified: Mask  # memory is the system's too
     whole_machine: Mask  # a chip that is a machine: it is sold with everything around it
     processor: Mask  # sockets, which are the host's own
+    beneath_servers: Mask  # consumer cards, Macs and development kits
     desktop: Mask  # consumer, workstation and edge parts, which live in a desktop host
     memory_is_reported: Mask  # by the device's driver; otherwise it is the label
     large_steps: Mask  # engines take their larger steps where its memory is large
@@ -82,6 +83,7 @@ class AcceleratorColumns(Columns):
             unified=flags([a.memory_is_shared for a in accelerators]),
             whole_machine=flags([a.kind == WHOLE_MACHINE for a in accelerators]),
             processor=flags([a.kind == SOCKET for a in accelerators]),
+            beneath_servers=flags([a.segment in BENEATH_SERVERS for a in accelerators]),
             desktop=flags([a.segment is not Segment.DATACENTER for a in accelerators]),
             memory_is_reported=flags([a.memory_is_reported for a in accelerators]),
             large_steps=flags([a.family not in SMALL_STEP_FAMILIES for a in accelerators]),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.sizing.hardware.parts import PricingModel
+from app.sizing.hardware.parts import SEGMENTS, PricingModel
 from app.sizing.hardware.prices import KINDS
 from app.sizing.model.formats import WEIGHT_FORMATS, Use
 from app.sizing.question import Constraints, Question
@@ -50,6 +50,9 @@ def alternatives(question: Question, judged: Sequence[Rejection]) -> Iterator[Al
         yield other("count prices that nobody stands behind", "; ask for a quote before deciding", price_kinds=KINDS)
     if limits.price_kinds or limits.max_price_age_days is not None:
         yield other("count prices of every kind and age", price_kinds=KINDS, max_price_age_days=None)
+    if isinstance(workload, InferenceWorkload) and workload.serves_many and not limits.segments:
+        risk = "; no data-centre support, mostly no ECC memory"
+        yield other("allow consumer, desktop and edge hardware", risk, segments=SEGMENTS)
     if limits.engines:
         yield other("allow other engines", engines=())
     dear = tuple(r.accelerator for r in judged if r.reached is Reached.LIMITS)

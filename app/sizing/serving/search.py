@@ -60,10 +60,10 @@ def plans_of(
 
 def plans_sought(question: Question, workload: InferenceWorkload, market: Snapshot, rejections: Rejections) -> Plans:
     """Every plan that a question allows, on the machines that it may be paid for."""
-    constraints, economics, assumed = question.constraints, question.economics, question.assumptions
-    sought, zones = (market, constraints, economics, assumed, rejections), workload.redundancy.zones
-    host, ends = workload.single_pass, workload.ends
-    machines = candidates(*sought, ends=ends, zones=zones, reads_host=host, today=question.today)
+    constraints, assumed, zones = question.constraints, question.assumptions, workload.redundancy.zones
+    sought, host = (market, constraints, question.economics, assumed, rejections), workload.single_pass
+    many, ends, today = workload.serves_many, workload.ends, question.today
+    machines = candidates(*sought, ends=ends, zones=zones, serves_many=many, reads_host=host, today=today)
     phase, personal = kind_of(workload).phase, workload.personal
     return plans_of(workload.model, market, machines, constraints, rejections, assumed, phase=phase, personal=personal)
 

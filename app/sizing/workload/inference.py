@@ -53,6 +53,11 @@ class InferenceWorkload:
         return self.load in (Load.CLOSED, Load.BATCH) and self.in_flight <= self.most_personal_in_flight
 
     @property
+    def serves_many(self) -> bool:
+        """A service that people or programs wait for, more than a handful of them."""
+        return self.load in (Load.OPEN, Load.CLOSED) and not self.personal
+
+    @property
     def ends(self) -> bool:
         """Whether the work is done some day, and its machines are given back."""
         return self.volume_requests is not None
