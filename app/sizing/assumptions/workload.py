@@ -73,6 +73,15 @@ class WorkloadAssumptions:
         source="chosen: outpaces reading",
         as_of="2026-11",
     )
+    personal_tpot_ms: float = assumption(
+        150,
+        low=1,
+        high=60000,
+        unit="ms",
+        reason="TPOT limit of personal use where none is given",
+        source="reading: 300 words a minute, 1.3 tokens each",
+        as_of="2026-11",
+    )
     default_e2e_ms: float = assumption(
         1000,
         low=1,

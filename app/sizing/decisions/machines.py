@@ -99,7 +99,7 @@ def candidates(
     rejections.reject(
         np.flatnonzero(~allowed), "excluded", "{name} is outside the vendors and types asked for.", Reached.LEFT_OUT
     )
-    named = _types_named(snapshot, constraints.outright)
+    named = types_named(snapshot, constraints.outright)
     if serves_many:
         allowed = fit_to_serve(snapshot, constraints, allowed, named, assumed, rejections)
     listings = snapshot.listings
@@ -192,13 +192,13 @@ def types_allowed(snapshot: Snapshot, constraints: Constraints) -> Mask:
     if constraints.segments:
         allowed &= np.array([not {*constraints.segments}.isdisjoint(a.segments) for a in snapshot.accelerators])
     if constraints.accelerators:
-        allowed &= _types_named(snapshot, constraints.accelerators)
+        allowed &= types_named(snapshot, constraints.accelerators)
     if constraints.exclude_accelerators:
-        allowed &= ~_types_named(snapshot, constraints.exclude_accelerators)
+        allowed &= ~types_named(snapshot, constraints.exclude_accelerators)
     return allowed
 
 
-def _types_named(snapshot: Snapshot, names: Iterable[str]) -> Mask:
+def types_named(snapshot: Snapshot, names: Iterable[str]) -> Mask:
     index = snapshot.accelerator_index
     named: Mask = np.zeros(len(snapshot.accelerators), dtype=bool)
     named[[index[name] for name in names if name in index]] = True

@@ -19,7 +19,7 @@ class PriceKind(StrEnum):
     RESELLER = "reseller"  # sells machines of others in its own name
     QUOTE = "quote"  # asked for or surveyed among sellers of whole machines
     LIST = "list"  # a maker's, of what is still made
-    BROKER = "broker"  # a marketplace, or who passes on what others offer
+    BROKER = "broker"  # a marketplace, who passes on what others offer, or a small host of which no region is known
     LAUNCH = "launch"  # when it came out, in a past year
     PRESS = "press"  # of journalists and analysts
     RECKONED = "reckoned"  # parts and an assumed host
@@ -35,7 +35,7 @@ IN_WORDS: Mapping[PriceKind, str] = MappingProxyType(
         PriceKind.RESELLER: "a reseller's price",
         PriceKind.QUOTE: "a quote for the whole machine",
         PriceKind.LIST: "the maker's list price",
-        PriceKind.BROKER: "a broker's price",
+        PriceKind.BROKER: "a broker's or small host's price",
         PriceKind.LAUNCH: "a launch price",
         PriceKind.PRESS: "a press estimate",
         PriceKind.RECKONED: "a sum of parts around an assumed host",

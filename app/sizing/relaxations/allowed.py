@@ -52,7 +52,7 @@ def alternatives(question: Question, judged: Sequence[Rejection]) -> Iterator[Al
         yield other("count prices of every kind and age", price_kinds=KINDS, max_price_age_days=None)
     if isinstance(workload, InferenceWorkload) and workload.serves_many and not limits.segments:
         risk = "; no data-centre support, mostly no ECC memory"
-        yield other("allow consumer, desktop and edge hardware", risk, segments=SEGMENTS)
+        yield other("allow consumer and edge hardware", risk, segments=SEGMENTS)
     if limits.engines:
         yield other("allow other engines", engines=())
     dear = tuple(r.accelerator for r in judged if r.reached is Reached.LIMITS)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.sizing.columns import Codes, Column, Columns, at, names_of, stacked
+from app.sizing.columns import Codes, Column, Columns, Mask, at, names_of, stacked
 from app.sizing.decisions.acquisition import FIRM_CODES, OWNED, WAY_CODES, WAYS, as_good
 from app.sizing.decisions.cost import deployment_cost, usd_total
 from app.sizing.decisions.machines import (
@@ -24,10 +24,12 @@ from app.sizing.decisions.machines import (
     outdone,
     oversubscribed,
     types_allowed,
+    types_named,
 )
 from app.sizing.decisions.prices import no_older, run_pricing
 from app.sizing.decisions.ranking import best_per_accelerator
 from app.sizing.decisions.rejections import Unread
+from app.sizing.decisions.servers import fit_to_serve
 from app.sizing.decisions.sold import sold
 from app.sizing.formula import unrecorded
 from app.sizing.hardware.parts import PricingModel
@@ -45,11 +47,19 @@ from app.sizing.ways import Cheaper, Way, risk_of
 from app.sizing.workload import InferenceWorkload, Load
 
 # What may be accepted beside what is, in the words of an answer.
-ACCEPTING = ("unquoted hardware", "brokers", "a commitment", "spot capacity")
-UNQUOTED, BROKERS, COMMITMENT, SPOT = range(len(ACCEPTING))
+ACCEPTING = (
+    "unquoted hardware",
+    "brokers and small hosts",
+    "a commitment",
+    "spot capacity",
+    "consumer and edge hardware",
+)
+UNQUOTED, BROKERS, COMMITMENT, SPOT, CONSUMER = range(len(ACCEPTING))
+CONSUMER_RISK = "no data-centre support, mostly no ECC memory"
 NOTHING = -1
 MOST = 1 << 20  # accelerators or processors of a machine
 COMMITTED = (WAYS.index(Way.ONE_YEAR), WAYS.index(Way.THREE_YEARS))
+UNBOUND = (WAYS.index(Way.ON_DEMAND), OWNED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +74,7 @@ class Priced(Columns):
     usd: Column
 
 
-def accepting_for(market: Snapshot, listings: Codes) -> Codes:
+def accepting_for(question: Question, market: Snapshot, listings: Codes) -> Codes:
     """What has to be accepted for each of some listings, where that is one thing only."""
     way = WAY_CODES[market.listings.pricing[listings]]
     firm = FIRM_CODES[market.listings.kind[listings]]
@@ -73,7 +83,20 @@ def accepting_for(market: Snapshot, listings: Codes) -> Codes:
     found[~firm & (way == WAYS.index(Way.ON_DEMAND))] = BROKERS
     found[firm & np.isin(way, COMMITTED)] = COMMITMENT
     found[firm & (way == WAYS.index(Way.SPOT))] = SPOT
+    aside = _not_for_servers(question, market)[market.listings.accelerator[listings]]
+    found[aside] = np.where((firm & np.isin(way, UNBOUND))[aside], CONSUMER, NOTHING)
     return found
+
+
+def _not_for_servers(question: Question, market: Snapshot) -> Mask:
+    """Types that the work is not put on unasked."""
+    allowed, workload = types_allowed(market, question.constraints), question.workload
+    if not isinstance(workload, InferenceWorkload) or not workload.serves_many:
+        return np.zeros(len(allowed), dtype=bool)
+    named = types_named(market, question.constraints.outright)
+    unread = Unread(market.accelerators)
+    kept = fit_to_serve(market, question.constraints, allowed, named, question.assumptions, unread)
+    return allowed & ~kept
 
 
 def may_be_named(question: Question) -> tuple[int, ...]:
@@ -81,18 +104,20 @@ def may_be_named(question: Question) -> tuple[int, ...]:
     limits, workload = question.constraints, question.workload
     prices = () if limits.price_kinds else (UNQUOTED, BROKERS)
     terms = () if limits.pricing_models else (COMMITMENT, SPOT)
+    served = isinstance(workload, InferenceWorkload) and workload.serves_many and not limits.segments
+    parts = (CONSUMER,) if served else ()
     outlasting: tuple[int, ...] = ()
     if not isinstance(workload, InferenceWorkload) or workload.ends:
         own = PricingModel.OWNED in run_pricing(limits)
         outlasting = (COMMITMENT,) if own else (UNQUOTED, COMMITMENT)
-    return tuple(code for code in (*prices, *terms) if code not in outlasting)
+    return tuple(code for code in (*prices, *terms, *parts) if code not in outlasting)
 
 
 def left_out(question: Question, market: Snapshot, zones: int, most_usd_per_hour: float) -> Candidates:
     """Machines at the cheapest price for each thing that may be accepted; none alone costs more than this."""
     limits, workload, listings = question.constraints, question.workload, market.listings
     had = types_allowed(market, limits)[listings.accelerator] & listings_allowed(market, limits, None)
-    accepting = accepting_for(market, np.arange(len(listings)))
+    accepting = accepting_for(question, market, np.arange(len(listings)))
     keep = had & np.isin(accepting, may_be_named(question))
     keep &= no_older(listings, limits.max_price_age_days, question.today) & ~outdone(market, had)
     if zones > 1:
@@ -135,7 +160,7 @@ def cheaper_runs(
             return ()
         machines = machines.take(np.argsort(machines.usd_per_hour, kind="stable"))
         good = as_good(market, deployed(chosen.plans, chosen.run, chosen.cost), machines.listing)
-        accepting = accepting_for(market, machines.listing)
+        accepting = accepting_for(question, market, machines.listing)
         each = good[:, None, :] & (accepting == np.arange(len(ACCEPTING))[:, None])  # run x what is accepted x machine
         of, code = np.nonzero(each.any(axis=2))
         runs = _on(machines.take(each[of, code].argmax(axis=1)), chosen.take(of), counts, question)
@@ -169,7 +194,7 @@ def _repriced(
     question: Question, workload: InferenceWorkload, options: Options, market: Snapshot, machines: Candidates
 ) -> Priced:
     """For each thing that may be accepted the cheapest of plans that were judged, on the same machines."""
-    kinds, accepting = _kinds(market, machines), accepting_for(market, machines.listing)
+    kinds, accepting = _kinds(market, machines), accepting_for(question, market, machines.listing)
     known, kind = np.unique(kinds, return_inverse=True)
     price, which = np.full((2, len(ACCEPTING), len(known) + 1), np.inf)
     order = np.argsort(machines.usd_per_hour, kind="stable")[::-1]
@@ -217,7 +242,7 @@ def _searched(
     offered = options.plans.offered
     accelerators, usd = options.fleet.accelerators, measures(workload, options).usd
     total = usd if workload.ends else np.full(len(usd), np.nan)
-    accepting = accepting_for(market, offered.listing)
+    accepting = accepting_for(question, market, offered.listing)
     return Priced(offered, accepting, accelerators, options.cost.usd_per_hour, total, usd)
 
 
@@ -229,11 +254,11 @@ def _told(question: Question, market: Snapshot, found: Priced, usd: float) -> tu
     told = []
     for row, at_sale in enumerate(sold(market, found.offered, question.today)):
         assert at_sale.price is not None and at_sale.pricing_model is not None and at_sale.provider is not None
-        total = at(found.usd_total, row)
+        total, accepted = at(found.usd_total, row), int(found.accepting[row])
         way, terms = WAYS[WAY_CODES[market.listings.pricing[found.offered.listing[row]]]], at_sale.price.terms
         told.append(
             Cheaper(
-                accepting=ACCEPTING[found.accepting[row]],
+                accepting=ACCEPTING[accepted],
                 accelerator=at_sale.accelerator.slug,
                 total_accelerators=int(at(found.accelerators, row)),
                 provider=at_sale.provider,
@@ -242,7 +267,7 @@ def _told(question: Question, market: Snapshot, found: Priced, usd: float) -> tu
                 saves_share=1 - at(found.usd, row) / usd,
                 kind=terms.kind,
                 observed=terms.observed,
-                risk=risk_of(way, terms.kind),
+                risk=CONSUMER_RISK if accepted == CONSUMER else risk_of(way, terms.kind),
             )
         )
     return tuple(told)

@@ -166,6 +166,7 @@ def inference_workload(
     prompt, output = usual_lengths(model, input_tokens, output_tokens, assumed)
     model, prompt, image_flops = with_images(model, prompt, images)
     asked, hits = limits or Limits(), hits or Hits()
+    personal = arrivals.load is Load.CLOSED and arrivals.in_flight <= assumed.most_personal_in_flight
     workload = InferenceWorkload(
         model=model,
         load=arrivals.load,
@@ -179,7 +180,7 @@ def inference_workload(
         shared_prefix_fraction=hits.shared_fraction,
         turn_gap_s=hits.gap_s(arrivals.load, assumed),
         max_context_tokens=context_tokens(model, arrivals, prompt, output, max_context_tokens, assumed),
-        slo=slo_of(asked, model, arrivals.load, prompt.mean, assumed),
+        slo=slo_of(asked, model, arrivals.load, prompt.mean, assumed, personal=personal),
         redundancy=redundancy or Redundancy(),
         target_utilization=usual_utilization(arrivals, assumed) if target_utilization is None else target_utilization,
         encoder_flops_per_request=image_flops,
@@ -194,7 +195,8 @@ def inference_workload(
         max_context_tokens=max_context_tokens,
         turn_gap_s=hits.turn_gap_s,
     )
-    return replace(workload, derived=(*arrivals.derived, *told(workload, given), *limits_told(asked, workload.slo)))
+    shown = limits_told(asked, workload.slo, personal=personal)
+    return replace(workload, derived=(*arrivals.derived, *told(workload, given), *shown))
 
 
 def usual_average_per_s(arrivals: Arrivals, assumed: Assumptions) -> float:

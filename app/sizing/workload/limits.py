@@ -71,8 +71,13 @@ def usual_e2e_s(model: ModelArchitecture, assumed: Assumptions) -> float:
     return assumed.default_picture_e2e_ms / 1e3
 
 
-def slo_of(asked: Limits, model: ModelArchitecture, load: Load, prompt_tokens: float, assumed: Assumptions) -> Slo:
-    """The limits asked for, or the usual ones where people wait; offline and batch work has none."""
+def slo_of(
+    asked: Limits, model: ModelArchitecture, load: Load, prompt_tokens: float, assumed: Assumptions, *, personal: bool
+) -> Slo:
+    """The limits asked for, or the usual ones where people wait; offline and batch work has none.
+
+    One person's own machine need write no faster than is read.
+    """
     percentile = assumed.default_percentile if asked.percentile is None else asked.percentile
     if asked.any_time:
         return Slo(asked.ttft_s, asked.tpot_s, asked.e2e_s, percentile)
@@ -80,14 +85,16 @@ def slo_of(asked: Limits, model: ModelArchitecture, load: Load, prompt_tokens: f
         return Slo(None, None, None, percentile)
     if model.kind is not ModelKind.DECODER:
         return Slo(None, None, usual_e2e_s(model, assumed), percentile)
-    return Slo(usual_ttft_s(prompt_tokens, assumed), assumed.default_tpot_ms / 1e3, None, percentile)
+    tpot_ms = assumed.personal_tpot_ms if personal else assumed.default_tpot_ms
+    return Slo(usual_ttft_s(prompt_tokens, assumed), tpot_ms / 1e3, None, percentile)
 
 
-def limits_told(asked: Limits, slo: Slo) -> tuple[Assumed, ...]:
+def limits_told(asked: Limits, slo: Slo, *, personal: bool) -> tuple[Assumed, ...]:
     """The limits as an answer shows them."""
+    token = "personal_tpot_ms" if personal else "default_tpot_ms"
     times = (
         ("slo.ttft_ms", slo.ttft_s, "to the first token", "default_ttft_ms, more for long prompts", "default_ttft_ms"),
-        ("slo.tpot_ms", slo.tpot_s, "per output token", "default_tpot_ms", "default_tpot_ms"),
+        ("slo.tpot_ms", slo.tpot_s, "per output token", token, token),
         ("slo.e2e_ms", slo.e2e_s, "of a whole request", "usual for such work", "default_e2e_ms"),
     )
     told = tuple(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from app.sizing.decisions.rejections import Unread
-from app.sizing.hardware.parts import PricingModel
+from app.sizing.hardware.parts import SEGMENTS, PricingModel, Segment
 from app.sizing.hardware.prices import Commitment, PriceKind
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import find, recommend
@@ -19,9 +19,10 @@ from app.sizing.snapshot import Snapshot
 from app.sizing.ways import Cheaper
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 from tests.examples import CHAT, PRETRAIN
-from tests.sizing.small import SMALL
+from tests.sizing.small import ACCELERATORS, BIG, OFFERS, SMALL, offer, snapshot
 from tests.sizing.test_relations import RUNS, SERVICES, SLOW
 
+PARTS = "consumer and edge hardware"
 ALL_KINDS, ALL_WAYS = tuple(PriceKind), tuple(PricingModel)
 
 
@@ -34,7 +35,7 @@ def told(
 
 
 def test_listings_are_told_by_the_one_thing_that_they_take() -> None:
-    codes = accepting_for(SMALL, np.arange(len(SMALL.listings)))
+    codes = accepting_for(Question(CHAT), SMALL, np.arange(len(SMALL.listings)))
     by_offer = {SMALL.offers[o].usd_per_hour: c for o, c in zip(SMALL.listings.offer, codes, strict=True) if o >= 0}
     assert by_offer == {40.0: -1, 44.0: -1, 16.0: SPOT, 24.0: COMMITMENT, 0.8: -1, 0.9: -1, 0.3: BROKERS}
     owned = codes[SMALL.listings.owned]
@@ -46,12 +47,13 @@ def test_nothing_is_named_that_the_question_has_settled() -> None:
         return {ACCEPTING[c] for c in may_be_named(Question(workload, Constraints(**limits)))}  # type: ignore[arg-type]
 
     assert named() == set(ACCEPTING)
-    assert named(price_kinds=(PriceKind.PROVIDER,)) == {"a commitment", "spot capacity"}
-    assert named(pricing_models=(PricingModel.ON_DEMAND,)) == {"unquoted hardware", "brokers"}
-    assert named(PRETRAIN) == {"brokers", "spot capacity"}
+    assert named(price_kinds=(PriceKind.PROVIDER,)) == {"a commitment", "spot capacity", PARTS}
+    assert named(pricing_models=(PricingModel.ON_DEMAND,)) == {"unquoted hardware", "brokers and small hosts", PARTS}
+    assert PARTS not in named(segments=("datacenter",))
+    assert named(PRETRAIN) == {"brokers and small hosts", "spot capacity"}
     assert "unquoted hardware" in named(PRETRAIN, max_purchase_usd=1e9)
     ends = replace(CHAT, load=Load.OFFLINE, volume_requests=1e6)
-    assert named(ends) == {"brokers", "spot capacity"}
+    assert named(ends) == {"brokers and small hosts", "spot capacity"}
 
 
 def test_a_service_is_told_of_spot_capacity_with_what_it_saves_and_risks() -> None:
@@ -65,11 +67,24 @@ def test_a_service_is_told_of_spot_capacity_with_what_it_saves_and_risks() -> No
     assert found.risk == "may be taken back at any time"
 
 
+def test_a_service_is_told_of_consumer_hardware_that_it_is_not_put_on() -> None:
+    toy = replace(BIG, slug="toy", name="Toy", segment=Segment.CONSUMER)
+    cheap = replace(offer("big-8", 0.8), system=None, instance_type="toy-8", accelerator="toy")
+    of = snapshot(accelerators=[*ACCELERATORS, toy], offers=[*OFFERS, cheap])
+    answer = recommend(Question(CHAT), of)
+    assert "toy" not in {ranked.estimate.deployment.accelerator for ranked in answer.recommendations}
+    found = {c.accepting: c for c in answer.cheaper_if}[PARTS]
+    assert found.accelerator == "toy"
+    assert found.usd_per_hour == pytest.approx(0.1 * found.total_accelerators)
+    assert "ECC" in found.risk
+    asked = recommend(Question(CHAT, Constraints(segments=("consumer",))), of)
+    assert asked.recommendations[0].estimate.deployment.accelerator == "toy"
+
+
 def of_all(question: Question, market: Snapshot) -> float:
     """The least that the same comes to for whoever accepts everything."""
-    limits = replace(
-        question.constraints, price_kinds=ALL_KINDS, pricing_models=ALL_WAYS, commitment=Commitment.THREE_YEARS
-    )
+    bound = replace(question.constraints, pricing_models=ALL_WAYS, commitment=Commitment.THREE_YEARS)
+    limits = replace(bound, price_kinds=ALL_KINDS, segments=SEGMENTS)
     asked = replace(question, limit=1, objective=Objective.COST, constraints=limits)
     return next(iter(find(asked, market, Unread(market.accelerators)).scores), math.inf)
 
