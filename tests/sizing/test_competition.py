@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.rejections import Rejections, Unread
 from app.sizing.hardware.prices import FIRM, PriceKind
-from app.sizing.hardware.support.records import EngineSupport
+from app.sizing.hardware.support.records import LEVELS, EngineSupport, Level
+from app.sizing.model.tasks import TASKS
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import find
 from app.sizing.serving.plans import default_weight_formats
@@ -186,3 +187,18 @@ def test_runs_that_are_not_sized_could_not_have_won_or_tied(
     found = find(question, market, Rejections(market.accelerators))
     with patch.object(search, "_promising", lambda *of: (np.arange(len(of[2].able)), np.zeros(len(of[2].able)))):
         assert find(question, market, Rejections(market.accelerators)) == found
+
+
+@SLOW
+@given(SERVICES, st.sampled_from(Objective))
+def test_what_only_rules_say_wins_nowhere_where_something_is_documented(
+    market: Snapshot, workload: InferenceWorkload, objective: Objective
+) -> None:
+    question = Question(workload, objective=objective, limit=50)
+    stacks, level = market.stacks, market.stacks.levels[:, TASKS.index(workload.model.task)]
+    usual = default_weight_formats(workload.model, personal=workload.personal)
+    wanted = np.isin(stacks.weight_format, [market.format_index[f] for f in usual])
+    sure = stacks.on[wanted & ~stacks.named_only & (level == LEVELS.index(Level.DOCUMENTED))].any(axis=0)
+    for found in find(question, market, Unread(market.accelerators)).estimates:
+        documented = bool(sure[market.accelerator_index[found.deployment.accelerator]])
+        assert found.support == ("documented" if documented else "expected")

@@ -44,5 +44,5 @@ class Software:
         if asked not in self._refusals:
             a = self.accelerators[accelerator]
             found = refusal(a, engines, formats, work, self.documents)
-            self._refusals[asked] = without_engines(a) if found is None else "" if found.runs else found.rule
+            self._refusals[asked] = without_engines(a, work) if found is None else "" if found.runs else found.rule
         return self._refusals[asked]

@@ -9,6 +9,7 @@ from app.sizing.hardware.support.builds import BUILDS, does
 from app.sizing.hardware.support.generations import RUNTIMES, generation_of
 from app.sizing.hardware.support.records import Verdict, Work
 from app.sizing.hardware.support.verdicts import Documents, verdict
+from app.sizing.hardware.support.words import not_done
 
 
 def refusal(
@@ -25,7 +26,7 @@ def refusal(
     return max(found, key=lambda v: (v.runs, v.far), default=None)
 
 
-def without_engines(accelerator: Accelerator) -> str:
+def without_engines(accelerator: Accelerator, work: Work) -> str:
     """What to say where no engine does such work on any of an accelerator's runtimes."""
     on = " or ".join(RUNTIMES[r].words for r in generation_of(accelerator).runtimes)
-    return f"No engine of the catalogue is built for {on}." if on else f"No runtime is known of {accelerator.name}."
+    return f"{not_done('', work)} on {on}, as far as is known." if on else f"No runtime is known of {accelerator.name}."

@@ -78,8 +78,12 @@ class Documents:
         row = self.rows.get((engine, family, phase))
         return () if row is None else tuple(row.weight_formats)
 
-    def tells(self, engine: str, family: str, weight_format: str, work: Work, *, native: bool) -> bool:
-        """Whether a published result is of the same stack; results do not tell adapters and kinds of sample apart."""
+    def tells(
+        self, engine: str, family: str, weight_format: str, work: Work, *, native: bool, format_is_named: bool
+    ) -> bool:
+        """Whether a published result is of the same stack. Results do not tell adapters and kinds of sample apart, nor
+        formats that are computed alike, unless a row names the format.
+        """
         if work.phase == SAMPLES or work.method not in ("", FULL):
             return False
         if not work.trains and weight_format not in WEIGHT_FORMATS:
@@ -87,6 +91,8 @@ class Documents:
         unit = UNITS.get(weight_format, "")
         kind = unit if work.trains else WEIGHT_FORMATS[weight_format].format_class(native=native)
         kind = "16bit" if kind in ("bf16", "fp16") else "fp8" if kind == "mx" else kind
+        if kind in ("weight_only", "fp4") and not format_is_named:
+            return False
         return Measured(engine, family, kind, work.trains) in self.measured
 
 
@@ -116,17 +122,31 @@ def verdict(
         native = row.weight_formats.get(weight_format, False) and _multiplies(accelerator, weight_format)
     elif row is not None and weight_format in row.weight_formats:
         native = native and row.weight_formats[weight_format]
-    told = documents.tells(engine, accelerator.family, weight_format, work, native=native)
+    told = documents.tells(
+        engine, accelerator.family, weight_format, work, native=native, format_is_named=row is not None
+    )
     if row is None and not ruling.says and not told:
         return Verdict(Level.REFUSED, rule, ruling.source, far=ruling.far)
     kv = ruling.kv_formats if row is None else row.kv_formats or ruling.kv_formats
     if row is not None and (told or not row.tentative):
-        said = f"Evidence of {engine} on {accelerator.family.replace('_', ' ')}."
+        said = f"The catalogue's sources say that {engine} runs {words(weight_format)} on this family."
         return Verdict(Level.DOCUMENTED, said, row.source, native, kv)
     if told:
-        return Verdict(Level.DOCUMENTED, "A result was published of it.", "measurements of the catalogue", native, kv)
+        return Verdict(
+            Level.DOCUMENTED,
+            f"Results of {engine} on this family in {words(weight_format)} or its like were published.",
+            "measurements of the catalogue",
+            native,
+            kv,
+        )
     if not ruling.says and row is not None:
-        return Verdict(Level.EXPECTED, "Said by one source that is not sure.", row.source, native, kv)
+        return Verdict(
+            Level.EXPECTED,
+            f"One source says so of {engine} on this family, with low confidence.",
+            row.source,
+            native,
+            kv,
+        )
     return Verdict(Level.EXPECTED, rule, ruling.source, native, kv)
 
 

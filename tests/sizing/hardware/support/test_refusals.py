@@ -23,5 +23,6 @@ def test_the_rule_that_comes_last_is_told() -> None:
 
 def test_a_chip_that_nothing_is_built_for_says_so() -> None:
     lpu = catalogued("groq-lpu-v1")
-    assert refusal(lpu, (), ("fp16",), Work("sample_inference", task=ModelTask.VISION), DOCUMENTS) is None
-    assert without_engines(lpu) == "No engine of the catalogue is built for Groq's runtime."
+    pictures = Work("sample_inference", task=ModelTask.VISION)
+    assert refusal(lpu, (), ("fp16",), pictures, DOCUMENTS) is None
+    assert without_engines(lpu, pictures) == "No engine serves vision models on Groq's runtime, as far as is known."

@@ -114,3 +114,18 @@ def test_every_build_says_what_it_does_and_where_it_is_from() -> None:
     assert [b.engine for b in records if not (b.source and b.as_of and b.runtimes)] == []
     assert [b.engine for b in records if not (b.serves or (b.trains and b.methods))] == []
     assert [b.engine for b in records if not (b.multiplies or b.unpacks)] == []
+
+
+def test_results_of_formats_that_are_computed_alike_document_none_that_no_row_names() -> None:
+    measured = [Measured("vllm", "nvidia_hopper", "weight_only", trains=False)]
+    chip, documents = catalogued("nvidia-h100-sxm5-80gb"), Documents([], measured)
+    assert verdict(chip, "vllm", "nvfp4", SERVING, documents).level is Level.EXPECTED
+    row = EngineSupport("vllm", "nvidia_hopper", "inference", {"int4-awq": False}, (), "a log", tentative=True)
+    assert verdict(chip, "vllm", "int4-awq", SERVING, Documents([row], measured)).level is Level.DOCUMENTED
+
+
+def test_results_of_whole_models_document_no_adapters() -> None:
+    documents = Documents([], [Measured("fsdp", "nvidia_ada", "16bit", trains=True)])
+    chip = catalogued("nvidia-l40s")
+    assert verdict(chip, "fsdp", "bf16", FULL, documents).level is Level.DOCUMENTED
+    assert verdict(chip, "fsdp", "bf16", Work("fine_tuning", "lora"), documents).level is Level.EXPECTED
