@@ -192,3 +192,23 @@ def test_what_people_run_unasked_is_not_calibrated_to_8_bits(market: Snapshot, s
         asked = replace(IDLE, model=snapshots.model(name), input_tokens=Lengths(256), output_tokens=Lengths(0))
         found = recommend(Question(asked), market).recommendations
         assert {r.estimate.deployment.weight_format for r in found} <= {"bf16", "fp16", "fp32"}
+
+
+@pytest.mark.parametrize(
+    ("name", "run", "not_run"),
+    [
+        ("BAAI/bge-m3", "text-embeddings-inference", "tensorrt"),
+        ("BAAI/bge-reranker-v2-m3", "text-embeddings-inference", "onnxruntime"),
+        ("openai/whisper-large-v3", "ctranslate2", "tensorrt"),
+        ("stabilityai/stable-diffusion-xl-base-1.0", "pytorch", "tensorrt"),
+    ],
+)
+def test_unasked_a_model_runs_on_the_engine_that_people_deploy(
+    market: Snapshot, snapshots: SnapshotStore, name: str, run: str, not_run: str
+) -> None:
+    """The others are judged where they are named."""
+    asked = replace(IDLE, model=snapshots.model(name), input_tokens=Lengths(256), output_tokens=Lengths(0))
+    deployed = Deployment("nvidia-l4", replicas=1, spare_replicas=0)
+    assert estimate(Question(asked), deployed, market).deployment.engine == run
+    named = estimate(Question(asked), replace(deployed, engine=not_run), market)
+    assert named.performance is not None and named.deployment.engine == not_run

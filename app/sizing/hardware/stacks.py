@@ -147,7 +147,9 @@ def stack_columns(
         levels=levels,
         on=_on(stacks, accelerators),
         expected=levels.max(axis=1, initial=0) < LEVELS.index(Level.DOCUMENTED),
-        named_only=flags([e.judged_as is not None for e in of_engine]),
+        named_only=np.array(
+            [[e.judged_as is not None or t not in e.competes for t in TASKS] for e in of_engine]
+        ).reshape(-1, len(TASKS)),
         keeps_kv=np.array([[kv.is_kept_by(s.kv_formats) for kv in KV_FORMATS.values()] for s in stacks]),
         phase=codes([phases[s.phase] for s in stacks]),
         small_engine=flags([e.small for e in of_engine]),
@@ -174,7 +176,7 @@ def _on(stacks: Sequence[Stack], accelerators: Mapping[str, int]) -> Mask:
 
 def competing(on: Mask, expected: Mask, named_only: Mask) -> Mask:
     """Where each of some stacks competes when nobody names engines: what follows from rules only where nothing is
-    documented, and what is another engine underneath nowhere.
+    documented, and what is another engine underneath, or what nobody runs unasked, nowhere.
     """
     sure = on[~expected & ~named_only].any(axis=0)
     found: Mask = on & ~named_only[:, None] & ~(expected[:, None] & sure)

@@ -190,7 +190,7 @@ class Stacks(Columns):
     levels: Codes  # how surely: a column per kind of model, an index into LEVELS
     on: Mask  # a column per accelerator
     expected: Mask  # follows from rules; nobody wrote it down or measured it
-    named_only: Mask  # is another engine underneath, and competes with it only where it is named
+    named_only: Mask  # a column per kind of model: competes only where it is named
     keeps_kv: Mask  # a column per cache format, in the order of KV_FORMATS
     phase: Codes
     small_engine: Mask

@@ -33,7 +33,7 @@ def stacks_asked(
     asked = stacks.take(np.flatnonzero(keep))
     asked = replace(asked, expected=level[keep] == LEVELS.index(Level.EXPECTED))
     if not engines:
-        on = competing(asked.on, asked.expected, asked.named_only)
+        on = competing(asked.on, asked.expected, asked.named_only[:, TASKS.index(work.task)])
         asked = replace(asked, on=on).take(np.flatnonzero(on.any(axis=1)))
     if fixed is not None and fixed.engine is not None:
         return market.of_version(asked, fixed.engine_version)

@@ -34,7 +34,7 @@ def test_chips_of_a_family_that_compute_otherwise_have_stacks_of_their_own() -> 
 
 
 def test_levels_are_by_kind_of_model() -> None:
-    (h100,) = (s for s in found("vllm", "bf16", "sample_inference") if s.family == "nvidia_hopper")
+    (h100,) = (s for s in found("sglang", "bf16", "sample_inference") if s.family == "nvidia_hopper")
     said = dict(zip(TASKS, h100.levels, strict=True))
     assert said[ModelTask.EMBEDDING] is Level.EXPECTED
     assert said[ModelTask.DIFFUSION] is said[ModelTask.DECODER] is Level.REFUSED

@@ -10,6 +10,7 @@ from typing import Any
 
 from app.sizing.hardware import benchmarks
 from app.sizing.hardware.benchmarks import Benchmark
+from app.sizing.model.tasks import TASKS, ModelTask
 
 Release = tuple[int, int]  # major and minor number
 
@@ -91,6 +92,7 @@ class Engine:
     benchmark: Benchmark = benchmarks.RUNNING  # of a stream of tokens
     one_pass: Benchmark | None = None  # of embeddings and samples; None: by what the model is
     trial: Benchmark = benchmarks.TRL  # of training
+    competes: tuple[ModelTask, ...] = TASKS  # kinds of model that people run on it unasked; the others if named
     judged_as: str | None = None
     adapts_as: str | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from app.sizing.hardware import benchmarks
 from app.sizing.hardware.engines.record import USUAL_MEMORY, Engine, EngineMemory, Framework
+from app.sizing.model.tasks import ModelTask
 
 # Start-up logs of vLLM 0.6 to 0.28: it took 0.90 by default before 0.22 and kept graphs beside its fraction before
 # 0.21; activation peaks of 49 runs of 0.19 on H100 are 3.8 times 1,024 sequences x vocabulary x 4 bytes, of 0.11
@@ -79,7 +80,13 @@ SERVING = (
     Engine("fastertransformer", runtime="compiled"),
     Engine("torchax", runtime="compiled"),
     Engine("tt-metal", runtime="compiled"),
-    Engine("tensorrt", runtime="compiled", one_pass=benchmarks.TENSORRT),
+    # Somebody builds it by hand for every shape; recipes for that come with networks that classify images.
+    Engine(
+        "tensorrt",
+        runtime="compiled",
+        one_pass=benchmarks.TENSORRT,
+        competes=(ModelTask.VISION,),
+    ),
     Engine("efficient-transformers", runtime="compiled"),
     Engine("gpt-fast", runtime="compiled"),
     Engine("cerebras", runtime="compiled"),
@@ -95,8 +102,19 @@ SERVING = (
         packs=True,
         one_pass=benchmarks.TEXT_EMBEDDINGS_INFERENCE,
     ),
-    Engine("onnxruntime", aliases=("onnx", "onnx-runtime", "optimum-onnx", "ort"), runtime="compiled"),
-    Engine("ctranslate2", aliases=("ct2", "faster-whisper", "whisperx"), runtime="eager", small=True),
+    Engine(
+        "onnxruntime",
+        aliases=("onnx", "onnx-runtime", "optimum-onnx", "ort"),
+        runtime="compiled",
+        competes=(ModelTask.VISION,),  # the others run it where they export their networks
+    ),
+    Engine(
+        "ctranslate2",
+        aliases=("ct2", "faster-whisper", "whisperx"),
+        runtime="eager",
+        small=True,
+        competes=(ModelTask.SPEECH,),
+    ),
     Engine("whisper.cpp", aliases=("whisper-cpp", "whispercpp"), runtime="ggml", small=True, ggml=True),
     Engine("stable-diffusion.cpp", aliases=("sd.cpp",), runtime="ggml", small=True, ggml=True),
     Engine(

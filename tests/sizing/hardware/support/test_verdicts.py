@@ -55,7 +55,8 @@ def test_a_refusal_says_which_rule_it_is(
 def test_evidence_documents_and_rules_expect() -> None:
     assert asked("nvidia-h100-sxm5-80gb", "vllm", "bf16").level is Level.DOCUMENTED
     embeddings = Work("sample_inference", task=ModelTask.EMBEDDING)
-    assert asked("nvidia-l4", "vllm", "bf16", embeddings).level is Level.EXPECTED
+    assert asked("nvidia-l4", "vllm", "bf16", embeddings).level is Level.DOCUMENTED
+    assert asked("nvidia-l4", "sglang", "bf16", embeddings).level is Level.EXPECTED
     assert asked("apple-m4-max-40c", "mlx", "nf4", QLORA).level is Level.DOCUMENTED
 
 
