@@ -21,7 +21,7 @@ from app.sizing.decisions.ownership import (
 )
 from app.sizing.decisions.prices import backed, run_pricing, service_pricing
 from app.sizing.decisions.rejections import Rejections, no_more
-from app.sizing.decisions.servers import fit_to_serve
+from app.sizing.decisions.servers import usual_parts
 from app.sizing.formula import unrecorded
 from app.sizing.hardware.links import LINKS, machine_link
 from app.sizing.hardware.listings import PRICING
@@ -100,13 +100,12 @@ def candidates(
         np.flatnonzero(~allowed), "excluded", "{name} is outside the vendors and types asked for.", Reached.LEFT_OUT
     )
     named = types_named(snapshot, constraints.outright)
-    if serves_many:
-        allowed = fit_to_serve(snapshot, constraints, allowed, named, assumed, rejections)
+    allowed = usual_parts(snapshot, constraints, allowed, named, assumed, rejections, serves_many=serves_many)
     listings = snapshot.listings
     payable = pricing or (run_pricing if ends else service_pricing)(constraints)
     keep = allowed[listings.accelerator] & _among(PRICING, payable)[listings.pricing]
     keep &= listings_allowed(snapshot, constraints, fixed)
-    keep = backed(snapshot, constraints, keep, named, today, rejections)
+    keep = backed(snapshot, constraints, keep, named, today, assumed, rejections)
     keep &= ~outdone(snapshot, keep)
     with unrecorded():
         priced = listing_prices(snapshot, keep, assumed, economics)

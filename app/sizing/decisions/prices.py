@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Mask, distinct
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.hardware.parts import Environment, PricingModel
@@ -50,26 +51,43 @@ def _payable(usual: tuple[PricingModel, ...], constraints: Constraints) -> tuple
 
 
 def backed(
-    snapshot: Snapshot, constraints: Constraints, among: Mask, named: Mask, today: str, rejections: Rejections
+    snapshot: Snapshot,
+    constraints: Constraints,
+    among: Mask,
+    named: Mask,
+    today: str,
+    assumed: Assumptions,
+    rejections: Rejections,
 ) -> Mask:
     """Of some listings those of the kinds of price asked for and no older than asked.
 
-    Unless kinds are named, that is what somebody stands behind, and brokers where the providers are named; of an
-    accelerator that is itself `named` and has nothing of these, any other.
+    Unless kinds are named, that is what somebody stands behind, and brokers where the providers are named; unless an
+    age is, rents that were seen about when the catalogue's newest were. Of an accelerator that is itself `named` and
+    has nothing of these, any other.
     """
-    listings = snapshot.listings
-    young = among & no_older(listings, constraints.max_price_age_days, today)
+    listings, usual = snapshot.listings, not constraints.price_kinds
+    allowed = among & no_older(listings, constraints.max_price_age_days, today)
+    young = allowed & ~overdue(snapshot, assumed) if usual and constraints.max_price_age_days is None else allowed
     kinds = set(constraints.price_kinds or FIRM)
-    if constraints.providers and not constraints.price_kinds:
+    if constraints.providers and usual:
         kinds.add(PriceKind.BROKER)
     kept = young & _of_kinds(kinds)[listings.kind]
-    if not constraints.price_kinds and named.any():
+    if usual and named.any():
         without = named.copy()
         without[listings.accelerator[kept]] = False
-        kept |= young & without[listings.accelerator]
-    _too_old(listings, among, young, constraints.max_price_age_days, today, rejections)
-    _unbacked(listings, young, kept, bool(constraints.price_kinds), rejections)
+        kept |= allowed & without[listings.accelerator]
+    _too_old(listings, among, allowed, constraints.max_price_age_days, today, rejections)
+    _overdue(snapshot, allowed, young | kept, assumed, rejections)
+    _unbacked(listings, young, kept, not usual, rejections)
     return kept
+
+
+def overdue(snapshot: Snapshot, assumed: Assumptions) -> Mask:
+    """Rents that nobody has seen since long before the catalogue's newest price."""
+    listings = snapshot.listings
+    behind = age_days(listings.observed_days, snapshot.prices_as_of)
+    found: Mask = ~listings.owned & (behind > assumed.stale_price_days)
+    return found
 
 
 def _of_kinds(kinds: Iterable[PriceKind]) -> Mask:
@@ -105,6 +123,24 @@ def _too_old(
         text="The newest price of {name} was seen {needed} ago; {available} are allowed.",
         needed=age_days(listings.observed_days[rows], today),
         available=np.full(len(rows), most_days),
+        unit="days",
+        count=np.ones(len(rows)),
+        reached=Reached.OFFERS,
+    )
+
+
+def _overdue(snapshot: Snapshot, allowed: Mask, young: Mask, assumed: Assumptions, rejections: Rejections) -> None:
+    """Turn down the types of which only rents are known that nobody has seen for long."""
+    rows = np.flatnonzero(allowed)
+    accelerator = snapshot.listings.accelerator[rows]
+    rejections.lost(
+        accelerator,
+        young[rows],
+        code="price_too_old",
+        text="The newest rent of {name} was seen {needed} before the catalogue's newest price; {available} count, "
+        "unless max_price_age_days allows more.",
+        needed=age_days(snapshot.listings.observed_days[rows], snapshot.prices_as_of),
+        available=np.full(len(rows), assumed.stale_price_days),
         unit="days",
         count=np.ones(len(rows)),
         reached=Reached.OFFERS,

@@ -54,6 +54,7 @@ class AcceleratorColumns(Columns):
     unified: Mask  # memory is the system's too
     whole_machine: Mask  # a chip that is a machine: it is sold with everything around it
     processor: Mask  # sockets, which are the host's own
+    edge: Mask  # embedded modules, sold on development kits
     beneath_servers: Mask  # consumer cards, Macs and development kits
     desktop: Mask  # consumer, workstation and edge parts, which live in a desktop host
     memory_is_reported: Mask  # by the device's driver; otherwise it is the label
@@ -83,6 +84,7 @@ class AcceleratorColumns(Columns):
             unified=flags([a.memory_is_shared for a in accelerators]),
             whole_machine=flags([a.kind == WHOLE_MACHINE for a in accelerators]),
             processor=flags([a.kind == SOCKET for a in accelerators]),
+            edge=flags([a.segment is Segment.EDGE for a in accelerators]),
             beneath_servers=flags([a.segment in BENEATH_SERVERS for a in accelerators]),
             desktop=flags([a.segment is not Segment.DATACENTER for a in accelerators]),
             memory_is_reported=flags([a.memory_is_reported for a in accelerators]),

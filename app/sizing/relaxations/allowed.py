@@ -50,7 +50,7 @@ def alternatives(question: Question, judged: Sequence[Rejection]) -> Iterator[Al
         yield other("count prices that nobody stands behind", "; ask for a quote before deciding", price_kinds=KINDS)
     if limits.price_kinds or limits.max_price_age_days is not None:
         yield other("count prices of every kind and age", price_kinds=KINDS, max_price_age_days=None)
-    if isinstance(workload, InferenceWorkload) and workload.serves_many and not limits.segments:
+    if not limits.segments:
         risk = "; no data-centre support, mostly no ECC memory"
         yield other("allow consumer and edge hardware", risk, segments=SEGMENTS)
     if limits.engines:

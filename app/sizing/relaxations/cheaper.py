@@ -26,10 +26,10 @@ from app.sizing.decisions.machines import (
     types_allowed,
     types_named,
 )
-from app.sizing.decisions.prices import no_older, run_pricing
+from app.sizing.decisions.prices import no_older, overdue, run_pricing
 from app.sizing.decisions.ranking import best_per_accelerator
 from app.sizing.decisions.rejections import Unread
-from app.sizing.decisions.servers import fit_to_serve
+from app.sizing.decisions.servers import usual_parts
 from app.sizing.decisions.sold import sold
 from app.sizing.formula import unrecorded
 from app.sizing.hardware.parts import PricingModel
@@ -53,8 +53,9 @@ ACCEPTING = (
     "a commitment",
     "spot capacity",
     "consumer and edge hardware",
+    "prices that nobody has seen for a year",
 )
-UNQUOTED, BROKERS, COMMITMENT, SPOT, CONSUMER = range(len(ACCEPTING))
+UNQUOTED, BROKERS, COMMITMENT, SPOT, CONSUMER, OLD = range(len(ACCEPTING))
 CONSUMER_RISK = "no data-centre support, mostly no ECC memory"
 NOTHING = -1
 MOST = 1 << 20  # accelerators or processors of a machine
@@ -83,29 +84,31 @@ def accepting_for(question: Question, market: Snapshot, listings: Codes) -> Code
     found[~firm & (way == WAYS.index(Way.ON_DEMAND))] = BROKERS
     found[firm & np.isin(way, COMMITTED)] = COMMITMENT
     found[firm & (way == WAYS.index(Way.SPOT))] = SPOT
+    old = overdue(market, question.assumptions)[listings]
+    found[old] = np.where((firm & np.isin(way, UNBOUND))[old], OLD, NOTHING)
     aside = _not_for_servers(question, market)[market.listings.accelerator[listings]]
-    found[aside] = np.where((firm & np.isin(way, UNBOUND))[aside], CONSUMER, NOTHING)
+    found[aside] = np.where((firm & np.isin(way, UNBOUND) & ~old)[aside], CONSUMER, NOTHING)
     return found
 
 
 def _not_for_servers(question: Question, market: Snapshot) -> Mask:
     """Types that the work is not put on unasked."""
     allowed, workload = types_allowed(market, question.constraints), question.workload
-    if not isinstance(workload, InferenceWorkload) or not workload.serves_many:
-        return np.zeros(len(allowed), dtype=bool)
     named = types_named(market, question.constraints.outright)
     unread = Unread(market.accelerators)
-    kept = fit_to_serve(market, question.constraints, allowed, named, question.assumptions, unread)
+    sought = market, question.constraints, allowed, named, question.assumptions, unread
+    kept = usual_parts(*sought, serves_many=isinstance(workload, InferenceWorkload) and workload.serves_many)
     return allowed & ~kept
 
 
 def may_be_named(question: Question) -> tuple[int, ...]:
     """What may be accepted that the question has not settled; of work that ends nothing that outlasts it."""
     limits, workload = question.constraints, question.workload
-    prices = () if limits.price_kinds else (UNQUOTED, BROKERS)
+    prices: tuple[int, ...] = () if limits.price_kinds else (UNQUOTED, BROKERS)
+    if not limits.price_kinds and limits.max_price_age_days is None:
+        prices = (*prices, OLD)
     terms = () if limits.pricing_models else (COMMITMENT, SPOT)
-    served = isinstance(workload, InferenceWorkload) and workload.serves_many and not limits.segments
-    parts = (CONSUMER,) if served else ()
+    parts = () if limits.segments else (CONSUMER,)
     outlasting: tuple[int, ...] = ()
     if not isinstance(workload, InferenceWorkload) or workload.ends:
         own = PricingModel.OWNED in run_pricing(limits)

@@ -98,6 +98,18 @@ def test_prices_that_are_too_old_do_not_count() -> None:
     assert turned_down.text == "The newest price of Acme Card was seen 31 days ago; 30 days are allowed."
 
 
+def test_a_rent_that_nobody_saw_for_a_year_counts_where_it_is_allowed_or_named() -> None:
+    of = snapshot(offers=[replace(offer("card-1", 0.5), as_of="2024-06-01"), offer("big-8", 40.0)])
+
+    def found(**limits: Any) -> set[str]:
+        return {n for n in names(asked(of=of, today="2026-02-01", **limits, **CLOUD)[0], of) if "card" in n}
+
+    assert found() == set()
+    assert found(max_price_age_days=1000) == found(accelerators=("acme-card",)) == {"acme-card sky 0.5"}
+    turned_down = asked(of=of, today="2026-02-01", **CLOUD)[1].by_accelerator[1]
+    assert (turned_down.code, turned_down.needed, turned_down.available) == ("price_too_old", 579, 365)
+
+
 def test_a_price_of_a_launch_or_of_the_press_is_not_firm() -> None:
     for kind in PriceKind:
         systems = [replace(s, price_kind=kind) for s in SYSTEMS]

@@ -10,31 +10,50 @@ import pytest
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.decisions.servers import fit_to_serve
+from app.sizing.decisions.servers import usual_parts
 from app.sizing.hardware.parts import Segment
 from app.sizing.question import Constraints
 from tests.sizing.small import BIG, CARD, DESK, snapshot
 
 TOY = replace(DESK, slug="toy", name="Toy", segment=Segment.CONSUMER)
-OF = snapshot(accelerators=[BIG, CARD, DESK, TOY])
-PLACE = OF.accelerator_index["toy"]
 
 
-def kept(*, only: tuple[str, ...] = (), named: tuple[str, ...] = (), **limits: Any) -> tuple[bool, Rejections]:
-    """Whether the consumer part counts, and what was turned down."""
+KIT = replace(DESK, slug="kit", name="Kit", segment=Segment.EDGE)
+OF = snapshot(accelerators=[BIG, CARD, DESK, TOY, KIT])
+
+
+def kept(
+    part: str = "toy",
+    *,
+    serves_many: bool = True,
+    only: tuple[str, ...] = (),
+    named: tuple[str, ...] = (),
+    **limits: Any,
+) -> tuple[bool, Rejections]:
+    """Whether a part counts, and what was turned down."""
     types = [a.slug for a in OF.accelerators]
     allowed = np.array([not only or slug in only for slug in types])
     rejections = Rejections(OF.accelerators)
     outright = np.array([slug in named for slug in types])
-    found = fit_to_serve(OF, Constraints(**limits), allowed, outright, Assumptions(), rejections)
-    return bool(found[PLACE]), rejections
+    found = usual_parts(
+        OF, Constraints(**limits), allowed, outright, Assumptions(), rejections, serves_many=serves_many
+    )
+    return bool(found[OF.accelerator_index[part]]), rejections
 
 
 def test_a_consumer_part_serves_nobody_unasked() -> None:
     counts, rejections = kept()
     assert not counts
-    (one,) = rejections.nearest()
-    assert (one.accelerator, one.code) == ("toy", "not_for_servers")
+    assert {(r.accelerator, r.code) for r in rejections.nearest()} == {
+        ("toy", "not_for_servers"),
+        ("kit", "not_for_servers"),
+    }
+
+
+def test_one_person_has_a_desktop_and_no_development_kit() -> None:
+    assert kept("toy", serves_many=False)[0]
+    assert not kept("kit", serves_many=False)[0]
+    assert kept("kit", serves_many=False, max_power_w=60.0)[0]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +69,7 @@ def test_a_consumer_part_serves_nobody_unasked() -> None:
 def test_it_counts_where_it_is_asked_for(asked: dict[str, Any]) -> None:
     counts, rejections = kept(**asked)
     assert counts
-    assert not rejections.nearest()
+    assert "toy" not in {r.accelerator for r in rejections.nearest()}
 
 
 def test_a_limit_of_power_that_servers_keep_changes_nothing() -> None:

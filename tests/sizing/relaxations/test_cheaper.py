@@ -22,7 +22,7 @@ from tests.examples import CHAT, PRETRAIN
 from tests.sizing.small import ACCELERATORS, BIG, OFFERS, SMALL, offer, snapshot
 from tests.sizing.test_relations import RUNS, SERVICES, SLOW
 
-PARTS = "consumer and edge hardware"
+PARTS, OLD = "consumer and edge hardware", "prices that nobody has seen for a year"
 ALL_KINDS, ALL_WAYS = tuple(PriceKind), tuple(PricingModel)
 
 
@@ -48,12 +48,18 @@ def test_nothing_is_named_that_the_question_has_settled() -> None:
 
     assert named() == set(ACCEPTING)
     assert named(price_kinds=(PriceKind.PROVIDER,)) == {"a commitment", "spot capacity", PARTS}
-    assert named(pricing_models=(PricingModel.ON_DEMAND,)) == {"unquoted hardware", "brokers and small hosts", PARTS}
+    assert named(pricing_models=(PricingModel.ON_DEMAND,)) == {
+        "unquoted hardware",
+        "brokers and small hosts",
+        PARTS,
+        OLD,
+    }
     assert PARTS not in named(segments=("datacenter",))
-    assert named(PRETRAIN) == {"brokers and small hosts", "spot capacity"}
+    assert named(PRETRAIN) == {"brokers and small hosts", "spot capacity", PARTS, OLD}
     assert "unquoted hardware" in named(PRETRAIN, max_purchase_usd=1e9)
     ends = replace(CHAT, load=Load.OFFLINE, volume_requests=1e6)
-    assert named(ends) == {"brokers and small hosts", "spot capacity"}
+    assert named(ends) == {"brokers and small hosts", "spot capacity", PARTS, OLD}
+    assert OLD not in named(max_price_age_days=3000)
 
 
 def test_a_service_is_told_of_spot_capacity_with_what_it_saves_and_risks() -> None:
