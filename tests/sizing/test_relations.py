@@ -156,10 +156,14 @@ def test_answers_are_plain_and_no_level_beats_what_is_best_with_its_confidence(
 def test_one_way_to_pay_or_one_engine_is_never_better_than_several(
     market: Snapshot, workload: InferenceWorkload | TrainingWorkload, kind: str
 ) -> None:
-    """Neither hides another: spot capacity what is not taken back, an engine with BF16 one that has FP16 only."""
+    """Neither hides another: spot capacity what is not taken back, an engine with BF16 one that has FP16 only.
+
+    Engines are named, for what is only expected to run competes where it is.
+    """
     question = Question(workload)
     if kind == "engines":
-        whole, parts = of_question(question, market), [("llama.cpp",), ("mlc-llm",), ("transformers",), ("maxtext",)]
+        named = ("llama.cpp", "mlc-llm", "transformers", "maxtext", "megatron", "vllm")
+        whole, parts = of_question(question, market, engines=named), [(each,) for each in named]
     else:
         both = (PricingModel.ON_DEMAND, PricingModel.SPOT)
         whole, parts = of_question(question, market, pricing_models=both), [(each,) for each in both]
