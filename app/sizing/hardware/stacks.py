@@ -11,7 +11,7 @@ from app.sizing.columns import Codes, Mask
 from app.sizing.hardware.achieved import RATES, Achieved, format_class
 from app.sizing.hardware.engines import engine_named, place_of
 from app.sizing.hardware.parts import Accelerator
-from app.sizing.hardware.support.builds import BUILDS, formats_of
+from app.sizing.hardware.support.builds import BUILDS, formats_of, served
 from app.sizing.hardware.support.generations import generation_of
 from app.sizing.hardware.support.records import LEVELS, SAMPLES, SERVING, Level, Verdict, Work
 from app.sizing.hardware.support.verdicts import Documents, verdict
@@ -103,9 +103,9 @@ def _of_family(generations: Sequence[Sequence[Accelerator]], documents: Document
 
 def _of_engine(accelerator: Accelerator, engine: str, documents: Documents) -> Iterator[Stack]:
     for phase, tasks in SERVED.items():
-        works = [Work(phase, task=task) for task in tasks]
+        works = [work for task in tasks if served(engine, work := Work(phase, task=task))]
         taken = dict.fromkeys(f for work in works for f in formats_of(engine, work))
-        taken |= dict.fromkeys(documents.formats(engine, accelerator.family, phase))
+        taken |= dict.fromkeys(documents.formats(engine, accelerator.family, phase) if works else ())
         for weight_format in (f for f in taken if f in WEIGHT_FORMATS):
             said = {w.task: verdict(accelerator, engine, weight_format, w, documents) for w in works}
             yield from _by_task(engine, accelerator.family, phase, weight_format, said)
