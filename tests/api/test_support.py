@@ -49,10 +49,10 @@ def test_what_cannot_be_asked_is_refused(client: TestClient, query: dict[str, st
 def test_answers_say_how_surely_software_runs(client: TestClient) -> None:
     workload = {
         "phase": "inference",
-        "model": "BAAI/bge-reranker-v2-m3",
-        "traffic": {"concurrent_requests": 4, "input_tokens": 256},
+        "model": "meta-llama/Llama-3.1-8B-Instruct",
+        "traffic": {"concurrent_requests": 1, "input_tokens": 256, "output_tokens": 64},
     }
-    deployment = {"accelerator": "nvidia-l4", "engine": "vllm"}
+    deployment = {"accelerator": "nvidia-rtx-4090", "engine": "mistral.rs"}
     found = client.post("/estimate", json={"workload": workload, "deployment": deployment}).json()
     assert (found["fits"], found["support"]) == (True, "expected")
     assert "support_expected" in {e["code"] for e in found["explanation"]}
