@@ -9,7 +9,7 @@ from app.sizing.model.tasks import ModelTask
 
 _AS_OF = "2026-11-22"
 _D, _E, _R = ModelTask.DECODER, ModelTask.EMBEDDING, ModelTask.RERANKER
-_TEXT, _ALL = (_D, _E, _R), tuple(ModelTask)
+_LANGUAGE, _TEXT, _ALL = (_D,), (_D, _E, _R), tuple(ModelTask)
 _MIXED = ("bf16", "fp16", "fp32", "tf32")
 _NF4 = MappingProxyType({"nf4": 0.0})
 _PYTORCH = ("cuda", "rocm", "xpu", "gaudi", "cann", "cpu", "metal", "jetpack")
@@ -19,7 +19,13 @@ _TE = "Transformer Engine README: FP8 from Ada and Hopper on, MXFP8 and NVFP4 on
 
 
 def _pytorch(
-    engine: str, source: str, methods: tuple[str, ...], *runtimes: str, least: float = 5.0, narrow: tuple[str, ...] = ()
+    engine: str,
+    source: str,
+    methods: tuple[str, ...],
+    *runtimes: str,
+    least: float = 5.0,
+    narrow: tuple[str, ...] = (),
+    trains: tuple[ModelTask, ...] = _ALL,
 ) -> Build:
     """A trainer that runs wherever PyTorch does, of what its adapters need where it trains these on a base in NF4."""
     return Build(
@@ -27,7 +33,7 @@ def _pytorch(
         runtimes or _PYTORCH,
         source,
         _AS_OF,
-        trains=_ALL,
+        trains=trains,
         methods=methods,
         multiplies=(*_MIXED, *narrow),
         unpacks=_NF4 if QLORA in methods else MappingProxyType({}),
@@ -61,7 +67,7 @@ TRAINING_BUILDS: tuple[Build, ...] = (
     _pytorch("peft+bitsandbytes", _BNB, (LORA, QLORA), *_BITSANDBYTES, least=6.0),
     _pytorch("transformers", "transformers documentation: Trainer, hardware", _EVERY, *_PYTORCH, narrow=("fp8",)),
     _pytorch("accelerate", "Accelerate documentation: installation", _EVERY, *_PYTORCH, narrow=("fp8",)),
-    _pytorch("trl", "TRL documentation: installation, PEFT integration", _EVERY, *_PYTORCH),
+    _pytorch("trl", "TRL documentation: installation, PEFT integration", _EVERY, *_PYTORCH, trains=_LANGUAGE),
     _pytorch(
         "torchtune",
         "torchtune README: recipes, devices",
@@ -73,6 +79,7 @@ TRAINING_BUILDS: tuple[Build, ...] = (
         "metal",
         "cpu",
         narrow=("fp8",),
+        trains=_LANGUAGE,
     ),
     _pytorch(
         "llama-factory",
@@ -82,10 +89,20 @@ TRAINING_BUILDS: tuple[Build, ...] = (
         "rocm",
         "cann",
         narrow=("fp8",),
+        trains=_LANGUAGE,
     ),
-    _pytorch("axolotl", "Axolotl docs: installation, AMD", _EVERY, "cuda", "rocm", least=7.5, narrow=("fp8",)),
-    _pytorch("axolotl", "Axolotl docs/mac.qmd: no bitsandbytes, no QLoRA", (FULL, LORA), "metal"),
-    _pytorch("litgpt", "LitGPT README: recipes", _EVERY, "cuda", "rocm", "metal", "cpu"),
+    _pytorch(
+        "axolotl",
+        "Axolotl docs: installation, AMD",
+        _EVERY,
+        "cuda",
+        "rocm",
+        least=7.5,
+        narrow=("fp8",),
+        trains=_LANGUAGE,
+    ),
+    _pytorch("axolotl", "Axolotl docs/mac.qmd: no bitsandbytes, no QLoRA", (FULL, LORA), "metal", trains=_LANGUAGE),
+    _pytorch("litgpt", "LitGPT README: recipes", _EVERY, "cuda", "rocm", "metal", "cpu", trains=_LANGUAGE),
     _pytorch(
         "llm-foundry",
         "LLM Foundry README: prerequisites, AMD",
@@ -94,15 +111,25 @@ TRAINING_BUILDS: tuple[Build, ...] = (
         "rocm",
         least=7.0,
         narrow=("fp8",),
+        trains=(_D, _E),
     ),
-    _pytorch("ms-swift", "ms-swift README: hardware", _EVERY, "cuda", "rocm", "cann", "metal", "cpu"),
-    _pytorch("verl", "verl docs: installation, AMD, Ascend", (FULL, LORA), "cuda", "rocm", "cann", least=8.0),
+    _pytorch("ms-swift", "ms-swift README: hardware", _EVERY, "cuda", "rocm", "cann", "metal", "cpu", trains=_TEXT),
+    _pytorch(
+        "verl",
+        "verl docs: installation, AMD, Ascend",
+        (FULL, LORA),
+        "cuda",
+        "rocm",
+        "cann",
+        least=8.0,
+        trains=_LANGUAGE,
+    ),
     Build(
         "torchtitan",
         ("cuda", "rocm"),
-        "torchtitan README: FSDP2, float8, MXFP8",
+        "torchtitan README: FSDP2, float8, MXFP8; models: Llama, FLUX",
         _AS_OF,
-        trains=_TEXT,
+        trains=(_D, ModelTask.DIFFUSION),
         methods=(FULL, LORA),
         multiplies=(*_MIXED, "fp8", "mxfp8"),
         least=8.0,
@@ -112,7 +139,7 @@ TRAINING_BUILDS: tuple[Build, ...] = (
         ("xpu",),
         "torchtitan tools/utils.py: peaks",
         _AS_OF,
-        trains=_TEXT,
+        trains=(_D, ModelTask.DIFFUSION),
         methods=(FULL,),
         multiplies=_MIXED,
     ),
@@ -181,7 +208,7 @@ TRAINING_BUILDS: tuple[Build, ...] = (
         ("cann",),
         "MindSpeed-LLM README",
         _AS_OF,
-        trains=_TEXT,
+        trains=_LANGUAGE,
         methods=(FULL, LORA),
         multiplies=("bf16", "fp16", "fp32"),
     ),
@@ -190,20 +217,27 @@ TRAINING_BUILDS: tuple[Build, ...] = (
         ("cuda", "rocm"),
         "GPT-NeoX README: NVIDIA and AMD GPUs",
         _AS_OF,
-        trains=_TEXT,
+        trains=_LANGUAGE,
         methods=(FULL,),
         multiplies=_MIXED,
         least=7.0,
     ),
     Build(
-        "nanotron", ("cuda",), "nanotron README", _AS_OF, trains=_TEXT, methods=(FULL,), multiplies=_MIXED, least=8.0
+        "nanotron",
+        ("cuda",),
+        "nanotron README",
+        _AS_OF,
+        trains=_LANGUAGE,
+        methods=(FULL,),
+        multiplies=_MIXED,
+        least=8.0,
     ),
     Build(
         "primus",
         ("rocm",),
         "AMD Primus README",
         _AS_OF,
-        trains=_TEXT,
+        trains=_LANGUAGE,
         methods=(FULL, LORA),
         multiplies=("bf16", "fp16", "fp8", "mxfp8"),
         on=("gfx942", "gfx950"),
@@ -223,7 +257,7 @@ TRAINING_BUILDS: tuple[Build, ...] = (
         ("xla",),
         "MaxText README: quantization",
         _AS_OF,
-        trains=_TEXT,
+        trains=_LANGUAGE,
         methods=(FULL, LORA),
         multiplies=("bf16", "fp32", "int8", "fp8"),
     ),
@@ -233,7 +267,7 @@ TRAINING_BUILDS: tuple[Build, ...] = (
         ("xla",),
         "MaxText results in FP8 on v6e; measurements of the catalogue",
         _AS_OF,
-        trains=_TEXT,
+        trains=_LANGUAGE,
         methods=(FULL, LORA),
         unpacks=MappingProxyType({"fp8": 0.0}),
         on=("TPU v6e",),
@@ -243,7 +277,7 @@ TRAINING_BUILDS: tuple[Build, ...] = (
         ("cuda",),
         "MaxText README: GPU; JAX Toolbox",
         _AS_OF,
-        trains=_TEXT,
+        trains=_LANGUAGE,
         methods=(FULL,),
         multiplies=("bf16", "fp32", "fp8", "nvfp4"),
         least=8.0,
@@ -253,7 +287,7 @@ TRAINING_BUILDS: tuple[Build, ...] = (
         ("rocm",),
         "ROCm documentation: training with JAX MaxText",
         _AS_OF,
-        trains=_TEXT,
+        trains=_LANGUAGE,
         methods=(FULL,),
         multiplies=("bf16", "fp8"),
         on=("gfx942", "gfx950"),
