@@ -18,7 +18,8 @@ HEAD = """# Questions and what they should be answered
 Written by `make artefacts` from the running service: the request, what it answers today, and, by hand, the reasons for
 which a careful buyer would sign it. `tests/test_decisions.py` holds the answers to these reasons. Figures are those
 expected of what was sized: capacity, the 95th percentile of the first token and of a further one, or days. `2 + 1 of 4
-(TP4)` are two replicas and a spare of four accelerators each, in one tensor group.
+(TP4)` are two replicas and a spare of four accelerators each, in one tensor group; `documented` is what a source says
+runs there. A price is who stands behind it, and when it was seen.
 """
 SHOWN = 3
 
@@ -75,8 +76,11 @@ def row(estimate: Mapping[str, Any]) -> str:
     does = f"{number(days)} days" if days is not None else f"{number(rate)} requests/s"
     if None not in waits:
         does += f", {number(waits[0])} ms and {number(waits[1])} ms a token"
-    money = number(cost.get("usd_per_hour")), number(cost.get("usd_total"))
-    cells = f"{d.get('total_accelerators'):,} x {d['accelerator']}", where or "–", layout(d), does, *money
+    price = cost.get("price") or {}
+    seen = f"{price['kind']}, {price['observed']}" if price else "–"
+    money = number(cost.get("usd_per_hour")), number(cost.get("usd_total")), seen
+    laid_out = f"{layout(d)} ({estimate['support']})" if estimate.get("support") else layout(d)
+    cells = f"{d.get('total_accelerators'):,} x {d['accelerator']}", where or "–", laid_out, does, *money
     return f"| {' | '.join(cells)} |"
 
 
@@ -87,12 +91,22 @@ def told(question: Mapping[str, Any], answer: Mapping[str, Any]) -> Iterator[str
     yield f"> {answer['summary']}"
     ranked = answer.get("recommendations", [answer])[:SHOWN]
     if ranked and ranked[0].get("performance"):
-        head = "| hardware | from | laid out as | does | USD/h | USD in all |\n|" + " --- |" * 6
+        head = "| hardware | from | laid out as | does | USD/h | USD in all | price |\n|" + " --- |" * 7
         yield "\n".join([head, *(row(estimate) for estimate in ranked)])
     notices = [f"- `{notice['code']}`: {notice['text']}" for notice in answer.get("warnings", ())]
     changes = [f"- {change['change']}: {change['effect']}" for change in answer.get("sensitivity", ())]
     if notices:
         yield "It warns:\n\n" + "\n".join(notices)
+    less = [
+        f"- {c['if']}: {c['total_accelerators']} x {c['accelerator']} at {c['provider']}, "
+        f"{c['usd_per_hour']:.2f} USD/h ({c['saves_share']:.0%} less); {c['risk']}"
+        for c in answer.get("cheaper_if", ())
+    ]
+    if less:
+        yield "What would cost less, if it were accepted:\n\n" + "\n".join(less)
+    hosted = answer.get("hosted_api")
+    if hosted:
+        yield f"From an API: {hosted['text']}"
     if changes:
         yield "What would change it:\n\n" + "\n".join(changes)
     yield "Why one would sign it:\n\n" + "\n".join(f"- {reason}" for reason in question["reasons"])

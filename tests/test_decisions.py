@@ -12,6 +12,20 @@ from artefacts.decisions import merged, questions, request_of
 
 ASKED = {question["key"]: question for question in questions()}
 SURE = 0.8
+EU = {"AT", "BE", "DE", "DK", "ES", "FI", "FR", "GR", "IE", "IT", "NL", "PL", "PT", "SE"}
+FIRM = {"provider", "reseller", "quote", "list"}
+SITUATIONS = (
+    "eu-chat",
+    "200-users",
+    "tune-day",
+    "405b",
+    "desktop",
+    "edge",
+    "embed-cpu",
+    "images",
+    "deepseek-few",
+    "gpt-oss",
+)
 
 
 def answered(client: TestClient, key: str, **changes: Any) -> dict[str, Any]:
@@ -105,7 +119,7 @@ def test_a_team_gets_a_small_card(client: TestClient) -> None:
 
 def test_one_person_reads_no_faster_than_it_writes(client: TestClient) -> None:
     for ranked in answered(client, "one-user")["recommendations"]:
-        assert ranked["performance"]["tpot_ms"]["p95"] <= 100
+        assert ranked["performance"]["tpot_ms"]["p95"] <= 150
 
 
 def test_cached_prompts_take_memory(client: TestClient) -> None:
@@ -161,3 +175,49 @@ def test_forty_accelerators_all_work(client: TestClient) -> None:
     assert d["tensor_parallel"] * d["pipeline_parallel"] * d["context_parallel"] * d["data_parallel"] == 40
     assert found["performance"]["scaling_efficiency"] <= 1
     assert "batch" in {reason["code"] for reason in found["explanation"]}
+
+
+@pytest.mark.parametrize("key", SITUATIONS)
+def test_the_first_three_rest_on_prices_that_somebody_stands_behind(client: TestClient, key: str) -> None:
+    ranked = answered(client, key)["recommendations"]
+    assert ranked
+    for one in ranked[:3]:
+        price, offer = one["cost"]["price"], one["deployment"]["offer"]
+        assert price["kind"] in FIRM
+        assert price["commitment"] == "none"
+        assert price["source"] and price["observed"] and price["age_days"] is not None
+        assert offer["pricing_model"] in ("on_demand", "owned")
+
+
+def test_what_is_rented_in_the_eu_is_in_the_eu(client: TestClient) -> None:
+    places = {r["deployment"]["offer"]["region"] for r in answered(client, "eu-chat")["recommendations"]}
+    countries = {r["region"]: r["country"] for r in client.get("/catalog/regions?limit=500").json()["items"]}
+    assert places and all(countries[place] in EU for place in places)
+
+
+@pytest.mark.parametrize("key", ["200-users", "images", "gpt-oss"])
+def test_no_service_is_put_on_what_is_no_server(client: TestClient, key: str) -> None:
+    answer = answered(client, key)
+    parts = {a["slug"]: a["segment"] for a in client.get("/catalog/accelerators?limit=500").json()["items"]}
+    assert {parts[r["deployment"]["accelerator"]] for r in answer["recommendations"]} <= {"datacenter", "workstation"}
+    assert answer["rejected_by_code"]["not_for_servers"] > 0
+
+
+def test_a_desk_gets_a_desktop_and_an_edge_box_draws_what_is_allowed(client: TestClient) -> None:
+    for one in answered(client, "desktop")["recommendations"][:3]:
+        assert one["cost"]["purchase_usd"] <= 5000
+        assert "jetson" not in one["deployment"]["accelerator"]
+    for one in answered(client, "edge")["recommendations"]:
+        assert one["cost"]["power_kw"] <= 0.06
+
+
+def test_processors_are_had_by_the_instance(client: TestClient) -> None:
+    for one in answered(client, "embed-cpu")["recommendations"]:
+        assert one["deployment"]["weight_format"] in ("bf16", "fp16", "fp32")
+    assert best(client, "embed-cpu")["cost"]["usd_per_hour"] < 2
+
+
+def test_a_run_of_a_day_is_done_in_a_day(client: TestClient) -> None:
+    for one in answered(client, "tune-day")["recommendations"]:
+        assert one["performance"]["days"] < 1
+        assert one["confidence"]["meets_deadline"] >= SURE
