@@ -160,7 +160,7 @@ def test_given_hardware_carries_the_same_whatever_is_asked(client: TestClient) -
 
 def test_no_layout_by_hand_carries_more(client: TestClient) -> None:
     first = answered(client, "70b-on-4")
-    assert first["deployment"]["nodes"] == 1
+    assert first["deployment"]["total_accelerators"] == 4
     for tensor, pipeline in ((1, 1), (2, 1), (4, 1), (1, 2), (2, 2), (1, 4)):
         split = {"tensor_parallel": tensor, "pipeline_parallel": pipeline}
         by_hand = answered(client, "70b-on-4", deployment={**split, "accelerators_per_replica": tensor * pipeline})
