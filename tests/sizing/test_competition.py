@@ -195,10 +195,11 @@ def test_what_only_rules_say_wins_nowhere_where_something_is_documented(
     market: Snapshot, workload: InferenceWorkload, objective: Objective
 ) -> None:
     question = Question(workload, objective=objective, limit=50)
-    stacks, level = market.stacks, market.stacks.levels[:, TASKS.index(workload.model.task)]
+    stacks, task = market.stacks, TASKS.index(workload.model.task)
+    level, named_only = stacks.levels[:, task], stacks.named_only[:, task]
     usual = default_weight_formats(workload.model, personal=workload.personal)
     wanted = np.isin(stacks.weight_format, [market.format_index[f] for f in usual])
-    sure = stacks.on[wanted & ~stacks.named_only & (level == LEVELS.index(Level.DOCUMENTED))].any(axis=0)
+    sure = stacks.on[wanted & ~named_only & (level == LEVELS.index(Level.DOCUMENTED))].any(axis=0)
     for found in find(question, market, Unread(market.accelerators)).estimates:
         documented = bool(sure[market.accelerator_index[found.deployment.accelerator]])
         assert found.support == ("documented" if documented else "expected")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column, Columns
+from app.sizing.columns import Column, Columns, Mask
 from app.sizing.formula import formula
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.model.architecture import ModelKind
@@ -119,24 +119,23 @@ def launch_s(work: SampleWork, achieved: Achieved) -> Column:
 
 
 @formula(unit="1", source="a batch is as long as its longest")
-def padding(long_tokens: float, mean_tokens: float, assumed: Assumptions) -> float:
+def padding(long_tokens: float, mean_tokens: float, packs: Mask, assumed: Assumptions) -> Column:
     """Tokens that a batch computes over those it was sent, where shorter texts are padded.
 
     Source: definition. Limits: by how far batches reach from a mean text to a long one.
-    Check:
-        >>> padding(600, 200, Assumptions())
-        2.0
+    Check: engines that pack texts compute none.
+        >>> padding(600, 200, np.array([False, True]), Assumptions()).tolist()
+        [2.0, 1.0]
     """
-    return 1 + assumed.padded_share * (long_tokens / mean_tokens - 1)
+    return np.where(packs, 1.0, 1 + assumed.padded_share * (long_tokens / mean_tokens - 1))
 
 
 def padding_of(workload: InferenceWorkload, plans: Plans, assumed: Assumptions) -> Column:
-    """Of every plan: some engines compute none."""
+    """Of every plan; texts of one length and samples need none."""
     texts = workload.input_tokens
     if workload.model.kind is not ModelKind.ENCODER or not texts.sigma:
         return np.ones(len(plans))
-    padded = float(padding(max(texts.mean, texts.quantile(95.0)), texts.mean, assumed))
-    return np.where(plans.packs, 1.0, padded)
+    return padding(max(texts.mean, texts.quantile(95.0)), texts.mean, plans.packs, assumed)
 
 
 @formula(unit="1", source="base coefficients")
