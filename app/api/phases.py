@@ -19,6 +19,7 @@ OF_SERVING = {
     "max_batch": "micro_batch_sequences",
     "max_batched_tokens": "micro_batch_sequences",
     "memory_fraction": "",
+    "weights_on_host": "optimizer_offload",
     "speculative": "",
 }
 OF_TRAINING = {

@@ -131,6 +131,16 @@ def stacked(tables: Sequence[Table]) -> Table:
     return replace(tables[0], **joined)
 
 
+def with_rows(table: Table, rows: Codes, changed: Table) -> Table:
+    """A table of plain columns, some rows of it as they are in another."""
+    found: dict[str, object] = {}
+    for name in names_of(type(table)):
+        column = getattr(table, name).copy()
+        column[rows] = getattr(changed, name)
+        found[name] = column
+    return replace(table, **found)
+
+
 def either(held: Mask, first: Table, second: Table) -> Table:
     """Rows of the first table where a mask holds, else those of the second."""
     found: dict[str, object] = {}

@@ -27,6 +27,7 @@ from app.sizing.result import Estimate, Maximum, Ranked, Reason, Rival
 from app.sizing.serving.asked import check_speculation, holding
 from app.sizing.serving.choice import Choice, chosen, fixed_plans
 from app.sizing.serving.kinds import kind_of
+from app.sizing.serving.offload import with_host_weights
 from app.sizing.snapshot import Snapshot
 from app.sizing.training.counts import Counts, counts_of
 from app.sizing.training.finalists import judge as judge_runs
@@ -184,7 +185,7 @@ def estimate_inference(
             "The replicas and spares do not fit into the nodes or total_accelerators given: give more of these or "
             "fewer replicas, or leave them out."
         )
-    plans = plans.take(held)
+    plans = with_host_weights(question, workload, plans.take(held), market, deployment)
     check_speculation(deployment, workload)
     choice = chosen(question, workload, plans, deployment, market)
     (found,) = judge_deployments(question, workload, choice.plan, market, choice.settings, deployment)

@@ -155,6 +155,7 @@ class Deployment:
     max_batch: int | None = None
     max_batched_tokens: int | None = None
     memory_fraction: float | None = None
+    weights_on_host: float | None = None  # share of them in the host's memory
     speculative: Speculative | None = None
     data_parallel: int | None = None
     context_parallel: int | None = None

@@ -31,6 +31,7 @@ from app.sizing.question import Question
 from app.sizing.relaxations.changes import relaxations
 from app.sizing.relaxations.cheaper import cheaper_runs, cheaper_services
 from app.sizing.result import Answer, Change, Considered, Curve, Estimate, Ranked, Rival
+from app.sizing.serving.offload import with_host_weights
 from app.sizing.serving.options import Options, measures, stable_key
 from app.sizing.serving.search import plans_sought, search
 from app.sizing.snapshot import Snapshot
@@ -112,6 +113,7 @@ def find(question: Question, market: Snapshot, rejections: Rejections) -> Found:
 def find_inference(question: Question, workload: InferenceWorkload, market: Snapshot, rejections: Rejections) -> Found:
     """Judge every serving plan; the best of each accelerator type becomes a finalist."""
     plans = plans_sought(question, workload, market, rejections)
+    plans = with_host_weights(question, workload, plans, market)
     options = search(question, workload, plans, market, rejections)
     if not len(options):
         return Found((), (), (), len(plans), 0)

@@ -61,6 +61,9 @@ class DeviceMemory:
     max_concurrent_sequences: float | None = None
     prefix_cache_bytes: float | None = None  # of the cache, prefixes of idle sessions
     idle_sessions: float | None = None  # of one replica
+    host_weights_bytes: float | None = None  # of one replica, in its host's memory
+    host_cache_bytes: float | None = None  # of one sequence of the longest context
+    host_usable_bytes: float | None = None
 
     @property
     def total_bytes(self) -> float:

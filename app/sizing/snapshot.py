@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from app.sizing.columns import Codes, Column, column, names_of
 from app.sizing.evidence import Evidence
 from app.sizing.hardware.achieved import Achieved, Coefficient, CoefficientTable, Factor, format_class
 from app.sizing.hardware.engines import engine_named
+from app.sizing.hardware.hosts import socket_bytes_per_s
 from app.sizing.hardware.listings import Book, plain_hosts
 from app.sizing.hardware.parts import Accelerator, Environment, Offer, System
 from app.sizing.hardware.software import Software
@@ -119,6 +121,11 @@ class Snapshot:
         self.instance_types = tuple(sorted({o.instance_type for o in self.offers}))
         self.machines, self.listings = self._listed(owned)
         self.alike = alike(self.machines)
+
+    @cached_property
+    def socket_bytes_per_s(self) -> Column:
+        """Memory bandwidth of a socket of every system, in the order of their names; NaN where it is not known."""
+        return column([socket_bytes_per_s(s.cpu_model) for s in self.systems.values()])
 
     def _listed(self, owned: Sequence[System]) -> tuple[Machines, Listings]:
         book = Book(

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from app.api.schemas.base import Shown
 from app.api.schemas.bill import PartShown
+from app.api.schemas.memory import MemoryShown
 from app.api.schemas.prices import PriceShown
 from app.api.schemas.ways import AlternativeShown, CheaperShown, HostedApiShown
 
@@ -47,6 +48,7 @@ class DeploymentShown(Shown):
     max_batch: int | None = None
     max_batched_tokens: int | None = None
     memory_fraction: float | None = None
+    weights_on_host: float | None = Field(None, description="Share of the weights in the host's memory.")
     speculative: SpeculativeShown | None = None
     data_parallel: int | None = None
     context_parallel: int | None = None
@@ -60,32 +62,6 @@ class DeploymentShown(Shown):
     flash_attention: bool | None = None
     fused_cross_entropy: bool | None = None
     fp32_gradients: bool | None = None
-
-
-class MemoryPartsShown(Shown):
-    """GiB on the fullest accelerator; the parts sum to the total."""
-
-    weights: float
-    kv_cache: float
-    activations: float
-    overhead: float
-    gradients: float
-    optimizer: float
-    total: float
-    capacity: float
-    usable: float
-
-
-class MemoryShown(Shown):
-    per_accelerator_gib: MemoryPartsShown
-    kv_cache_tokens: int | None = None
-    max_concurrent_sequences: int | None = Field(
-        None, description="Of the longest context, per replica, beside the prefixes of idle sessions."
-    )
-    prefix_cache_gib: float | None = Field(
-        None, description="Of the cache of one accelerator, what prefixes of idle sessions fill at the load."
-    )
-    idle_sessions: float | None = Field(None, description="Whose prefixes a replica keeps between turns at the load.")
 
 
 class PercentilesShown(Shown):

@@ -91,6 +91,9 @@ def memory_json(m: DeviceMemory) -> dict[str, Any]:
     told: dict[str, Any] = {"per_accelerator_gib": shown, **{k: int(v) for k, v in counts.items() if v is not None}}
     if m.prefix_cache_bytes is not None and m.idle_sessions is not None:
         told |= {"prefix_cache_gib": rounded(m.prefix_cache_bytes / GIB), "idle_sessions": rounded(m.idle_sessions)}
+    host = {"weights": m.host_weights_bytes, "cache": m.host_cache_bytes, "usable": m.host_usable_bytes}
+    if m.host_weights_bytes is not None:
+        told["host_gib"] = {k: round(v / GIB, 4) for k, v in host.items() if v is not None}
     return told
 
 

@@ -249,6 +249,11 @@ class DeploymentSpec(Wire):
     max_batch: Degree | None = None
     max_batched_tokens: Annotated[int, Field(ge=16, le=10_000_000), WHOLE] | None = None
     memory_fraction: Annotated[float, Field(gt=0.05, le=1)] | None = None
+    weights_on_host: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        None,
+        description="Share of the weights in the host's memory, for llama.cpp, Ollama and KTransformers: routed "
+        "experts first, then layers. Default: as much as it takes where nothing fits without; 0: none.",
+    )
     speculative: SpeculativeSpec | None = None
     data_parallel: Degree | None = None
     context_parallel: Degree | None = None

@@ -6,6 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 
+from app.sizing.answer.host_weights import layer_places
 from app.sizing.assumptions import Assumptions
 from app.sizing.hardware import benchmarks
 from app.sizing.hardware.benchmarks import Benchmark, Places
@@ -138,6 +139,7 @@ def serving_places(
         "sequences": d.max_batch,
         "batched": d.max_batched_tokens,
         "fraction": d.memory_fraction,
+        **layer_places(model, d),
         "context": math.ceil(workload.max_context_tokens),
         "percentile": f"{workload.slo.percentile:g}",
         "seconds": round(assumed.benchmark_window_min * 60),

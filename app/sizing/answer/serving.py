@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from app.sizing.answer.certainty import Certainty, certainty_of, setting_of
+from app.sizing.answer.host_weights import host_weight_reasons, out_of_host_memory
 from app.sizing.answer.money import cost_summary, million_of, price_reason
 from app.sizing.answer.passes import PassWords, host_reasons
 from app.sizing.answer.standing import standing_reasons
@@ -30,6 +31,7 @@ from app.sizing.serving.assurance import assured, by_margins, measured_by
 from app.sizing.serving.kinds import SINGLE_PASSES, STREAMS, kind_of
 from app.sizing.serving.margins import around_plans
 from app.sizing.serving.measured import Best, Settings
+from app.sizing.serving.offload import note
 from app.sizing.serving.options import Judged, served_per_s, throughput_per_s, units_per_request
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import judged_of, within_service
@@ -48,6 +50,7 @@ BOTTLENECKS = {
     "latency": "fixed time per step rather than any rate",
     "host": "the host: making requests ready, launching and scheduling take longer than the device's work",
 }
+WEIGHTS_ON_HOST = "the host: reading and multiplying the weights in its memory takes the most time"
 # How each kind of serving is read out.
 WORDS: Mapping[str, Any] = {STREAMS.phase: TokenWords(), SINGLE_PASSES.phase: PassWords()}
 
@@ -98,11 +101,17 @@ def deployment_of(
 
 
 def certainty_around(
-    workload: InferenceWorkload, setting: Setting, around: Around, snapshot: Snapshot, assumed: Assumptions
+    workload: InferenceWorkload,
+    setting: Setting,
+    around: Around,
+    snapshot: Snapshot,
+    assumed: Assumptions,
+    *,
+    alone: bool = False,
 ) -> Certainty:
-    """What is known around a row; of single passes no published result is looked for."""
+    """What is known around a row; of single passes, and what stands `alone`, no published result is looked for."""
     pools = {SERVING: around}
-    if kind_of(workload) is SINGLE_PASSES:
+    if alone or kind_of(workload) is SINGLE_PASSES:
         return Certainty(snapshot.spreads, pools, setting, Near.FAR, (), assumed)
     return certainty_of(setting, snapshot, assumed, around=pools)
 
@@ -116,11 +125,17 @@ def cost_interval(workload: InferenceWorkload, cost: CostSummary, performance: P
     return (Interval(f"usd_per_million_{cost.per_million}", usd_per_s / rate.high, usd_per_s / rate.low),)
 
 
-def bottleneck_reason(bottleneck: str, shares: Mapping[str, float]) -> Reason:
-    """What limits a plan, and how much of a step it takes."""
-    share = shares.get(bottleneck, 0.0) / max(sum(shares.values()), 1e-12)
+def share_of(shares: Mapping[str, float], spent_on: str) -> float:
+    """How much of a step is spent on something."""
+    return shares.get(spent_on, 0.0) / max(sum(shares.values()), 1e-12)
+
+
+def bottleneck_reason(bottleneck: str, shares: Mapping[str, float], *, away: bool = False) -> Reason:
+    """What limits a plan, and how much of a step it takes; `away`: part of the weights is in the host's memory."""
+    share = share_of(shares, bottleneck)
+    what = WEIGHTS_ON_HOST if away and bottleneck == "host" else BOTTLENECKS[bottleneck]
     of_step = "" if bottleneck == "memory_capacity" else f" ({share:.0%} of a step)"
-    return Reason("bottleneck", f"What limits it is {BOTTLENECKS[bottleneck]}{of_step}.", "share_of_step", share, "1")
+    return Reason("bottleneck", f"What limits it is {what}{of_step}.", "share_of_step", share, "1")
 
 
 def limit_reasons(workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int) -> list[Reason]:
@@ -231,13 +246,15 @@ def serving_estimate(
     snapshot, shares = known.snapshot, {name: at(share, row) for name, share in known.shares.items()}
     deployment, memory = deployment_of(workload, judged, row, at_sale, snapshot), words.memory(workload, judged, row)
     if not judged.memory.fits[row]:
-        reasons = (out_of_memory(judged, row),)
+        reasons = (out_of_host_memory(judged, row) or out_of_memory(judged, row),)
         return Estimate(deployment, False, memory, None, "memory_capacity", None, reasons)
     full = words.is_full(judged, row, question.assumptions)
     bottleneck = "memory_capacity" if full else max(shares, key=lambda k: (shares[k], k))
     cost = money_of(workload, judged, row, at_sale, known)
     setting = setting_of(workload, judged, row, at_sale.accelerator, deployment.engine or "")
-    sure = certainty_around(workload, setting, known.around.take(only), snapshot, question.assumptions)
+    away = bool(judged.plans.away[row])
+    around = known.around.take(only)
+    sure = certainty_around(workload, setting, around, snapshot, question.assumptions, alone=away)
     start = at(judged.options.cold_start_s, row)
     performance = words.performance(workload, judged, row, sure, known.best, cold_start_s=start)
     intervals = (*performance.intervals, *cost_interval(workload, cost, performance))
@@ -253,7 +270,8 @@ def serving_estimate(
         cost=cost,
         explanation=(
             words.memory_reason(workload, judged, row, held, stored),
-            bottleneck_reason(bottleneck, shares),
+            bottleneck_reason(bottleneck, shares, away=away),
+            *host_weight_reasons(workload, judged, row, share_of(shares, "host")),
             *(host_reasons(judged, row) if workload.single_pass else ()),
             *limit_reasons(workload, judged, row),
             *fleet_reasons(workload, judged, row, deployment, name, question.constraints.confidence),
@@ -280,6 +298,7 @@ def judge_deployments(
 ) -> tuple[Estimate, ...]:
     """The estimate of every plan, each with its row of these engine settings; `asked` is what a caller fixed."""
     speculative = asked.speculative if asked else None
+    note(plans, question.assumptions)
     around = around_plans(workload, plans, snapshot.beside_stacks, question.assumptions)
     by = by_margins(question, workload, around, snapshot.spreads)
     with recording(wanted=question.trace) as trace:
@@ -292,8 +311,8 @@ def judge_deployments(
     sure = assured(question, workload, judged, by, memory, speed)
     measured = judged.memory, judged.speed, judged.operation
     best = kind_of(workload).best(workload, plans, *measured, question.assumptions, speculative)
-    linked, nodes = judged.plans.linked_nodes, judged.fleet.nodes
-    billed = bills(judged.plans.offered, nodes, linked, question.assumptions, question.economics)
+    bought, host = (judged.plans.offered, judged.fleet.nodes, judged.plans.linked_nodes), judged.plans.host_bytes
+    billed = bills(*bought, question.assumptions, question.economics, host_bytes=host)
     known = Known(snapshot, around, best, words_of(workload).shares(workload, judged), billed)
     at_sale = sold(snapshot, judged.plans.offered, question.today)
     estimates = [serving_estimate(question, workload, judged, row, at_sale[row], known) for row in range(len(plans))]
@@ -310,7 +329,7 @@ def judge_deployments(
             trace=trace.lines(row) if question.trace and judged.memory.fits[row] else (),
             assurance=sure[row],
             prefixes=prefixes[row],
-            alternatives=others[row] if found.fits else (),
+            alternatives=others[row] if found.fits and not plans.away[row] else (),  # those are bound to their host
         )
         for row, found in enumerate(estimates)
     )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from app.sizing.answer.certainty import Certainty, inside
+from app.sizing.answer.host_weights import host_bytes, share_on_host
 from app.sizing.answer.money import finite
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, at
@@ -22,7 +23,7 @@ from app.sizing.serving.operation import StreamOperation
 from app.sizing.serving.options import Judged, throughput_per_s
 from app.sizing.serving.plans import KV_NAMES
 from app.sizing.serving.prefixes import survival
-from app.sizing.serving.step import linear_s, micro_batch, read_and_multiply
+from app.sizing.serving.step import host_part_s, linear_s, micro_batch, read_and_multiply
 from app.sizing.units import GIB
 from app.sizing.words import counted, figure
 from app.sizing.workload import InferenceWorkload, Load
@@ -50,6 +51,7 @@ class TokenWords:
         return {
             "kv_format": KV_NAMES[int(judged.plans.kv[row])] if workload.model.attention else None,
             "max_batched_tokens": int(at(judged.memory.max_batched_tokens, row)),
+            "weights_on_host": share_on_host(judged.plans, row) or None,
         }
 
     def memory(self, workload: InferenceWorkload, judged: Streamed, row: int) -> DeviceMemory:
@@ -72,6 +74,7 @@ class TokenWords:
             max_concurrent_sequences=math.floor(max(0.0, pool - waiting) / longest) if longest > 0 else None,
             prefix_cache_bytes=waiting or None,
             idle_sessions=sessions or None,
+            **host_bytes(judged, row),
         )
 
     def performance(
@@ -149,12 +152,13 @@ class TokenWords:
             micro = micro_batch(batch, terms.pipeline_parallel)
             multiply, read = read_and_multiply(terms, micro)
             linear = linear_s(multiply, read, terms.exponent)
+            part = host_part_s(terms, micro, micro, batch)
         return {
             "compute": prefill + np.where(multiply > read, linear, 0.0),
             "memory_bandwidth": np.where(read >= multiply, linear, 0.0)
             + (micro * terms.attention_slope_s + terms.attention_fixed_s),
             "interconnect": micro * terms.collective_slope_s + terms.collective_fixed_s,
-            "host": batch * terms.host_slope_s + terms.host_fixed_s,
+            "host": batch * terms.host_slope_s + terms.host_fixed_s + part,
         }
 
     def is_full(self, judged: Streamed, row: int, assumed: Assumptions) -> bool:

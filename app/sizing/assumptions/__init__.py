@@ -14,6 +14,7 @@ from app.sizing.assumptions.answer import AnswerAssumptions
 from app.sizing.assumptions.chosen import Assumed, assumption
 from app.sizing.assumptions.decisions import DecisionsAssumptions
 from app.sizing.assumptions.hardware import HardwareAssumptions
+from app.sizing.assumptions.hosts import HostAssumptions
 from app.sizing.assumptions.machines import MachineAssumptions
 from app.sizing.assumptions.model import ModelAssumptions
 from app.sizing.assumptions.serving import ServingAssumptions
@@ -30,6 +31,7 @@ class Assumptions(
     TrainingAssumptions,
     ServingAssumptions,
     HardwareAssumptions,
+    HostAssumptions,
     MachineAssumptions,
     WorkloadAssumptions,
     ModelAssumptions,
@@ -69,6 +71,11 @@ class Assumptions(
                 raise Unanswerable(f"{name} must be from {low:g} to {high:g}{unit}.")
         return replace(self, **dict(overrides))
 
+    @property
+    def unnoted(self) -> Assumptions:
+        """The same, of which nobody notes what is read: what is only tried is not what an answer rests on."""
+        return self
+
     def noted(self, overrides: Mapping[str, float] | None = None) -> Noted:
         """These, with some replaced, that know which of them are read: one for every answer."""
         given = dict(overrides or {})
@@ -101,6 +108,11 @@ class Noted(Assumptions):
         self._read.add(name)
         object.__setattr__(self, name, value)
         return value
+
+    @property
+    def unnoted(self) -> Assumptions:
+        """What is read of these is not noted."""
+        return self._values
 
     def noted(self, overrides: Mapping[str, float] | None = None) -> Noted:
         """Itself: what was read before counts."""

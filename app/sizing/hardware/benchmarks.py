@@ -154,8 +154,8 @@ TGI = Benchmark(
     caches={"fp8": "fp8_e4m3fn"},
 )
 LLAMA_CPP = Benchmark(
-    "llama-batched-bench -m {stem}.gguf -ngl 99 -c {held}[ -ctk {cache} -ctv {cache}] -npp {prompt} -ntg {output} "
-    "-npl {batch}",
+    "llama-batched-bench -m {stem}.gguf -ngl {device_layers}[ --n-cpu-moe {host_expert_layers}] -c {held}"
+    "[ -ctk {cache} -ctv {cache}] -npp {prompt} -ntg {output} -npl {batch}",
     caches={"gguf-q8_0": "q8_0", "gguf-q4_0": "q4_0", "int8": "q8_0"},
     counts="B x TG / T of its table",
 )

@@ -152,6 +152,7 @@ class System:
     source: str = ""
     as_of: str = ""
     vcpus: float | None = None  # threads that its host gives, as clouds count them
+    cpu_model: str | None = None
 
     @property
     def environment(self) -> Environment:

@@ -41,6 +41,7 @@ class AcceleratorColumns(Columns):
     """Per accelerator type; NaN where the catalogue has no number."""
 
     bytes_per_s: Column
+    slot_bytes_per_s: Column
     fp32: Column
     bit16: Column
     fp8: Column
@@ -71,6 +72,7 @@ class AcceleratorColumns(Columns):
 
         return cls(
             bytes_per_s=column([a.memory_bytes_per_s for a in accelerators]),
+            slot_bytes_per_s=column([a.slot_bytes_per_s for a in accelerators]),
             fp32=rate("tf32", "fp32"),
             bit16=rate("bf16", "fp16"),
             fp8=rate("fp8"),

@@ -145,12 +145,13 @@ def cheaper_services(
         machines = left_out(question, market, workload.redundancy.zones, usd_per_hour if steady else np.inf)
         kinds, judged = _kinds(market, machines), _kinds(market, options.plans.machines.table)
         known = np.isin(kinds, judged)
-        found = [_repriced(question, workload, options, market, machines.take(known))]
+        alone = options.take(~options.plans.away)  # weights in a host's memory are bound to that host
+        found = [_repriced(question, workload, alone, market, machines.take(known))] if len(alone) else []
         proven = _proven(workload, options)
         others, most = machines.take(~known), usd_per_hour if steady else None
         if len(others):
             found.append(_searched(question, workload, market, others, proven, most))
-        return _told(question, market, stacked(found), usd)
+        return _told(question, market, stacked(found), usd) if found else ()
 
 
 def cheaper_runs(

@@ -13,6 +13,7 @@ from app.sizing.columns import Codes, Column, Columns, Mask, at
 from app.sizing.decisions.cost import usd_total
 from app.sizing.decisions.rejections import Unread, no_more
 from app.sizing.question import Constraints, Objective, Question
+from app.sizing.serving.offload import with_host_weights
 from app.sizing.serving.options import measures
 from app.sizing.serving.search import plans_sought, search
 from app.sizing.snapshot import Snapshot
@@ -120,7 +121,8 @@ def only(limits: Constraints, types: tuple[str, ...]) -> Constraints:
 def _ways_to_serve(question: Question, workload: InferenceWorkload, market: Snapshot) -> Ways:
     """Every plan that meets the latency limits."""
     unread = Unread(market.accelerators)
-    options = search(question, workload, plans_sought(question, workload, market, unread), market, unread)
+    plans = with_host_weights(question, workload, plans_sought(question, workload, market, unread), market)
+    options = search(question, workload, plans, market, unread)
     cost, total = options.cost, np.full(len(options), np.nan)
     if workload.volume_requests is not None:
         total = measures(workload, options).usd

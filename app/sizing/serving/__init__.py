@@ -15,6 +15,11 @@ is the matrices and attention of its prompts and their collectives, never below 
 prompt pass llama.cpp's stages one behind another. Speculative decoding, only where it is asked for, verifies drafted
 tokens beside each sequence's next.
 
+Weights in the host's memory: llama.cpp, Ollama and KTransformers compute part of a model there, routed experts before
+whole layers where an engine tells them apart, a layer's cache with it. Both parts follow one another: the host reads
+what a batch touches at its memory's rate, or multiplies, whichever takes longer; prompts are computed there or their
+weights moved over the slot. It competes for a handful of requests, where nothing of an accelerator fits without.
+
 Load: while a sequence gains its o tokens each of the others is replaced once and its prompt computed. A fitted share q
 of those prompts arrives together with the sequence's own, which waits behind them (load tests start all slots at once);
 the others come in between its tokens:

@@ -166,8 +166,8 @@ def levels_of(
     never = np.isinf(needed) | (needed > MOST_TIMES * sized)
     replicas = np.where(never, 1.0, needed)
     placed = fleet(workload.redundancy, plans.accelerators_per_replica, plans.accelerators_per_node, replicas)
-    linked = plans.linked_nodes
-    cost = deployment_cost(plans.offered, placed.nodes, linked, question.assumptions, question.economics)
+    bought, host = (plans.offered, placed.nodes, plans.linked_nodes), plans.host_bytes
+    cost = deployment_cost(*bought, question.assumptions, question.economics, host_bytes=host)
     usd, paid = cost.usd_per_hour, "usd_per_hour"
     if workload.volume_requests is not None:
         capacity, batch = (values.reshape(replicas.shape) for values in (speed.capacity_per_s, speed.slo_batch))

@@ -171,10 +171,9 @@ def least_short(
         return memory, speed, able(workload, memory, speed)
 
     memory, speed, held = found()
-    unfit = np.where(memory.fits, 0.0, memory.needed_bytes / np.maximum(memory.usable_bytes, 1.0))
     slow = np.where(held, 0.0, np.maximum(1.0, times_too_slow(workload, speed, asked)))
     rows: Codes = np.arange(len(plans))
-    for short in (unfit, beyond(workload, deployment, plans, asked), slow):
+    for short in (memory.unfit, beyond(workload, deployment, plans, asked), slow):
         rows = rows[short[rows] <= short[rows].min() * (1 + 1e-9)]
     plans, asked, margins, held = plans.take(rows), asked.take(rows), margins.take(rows), held[rows]
     memory, speed = memory.take(rows), speed.take(rows)

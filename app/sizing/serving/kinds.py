@@ -256,6 +256,8 @@ class TokenStreams:
     ) -> Best:
         """Every rate fully achieved and nothing waited for."""
         whole = ideal(len(plans))
+        if plans.on_host is not None:
+            plans = replace(plans, on_host=plans.on_host.at_best())
         step, link, links = self.steps(workload, plans, whole, assumed, speculative)
         prefill = self.prompt(workload, plans, whole, link, links, workload.input_tokens.mean)
 

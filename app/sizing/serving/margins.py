@@ -37,8 +37,12 @@ class Margins(Columns):
 
 
 def around_plans(workload: InferenceWorkload, plans: Plans, beside: Beside, assumed: Assumptions) -> Around:
-    """What was published around every plan."""
-    return around_stacks(workload, plans.stacks.table, beside, assumed).take(plans.stacks.rows)
+    """What was published around every plan: of weights in a host's memory nothing."""
+    around = around_stacks(workload, plans.stacks.table, beside, assumed).take(plans.stacks.rows)
+    if plans.on_host is None:
+        return around
+    widened = np.where(plans.away, np.maximum(around.widened, assumed.expected_support_widening), around.widened)
+    return replace(around, sources=np.where(plans.away, 0.0, around.sources), widened=widened)
 
 
 def around_stacks(workload: InferenceWorkload, stacks: Stacks, beside: Beside, assumed: Assumptions) -> Around:

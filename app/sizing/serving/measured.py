@@ -49,6 +49,11 @@ class Memory(Columns):
     def fits(self) -> Mask:
         return self.needed_bytes <= self.usable_bytes
 
+    @property
+    def unfit(self) -> Column:
+        """What is needed over what there is, of the memory that is shortest; 0 where it fits."""
+        return np.where(self.fits, 0.0, self.needed_bytes / np.maximum(self.usable_bytes, 1.0))
+
 
 @dataclass(frozen=True, slots=True)
 class Alone(Columns):

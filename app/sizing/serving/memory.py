@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Mask
-from app.sizing.formula import formula
+from app.sizing.formula import formula, told_as
 from app.sizing.hardware.engines import RULES
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.serving.cache import Prefixes, caches_of
+from app.sizing.serving.host_weights import HostMemory, OnHost, host_sequences, left_on_accelerators
 from app.sizing.serving.measured import Memory, Settings
 from app.sizing.serving.plans import Plans
 from app.sizing.units import GIB
@@ -32,6 +33,19 @@ class ServingMemory(Memory):
     max_sequences: Column  # the engine's own limit
     max_batched_tokens: Column
     prefixes: Prefixes | None = None  # that idle sessions leave behind, where hits on them are counted
+    host: HostMemory | None = None  # where part of the weights lies there
+
+    @property
+    def fits(self) -> Mask:
+        held: Mask = self.needed_bytes <= self.usable_bytes
+        return held if self.host is None else held & self.host.fits
+
+    @property
+    def unfit(self) -> Column:
+        short = self.needed_bytes / np.maximum(self.usable_bytes, 1.0)
+        if self.host is not None:
+            short = np.maximum(short, self.host.needed_bytes / np.maximum(self.host.room_bytes, 1.0))
+        return np.where(self.fits, 0.0, short)
 
 
 @formula(unit="B", source="start-up logs of engines; readings of drivers")
@@ -254,7 +268,7 @@ def serving_memory(
     pool = kv_pool_bytes(usable, fixed)
     final, growing, longest = caches_of(model, plans, final_tokens, output_tokens, longest_tokens)
     held = np.where(rules.reserves, final, growing)
-    return ServingMemory(
+    found = ServingMemory(
         weights_bytes=weights,
         activation_bytes=activations,
         overhead_bytes=overhead,
@@ -269,4 +283,26 @@ def serving_memory(
         longest_sequence_bytes=longest,
         max_sequences=most,
         max_batched_tokens=tokens,
+    )
+    return found if plans.on_host is None else shared_with_host(found, plans, plans.on_host)
+
+
+def shared_with_host(found: ServingMemory, plans: Plans, on: OnHost) -> ServingMemory:
+    """The same with the host's part of the cache taken out, and the host's memory told beside it."""
+    there = on.layers_share * plans.accelerators_per_replica
+    host = HostMemory(on.weights_bytes, found.longest_sequence_bytes * there, on.room_bytes)
+    with told_as("left to the accelerators"):
+        final = left_on_accelerators(found.cache_bytes_per_sequence, on.layers_share)
+        held = left_on_accelerators(found.held_bytes_per_sequence, on.layers_share)
+        longest = left_on_accelerators(found.longest_sequence_bytes, on.layers_share)
+        fitting = sequences(found.kv_pool_bytes, held, found.max_sequences)
+    beside = host_sequences(on.room_bytes, on.weights_bytes, found.held_bytes_per_sequence * there)
+    return replace(
+        found,
+        needed_bytes=found.needed_bytes - (found.longest_sequence_bytes - longest),
+        sequences=np.minimum(fitting, beside),
+        cache_bytes_per_sequence=final,
+        held_bytes_per_sequence=held,
+        longest_sequence_bytes=longest,
+        host=host,
     )

@@ -12,7 +12,7 @@ from app.sizing.decisions.cost import Cost, usd_total, within_limits
 from app.sizing.decisions.placement import Fleet
 from app.sizing.decisions.ranking import Measures
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.decisions.volume import run_s
+from app.sizing.decisions.volume import cold_start_s, run_s
 from app.sizing.question import Question
 from app.sizing.serving.measured import Memory, Operation, Settings, Speed
 from app.sizing.serving.plans import Plans
@@ -67,6 +67,11 @@ class Judged(Columns, Generic[M, S, R]):
     @property
     def accelerator(self) -> Codes:
         return self.plans.accelerator
+
+
+def start_s(question: Question, plans: Plans) -> Column:
+    """Seconds until a fresh replica of every plan answers."""
+    return cold_start_s(plans.stored_bytes, plans.nodes_per_replica, question.assumptions)
 
 
 def allowed(question: Question, options: Options, rejections: Rejections) -> Mask:

@@ -19,6 +19,7 @@ from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.attention import AttentionGroup
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS, Use
 from app.sizing.question import Constraints, Deployment
+from app.sizing.serving.host_weights import OnHost
 from app.sizing.serving.layouts import layouts_of, legal_layouts
 
 KV_NAMES = tuple(KV_FORMATS)
@@ -37,10 +38,11 @@ class Plans(Columns):
     linear_flops_per_s: Column
     bit16_flops_per_s: Column
     bytes_per_s: Column
-    weights_bytes: Column
+    weights_bytes: Column  # on the accelerators, as the next two
     expert_bytes: Column
     streamed_bytes: Column  # dense weights read by every step
     kv_element_bytes: Column
+    on_host: OnHost | None = None  # the rest of them, where any plan has part of them in its host's memory
 
     @property
     def offered(self) -> Candidates:
@@ -134,6 +136,33 @@ class Plans(Columns):
     @property
     def nodes_per_replica(self) -> Column:
         return nodes_per_replica(self.accelerators_per_replica, self.accelerators_per_node)
+
+    @property
+    def stored_bytes(self) -> Column:
+        """All weights of a replica, wherever they lie."""
+        return self.weights_bytes if self.on_host is None else self.weights_bytes + self.on_host.weights_bytes
+
+    @property
+    def away(self) -> Mask:
+        """Whether part of the weights lies in the host's memory."""
+        return np.zeros(len(self), dtype=bool) if self.on_host is None else self.on_host.weights_share > 0
+
+    @property
+    def host_bytes(self) -> Column | float:
+        """What replicas take of a machine's memory when they fill it."""
+        if self.on_host is None:
+            return 0.0
+        each = np.floor(self.accelerators_per_node / self.accelerators_per_replica)
+        return self.on_host.weights_bytes * np.maximum(1.0, each)
+
+    @property
+    def hosts(self) -> tuple[int, Codes]:
+        """How many kinds of host there are as a replica reads them, and which each plan has."""
+        kinds, which = self.machines.table.hosts
+        if self.on_host is None:
+            return kinds, which[self.machines.rows]
+        more, beside = self.on_host.kinds
+        return kinds * more, which[self.machines.rows] * more + beside
 
     @property
     def linked_nodes(self) -> Column:

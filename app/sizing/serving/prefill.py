@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from app.sizing.columns import Column, Columns
-from app.sizing.formula import formula
+from app.sizing.formula import formula, told_as
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.hardware.links import all_reduce_s
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed
+from app.sizing.serving.host_weights import (
+    HostPrompt,
+    OnHost,
+    beside_host_s,
+    host_flops_share,
+    host_prompt,
+    host_prompt_s,
+    left_on_accelerators,
+)
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.step import (
     DeviceRates,
@@ -45,6 +54,7 @@ class PrefillWork(Columns):
     overlapped_stages: Column  # stages that work on different chunks of one prompt at a time
     rates: DeviceRates
     link: LinkUse
+    host: HostPrompt | None = None  # its part, where weights lie in its memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +74,7 @@ class PrefillTerms(Columns):
     expert_share: Column
     overlapped_stages: Column
     exponent: Column
+    host: HostPrompt | None = None
 
 
 @formula(unit="FLOP", source="one multiplication and one addition per weight and token")
@@ -108,7 +119,7 @@ def prefill_work(
     tp, n = plans.tensor_parallel, len(plans)
     new = max(1.0, prompt_tokens - cached_tokens)
     cached = model.prefill_attention_flops(cached_tokens) if cached_tokens > 0 else 0.0
-    return PrefillWork(
+    work = PrefillWork(
         prompt_linear_flops=prompt_linear_flops(model, new, encoder_flops, tp),
         dense_bytes=dense_bytes(plans.streamed_bytes, tp),
         routed_bytes=routed_bytes(plans.expert_bytes, tp),
@@ -124,6 +135,24 @@ def prefill_work(
         rates=device_rates(plans),
         link=link,
     )
+    return work if plans.on_host is None else shared_with_host(model, work, plans.on_host)
+
+
+def shared_with_host(model: ModelArchitecture, work: PrefillWork, on: OnHost) -> PrefillWork:
+    """The same with the host's part of the matrices taken out, and told beside it."""
+    share, whole = host_flops_share(model, on.experts_share, on.layers_share), work.prompt_linear_flops
+    with told_as("prompt left to the accelerators"):
+        flops = left_on_accelerators(whole, share)
+    return replace(work, prompt_linear_flops=flops, host=host_prompt(on, whole * share * work.tensor_parallel))
+
+
+def moved(work: PrefillWork, achieved: Achieved) -> HostPrompt | None:
+    """The host's part, with what multiplying it takes on the accelerators."""
+    if work.host is None:
+        return None
+    theirs = replace(work, prompt_linear_flops=work.host.flops / work.tensor_parallel)
+    with told_as("moved from the host"):
+        return replace(work.host, moved_multiply_s=prompt_linear_s(theirs, work.rates, achieved))
 
 
 @formula(unit="s/prompt", source="roofline")
@@ -191,6 +220,7 @@ def prefill_terms(work: PrefillWork, achieved: Achieved, speed: LinkSpeed | None
         expert_share=work.expert_share,
         overlapped_stages=work.overlapped_stages,
         exponent=achieved.roofline_exponent,
+        host=moved(work, achieved),
     )
 
 
@@ -259,9 +289,12 @@ def prompt_s(prefill: PrefillTerms, max_batched_tokens: Column, together: Column
     else:
         per_step = prompts_per_step(max_batched_tokens, prefill.new_tokens, together)
     read = prefill.dense_s
-    if prefill.experts_s.any():
+    touched = np.ones(len(per_step))
+    if prefill.experts_s.any() or prefill.host is not None:
         touched = touched_experts(per_step * prefill.new_tokens, prefill.expert_share)
         read = weights_read_s(prefill.dense_s, prefill.experts_s, touched)
     linear = prefill_linear_s(per_step, prefill.prompt_linear_s, read, prefill.exponent)
     step = prefill_step_s(linear, per_step, prefill)
+    if prefill.host is not None:
+        step = beside_host_s(step, host_prompt_s(prefill.host, per_step, touched))
     return prefill_s(step, per_step, prefill.new_tokens, max_batched_tokens, prefill.overlapped_stages)

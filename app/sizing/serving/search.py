@@ -13,29 +13,32 @@ from typing import Any
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, Mask, distinct
+from app.sizing.columns import Codes, Column, Mask, distinct, with_rows
 from app.sizing.decisions.cost import deployment_cost
 from app.sizing.decisions.machines import Candidates, candidates
 from app.sizing.decisions.placement import fleet, replicas_needed, replicas_per_node
 from app.sizing.decisions.ranking import contenders, score_of
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.unsupported import Unsupported
-from app.sizing.decisions.volume import cold_start_s, least_run_s, may_be_in_time, replicas_for_volume
+from app.sizing.decisions.volume import least_run_s, may_be_in_time, replicas_for_volume
 from app.sizing.hardware.support.records import Work
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Objective, Question, Speculative
 from app.sizing.result import Reached
 from app.sizing.serving.asked import settings_asked
 from app.sizing.serving.kinds import able, kind_of
-from app.sizing.serving.margins import Margins, around_stacks, margins_at
+from app.sizing.serving.margins import Margins, around_plans, around_stacks, margins_at
 from app.sizing.serving.measured import Limit, Memory, Settings, Speed
-from app.sizing.serving.options import Judged, Options, allowed, measures
+from app.sizing.serving.options import Judged, Options, allowed, measures, start_s
 from app.sizing.serving.plans import Plans, build_plans, formats_asked
 from app.sizing.serving.stacks import engines_named, stacks_asked
 from app.sizing.snapshot import Snapshot
 from app.sizing.uncertainty import NORMAL
 from app.sizing.units import GIB, SECONDS_PER_HOUR
 from app.sizing.workload import InferenceWorkload, Load
+
+# What is said of types that only weights in a host's memory brought so far.
+WITH_HOST = "Part of the weights lies in its host's memory, because they do not all fit."
 
 
 def plans_of(
@@ -137,11 +140,6 @@ def complete(memory: Memory, speed: Speed, replicas: Column | None, asked: Setti
     )
 
 
-def start_s(question: Question, plans: Plans) -> Column:
-    """Seconds until a fresh replica of every plan answers."""
-    return cold_start_s(plans.weights_bytes, plans.nodes_per_replica, question.assumptions)
-
-
 def replicas_of(
     question: Question,
     workload: InferenceWorkload,
@@ -181,8 +179,8 @@ def options_of(
         machines=settings.nodes,
     )
     settings = replace(settings, spare_replicas=placed.spare_replicas, nodes=placed.nodes)
-    linked = plans.linked_nodes
-    cost = deployment_cost(plans.offered, placed.nodes, linked, question.assumptions, question.economics)
+    bought, host = (plans.offered, placed.nodes, plans.linked_nodes), plans.host_bytes
+    cost = deployment_cost(*bought, question.assumptions, question.economics, host_bytes=host)
     start = start_s(question, plans)
     return Options(plans, settings, slo_batch, capacity_per_s, rate_per_s, start, e2e_p50_s, placed, cost)
 
@@ -253,8 +251,13 @@ def search(
 def margins_asked(question: Question, workload: InferenceWorkload, plans: Plans, market: Snapshot) -> Margins:
     """What every plan may turn out worse by at the confidence asked for: as much as its stack."""
     around = around_stacks(workload, plans.stacks.table, market.beside_stacks, question.assumptions)
-    standing = NORMAL.inv_cdf(question.constraints.confidence)
-    return margins_at(standing, workload, around, market.spreads, question.assumptions).take(plans.stacks.rows)
+    standing, spreads = NORMAL.inv_cdf(question.constraints.confidence), market.spreads
+    found = margins_at(standing, workload, around, spreads, question.assumptions).take(plans.stacks.rows)
+    if plans.on_host is None:
+        return found
+    away = np.flatnonzero(plans.away)
+    apart = around_plans(workload, plans.take(away), market.beside_stacks, question.assumptions)
+    return with_rows(found, away, margins_at(standing, workload, apart, spreads, question.assumptions))
 
 
 def able_replicas(
@@ -309,19 +312,21 @@ def turn_down_slow(
     for limit in limits:
         met = left & limit.met & serve if limit is limits[-1] else left & limit.met
         gone = rejections.left_without(plans.accelerator, met, left)
-        turn_down(
-            rejections,
-            confidence,
-            plans.accelerator[gone],
-            limit.expected[gone],
-            code=limit.code,
-            text=limit.text,
-            needed=limit.needed_s[gone] * 1e3,
-            available=limit.available_s[gone] * 1e3,
-            unit="ms",
-            count=plans.accelerators_per_replica[gone],
-            reached=Reached.SPEED,
-        )
+        with_host = plans.away[gone]
+        for rows, text in ((gone[~with_host], limit.text), (gone[with_host], f"{limit.text} {WITH_HOST}")):
+            turn_down(
+                rejections,
+                confidence,
+                plans.accelerator[rows],
+                limit.expected[rows],
+                code=limit.code,
+                text=text,
+                needed=limit.needed_s[rows] * 1e3,
+                available=limit.available_s[rows] * 1e3,
+                unit="ms",
+                count=plans.accelerators_per_replica[rows],
+                reached=Reached.SPEED,
+            )
         left = met
 
 
@@ -378,8 +383,8 @@ def alike_for_a_replica(plans: Plans, market: Snapshot) -> Codes:
     inside, between = market.alike
     machine = machines.machine[plans.machines.rows]
     across = (plans.nodes_per_replica > 1) & (plans.accelerators_per_replica > plans.scale_up_domain)
-    hosts, host = machines.hosts
-    kind = np.where(across, between[machine], inside[machine]) * hosts + host[plans.machines.rows]
+    hosts, host = plans.hosts
+    kind = np.where(across, between[machine], inside[machine]) * hosts + host
     key = kind * len(plans.stacks.table) + plans.stacks.rows
     layout = (plans.tensor_parallel * 1024 + plans.pipeline_parallel).astype(np.int64)
     return (key * 16 + plans.kv) * 2**20 + layout

@@ -24,6 +24,15 @@ from app.sizing.hardware.links import all_reduce_s
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Speculative
 from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed
+from app.sizing.serving.host_weights import (
+    HostStep,
+    OnHost,
+    beside_host_s,
+    host_flops_share,
+    host_pass_s,
+    host_step,
+    left_on_accelerators,
+)
 from app.sizing.serving.plans import Plans, layer_groups
 
 
@@ -53,6 +62,7 @@ class StepWork(Columns):
     pipeline_parallel: Column
     rates: DeviceRates
     link: LinkUse
+    host: HostStep | None = None  # its part, where weights lie in its memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +81,7 @@ class StepTerms(Columns):
     exponent: Column
     pipeline_parallel: Column
     expert_share: Column
+    host: HostStep | None = None
     drafted: float = 0.0  # tokens a step verifies beside the one it would compute anyway
     draft_share: float = 0.0  # work of drafting one of them, of a plain step's
     gained: float = 1.0  # tokens a sequence gains per step
@@ -174,7 +185,7 @@ def step_work(model: ModelArchitecture, plans: Plans, link: LinkUse, *, context_
             cache = cache_read_of_layers(
                 cache, g.layers, g.read_elements(context_tokens), plans.kv_element_bytes, float(g.kv_heads), tp
             )
-    return StepWork(
+    work = StepWork(
         linear_flops=linear_flops(model, tp),
         dense_bytes=dense_bytes(plans.streamed_bytes, tp),
         routed_bytes=routed_bytes(plans.expert_bytes, tp),
@@ -189,6 +200,17 @@ def step_work(model: ModelArchitecture, plans: Plans, link: LinkUse, *, context_
         rates=device_rates(plans),
         link=link,
     )
+    return work if plans.on_host is None else shared_with_host(model, work, plans.on_host)
+
+
+def shared_with_host(model: ModelArchitecture, work: StepWork, on: OnHost) -> StepWork:
+    """The same with the host's part taken out, and told beside it."""
+    with told_as("left to the accelerators"):
+        flops = left_on_accelerators(work.linear_flops, host_flops_share(model, on.experts_share, on.layers_share))
+        read = left_on_accelerators(work.cache_read_bytes, on.layers_share)
+        scores = left_on_accelerators(work.cache_flops, on.layers_share)
+    host = host_step(model, on, work.cache_read_bytes * work.tensor_parallel)
+    return replace(work, linear_flops=flops, cache_read_bytes=read, cache_flops=scores, host=host)
 
 
 def speculating(terms: StepTerms, model: ModelArchitecture, option: Speculative | None) -> StepTerms:
@@ -289,6 +311,7 @@ def step_terms(work: StepWork, achieved: Achieved, speed: LinkSpeed | None = Non
         exponent=achieved.roofline_exponent,
         pipeline_parallel=work.pipeline_parallel,
         expert_share=work.expert_share,
+        host=work.host,
     )
 
 
@@ -354,7 +377,15 @@ def pass_s(terms: StepTerms, batch: Column, tokens_per_sequence: float = 1.0) ->
     micro = micro_batch(batch, terms.pipeline_parallel)
     tokens = micro if tokens_per_sequence == 1 else micro * tokens_per_sequence
     linear = linear_s(*read_and_multiply(terms, tokens), terms.exponent)
-    return forward_s(linear, micro, tokens_per_sequence, batch, terms)
+    forward = forward_s(linear, micro, tokens_per_sequence, batch, terms)
+    return forward if terms.host is None else beside_host_s(forward, host_part_s(terms, tokens, micro, batch))
+
+
+def host_part_s(terms: StepTerms, tokens: Column, micro: Column, batch: Column) -> Column:
+    """Seconds that the host takes of a pass; zeros where no weights lie in its memory."""
+    if terms.host is None:
+        return np.zeros(len(batch))
+    return host_pass_s(terms.host, tokens, touched_experts(tokens, terms.expert_share), micro, batch)
 
 
 def step_s(terms: StepTerms, batch: Column) -> Column:

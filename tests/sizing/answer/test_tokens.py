@@ -39,7 +39,7 @@ def memory_table(**changed: float) -> Any:
         "sequences": 200.0,
         "max_sequences": 1024.0,
     }
-    return row(**{name: col(value) for name, value in (known | changed).items()})
+    return row(host=None, **{name: col(value) for name, value in (known | changed).items()})
 
 
 # Nothing waits of idle sessions.

@@ -116,7 +116,7 @@ def flat_step(seconds: float) -> StepTerms:
     """A step that takes the same time whatever the batch."""
     terms: dict[str, Any] = dict.fromkeys(names_of(StepTerms), np.zeros(1))
     same = {"pipeline_parallel": np.ones(1), "exponent": np.ones(1), "drafted": 0.0, "draft_share": 0.0, "gained": 1.0}
-    return StepTerms(**terms | same | {"host_fixed_s": np.full(1, seconds)})
+    return StepTerms(**terms | same | {"host": None, "host_fixed_s": np.full(1, seconds)})
 
 
 def flat_prefill(seconds: float, *, new_tokens: float = 800.0, request_s: float = 0.005) -> PrefillTerms:
@@ -124,6 +124,7 @@ def flat_prefill(seconds: float, *, new_tokens: float = 800.0, request_s: float 
     terms: dict[str, Any] = dict.fromkeys(names_of(PrefillTerms), np.zeros(1))
     known = {"prompt_linear_s": seconds, "new_tokens": new_tokens, "request_s": request_s, "queued_share": 0.3}
     ones = {"overlapped_stages": 1.0, "exponent": 1.0}
+    terms["host"] = None
     return PrefillTerms(**terms | {name: np.full(1, float(value)) for name, value in (known | ones).items()})
 
 
@@ -131,7 +132,7 @@ def memory_of(sequences: float, *, max_batched_tokens: float = 1000.0) -> Servin
     """Memory in which so many sequences run at once."""
     columns: dict[str, Any] = dict.fromkeys(names_of(ServingMemory), np.zeros(1))
     known = {"sequences": np.full(1, float(sequences)), "max_batched_tokens": np.full(1, max_batched_tokens)}
-    return ServingMemory(**columns | known | {"prefixes": None})
+    return ServingMemory(**columns | known | {"prefixes": None, "host": None})
 
 
 def varied(**changed: Any) -> InferenceWorkload:

@@ -28,7 +28,7 @@ def test_the_number_of_a_replica_has_a_place_for_everything() -> None:
     """Machine, host of three, stack of five, cache format of sixteen, degrees of 1024: across
     machines the network's kind counts.
     """
-    table = SimpleNamespace(machine=np.array([0, 1]), hosts=(3, np.array([1, 2])))
+    table = SimpleNamespace(machine=np.array([0, 1]))
     plans: Any = row(
         machines=SimpleNamespace(table=table, rows=np.array([1, 1, 1, 0])),
         stacks=SimpleNamespace(table=range(5), rows=np.array([3, 3, 3, 2])),
@@ -36,6 +36,7 @@ def test_the_number_of_a_replica_has_a_place_for_everything() -> None:
         accelerators_per_replica=col(8, 16, 16, 16),
         scale_up_domain=col(4, 16, 8, 8),
         kv=np.array([2, 0, 1, 0]),
+        hosts=(3, np.array([2, 2, 2, 1])),
         tensor_parallel=col(8, 8, 8, 4),
         pipeline_parallel=col(1, 2, 2, 4),
         linear_flops_per_s=col(1, 1, 1, 1),

@@ -85,6 +85,7 @@ class Engine:
     small: bool = False  # batching stops paying early, and the runtime is small
     ggml: bool = False  # multiplies with ggml's kernels
     splits_layers: bool = False  # gives each accelerator its share of the layers, not of every layer
+    on_host: tuple[str, ...] = ()  # what it computes in the host's memory, first that which goes there first
     pads_heads: bool = False  # to a tensor-parallel degree that does not divide them
     packs: bool = False  # texts of a batch, without padding the shorter ones
     fp8_checkpoints_cache_fp8: bool = False  # checkpoints made for it in FP8 carry an FP8 cache

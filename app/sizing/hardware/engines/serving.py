@@ -50,6 +50,7 @@ SERVING = (
         small=True,
         ggml=True,
         splits_layers=True,
+        on_host=("experts", "layers"),  # -ot and --n-cpu-moe, -ngl
         benchmark=benchmarks.LLAMA_CPP,
     ),
     Engine("jetstream", runtime="compiled", benchmark=benchmarks.JETSTREAM),
@@ -68,8 +69,16 @@ SERVING = (
     ),
     Engine("tgi", aliases=("huggingface-tgi", "text-generation-inference"), benchmark=benchmarks.TGI),
     Engine("pytorch", aliases=("torch",), runtime="eager"),
-    Engine("ollama", runtime="ggml", small=True, ggml=True, splits_layers=True, benchmark=benchmarks.OLLAMA),
-    Engine("ktransformers", runtime="ggml"),
+    Engine(
+        "ollama",
+        runtime="ggml",
+        small=True,
+        ggml=True,
+        splits_layers=True,
+        on_host=("layers",),  # num_gpu
+        benchmark=benchmarks.OLLAMA,
+    ),
+    Engine("ktransformers", runtime="ggml", on_host=("experts",)),
     Engine("mlc-llm", aliases=("mlc", "mlc-engine", "mlc-ai"), runtime="ggml", small=True),
     Engine("exllamav3", aliases=("exl3", "exllama", "exllama-v3"), runtime="eager", small=True),
     Engine("exllamav2", aliases=("exl2", "exllama-v2"), runtime="eager"),

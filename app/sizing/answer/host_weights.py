@@ -1,0 +1,97 @@
+"""What an answer says of weights in the host's memory: how much lies where, and what that costs in speed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from app.sizing.columns import at, one
+from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.model.formats import WEIGHT_FORMATS
+from app.sizing.question import Deployment
+from app.sizing.result import Reason
+from app.sizing.serving.host_weights import experts_on_host, layers_on_host
+from app.sizing.serving.options import Judged
+from app.sizing.serving.plans import Plans
+from app.sizing.units import GB, GIB
+from app.sizing.words import counted, figure
+from app.sizing.workload import InferenceWorkload
+
+LEAST_TOLD = 0.005  # of the layers
+ALL_LAYERS = 99  # as people write it who mean all
+
+
+def share_on_host(plans: Plans, row: int) -> float:
+    """Share of a plan's weights in its host's memory."""
+    return 0.0 if plans.on_host is None else at(plans.on_host.weights_share, row)
+
+
+def host_bytes(judged: Judged[Any, Any, Any], row: int) -> dict[str, float]:
+    """What a replica takes of its host's memory, as an answer names it; nothing where no weights lie there."""
+    host = judged.memory.host
+    if host is None or not host.weights_bytes[row]:
+        return {}
+    return {
+        "host_weights_bytes": at(host.weights_bytes, row),
+        "host_cache_bytes": at(host.cache_bytes, row),
+        "host_usable_bytes": at(host.room_bytes, row),
+    }
+
+
+def host_weight_reasons(
+    workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, share_of_step: float
+) -> Iterator[Reason]:
+    """How much of the weights lies where, and what reading them there takes of a step."""
+    on = judged.plans.on_host
+    if on is None or not share_on_host(judged.plans, row):
+        return
+    gib, rate = at(on.weights_bytes, row) / GIB, at(on.bytes_per_s, row) / GB
+    text = (
+        f"{gib:,.1f} GiB of the weights ({at(on.weights_share, row):.0%}) lie in the host's memory: "
+        f"{parts_words(workload, judged.plans, row)}. The host reads them at about {figure(rate)} GB/s, and takes "
+        f"{share_of_step:.0%} of the time of a step. Its part is reckoned from data sheets: measure it before you buy."
+    )
+    yield Reason("weights_on_host", text, "weights_on_host_gib", gib, "GiB")
+
+
+def parts_words(workload: InferenceWorkload, plans: Plans, row: int) -> str:
+    """Which parts of the model lie in the host's memory."""
+    on, model = plans.on_host, workload.model
+    assert on is not None
+    experts, layers = at(on.experts_share, row), at(on.layers_share, row)
+    told = []
+    if experts > LEAST_TOLD and abs(experts - layers) > LEAST_TOLD:
+        told.append(f"the routed experts of {counted(round(experts * model.moe_layers), 'layer')}")
+    if layers > LEAST_TOLD:
+        told.append(f"{round(layers * model.num_layers)} of {model.num_layers} layers with their cache")
+    return " and ".join(told) or "part of a layer"
+
+
+def layer_places(model: ModelArchitecture, d: Deployment) -> dict[str, int | None]:
+    """How many layers llama.cpp keeps on the accelerators, and of how many the routed experts are with the host: all
+    that it finds where nothing lies there.
+    """
+    everything = max(ALL_LAYERS, model.num_layers + 1)
+    if not d.weights_on_host or d.weight_format is None:
+        return {"device_layers": everything, "host_expert_layers": None}
+    stored = WEIGHT_FORMATS[d.weight_format]
+    at_host = d.weights_on_host, np.array([model.weights_bytes(stored)]), np.array([model.routed_expert_bytes(stored)])
+    first = np.ones(1, dtype=bool)
+    layers = round(one(layers_on_host(*at_host, first)) * model.num_layers)
+    experts = round(one(experts_on_host(*at_host, first)) * model.moe_layers)
+    return {
+        "device_layers": model.num_layers - layers if layers else everything,
+        "host_expert_layers": max(0, experts + model.num_layers - model.moe_layers) if experts else None,
+    }
+
+
+def out_of_host_memory(judged: Judged[Any, Any, Any], row: int) -> Reason | None:
+    """By how much weights do not fit into the host's memory; None where they do."""
+    host = getattr(judged.memory, "host", None)
+    if host is None or host.fits[row]:
+        return None
+    needed, room = at(host.needed_bytes, row) / GIB, at(host.room_bytes, row) / GIB
+    text = f"It does not fit: {needed:,.1f} GiB would lie in the host's memory, of which {room:,.1f} GiB are usable."
+    return Reason("out_of_memory", text, "host_needed_gib", needed, "GiB")

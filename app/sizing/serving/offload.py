@@ -1,0 +1,241 @@
+"""Which plans keep part of the weights in their host's memory, how much of them, and what host that is."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+
+from app.errors import Conflict
+from app.sizing.assumptions import Assumptions
+from app.sizing.assumptions.hosts import HostAssumptions
+from app.sizing.columns import Codes, Column, Mask, distinct, with_rows
+from app.sizing.formula import unrecorded
+from app.sizing.hardware.engines import engine_named
+from app.sizing.question import Deployment, Question
+from app.sizing.serving.asked import settings_asked
+from app.sizing.serving.host_weights import (
+    OnHost,
+    experts_on_host,
+    host_weights_bytes,
+    layers_on_host,
+    left_on_accelerators,
+)
+from app.sizing.serving.kinds import kind_of
+from app.sizing.serving.measured import Settings
+from app.sizing.serving.memory import ServingMemory
+from app.sizing.serving.plans import Plans
+from app.sizing.serving.search import alike_for_a_replica, margins_asked
+from app.sizing.snapshot import Snapshot
+from app.sizing.units import GB, GIB
+from app.sizing.workload import InferenceWorkload
+
+# What an engine computes in its host's memory: nothing, routed experts before layers, layers alone, experts alone.
+PLACES: tuple[tuple[str, ...], ...] = ((), ("experts", "layers"), ("layers",), ("experts",))
+EXPERTS_FIRST, LAYERS, EXPERTS = 1, 2, 3
+# A share that was chosen comes back as it was written, to the last digits of a number on the wire.
+ROUNDING = 1e-9
+
+
+def with_host_weights(
+    question: Question,
+    workload: InferenceWorkload,
+    plans: Plans,
+    market: Snapshot,
+    fixed: Deployment | None = None,
+) -> Plans:
+    """The same plans, part of the weights in their host's memory where a caller says so; where they leave it open,
+    where nothing of an accelerator fits without, for a handful of requests at a time or an engine that is named.
+
+    Raises Conflict where what a caller says cannot be.
+    """
+    share = None if fixed is None else fixed.weights_on_host
+    if share == 0 or workload.single_pass or not len(plans):
+        if share:
+            raise Conflict("weights_on_host goes with models that generate tokens.")
+        return plans
+    place = places(plans, market)
+    able = (place > 0) & may_share(plans)
+    if share is not None:
+        return as_asked(plans, place, able, share, market, question.assumptions.unnoted)
+    named = fixed is not None and fixed.engine is not None
+    if not (workload.personal or named) or not able.any():
+        return plans
+    return as_needed(question, workload, plans, place, able, market, fixed)
+
+
+def note(plans: Plans, assumed: Assumptions) -> None:
+    """Note what an answer rests on where it keeps weights in a host's memory."""
+    if plans.away.any():
+        for name in (*(f.name for f in fields(HostAssumptions)), "host_memory_share"):
+            getattr(assumed, name)
+
+
+def places(plans: Plans, market: Snapshot) -> Codes:
+    """What each plan's engine computes in its host's memory: an index into PLACES."""
+    return np.array([PLACES.index(engine_named(name).on_host) for name in market.engines])[plans.engine]
+
+
+def may_share(plans: Plans) -> Mask:
+    """Whether a plan's accelerators have a host beside them, with memory of its own, and a replica only one."""
+    types, row = plans.types.table, plans.accelerator
+    own = ~(types.unified | types.processor | types.whole_machine)[row]
+    held: Mask = own & (plans.accelerators_per_replica <= plans.accelerators_per_node)
+    return held
+
+
+def as_asked(plans: Plans, place: Codes, able: Mask, share: float, market: Snapshot, assumed: Assumptions) -> Plans:
+    """Plans with the share a caller gave, of those engines and accelerators that can do it."""
+    if not able.any():
+        can = ", ".join(name for name in market.engines if engine_named(name).on_host)
+        raise Conflict(
+            "weights_on_host: none of these engines computes weights in the host's memory beside this accelerator. "
+            f"Beside accelerators with memory of their own these do: {can}."
+        )
+    routed = plans.expert_bytes / plans.weights_bytes
+    whole = able & ((place != EXPERTS) | (share <= routed * (1 + ROUNDING)))
+    if not whole.any():
+        most = float(routed[able].max())
+        raise Conflict(f"weights_on_host: this engine keeps routed experts there, {most:.3f} of the weights at most.")
+    plans, place = plans.take(whole), place[whole]
+    with unrecorded():
+        on = on_host_of(plans, place, np.full(len(plans), share), market, assumed)
+    return laid_apart(plans, np.arange(len(plans)), on)
+
+
+def as_needed(
+    question: Question,
+    workload: InferenceWorkload,
+    plans: Plans,
+    place: Codes,
+    able: Mask,
+    market: Snapshot,
+    fixed: Deployment | None,
+) -> Plans:
+    """Plans with the least share that lets them fit, of accelerators of which nothing that may be had fits without."""
+    kind, assumed = kind_of(workload), question.assumptions.unnoted
+    first, alike = distinct(alike_for_a_replica(plans, market))
+    kinds = plans.take(first)
+    asked = Settings() if fixed is None else settings_asked(fixed, kinds, workload.redundancy)
+    with unrecorded():
+        memory = kind.memory(workload, kinds, assumed, asked, margins_asked(question, workload, kinds, market))
+    fits = memory.fits[alike]
+    alone = np.zeros(len(market.accelerators), dtype=bool)
+    alone[plans.accelerator[fits & within_reach(question, plans)]] = True
+    rows = np.flatnonzero(able & ~fits & ~alone[plans.accelerator])
+    wanted = max(1.0, workload.in_flight) if workload.personal else 1.0
+    with unrecorded():
+        lacking, place = plans.take(rows), place[rows]
+        share = least_share(workload, lacking, memory.take(alike[rows]), place, wanted, assumed)
+        on = on_host_of(lacking, place, share, market, assumed)
+    if fixed is None:
+        held = np.flatnonzero(on.weights_bytes <= on.room_bytes)
+        rows, on = rows[held], on.take(held)
+    return laid_apart(plans, rows, on) if len(rows) else plans
+
+
+def within_reach(question: Question, plans: Plans) -> Mask:
+    """Whether the machines of one replica stay within the limits of number, money and power."""
+    limits, nodes, offered = question.constraints, plans.nodes_per_replica, plans.machines
+    within: Mask = np.ones(len(plans), dtype=bool)
+    for most, each in (
+        (limits.max_accelerators, plans.accelerators_per_node),
+        (limits.max_usd_per_hour, offered.table.usd_per_hour[offered.rows]),
+        (limits.max_purchase_usd, np.nan_to_num(offered.table.purchase_usd[offered.rows])),
+        (limits.max_power_w, offered.table.rated_w[offered.rows]),
+    ):
+        if most is not None:
+            within &= ~(nodes * each > most)
+    return within
+
+
+def least_share(
+    workload: InferenceWorkload,
+    plans: Plans,
+    memory: ServingMemory,
+    place: Codes,
+    wanted: float,
+    assumed: Assumptions,
+) -> Column:
+    """Least share of the weights, in whole layers, that leaves room for the weights and for the cache of the sequences
+    wanted; all that an engine can lay apart where that is not enough.
+    """
+    model, each = workload.model, plans.accelerators_per_replica
+    weights, experts = plans.weights_bytes, plans.expert_bytes
+    cache = memory.longest_sequence_bytes + (wanted - 1.0) * memory.held_bytes_per_sequence
+    short = memory.needed_bytes - memory.longest_sequence_bytes + cache - memory.usable_bytes
+    moe_layers, layers = max(1.0, float(model.moe_layers)), max(1.0, float(model.num_layers))
+    by_experts = experts * assumed.weights_load_overhead / each / moe_layers  # what a layer of them leaves free
+    count = np.where(by_experts > 0, np.ceil(short / np.maximum(by_experts, 1.0)), 0.0)
+    count = np.where(place == LAYERS, 0.0, np.clip(count, 0.0, moe_layers))
+    rest = np.where(place == LAYERS, weights, weights - experts)
+    by_layer = (rest * assumed.weights_load_overhead / each + cache) / layers
+    deep = np.clip(np.ceil((short - count * by_experts) / by_layer), 0.0, layers)
+    deep = np.where(place == EXPERTS, 0.0, deep)
+    share: Column = (count / moe_layers * experts + deep / layers * rest) / weights
+    return np.clip(share, 0.0, 1.0)
+
+
+def on_host_of(plans: Plans, place: Codes, share: Column, market: Snapshot, assumed: Assumptions) -> OnHost:
+    """What lies in the hosts' memory when such a share of the weights does."""
+    weights, experts, first = plans.weights_bytes, plans.expert_bytes, place != LAYERS
+    of_experts = experts_on_host(share, weights, experts, first)
+    of_layers = np.where(place == EXPERTS, 0.0, layers_on_host(share, weights, experts, first))
+    room, socket, flops, link = host_of(plans, market, assumed)
+    return OnHost(
+        weights_share=share,
+        layers_share=of_layers,
+        experts_share=of_experts,
+        weights_bytes=host_weights_bytes(of_experts, of_layers, weights, experts),
+        dense_bytes=plans.streamed_bytes * of_layers,
+        routed_bytes=experts * of_experts,
+        room_bytes=room,
+        bytes_per_s=socket * assumed.host_bandwidth_fraction,
+        socket_bytes_per_s=socket,
+        flops_per_s=flops,
+        link_bytes_per_s=link,
+    )
+
+
+def laid_apart(plans: Plans, rows: Codes, on: OnHost) -> Plans:
+    """Plans of which some rows have part of their weights in their host's memory."""
+    everywhere = with_rows(OnHost.none(len(plans)), rows, on)
+    return replace(
+        plans,
+        weights_bytes=plans.weights_bytes - everywhere.weights_bytes,
+        expert_bytes=left_on_accelerators(plans.expert_bytes, everywhere.experts_share),
+        streamed_bytes=left_on_accelerators(plans.streamed_bytes, everywhere.layers_share),
+        on_host=everywhere,
+    )
+
+
+def host_of(plans: Plans, market: Snapshot, assumed: Assumptions) -> tuple[Column, Column, Column, Column]:
+    """What a replica has of its host: bytes of memory, their rate on paper, FLOP/s, and bytes per second to the
+    accelerators. Accelerators of a machine share it evenly, also where some stay idle; a rented one has a part of a
+    server's.
+    """
+    offered, node, count = plans.machines, plans.node, plans.accelerators_per_node
+    part = plans.accelerators_per_replica / count
+    listing = offered.table.listing[offered.rows]
+    system = np.where(listing < 0, -1, market.listings.system[listing])
+    named = np.where(system < 0, np.nan, market.socket_bytes_per_s[system])
+    desk = node.workstation & plans.types.table.desktop[plans.accelerator]
+    usual = np.where(desk, assumed.desktop_host_gb_per_s, assumed.server_host_gb_per_s) * GB
+    has = np.where(node.on_prem, part, np.minimum(1.0, assumed.rented_host_share * count) * part)
+    socket = np.where(np.isnan(named), usual, named) * has
+    flops = np.where(desk, assumed.desktop_host_tflops, assumed.server_host_tflops) * 1e12 * has
+    slot = plans.types.table.slot_bytes_per_s[plans.accelerator] * plans.tensor_parallel * assumed.host_link_fraction
+    link = np.minimum(np.where(slot > 0, slot, 1.0), np.maximum(socket, 1.0))
+    return host_room_bytes(plans, listing < 0, desk, assumed) * part, socket, flops, link
+
+
+def host_room_bytes(plans: Plans, unsold: Mask, desk: Mask, assumed: Assumptions) -> Column:
+    """Memory of a plan's machine that it may fill: its own; of one that is put together as much as is built in; else,
+    where nobody says, as much as is usual.
+    """
+    table, rows, count = plans.machines.table, plans.machines.rows, plans.accelerators_per_node
+    own = table.ram_bytes[rows]
+    most = np.where(desk & (count <= 4), assumed.desktop_host_most_gib, assumed.server_host_most_gib) * GIB
+    usual = np.where(np.isnan(own), count * plans.memory_bytes * assumed.host_memory_ratio, own)
+    built = unsold | ~np.isnan(table.parts.memory_bytes[rows])
+    return np.where(built, np.maximum(usual, most), usual) * assumed.host_memory_share

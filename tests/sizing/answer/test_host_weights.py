@@ -1,0 +1,82 @@
+"""Weights in the host's memory, read out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.sizing.answer.host_weights import (
+    host_bytes,
+    host_weight_reasons,
+    layer_places,
+    out_of_host_memory,
+    parts_words,
+    share_on_host,
+)
+from app.sizing.question import Deployment
+from app.sizing.serving.host_weights import HostMemory, OnHost
+from app.sizing.units import GIB
+from tests.examples import CHAT, LLAMA_8B, col, row
+from tests.sizing.serving.given import MIXTURE
+
+DESK = Deployment("bolt-desk", engine="llama.cpp", weight_format="gguf-q4_k_m")
+
+
+def judged(**on: float) -> Any:
+    """A row with 10 GiB with its host, of which 15 GiB may be filled."""
+    known = OnHost.none(1)
+    values = {"weights_share": 0.5, "weights_bytes": 10 * GIB, "bytes_per_s": 45e9} | on
+    host = replace(known, **{name: col(value) for name, value in values.items()})
+    memory = HostMemory(col(10 * GIB), col(GIB), col(15 * GIB))
+    return row(plans=row(on_host=host), memory=row(host=memory))
+
+
+def test_a_share_is_told_and_what_it_takes_of_the_host() -> None:
+    found = judged()
+    assert share_on_host(found.plans, 0) == 0.5
+    assert list(host_bytes(found, 0).values()) == [10 * GIB, GIB, 15 * GIB]
+    found.memory.host = HostMemory(col(0), col(0), col(0))
+    assert host_bytes(found, 0) == {}
+    bare: Any = row(on_host=None)
+    assert share_on_host(bare, 0) == 0.0
+
+
+def test_a_sentence_says_how_much_lies_where_and_what_it_takes() -> None:
+    (reason,) = host_weight_reasons(CHAT, judged(layers_share=0.5), 0, 0.9)
+    assert reason.text.startswith(
+        "10.0 GiB of the weights (50%) lie in the host's memory: 16 of 32 layers with their cache. "
+        "The host reads them at about 45 GB/s, and takes 90% of the time of a step."
+    )
+    assert reason.quantity == "weights_on_host_gib"
+    assert reason.value == pytest.approx(10)
+    assert list(host_weight_reasons(CHAT, judged(weights_share=0.0), 0, 0.0)) == []
+
+
+def test_parts_of_a_mixture_are_told_apart() -> None:
+    work = replace(CHAT, model=MIXTURE)
+    assert parts_words(work, judged(experts_share=0.5).plans, 0) == "the routed experts of 2 layers"
+    both = judged(experts_share=1.0, layers_share=0.25)
+    assert parts_words(work, both.plans, 0) == "the routed experts of 4 layers and 1 of 4 layers with their cache"
+    whole = judged(experts_share=0.5, layers_share=0.5)
+    assert parts_words(work, whole.plans, 0) == "2 of 4 layers with their cache"
+
+
+def test_too_little_memory_of_a_host_is_told_as_such() -> None:
+    found = judged()
+    assert out_of_host_memory(found, 0) is None
+    found.memory.host = HostMemory(col(20 * GIB), col(0), col(15 * GIB))
+    short = out_of_host_memory(found, 0)
+    assert short is not None
+    assert short.text == "It does not fit: 20.0 GiB would lie in the host's memory, of which 15.0 GiB are usable."
+
+
+def test_llama_cpp_is_told_how_many_layers_stay() -> None:
+    assert layer_places(LLAMA_8B, DESK) == {"device_layers": 99, "host_expert_layers": None}
+    half = layer_places(LLAMA_8B, replace(DESK, weights_on_host=0.5))
+    assert half == {"device_layers": 16, "host_expert_layers": None}
+    stored = layer_places(MIXTURE, replace(DESK, weights_on_host=1e-6))
+    assert stored == {"device_layers": 99, "host_expert_layers": None}
+    everything = layer_places(MIXTURE, replace(DESK, weights_on_host=1.0))
+    assert everything == {"device_layers": 0, "host_expert_layers": 4}
