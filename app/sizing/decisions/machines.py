@@ -95,12 +95,8 @@ def candidates(
     machines of named regions. A service of many is put on parts of servers. Where the work `reads_host`, machines that
     differ in its processors are several.
     """
-    allowed = types_allowed(snapshot, constraints)
-    rejections.reject(
-        np.flatnonzero(~allowed), "excluded", "{name} is outside the vendors and types asked for.", Reached.LEFT_OUT
-    )
     named = types_named(snapshot, constraints.outright)
-    allowed = usual_parts(snapshot, constraints, allowed, named, assumed, rejections, serves_many=serves_many)
+    allowed = _types_left(snapshot, constraints, named, assumed, rejections, serves_many=serves_many)
     listings = snapshot.listings
     payable = pricing or (run_pricing if ends else service_pricing)(constraints)
     keep = allowed[listings.accelerator] & _among(PRICING, payable)[listings.pricing]
@@ -181,6 +177,22 @@ def _spot(pricing: Codes) -> Mask:
     """Which listings may be taken back."""
     found: Mask = pricing == PRICING.index(PricingModel.SPOT)
     return found
+
+
+def _types_left(
+    snapshot: Snapshot,
+    constraints: Constraints,
+    named: Mask,
+    assumed: Assumptions,
+    rejections: Rejections,
+    *,
+    serves_many: bool,
+) -> Mask:
+    """Types that are allowed and usual of the work; the others are turned down."""
+    allowed = types_allowed(snapshot, constraints)
+    text = "{name} is outside the vendors and types asked for."
+    rejections.reject(np.flatnonzero(~allowed), "excluded", text, Reached.LEFT_OUT)
+    return usual_parts(snapshot, constraints, allowed, named, assumed, rejections, serves_many=serves_many)
 
 
 def types_allowed(snapshot: Snapshot, constraints: Constraints) -> Mask:

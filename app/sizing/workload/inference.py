@@ -188,15 +188,10 @@ def inference_workload(
         volume_requests=arrivals.volume_requests,
         deadline_s=arrivals.deadline_s,
     )
-    given = availability_asked | said(
-        average_requests_per_s=average_per_s,
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        max_context_tokens=max_context_tokens,
-        turn_gap_s=hits.turn_gap_s,
-    )
-    shown = limits_told(asked, workload.slo, personal=personal)
-    return replace(workload, derived=(*arrivals.derived, *told(workload, given), *shown))
+    lengths = said(input_tokens=input_tokens, output_tokens=output_tokens, max_context_tokens=max_context_tokens)
+    given = availability_asked | lengths | said(average_requests_per_s=average_per_s, turn_gap_s=hits.turn_gap_s)
+    limited = limits_told(asked, workload.slo, personal=personal)
+    return replace(workload, derived=(*arrivals.derived, *told(workload, given), *limited))
 
 
 def usual_average_per_s(arrivals: Arrivals, assumed: Assumptions) -> float:
