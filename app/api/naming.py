@@ -232,7 +232,8 @@ def deployment_named(spec: DeploymentSpec, naming: Naming, at: str) -> Deploymen
         if spec.offer.region is not None:
             offer["region"] = _one_region(spec.offer.region, naming, f"{at}/offer/region")
         if spec.offer.instance_type is not None:
-            known = {run_together(n): n for n in naming.market.instance_types}
+            types = naming.market.instance_types
+            known = {run_together(n): n for n in types} | {n: n for n in types}
             where = "GET /catalog/offers lists all."
             offer["instance_type"] = naming.one_of(
                 "instance type", spec.offer.instance_type, known, f"{at}/offer/instance_type", where

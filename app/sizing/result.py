@@ -343,10 +343,11 @@ class Reached(IntEnum):
     """How far an accelerator type came: the kind of filter that no plan of it passed."""
 
     LEFT_OUT = 0  # by the caller
-    OFFERS = 1  # somebody sells it, with an engine and a layout for the model
-    MEMORY = 2
-    SPEED = 3
-    LIMITS = 4  # of number, money and power
+    UNSOLD = 1  # where it was asked for
+    OFFERS = 2  # somebody sells it, with an engine and a layout for the model
+    MEMORY = 3
+    SPEED = 4
+    LIMITS = 5  # of number, money and power
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,9 +36,9 @@ def large(value: float) -> str:
     return figure(value)
 
 
-def together(words: Sequence[str]) -> str:
+def together(words: Sequence[str], last: str = "and") -> str:
     """Several things in a row: "a", "a and b", "a, b and c"."""
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    return f" {last} ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def counted(count: float, thing: str) -> str:

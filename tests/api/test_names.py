@@ -144,3 +144,11 @@ def test_no_name_of_a_deployment_gives_one_either(client: TestClient, field: str
     answer = estimate(client, **{"accelerator": "L4"} | {field: name})
     assert answer.status_code in (200, 404, 422), answer.text
     assert "pattern '^" not in answer.text
+
+
+def test_instances_that_differ_in_their_capitals_only_stay_apart(client: TestClient) -> None:
+    """Two hosts write "1x RTX PRO 6000" each in their own way: a name as the catalogue has it means that one."""
+    offer = {"provider": "verda", "pricing_model": "spot", "instance_type": "1x RTX PRO 6000"}
+    answer = estimate(client, accelerator="nvidia-rtx-pro-6000-blackwell-server", offer=offer)
+    assert answer.status_code == 200
+    assert answer.json()["deployment"]["offer"]["instance_type"] == "1x RTX PRO 6000"

@@ -19,7 +19,7 @@ from app.sizing.decisions.ownership import (
     rated_power_w,
     reckoned_parts,
 )
-from app.sizing.decisions.prices import backed, run_pricing, service_pricing
+from app.sizing.decisions.prices import backed, run_pricing, service_pricing, unoffered
 from app.sizing.decisions.rejections import Rejections, no_more
 from app.sizing.decisions.servers import usual_parts
 from app.sizing.formula import unrecorded
@@ -99,8 +99,8 @@ def candidates(
     allowed = _types_left(snapshot, constraints, named, assumed, rejections, serves_many=serves_many)
     listings = snapshot.listings
     payable = pricing or (run_pricing if ends else service_pricing)(constraints)
-    keep = allowed[listings.accelerator] & _among(PRICING, payable)[listings.pricing]
-    keep &= listings_allowed(snapshot, constraints, fixed)
+    placed = listings_allowed(snapshot, constraints, fixed)
+    keep = allowed[listings.accelerator] & _among(PRICING, payable)[listings.pricing] & placed
     keep = backed(snapshot, constraints, keep, named, today, assumed, rejections)
     keep &= ~outdone(snapshot, keep)
     with unrecorded():
@@ -112,13 +112,7 @@ def candidates(
     kept = np.flatnonzero(keep)
     vcpus = np.where(reads_host, listings.vcpus, np.nan)
     first = cheapest_each(machine_kinds(listings.machine, listings.pricing, vcpus), priced.usd_per_hour, kept)
-    rejections.without(
-        np.flatnonzero(allowed),
-        listings.accelerator[first],
-        "no_offer",
-        "The catalogue has no price for {name} within the environments, providers, regions and pricing models asked "
-        "for.",
-    )
+    unoffered(snapshot, constraints, allowed, placed, listings.accelerator[first], rejections)
     with unrecorded():
         return candidates_at(snapshot, priced, first, vcpus, assumed)
 

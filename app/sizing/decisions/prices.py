@@ -7,8 +7,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column, Mask, distinct
+from app.sizing.columns import Codes, Column, Mask, distinct
 from app.sizing.decisions.rejections import Rejections
+from app.sizing.hardware.listings import PRICING
 from app.sizing.hardware.parts import Environment, PricingModel
 from app.sizing.hardware.prices import FIRM, IN_WORDS, KINDS, Commitment, PriceKind, days
 from app.sizing.hardware.tables import Listings
@@ -26,6 +27,14 @@ NO_LONGER_THAN = {
     Commitment.NONE: (),
     Commitment.ONE_YEAR: (Commitment.ONE_YEAR,),
     Commitment.THREE_YEARS: (Commitment.ONE_YEAR, Commitment.THREE_YEARS),
+}
+
+# How machines are had, in words.
+HAD = {p: "with a commitment" for p in PricingModel if p.commitment is not Commitment.NONE} | {
+    PricingModel.ON_DEMAND: "on demand",
+    PricingModel.SPOT: "as spot capacity",
+    PricingModel.CAPACITY_BLOCK: "in capacity blocks",
+    PricingModel.OWNED: "by buying it",
 }
 
 
@@ -68,10 +77,7 @@ def backed(
     listings, usual = snapshot.listings, not constraints.price_kinds
     allowed = among & no_older(listings, constraints.max_price_age_days, today)
     young = allowed & ~overdue(snapshot, assumed) if usual and constraints.max_price_age_days is None else allowed
-    kinds = set(constraints.price_kinds or FIRM)
-    if constraints.providers and usual:
-        kinds.add(PriceKind.BROKER)
-    kept = young & _of_kinds(kinds)[listings.kind]
+    kept = young & _of_kinds(_wanted(constraints))[listings.kind]
     if usual and named.any():
         without = named.copy()
         without[listings.accelerator[kept]] = False
@@ -88,6 +94,48 @@ def overdue(snapshot: Snapshot, assumed: Assumptions) -> Mask:
     behind = age_days(listings.observed_days, snapshot.prices_as_of)
     found: Mask = ~listings.owned & (behind > assumed.stale_price_days)
     return found
+
+
+def _wanted(constraints: Constraints) -> set[PriceKind]:
+    """The kinds of price that count."""
+    if constraints.price_kinds:
+        return {*constraints.price_kinds}
+    return {*FIRM, PriceKind.BROKER} if constraints.providers else {*FIRM}
+
+
+def unoffered(
+    snapshot: Snapshot, constraints: Constraints, allowed: Mask, placed: Mask, had: Codes, rejections: Rejections
+) -> None:
+    """Turn down the types that nothing is left of: those without any price, those that may be had where asked for but
+    only when paid in another way, and those that may not be had there.
+    """
+    listings = snapshot.listings
+    unpriced = allowed.copy()
+    unpriced[listings.accelerator] = False
+    code = "no_offer"
+    rejections.reject(np.flatnonzero(unpriced), code, "The catalogue has no price for {name}.", Reached.UNSOLD)
+    among, kept = allowed[listings.accelerator] & placed, np.isin(listings.accelerator, had)
+    counts = _of_kinds(_wanted(constraints))[listings.kind]
+    _paid_otherwise(listings, rejections.left_without(listings.accelerator, kept, among & counts), rejections)
+    _paid_otherwise(listings, rejections.left_without(listings.accelerator, kept, among), rejections, backed=False)
+    asked = "within the environments, providers, regions and pricing models asked for"
+    text = f"The catalogue has no price for {{name}} {asked}."
+    rejections.without(np.flatnonzero(allowed), had, code, text, Reached.UNSOLD)
+
+
+def _paid_otherwise(listings: Listings, rows: Codes, rejections: Rejections, *, backed: bool = True) -> None:
+    """Turn down the types that are had in ways only that this work does not take unasked."""
+    types = listings.accelerator[rows]
+    for accelerator in np.unique(types).tolist():
+        of = rows[types == accelerator]
+        ways, kinds = {PRICING[p] for p in listings.pricing[of]}, {KINDS[k] for k in listings.kind[of]}
+        text = f"{{name}} is only to be had {together(sorted({HAD[w] for w in ways}), 'or')}"
+        named = f"{', '.join(sorted(ways))} in `pricing_models`"
+        if not backed:
+            text += ", at a price that nobody stands behind"
+            named += f" and {', '.join(sorted(kinds))} in `price_kinds`"
+        reached = Reached.OFFERS if backed else Reached.UNSOLD
+        rejections.reject(np.array([accelerator]), "no_offer", f"{text}: name {named} and it counts.", reached)
 
 
 def _of_kinds(kinds: Iterable[PriceKind]) -> Mask:

@@ -42,12 +42,12 @@ class Rejections:
                 a = self.accelerators[i]
                 self.by_accelerator[i] = Rejection(a.slug, a.name, code, text, rule=rule(i))
 
-    def without(self, before: Codes, after: Codes, code: str, text: str) -> None:
+    def without(self, before: Codes, after: Codes, code: str, text: str, reached: Reached = Reached.OFFERS) -> None:
         """Turn down the types of which no row is left, for a reason that has no number."""
         gone = np.zeros(len(self.accelerators), dtype=bool)
         gone[before] = True
         gone[after] = False
-        self.reject(np.flatnonzero(gone), code, text)
+        self.reject(np.flatnonzero(gone), code, text, reached)
 
     def left_without(self, accelerator: Codes, kept: Mask, among: Mask) -> Codes:
         """Rows among some of the types none of whose rows were kept, and that were not turned down before: few, so
@@ -115,7 +115,7 @@ class Unread(Rejections):
     def ruled_out(self, accelerators: Codes, code: str, text: str, rule: Callable[[int], str]) -> None:
         pass
 
-    def without(self, before: Codes, after: Codes, code: str, text: str) -> None:
+    def without(self, before: Codes, after: Codes, code: str, text: str, reached: Reached = Reached.OFFERS) -> None:
         pass
 
     def left_without(self, accelerator: Codes, kept: Mask, among: Mask) -> Codes:  # noqa: ARG002

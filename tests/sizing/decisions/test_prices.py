@@ -120,3 +120,25 @@ def test_a_price_of_a_launch_or_of_the_press_is_not_firm() -> None:
 def test_ages_count_from_the_first_day_of_a_month_or_year() -> None:
     ages = age_days(days(["2026-01-31", "2026-01", "2026", "", "2026-03-01"]), "2026-02-01")
     np.testing.assert_array_equal(ages, [1, 31, 31, np.nan, 0])
+
+
+def test_what_is_only_had_in_another_way_says_so() -> None:
+    """Nobody asked for an environment: it is the way to pay that a run does not take, or there is no price at all."""
+    renting = asked(pricing=(PricingModel.ON_DEMAND,), of=snapshot(offers=OFFERS[2:4]))[1].by_accelerator
+    assert (renting[0].code, renting[0].text) == (
+        "no_offer",
+        "Acme Big is only to be had as spot capacity, by buying it or with a commitment: "
+        "name owned, reserved_1y, spot in `pricing_models` and it counts.",
+    )
+    assert renting[3].text == "The catalogue has no price for Bolt Rare."
+    elsewhere = asked(regions=("us-9",), environments=(Environment.CLOUD,))[1].by_accelerator
+    assert elsewhere[0].text.endswith("within the environments, providers, regions and pricing models asked for.")
+    assert asked(pricing=(PricingModel.ON_DEMAND,))[1].by_accelerator[2].text == (
+        "Bolt Desk is only to be had by buying it, at a price that nobody stands behind: name owned in "
+        "`pricing_models` and reckoned in `price_kinds` and it counts."
+    )
+
+
+def test_what_may_be_had_is_nearer_than_what_nobody_sells() -> None:
+    turned_down = asked(pricing=(PricingModel.ON_DEMAND,), of=snapshot(offers=OFFERS[2:4]))[1].nearest()
+    assert [r.accelerator for r in turned_down] == ["acme-big", "acme-card", "bolt-desk", "bolt-rare"]
