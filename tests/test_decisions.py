@@ -221,3 +221,10 @@ def test_a_run_of_a_day_is_done_in_a_day(client: TestClient) -> None:
     for one in answered(client, "tune-day")["recommendations"]:
         assert one["performance"]["days"] < 1
         assert one["confidence"]["meets_deadline"] >= SURE
+
+
+def test_instances_of_processors_are_compared_as_what_they_are(client: TestClient) -> None:
+    ranked = answered(client, "embed-cpu")["recommendations"]
+    told = [reason["text"] for one in ranked[:3] for reason in one["explanation"] if reason["code"] == "comparison"]
+    assert told and not any("TB/s" in text or "TFLOP/s" in text for text in told)
+    assert "c8i.xlarge" in told[0]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from app.sizing.answer.money import price_words, surely_usd
 from app.sizing.answer.summary import OBJECTIVE_WORDS, hardware_words
-from app.sizing.hardware.parts import Accelerator
+from app.sizing.hardware.parts import SOCKET, Accelerator
 from app.sizing.question import Objective, Question
 from app.sizing.result import Estimate, Ranked, Reason, Rival
 from app.sizing.units import GIB, GIGA, SECONDS_PER_DAY, TERA
@@ -119,7 +119,9 @@ def against(mine: Ranked, best: Ranked, *, lead: str) -> Reason:
     count = mine.estimate.deployment.total_accelerators or 0
     others = best.estimate.deployment.total_accelerators or 0
     resource = f"{count:,} with {has} each against {others:,} with {other}"
-    if not has:
+    if SOCKET in (mine.accelerator.kind, best.accelerator.kind):
+        resource = f"{machines_of(mine)} against {machines_of(best)}"  # a part of a socket has a part of its figures
+    elif not has:
         resource = f"{counted(count, 'accelerator')} against {others:,}"
     elif has == other:
         numbers = "as many" if count == others else f"{count:,} against {others:,}"
@@ -127,6 +129,12 @@ def against(mine: Ranked, best: Ranked, *, lead: str) -> Reason:
     name = mine.accelerator.name
     text = f"{lead.format(name=name)} {' and '.join(parts) or 'has no known price'}; {resource}."
     return Reason("comparison", text, "cost_ratio", money or 0.0, "1")
+
+
+def machines_of(ranked: Ranked) -> str:
+    """How many machines, and of what, in words."""
+    d = ranked.estimate.deployment
+    return f"{d.nodes or 1:,} x {d.instance_type or d.system or ranked.accelerator.name}"
 
 
 def ratio(a: float | None, b: float | None) -> float | None:
