@@ -20,7 +20,7 @@ from app.sizing.hardware.software import Software
 from app.sizing.hardware.stacks import stack_columns, stacks_of
 from app.sizing.hardware.support import records
 from app.sizing.hardware.support.builds import BUILDS
-from app.sizing.hardware.support.records import EngineSupport
+from app.sizing.hardware.support.records import EngineSupport, Work
 from app.sizing.hardware.support.verdicts import Documents, Measured
 from app.sizing.hardware.tables import (
     FORMATS,
@@ -112,6 +112,7 @@ class Snapshot:
         self.frameworks = Frameworks.of(self.engines)
         self.software = Software(self.accelerators, self.documents, self.engines, self.families)
         self.stacks, self.beside_stacks = self._stacks()
+        self.stacks_known: dict[tuple[Work, frozenset[str], tuple[str, ...]], Stacks] = {}  # chosen for work before
 
         self.systems, owned = systems_sold(self.accelerators, systems)
         self.system_slugs = tuple(self.systems)

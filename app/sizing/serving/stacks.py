@@ -13,6 +13,9 @@ from app.sizing.model.tasks import TASKS
 from app.sizing.question import Constraints, Deployment
 from app.sizing.snapshot import Snapshot
 
+# Choices of stacks that a snapshot remembers: most questions differ in what is done, not in what it may be done with.
+MOST_KNOWN = 32
+
 
 def engines_named(constraints: Constraints, fixed: Deployment | None) -> tuple[str, ...]:
     """The engine fixed, those allowed, or none."""
@@ -23,6 +26,18 @@ def stacks_asked(
     market: Snapshot, work: Work, formats: frozenset[str], engines: tuple[str, ...], fixed: Deployment | None
 ) -> Stacks:
     """Software stacks that do a piece of work and are allowed, on the accelerators where they compete."""
+    key = work, formats, engines
+    asked = market.stacks_known.get(key)
+    if asked is None:
+        if len(market.stacks_known) >= MOST_KNOWN:
+            market.stacks_known.clear()
+        asked = market.stacks_known[key] = _stacks(market, work, formats, engines)
+    if fixed is not None and fixed.engine is not None:
+        return market.of_version(asked, fixed.engine_version)
+    return asked
+
+
+def _stacks(market: Snapshot, work: Work, formats: frozenset[str], engines: tuple[str, ...]) -> Stacks:
     stacks, level = market.stacks, market.stacks.levels[:, TASKS.index(work.task)]
     wanted = np.zeros(len(market.formats), bool)
     wanted[[market.format_index[f] for f in formats if f in market.format_index]] = True
@@ -35,6 +50,4 @@ def stacks_asked(
     if not engines:
         on = competing(asked.on, asked.expected, asked.named_only[:, TASKS.index(work.task)])
         asked = replace(asked, on=on).take(np.flatnonzero(on.any(axis=1)))
-    if fixed is not None and fixed.engine is not None:
-        return market.of_version(asked, fixed.engine_version)
     return asked
