@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import fields
+from itertools import accumulate
 from typing import Any
 
 import orjson
@@ -37,11 +39,14 @@ def json_bytes(document: Any) -> bytes:
 def within_size(document: Document) -> bytes:
     """The answer in 30 KB, leaner step by step until it is."""
     room = MAX_BYTES + max(0, len(json_bytes(document["request"])) - LARGEST_REQUEST_COUNTED)
-    for leaner in (*STEPS, _without(_inner, room), *LAST_STEPS, _without(_last_misses, room)):
+    leaner = list(accumulate(STEPS, lambda found, step: step(found), initial=document))
+    first = bisect_left(leaner, -room, key=lambda found: -len(json_bytes(found)))
+    document = leaner[min(first, len(leaner) - 1)]
+    for step in (_without(_inner, room), *LAST_STEPS, _without(_last_misses, room)):
         body = json_bytes(document)
         if len(body) <= room:
             return body
-        document = leaner(document)
+        document = step(document)
     return json_bytes(document)
 
 
