@@ -249,10 +249,10 @@ def _among(names: Iterable[str], wanted: Container[str]) -> Mask:
 
 def listing_prices(snapshot: Snapshot, keep: Mask, assumed: Assumptions, economics: Economics) -> Priced:
     """Rent as it is asked, ownership of machines to keep per hour over the horizon; power by the machine."""
-    listings = snapshot.listings
-    rated = rated_power_w(snapshot.machines, snapshot.columns, assumed)[listings.machine]
-    draw = draw_w(rated, assumed)
-    purchase, hourly = np.full(len(listings), np.nan), listings.usd_per_hour.copy()
+    listings, rows = snapshot.listings, np.flatnonzero(keep)
+    rated, draw, purchase = np.full((3, len(listings)), np.nan)
+    rated[rows] = rated_power_w(snapshot.machines.take(listings.machine[rows]), snapshot.columns, assumed)
+    draw[rows], hourly = draw_w(rated[rows], assumed), listings.usd_per_hour.copy()
     bought = np.flatnonzero(keep & listings.owned)
     if not len(bought):
         return Priced(usd_per_hour=hourly, purchase_usd=purchase, draw_w=draw, rated_w=rated)
