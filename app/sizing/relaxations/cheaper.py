@@ -26,6 +26,7 @@ from app.sizing.decisions.machines import (
     types_allowed,
     types_named,
 )
+from app.sizing.decisions.placement import fleet
 from app.sizing.decisions.prices import no_older, overdue, run_pricing
 from app.sizing.decisions.ranking import best_per_accelerator
 from app.sizing.decisions.rejections import Unread
@@ -142,16 +143,23 @@ def cheaper_services(
     with unrecorded():
         usd_per_hour, usd = at(options.cost.usd_per_hour, best), at(measures(workload, options).usd, best)
         steady = not workload.ends and workload.load is not Load.OFFLINE
-        machines = left_out(question, market, workload.redundancy.zones, usd_per_hour if steady else np.inf)
+        worth_telling = usd_per_hour * (1 - question.assumptions.near_tie_share)
+        most = worth_telling / _least_machines(workload) if steady else np.inf
+        machines = left_out(question, market, workload.redundancy.zones, most)
         kinds, judged = _kinds(market, machines), _kinds(market, options.plans.machines.table)
         known = np.isin(kinds, judged)
         alone = options.take(~options.plans.away)  # weights in a host's memory are bound to that host
         found = [_repriced(question, workload, alone, market, machines.take(known))] if len(alone) else []
         proven = _proven(workload, options)
-        others, most = machines.take(~known), usd_per_hour if steady else None
+        others = machines.take(~known)
         if len(others):
-            found.append(_searched(question, workload, market, others, proven, most))
+            found.append(_searched(question, workload, market, others, proven, worth_telling if steady else None))
         return _told(question, market, stacked(found), usd) if found else ()
+
+
+def _least_machines(workload: InferenceWorkload) -> float:
+    """Machines of the smallest service: one replica in large machines, with what its redundancy asks for."""
+    return at(fleet(workload.redundancy, np.ones(1), np.full(1, float(MOST)), np.ones(1)).nodes, 0)
 
 
 def cheaper_runs(
