@@ -43,6 +43,12 @@ def _accelerators(
             "#/constraints/exclude_accelerators",
             "exclude_accelerators leaves nothing of accelerators: everything named is excluded.",
         )
+    segments_of = {a.slug: a.segments for a in directory.market.accelerators}
+    if c.accelerators and c.segments and all({*c.segments}.isdisjoint(segments_of[slug]) for slug in c.accelerators):
+        sold = listed(sorted({segment for slug in c.accelerators for segment in segments_of[slug]}))
+        raise contradiction(
+            "#/constraints/segments", f"Nothing in accelerators is sold for {listed(c.segments)}, but for {sold}."
+        )
     vendor_of = {a.slug: a.vendor.lower() for a in directory.market.accelerators}
     others = [slug for slug in outright if c.vendors and vendor_of[slug] not in c.vendors]
     if others:

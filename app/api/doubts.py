@@ -33,7 +33,7 @@ def doubted(field: str, kind: str, value: Any, context: Mapping[str, Any]) -> st
         return ""
     limit = context.get("le", context.get("lt"))
     number = float(value) if isinstance(value, int | float) and abs(value) <= MOST_PER_CENT else None
-    if limit is not None and limit <= 1 and number is not None and number > 1:
+    if limit is not None and number is not None and number > 1 >= limit:
         return f"; fractions run from 0 to 1: {number:g} % is {number / 100:g}"
     return f"; {COUNTED_IN[field]}" if field in COUNTED_IN else ""
 

@@ -112,9 +112,10 @@ def test_the_day_is_part_of_the_answer(client: TestClient) -> None:
     assert recommend(client, as_of="2027-11-20") == later
     old = recommend(client, constraints={"max_price_age_days": 1})
     assert old["rejected_by_code"]["price_too_old"] > 20
-    refused = client.post("/recommend", json={"workload": CHAT, "as_of": "tomorrow"})
-    assert refused.status_code == 422
-    assert refused.json()["errors"][0]["pointer"] == "#/as_of"
+    for day in ("tomorrow", "1999-12-31", "2100-01-02", "9999-12-31", "2026-02-30"):
+        refused = client.post("/recommend", json={"workload": CHAT, "as_of": day})
+        assert refused.status_code == 422, day
+        assert refused.json()["errors"][0]["pointer"] == "#/as_of"
 
 
 def test_without_a_fixed_day_it_is_the_utc_day(sqlite_url: str) -> None:
