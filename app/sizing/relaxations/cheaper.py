@@ -76,18 +76,17 @@ class Priced(Columns):
     usd: Column
 
 
-def accepting_for(question: Question, market: Snapshot, listings: Codes) -> Codes:
-    """What has to be accepted for each of some listings, where that is one thing only."""
-    way = WAY_CODES[market.listings.pricing[listings]]
-    firm = FIRM_CODES[market.listings.kind[listings]]
-    found = np.full(len(listings), NOTHING)
+def accepting_for(question: Question, market: Snapshot) -> Codes:
+    """What has to be accepted for each listing, where that is one thing only."""
+    way, firm = WAY_CODES[market.listings.pricing], FIRM_CODES[market.listings.kind]
+    found = np.full(len(way), NOTHING)
     found[~firm & (way == OWNED)] = UNQUOTED
     found[~firm & (way == WAYS.index(Way.ON_DEMAND))] = BROKERS
     found[firm & np.isin(way, COMMITTED)] = COMMITMENT
     found[firm & (way == WAYS.index(Way.SPOT))] = SPOT
-    old = overdue(market, question.assumptions)[listings]
+    old = overdue(market, question.assumptions)
     found[old] = np.where((firm & np.isin(way, UNBOUND))[old], OLD, NOTHING)
-    aside = _not_for_servers(question, market)[market.listings.accelerator[listings]]
+    aside = _not_for_servers(question, market)[market.listings.accelerator]
     found[aside] = np.where((firm & np.isin(way, UNBOUND) & ~old)[aside], CONSUMER, NOTHING)
     return found
 
@@ -117,11 +116,12 @@ def may_be_named(question: Question) -> tuple[int, ...]:
     return tuple(code for code in (*prices, *terms, *parts) if code not in outlasting)
 
 
-def left_out(question: Question, market: Snapshot, zones: int, most_usd_per_hour: float) -> Candidates:
+def left_out(
+    question: Question, market: Snapshot, accepting: Codes, zones: int, most_usd_per_hour: float
+) -> Candidates:
     """Machines at the cheapest price for each thing that may be accepted; none alone costs more than this."""
     limits, workload, listings = question.constraints, question.workload, market.listings
     had = types_allowed(market, limits)[listings.accelerator] & listings_allowed(market, limits, None)
-    accepting = accepting_for(question, market, np.arange(len(listings)))
     keep = had & np.isin(accepting, may_be_named(question))
     keep &= no_older(listings, limits.max_price_age_days, question.today) & ~outdone(market, had)
     if zones > 1:
@@ -145,15 +145,17 @@ def cheaper_services(
         steady = not workload.ends and workload.load is not Load.OFFLINE
         worth_telling = usd_per_hour * (1 - question.assumptions.near_tie_share)
         most = worth_telling / _least_machines(workload) if steady else np.inf
-        machines = left_out(question, market, workload.redundancy.zones, most)
+        accepting = accepting_for(question, market)
+        machines = left_out(question, market, accepting, workload.redundancy.zones, most)
         kinds, judged = _kinds(market, machines), _kinds(market, options.plans.machines.table)
         known = np.isin(kinds, judged)
         alone = options.take(~options.plans.away)  # weights in a host's memory are bound to that host
-        found = [_repriced(question, workload, alone, market, machines.take(known))] if len(alone) else []
+        found = [_repriced(question, workload, alone, market, machines.take(known), accepting)] if len(alone) else []
         proven = _proven(workload, options)
         others = machines.take(~known)
         if len(others):
-            found.append(_searched(question, workload, market, others, proven, worth_telling if steady else None))
+            limit = worth_telling if steady else None
+            found.append(_searched(question, workload, market, others, accepting, proven, limit))
         return _told(question, market, stacked(found), usd) if found else ()
 
 
@@ -167,13 +169,14 @@ def cheaper_runs(
 ) -> tuple[Cheaper, ...]:
     """The same of runs, best first: each as it is laid out, on machines that are no worse at other prices."""
     with unrecorded():
-        machines = left_out(question, market, 1, np.inf)
+        accepting = accepting_for(question, market)
+        machines = left_out(question, market, accepting, 1, np.inf)
         if not len(machines):
             return ()
         machines = machines.take(np.argsort(machines.usd_per_hour, kind="stable"))
         good = as_good(market, deployed(chosen.plans, chosen.run, chosen.cost), machines.listing)
-        accepting = accepting_for(question, market, machines.listing)
-        each = good[:, None, :] & (accepting == np.arange(len(ACCEPTING))[:, None])  # run x what is accepted x machine
+        accepted = accepting[machines.listing] == np.arange(len(ACCEPTING))[:, None]
+        each = good[:, None, :] & accepted  # run x what is accepted x machine
         of, code = np.nonzero(each.any(axis=2))
         runs = _on(machines.take(each[of, code].argmax(axis=1)), chosen.take(of), counts, question)
         holds = surely_fits(runs.plans, runs.run, question.assumptions)
@@ -203,10 +206,15 @@ def _kinds(market: Snapshot, machines: Candidates) -> Codes:
 
 
 def _repriced(
-    question: Question, workload: InferenceWorkload, options: Options, market: Snapshot, machines: Candidates
+    question: Question,
+    workload: InferenceWorkload,
+    options: Options,
+    market: Snapshot,
+    machines: Candidates,
+    accepting: Codes,
 ) -> Priced:
     """For each thing that may be accepted the cheapest of plans that were judged, on the same machines."""
-    kinds, accepting = _kinds(market, machines), accepting_for(question, market, machines.listing)
+    kinds, accepting = _kinds(market, machines), accepting[machines.listing]
     known, kind = np.unique(kinds, return_inverse=True)
     price, which = np.full((2, len(ACCEPTING), len(known) + 1), np.inf)
     order = np.argsort(machines.usd_per_hour, kind="stable")[::-1]
@@ -237,6 +245,7 @@ def _searched(
     workload: InferenceWorkload,
     market: Snapshot,
     machines: Candidates,
+    accepting: Codes,
     proven: Codes,
     most_usd: float | None,
 ) -> Priced:
@@ -254,8 +263,7 @@ def _searched(
     offered = options.plans.offered
     accelerators, usd = options.fleet.accelerators, measures(workload, options).usd
     total = usd if workload.ends else np.full(len(usd), np.nan)
-    accepting = accepting_for(question, market, offered.listing)
-    return Priced(offered, accepting, accelerators, options.cost.usd_per_hour, total, usd)
+    return Priced(offered, accepting[offered.listing], accelerators, options.cost.usd_per_hour, total, usd)
 
 
 def _told(question: Question, market: Snapshot, found: Priced, usd: float) -> tuple[Cheaper, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given
 
@@ -35,7 +34,7 @@ def told(
 
 
 def test_listings_are_told_by_the_one_thing_that_they_take() -> None:
-    codes = accepting_for(Question(CHAT), SMALL, np.arange(len(SMALL.listings)))
+    codes = accepting_for(Question(CHAT), SMALL)
     by_offer = {SMALL.offers[o].usd_per_hour: c for o, c in zip(SMALL.listings.offer, codes, strict=True) if o >= 0}
     assert by_offer == {40.0: -1, 44.0: -1, 16.0: SPOT, 24.0: COMMITMENT, 0.8: -1, 0.9: -1, 0.3: BROKERS}
     owned = codes[SMALL.listings.owned]
