@@ -116,13 +116,14 @@ def verdict(
     rule = ruling.rule.format(name=accelerator.name)
     if ruling.says is False:
         return Verdict(Level.REFUSED, rule, ruling.source, far=ruling.far)
-    row = documents.row(engine, accelerator.family, weight_format, work) if served(engine, work) else None
+    does_it = served(engine, work)
+    row = documents.row(engine, accelerator.family, weight_format, work) if does_it else None
     native = ruling.native
     if row is not None and not ruling.says:
         native = row.weight_formats.get(weight_format, False) and _multiplies(accelerator, weight_format)
     elif row is not None and weight_format in row.weight_formats:
         native = native and row.weight_formats[weight_format]
-    told = documents.tells(
+    told = does_it and documents.tells(
         engine, accelerator.family, weight_format, work, native=native, format_is_named=row is not None
     )
     if row is None and not ruling.says and not told:

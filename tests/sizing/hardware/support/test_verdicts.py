@@ -130,3 +130,11 @@ def test_results_of_whole_models_document_no_adapters() -> None:
     chip = catalogued("nvidia-l40s")
     assert verdict(chip, "fsdp", "bf16", FULL, documents).level is Level.DOCUMENTED
     assert verdict(chip, "fsdp", "bf16", Work("fine_tuning", "lora"), documents).level is Level.EXPECTED
+
+
+def test_results_of_one_kind_of_model_tell_of_no_other() -> None:
+    """MaxText's results are of language models: they do not make it train encoders."""
+    gh200 = catalogued("nvidia-gh200-96gb")
+    published = Documents(measured=[Measured("maxtext", gh200.family, "16bit", trains=True)])
+    for task, level in ((ModelTask.DECODER, Level.DOCUMENTED), (ModelTask.EMBEDDING, Level.REFUSED)):
+        assert verdict(gh200, "maxtext", "bf16", Work("training", "full", task), published).level is level
