@@ -64,7 +64,7 @@ def _beside(workload: InferenceWorkload, own: Estimate | None, host: HostedCost,
         return f"Build: {usd(ours)}{per} against {usd(theirs)} at {at}, the cheapest API.{below}"
     later = "" if workload.load is not Load.OPEN else " Even full, these machines cost more."
     if pays_from is not None:
-        later = f" From {figure(pays_from)} requests/s on average on these machines cost less."
+        later = f" Above {figure(pays_from)} requests/s on average these machines cost less."
     return f"Buy: {at} does this for {usd(theirs)}{per} against {usd(ours)}.{later}"
 
 

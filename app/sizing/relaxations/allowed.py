@@ -47,7 +47,9 @@ def alternatives(question: Question, judged: Sequence[Rejection]) -> Iterator[Al
         label = "allow every environment, provider, region and pricing model"
         yield other(label, environments=(), providers=(), regions=(), pricing_models=())
     if not limits.price_kinds:
-        yield other("count prices that nobody stands behind", "; ask for a quote before deciding", price_kinds=KINDS)
+        old = "old prices and " if limits.max_price_age_days is None else ""
+        label = f"count {old}prices that nobody stands behind"
+        yield other(label, "; ask for a quote before deciding", price_kinds=KINDS)
     if limits.price_kinds or limits.max_price_age_days is not None:
         yield other("count prices of every kind and age", price_kinds=KINDS, max_price_age_days=None)
     if not limits.segments:

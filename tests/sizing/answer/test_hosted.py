@@ -36,7 +36,7 @@ def test_an_api_that_costs_less_is_bought_and_the_load_is_told_where_that_ends()
     """40 USD an hour are 10.9 requests/s of 1,280 tokens at 0.8 USD per million."""
     assert said() == (
         "Buy: host does this for 5,382 USD a month against 29,200 USD. "
-        "From 10.9 requests/s on average on these machines cost less."
+        "Above 10.9 requests/s on average these machines cost less."
     )
 
 
