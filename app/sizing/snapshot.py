@@ -105,8 +105,7 @@ class Snapshot:
         self.family_index = indices(self.families)
         self.family_of: Codes = codes([self.family_index[a.family] for a in self.accelerators])
 
-        self.formats = FORMATS
-        self.format_index = indices(self.formats)
+        self.formats, self.format_index = FORMATS, indices(FORMATS)
         self.phases = records.PHASES
         self.engines = tuple(sorted({s.engine for s in support} | set(BUILDS)))
         self.frameworks = Frameworks.of(self.engines)
