@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 
 from app.errors import Conflict
 from app.sizing.estimate import estimate
+from app.sizing.hardware.prices import FIRM
+from app.sizing.hardware.support.records import SERVING, Work
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.recommend import recommend
 from app.sizing.result import Estimate
+from app.sizing.serving.stacks import stacks_asked
 from app.sizing.snapshot import Snapshot
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, registered
@@ -110,6 +113,19 @@ def by_hand(hardware: Deployment, market: Snapshot) -> Iterator[Deployment]:
             yield replace(hardware, system=system.slug)
 
 
+def competing(question: Question, hardware: Deployment, market: Snapshot) -> set[str]:
+    """Engines that are judged on an accelerator where nobody names any."""
+    work = Work(SERVING, task=question.workload.model.task)
+    stacks = stacks_asked(market, work, frozenset(market.formats), (), None)
+    return {market.engines[e] for e in stacks.engine[stacks.on[:, market.accelerator_index[hardware.accelerator]]]}
+
+
+def firm(found: Estimate) -> bool:
+    """Whether somebody stands behind the price."""
+    price = None if found.cost is None else found.cost.price
+    return price is not None and price.terms.kind in FIRM
+
+
 def never_worse_than_by_hand(question: Question, hardware: Deployment, written: Deployment, market: Snapshot) -> None:
     """Where a layout by hand takes no more accelerators, states its network and meets the limits as well."""
     try:
@@ -119,6 +135,10 @@ def never_worse_than_by_hand(question: Question, hardware: Deployment, written: 
     free = estimate(question, hardware, market)
     assumed = any(r.code == "network_assumed" for r in hand.explanation)
     most = max(hardware.total_accelerators or 0, free.deployment.total_accelerators or 0)
+    if hand.support != free.support or hand.deployment.engine not in competing(question, hardware, market):
+        return  # what only rules say, and what is another engine underneath, is judged where it is named
+    if firm(free) and not firm(hand):
+        return  # a price that nobody stands behind counts where its machine is named
     if (hand.deployment.total_accelerators or 0) <= most and not assumed and hand.deployment.system is not None:
         assert free.fits or not hand.fits
         if meets(hand, question):
