@@ -119,7 +119,7 @@ def test_a_team_gets_a_small_card(client: TestClient) -> None:
 
 def test_one_person_reads_no_faster_than_it_writes(client: TestClient) -> None:
     for ranked in answered(client, "one-user")["recommendations"]:
-        assert ranked["performance"]["tpot_ms"]["p95"] <= 150
+        assert ranked["performance"]["tpot_ms"]["p95"] <= 200
 
 
 def test_cached_prompts_take_memory(client: TestClient) -> None:

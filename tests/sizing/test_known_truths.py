@@ -149,7 +149,9 @@ def test_hardware_without_a_rate_is_refused_with_that_reason(market: Snapshot) -
 
 
 def test_cpus_tpus_and_apple_machines_compete(market: Snapshot) -> None:
-    answer = recommend(Question(replace(IDLE, slo=Slo(None, 1.0, None, 95)), limit=200), market)
+    limits = Constraints(max_price_age_days=5000)
+    asked = Question(replace(IDLE, slo=Slo(None, 1.0, None, 95)), limits, limit=200, today=market.prices_as_of)
+    answer = recommend(asked, market)
     kinds = {
         market.accelerators[market.accelerator_index[r.estimate.deployment.accelerator]].kind
         for r in answer.recommendations
@@ -200,7 +202,7 @@ def test_what_people_run_unasked_is_not_calibrated_to_8_bits(market: Snapshot, s
         ("BAAI/bge-m3", "text-embeddings-inference", "tensorrt"),
         ("BAAI/bge-reranker-v2-m3", "text-embeddings-inference", "onnxruntime"),
         ("openai/whisper-large-v3", "ctranslate2", "tensorrt"),
-        ("stabilityai/stable-diffusion-xl-base-1.0", "pytorch", "tensorrt"),
+        ("stabilityai/stable-diffusion-xl-base-1.0", "diffusers", "tensorrt"),
     ],
 )
 def test_unasked_a_model_runs_on_the_engine_that_people_deploy(

@@ -73,13 +73,22 @@ class WorkloadAssumptions:
         source="chosen: outpaces reading",
         as_of="2026-11",
     )
+    personal_ttft_ms: float = assumption(
+        10000,
+        low=1,
+        high=600000,
+        unit="ms",
+        reason="TTFT limit of personal use where none is given",
+        source="chosen: one waits for one's own machine",
+        as_of="2026-11",
+    )
     personal_tpot_ms: float = assumption(
-        150,
+        200,
         low=1,
         high=60000,
         unit="ms",
         reason="TPOT limit of personal use where none is given",
-        source="reading: 300 words a minute, 1.3 tokens each",
+        source="Brysbaert 2019: 238 words a minute; 1.3 tokens each",
         as_of="2026-11",
     )
     default_e2e_ms: float = assumption(

@@ -71,12 +71,14 @@ def backed(
     """Of some listings those of the kinds of price asked for and no older than asked.
 
     Unless kinds are named, that is what somebody stands behind, and brokers where the providers are named; unless an
-    age is, rents that were seen about when the catalogue's newest were. Of an accelerator that is itself `named` and
-    has nothing of these, any other.
+    age, makers or providers are, rents that were seen about when the catalogue's newest were. Of an accelerator that
+    is itself `named` and has nothing of these, any other.
     """
     listings, usual = snapshot.listings, not constraints.price_kinds
     allowed = among & no_older(listings, constraints.max_price_age_days, today)
-    young = allowed & ~overdue(snapshot, assumed) if usual and constraints.max_price_age_days is None else allowed
+    young = allowed
+    if usual and constraints.max_price_age_days is None and not (constraints.providers or constraints.vendors):
+        young = allowed & ~overdue(snapshot, assumed)
     kept = young & _of_kinds(_wanted(constraints))[listings.kind]
     if usual and named.any():
         without = named.copy()
@@ -163,13 +165,14 @@ def _too_old(
     """Turn down the types whose prices are all too old."""
     if most_days is None:
         return
-    rows = np.flatnonzero(among)
+    age = age_days(listings.observed_days, today)
+    rows = np.flatnonzero(among & np.isfinite(age))
     rejections.lost(
         listings.accelerator[rows],
         young[rows],
         code="price_too_old",
         text="The newest price of {name} was seen {needed} ago; {available} are allowed.",
-        needed=age_days(listings.observed_days[rows], today),
+        needed=age[rows],
         available=np.full(len(rows), most_days),
         unit="days",
         count=np.ones(len(rows)),

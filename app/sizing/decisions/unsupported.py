@@ -28,6 +28,8 @@ class Unsupported:
         code = "no_framework" if self.work.trains else "no_engine"
         few = len(self.formats) < 3
         formats = " or ".join(words(f) for f in sorted(self.formats)) if few else "the formats allowed"
+        if self.work.precision:  # of what is multiplied, where weights are stored otherwise
+            formats = f"{formats} with {words(self.work.precision)}"
         text = f"{not_done(' or '.join(self.engines), self.work)} in {formats} on {{name}}."
         rejections.ruled_out(np.setdiff1d(before, after), code, text, self.rule)
 

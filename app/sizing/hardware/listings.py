@@ -113,7 +113,8 @@ def node_of(index: int, accelerator: Accelerator, count: float, system: System |
     share, count = min(1.0, count), max(1.0, count)
     memory, network, power = accelerator.memory_bytes, None, None
     if system is not None:
-        network = system.network_bytes_per_s / count if system.network_bytes_per_s else None
+        if system.network_bytes_per_s and accelerator.segment is not Segment.EDGE:  # kits are no cluster
+            network = system.network_bytes_per_s / count
         power = system.power_w or None
         if system.ram_bytes and (memory is None or accelerator.memory_is_shared):
             memory = system.ram_bytes / count

@@ -147,9 +147,7 @@ def stack_columns(
         levels=levels,
         on=_on(stacks, accelerators),
         expected=levels.max(axis=1, initial=0) < LEVELS.index(Level.DOCUMENTED),
-        named_only=np.array(
-            [[e.judged_as is not None or t not in e.competes for t in TASKS] for e in of_engine]
-        ).reshape(-1, len(TASKS)),
+        named_only=np.array([[t not in e.competes for t in TASKS] for e in of_engine]).reshape(-1, len(TASKS)),
         keeps_kv=np.array([[kv.is_kept_by(s.kv_formats) for kv in KV_FORMATS.values()] for s in stacks]),
         phase=codes([phases[s.phase] for s in stacks]),
         small_engine=flags([e.small for e in of_engine]),

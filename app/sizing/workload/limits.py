@@ -85,15 +85,17 @@ def slo_of(
         return Slo(None, None, None, percentile)
     if model.kind is not ModelKind.DECODER:
         return Slo(None, None, usual_e2e_s(model, assumed), percentile)
-    tpot_ms = assumed.personal_tpot_ms if personal else assumed.default_tpot_ms
-    return Slo(usual_ttft_s(prompt_tokens, assumed), tpot_ms / 1e3, None, percentile)
+    ttft_s = usual_ttft_s(prompt_tokens, assumed)
+    if personal:
+        return Slo(max(ttft_s, assumed.personal_ttft_ms / 1e3), assumed.personal_tpot_ms / 1e3, None, percentile)
+    return Slo(ttft_s, assumed.default_tpot_ms / 1e3, None, percentile)
 
 
 def limits_told(asked: Limits, slo: Slo, *, personal: bool) -> tuple[Assumed, ...]:
     """The limits as an answer shows them."""
-    token = "personal_tpot_ms" if personal else "default_tpot_ms"
+    first, token = ("personal_ttft_ms", "personal_tpot_ms") if personal else ("default_ttft_ms", "default_tpot_ms")
     times = (
-        ("slo.ttft_ms", slo.ttft_s, "to the first token", "default_ttft_ms, more for long prompts", "default_ttft_ms"),
+        ("slo.ttft_ms", slo.ttft_s, "to the first token", f"{first}, more for long prompts", first),
         ("slo.tpot_ms", slo.tpot_s, "per output token", token, token),
         ("slo.e2e_ms", slo.e2e_s, "of a whole request", "usual for such work", "default_e2e_ms"),
     )

@@ -106,6 +106,7 @@ def test_a_rent_that_nobody_saw_for_a_year_counts_where_it_is_allowed_or_named()
 
     assert found() == set()
     assert found(max_price_age_days=1000) == found(accelerators=("acme-card",)) == {"acme-card sky 0.5"}
+    assert found(vendors=("acme",)) == found(providers=("sky",)) == {"acme-card sky 0.5"}
     turned_down = asked(of=of, today="2026-02-01", **CLOUD)[1].by_accelerator[1]
     assert (turned_down.code, turned_down.needed, turned_down.available) == ("price_too_old", 579, 365)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from app.sizing.hardware import benchmarks
 from app.sizing.hardware.engines.serving import SERVING
 from app.sizing.hardware.engines.training import TRAINING
+from app.sizing.model.tasks import ModelTask
 
 _OF = {engine.name: engine for engine in (*SERVING, *TRAINING)}
 _VLLM, _LLAMA_CPP, _PYTORCH = _OF["vllm"], _OF["llama.cpp"], _OF["pytorch"]
@@ -29,7 +30,7 @@ FRONTS = (
     _LLAMA_CPP.under("ik-llama.cpp", "ik-llama"),
     _LLAMA_CPP.under("localai", "local-ai", benchmark=benchmarks.RUNNING),
     _LLAMA_CPP.under("ramalama", benchmark=benchmarks.RUNNING),
-    _PYTORCH.under("diffusers", "huggingface-diffusers"),
+    _PYTORCH.under("diffusers", "huggingface-diffusers", competes=(ModelTask.DIFFUSION,)),
     _PYTORCH.under("comfyui", "comfy"),
     _PYTORCH.under("sentence-transformers", "sbert"),
     _PYTORCH.under("infinity", "infinity-emb", "michaelfeil-infinity", one_pass=benchmarks.INFINITY),

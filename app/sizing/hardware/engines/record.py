@@ -135,13 +135,13 @@ class Engine:
         return (self.adapts_as if adapts else None) or self.judged_as or self.name
 
     def under(self, name: str, *aliases: str, adapts_as: str | None = None, **own: Any) -> Engine:
-        """Another name that does its work with this engine, and has versions of its own.
+        """Another name that does its work with this engine, and has versions of its own; it competes where it says.
 
         Check:
             >>> Engine("llama.cpp", runtime="ggml").under("ollama").runtime
             'ggml'
         """
-        bare = {"published_as": (), "today": None, "memory_since": ()}
+        bare: dict[str, Any] = {"published_as": (), "today": None, "memory_since": (), "competes": ()}
         return replace(self, **bare | own, name=name, aliases=aliases, judged_as=self.name, adapts_as=adapts_as)
 
 

@@ -68,7 +68,12 @@ SERVING = (
         benchmark=benchmarks.LMDEPLOY,
     ),
     Engine("tgi", aliases=("huggingface-tgi", "text-generation-inference"), benchmark=benchmarks.TGI),
-    Engine("pytorch", aliases=("torch",), runtime="eager"),
+    Engine(
+        "pytorch",
+        aliases=("torch",),
+        runtime="eager",
+        competes=tuple(task for task in ModelTask if task is not ModelTask.DIFFUSION),  # whose pipelines are diffusers'
+    ),
     Engine(
         "ollama",
         runtime="ggml",
@@ -133,6 +138,7 @@ SERVING = (
         memory=EngineMemory(0.9, "free", 1.0, graphs_inside=False),  # its page of `serve`: 90 % of what is left
         small=True,
         benchmark=benchmarks.MISTRAL_RS,
+        competes=(ModelTask.DECODER, ModelTask.EMBEDDING),
     ),
     # Serving and training.
     Engine(
