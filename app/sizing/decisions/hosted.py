@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from app.sizing.formula import formula
 from app.sizing.hardware.parts import Environment
 from app.sizing.hosted import HostedCost, HostedPrice
@@ -68,7 +70,11 @@ def pays_from_per_s(usd_per_hour: float, hosted_usd_per_million: float, tokens_p
         >>> round(pays_from_per_s(36.0, 1.0, 1000.0), 6)
         10.0
     """
-    return usd_per_hour / SECONDS_PER_HOUR / max(hosted_usd_per_million / 1e6 * tokens_per_request, LEAST_PER_S)
+    return (
+        usd_per_hour
+        / SECONDS_PER_HOUR
+        / float(np.maximum(hosted_usd_per_million / 1e6 * tokens_per_request, LEAST_PER_S))
+    )
 
 
 def open_to_hosts(limits: Constraints) -> bool:
