@@ -58,7 +58,7 @@ def test_committed_errors_hold_what_is_promised(market: Snapshot) -> None:
     assert found["training"]["held_out"] <= 0.18
     assert found["training"]["in_sample"] <= 0.12
     assert found["training_memory"]["held_out"] <= 0.10
-    assert found["training_samples"]["held_out"] <= 0.17
+    assert found["training_samples"]["held_out"] <= 0.18
     scaling = json.loads(data_text("accuracy.json"))["scaling"]
     # the file holds five digits of each prediction: a rounded figure may differ by its last one
     assert scaling == pytest.approx(summary(scale_ups(ROWS.values(), rows)), abs=0.011)

@@ -47,11 +47,14 @@ class TokenWords:
     latencies = (("ttft", "Time to first token"), ("tpot", "Time per output token"), ("e2e", "A whole request"))
 
     def engine_settings(self, workload: InferenceWorkload, judged: Streamed, row: int) -> Mapping[str, object]:
-        """What a deployment echoes of the engine beside what every kind has."""
+        """What a deployment echoes of the engine beside what every kind has; of what does not fit, that nothing of it
+        was put on the host.
+        """
+        nothing = None if judged.memory.fits[row] else 0.0
         return {
             "kv_format": KV_NAMES[int(judged.plans.kv[row])] if workload.model.attention else None,
             "max_batched_tokens": int(at(judged.memory.max_batched_tokens, row)),
-            "weights_on_host": share_on_host(judged.plans, row) or None,
+            "weights_on_host": share_on_host(judged.plans, row) or nothing,
         }
 
     def memory(self, workload: InferenceWorkload, judged: Streamed, row: int) -> DeviceMemory:

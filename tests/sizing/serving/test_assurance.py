@@ -204,7 +204,7 @@ def test_intervals_contain_the_prediction_and_stay_inside_physics(
 
 def test_many_times_the_replicas_are_no_answer(market: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a tight limit leaves replicas next to nothing to do, no number of them is shown."""
-    question = asked(replace(CHAT, model=LLAMA_70B, slo=Slo(0.6, 0.05, None, 95)), 0.5, limit=8)
+    question = asked(replace(CHAT, model=LLAMA_70B, slo=Slo(0.7, 0.05, None, 95)), 0.5, limit=30)
 
     def levels() -> list[tuple[int | None, ...]]:
         found = [r.estimate.assurance for r in recommend(question, market).recommendations]

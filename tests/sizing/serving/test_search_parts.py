@@ -113,6 +113,7 @@ def test_the_version_of_an_engine_is_asked_for_with_the_engine() -> None:
     market: Any = row(
         **{name: getattr(SMALL, name) for name in ("stacks", "formats", "format_index", "phases", "engines")},
         of_version=of_version,
+        stacks_known={},
     )
     for fixed in (None, Deployment("acme-big"), Deployment("acme-big", engine="vllm", engine_version="0.9")):
         stacks_asked(market, Work("inference"), frozenset({"bf16"}), engines_named(Constraints(), fixed), fixed)
