@@ -143,9 +143,9 @@ def test_what_would_do_is_named_where_nothing_does(client: TestClient) -> None:
     answer = answered(client, "r1-budget")
     assert answer["recommendations"] == []
     told = {change["change"].split(" (")[0]: change["effect"] for change in answer["sensitivity"]}
-    assert "105,000 USD would do" in told["lift max_purchase_usd"]
-    assert "check accuracy" in told["allow 4-bit weights"]
-    enough = answered(client, "r1-budget", constraints={"max_purchase_usd": 105_000})
+    assert "373,000 USD would do" in told["lift max_purchase_usd"]
+    assert "would do" in told["allow every environment, provider, region and pricing model"]
+    enough = answered(client, "r1-budget", constraints={"max_purchase_usd": 373_000})
     assert enough["recommendations"]
 
 

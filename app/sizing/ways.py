@@ -45,7 +45,7 @@ RISKS: Mapping[Way, str] = MappingProxyType(
 )
 UNBACKED: Mapping[PriceKind, str] = MappingProxyType(
     {
-        PriceKind.BROKER: "a broker's price: hosts differ and may be gone",
+        PriceKind.BROKER: "a broker's or platform's price: hosts differ and may be gone",
         PriceKind.LAUNCH: "a launch price: ask what it costs today",
         PriceKind.PRESS: "a press estimate: ask for a quote",
         PriceKind.RECKONED: "nobody quoted the machine: parts and an assumed host",

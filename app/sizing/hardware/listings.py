@@ -30,6 +30,7 @@ from app.sizing.hardware.prices import KINDS, Terms, days
 from app.sizing.hardware.tables import Listings, Machines, flags, indices
 
 PRICING = tuple(PricingModel)
+LEAST_FABRIC_BYTES_PER_S = 25e9 / 8  # 25 Gbit/s: what is sold for clusters begins above an office's 10
 PLAIN = "generic"  # who sells a plain host
 
 
@@ -108,12 +109,18 @@ def sold_in_parts(accelerator: Accelerator) -> bool:
     return accelerator.kind == SOCKET
 
 
+def _on_a_desk(system: System) -> bool:
+    """Whether a machine's network is an office's, over which nothing is split."""
+    network = system.network_bytes_per_s or 0.0
+    return system.kind is SystemKind.WORKSTATION and network < LEAST_FABRIC_BYTES_PER_S
+
+
 def node_of(index: int, accelerator: Accelerator, count: float, system: System | None) -> Node:
     """The machine that carries `count` of an accelerator; a part of a socket is one that does less."""
     share, count = min(1.0, count), max(1.0, count)
     memory, network, power = accelerator.memory_bytes, None, None
     if system is not None:
-        if system.network_bytes_per_s and accelerator.segment is not Segment.EDGE:  # kits are no cluster
+        if system.network_bytes_per_s and not _on_a_desk(system):
             network = system.network_bytes_per_s / count
         power = system.power_w or None
         if system.ram_bytes and (memory is None or accelerator.memory_is_shared):

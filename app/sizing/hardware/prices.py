@@ -19,7 +19,9 @@ class PriceKind(StrEnum):
     RESELLER = "reseller"  # sells machines of others in its own name
     QUOTE = "quote"  # asked for or surveyed among sellers of whole machines
     LIST = "list"  # a maker's, of what is still made
-    BROKER = "broker"  # a marketplace, who passes on what others offer, or a small host of which no region is known
+    BROKER = (
+        "broker"  # a marketplace, a serverless platform, who passes on others' machines, a small host without a region
+    )
     LAUNCH = "launch"  # when it came out, in a past year
     PRESS = "press"  # of journalists and analysts
     RECKONED = "reckoned"  # parts and an assumed host
@@ -35,7 +37,7 @@ IN_WORDS: Mapping[PriceKind, str] = MappingProxyType(
         PriceKind.RESELLER: "a reseller's price",
         PriceKind.QUOTE: "a quote for the whole machine",
         PriceKind.LIST: "the maker's list price",
-        PriceKind.BROKER: "a broker's or small host's price",
+        PriceKind.BROKER: "the price of a broker, a serverless platform or a small host",
         PriceKind.LAUNCH: "a launch price",
         PriceKind.PRESS: "a press estimate",
         PriceKind.RECKONED: "a sum of parts around an assumed host",

@@ -50,7 +50,7 @@ from app.sizing.workload import InferenceWorkload, Load
 # What may be accepted beside what is, in the words of an answer.
 ACCEPTING = (
     "unquoted hardware",
-    "brokers and small hosts",
+    "brokers, serverless platforms and small hosts",
     "a commitment",
     "spot capacity",
     "consumer and edge hardware",

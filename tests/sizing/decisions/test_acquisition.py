@@ -82,7 +82,7 @@ def test_a_price_that_somebody_stands_behind_comes_before_a_cheaper_one() -> Non
     alone = [o for o in OFFERS if o.pricing_model is not PricingModel.SPOT]
     found = had(of=snapshot(offers=[*alone, broker]))[Way.SPOT]
     assert (found.provider, found.kind) == ("flea", PriceKind.BROKER)
-    assert found.risk == "may be taken back at any time; a broker's price: hosts differ and may be gone"
+    assert found.risk == "may be taken back at any time; a broker's or platform's price: hosts differ and may be gone"
 
 
 def test_what_the_caller_allows_holds_of_every_way() -> None:

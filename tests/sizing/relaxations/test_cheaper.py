@@ -49,15 +49,15 @@ def test_nothing_is_named_that_the_question_has_settled() -> None:
     assert named(price_kinds=(PriceKind.PROVIDER,)) == {"a commitment", "spot capacity", PARTS}
     assert named(pricing_models=(PricingModel.ON_DEMAND,)) == {
         "unquoted hardware",
-        "brokers and small hosts",
+        "brokers, serverless platforms and small hosts",
         PARTS,
         OLD,
     }
     assert PARTS not in named(segments=("datacenter",))
-    assert named(PRETRAIN) == {"brokers and small hosts", "spot capacity", PARTS, OLD}
+    assert named(PRETRAIN) == {"brokers, serverless platforms and small hosts", "spot capacity", PARTS, OLD}
     assert "unquoted hardware" in named(PRETRAIN, max_purchase_usd=1e9)
     ends = replace(CHAT, load=Load.OFFLINE, volume_requests=1e6)
-    assert named(ends) == {"brokers and small hosts", "spot capacity", PARTS, OLD}
+    assert named(ends) == {"brokers, serverless platforms and small hosts", "spot capacity", PARTS, OLD}
     assert OLD not in named(max_price_age_days=3000)
 
 

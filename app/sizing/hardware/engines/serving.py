@@ -83,7 +83,7 @@ SERVING = (
         on_host=("layers",),  # num_gpu
         benchmark=benchmarks.OLLAMA,
     ),
-    Engine("ktransformers", runtime="ggml", on_host=("experts",)),
+    Engine("ktransformers", runtime="ggml", on_host=("experts",), competes=()),
     Engine("mlc-llm", aliases=("mlc", "mlc-engine", "mlc-ai"), runtime="ggml", small=True),
     Engine("exllamav3", aliases=("exl3", "exllama", "exllama-v3"), runtime="eager", small=True),
     Engine("exllamav2", aliases=("exl2", "exllama-v2"), runtime="eager"),
