@@ -145,6 +145,7 @@ def test_what_would_do_is_named_where_nothing_does(client: TestClient) -> None:
     told = {change["change"].split(" (")[0]: change["effect"] for change in answer["sensitivity"]}
     assert "373,000 USD would do" in told["lift max_purchase_usd"]
     assert "would do" in told["allow every environment, provider, region and pricing model"]
+    assert "check accuracy" in told["allow 4-bit weights and prices that nobody stands behind"]
     enough = answered(client, "r1-budget", constraints={"max_purchase_usd": 373_000})
     assert enough["recommendations"]
 

@@ -90,6 +90,9 @@ def _formats(
         yield other("allow other weight formats", ACCURACY, weight_formats=rest)
     elif narrow and reached and not limits.weight_formats:
         yield other("allow 4-bit weights", ACCURACY, of=only(limits, tuple(reached)), weight_formats=narrow)
+    if narrow and not limits.weight_formats and not limits.price_kinds:
+        label, owed = "allow 4-bit weights and prices that nobody stands behind", f"{ACCURACY}, and ask for a quote"
+        yield other(label, owed, weight_formats=narrow, price_kinds=KINDS)
     near = in_reach(judged, IN_REACH)
     if limits.kv_formats:
         yield other("allow other cache formats", kv_formats=())
