@@ -26,6 +26,7 @@ SERVING = (
         memory_since=_VLLM_MEMORY,
         packs=True,
         benchmark=benchmarks.VLLM,
+        competes=(ModelTask.DECODER, ModelTask.EMBEDDING, ModelTask.RERANKER),  # Whisper where it is named
     ),
     Engine(
         "sglang",

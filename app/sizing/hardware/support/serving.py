@@ -9,6 +9,7 @@ _AS_OF = "2026-11-22"
 _D, _E, _R = ModelTask.DECODER, ModelTask.EMBEDDING, ModelTask.RERANKER
 _S, _V = ModelTask.SPEECH, ModelTask.VISION
 _TEXT, _ALL = (_D, _E, _R), tuple(ModelTask)
+_HEARD = (*_TEXT, _S)  # vLLM's list of supported models has Whisper
 _WIDE = ("bf16", "fp16")
 _KV16, _KV8 = ("bf16", "fp16"), ("bf16", "fp16", "fp8")
 
@@ -35,7 +36,7 @@ _VLLM_BUILDS = (
         ("cuda",),
         _VLLM,
         _AS_OF,
-        serves=_TEXT,
+        serves=_HEARD,
         multiplies=("fp32", *_WIDE, "fp8", "int8", "nvfp4"),
         unpacks=_MARLIN,
         kv=_KV8,
@@ -47,7 +48,7 @@ _VLLM_BUILDS = (
         ("cuda",),
         _VLLM,
         _AS_OF,
-        serves=_TEXT,
+        serves=_HEARD,
         multiplies=("mxfp4",),
         kv=_KV8,
         on=("compute capability 10.0", "compute capability 10.3", "Rubin"),
@@ -67,7 +68,7 @@ _VLLM_BUILDS = (
         ("rocm",),
         _VLLM,
         _AS_OF,
-        serves=_TEXT,
+        serves=_HEARD,
         multiplies=("fp32", *_WIDE, "fp8", "int8", "mxfp4"),
         unpacks=_ROCM_4_BIT,
         kv=_KV8,

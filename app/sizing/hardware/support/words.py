@@ -39,8 +39,8 @@ def not_done(engine: str, work: Work) -> str:
     """That an engine, or without a name nothing, does a piece of work.
 
     Check:
-        >>> not_done("vllm", Work("inference", task=ModelTask.SPEECH))
-        'vllm does not serve speech models'
+        >>> not_done("tgi", Work("inference", task=ModelTask.SPEECH))
+        'tgi does not serve speech models'
         >>> not_done("", Work("fine_tuning", "qlora"))
         'No framework does QLoRA fine-tuning of models that generate text'
     """
