@@ -37,7 +37,7 @@ IN_WORDS: Mapping[PriceKind, str] = MappingProxyType(
         PriceKind.RESELLER: "a reseller's price",
         PriceKind.QUOTE: "a quote for the whole machine",
         PriceKind.LIST: "the maker's list price",
-        PriceKind.BROKER: "the price of a broker, a serverless platform or a small host",
+        PriceKind.BROKER: "a broker's, serverless platform's or small host's price",
         PriceKind.LAUNCH: "a launch price",
         PriceKind.PRESS: "a press estimate",
         PriceKind.RECKONED: "a sum of parts around an assumed host",
