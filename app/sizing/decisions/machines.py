@@ -96,7 +96,7 @@ def candidates(
     differ in its processors are several.
     """
     named = types_named(snapshot, constraints.outright)
-    allowed = _types_left(snapshot, constraints, named, assumed, rejections, serves_many=serves_many)
+    allowed = types_left(snapshot, constraints, named, assumed, rejections, serves_many=serves_many)
     listings = snapshot.listings
     payable = pricing or (run_pricing if ends else service_pricing)(constraints)
     placed = listings_allowed(snapshot, constraints, fixed)
@@ -173,7 +173,7 @@ def _spot(pricing: Codes) -> Mask:
     return found
 
 
-def _types_left(
+def types_left(
     snapshot: Snapshot,
     constraints: Constraints,
     named: Mask,

@@ -59,6 +59,13 @@ def _payable(usual: tuple[PricingModel, ...], constraints: Constraints) -> tuple
     return tuple(dict.fromkeys((*(constraints.pricing_models or usual), *committed(constraints.commitment))))
 
 
+TOO_OLD = "The newest price of {name} was seen {needed} ago; {available} are allowed."
+OVERDUE = (
+    "The newest rent of {name} was seen {needed} before the catalogue's newest price; {available} count, "
+    "unless max_price_age_days allows more."
+)
+
+
 def backed(
     snapshot: Snapshot,
     constraints: Constraints,
@@ -74,18 +81,21 @@ def backed(
     age, makers or providers are, rents that were seen about when the catalogue's newest were. Of an accelerator that
     is itself `named` and has nothing of these, any other.
     """
-    listings, usual = snapshot.listings, not constraints.price_kinds
-    allowed = among & no_older(listings, constraints.max_price_age_days, today)
+    listings, usual, most_days = snapshot.listings, not constraints.price_kinds, constraints.max_price_age_days
+    allowed = among & no_older(listings, most_days, today)
     young = allowed
-    if usual and constraints.max_price_age_days is None and not (constraints.providers or constraints.vendors):
+    if usual and most_days is None and not (constraints.providers or constraints.vendors):
         young = allowed & ~overdue(snapshot, assumed)
     kept = young & _of_kinds(_wanted(constraints))[listings.kind]
     if usual and named.any():
         without = named.copy()
         without[listings.accelerator[kept]] = False
         kept |= allowed & without[listings.accelerator]
-    _too_old(listings, among, allowed, constraints.max_price_age_days, today, rejections)
-    _overdue(snapshot, allowed, young | kept, assumed, rejections)
+    if most_days is not None:
+        _lost_to_age(listings, among, allowed, age_days(listings.observed_days, today), most_days, TOO_OLD, rejections)
+    elif young is not allowed:
+        behind = age_days(listings.observed_days, snapshot.prices_as_of)
+        _lost_to_age(listings, allowed, young | kept, behind, assumed.stale_price_days, OVERDUE, rejections)
     _unbacked(listings, young, kept, not usual, rejections)
     return kept
 
@@ -159,39 +169,18 @@ def no_older(listings: Listings, most_days: float | None, today: str) -> Mask:
     return young
 
 
-def _too_old(
-    listings: Listings, among: Mask, young: Mask, most_days: float | None, today: str, rejections: Rejections
+def _lost_to_age(
+    listings: Listings, among: Mask, kept: Mask, age: Column, most_days: float, text: str, rejections: Rejections
 ) -> None:
-    """Turn down the types whose prices are all too old."""
-    if most_days is None:
-        return
-    age = age_days(listings.observed_days, today)
+    """Turn down the types of which only prices are known that are older than these days."""
     rows = np.flatnonzero(among & np.isfinite(age))
     rejections.lost(
         listings.accelerator[rows],
-        young[rows],
+        kept[rows],
         code="price_too_old",
-        text="The newest price of {name} was seen {needed} ago; {available} are allowed.",
+        text=text,
         needed=age[rows],
         available=np.full(len(rows), most_days),
-        unit="days",
-        count=np.ones(len(rows)),
-        reached=Reached.OFFERS,
-    )
-
-
-def _overdue(snapshot: Snapshot, allowed: Mask, young: Mask, assumed: Assumptions, rejections: Rejections) -> None:
-    """Turn down the types of which only rents are known that nobody has seen for long."""
-    rows = np.flatnonzero(allowed)
-    accelerator = snapshot.listings.accelerator[rows]
-    rejections.lost(
-        accelerator,
-        young[rows],
-        code="price_too_old",
-        text="The newest rent of {name} was seen {needed} before the catalogue's newest price; {available} count, "
-        "unless max_price_age_days allows more.",
-        needed=age_days(snapshot.listings.observed_days[rows], snapshot.prices_as_of),
-        available=np.full(len(rows), assumed.stale_price_days),
         unit="days",
         count=np.ones(len(rows)),
         reached=Reached.OFFERS,

@@ -24,13 +24,13 @@ from app.sizing.decisions.machines import (
     outdone,
     oversubscribed,
     types_allowed,
+    types_left,
     types_named,
 )
 from app.sizing.decisions.placement import fleet
 from app.sizing.decisions.prices import no_older, overdue, run_pricing
 from app.sizing.decisions.ranking import best_per_accelerator
 from app.sizing.decisions.rejections import Unread
-from app.sizing.decisions.servers import usual_parts
 from app.sizing.decisions.sold import sold
 from app.sizing.formula import unrecorded
 from app.sizing.hardware.parts import PricingModel
@@ -93,12 +93,11 @@ def accepting_for(question: Question, market: Snapshot) -> Codes:
 
 def _not_for_servers(question: Question, market: Snapshot) -> Mask:
     """Types that the work is not put on unasked."""
-    allowed, workload = types_allowed(market, question.constraints), question.workload
-    named = types_named(market, question.constraints.outright)
-    unread = Unread(market.accelerators)
-    sought = market, question.constraints, allowed, named, question.assumptions, unread
-    kept = usual_parts(*sought, serves_many=isinstance(workload, InferenceWorkload) and workload.serves_many)
-    return allowed & ~kept
+    limits, workload, unread = question.constraints, question.workload, Unread(market.accelerators)
+    many = isinstance(workload, InferenceWorkload) and workload.serves_many
+    named = types_named(market, limits.outright)
+    left = types_left(market, limits, named, question.assumptions, unread, serves_many=many)
+    return types_allowed(market, limits) & ~left
 
 
 def may_be_named(question: Question) -> tuple[int, ...]:
