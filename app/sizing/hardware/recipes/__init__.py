@@ -1,0 +1,35 @@
+"""Training recipes: what each framework and version does with memory where nobody says otherwise.
+
+A framework that does its work with another one has a recipe of its own, or that one's. What has none is as
+PyTorch's own loop: a loss in 32 bit, modules that store what they form, 32-bit weights.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from app.sizing.hardware.engines import engine_named, release_of
+from app.sizing.hardware.recipes.columns import Recipes, code
+from app.sizing.hardware.recipes.frameworks import RECIPES
+from app.sizing.hardware.recipes.record import LOSSES, VOCABULARIES, TrainingRecipe
+
+__all__ = ["LOSSES", "RECIPES", "VOCABULARIES", "Recipes", "TrainingRecipe", "code", "recipe_of_framework"]
+
+
+@cache
+def recipe_of_framework(name: str, version: str | None = None, method: str | None = None) -> TrainingRecipe:
+    """What a framework does at a version, today's where none is said, when it trains in a way.
+
+    Its own recipe, else that of the engine that does its work; of several that suit the last, which is the newest and
+    most particular.
+
+    Check:
+        >>> recipe_of_framework("unsloth").loss
+        'fused'
+    """
+    release = release_of(version)
+    for framework in dict.fromkeys((name, engine_named(name).judged_as or name)):
+        found = [r for r in RECIPES if r.framework == framework and r.suits(release, method)]
+        if found:
+            return found[-1]
+    return TrainingRecipe(name, weights="sharded")

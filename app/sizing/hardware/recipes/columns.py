@@ -1,0 +1,65 @@
+"""Recipes as columns: words as their place in the vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.sizing.columns import Codes, Column, Columns, Mask, column
+from app.sizing.hardware.recipes.record import LOSSES, VOCABULARIES, TrainingRecipe
+from app.sizing.hardware.tables import codes, flags
+
+
+@dataclass(frozen=True, slots=True)
+class Recipes(Columns):
+    """A row a recipe; see `TrainingRecipe`."""
+
+    loss: Codes
+    kernels: Codes
+    weights: Codes
+    gradients: Codes
+    selective: Codes
+    optimizer_implementation: Codes
+    adapter_precision: Codes
+    adapter_dropout: Mask
+    kbit_widening: Mask
+    bytes_per_logit: Column  # held at the loss
+    chunk_bytes_per_logit: Column  # of the chunk at work
+    loss_chunks: Column  # of a micro-batch
+    gathered_units: Column
+    bucket_bytes: Column
+
+    @classmethod
+    def of(cls, recipes: Sequence[TrainingRecipe]) -> Recipes:
+        losses = [LOSSES[r.loss] for r in recipes]
+        return cls(
+            loss=_places("loss", recipes),
+            kernels=_places("kernels", recipes),
+            weights=_places("weights", recipes),
+            gradients=_places("gradients", recipes),
+            selective=_places("selective", recipes),
+            optimizer_implementation=_places("optimizer_implementation", recipes),
+            adapter_precision=_places("adapter_precision", recipes),
+            adapter_dropout=flags([r.adapter_dropout for r in recipes]),
+            kbit_widening=flags([r.kbit_widening for r in recipes]),
+            bytes_per_logit=column([x.bytes_per_logit for x in losses]),
+            chunk_bytes_per_logit=column([x.chunk_bytes_per_logit for x in losses]),
+            loss_chunks=column([r.loss_chunks for r in recipes]),
+            gathered_units=column([r.gathered_units for r in recipes]),
+            bucket_bytes=column([r.bucket_bytes for r in recipes]),
+        )
+
+
+def _places(name: str, recipes: Sequence[TrainingRecipe]) -> Codes:
+    words = VOCABULARIES[name]
+    return codes([words.index(getattr(r, name)) for r in recipes])
+
+
+def code(name: str, word: str) -> int:
+    """Where a word stands in its vocabulary.
+
+    Check:
+        >>> code("kernels", "fused")
+        1
+    """
+    return VOCABULARIES[name].index(word)
