@@ -13,7 +13,7 @@ from app.sizing.model.architecture import ModelArchitecture, ModelKind
 # Fields of a deployment that only one of the two says, and what the other says in their place.
 OF_SERVING = {
     "engine": "framework",
-    "engine_version": "framework",
+    "engine_version": "framework_version",
     "weight_format": "workload.precision",
     "kv_format": "",
     "max_batch": "micro_batch_sequences",
@@ -31,8 +31,8 @@ OF_TRAINING = {
     "virtual_pipeline": "",
     "sequence_parallel": "",
     "flash_attention": "",
-    "fused_cross_entropy": "",
-    "fp32_gradients": "",
+    "framework_version": "engine_version",
+    "recipe": "",
 }
 CONSTRAINTS_OF_SERVING = {"kv_formats": "", "weight_formats": "workload.precision"}
 

@@ -236,6 +236,7 @@ def estimate_training(
         rival = framework_beside(workload, counts, runs, question, market)
         said = () if rival is None else tied([as_tied(rival)], question.objective)
         found = replace(found, explanation=(*found.explanation, *said))
+    found = replace(found, deployment=replace(found.deployment, framework_version=deployment.framework_version))
     return replace(found, scaling=curve_of(counts, layouts, best, question), maximum=maximum)
 
 

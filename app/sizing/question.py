@@ -8,6 +8,7 @@ from enum import StrEnum
 from app.sizing.assumptions import Assumptions
 from app.sizing.hardware.parts import Environment, PricingModel
 from app.sizing.hardware.prices import Commitment, PriceKind
+from app.sizing.hardware.recipes import RecipeSaid
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
@@ -167,8 +168,8 @@ class Deployment:
     virtual_pipeline: int | None = None
     sequence_parallel: bool | None = None
     flash_attention: bool | None = None
-    fused_cross_entropy: bool | None = None
-    fp32_gradients: bool | None = None
+    framework_version: str | None = None
+    recipe: RecipeSaid | None = None
 
     @property
     def sized(self) -> bool:

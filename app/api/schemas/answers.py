@@ -10,6 +10,7 @@ from app.api.schemas.base import Shown
 from app.api.schemas.bill import PartShown
 from app.api.schemas.memory import MemoryShown
 from app.api.schemas.prices import PriceShown
+from app.api.schemas.recipe import RecipeShown
 from app.api.schemas.ways import AlternativeShown, CheaperShown, HostedApiShown
 
 
@@ -60,8 +61,8 @@ class DeploymentShown(Shown):
     virtual_pipeline: int | None = Field(None, description="Model chunks of a pipeline stage, interleaved.")
     sequence_parallel: bool | None = None
     flash_attention: bool | None = None
-    fused_cross_entropy: bool | None = None
-    fp32_gradients: bool | None = None
+    framework_version: str | None = None
+    recipe: RecipeShown | None = None
 
 
 class PercentilesShown(Shown):

@@ -7,6 +7,7 @@ object for every fact costs more than the search; tests hold each answer against
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from app.api.schemas.answers import DeploymentShown
@@ -38,7 +39,7 @@ from app.sizing.result import (
 from app.sizing.units import GB, GIB, MB
 
 # Fields of a deployment that the wire names as the core does, in its order.
-SAME_IN_DEPLOYMENT = tuple(n for n in DeploymentShown.model_fields if n not in ("offer", "speculative"))
+SAME_IN_DEPLOYMENT = tuple(n for n in DeploymentShown.model_fields if n not in ("offer", "recipe", "speculative"))
 
 METRICS = {
     "ttft_ms": "from sending a request to its first token, queueing included",
@@ -70,7 +71,9 @@ def deployment_json(d: Deployment) -> dict[str, Any]:
             acceptance_rate=option.acceptance_rate,
             draft_parameters_billion=option.draft_parameters / 1e9 or None,
         )
-    return {k: v for k, v in {**values, "offer": offer, "speculative": drafting}.items() if v is not None}
+    recipe = None if d.recipe is None else present(**asdict(d.recipe))
+    told = {**values, "offer": offer, "speculative": drafting, "recipe": recipe}
+    return {k: v for k, v in told.items() if v is not None}
 
 
 def memory_json(m: DeviceMemory) -> dict[str, Any]:

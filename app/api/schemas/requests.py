@@ -24,6 +24,7 @@ from app.api.schemas.names import (
     SegmentName,
     WeightFormatName,
 )
+from app.api.schemas.recipe import RecipeSpec
 from app.api.schemas.workload import InferenceSpec, WorkloadSpec
 from app.sizing.assumptions import Assumptions, Noted
 from app.sizing.hardware.parts import Environment, PricingModel
@@ -265,18 +266,23 @@ class DeploymentSpec(Wire):
     virtual_pipeline: Degree | None = None
     sequence_parallel: bool | None = None
     flash_attention: bool | None = None
-    fused_cross_entropy: bool | None = None
-    fp32_gradients: bool | None = None
+    framework_version: Annotated[str, Field(max_length=60)] | None = None
+    recipe: RecipeSpec | None = None
 
     def to_deployment(self) -> Deployment:
         offer = self.offer or OfferSpec()
-        same = self.model_dump(exclude={"offer", "speculative"})
+        same = self.model_dump(exclude={"offer", "speculative", "recipe"})
+        recipe = None if self.recipe is None else self.recipe.to_recipe()
+        if recipe is not None:
+            same["activation_checkpointing"] = recipe.layout or self.activation_checkpointing
+            same["optimizer_offload"] = recipe.offloads or self.optimizer_offload
         return Deployment(
             provider=offer.provider,
             region=offer.region,
             pricing_model=None if offer.pricing_model is None else PricingModel(offer.pricing_model),
             instance_type=offer.instance_type,
             speculative=None if self.speculative is None else self.speculative.to_speculative(),
+            recipe=recipe,
             **same,
         )
 

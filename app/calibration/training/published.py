@@ -11,6 +11,7 @@ from typing import Any
 from app.calibration.case import NotCompared, figure
 from app.sizing.hardware.engines import ENGINES, engine_named
 from app.sizing.hardware.parts import Accelerator
+from app.sizing.hardware.recipes import RecipeSaid
 from app.sizing.hardware.support.generations import generation_of
 from app.sizing.hardware.support.verdicts import verdict
 from app.sizing.hardware.trainers import training_work
@@ -266,8 +267,10 @@ class Run:
             virtual_pipeline=int(virtual[1]) if virtual else 1 if old else None,
             sequence_parallel=False if old else None,
             flash_attention=False if old else None,
-            fused_cross_entropy=True if "Liger" in notes and "no Liger" not in notes else None,
-            fp32_gradients=True if "fp32 gradient" in notes else None,
+            recipe=RecipeSaid(
+                loss="fused" if "Liger" in notes and "no Liger" not in notes else None,
+                gradients="32bit" if "fp32 gradient" in notes else None,
+            ),
         ), batch
 
     def units_per_s_per_accelerator(

@@ -11,6 +11,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.hardware import benchmarks
 from app.sizing.hardware.benchmarks import Benchmark, Places
 from app.sizing.hardware.engines import engine_named
+from app.sizing.hardware.recipes import as_said, recipe_of_framework
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.formats import SIXTEEN_BIT
 from app.sizing.question import Deployment, Question
@@ -192,12 +193,18 @@ def training_benchmark(workload: TrainingWorkload, d: Deployment) -> Benchmark:
     return own if own.adapts or workload.method is Method.FULL else benchmarks.NEMO
 
 
+def _shards_weights(d: Deployment) -> bool:
+    """Whether its sharding is PyTorch's own, which keeps no master copy beside its weights."""
+    recipe = as_said(recipe_of_framework(d.framework or "", d.framework_version), d.recipe)
+    return recipe.weights != "master"
+
+
 def training_places(workload: TrainingWorkload, d: Deployment, assumed: Assumptions) -> Places:
     """Steps of the whole layout."""
-    model, record = workload.model, engine_named(d.framework or "")
+    model = workload.model
     adapts = workload.method is not Method.FULL
     stage = d.zero_stage or 0
-    sharding = "multi_gpu" if stage == 0 else "fsdp2" if record.framework.sharded_master else f"zero{stage}"
+    sharding = "multi_gpu" if stage == 0 else "fsdp2" if _shards_weights(d) else f"zero{stage}"
     accelerators, nodes = d.accelerators_per_replica or 1, d.nodes or 1
     return {
         "model": repository_of(model.name),

@@ -17,6 +17,7 @@ from app.sizing.answer.assured import (
 )
 from app.sizing.answer.certainty import Certainty, certainty_of, training_setting
 from app.sizing.answer.money import cost_summary, finite, price_reason, usd
+from app.sizing.answer.recipe import recipe_of_row, recipe_reason
 from app.sizing.answer.support import with_support
 from app.sizing.columns import Mask, at
 from app.sizing.decisions.acquisition import alternatives
@@ -39,7 +40,9 @@ from app.sizing.words import counted, figure, large, span
 from app.sizing.workload import Method, TrainingWorkload
 
 
-def training_deployment(finalists: Finalists, row: int, offer: Sold, framework: str) -> Deployment:
+def training_deployment(
+    workload: TrainingWorkload, finalists: Finalists, row: int, offer: Sold, framework: str
+) -> Deployment:
     """The complete deployment of a row."""
     plans, run = finalists.plans, finalists.run
     usual, pipeline = engine_named(framework).framework, at(plans.pipeline_parallel, row)
@@ -68,8 +71,7 @@ def training_deployment(finalists: Finalists, row: int, offer: Sold, framework: 
         virtual_pipeline=int(at(finalists.virtual_pipeline, row)) if pipeline > 1 else None,
         sequence_parallel=unlike(plans.sequence_parallel, row, usual.splits),
         flash_attention=unlike(plans.flash_attention, row, True),
-        fused_cross_entropy=unlike(plans.fused_cross_entropy, row, usual.fused_cross_entropy),
-        fp32_gradients=unlike(plans.fp32_gradients, row, usual.fp32_gradients),
+        recipe=recipe_of_row(workload, plans, row),
     )
 
 
@@ -173,6 +175,7 @@ def training_reasons(
     plans, run = finalists.plans, finalists.run
     accelerators, step_s = at(run.accelerators, row), at(run.step.step_s, row)
     yield memory_reason(workload, plans, run, row)
+    yield from recipe_reason(recipe_of_row(workload, plans, row))
     yield Reason(
         "layout",
         f"{counted(accelerators, 'accelerator')}: {degrees_in_words(plans, run, row)}; it assumes "
@@ -288,7 +291,7 @@ def training_estimate(
     """The estimate of a row."""
     run, cost = finalists.run, finalists.cost.take(np.array([row]))
     memory = memory_parts(run, row)
-    deployment = training_deployment(finalists, row, offer, framework)
+    deployment = training_deployment(workload, finalists, row, offer, framework)
     performance = training_performance(workload, finalists, row, certainty)
     if not finalists.fits[row]:
         found = misfit(deployment, memory, performance, certainty, host_bytes=at(run.memory.host_bytes, row))

@@ -169,12 +169,7 @@ class Frameworks(Columns):
 
     splits: Mask
     shards: Mask
-    fused_modules: Mask
-    fp32_gradients: Mask
-    sharded_master: Mask
-    fused_cross_entropy: Mask
     offloads: Mask
-    copies_gradients: Mask
     single_accelerator: Mask
 
     @classmethod

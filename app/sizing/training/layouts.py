@@ -46,16 +46,20 @@ LONG_SEQUENCE_TOKENS = 16384  # from which sequences are worth splitting
 Degrees = tuple[float, ...]
 
 
-def layouts_of(workload: TrainingWorkload, framework: Framework, fixed: Deployment | None) -> Column:
+def layouts_of(
+    workload: TrainingWorkload, framework: Framework, fixed: Deployment | None, *, selective: bool = True
+) -> Column:
     """Rows of LAYOUT worth judging for one framework.
 
     What a deployment fixes replaces what would be judged; a framework that cannot split a model
-    has no row for a split that was asked for.
+    has no row for a split that was asked for, nor one for `selective` recomputation where it has no way of it.
     """
     asked = fixed or Deployment(accelerator="")
     checkpointing: Degrees = (NONE,) if workload.in_samples else (NONE, SELECTIVE, FULL)
     if asked.activation_checkpointing:
         checkpointing = (ACTIVATION_CHECKPOINTING.index(asked.activation_checkpointing),)
+    if not selective:
+        checkpointing = tuple(kept for kept in checkpointing if kept != SELECTIVE)
     sizes = _micro_batches(workload, asked)
     rows = np.concatenate(
         [

@@ -13,11 +13,18 @@ from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.unsupported import Unsupported
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
 from app.sizing.hardware.engines import Framework
+from app.sizing.hardware.recipes import Recipes, code
 from app.sizing.hardware.tables import Machines
 from app.sizing.question import Deployment
 from app.sizing.training.layouts import LAYOUT, layouts_of
 from app.sizing.training.margins import Margins
 from app.sizing.workload import TrainingWorkload
+
+# Places of words in their vocabularies.
+EAGER, FUSED_LOSS = code("kernels", "eager"), code("loss", "fused")
+SHARDED_WEIGHTS, AUTOCAST_WEIGHTS = code("weights", "sharded"), code("weights", "autocast")
+NO_SELECTIVE = code("selective", "none")
+GRADIENTS_32_BIT, GRADIENTS_COPIED = code("gradients", "32bit"), code("gradients", "copied")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +60,7 @@ class TrainingStacks(Columns):
     expected: Mask  # follows from rules; nobody wrote it down or measured it
     interleaved_pipeline: Mask
     sequence_parallel: Mask
-    fused_modules: Mask
-    fused_cross_entropy: Mask
-    fp32_gradients: Mask
-    sharded_master: Mask  # trained weights that are sharded are their own 32-bit master copy
-    copies_gradients: Mask  # of its shard, in 32 bit
+    recipe: Recipes
     single_accelerator: Mask
     token_achieved: TrainingAchieved
     sample_achieved: SampleTrainingAchieved
@@ -108,23 +111,29 @@ class TrainingPlans(Columns):
 
     @property
     def fused_modules(self) -> Mask:
-        return self.stack.fused_modules
+        found: Mask = self.stack.recipe.kernels > EAGER
+        return found
 
     @property
     def fused_cross_entropy(self) -> Mask:
-        return self.stack.fused_cross_entropy
+        found: Mask = self.stack.recipe.loss == FUSED_LOSS
+        return found
 
     @property
     def fp32_gradients(self) -> Mask:
-        return self.stack.fp32_gradients
+        found: Mask = self.stack.recipe.gradients == GRADIENTS_32_BIT
+        return found
 
     @property
     def sharded_master(self) -> Mask:
-        return self.stack.sharded_master
+        weights: Codes = self.stack.recipe.weights
+        found: Mask = (weights == SHARDED_WEIGHTS) | (weights == AUTOCAST_WEIGHTS)
+        return found
 
     @property
     def copies_gradients(self) -> Mask:
-        return self.stack.copies_gradients
+        found: Mask = self.stack.recipe.gradients == GRADIENTS_COPIED
+        return found
 
     @property
     def accelerators_per_node(self) -> Column:
@@ -151,7 +160,8 @@ def build_training_plans(
     this way fall out with that reason.
     """
     asked = fixed or Deployment(accelerator="")
-    machine, stack, layout = _joined(workload, machines, on, frameworks, asked, rejections, unsupported)
+    ways = list(zip(frameworks, (stacks.recipe.selective != NO_SELECTIVE).tolist(), strict=True))
+    machine, stack, layout = _joined(workload, machines, on, ways, asked, rejections, unsupported)
     columns = dict(zip(LAYOUT, layout, strict=True))
     return TrainingPlans(
         machine=late(machines, machine),
@@ -178,8 +188,6 @@ def _as_asked(stacks: TrainingStacks, asked: Deployment) -> TrainingStacks:
     return replace(
         stacks,
         sequence_parallel=said(stacks.sequence_parallel, asked.sequence_parallel),
-        fused_cross_entropy=said(stacks.fused_cross_entropy, asked.fused_cross_entropy),
-        fp32_gradients=said(stacks.fp32_gradients, asked.fp32_gradients),
     )
 
 
@@ -187,18 +195,19 @@ def _joined(
     workload: TrainingWorkload,
     machines: TrainingMachines,
     on: Mask,
-    frameworks: Sequence[Framework],
+    frameworks: Sequence[tuple[Framework, bool]],
     asked: Deployment,
     rejections: Rejections,
     unsupported: Unsupported,
 ) -> tuple[Codes, Codes, Column]:
-    """(machine, stack, columns of LAYOUT) of every plan. A model is split as far as a machine's own links reach,
-    except along the pipeline.
+    """(machine, stack, columns of LAYOUT) of every plan; of frameworks, whether they recompute selectively.
+
+    A model is split as far as a machine's own links reach, except along the pipeline.
     """
     node, known = machines.offered.node, machines.known
     reach = np.where(node.link_bytes_per_s > 0, machines.scale_up_accelerators, 1.0)
     trained: Mask = np.zeros(len(machines), dtype=bool)
-    made = {framework: layouts_of(workload, framework, asked) for framework in dict.fromkeys(frameworks)}
+    made = {way: layouts_of(workload, way[0], asked, selective=way[1]) for way in dict.fromkeys(frameworks)}
     first = dict(zip(made, np.cumsum([0, *map(len, made.values())]).tolist(), strict=False))
     none = np.zeros(0, dtype=np.int64)
     parts = [(none, none, none)]

@@ -20,6 +20,7 @@ from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieve
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.links import LINKS, known_network_bytes_per_s
 from app.sizing.hardware.parts import Link
+from app.sizing.hardware.recipes import Recipes, as_said, recipe_of_framework
 from app.sizing.hardware.stacks import competing
 from app.sizing.hardware.support.records import Work
 from app.sizing.hardware.trainers import Trainers, training_work
@@ -75,7 +76,15 @@ def layouts_for(
     return build_training_plans(
         workload,
         machines if fixed else within_reach(workload, machines),
-        _stacks(workload, snapshot, trainers, pairs, constraints.confidence, assumed),
+        _stacks(
+            workload,
+            snapshot,
+            trainers,
+            pairs,
+            _recipes(workload, snapshot, trainers, fixed),
+            constraints.confidence,
+            assumed,
+        ),
         [engine_named(snapshot.engines[engine]).framework for _, engine in pairs],
         trainers.on,
         rejections,
@@ -125,6 +134,7 @@ def _stacks(
     snapshot: Snapshot,
     trainers: Trainers,
     pairs: list[tuple[int, int]],
+    recipes: Recipes,
     confidence: float,
     assumed: Assumptions,
 ) -> TrainingStacks:
@@ -142,17 +152,23 @@ def _stacks(
         expected=trainers.expected,
         interleaved_pipeline=traits.splits,
         sequence_parallel=traits.splits,
-        fused_modules=traits.fused_modules,
-        fused_cross_entropy=traits.fused_cross_entropy,
-        fp32_gradients=traits.fp32_gradients,
-        sharded_master=traits.sharded_master,
-        copies_gradients=traits.copies_gradients,
+        recipe=recipes,
         single_accelerator=traits.single_accelerator,
         token_achieved=coefficients(TrainingAchieved, read=not workload.in_samples),
         sample_achieved=coefficients(SampleTrainingAchieved, read=workload.in_samples),
         memory_factors=coefficients(TrainingMemoryFactors),
         margins=_margins(workload, snapshot, trainers.expected, pairs, confidence, assumed),
     )
+
+
+def _recipes(workload: TrainingWorkload, snapshot: Snapshot, trainers: Trainers, fixed: Deployment | None) -> Recipes:
+    """What each framework does with memory, at the version and with the changes that a deployment says."""
+    method = workload.method.value
+    if fixed is None or (fixed.recipe is None and fixed.framework_version is None):
+        return snapshot.recipes[method].take(trainers.engine)
+    names = [snapshot.engines[engine] for engine in trainers.engine.tolist()]
+    own = [recipe_of_framework(name, fixed.framework_version, method) for name in names]
+    return Recipes.of([as_said(recipe, fixed.recipe) for recipe in own])
 
 
 def _underneath(workload: TrainingWorkload, snapshot: Snapshot, pairs: list[tuple[int, int]]) -> list[tuple[str, str]]:

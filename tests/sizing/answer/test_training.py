@@ -209,7 +209,7 @@ def test_an_estimate_of_a_run_adds_up() -> None:
     assert (speed.tokens_per_s_per_accelerator or 0) * 16 == pytest.approx(speed.tokens_per_s)
     assert found.cost.usd_total == pytest.approx((found.cost.usd_per_hour or 0) * (speed.days or 0) * 24)
     codes = [r.code for r in found.explanation if r.code != "alternatives"]
-    assert codes == ["memory", "layout", "bottleneck", "deadline", "storage", "price"]
+    assert codes == ["memory", "recipe", "layout", "bottleneck", "deadline", "storage", "price"]
 
 
 def test_what_a_batch_decides_that_nobody_asked_for() -> None:

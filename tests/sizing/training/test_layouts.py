@@ -41,6 +41,13 @@ def test_a_framework_that_splits_takes_degrees_and_one_that_shards_takes_stages(
     assert values("activation_checkpointing") == {0, 1, 2}
 
 
+def test_selective_is_a_layout_only_where_a_framework_has_a_way_of_it() -> None:
+    kept = LAYOUT.index("activation_checkpointing")
+    assert set(layouts_of(PRETRAIN, SHARDS, None, selective=False)[:, kept].tolist()) == {0, 2}
+    asked = Deployment("any", activation_checkpointing="selective")
+    assert not len(layouts_of(PRETRAIN, SHARDS, asked, selective=False))
+
+
 def test_heads_split_evenly_and_every_stage_has_a_layer() -> None:
     shape = {"num_attention_heads": 12, "num_key_value_heads": 6, "num_hidden_layers": 6}
     odd = replace(PRETRAIN, model=read_architecture({**LLAMA_8B_CONFIG, **shape}, name="odd"))

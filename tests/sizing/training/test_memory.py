@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from app.sizing.hardware.recipes import RecipeSaid
 from app.sizing.snapshot import Snapshot
 from app.sizing.units import GIB
 from app.sizing.workload import Method
@@ -18,7 +19,7 @@ from tests.sizing.training.layouts import SINGLE, WORKLOAD, asked, held, memory,
     ("recipe", "bytes_per_param"),
     [
         ({}, 16.0),
-        ({"fp32_gradients": True}, 18.0),
+        ({"recipe": RecipeSaid(gradients="32bit")}, 18.0),
         ({"optimizer": "adamw-8bit"}, 10.03),
         ({"optimizer": "adafactor"}, 8.02),
         ({"optimizer": "lion"}, 12.0),
@@ -100,7 +101,7 @@ def test_activations_by_what_is_recomputed_flash_or_not(market: Snapshot) -> Non
 
 def test_a_fused_loss_holds_a_chunk_of_the_logits(market: Snapshot) -> None:
     plain = held(WORKLOAD, one(market, zero_stage=1, **SINGLE), np.ones(1))
-    fused = held(WORKLOAD, one(market, zero_stage=1, fused_cross_entropy=True, **SINGLE), np.ones(1))
+    fused = held(WORKLOAD, one(market, zero_stage=1, recipe=RecipeSaid(loss="fused"), **SINGLE), np.ones(1))
     assert float(plain.loss_beyond_bytes[0]) == pytest.approx(4096 * LLAMA_8B.vocab_size * 10)
     assert float(fused.loss_beyond_bytes[0]) == 0
     assert float(fused.logits_chunk_bytes[0]) == pytest.approx(512 * LLAMA_8B.vocab_size * 10)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.machines import candidates
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.hardware.parts import SystemKind
+from app.sizing.hardware.recipes import VOCABULARIES, RecipeSaid
 from app.sizing.question import Constraints, Economics
 from app.sizing.snapshot import Snapshot
 from app.sizing.training.plans import TrainingPlans
@@ -69,14 +70,17 @@ def test_a_model_is_split_no_further_than_a_machines_links_reach(count: float, d
     assert set(rented.pipeline_parallel.tolist()) == {1, 2, 4, 8, 16}
 
 
-@pytest.mark.parametrize(
-    ("name", "wanted"), [("sequence_parallel", False), ("fused_cross_entropy", True), ("fp32_gradients", False)]
-)
-def test_what_a_deployment_says_of_a_framework_replaces_its_habit(name: str, wanted: bool) -> None:
-    habit = getattr(table(framework="megatron"), name)
-    assert set(getattr(table(framework="megatron", **{name: wanted}), name).tolist()) == {wanted}
-    assert set(getattr(table(framework="megatron", **{name: not wanted}), name).tolist()) == {not wanted}
-    assert len(set(habit.tolist())) == 1
+@pytest.mark.parametrize("wanted", [True, False])
+def test_what_a_deployment_says_of_a_framework_replaces_its_habit(wanted: bool) -> None:
+    assert set(table(framework="megatron").sequence_parallel.tolist()) == {True}
+    assert set(table(framework="megatron", sequence_parallel=wanted).sequence_parallel.tolist()) == {wanted}
+
+
+@pytest.mark.parametrize("name", ["loss", "kernels", "weights", "gradients", "optimizer_implementation"])
+def test_what_a_deployment_says_of_a_recipe_replaces_the_frameworks(name: str) -> None:
+    for place, said in enumerate(VOCABULARIES[name]):
+        plans = table(framework="megatron", recipe=RecipeSaid(**cast(Any, {name: said})))
+        assert set(getattr(plans.stack.recipe, name).tolist()) == {place}
 
 
 def test_what_is_asked_of_kernels_and_chunks_is_in_every_row() -> None:

@@ -13,6 +13,7 @@ from app.catalog.snapshot import SnapshotStore
 from app.errors import AppError
 from app.sizing.estimate import estimate
 from app.sizing.formula import Step
+from app.sizing.hardware.recipes import RecipeSaid
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend
 from app.sizing.result import Estimate
@@ -132,7 +133,7 @@ def test_lines_of_estimated_runs(market: Snapshot, snapshots: SnapshotStore, dat
         activation_checkpointing=data.draw(st.sampled_from([None, "none", "selective", "full"])),
         optimizer_offload=data.draw(st.sampled_from([None, None, True])),
         flash_attention=data.draw(st.sampled_from([None, False])),
-        fp32_gradients=data.draw(st.sampled_from([None, True])),
+        recipe=data.draw(st.sampled_from([None, RecipeSaid(gradients="32bit"), RecipeSaid(loss="fused")])),
     )
     try:
         found = estimate(Question(workload, trace=True), deployment, market)

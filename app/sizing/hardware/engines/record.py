@@ -48,20 +48,15 @@ USUAL_MEMORY = EngineMemory(0.92, "device", 3.8, graphs_inside=True)
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """What sets a framework's layouts and memory apart.
+    """What sets a framework's layouts apart.
 
-    `splits` are tensor, pipeline and context parallelism; `shards` ZeRO-3 over replicas. Trained
-    weights that are sharded are their own 32-bit master copy (`sharded_master`), or have one beside them.
+    `splits` are tensor, pipeline and context parallelism; `shards` ZeRO-3 over replicas. How it computes and keeps
+    what it trains is its recipe (`app/sizing/hardware/recipes/`).
     """
 
     splits: bool = False
     shards: bool = True
-    fused_modules: bool = False
-    fp32_gradients: bool = False
-    sharded_master: bool = False
-    fused_cross_entropy: bool = False
     offloads: bool = False
-    copies_gradients: bool = False  # of its shard, in 32 bit
     single_accelerator: bool = False
 
 

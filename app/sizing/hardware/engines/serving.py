@@ -163,7 +163,7 @@ SERVING = (
         published_as=("neuron",),
         runtime="compiled",
         pads_heads=True,
-        framework=Framework(splits=True, shards=False, fused_modules=True, fp32_gradients=True),
+        framework=Framework(splits=True, shards=False),
         benchmark=benchmarks.NEURON,
         trial=benchmarks.NEURON_TRAINING,
     ),

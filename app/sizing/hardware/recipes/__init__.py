@@ -9,11 +9,24 @@ from __future__ import annotations
 from functools import cache
 
 from app.sizing.hardware.engines import engine_named, release_of
-from app.sizing.hardware.recipes.columns import Recipes, code
-from app.sizing.hardware.recipes.frameworks import RECIPES
+from app.sizing.hardware.recipes.columns import Recipes, code, word
+from app.sizing.hardware.recipes.frameworks import RECIPES, USUAL
 from app.sizing.hardware.recipes.record import LOSSES, VOCABULARIES, TrainingRecipe
+from app.sizing.hardware.recipes.said import OF_ADAPTERS, RecipeSaid, as_said
 
-__all__ = ["LOSSES", "RECIPES", "VOCABULARIES", "Recipes", "TrainingRecipe", "code", "recipe_of_framework"]
+__all__ = [
+    "LOSSES",
+    "OF_ADAPTERS",
+    "RECIPES",
+    "VOCABULARIES",
+    "RecipeSaid",
+    "Recipes",
+    "TrainingRecipe",
+    "as_said",
+    "code",
+    "recipe_of_framework",
+    "word",
+]
 
 
 @cache
@@ -32,4 +45,4 @@ def recipe_of_framework(name: str, version: str | None = None, method: str | Non
         found = [r for r in RECIPES if r.framework == framework and r.suits(release, method)]
         if found:
             return found[-1]
-    return TrainingRecipe(name, weights="sharded")
+    return USUAL

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.sizing.columns import Codes, Column, Columns, Mask, column
+from app.sizing.hardware.recipes.frameworks import PLACES
 from app.sizing.hardware.recipes.record import LOSSES, VOCABULARIES, TrainingRecipe
 from app.sizing.hardware.tables import codes, flags
 
@@ -14,6 +15,7 @@ from app.sizing.hardware.tables import codes, flags
 class Recipes(Columns):
     """A row a recipe; see `TrainingRecipe`."""
 
+    record: Codes  # whose recipe it is: a place in RECIPES
     loss: Codes
     kernels: Codes
     weights: Codes
@@ -21,6 +23,7 @@ class Recipes(Columns):
     selective: Codes
     optimizer_implementation: Codes
     adapter_precision: Codes
+    packing: Codes
     adapter_dropout: Mask
     kbit_widening: Mask
     bytes_per_logit: Column  # held at the loss
@@ -33,6 +36,7 @@ class Recipes(Columns):
     def of(cls, recipes: Sequence[TrainingRecipe]) -> Recipes:
         losses = [LOSSES[r.loss] for r in recipes]
         return cls(
+            record=codes([PLACES[r.key] for r in recipes]),
             loss=_places("loss", recipes),
             kernels=_places("kernels", recipes),
             weights=_places("weights", recipes),
@@ -40,6 +44,7 @@ class Recipes(Columns):
             selective=_places("selective", recipes),
             optimizer_implementation=_places("optimizer_implementation", recipes),
             adapter_precision=_places("adapter_precision", recipes),
+            packing=_places("packing", recipes),
             adapter_dropout=flags([r.adapter_dropout for r in recipes]),
             kbit_widening=flags([r.kbit_widening for r in recipes]),
             bytes_per_logit=column([x.bytes_per_logit for x in losses]),
@@ -53,6 +58,11 @@ class Recipes(Columns):
 def _places(name: str, recipes: Sequence[TrainingRecipe]) -> Codes:
     words = VOCABULARIES[name]
     return codes([words.index(getattr(r, name)) for r in recipes])
+
+
+def word(recipes: Recipes, name: str, row: int) -> str:
+    """The word of a row."""
+    return VOCABULARIES[name][int(getattr(recipes, name)[row])]
 
 
 def code(name: str, word: str) -> int:

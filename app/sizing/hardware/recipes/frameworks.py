@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from app.sizing.hardware.recipes.record import TrainingRecipe
 
+# What has no recipe is as PyTorch's own loop.
+USUAL = TrainingRecipe("pytorch", loss="held", weights="sharded")
 RECIPES: tuple[TrainingRecipe, ...] = (
+    USUAL,
     TrainingRecipe("fsdp", loss="held", weights="sharded"),
     TrainingRecipe("deepspeed", loss="held", gradients="copied"),
     TrainingRecipe("peft+bitsandbytes", loss="held", weights="sharded"),
@@ -17,3 +20,4 @@ RECIPES: tuple[TrainingRecipe, ...] = (
     TrainingRecipe("torchtitan", kernels="fused", weights="sharded", optimizer_implementation="fused"),
     TrainingRecipe("neuronx", kernels="fused", gradients="32bit", optimizer_implementation="fused"),
 )
+PLACES = {recipe.key: i for i, recipe in enumerate(RECIPES)}

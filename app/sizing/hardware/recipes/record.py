@@ -141,6 +141,11 @@ class TrainingRecipe:
         """
         return self.framework if self.since is None else f"{self.framework} {self.since[0]}.{self.since[1]}"
 
+    @property
+    def key(self) -> tuple[str, Release | None, tuple[str, ...]]:
+        """What tells it from the others, whatever a deployment says of its fields."""
+        return self.framework, self.since, self.methods
+
     def suits(self, release: Release | None, method: str | None) -> bool:
         """Whether it is for a version, today's where none is said, and a way of training."""
         old = release is not None and self.since is not None and release < self.since

@@ -1,0 +1,94 @@
+"""A training recipe on the wire: taken, refused where it contradicts, complete and at home in answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.sizing.hardware.recipes import VOCABULARIES
+
+H100 = "nvidia-h100-sxm5-80gb"
+TUNE: dict[str, Any] = {
+    "phase": "fine_tuning",
+    "model": "meta-llama/Llama-3.1-8B",
+    "method": "lora",
+    "training_tokens": 5e7,
+    "sequence_length": 4096,
+    "global_batch_sequences": 16,
+    "deadline_hours": 200,
+}
+FULL = TUNE | {"method": "full"}
+SERVE = {"phase": "inference", "model": TUNE["model"], "traffic": {"concurrent_requests": 4}}
+
+
+def asked(client: TestClient, workload: dict[str, Any] = TUNE, **deployment: Any) -> Any:
+    body = {"workload": workload, "deployment": {"accelerator": H100, **deployment}}
+    return client.post("/estimate", json=body)
+
+
+def test_an_answers_recipe_is_complete_and_gives_the_same_numbers_back(client: TestClient) -> None:
+    first = asked(client, framework="torchtune", recipe={"loss": "chunked", "recomputation": "full"}).json()
+    recipe = first["deployment"]["recipe"]
+    assert {*VOCABULARIES} - {"selective"} <= {*recipe}
+    assert (recipe["loss"], recipe["recomputation"]) == ("chunked", "full")
+    assert first["deployment"]["activation_checkpointing"] == "full"
+    again = asked(client, **{k: v for k, v in first["deployment"].items() if k != "accelerator"}).json()
+    assert again["deployment"] == first["deployment"]
+    assert again["memory"] == first["memory"]
+    assert again["performance"]["step_time_s"] == first["performance"]["step_time_s"]
+
+
+def test_a_loss_that_holds_fewer_logits_needs_less_memory(client: TestClient) -> None:
+    layout: dict[str, Any] = {
+        "framework": "fsdp",
+        "micro_batch_sequences": 4,
+        "activation_checkpointing": "full",
+        "zero_stage": 0,
+    }
+    held = [
+        asked(client, recipe={"loss": loss}, total_accelerators=1, **layout).json()["memory"]["per_accelerator_gib"]
+        for loss in ("shifted", "fused")
+    ]
+    assert held[0]["total"] > held[1]["total"]
+
+
+def test_what_memory_was_counted_by_is_said_in_a_sentence(client: TestClient) -> None:
+    found = asked(client, framework="torchtitan", workload=FULL).json()
+    (said,) = [r["text"] for r in found["explanation"] if r["code"] == "recipe"]
+    assert said.startswith("Memory by the recipe of torchtitan")
+
+
+@pytest.mark.parametrize(
+    ("workload", "deployment", "pointer", "words"),
+    [
+        (TUNE, {"recipe": {"loss": "liger"}}, "recipe/loss", "accepted: shifted, held, upcast"),
+        (
+            TUNE,
+            {"recipe": {"recomputation": "attention"}, "activation_checkpointing": "full"},
+            "recipe/recomputation",
+            "activation_checkpointing selective, not full",
+        ),
+        (
+            FULL,
+            {"recipe": {"optimizer_implementation": "fused"}, "optimizer_offload": True},
+            "recipe/optimizer_implementation",
+            "does not go with optimizer_offload true",
+        ),
+        (FULL, {"recipe": {"adapter_precision": "fp32"}}, "recipe/adapter_precision", "goes with method lora or qlora"),
+        (TUNE, {"recipe": {"kbit_widening": True}}, "recipe/kbit_widening", "goes with method qlora"),
+        (FULL | {"precision": "bf16-true"}, {"recipe": {"weights": "master"}}, "recipe/weights", "precision bf16 does"),
+        (SERVE, {"recipe": {"loss": "held"}}, "recipe", "does not apply to serving"),
+        (SERVE, {"framework_version": "1.0"}, "framework_version", "engine_version does"),
+        (TUNE, {"framework_version": "0.6"}, "framework_version", "goes with framework"),
+    ],
+)
+def test_a_recipe_that_contradicts_is_refused_with_what_does_not(
+    client: TestClient, workload: dict[str, Any], deployment: dict[str, Any], pointer: str, words: str
+) -> None:
+    refused = asked(client, workload, **deployment)
+    assert refused.status_code == 422
+    (error,) = refused.json()["errors"]
+    assert error["pointer"] == f"#/deployment/{pointer}"
+    assert words in error["detail"]
