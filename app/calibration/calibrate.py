@@ -96,7 +96,7 @@ def compare(name: str, cases: Sequence[Case], table: CoefficientTable) -> tuple[
                 held_out=held_out[case.id, point.metric],
                 near=nearness(case.stack.engine, case.stack.family, case.stack.format_class, others),
                 sources_beside=0.0,
-                distance=0.0,
+                distance=0.0 if problem.distance is None else problem.distance(case, value),
                 low=0.0,
                 high=0.0,
                 promised=0.0,

@@ -41,6 +41,7 @@ class Problem:
     table: Callable[[Sequence[Any]], Any]
     predict: Callable[[Any, Any], dict[str, Column]]
     caution: float = 1.0
+    distance: Callable[[Any, float], float] | None = None  # of a case whose prediction is known, from certainty
     row_spread: float = 0.12  # beyond this a row counts less and less
 
 

@@ -20,17 +20,21 @@ from app.sizing.hardware.achieved import kernels_of
 from app.sizing.surroundings import Shape, StackKey, Surroundings, pool_of
 from app.sizing.uncertainty import HIGH, LEVELS, LOW, UNKNOWN, Around, Spread, interval_score
 
+# What is tried. Distance and lone sources always count something: that they do is not up to the data.
+ALONE = (0.5, 1.0, 2.0, 4.0)
+REMOTE = (0.25, 0.5, 1.0, 1.5)
+UNTABULATED = (0.0, 0.5, 1.0, 2.0)
+SHAPES = tuple(product(ALONE, REMOTE, UNTABULATED))
+# Peaks of memory are no surer for many sources beside them: their distance is from what is counted to the byte.
+PEAKS = ("training_memory",)
+OF_PEAKS = tuple(product((0.0,), (0.25, 0.5, 1.0, 2.0, 4.0), (0.0,)))
 # Quantities whose errors have the same causes: one set of numbers for each group.
 GROUPS = (
     ("throughput", "single_stream", "tpot", "e2e"),
     ("ttft", "prefill"),
     ("training", "training_samples"),
-    ("training_memory",),
+    PEAKS,
 )
-# What is tried. Distance and lone sources always count something: that they do is not up to the data.
-ALONE = (0.5, 1.0, 2.0, 4.0)
-REMOTE = (0.25, 0.5, 1.0, 1.5)
-UNTABULATED = (0.0, 0.5, 1.0, 2.0)
 CROWDING = 0.5  # n results of one source count as n ** 0.5
 LEAST = 0.02  # runs of one setting differ by it
 FEWEST_SOURCES = 2
@@ -88,7 +92,7 @@ def around_of(rows: Sequence[Compared]) -> Around:
     return Around(
         np.array([r.sources_beside for r in rows]),
         np.array([r.distance for r in rows]),
-        np.array([float(kernels_of(r.setting.family) == "untabulated") for r in rows]),
+        np.array([float(r.kind not in PEAKS and kernels_of(r.setting.family) == "untabulated") for r in rows]),
         np.ones(len(rows)),
     )
 
@@ -117,9 +121,10 @@ def score(errors: Errors, shape: tuple[float, float, float]) -> float:
     return total / float(errors.weight.sum())
 
 
-def shape_of(errors: Errors) -> tuple[float, float, float]:
+def shape_of(group: Sequence[str], errors: Errors) -> tuple[float, float, float]:
     """What adds to the scale, as it predicts sources best whose errors are unseen."""
-    return min(product(ALONE, REMOTE, UNTABULATED), key=lambda tried: (score(errors, tried), tried))
+    tried = OF_PEAKS if group == PEAKS else SHAPES
+    return min(tried, key=lambda shape: (score(errors, shape), shape))
 
 
 def fitted(group: Sequence[str], errors: Errors, shape: tuple[float, float, float]) -> dict[str, Spread]:
@@ -135,7 +140,7 @@ def groups_told(rows: Sequence[Compared]) -> Iterator[tuple[Sequence[str], list[
         own = [r for r in rows if r.kind in group]
         errors = errors_of(group, own)
         if len(np.unique(errors.source)) >= FEWEST_SOURCES:
-            yield group, own, shape_of(errors)
+            yield group, own, shape_of(group, errors)
 
 
 def spreads_of(rows: Sequence[Compared]) -> dict[str, Spread]:
@@ -157,9 +162,12 @@ def told(row: Compared, spread: Spread) -> Compared:
 
 def with_intervals(rows: Sequence[Compared]) -> list[Compared]:
     """Every result with what spreads would have said that never saw its source."""
-    around = seen_from(rows)
+    around = seen_from([r for r in rows if r.kind not in PEAKS])
     placed = []
     for r in rows:
+        if r.kind in PEAKS:
+            placed.append(r)
+            continue
         here = around[r.measurement, r.metric]
         placed.append(replace(r, sources_beside=float(here.sources[0]), distance=float(here.distance[0])))
     known = {(r.measurement, r.metric): spread for r, spread in unseen(placed)}

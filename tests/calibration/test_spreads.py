@@ -107,7 +107,7 @@ def test_the_numbers_kept_are_those_of_the_best_score() -> None:
         [*source("a"), *source("b", off=1.2), *source("c", off=3.0, family="amd_rdna", engine="llama.cpp")]
     )
     errors = scored(rows)
-    spread = fitted(SERVED, errors, shape_of(errors))["tpot"]
+    spread = fitted(SERVED, errors, shape_of(SERVED, errors))["tpot"]
     kept = (spread.alone, spread.remote, spread.untabulated)
     assert kept[0] in ALONE and kept[1] in REMOTE and kept[2] in UNTABULATED
     assert score(errors, kept) == min(score(errors, (a, r, u)) for a in ALONE for r in REMOTE for u in UNTABULATED)
@@ -127,7 +127,7 @@ def test_a_result_is_told_an_interval_and_a_promise_about_the_prediction(
 
 
 def test_no_result_moves_the_quantiles_of_its_own_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.calibration.spreads.shape_of", lambda _errors: (1.0, 0.5, 0.0))
+    monkeypatch.setattr("app.calibration.spreads.shape_of", lambda *_: (1.0, 0.5, 0.0))
     others = [*source("a"), *source("b", off=1.3)]
     honest, absurd = with_intervals([*others, *source("c")]), with_intervals([*others, *source("c", off=50.0)])
     mine = [[(r.low, r.high, r.promised) for r in rows if r.source == "c"] for rows in (honest, absurd)]

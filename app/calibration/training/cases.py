@@ -17,6 +17,7 @@ import numpy as np
 
 from app.calibration.case import NotCompared, Stack, figure, gathered
 from app.calibration.training.published import Run, optimizer_of, precision_of, run_in, shape_of, trainer_of
+from app.calibration.training.recipes import Figure, SourceRecipe, recipe_of
 from app.errors import AppError
 from app.sizing.answer.certainty import training_setting
 from app.sizing.assumptions import Assumptions
@@ -66,6 +67,8 @@ class TrainingCase:
     work: Columns
     measured: Mapping[str, float]
     set_aside: str | None = None
+    counted_bytes: float = 0.0  # of a peak: weights, gradients and states
+    recipe_known: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ class Asked:
     deployment: Deployment
     units_per_s: float | None
     peak_memory_bytes: float | None
+    source_recipe: SourceRecipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,8 @@ class SpeedTable(Columns):
 @dataclass(frozen=True, slots=True)
 class MemoryTable(Columns):
     held: HeldBytes
-    allocated: Mask  # the source counts what its allocator does, not what the driver reports
+    reserved: Mask  # the source counts what its allocator took, not what tensors fill of it
+    driver: Mask  # the source counts what the device shows as used
 
 
 class TrainingCases:
@@ -173,6 +178,7 @@ class TrainingCases:
         length = 1.0 if samples else figure(row.get("seq_len"))
         if not length:
             raise NotCompared("sequence length is not given")
+        known = recipe_of(row)
         deployment, batch = run.layout(trainer_of(row, phase, method, precision, model.task, self.market), model)
         workload = TrainingWorkload(
             model,
@@ -188,8 +194,8 @@ class TrainingCases:
             None,
             None,
             False,
-            int(figure(row.get("lora_rank")) or 16),
-            "all-linear",
+            int(figure(row.get("lora_rank")) or known.lora_rank),
+            known.lora_targets,
             published_stage_unevenness=np.inf,  # the fit has it in its shares
         )
         memory = (
@@ -198,7 +204,12 @@ class TrainingCases:
             else None
         )
         return Asked(
-            run, workload, deployment, run.units_per_s_per_accelerator(model, workload, self.market, precision), memory
+            run,
+            workload,
+            deployment,
+            run.units_per_s_per_accelerator(model, workload, self.market, precision),
+            memory,
+            known,
         )
 
     def cases(self, row: Mapping[str, Any]) -> list[TrainingCase]:
@@ -212,7 +223,7 @@ class TrainingCases:
         generation = engine_named(setting.engine).generation(None, row.get("source_date") or "")
         stack = Stack(setting.engine, generation, setting.family, setting.format_class)
 
-        def case(group: str, work: Columns, metric: str, measured: float) -> TrainingCase:
+        def case(group: str, work: Columns, metric: str, measured: float, **own: Any) -> TrainingCase:
             return TrainingCase(
                 row["id"],
                 row["source_key"],
@@ -223,6 +234,7 @@ class TrainingCases:
                 setting,
                 work,
                 {metric: measured},
+                **own,
             )
 
         found = []
@@ -235,11 +247,25 @@ class TrainingCases:
                 case(group, SpeedTable(training_work(counts, plans, degree), units), metric, asked.units_per_s)
             )
         if asked.peak_memory_bytes is not None:
-            held, _ = memory_of(counts, plans, degree, ASSUMED)
+            held, memory = memory_of(counts, plans, degree, ASSUMED)
             if asked.peak_memory_bytes < STATES_HELD * float((held.weights_bytes + held.optimizer_bytes)[0]):
                 raise NotCompared("a peak below the states that the run must hold")
-            table = MemoryTable(held, np.array([run.counts_allocated]))
-            found.append(case("memory", table, "peak_memory_bytes", asked.peak_memory_bytes))
+            source, counted = asked.source_recipe, memory.weights_bytes + memory.gradient_bytes + memory.optimizer_bytes
+            figure_is = source.figure
+            table = MemoryTable(
+                held, np.array([figure_is is not Figure.ALLOCATED]), np.array([figure_is is Figure.DRIVER])
+            )
+            found.append(
+                case(
+                    "memory",
+                    table,
+                    "peak_memory_bytes",
+                    asked.peak_memory_bytes,
+                    set_aside=source.open or None,
+                    counted_bytes=float(counted[0]),
+                    recipe_known=not source.open,
+                )
+            )
         if not found:
             raise NotCompared("no speed and no peak memory is given")
         return found

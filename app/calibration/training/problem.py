@@ -10,8 +10,9 @@ import numpy as np
 from app.calibration.fit import Levels, Problem
 from app.calibration.training.cases import MemoryTable, SpeedTable, TrainingCase
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column, Columns, stacked
+from app.sizing.columns import Column, Columns, column, stacked
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
+from app.sizing.training.margins import around_memory
 from app.sizing.training.memory import peak_bytes
 from app.sizing.training.step import micro_batch_time, sample_batch_time, sample_step_time, step_time
 
@@ -87,7 +88,9 @@ def predict_samples(table: SpeedTable, achieved: SampleTrainingAchieved) -> dict
 
 def predict_memory(table: MemoryTable, factors: TrainingMemoryFactors) -> dict[str, Column]:
     peak, states = peak_bytes(table.held, factors), table.held.weights_bytes + table.held.optimizer_bytes
-    outside = np.where(table.allocated, 0.0, peak.overhead_bytes)
+    buffers = np.where(table.held.communicates, factors.training_collective_bytes, 0.0)
+    around = factors.training_context_bytes + buffers
+    outside = np.where(table.reserved, peak.overhead_bytes - around, 0.0) + np.where(table.driver, around, 0.0)
     return {"peak_memory_bytes": states + peak.gradient_bytes + peak.activation_bytes + outside}
 
 
@@ -95,4 +98,13 @@ TRAINING = Problem(TrainingAchieved, TRAINING_LEVELS, {}, table_of, predict_toke
 
 SAMPLES = Problem(SampleTrainingAchieved, SAMPLE_LEVELS, {}, table_of, predict_samples)
 
-MEMORY = Problem(TrainingMemoryFactors, MEMORY_LEVELS, {}, table_of, predict_memory, caution=3.0)
+
+def distance_of(case: TrainingCase, predicted_bytes: float) -> float:
+    """How far a predicted peak is from what is counted to the byte."""
+    known = np.array([case.recipe_known])
+    return float(
+        around_memory(column([case.counted_bytes]), column([predicted_bytes]), known, column([1.0])).distance[0]
+    )
+
+
+MEMORY = Problem(TrainingMemoryFactors, MEMORY_LEVELS, {}, table_of, predict_memory, caution=3.0, distance=distance_of)

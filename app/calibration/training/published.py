@@ -9,9 +9,9 @@ from types import MappingProxyType
 from typing import Any
 
 from app.calibration.case import NotCompared, figure
+from app.calibration.training.recipes import SourceRecipe, recipe_of
 from app.sizing.hardware.engines import ENGINES, engine_named
 from app.sizing.hardware.parts import Accelerator
-from app.sizing.hardware.recipes import RecipeSaid
 from app.sizing.hardware.support.generations import generation_of
 from app.sizing.hardware.support.verdicts import verdict
 from app.sizing.hardware.trainers import training_work
@@ -174,19 +174,6 @@ def with_layers(model: ModelArchitecture, layers: int) -> ModelArchitecture:
 
 # Attention kernels that store their scores, and tensor parallelism without sequence parallelism: usual until then.
 FUSED_SINCE = "2023-01"
-# Peaks that the framework's own allocator counts: the device's context and communication buffers lie beside them.
-_ALLOCATOR_WORDS = ("allocated", "max_memory_usage", "reserved")
-_ALLOCATOR_SOURCES = (
-    "litgpt_config_hub",
-    "litgpt_thunder",
-    "lightning_fsdp_docs",
-    "ms_swift_benchmark",
-    "ms_swift_tuners",
-    "torchao_bench",
-    "fsdp_qlora_bench",
-    "peft_method_comparison",
-    "aws_awsome_training",
-)
 # Sources whose figures are not what a run reached: extrapolated, or the size of the card.
 _NOT_A_PEAK = ("card capacity", "upper bound", "capacity of the card", "naive layer split")
 # A run that only shows that a recipe works, by its source's own words.
@@ -244,7 +231,7 @@ class Run:
             ranks, tp, pp, cp, ep = 1, None, None, None, None
         if ranks > self.accelerators or self.accelerators % ranks:
             tp, pp, cp, ep = None, None, None, None
-        virtual = re.search(r"VP=(\d+)", notes)
+        virtual, known = re.search(r"VP=(\d+)", notes), recipe_of(row)
         old = (row.get("source_date") or "9") < FUSED_SINCE
         zero = self.given("zero_stage")
         if traits.splits and not traits.shards and zero is None:
@@ -261,17 +248,21 @@ class Run:
             expert_parallel=ep if model.is_moe else None,
             micro_batch_sequences=micro,
             zero_stage=None if trainer is None or traits.single_accelerator else zero,
-            activation_checkpointing="full" if "remat custom" in notes else row.get("activation_checkpointing") or None,
+            activation_checkpointing=self.recomputed(known),
             optimizer_offload="optimizer" in offload and "may be" not in offload,
             framework=trainer,
             virtual_pipeline=int(virtual[1]) if virtual else 1 if old else None,
-            sequence_parallel=False if old else None,
+            sequence_parallel=False if old else known.sequence_parallel,
             flash_attention=False if old else None,
-            recipe=RecipeSaid(
-                loss="fused" if "Liger" in notes and "no Liger" not in notes else None,
-                gradients="32bit" if "fp32 gradient" in notes else None,
-            ),
+            recipe=known.said,
         ), batch
+
+    def recomputed(self, known: SourceRecipe) -> str | None:
+        """What the row says of activation checkpointing, else what its source does; None leaves it open."""
+        if "remat custom" in (self.row.get("notes") or ""):
+            return "full"
+        said: str | None = self.row.get("activation_checkpointing") or None
+        return said if said is not None or known.said is None else known.said.layout
 
     def units_per_s_per_accelerator(
         self, model: ModelArchitecture, workload: TrainingWorkload, market: Snapshot, precision: str
@@ -317,12 +308,6 @@ class Run:
         notes = self.row.get("notes") or ""
         peak = figure(self.row.get("peak_mem_gib_per_accelerator"))
         return None if peak is None or any(words in notes for words in _NOT_A_PEAK) else peak * GIB
-
-    @property
-    def counts_allocated(self) -> bool:
-        """Whether the peak is what the allocator counts, without the device's context and communication buffers."""
-        notes = self.row.get("notes") or ""
-        return self.row["source_key"] in _ALLOCATOR_SOURCES or any(words in notes for words in _ALLOCATOR_WORDS)
 
     def layout_is_known(self, model: ModelArchitecture) -> bool:
         """Whether memory follows: the shape is known, and so is how a model over several accelerators is split."""

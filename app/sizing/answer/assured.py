@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from app.sizing.answer.certainty import Certainty, inside
+from app.sizing.answer.certainty import Certainty, ends_of, inside
 from app.sizing.answer.money import finite
 from app.sizing.columns import at
 from app.sizing.result import Assurance, Interval, Level, Reason
+from app.sizing.training.doubt import memory_scale
 from app.sizing.training.finalists import Finalists
 from app.sizing.units import SECONDS_PER_DAY
 from app.sizing.words import figure, measured
@@ -36,13 +37,14 @@ def duration_intervals(finalists: Finalists, row: int, speed: Interval) -> Itera
             yield inside(Interval(name, value * units / speed.high, value * units / speed.low), value)
 
 
-def memory_interval(finalists: Finalists, row: int, certainty: Certainty) -> Interval:
+def memory_interval(finalists: Finalists, row: int) -> Interval:
     """Bytes of an accelerator: at least what is counted of weights, gradients and states, at most what it has."""
-    memory = finalists.run.memory
+    memory, spread = finalists.run.memory, finalists.plans.stack.margins.memory
     total, capacity = at(memory.total_bytes, row), at(memory.capacity_bytes, row)
     counted = at(memory.weights_bytes + memory.gradient_bytes + memory.optimizer_bytes, row)
     most = capacity if finalists.fits[row] else np.inf
-    return inside(certainty.interval(MEMORY, total, "training_memory"), total, least=counted, most=most)
+    low, high = np.exp(at(memory_scale(finalists.plans, memory), row) * ends_of(spread)).tolist()
+    return inside(Interval(MEMORY, total * low, total * high), total, least=counted, most=most)
 
 
 def assurance_of(finalists: Finalists, row: int) -> Assurance:

@@ -131,7 +131,7 @@ def training_performance(
     speed = speed_interval(finalists, row, certainty, samples=samples)
     return Performance(
         interval=speed,
-        intervals=(*duration_intervals(finalists, row, speed), memory_interval(finalists, row, certainty)),
+        intervals=(*duration_intervals(finalists, row, speed), memory_interval(finalists, row)),
         basis=certainty.basis,
         sources=certainty.sources,
         samples_per_s=units if samples else None,

@@ -18,8 +18,9 @@ from app.sizing.decisions.cost import usd_total
 from app.sizing.question import CONFIDENCE_LEVELS, Question
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import degrees_of
+from app.sizing.training.doubt import memory_factor, probably_held
 from app.sizing.training.layouts import FULL, ZERO_STAGES
-from app.sizing.training.margins import in_time, within
+from app.sizing.training.margins import in_time
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import Run, fits, host_holds, run_at, run_cost
 
@@ -51,7 +52,7 @@ def assured(
     return Assured(
         levels=levels,
         meets_deadline=in_time(margins, run.wall_s, deadline_s),
-        fits=np.where(holds, within(margins, memory.total_bytes, memory.capacity_bytes), 0.0),
+        fits=np.where(holds, probably_held(plans, memory), 0.0),
         wall_s=run.wall_s * margins.time_factor,
         accelerators=accelerators,
         usd_total=usd,
@@ -105,7 +106,7 @@ def _taken(
     accelerators, usd = (np.full((len(plans), len(levels)), np.nan) for _ in range(2))
     for i, level in enumerate(levels):
         wall = sizes.wall_s * margins.time.factor(level, margins.time_scale)
-        held = total * margins.memory.factor(level, margins.memory_scale)
+        held = total * memory_factor(tried, sizes.memory, level)
         good = np.flatnonzero(holds & (held <= capacity) & (wall <= deadline_s))
         cost = usd_total(usd_per_hour, wall)
         own_first = other[good] * (level >= margins.asked)

@@ -11,7 +11,7 @@ from app.sizing.decisions.rejections import Unread
 from app.sizing.question import Deployment, Question
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import degree_of, filled, wired
-from app.sizing.training.margins import allowed_bytes
+from app.sizing.training.doubt import allowed_bytes
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import Run, fits, run_at, run_cost, surely_fits
 from app.sizing.training.search import Judged, best_runs, compared_by, smallest_runs, stable_run_key
@@ -55,7 +55,7 @@ def in_order(workload: TrainingWorkload, counts: Counts, judged: Judged, questio
     plans, run, assumed = judged.plans, judged.run, question.assumptions
     margins, memory = plans.stack.margins, run.memory
     unfit, doubtful = ~fits(plans, run, assumed), ~surely_fits(plans, run, assumed)
-    allowed = allowed_bytes(margins, memory.usable_bytes, memory.capacity_bytes)
+    allowed = allowed_bytes(plans, memory)
     short = np.where(doubtful, memory.total_bytes / allowed, 0.0)
     wall = run.wall_s * margins.time_factor
     late = wall > workload.deadline_s

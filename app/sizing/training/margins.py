@@ -7,35 +7,44 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.columns import Column, Columns, Mask
-from app.sizing.uncertainty import Around, Spread
+from app.sizing.uncertainty import FARTHEST, Around, Spread
 
 
 @dataclass(frozen=True, slots=True)
 class Margins(Columns):
-    """What a stack's time and memory are multiplied by so that they hold with the confidence asked."""
+    """What a stack's time is multiplied by so that it holds with the confidence asked, and what its memory is by."""
 
     asked: float
     time: Spread
     memory: Spread
-    time_scale: Column  # how many times as far as next to many sources each may be off
-    memory_scale: Column
+    time_scale: Column  # how many times as far as next to many sources it may be off
     time_factor: Column
-    memory_factor: Column
+    recipe_known: Mask  # somebody published what the framework does with memory
+    widened: Column
 
 
-def margins_of(confidence: float, time: tuple[Spread, Around], memory: tuple[Spread, Around]) -> Margins:
+def margins_of(confidence: float, time: tuple[Spread, Around], memory: Spread, recipe_known: Mask) -> Margins:
     """Margins of stacks, by what was published around each."""
-    (of_time, around_time), (of_memory, around_memory) = time, memory
-    time_scale, memory_scale = of_time.scale(around_time), of_memory.scale(around_memory)
+    of_time, around_time = time
+    time_scale = of_time.scale(around_time)
     return Margins(
         asked=confidence,
         time=of_time,
-        memory=of_memory,
+        memory=memory,
         time_scale=time_scale,
-        memory_scale=memory_scale,
         time_factor=of_time.factor(confidence, time_scale),
-        memory_factor=of_memory.factor(confidence, memory_scale),
+        recipe_known=recipe_known,
+        widened=around_time.widened,
     )
+
+
+def around_memory(counted_bytes: Column, total_bytes: Column, recipe_known: Mask, widened: Column) -> Around:
+    """What a peak is surrounded by: weights, gradients and states are counted to the byte, and the share of what comes
+    and goes is as far as a prediction is from them. All of it where nobody published the recipe.
+    """
+    share = np.where(recipe_known, 1.0 - counted_bytes / total_bytes, 1.0)
+    none = np.zeros_like(share)
+    return Around(none, FARTHEST * share, none, widened)
 
 
 def surely_in_time(margins: Margins, wall_s: Column, deadline_s: float) -> Mask:
@@ -44,18 +53,6 @@ def surely_in_time(margins: Margins, wall_s: Column, deadline_s: float) -> Mask:
     return found
 
 
-def allowed_bytes(margins: Margins, usable_bytes: Column, capacity_bytes: Column) -> Column:
-    """The most that may be predicted: what may be used keeps a reserve of its own, so doubt counts against the whole
-    device.
-    """
-    return np.minimum(usable_bytes, capacity_bytes / margins.memory_factor)
-
-
 def in_time(margins: Margins, wall_s: Column, deadline_s: float) -> Column:
     """Probability that runs end in time."""
     return margins.time.confidence(np.log(deadline_s / wall_s), margins.time_scale)
-
-
-def within(margins: Margins, total_bytes: Column, capacity_bytes: Column) -> Column:
-    """Probability that accelerators hold what they must."""
-    return margins.memory.confidence(np.log(capacity_bytes / total_bytes), margins.memory_scale)

@@ -18,7 +18,7 @@ from app.sizing.formula import formula
 from app.sizing.question import Economics
 from app.sizing.training.activations import MicroBatchMemory, micro_batch_memory
 from app.sizing.training.counts import Counts
-from app.sizing.training.margins import allowed_bytes
+from app.sizing.training.doubt import surely_held
 from app.sizing.training.memory import TrainingMemory, training_memory
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.ranks import RankParams, Spread, rank_params, spread_of
@@ -288,13 +288,6 @@ def deployed(plans: TrainingPlans, run: Run, cost: Cost) -> Deployed:
 def fits(plans: TrainingPlans, run: Run, assumed: Assumptions) -> Mask:
     """Whether accelerators and hosts hold what they must."""
     return run.memory.fits & host_holds(plans, run.memory, assumed)
-
-
-def surely_held(plans: TrainingPlans, memory: TrainingMemory) -> Mask:
-    """Whether accelerators hold what they must, with the confidence asked."""
-    allowed = allowed_bytes(plans.stack.margins, memory.usable_bytes, memory.capacity_bytes)
-    found: Mask = memory.total_bytes <= allowed
-    return found
 
 
 def surely_fits(plans: TrainingPlans, run: Run, assumed: Assumptions) -> Mask:

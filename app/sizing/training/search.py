@@ -39,7 +39,6 @@ from app.sizing.training.recipes import BYTES_32_BIT, PRECISIONS
 from app.sizing.training.run import Run, run_at, run_cost, surely_fits
 from app.sizing.training.shortfalls import turn_down
 from app.sizing.training.smallest import Attempts, Sized, attempted, sized
-from app.sizing.uncertainty import Around, Spread
 from app.sizing.workload import Method, TrainingWorkload
 
 # Where accelerators have no link nothing crosses it; any rate does.
@@ -157,7 +156,7 @@ def _stacks(
         token_achieved=coefficients(TrainingAchieved, read=not workload.in_samples),
         sample_achieved=coefficients(SampleTrainingAchieved, read=workload.in_samples),
         memory_factors=coefficients(TrainingMemoryFactors),
-        margins=_margins(workload, snapshot, trainers.expected, pairs, confidence, assumed),
+        margins=_margins(workload, snapshot, trainers.expected, pairs, recipes.published, confidence, assumed),
     )
 
 
@@ -182,22 +181,22 @@ def _margins(
     snapshot: Snapshot,
     expected: Mask,
     pairs: list[tuple[int, int]],
+    recipe_known: Mask,
     confidence: float,
     assumed: Assumptions,
 ) -> Margins:
-    """How far time and memory may be off, by what was published around each framework on each family."""
+    """How far time may be off, by what was published around each framework on each family, and memory, by whether its
+    recipe was.
+    """
     rate = PRECISIONS[workload.precision].format_class
     keys = [StackKey(engine, family, rate) for engine, family in _underneath(workload, snapshot, pairs)]
     shape = Shape(float(workload.model.total_params), workload.units_per_sequence, 1.0)
 
-    widened = np.where(expected, assumed.expected_support_widening, 1.0)
-
-    def known(quantity: str) -> tuple[Spread, Around]:
-        around = snapshot.surroundings[pool_of(quantity)].beside(keys).around(shape)
-        return snapshot.spreads.of(quantity), replace(around, widened=widened)
-
     time = "training_samples" if workload.in_samples else "training"
-    return margins_of(confidence, known(time), known("training_memory"))
+    around = snapshot.surroundings[pool_of(time)].beside(keys).around(shape)
+    around = replace(around, widened=np.where(expected, assumed.expected_support_widening, 1.0))
+    spreads = snapshot.spreads
+    return margins_of(confidence, (spreads.of(time), around), spreads.of("training_memory"), recipe_known)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Mask
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.result import Reached
+from app.sizing.training.doubt import memory_factor, surely_held
 from app.sizing.training.plans import TrainingPlans
-from app.sizing.training.run import Run, host_holds, surely_held
+from app.sizing.training.run import Run, host_holds
 from app.sizing.training.smallest import Attempts
 from app.sizing.units import GIB, SECONDS_PER_DAY
 from app.sizing.workload import TrainingWorkload
@@ -51,7 +52,7 @@ def _too_large(tried: Attempts, needed_bytes: Column, fitting: Mask, likely: Mas
         code="out_of_memory",
         text=f"{{name}} is expected to fit, but needs {{needed}} of {{available}} GiB on {{each}} "
         f"with {margins.asked:.0%} confidence.",
-        needed=(needed_bytes * margins.memory_factor)[gone] / GIB,
+        needed=(needed_bytes * memory_factor(tried.layouts, memory, margins.asked))[gone] / GIB,
         available=memory.capacity_bytes[gone] / GIB,
         unit="gib",
         count=tried.accelerators[gone],

@@ -11,12 +11,13 @@ from app.sizing.columns import Codes, Column, stacked
 from app.sizing.training.activations import MicroBatchMemory, micro_batch_memory
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import Degrees, degrees_of
+from app.sizing.training.doubt import surely_held
 from app.sizing.training.least import least_accelerator_s
-from app.sizing.training.margins import allowed_bytes, surely_in_time
+from app.sizing.training.margins import surely_in_time
 from app.sizing.training.memory import TrainingMemory, training_memory
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.ranks import RankParams, rank_params, spread_of
-from app.sizing.training.run import Parts, micro_batch_time_of, run_at, surely_held
+from app.sizing.training.run import Parts, micro_batch_time_of, run_at
 
 AT_LEAST_TWO = 1.5  # micro-batches are rounded
 
@@ -84,15 +85,14 @@ def _held_at_most(
 
     places = degrees.counts()[rows] - 1
     memory = memory_at(np.arange(len(rows)), degrees.at(rows, places))
-    allowed = allowed_bytes(plans.stack.margins, memory.usable_bytes, memory.capacity_bytes)
     states = memory.weights_bytes + memory.gradient_bytes + memory.optimizer_bytes
-    again = np.flatnonzero((memory.total_bytes > allowed) & (states <= allowed))
+    again = np.flatnonzero(~surely_held(plans, memory) & (states <= memory.usable_bytes))
     two = counts.global_batch / (AT_LEAST_TWO * plans.micro_batch_sequences[again])
     smaller = (degrees.options[degrees.of[rows[again]]] <= two[:, None]).sum(axis=1) - 1
     able = (smaller >= 0) & (smaller < places[again])
     again, smaller = again[able], smaller[able]
     less = memory_at(again, degrees.at(rows[again], smaller))
-    holds = less.total_bytes <= allowed[again]
+    holds = surely_held(plans.take(again), less)
     which = np.arange(len(rows))
     which[again[holds]] = len(rows) + np.flatnonzero(holds)
     places[again[holds]] = smaller[holds]

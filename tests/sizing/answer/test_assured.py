@@ -19,6 +19,7 @@ from app.sizing.answer.assured import (
 from app.sizing.answer.certainty import Certainty, certainty_of, training_setting
 from app.sizing.assumptions import Assumptions
 from app.sizing.result import Interval
+from app.sizing.uncertainty import UNKNOWN
 from tests.examples import PRETRAIN, col, row
 from tests.sizing.small import BIG, SMALL
 
@@ -41,7 +42,9 @@ def finalists(**columns: Any) -> Any:
             ),
         ),
         "fits": np.array([True]),
-        "plans": row(stack=row(margins=row(asked=0.8))),
+        "plans": row(
+            stack=row(margins=row(asked=0.8, memory=UNKNOWN, recipe_known=np.array([True]), widened=col(1.0)))
+        ),
         "assured": row(
             levels=(0.5, 0.8),
             meets_deadline=col(0.93),
@@ -73,12 +76,12 @@ def test_days_and_money_are_off_as_speed_is() -> None:
 
 
 def test_memory_holds_at_least_its_states_and_at_most_the_device() -> None:
-    found = memory_interval(finalists(), 0, SURE)
+    found = memory_interval(finalists(), 0)
     assert (found.low, found.high) == pytest.approx((25.0, 40 * TWICE))
     full = finalists().run.memory
     full.total_bytes = col(60.0)
-    assert memory_interval(finalists(run=row(memory=full)), 0, SURE).high == 100.0
-    assert memory_interval(finalists(run=row(memory=full), fits=np.array([False])), 0, SURE).high > 100.0
+    assert memory_interval(finalists(run=row(memory=full)), 0).high == 100.0
+    assert memory_interval(finalists(run=row(memory=full), fits=np.array([False])), 0).high > 100.0
 
 
 def test_levels_without_a_size_or_a_price_have_none() -> None:

@@ -7,30 +7,30 @@ import math
 import numpy as np
 import pytest
 
-from app.sizing.training.margins import Margins, allowed_bytes, in_time, margins_of, surely_in_time, within
+from app.sizing.training.margins import Margins, around_memory, in_time, margins_of, surely_in_time
 from app.sizing.uncertainty import Around, Spread
 from tests.examples import col
 
-# Nine runs in ten take at most e^0.4 of the time predicted, and e^0.2 of the memory.
+# Nine runs in ten take at most e^0.4 of the time predicted.
 TIME = Spread("training", 3.0, 0.0, 0.0, (-0.6, -0.4, -0.2, 0.0, 0.2, 0.4, 0.6), 60, 9)
-MEMORY = Spread("training_memory", 0.0, 0.0, 0.0, (-0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3), 60, 9)
+MEMORY = Spread("training_memory", 0.0, 1.0, 0.0, (-0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3), 60, 9)
 # Many sources beside the first stack, none beside the second: the scale is 1 and sqrt(1 + 3) = 2.
 AROUND = Around(col(1e9, 0.0), col(0.0, 0.0), col(0.0, 0.0), col(1.0, 1.0))
+KNOWN = np.array([True, False])
 
 
 def margins(confidence: float) -> Margins:
-    return margins_of(confidence, (TIME, AROUND), (MEMORY, AROUND))
+    return margins_of(confidence, (TIME, AROUND), MEMORY, KNOWN)
 
 
 def test_factors_grow_with_the_confidence_and_where_nobody_measured() -> None:
     assert margins(0.9).time_factor == pytest.approx([math.exp(0.4), math.exp(0.8)])
-    assert margins(0.9).memory_factor == pytest.approx([math.exp(0.2), math.exp(0.2)])
     assert margins(0.8).time_factor == pytest.approx([math.exp(0.2), math.exp(0.4)])
     assert margins(0.8).asked == 0.8
 
 
 def test_predictions_are_taken_at_their_word_at_one_half() -> None:
-    assert margins(0.5).time_factor.tolist() == margins(0.5).memory_factor.tolist() == [1.0, 1.0]
+    assert margins(0.5).time_factor.tolist() == [1.0, 1.0]
 
 
 def test_a_run_is_in_time_when_it_is_with_its_margin() -> None:
@@ -39,19 +39,24 @@ def test_a_run_is_in_time_when_it_is_with_its_margin() -> None:
     assert surely_in_time(margins(0.9), col(67.1, 44.9), 100.0).tolist() == [False, True]
 
 
-def test_doubt_counts_against_the_device_and_never_on_top_of_the_reserve() -> None:
-    # e^0.2 is 1.22: 81.9 of 100 bytes hold with doubt
-    assert allowed_bytes(margins(0.9), col(90.0, 70.0), col(100.0, 100.0)) == pytest.approx([81.873, 70.0], rel=1e-4)
-
-
 def test_what_holds_with_a_confidence_has_that_probability() -> None:
     for confidence in (0.5, 0.8, 0.9, 0.95):
         sure = margins(confidence)
         assert in_time(sure, 100.0 / sure.time_factor, 100.0) == pytest.approx([confidence] * 2)
-        assert within(sure, 100.0 / sure.memory_factor, col(100.0, 100.0)) == pytest.approx([confidence] * 2)
+
+
+def test_a_peak_is_as_far_from_certain_as_the_share_that_comes_and_goes() -> None:
+    # 60 of 80 bytes are counted; of the second nobody published the recipe; the third is all states
+    found = around_memory(
+        col(60.0, 60.0, 80.0), col(80.0, 80.0, 80.0), np.array([True, False, True]), col(1.0, 1.0, 1.5)
+    )
+    assert found.distance == pytest.approx([2 * 0.25, 2.0, 0.0])
+    # squares add: sqrt(1 + 0.5^2), sqrt(1 + 2^2), and what only rules say is half as far off again
+    assert MEMORY.scale(found) == pytest.approx([1.25**0.5, 5**0.5, 1.5])
 
 
 def test_margins_are_a_table() -> None:
     second = margins(0.9).take(np.array([1]))
     assert second.time_factor == pytest.approx([math.exp(0.8)])
-    assert (second.time, second.asked) == (TIME, 0.9)
+    assert (second.time, second.memory, second.asked) == (TIME, MEMORY, 0.9)
+    assert second.recipe_known.tolist() == [False]

@@ -1,0 +1,51 @@
+"""Published runs put as questions: what happened, answered to fit or not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.calibration.case import NotCompared
+from app.calibration.training.answered import answered, every_answer, misfits
+from app.calibration.training.cases import TrainingCases
+from app.catalog.files import rows_of
+from app.catalog.snapshot import SnapshotStore
+from app.sizing.snapshot import Snapshot
+
+ROWS: dict[str, dict[str, Any]] = {r["id"]: dict(r) for r in rows_of("measurements_training.csv")}
+
+
+@pytest.fixture(scope="module")
+def builder(market: Snapshot, snapshots: SnapshotStore) -> TrainingCases:
+    return TrainingCases(market, snapshots.model)
+
+
+def test_a_run_is_answered_with_its_own_layout_and_how_probably_it_fits(builder: TrainingCases) -> None:
+    (found,) = answered(ROWS["T04804"], builder)
+    assert (found.id, found.source, found.method, found.recomputation) == (
+        "T04804",
+        "torchao_bench",
+        "pretrain",
+        "selective",
+    )
+    assert found.fits
+    assert found.probability is not None and found.probability > 0.5
+    assert found.total_bytes is not None and found.capacity_bytes is not None
+    assert found.total_bytes < found.capacity_bytes
+
+
+def test_the_same_run_with_eight_times_the_micro_batch_is_a_misfit(builder: TrainingCases) -> None:
+    # 47.65 GiB of 80 with one sequence a step: eight do not fit
+    (found,) = answered({**ROWS["T04804"], "micro_batch": "8", "global_batch": "64"}, builder)
+    assert misfits([found]) == [found]
+    assert found.probability is not None and found.probability < 0.5
+
+
+def test_what_did_not_happen_is_counted_and_not_asked(builder: TrainingCases) -> None:
+    ran_out = next(r for r in ROWS.values() if r["notes"].startswith("OOM") and r["accelerator"])
+    with pytest.raises(NotCompared):
+        next(answered(ran_out, builder))
+    found, left_out = every_answer([ran_out, ROWS["T04804"]], builder)
+    assert [a.id for a in found] == ["T04804"]
+    assert sum(left_out.values()) == 1
