@@ -28,6 +28,8 @@ OF_TRAINING = {
     "micro_batch_sequences": "max_batch",
     "activation_checkpointing": "",
     "optimizer_offload": "",
+    "activation_offload": "",
+    "parameter_offload": "",
     "virtual_pipeline": "",
     "sequence_parallel": "",
     "flash_attention": "",

@@ -164,6 +164,8 @@ class Deployment:
     micro_batch_sequences: int | None = None
     activation_checkpointing: str | None = None
     optimizer_offload: bool | None = None
+    activation_offload: bool | None = None
+    parameter_offload: bool | None = None
     framework: str | None = None
     virtual_pipeline: int | None = None
     sequence_parallel: bool | None = None

@@ -57,6 +57,8 @@ class DeploymentShown(Shown):
     micro_batch_sequences: int | None = None
     activation_checkpointing: str | None = None
     optimizer_offload: bool | None = None
+    activation_offload: bool | None = None
+    parameter_offload: bool | None = None
     framework: str | None = None
     virtual_pipeline: int | None = Field(None, description="Model chunks of a pipeline stage, interleaved.")
     sequence_parallel: bool | None = None

@@ -262,6 +262,10 @@ class DeploymentSpec(Wire):
     micro_batch_sequences: Degree | None = None
     activation_checkpointing: ActivationCheckpointingName | None = None
     optimizer_offload: bool | None = None
+    activation_offload: bool | None = Field(None, description="Kept activations in the host's memory.")
+    parameter_offload: bool | None = Field(
+        None, description="Sharded weights in the host's memory; trained ones take their states along."
+    )
     framework: Name | None = None
     virtual_pipeline: Degree | None = None
     sequence_parallel: bool | None = None

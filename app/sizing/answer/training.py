@@ -67,6 +67,8 @@ def training_deployment(
         micro_batch_sequences=int(at(plans.micro_batch_sequences, row)),
         activation_checkpointing=ACTIVATION_CHECKPOINTING[int(plans.activation_checkpointing[row])],
         optimizer_offload=bool(plans.optimizer_offload[row]),
+        parameter_offload=bool(plans.parameter_offload[row]) or None,
+        activation_offload=bool(plans.activation_offload[row]) or None,
         framework=framework,
         virtual_pipeline=int(at(finalists.virtual_pipeline, row)) if pipeline > 1 else None,
         sequence_parallel=unlike(plans.sequence_parallel, row, usual.splits),
@@ -79,6 +81,9 @@ def unlike(chosen: Mask, row: int, usual: bool) -> bool | None:
     """A choice that is not the framework's own; None where it is, so that it need not be repeated."""
     return None if bool(chosen[row]) is usual else bool(chosen[row])
 
+
+# What may lie in the host's memory, by the column that says so.
+MOVED = {"parameter_offload": "weights", "optimizer_offload": "optimizer states", "activation_offload": "activations"}
 
 # The part of a step that each bottleneck stands for, and what is said of it.
 BOUND_BY = {
@@ -226,9 +231,9 @@ def memory_reason(workload: TrainingWorkload, plans: TrainingPlans, run: Run, ro
     kept = ACTIVATION_CHECKPOINTING[int(plans.activation_checkpointing[row])]
     if kept != "none":
         choices.append(f"{kept} activation checkpointing")
-    if bool(plans.optimizer_offload[row]):
+    if moved := [words for column, words in MOVED.items() if getattr(plans, column)[row]]:
         host = at(run.memory.host_bytes, row) / GIB
-        choices.append(f"optimizer states offloaded to {host:.0f} GiB of host memory")
+        choices.append(f"{' and '.join(moved)} offloaded to {host:.0f} GiB of host memory")
     if workload.method is Method.QLORA:
         choices.append("base weights in NF4")
     how = f", with {', '.join(choices)}" if choices else ", with nothing sharded or recomputed"

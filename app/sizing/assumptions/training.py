@@ -218,6 +218,15 @@ class TrainingAssumptions:
         source="chosen",
         as_of="2026-11",
     )
+    offloaded_layers_near: float = assumption(
+        2,
+        low=1,
+        high=16,
+        unit="layers",
+        reason="of offloaded activations, on their way",
+        source="Megatron's double buffering",
+        as_of="2026-08",
+    )
     loss_chunk_tokens: float = assumption(
         512,
         low=16,

@@ -99,6 +99,19 @@ class Rejections:
                 reached,
             )
 
+    def apart(self) -> Rejections:
+        """A collection of the same kind, of another way for some of the types."""
+        return type(self)(self.accelerators)
+
+    def joined(self, other: Rejections, found: Codes) -> None:
+        """Take back the types that were found the other way; of the rest the reason that came nearer stays."""
+        for i in np.unique(found).tolist():
+            self.by_accelerator.pop(i, None)
+        for i, reason in other.by_accelerator.items():
+            own = self.by_accelerator.get(i)
+            if own is None or (-reason.reached, reason.miss) < (-own.reached, own.miss):
+                self.by_accelerator[i] = reason
+
     def nearest(self) -> list[Rejection]:
         """All rejections, nearest miss first, stable by name: types that passed more come before those that passed
         less, and those of one kind of filter are in the order of how far off they are.

@@ -13,7 +13,6 @@ from app.sizing.hardware.engines import (
     RULES,
     SMALL_STEP_FAMILIES,
     EngineMemory,
-    Framework,
     engine_named,
 )
 from app.sizing.hardware.parts import BENEATH_SERVERS, SOCKET, WHOLE_MACHINE, Accelerator, Segment
@@ -169,13 +168,12 @@ class Frameworks(Columns):
 
     splits: Mask
     shards: Mask
-    offloads: Mask
     single_accelerator: Mask
 
     @classmethod
     def of(cls, engines: Sequence[str]) -> Frameworks:
         traits = [engine_named(name).framework for name in engines]
-        return cls(**{f.name: flags([getattr(t, f.name) for t in traits]) for f in fields(Framework)})
+        return cls(**{f.name: flags([getattr(t, f.name) for t in traits]) for f in fields(cls)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from app.sizing.columns import Column, Columns
 from app.sizing.formula import formula
 from app.sizing.training.counts import Counts
 from app.sizing.training.layouts import FULL, SELECTIVE
+from app.sizing.training.offload import activations_on_host_bytes
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.ranks import tokens_per_micro_batch, virtual_pipeline
 from app.sizing.training.recipes import EAGER_LOSS_BYTES_HELD_PER_LOGIT, LOSS_BYTES_HELD_PER_LOGIT, Recipe
@@ -21,6 +22,7 @@ class MicroBatchMemory(Columns):
     """What one micro-batch holds on one accelerator, the same at every data-parallel degree."""
 
     activation_bytes: Column
+    offloaded_bytes: Column  # kept in the host's memory
     recomputed_bytes: Column  # of the layer that is being recomputed
     loss_bytes: Column  # where it is not fused
     logits_chunk_bytes: Column  # of the logits at a time, where it is
@@ -137,12 +139,15 @@ def micro_batch_memory(counts: Counts, plans: TrainingPlans, assumed: Assumption
     chunks = virtual_pipeline(counts, plans)
     if counts.in_samples:
         zero, stages = np.zeros(len(plans)), plans.pipeline_parallel
-        return MicroBatchMemory(sample_activation_bytes(counts, plans), zero, zero, zero, stages, chunks)
+        return MicroBatchMemory(sample_activation_bytes(counts, plans), zero, zero, zero, zero, stages, chunks)
     tokens = tokens_per_micro_batch(counts, plans)
     whole, scores = whole_bytes_per_token_layer(counts, plans), score_bytes_per_token_layer(counts, plans)
-    kept = kept_bytes_per_token_layer(counts, counts.recipe, plans, whole, scores)
+    kept, moved = kept_bytes(counts, plans), np.zeros(len(plans))
+    if plans.activation_offload.any():
+        moved = activations_on_host_bytes(plans, kept, counts.num_layers / plans.pipeline_parallel, assumed)
     return MicroBatchMemory(
-        activation_bytes=micro_batch_activation_bytes(counts, plans, tokens, kept),
+        activation_bytes=kept - moved,
+        offloaded_bytes=moved,
         recomputed_bytes=recomputed_bytes(counts, plans, tokens, whole, scores),
         loss_bytes=loss_bytes(counts, plans, tokens),
         logits_chunk_bytes=logits_chunk_bytes(counts, plans, tokens, assumed)
@@ -178,12 +183,12 @@ def micro_batches_in_flight(micro_batches: Column, micro: MicroBatchMemory) -> C
 
 
 @formula(unit="B", source="definition")
-def in_flight_bytes(micro: MicroBatchMemory, micro_batches_in_flight: Column) -> Column:
+def in_flight_bytes(micro_batch_bytes: Column, micro_batches_in_flight: Column) -> Column:
     """Activations of all micro-batches in flight.
 
     Source: definition.
     """
-    return micro.activation_bytes * micro_batches_in_flight
+    return micro_batch_bytes * micro_batches_in_flight
 
 
 @formula(unit="B", source="definition")
@@ -195,3 +200,10 @@ def loss_beyond_bytes(micro: MicroBatchMemory, in_flight_bytes: Column) -> Colum
     """
     last = micro.activation_bytes + micro.loss_bytes
     return np.where(micro.stages > 1, np.maximum(0.0, last - in_flight_bytes), micro.loss_bytes)
+
+
+def kept_bytes(counts: Counts, plans: TrainingPlans) -> Column:
+    """What a micro-batch keeps for backward on one accelerator, wherever it lies."""
+    whole, scores = whole_bytes_per_token_layer(counts, plans), score_bytes_per_token_layer(counts, plans)
+    kept = kept_bytes_per_token_layer(counts, counts.recipe, plans, whole, scores)
+    return micro_batch_activation_bytes(counts, plans, tokens_per_micro_batch(counts, plans), kept)

@@ -49,8 +49,8 @@ def chosen_run(
 
 
 def in_order(workload: TrainingWorkload, counts: Counts, judged: Judged, question: Question) -> Codes:
-    """Rows by what counts: they fit, surely, with a batch near the one asked, in time, and then by the objective. What
-    is late, by how late.
+    """Rows by what counts: they fit, surely, without a last resort, with a batch near the one asked, in time, and then
+    by the objective. What is late, by how late.
     """
     plans, run, assumed = judged.plans, judged.run, question.assumptions
     margins, memory = plans.stack.margins, run.memory
@@ -61,7 +61,8 @@ def in_order(workload: TrainingWorkload, counts: Counts, judged: Judged, questio
     late = wall > workload.deadline_s
     figure = np.where(late, wall, compared_by(counts, judged, question))
     ties = stable_run_key(judged), rounded(judged.cost.usd_per_hour)
-    return np.lexsort((*ties, rounded(figure), late, beyond_near(counts, run), short, unfit))
+    near = beyond_near(counts, run)
+    return np.lexsort((*ties, rounded(figure), late, near, plans.last_resort, short, unfit))
 
 
 def beyond_near(counts: Counts, run: Run) -> Column:
@@ -71,7 +72,11 @@ def beyond_near(counts: Counts, run: Run) -> Column:
 
 
 def any_fits(counts: Counts, layouts: TrainingPlans, deployment: Deployment, assumed: Assumptions) -> bool:
-    """Whether any layout on the accelerators asked for fits, with the confidence asked."""
+    """Whether any layout on the accelerators asked for fits, with the confidence asked; a last resort where it alone is
+    asked for.
+    """
+    usual = np.flatnonzero(~layouts.last_resort)
+    layouts = layouts.take(usual) if len(usual) else layouts
     degrees, rows = laid_out(counts, layouts, deployment)
     plans = layouts.take(rows)
     return bool(surely_fits(plans, run_at(counts, plans, degrees, assumed), assumed).any())

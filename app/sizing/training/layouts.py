@@ -8,7 +8,8 @@ import numpy as np
 
 from app.errors import Conflict
 from app.sizing.columns import Column, Mask, column
-from app.sizing.hardware.engines import Framework
+from app.sizing.hardware.engines import ENGINES, Framework, engine_named
+from app.sizing.hardware.engines.record import OFFLOADS
 from app.sizing.question import Deployment
 from app.sizing.workload import Method, TrainingWorkload
 
@@ -24,7 +25,13 @@ LAYOUT = (
     "activation_checkpointing",
     "micro_batch_sequences",
     "optimizer_offload",
+    "parameter_offload",
+    "activation_offload",
 )
+# What may lie in the host's memory together: of OFFLOADS.
+STATES, ACTIVATIONS = frozenset({"optimizer"}), frozenset({"activations"})
+TRAINED_MOVED = (STATES, ACTIVATIONS, STATES | ACTIVATIONS, STATES | {"parameters"}, frozenset(OFFLOADS))
+FROZEN_MOVED = (ACTIVATIONS, frozenset({"parameters"}), ACTIVATIONS | {"parameters"})
 _MICRO_BATCH = LAYOUT.index("micro_batch_sequences")
 
 # The grid of a search: what is judged where a caller fixes nothing. A finer one finds the same within a percent.
@@ -37,6 +44,7 @@ ALL_OR_NOTHING = (0, 3)  # of frameworks that split models too: their compilers 
 MICRO_BATCH_SEQUENCES = (1, 2, 4, 8, 16)
 MICRO_BATCH_SAMPLES = (1, 2, 8, 32, 64, 128, 256)
 MOST_SEQUENCES_OFFLOADED = 8
+MOST_SEQUENCES_LAST_RESORT = 2  # of what is judged only where nothing else fits
 MOST_VIRTUAL_PIPELINE = 8.0  # model chunks of a pipeline stage, where a framework interleaves
 MOST_SEQUENCES_SPLIT = 4  # where layers or matrices are split
 MOST_SEQUENCES_SPLIT_LARGE = 2  # of models and sequences whose matrices are large enough with fewer
@@ -105,24 +113,56 @@ def _replicates(framework: Framework, asked: Deployment) -> bool:
 
 def _replicated(framework: Framework, asked: Deployment, checkpointing: Degrees, sizes: Degrees) -> Column:
     """Layouts that replicate layers and perhaps shard their states."""
-    if asked.optimizer_offload or not _replicates(framework, asked):
+    if _offload_asked(asked) or not _replicates(framework, asked):
         return _NO_ROWS
     usual = ALL_OR_NOTHING if framework.splits else ZERO_STAGES
     stages = usual if asked.zero_stage is None else (asked.zero_stage,)
-    return _grid((1,), (1,), (1,), (1,), stages, checkpointing, sizes, (0,))
+    return _grid((1,), (1,), (1,), (1,), stages, checkpointing, sizes, (0,), (0,), (0,))
+
+
+def _offload_asked(asked: Deployment) -> bool:
+    """Whether a caller moves anything to the host's memory."""
+    return bool(asked.optimizer_offload or asked.parameter_offload or asked.activation_offload)
 
 
 def _offloaded(
     workload: TrainingWorkload, framework: Framework, asked: Deployment, checkpointing: Degrees, sizes: Degrees
 ) -> Column:
-    """Layouts whose optimizer states lie in the host's memory."""
-    able = framework.offloads and workload.method is Method.FULL and not workload.in_samples
-    wanted = asked.optimizer_offload or (asked.optimizer_offload is None and asked.zero_stage in (None, 3))
-    if not (able and wanted and _replicates(framework, asked)):
+    """Layouts of which optimizer states, parameters or activations lie in the host's memory."""
+    if workload.in_samples or not _replicates(framework, asked):
         return _NO_ROWS
-    stage = 3 if asked.zero_stage is None else asked.zero_stage
-    small = tuple(s for s in sizes if s <= MOST_SEQUENCES_OFFLOADED or asked.micro_batch_sequences)
-    return _grid((1,), (1,), (1,), (1,), (stage,), checkpointing[-1:], small, (1,))
+    rows = [_NO_ROWS]
+    for moved in TRAINED_MOVED if workload.method is Method.FULL else FROZEN_MOVED:
+        if not _may_move(moved, framework, asked):
+            continue
+        most = MOST_SEQUENCES_OFFLOADED if moved == STATES else MOST_SEQUENCES_LAST_RESORT
+        small = tuple(s for s in sizes if s <= most or asked.micro_batch_sequences)
+        parts = [(float(part in moved),) for part in OFFLOADS]
+        rows.append(_grid((1,), (1,), (1,), (1,), _stages_moved(moved, asked), checkpointing[-1:], small, *parts))
+    return np.concatenate(rows)
+
+
+def _may_move(moved: frozenset[str], framework: Framework, asked: Deployment) -> bool:
+    """Whether a framework moves these parts to the host, and a caller says nothing else. Trained parameters take their
+    states along, whatever the framework does with states alone.
+    """
+    said = {
+        "optimizer": asked.optimizer_offload,
+        "parameters": asked.parameter_offload,
+        "activations": asked.activation_offload,
+    }
+    along = {"optimizer"} if "parameters" in moved else set()
+    return moved - along <= set(framework.offloads) and all(
+        wanted is None or wanted == (part in moved) for part, wanted in said.items()
+    )
+
+
+def _stages_moved(moved: frozenset[str], asked: Deployment) -> Degrees:
+    """ZeRO stages of such a layout: states that nobody asked to move, and parameters, leave in shards."""
+    if asked.zero_stage is None:
+        return ALL_OR_NOTHING if moved == ACTIVATIONS else (3,)
+    whole = "parameters" not in moved and (asked.optimizer_offload or "optimizer" not in moved)
+    return (asked.zero_stage,) if asked.zero_stage == 3 or whole else ()
 
 
 def _split(
@@ -135,6 +175,14 @@ def _split(
     """Layouts that divide layers, matrices, sequences and experts over accelerators."""
     if not framework.splits or workload.method is Method.QLORA or workload.in_samples:
         return _NO_ROWS
+    along = asked.parameter_offload and workload.method is Method.FULL
+    moved = {
+        "optimizer": float(asked.optimizer_offload or along or False),
+        "parameters": float(asked.parameter_offload or False),
+        "activations": float(asked.activation_offload or False),
+    }
+    if any(moved[part] and part not in framework.offloads for part in ("parameters", "activations")):
+        return _NO_ROWS
     long = workload.units_per_sequence >= LONG_SEQUENCE_TOKENS
     stage = (3 if framework.shards else 1) if asked.zero_stage is None else asked.zero_stage
     rows = _grid(
@@ -145,7 +193,7 @@ def _split(
         (stage,),
         checkpointing,
         _split_micro_batches(workload, asked, sizes, long=long),
-        (float(asked.optimizer_offload or False),),
+        *((moved[part],) for part in OFFLOADS),
     )
     chunks = (asked.virtual_pipeline or 1) if asked.pipeline_parallel is None else 1
     return rows[_shape_allows(workload, rows, chunks)]
@@ -200,9 +248,30 @@ def check_layout(workload: TrainingWorkload, d: Deployment) -> None:
         raise Conflict(
             f"tensor_parallel {d.tensor_parallel} must divide the {model.num_heads} attention heads of {model.name}."
         )
+    _check_offload(workload, d)
     chunks = (d.pipeline_parallel or 1) * (d.virtual_pipeline or 1)
     if chunks > model.num_layers and not workload.in_samples:
         raise Conflict(
             f"pipeline_parallel times virtual_pipeline is {chunks}, and {model.name} has {model.num_layers} layers: "
             "each chunk needs one."
+        )
+
+
+def _check_offload(workload: TrainingWorkload, d: Deployment) -> None:
+    """Refuse what no documented switch of a framework moves to the host, and parts that only leave together."""
+    for part, wanted in (("parameters", d.parameter_offload), ("activations", d.activation_offload)):
+        if wanted and workload.in_samples:
+            raise Conflict(f"Moving {part} to the host is modelled for models that work on tokens.")
+        able = [name for name, e in ENGINES.items() if part in e.framework.offloads and e.judged_as is None]
+        if wanted and d.framework is not None and part not in engine_named(d.framework).framework.offloads:
+            raise Conflict(
+                f"{d.framework} has no documented switch that moves {part} to the host: {', '.join(able)} do."
+            )
+    if not d.parameter_offload:
+        return
+    if d.zero_stage not in (None, 3):
+        raise Conflict("parameter_offload moves shards of the weights to the host: it goes with zero_stage 3.")
+    if workload.method is Method.FULL and d.optimizer_offload is False:
+        raise Conflict(
+            "parameter_offload takes the optimizer states of trained parameters along: optimizer_offload too."
         )

@@ -18,12 +18,10 @@ from app.sizing.training.activations import (
     micro_batches_in_flight,
 )
 from app.sizing.training.counts import Counts
+from app.sizing.training.offload import host_bytes_per_machine, on_host
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.ranks import RankParams, Spread, held_params, rank_params, spread_of
 from app.sizing.training.recipes import BYTES_32_BIT, Recipe
-
-# Counted: beside 12 bytes of offloaded states 4 of gradients on their way stay pinned in the host.
-HOST_BYTES_PER_OFFLOADED_BYTE = 1.33
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,7 @@ class TrainingMemory(Columns):
     overhead_bytes: Column
     capacity_bytes: Column
     usable_bytes: Column
-    host_bytes: Column  # offloaded states in host memory, per machine
+    host_bytes: Column  # of what lies in host memory, per machine
     peaks_in_update: Mask  # in the optimizer's step; else at the end of forward
 
     @property
@@ -162,15 +160,6 @@ def gathered_bytes(
     return np.where(shards_weights, gathered, 0.0)
 
 
-@formula(unit="B", source="Ren et al. 2021 (arXiv:2101.06840)")
-def offloaded_host_bytes(offloaded_bytes: Column, accelerators: Column, accelerators_per_node: Column) -> Column:
-    """Host memory of one machine for offloaded states, with the gradients on their way.
-
-    Source: Ren et al. 2021 (arXiv:2101.06840).
-    """
-    return offloaded_bytes * np.minimum(accelerators_per_node, accelerators) * HOST_BYTES_PER_OFFLOADED_BYTE
-
-
 def held_bytes(
     counts: Counts, plans: TrainingPlans, rank: RankParams, spread: Spread, micro: MicroBatchMemory
 ) -> HeldBytes:
@@ -191,23 +180,26 @@ def held_bytes(
             trained = held_params(rank.trained_dense, rank.trained_routed, plans.zero_stage >= 2, dense, routed)
         gradients = gradient_bytes(trained, own, plans, recipe)
         states = optimizer_state_bytes(spread.updated_params, own, copied & recipe.mixed, recipe)
-    on_host = np.where(plans.optimizer_offload, states, 0.0)
-    kept = in_flight_bytes(micro, micro_batches_in_flight(spread.micro_batches, micro))
+    in_flight = micro_batches_in_flight(spread.micro_batches, micro)
+    kept = in_flight_bytes(micro.activation_bytes, in_flight)
+    whole = weights_bytes(weights, own, adapters, recipe)
+    host = on_host(plans, whole - adapters * recipe.adapter_bytes_per_param, gradients, states, spread)
+    beyond = in_flight_bytes(micro.offloaded_bytes, in_flight)
     ends = max(counts.embedding_params, counts.head_params)
     fused = plans.fused_modules | copied | plans.optimizer_offload
     return HeldBytes(
-        weights_bytes=weights_bytes(weights, own, adapters, recipe),
+        weights_bytes=whole - host.weights_bytes,
         gathered_bytes=gathered_bytes(
-            (plans.zero_stage >= 3) & (dense > 1),
+            (plans.zero_stage >= 3) & ((dense > 1) | plans.parameter_offload),
             plans,
             counts.layer_params,
             float(max(counts.layer_params, ends)),
             recipe,
         ),
-        gradient_bytes=gradients,
+        gradient_bytes=gradients - host.gradient_bytes,
         gradients_in_backward=(spread.micro_batches <= 1) & ~plans.fused_modules,
-        optimizer_bytes=states - on_host,
-        host_bytes=offloaded_host_bytes(on_host, spread.accelerators, plans.accelerators_per_node),
+        optimizer_bytes=states - host.state_bytes,
+        host_bytes=host_bytes_per_machine(host, beyond, spread.accelerators, plans.accelerators_per_node),
         in_flight_bytes=kept,
         recomputed_bytes=micro.recomputed_bytes,
         loss_beyond_bytes=loss_beyond_bytes(micro, kept),

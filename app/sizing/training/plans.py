@@ -82,6 +82,8 @@ class TrainingPlans(Columns):
     activation_checkpointing: Codes  # index into ACTIVATION_CHECKPOINTING
     micro_batch_sequences: Column
     optimizer_offload: Mask
+    parameter_offload: Mask
+    activation_offload: Mask
     flash_attention: Mask
     asked_virtual_pipeline: Column  # model chunks of a pipeline stage; 0: not asked
 
@@ -140,6 +142,11 @@ class TrainingPlans(Columns):
         return self.machine.offered.node.accelerators_per_node
 
     @property
+    def last_resort(self) -> Mask:
+        """Layouts that move more than optimizer states to the host: judged where nothing else fits."""
+        return self.parameter_offload | self.activation_offload
+
+    @property
     def ranks(self) -> Column:
         """Accelerators that hold one copy of the model's work: all degrees but the data-parallel one."""
         return self.tensor_parallel * self.pipeline_parallel * self.context_parallel
@@ -174,6 +181,8 @@ def build_training_plans(
         activation_checkpointing=columns["activation_checkpointing"].astype(np.int64),
         micro_batch_sequences=columns["micro_batch_sequences"],
         optimizer_offload=columns["optimizer_offload"] > 0,
+        parameter_offload=columns["parameter_offload"] > 0,
+        activation_offload=columns["activation_offload"] > 0,
         flash_attention=np.full(len(machine), asked.flash_attention is not False),
         asked_virtual_pipeline=np.full(len(machine), float(asked.virtual_pipeline or 0)),
     )

@@ -296,7 +296,11 @@ def surely_fits(plans: TrainingPlans, run: Run, assumed: Assumptions) -> Mask:
 
 
 def host_holds(plans: TrainingPlans, memory: TrainingMemory, assumed: Assumptions) -> Mask:
-    """Whether hosts hold the states offloaded to them; one whose memory is not known is taken to."""
-    ram = np.where(np.isnan(plans.offered.ram_bytes), np.inf, plans.offered.ram_bytes)
+    """Whether hosts hold what is offloaded to them: states one whose memory is not known is taken to, more than these
+    one with as much memory as is usual beside its accelerators.
+    """
+    ram, resort = plans.offered.ram_bytes, plans.last_resort
+    usual = plans.accelerators_per_node * plans.node.memory_bytes * assumed.host_memory_ratio
+    ram = np.where(np.isnan(ram), np.where(resort, usual, np.inf), ram)
     found: Mask = memory.host_bytes <= assumed.host_memory_share * ram
     return found

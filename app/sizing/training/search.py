@@ -212,6 +212,26 @@ class Judged(Columns):
 def smallest_runs(
     workload: TrainingWorkload, counts: Counts, layouts: TrainingPlans, question: Question, rejections: Rejections
 ) -> Judged:
+    """Smallest runs of every type; of types that have none those that move more to the host, which are judged as a last
+    resort.
+    """
+    resort = layouts.last_resort
+    if not resort.any():
+        return _smallest_runs(workload, counts, layouts, question, rejections)
+    usual = np.flatnonzero(~resort)
+    found = _smallest_runs(workload, counts, layouts.take(usual), question, rejections)
+    done = np.unique(found.plans.accelerator)
+    left = np.flatnonzero(resort & ~np.isin(layouts.accelerator, done))
+    beside = rejections.apart()
+    more = _smallest_runs(workload, counts, layouts.take(left), question, beside)
+    rejections.joined(beside, more.plans.accelerator)
+    row = np.concatenate([usual[found.row], left[more.row]])
+    return Judged(row, layouts.take(row), stacked([found.run, more.run]), stacked([found.cost, more.cost]))
+
+
+def _smallest_runs(
+    workload: TrainingWorkload, counts: Counts, layouts: TrainingPlans, question: Question, rejections: Rejections
+) -> Judged:
     """Smallest runs that fit and meet the deadline with the confidence asked and stay within the limits, and those of
     sizes around the best of each type; the rest fall out with their shortfall, or because another of their type is
     known to be better by more than a near tie.

@@ -128,6 +128,9 @@ def micro_batch_time(work: MicroBatchWork, achieved: TrainingAchieved, assumed: 
     with told_as("within layers"):
         within = exposed_s(compute, tensor + context + expert, achieved.tensor_overlap_share, assumed)
     exposed = layer_exposed_s(within, pipeline, achieved)
+    if work.copied_s.any():
+        with told_as("activations"):
+            exposed = exposed + exposed_s(compute, host_copy_s(work.copied_s, assumed), np.ones(1), assumed)
     bubble = bubble_micro_batches(work.stages, work.virtual_pipeline)
     return MicroBatchTime(compute, exposed, bubble, work.pcie, work.stage_pace)
 
@@ -176,6 +179,15 @@ def pipeline_bubble_s(
     return idle * (micro_batch_compute_s + layer_exposed_s)
 
 
+@formula(unit="s", source="chosen: pinned memory")
+def host_copy_s(copied_s: Column, assumed: Assumptions) -> Column:
+    """Seconds of copies to the host and back, at what is reached of PCIe's rate.
+
+    Source: definition; the share is an assumption.
+    """
+    return copied_s / assumed.pcie_copy_fraction
+
+
 @formula(unit="s", source="counted; the host's rate is fitted")
 def optimizer_s(state: StateWork, achieved: TrainingAchieved, assumed: Assumptions) -> Column:
     """The optimizer's step: at the achieved bandwidth, or offloaded, copies over PCIe and the host's processors.
@@ -192,6 +204,8 @@ def step_time(
     """Time of one optimizer step of a model on tokens."""
     with told_as("sharding"):
         transfer = collective_s(state.traffic.sharded, micro_batch.pcie, achieved)
+        if state.copied_s.any():
+            transfer = transfer + host_copy_s(state.copied_s, assumed)
         sharding = exposed_s(micro_batch.compute_s, transfer, achieved.data_overlap_share, assumed)
     with told_as("synchronisation"):
         transfer = collective_s(state.traffic.synchronised, micro_batch.pcie, achieved)

@@ -13,8 +13,10 @@ import numpy as np
 from app.sizing.columns import Column, Columns, Mask
 from app.sizing.formula import formula, told_as
 from app.sizing.hardware.links import PCIE_BYTES_PER_S
+from app.sizing.training.activations import kept_bytes
 from app.sizing.training.counts import Counts
 from app.sizing.training.layouts import FULL, NONE, SELECTIVE
+from app.sizing.training.offload import activation_copy_s, parameter_copy_s
 from app.sizing.training.plans import TrainingMachines, TrainingPlans
 from app.sizing.training.ranks import (
     RankParams,
@@ -64,6 +66,7 @@ class MicroBatchWork(Columns):
     stages: Column
     virtual_pipeline: Column
     stage_pace: Column
+    copied_s: Column  # activations to the host and back, at PCIe's own rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,8 @@ class StateWork(Columns):
     machines: Column
     traffic: StateTraffic
     optimizer_at_rates_s: Column  # of memory and matrices
-    offload_s: Column
+    copied_s: Column  # parameters and their gradients with every micro-batch, at PCIe's own rate
+    offload_s: Column  # gradients and weights once a step
     host_params: Column  # that the host's processors update
 
 
@@ -302,7 +306,7 @@ def micro_batch_elementwise_bytes(tokens_per_micro_batch: Column, elementwise_by
 
 def micro_batch_work(counts: Counts, plans: TrainingPlans) -> MicroBatchWork:
     """Counts of one micro-batch."""
-    chunks, pace = virtual_pipeline(counts, plans), np.ones(len(plans))
+    chunks, pace, copied = virtual_pipeline(counts, plans), np.ones(len(plans)), np.zeros(len(plans))
     if counts.in_samples:
         none = silent(len(plans))
         compute, traffic = sample_work(counts, plans), LayerTraffic(none, none, none, none)
@@ -313,7 +317,9 @@ def micro_batch_work(counts: Counts, plans: TrainingPlans) -> MicroBatchWork:
         if (plans.pipeline_parallel > 1).any():
             uneven = stage_unevenness(plans.pipeline_parallel, chunks, counts.num_layers, counts.head_layers)
             pace = stage_pace(uneven, counts.published_stage_unevenness)
-    return MicroBatchWork(plans.machine.pcie, compute, traffic, plans.pipeline_parallel, chunks, pace)
+        if plans.activation_offload.any():
+            copied = activation_copy_s(plans, kept_bytes(counts, plans))
+    return MicroBatchWork(plans.machine.pcie, compute, traffic, plans.pipeline_parallel, chunks, pace, copied)
 
 
 @formula(unit="s", source="counted: bytes that an optimizer reads and writes")
@@ -339,12 +345,16 @@ def state_work(counts: Counts, plans: TrainingPlans, rank: RankParams, spread: S
     """
     devices, offload, local = spread.accelerators, plans.optimizer_offload, spread.updated_params
     here = np.minimum(plans.accelerators_per_node, devices)
+    copied = np.zeros(len(plans))
+    if plans.parameter_offload.any():
+        copied = parameter_copy_s(plans, rank, spread, counts.recipe)
     return StateWork(
         micro_batches=spread.micro_batches,
         machines=np.ceil(devices / plans.machine.scale_up_accelerators),
         traffic=state_traffic(counts, plans, rank, spread),
         optimizer_at_rates_s=optimizer_at_rates_s(local, counts.hidden_size, counts.recipe, plans.machine, offload),
-        offload_s=np.where(offload, local * BYTES_32_BIT / PCIE_BYTES_PER_S, 0.0),
+        copied_s=copied,
+        offload_s=np.where(offload & ~plans.parameter_offload, local * BYTES_32_BIT / PCIE_BYTES_PER_S, 0.0),
         host_params=np.where(offload, local * here, 0.0),
     )
 

@@ -29,6 +29,8 @@ H100 = "nvidia-h100-sxm5-80gb"
 WORKLOAD = replace(PRETRAIN, global_batch=64, deadline_s=1e9)
 
 
+# Nothing but optimizer states in the host's memory.
+IN_PLACE: dict[str, Any] = {"parameter_offload": False, "activation_offload": False}
 SINGLE: dict[str, Any] = {"tensor_parallel": 1, "pipeline_parallel": 1, "context_parallel": 1}
 
 
@@ -55,7 +57,13 @@ def one(market: Snapshot, workload: TrainingWorkload = WORKLOAD, **fixed: Any) -
     plans = plans_of(
         market,
         workload,
-        **{"framework": "megatron", "micro_batch_sequences": 1, "activation_checkpointing": "none", **fixed},
+        **{
+            "framework": "megatron",
+            "micro_batch_sequences": 1,
+            "activation_checkpointing": "none",
+            **IN_PLACE,
+            **fixed,
+        },
     )
     assert len(plans) == 1
     return plans

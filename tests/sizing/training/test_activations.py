@@ -95,7 +95,7 @@ def test_stages_hold_several_micro_batches(
 
 def test_the_last_stage_forms_the_logits_beside_one_micro_batch() -> None:
     micro: Any = row(stages=col(4), activation_bytes=col(100), loss_bytes=col(500))
-    assert in_flight_bytes(micro, col(4)).tolist() == [400]
+    assert in_flight_bytes(micro.activation_bytes, col(4)).tolist() == [400]
     assert loss_beyond_bytes(micro, col(400)).tolist() == [200]
     assert loss_beyond_bytes(micro, col(900)).tolist() == [0]
     alone: Any = row(stages=col(1), activation_bytes=col(100), loss_bytes=col(500))

@@ -89,14 +89,21 @@ def test_clusters_fill_machines_and_have_a_network() -> None:
     assert joined(known, col(12, 4)).tolist() == [False, True]
 
 
-BOTH, SHARDS, ONE = Framework(splits=True, shards=False), Framework(offloads=True), Framework(splits=True)
+BOTH, SHARDS, ONE = Framework(splits=True, shards=False), Framework(offloads=("optimizer",)), Framework(splits=True)
 RUN = replace(PRETRAIN, model=DENSE, global_batch=8)
 
 
 def found(framework: Framework, run: Any = RUN, **fixed: Any) -> set[tuple[int, ...]]:
     rows = layouts_of(run, framework, Deployment("any", **fixed) if fixed else None)
     assert len({tuple(r) for r in rows}) == len(rows)
-    return {tuple(int(v) for v in r) for r in rows}
+    assert not rows[:, 8:].any()
+    return {tuple(int(v) for v in r[:8]) for r in rows}
+
+
+def moved(run: Any, *parts: str, **fixed: Any) -> set[tuple[int, ...]]:
+    """(ZeRO stage, checkpointing, micro-batch; what lies in the host's memory) of layouts that have anything there."""
+    rows = layouts_of(run, Framework(offloads=parts), Deployment("any", **fixed))
+    return {tuple(int(v) for v in r[4:]) for r in rows if r[7:].any()}
 
 
 def test_layouts_that_replicate() -> None:
@@ -115,6 +122,30 @@ def test_layouts_that_replicate() -> None:
     assert found(SHARDS, micro_batch_sequences=3) == set()  # does not divide eight
     assert found(SHARDS, replace(RUN, global_batch=32), optimizer_offload=True) == {
         (1, 1, 1, 1, 3, 2, m, 1) for m in (1, 2, 4, 8)
+    }
+
+
+def test_layouts_that_move_more_to_the_host() -> None:
+    """Sharded, recomputed, in small micro-batches; trained parameters take their states along."""
+    every = "optimizer", "parameters", "activations"
+    small = replace(RUN, global_batch=1)
+    states = {(3, 2, 1, 1, 0, 0)}
+    assert moved(small, "optimizer") == states
+    assert moved(small, "parameters") == {(3, 2, 1, 1, 1, 0)}
+    kept = {(0, 2, 1, 0, 0, 1), (3, 2, 1, 0, 0, 1)}
+    assert moved(small, "activations") == kept
+    assert moved(small, *every) == states | kept | {(3, 2, 1, 1, 0, 1), (3, 2, 1, 1, 1, 0), (3, 2, 1, 1, 1, 1)}
+    assert moved(small, *every, parameter_offload=True) == {(3, 2, 1, 1, 1, 0), (3, 2, 1, 1, 1, 1)}
+    assert moved(small, *every, activation_offload=False, parameter_offload=False) == states
+    assert moved(small, *every, parameter_offload=True, zero_stage=2) == set()
+    assert moved(small, *every, activation_offload=True, optimizer_offload=False, zero_stage=1) == {(1, 2, 1, 0, 0, 1)}
+    frozen = replace(small, method=Method.QLORA)
+    assert moved(frozen, *every) == kept | {(3, 2, 1, 0, 1, 0), (3, 2, 1, 0, 1, 1)}
+    assert moved(frozen, "optimizer") == set()
+    assert {r[2] for r in moved(RUN, "activations")} == {1, 2}
+    assert moved(RUN, "activations", activation_offload=True, micro_batch_sequences=8) == {
+        (0, 2, 8, 0, 0, 1),
+        (3, 2, 8, 0, 0, 1),
     }
 
 
@@ -156,10 +187,16 @@ def test_layouts_a_model_cannot_take_are_refused() -> None:
     assert "context_parallel 3" in refused(context_parallel=3)
     assert "8 attention heads" in refused(tensor_parallel=3)
     assert "is 8, and" in refused(pipeline_parallel=2, virtual_pipeline=4)
+    assert "torchtitan has no documented switch" in refused(framework="torchtitan", activation_offload=True)
+    assert "megatron has no documented switch" in refused(framework="megatron", parameter_offload=True)
+    assert "zero_stage 3" in refused(parameter_offload=True, zero_stage=1)
+    assert "optimizer_offload too" in refused(parameter_offload=True, optimizer_offload=False)
     for run, fixed in (
         (RUN, {}),
         (RUN, {"expert_parallel": 1, "tensor_parallel": 8, "context_parallel": 4}),
         (mixed, {"expert_parallel": 4}),
         (RUN, {"pipeline_parallel": 2, "virtual_pipeline": 2}),
+        (RUN, {"framework": "torchtitan", "parameter_offload": True}),
+        (RUN, {"activation_offload": True, "zero_stage": 0}),
     ):
-        check_layout(run, Deployment("any", **fixed))  # type: ignore[arg-type]
+        check_layout(run, Deployment("any", **fixed))

@@ -46,7 +46,8 @@ class Table:
         self.__dict__.update(vars(layout(**columns)))
         self.machine = row(**RATES)
         self.accelerators_per_node = col(8)
-        self.optimizer_offload = np.array([bool(columns.get("optimizer_offload"))])
+        for part in ("optimizer_offload", "parameter_offload", "activation_offload"):
+            setattr(self, part, np.array([bool(columns.get(part))]))
 
     def __len__(self) -> int:
         return 1

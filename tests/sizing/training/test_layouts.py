@@ -18,7 +18,7 @@ from app.sizing.workload import Method, TrainingWorkload
 from tests.examples import LLAMA_8B_CONFIG, LLAMA_70B, PRETRAIN, registered
 
 SPLITS = Framework(splits=True, shards=False)
-SHARDS = Framework(shards=True, offloads=True)
+SHARDS = Framework(shards=True, offloads=("optimizer",))
 MIXTURE = registered("Qwen/Qwen3-30B-A3B")
 
 

@@ -10,7 +10,7 @@ from app.catalog.snapshot import SnapshotStore
 from app.errors import Conflict
 from app.sizing.snapshot import Snapshot
 from tests.examples import LLAMA_70B
-from tests.sizing.training.layouts import WORKLOAD, asked
+from tests.sizing.training.layouts import IN_PLACE, WORKLOAD, asked
 
 
 @pytest.mark.parametrize("quantity", ["parameters", "sequence_length", "micro_batch"])
@@ -25,7 +25,7 @@ def test_the_maximum_fits_and_the_next_does_not(market: Snapshot, quantity: str)
     assert more > value
     if quantity == "sequence_length":
         longer = replace(workload, units_per_sequence=more)
-        assert not asked(market, longer, accelerators_per_replica=8).fits
+        assert not asked(market, longer, accelerators_per_replica=8, **IN_PLACE).fits
         assert asked(market, replace(workload, units_per_sequence=value), accelerators_per_replica=8).fits
     if quantity == "parameters":
         assert 2e10 < value < 2e11  # 640 GB of memory, states offloaded or sharded

@@ -16,7 +16,6 @@ from app.sizing.training.memory import (
     forward_bytes,
     gathered_bytes,
     gradient_bytes,
-    offloaded_host_bytes,
     optimizer_state_bytes,
     own_master,
     peak_bytes,
@@ -120,4 +119,3 @@ def test_bytes_of_each_state() -> None:
     assert gradient_bytes(col(100), NO, wide, replace(RECIPE, mixed=False)).tolist() == [200]
     assert gathered_bytes(YES, layout(), 100.0, 300.0, RECIPE).tolist() == [400 * 2 / 4]
     assert gathered_bytes(NO, layout(), 100.0, 300.0, RECIPE).tolist() == [0]
-    assert offloaded_host_bytes(col(100, 100), col(4, 16), col(8, 8)).tolist() == pytest.approx([532, 1064])

@@ -152,12 +152,16 @@ def test_a_micro_batch_hides_what_its_layers_say() -> None:
         stages=col(4),
         virtual_pipeline=col(2),
         stage_pace=col(1.1),
+        copied_s=col(0),
     )
     found = micro_batch_time(work, achieved, ASSUMED)
     assert found.compute_s.tolist() == [0.5]
     assert found.exposed_s[0] == pytest.approx(0.5 * 0.9 + 0.5 * ((0.5**4 + 0.9**4) ** 0.25 - 0.5) + 0.1 * 0.5)
     assert found.bubble_micro_batches.tolist() == [1.5]
     assert found.pcie is work.pcie and found.stage_pace is work.stage_pace
+    work.copied_s = col(0.35)  # half a second at 0.7 of PCIe's rate, as long as computation
+    copied = micro_batch_time(work, achieved, ASSUMED).exposed_s - found.exposed_s
+    assert copied.tolist() == pytest.approx([0.5 * (2**0.25 - 1)])
 
 
 def sums() -> tuple[Any, Any, Any]:
@@ -174,6 +178,7 @@ def sums() -> tuple[Any, Any, Any]:
         machines=col(16),
         traffic=row(sharded=sent(0.2), synchronised=sent(0.6)),
         optimizer_at_rates_s=col(0.2),
+        copied_s=col(0),
         offload_s=col(0),
         host_params=col(0),
     )

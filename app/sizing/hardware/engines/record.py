@@ -46,6 +46,10 @@ class EngineMemory:
 USUAL_MEMORY = EngineMemory(0.92, "device", 3.8, graphs_inside=True)
 
 
+# What a documented switch of a framework moves to the host's memory; trained parameters take their states along.
+OFFLOADS = ("optimizer", "parameters", "activations")
+
+
 @dataclass(frozen=True, slots=True)
 class Framework:
     """What sets a framework's layouts apart.
@@ -56,7 +60,7 @@ class Framework:
 
     splits: bool = False
     shards: bool = True
-    offloads: bool = False
+    offloads: tuple[str, ...] = ()  # of OFFLOADS
     single_accelerator: bool = False
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.sizing.hardware import benchmarks
-from app.sizing.hardware.engines.record import Engine, Framework
+from app.sizing.hardware.engines.record import OFFLOADS, Engine, Framework
 
 TRAINING = (
     # Training. Before fused attention and sequence parallelism were usual is another generation.
@@ -11,19 +11,22 @@ TRAINING = (
         "fsdp",
         aliases=("ddp", "fsdp2", "pytorch-fsdp", "torchrun"),
         published_as=("litgpt", "lightning", "flash-attn"),
-        framework=Framework(offloads=True),
+        framework=Framework(offloads=OFFLOADS),  # CPUOffloadPolicy, offload_wrapper
     ),
     Engine(
         "deepspeed",
         aliases=("deepspeed-chat",),
         published_as=("deepspeed", "hf trainer + deepspeed", "internevo", "colossal"),
         today=((0, 10), "2023-06"),
-        framework=Framework(offloads=True),
+        # zero_optimization.offload_optimizer and .offload_param, activation_checkpointing.cpu_checkpointing
+        framework=Framework(offloads=OFFLOADS),
     ),
     Engine(
         "peft+bitsandbytes",
         aliases=("bitsandbytes", "peft", "peft-bitsandbytes", "peft-plusbitsandbytes", "qlora"),
         published_as=("fsdp_qlora",),
+        # FSDP's CPU offload, TRL's activation_offloading
+        framework=Framework(offloads=("parameters", "activations")),
     ),
     Engine(
         "optimum-neuron",
@@ -34,12 +37,14 @@ TRAINING = (
     Engine(
         "unsloth",
         published_as=("unsloth", "litgpt thunder unsloth"),
-        framework=Framework(single_accelerator=True),
+        # use_gradient_checkpointing="unsloth"
+        framework=Framework(single_accelerator=True, offloads=("activations",)),
         trial=benchmarks.UNSLOTH,
     ),
     Engine(
         "axolotl",
-        framework=Framework(offloads=True),
+        # activation_offloading, FSDP's and DeepSpeed's own
+        framework=Framework(offloads=OFFLOADS),
         trial=benchmarks.AXOLOTL,
     ),
     Engine(
@@ -47,26 +52,32 @@ TRAINING = (
         aliases=("mcore", "megatron-core", "megatron-lm"),
         published_as=("megatron", "mindspeed", "nemo"),
         today=((0, 4), "2023-06"),
-        framework=Framework(splits=True, shards=False),
+        # --optimizer-cpu-offload, --cpu-offloading-num-layers, --fine-grained-activation-offloading
+        framework=Framework(splits=True, shards=False, offloads=("optimizer", "activations")),
         trial=benchmarks.MEGATRON,
     ),
     Engine(
         "nemo",
         aliases=("megatron-bridge", "nemo-framework", "nvidia-nemo"),
-        framework=Framework(splits=True, shards=False),
+        framework=Framework(splits=True, shards=False, offloads=("optimizer", "activations")),
         trial=benchmarks.NEMO,
     ),
     Engine(
         "maxtext",
         published_as=("maxtext", "pax", "levanter", "lingvo", "jax"),
-        framework=Framework(splits=True),
+        # parameter_memory_host_offload, remat_policy minimal_offloaded
+        framework=Framework(
+            splits=True,
+            offloads=("parameters", "activations"),
+        ),
         trial=benchmarks.MAXTEXT,
     ),
     Engine(
         "torchtitan",
         aliases=("torch-titan",),
         published_as=("torchtitan", "nemo automodel"),
-        framework=Framework(splits=True),
+        # training.enable_cpu_offload: parameters, gradients and states
+        framework=Framework(splits=True, offloads=("parameters",)),
         trial=benchmarks.TORCHTITAN,
     ),
 )

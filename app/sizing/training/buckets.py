@@ -1,0 +1,48 @@
+"""Buffers in which replicas exchange gradients, and weights that lie gathered by number rather than by layer."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from app.sizing.columns import Column, Mask
+from app.sizing.formula import formula
+from app.sizing.training.recipes import BYTES_16_BIT
+
+
+@formula(unit="B", source="PyTorch's DDP; DeepSpeed's reduce_bucket_size")
+def gradient_bucket_bytes(bucket_bytes: Column, whole_gradient_bytes: Column, exchanges: Mask) -> Column:
+    """Buckets of gradients on their way to other replicas, never more than the gradients themselves.
+
+    PyTorch's DDP keeps every bucket beside the gradients unless these are views of it; DeepSpeed fills one bucket at a
+    time; Megatron reduces in place.
+    Source: PyTorch's DistributedDataParallel (gradient_as_bucket_view); DeepSpeed's stage_1_and_2.py and stage3.py.
+    Check: a bucket of 1 GB beside 0.4 and 16 GB of gradients, and one accelerator that exchanges nothing.
+        >>> gradient_bucket_bytes(col(1e9, 1e9, 1e9), col(0.4e9, 16e9, 16e9), np.array([True, True, False])).tolist()
+        [400000000.0, 1000000000.0, 0.0]
+    """
+    return np.where(exchanges, np.minimum(bucket_bytes, whole_gradient_bytes), 0.0)
+
+
+@formula(unit="B", source="DeepSpeed's stage3_max_live_parameters")
+def live_bytes(rank_params: Column, live_params: Column, unit_bytes: Column) -> Column:
+    """Weights that lie gathered where a framework lets go of them by number: those that are used again soon stay, up to
+    the most that may be live; never less than the units at work.
+
+    Source: DeepSpeed's partitioned_param_coordinator.py: max_live_parameters, max_reuse_distance.
+    Check: 1e9 parameters of eight may be live; of a model of half of that all are.
+        >>> live_bytes(col(8e9, 0.5e9), col(1e9, 1e9), col(0.4e9, 0.1e9)).tolist()
+        [2000000000.0, 1000000000.0]
+    """
+    return np.maximum(unit_bytes, np.minimum(rank_params, live_params) * BYTES_16_BIT)
+
+
+@formula(unit="parameters", source="DeepSpeed's sub_group_size")
+def stepped_at_once(updated_params: Column, step_params: Column) -> Column:
+    """Parameters of a shard that an optimizer steps at a time.
+
+    Source: DeepSpeed's stage3.py: sub_group_size.
+    Check:
+        >>> stepped_at_once(col(8e9, 0.5e9), col(1e9, 1e9)).tolist()
+        [1000000000.0, 500000000.0]
+    """
+    return np.minimum(updated_params, step_params)

@@ -1,0 +1,92 @@
+"""What lies in the host's memory, what is left on the accelerator, and what crosses PCIe."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.snapshot import Snapshot
+from app.sizing.training.memory import TrainingMemory
+from app.sizing.training.offload import activations_on_host_bytes, host_bytes_per_machine, on_host, shard_copy_s
+from app.sizing.workload import Method, TrainingWorkload
+from tests.examples import col, row
+from tests.sizing.training.layouts import WORKLOAD, asked, memory, one, work
+
+YES, NO = np.array([True]), np.array([False])
+ADAPTED = replace(WORKLOAD, phase="fine_tuning", method=Method.LORA)
+FSDP: dict[str, Any] = {
+    "optimizer_offload": False,
+    "framework": "fsdp",
+    "zero_stage": 3,
+    "activation_checkpointing": "full",
+}
+STATES: dict[str, Any] = {"optimizer_offload": True}
+PARAMETERS: dict[str, Any] = {"optimizer_offload": True, "parameter_offload": True}
+
+
+def at_eight(market: Snapshot, workload: TrainingWorkload = WORKLOAD, **fixed: Any) -> TrainingMemory:
+    return memory(workload, one(market, workload, **{**FSDP, **fixed}), col(8))
+
+
+def test_states_leave_with_their_gradients_where_these_are_sharded() -> None:
+    held: Any = row(updated_params=col(10))
+    for stage, left in ((0, 0.0), (1, 0.0), (2, 40.0), (3, 40.0)):
+        plans: Any = row(optimizer_offload=YES, parameter_offload=NO, zero_stage=col(stage))
+        moved = on_host(plans, col(20), col(40), col(120), held)
+        assert (moved.weights_bytes[0], moved.gradient_bytes[0], moved.state_bytes[0]) == (0, left, 120)
+        assert host_bytes_per_machine(moved, col(5), col(16), col(8)).tolist() == [(120 + 40 + 5) * 8]
+
+
+def test_activations_stay_for_layers_on_their_way() -> None:
+    moved: Any = row(activation_offload=YES)
+    assert activations_on_host_bytes(moved, col(100), col(10), Assumptions()).tolist() == [80]
+    assert activations_on_host_bytes(moved, col(100), col(1), Assumptions()).tolist() == [0]
+
+
+def test_weights_come_twice_and_gradients_leave_once() -> None:
+    recipe: Any = row(gathered_bytes_per_param=2.0)
+    assert shard_copy_s(YES, col(16e9), col(8e9), recipe).tolist() == [(2 * 32 + 32) / 32]
+
+
+def test_what_moves_is_found_again_in_the_host(market: Snapshot) -> None:
+    whole, states = at_eight(market), at_eight(market, **STATES)
+    assert states.optimizer_bytes.tolist() == [0]
+    assert states.weights_bytes.tolist() == whole.weights_bytes.tolist()
+    both = at_eight(market, **PARAMETERS)
+    assert both.weights_bytes.tolist() == [0]
+    grown = both.host_bytes - states.host_bytes
+    assert grown.tolist() == pytest.approx((8 * whole.weights_bytes).tolist())
+    assert both.total_bytes[0] < states.total_bytes[0] < whole.total_bytes[0]
+
+
+def test_offloaded_checkpoints_leave_two_layers(market: Snapshot) -> None:
+    whole, moved = at_eight(market, ADAPTED), at_eight(market, ADAPTED, activation_offload=True)
+    kept = 4096 * 2 * 4096 * 32  # tokens, bytes and width, layers
+    assert moved.host_bytes.tolist() == pytest.approx([8 * kept * 30 / 32])
+    assert moved.total_bytes[0] < whole.total_bytes[0]
+
+
+def test_frozen_weights_leave_alone_and_adapters_stay(market: Snapshot) -> None:
+    whole, moved = at_eight(market, ADAPTED), at_eight(market, ADAPTED, parameter_offload=True)
+    assert 0 < moved.weights_bytes[0] < 0.1 * whole.weights_bytes[0]
+    assert moved.optimizer_bytes.tolist() == whole.optimizer_bytes.tolist()
+
+
+def test_copies_take_time_behind_computation(market: Snapshot) -> None:
+    fixed = {**FSDP, "total_accelerators": 8, "micro_batch_sequences": 1}
+    seconds = []
+    for moved in (STATES, PARAMETERS, {**PARAMETERS, "activation_offload": True}):
+        performance = asked(market, **{**fixed, **moved}).performance
+        assert performance is not None and performance.step_time_s is not None
+        seconds.append(performance.step_time_s)
+    assert seconds[1] != seconds[0]  # weights come with every micro-batch, not once
+    assert seconds[2] >= seconds[1]
+    plans = one(market, **{**FSDP, **PARAMETERS, "activation_offload": True})
+    found = work(WORKLOAD, plans, col(8))
+    assert found.micro.copied_s[0] > 0
+    assert found.state.copied_s[0] > 0
+    assert found.state.offload_s[0] == 0
