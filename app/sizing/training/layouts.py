@@ -10,6 +10,7 @@ from app.errors import Conflict
 from app.sizing.columns import Column, Mask, column
 from app.sizing.hardware.engines import ENGINES, Framework, engine_named
 from app.sizing.hardware.engines.record import OFFLOADS
+from app.sizing.hardware.recipes import RECOMPUTATIONS, WHOLE, as_said, recipe_of_framework
 from app.sizing.question import Deployment
 from app.sizing.workload import Method, TrainingWorkload
 
@@ -249,6 +250,7 @@ def check_layout(workload: TrainingWorkload, d: Deployment) -> None:
             f"tensor_parallel {d.tensor_parallel} must divide the {model.num_heads} attention heads of {model.name}."
         )
     _check_offload(workload, d)
+    _check_recomputation(workload, d)
     chunks = (d.pipeline_parallel or 1) * (d.virtual_pipeline or 1)
     if chunks > model.num_layers and not workload.in_samples:
         raise Conflict(
@@ -274,4 +276,17 @@ def _check_offload(workload: TrainingWorkload, d: Deployment) -> None:
     if workload.method is Method.FULL and d.optimizer_offload is False:
         raise Conflict(
             "parameter_offload takes the optimizer states of trained parameters along: optimizer_offload too."
+        )
+
+
+def _check_recomputation(workload: TrainingWorkload, d: Deployment) -> None:
+    """Refuse selective recomputation of a framework that has no way of it."""
+    if d.framework is None or d.activation_checkpointing != ACTIVATION_CHECKPOINTING[SELECTIVE] or workload.in_samples:
+        return
+    recipe = as_said(recipe_of_framework(d.framework, d.framework_version, workload.method.value), d.recipe)
+    if recipe.selective == "none":
+        ways = ", ".join(way for way in RECOMPUTATIONS if way not in WHOLE)
+        raise Conflict(
+            f"activation_checkpointing selective is no layout of {recipe.name}, which recomputes whole layers or none: "
+            f"take none or full, or say in recipe.recomputation what is recomputed ({ways})."
         )

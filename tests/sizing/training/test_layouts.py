@@ -11,6 +11,7 @@ import pytest
 from app.errors import Conflict
 from app.sizing.columns import Column
 from app.sizing.hardware.engines import Framework
+from app.sizing.hardware.recipes import RecipeSaid
 from app.sizing.model.counting.read import read_architecture
 from app.sizing.question import Deployment
 from app.sizing.training.layouts import LAYOUT, check_layout, layouts_of
@@ -46,6 +47,14 @@ def test_selective_is_a_layout_only_where_a_framework_has_a_way_of_it() -> None:
     assert set(layouts_of(PRETRAIN, SHARDS, None, selective=False)[:, kept].tolist()) == {0, 2}
     asked = Deployment("any", activation_checkpointing="selective")
     assert not len(layouts_of(PRETRAIN, SHARDS, asked, selective=False))
+
+
+def test_selective_recomputation_is_refused_where_there_is_no_way_of_it() -> None:
+    asked = Deployment("any", framework="deepspeed", activation_checkpointing="selective")
+    with pytest.raises(Conflict, match="take none or full"):
+        check_layout(PRETRAIN, asked)
+    check_layout(PRETRAIN, replace(asked, recipe=RecipeSaid(recomputation="operators")))
+    check_layout(PRETRAIN, replace(asked, framework="torchtitan"))
 
 
 def test_heads_split_evenly_and_every_stage_has_a_layer() -> None:

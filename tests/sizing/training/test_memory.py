@@ -40,7 +40,7 @@ def test_states_of_every_recipe(market: Snapshot, recipe: dict[str, object], byt
 
 
 def test_deepspeed_keeps_twenty_bytes_per_parameter(market: Snapshot) -> None:
-    plans = one(market, framework="deepspeed", zero_stage=0, optimizer_offload=False)
+    plans = one(market, framework="deepspeed", zero_stage=0, optimizer_offload=False, recipe=None)
     found = held(WORKLOAD, plans, np.ones(1))
     assert float((found.weights_bytes + found.gradient_bytes + found.optimizer_bytes)[0]) == pytest.approx(
         20 * LLAMA_8B.total_params

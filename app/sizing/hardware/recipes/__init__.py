@@ -11,14 +11,17 @@ from functools import cache
 from app.sizing.hardware.engines import engine_named, release_of
 from app.sizing.hardware.recipes.columns import Recipes, code, word
 from app.sizing.hardware.recipes.frameworks import RECIPES, USUAL
-from app.sizing.hardware.recipes.record import LOSSES, VOCABULARIES, TrainingRecipe
-from app.sizing.hardware.recipes.said import OF_ADAPTERS, RecipeSaid, as_said
+from app.sizing.hardware.recipes.record import LOSSES, RECOMPUTATIONS, VOCABULARIES, TrainingRecipe
+from app.sizing.hardware.recipes.said import OF_ADAPTERS, WHOLE, RecipeSaid, as_said
+from app.sizing.hardware.support.records import LORA, QLORA
 
 __all__ = [
     "LOSSES",
     "OF_ADAPTERS",
     "RECIPES",
+    "RECOMPUTATIONS",
     "VOCABULARIES",
+    "WHOLE",
     "RecipeSaid",
     "Recipes",
     "TrainingRecipe",
@@ -29,19 +32,23 @@ __all__ = [
 ]
 
 
+# Ways of training that adapt.
+ADAPTERS = (LORA, QLORA)
+
+
 @cache
 def recipe_of_framework(name: str, version: str | None = None, method: str | None = None) -> TrainingRecipe:
     """What a framework does at a version, today's where none is said, when it trains in a way.
 
-    Its own recipe, else that of the engine that does its work; of several that suit the last, which is the newest and
-    most particular.
+    Its own recipe, else that of the engine that adapts or does its work; of several that suit the last, which is the
+    newest and most particular.
 
     Check:
         >>> recipe_of_framework("unsloth").loss
         'fused'
     """
-    release = release_of(version)
-    for framework in dict.fromkeys((name, engine_named(name).judged_as or name)):
+    release, engine = release_of(version), engine_named(name)
+    for framework in dict.fromkeys((name, engine.underneath(adapts=method in ADAPTERS), engine.underneath())):
         found = [r for r in RECIPES if r.framework == framework and r.suits(release, method)]
         if found:
             return found[-1]

@@ -27,6 +27,7 @@ class Recipes(Columns):
     adapter_dropout: Mask
     kbit_widening: Mask
     published: Mask  # somebody read what the framework does
+    offloads_checkpoints: Mask  # what recomputation starts from lies on the host
     bytes_per_logit: Column  # held at the loss
     chunk_bytes_per_logit: Column  # of the chunk at work
     loss_chunks: Column  # of a micro-batch
@@ -48,7 +49,8 @@ class Recipes(Columns):
             packing=_places("packing", recipes),
             adapter_dropout=flags([r.adapter_dropout for r in recipes]),
             kbit_widening=flags([r.kbit_widening for r in recipes]),
-            published=flags([bool(r.source) for r in recipes]),
+            published=flags([r.was_read for r in recipes]),
+            offloads_checkpoints=flags([r.offloads_checkpoints for r in recipes]),
             bytes_per_logit=column([x.bytes_per_logit for x in losses]),
             chunk_bytes_per_logit=column([x.chunk_bytes_per_logit for x in losses]),
             loss_chunks=column([r.loss_chunks for r in recipes]),

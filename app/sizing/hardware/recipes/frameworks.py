@@ -1,23 +1,13 @@
-"""The recipe of each framework and version."""
+"""The recipes of all frameworks, oldest version first, and where each stands among them."""
 
 from __future__ import annotations
 
+from app.sizing.hardware.recipes.clusters import CLUSTERS
+from app.sizing.hardware.recipes.huggingface import HUGGING_FACE
+from app.sizing.hardware.recipes.pytorch import PYTORCH, USUAL
 from app.sizing.hardware.recipes.record import TrainingRecipe
 
-# What has no recipe is as PyTorch's own loop.
-USUAL = TrainingRecipe("pytorch", loss="held", weights="sharded")
-RECIPES: tuple[TrainingRecipe, ...] = (
-    USUAL,
-    TrainingRecipe("fsdp", loss="held", weights="sharded"),
-    TrainingRecipe("deepspeed", loss="held", gradients="copied"),
-    TrainingRecipe("peft+bitsandbytes", loss="held", weights="sharded"),
-    TrainingRecipe("optimum-neuron", kernels="fused"),
-    TrainingRecipe("unsloth", loss="fused", kernels="fused", optimizer_implementation="fused"),
-    TrainingRecipe("axolotl", loss="fused", weights="sharded"),
-    TrainingRecipe("megatron", kernels="fused", selective="attention", optimizer_implementation="fused"),
-    TrainingRecipe("nemo", kernels="fused", selective="attention", optimizer_implementation="fused"),
-    TrainingRecipe("maxtext", kernels="fused", weights="sharded", gradients="32bit", optimizer_implementation="fused"),
-    TrainingRecipe("torchtitan", kernels="fused", weights="sharded", optimizer_implementation="fused"),
-    TrainingRecipe("neuronx", kernels="fused", gradients="32bit", optimizer_implementation="fused"),
-)
+__all__ = ["PLACES", "RECIPES", "USUAL"]
+
+RECIPES: tuple[TrainingRecipe, ...] = (*PYTORCH, *HUGGING_FACE, *CLUSTERS)
 PLACES = {recipe.key: i for i, recipe in enumerate(RECIPES)}

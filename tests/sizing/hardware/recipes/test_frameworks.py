@@ -1,10 +1,46 @@
-"""The recipe of each framework."""
+"""The recipe of each framework and version."""
 
-from app.sizing.hardware.recipes import recipe_of_framework
+from __future__ import annotations
+
+import pytest
+
+from app.sizing.hardware.engines import ALIASES, ENGINES
+from app.sizing.hardware.recipes import RECIPES, TrainingRecipe, recipe_of_framework
+from app.sizing.hardware.recipes.frameworks import PLACES
+from app.sizing.hardware.support.builds import BUILDS
+
+FIELDS = {name for name in TrainingRecipe.__slots__ if name not in ("framework", "since", "version", "sources")}
+
+
+def test_no_two_recipes_are_for_the_same() -> None:
+    assert len(PLACES) == len(RECIPES)
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda r: f"{r.name} {'+'.join(r.methods)}")
+def test_a_recipe_says_where_it_was_read_and_when(recipe: TrainingRecipe) -> None:
+    assert recipe.source and recipe.as_of
+    assert len(recipe.source) <= 300  # as a request takes it back
+    assert {*recipe.sources} <= FIELDS
+    assert recipe.framework not in ALIASES
+
+
+@pytest.mark.parametrize("name", sorted({recipe.framework for recipe in RECIPES}))
+def test_versions_of_a_framework_are_listed_oldest_first(name: str) -> None:
+    first = [recipe.since or (0, 0) for recipe in RECIPES if recipe.framework == name]
+    assert first == sorted(first)
+
+
+def test_what_trains_and_is_no_other_engine_underneath_has_a_recipe_of_its_own() -> None:
+    known = {recipe.framework for recipe in RECIPES}
+    trains = {name for name, builds in BUILDS.items() if any(build.methods for build in builds)}
+    own = {name for name in trains if name not in ENGINES or ENGINES[name].judged_as is None}
+    assert own - known <= {"cerebras", "torchax"}
 
 
 def test_a_framework_without_a_recipe_has_that_of_the_engine_underneath() -> None:
-    assert recipe_of_framework("primus").kernels == "fused"
+    assert recipe_of_framework("axlearn").name == "maxtext"
+    assert recipe_of_framework("kohya").name == "fsdp"
+    assert recipe_of_framework("kohya", None, "lora").framework == "peft+bitsandbytes"  # which adapts for it
 
 
 def test_what_nobody_described_is_pytorchs_own_loop() -> None:

@@ -1,0 +1,33 @@
+"""Recipes of transformers' Trainer and of what is built on it."""
+
+import pytest
+
+from app.sizing.hardware.recipes import recipe_of_framework
+
+
+@pytest.mark.parametrize(
+    ("version", "loss", "implementation", "selective"),
+    [
+        ("4.40.0", "shifted", "foreach", "none"),
+        ("4.49.0", "upcast", "foreach", "none"),
+        ("4.57.1", "upcast", "fused", "none"),
+        ("5.23.0", "upcast", "fused", "every_second_layer"),
+    ],
+)
+def test_transformers_stopped_copying_logits_and_then_fused_its_optimizer(
+    version: str, loss: str, implementation: str, selective: str
+) -> None:
+    recipe = recipe_of_framework("transformers", version)
+    assert (recipe.loss, recipe.optimizer_implementation, recipe.selective) == (loss, implementation, selective)
+
+
+def test_trl_widens_no_quantised_base_any_more_and_has_narrow_adapters_beside_it() -> None:
+    old, new = (recipe_of_framework("trl", version, "qlora") for version in ("0.24", "0.26"))
+    assert (old.kbit_widening, new.kbit_widening) == (True, False)
+    assert (old.adapter_precision, new.adapter_precision) == ("autocast", "16bit")
+    assert recipe_of_framework("trl", "0.26", "lora").adapter_precision == "autocast"
+
+
+def test_unsloth_fuses_head_and_loss_and_keeps_checkpoints_on_the_host() -> None:
+    recipe = recipe_of_framework("unsloth")
+    assert (recipe.loss, recipe.kernels, recipe.offloads_checkpoints) == ("fused", "fused", True)
