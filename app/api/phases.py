@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from app.api.schemas.requests import EstimateRequest, RecommendRequest
+from app.api.schemas.requests import DeploymentSpec, EstimateRequest, RecommendRequest
 from app.api.schemas.workload import FineTuningSpec, InferenceSpec, TrainingSpec
 from app.errors import Unanswerable
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
@@ -105,8 +105,15 @@ def _of_other_phase(given: set[str], others: dict[str, str], at: str, phase: str
     ]
 
 
-def check_units(workload: InferenceSpec | TrainingSpec | FineTuningSpec, model: ModelArchitecture) -> None:
+def check_units(
+    workload: InferenceSpec | TrainingSpec | FineTuningSpec,
+    model: ModelArchitecture,
+    deployment: DeploymentSpec | None = None,
+) -> None:
     """Refuse tokens of a model that works on samples, and samples of one that works on tokens."""
+    if model.kind is ModelKind.SAMPLES and deployment is not None and deployment.recipe is not None:
+        detail = f"recipe is of models that work on tokens; {model.name} works on samples."
+        refuse([Refused("#/deployment/recipe", detail)])
     if isinstance(workload, InferenceSpec):
         refuse(_served(workload, model))
     else:

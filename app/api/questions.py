@@ -44,7 +44,7 @@ def estimate_question(
     check_deployment(named.deployment, directory)
     assumed = assumed_in(named)
     model = resolve_model(named.workload.model, snapshots, assumed)
-    check_units(named.workload, model)
+    check_units(named.workload, model, named.deployment)
     question = in_the_format_named(named.to_question(model, assumed, today), named)
     return question, named.deployment.to_deployment()
 

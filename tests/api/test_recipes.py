@@ -81,6 +81,12 @@ def test_what_memory_was_counted_by_is_said_in_a_sentence(client: TestClient) ->
         (FULL | {"precision": "bf16-true"}, {"recipe": {"weights": "master"}}, "recipe/weights", "precision bf16 does"),
         (SERVE, {"recipe": {"loss": "held"}}, "recipe", "does not apply to serving"),
         (SERVE, {"framework_version": "1.0"}, "framework_version", "engine_version does"),
+        (
+            {"phase": "training", "model": "resnet50", "training_samples": 1e6},
+            {"recipe": {"kernels": "fused"}},
+            "recipe",
+            "works on samples",
+        ),
         (TUNE, {"framework_version": "0.6"}, "framework_version", "goes with framework"),
     ],
 )
@@ -92,3 +98,26 @@ def test_a_recipe_that_contradicts_is_refused_with_what_does_not(
     (error,) = refused.json()["errors"]
     assert error["pointer"] == f"#/deployment/{pointer}"
     assert words in error["detail"]
+
+
+def test_the_catalogue_lists_every_frameworks_recipes_with_where_they_were_read(client: TestClient) -> None:
+    listed = {f["framework"]: f["recipes"] for f in client.get("/catalog/frameworks?limit=1000").json()["items"]}
+    assert all(recipes and all(r["source"] and r["as_of"] for r in recipes) for recipes in listed.values())
+    assert [r["since"] for r in listed["torchtune"]] == [None, "0.3", "0.4"]
+    assert listed["primus"] != listed["megatron"]
+
+
+def test_a_version_has_the_recipe_of_its_day(client: TestClient) -> None:
+    told = {
+        version: asked(client, framework="torchtune", framework_version=version).json()["deployment"]
+        for version in (None, "0.2.1")
+    }
+    assert (told[None]["recipe"]["name"], told[None]["recipe"]["loss"]) == ("torchtune 0.6", "chunked_eager")
+    assert (told["0.2.1"]["recipe"]["name"], told["0.2.1"]["recipe"]["loss"]) == ("torchtune 0.2", "held")
+    assert told["0.2.1"]["framework_version"] == "0.2.1"
+
+
+def test_selective_recomputation_is_refused_where_a_framework_has_no_way_of_it(client: TestClient) -> None:
+    refused = asked(client, framework="deepspeed", activation_checkpointing="selective", workload=FULL)
+    assert refused.status_code == 422
+    assert "take none or full" in refused.json()["detail"]

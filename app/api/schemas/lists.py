@@ -6,10 +6,14 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import Field
+
 from app.api.schemas.base import Shown
+from app.api.schemas.recipe import RecipeListed, listed_json
 from app.catalog.directory import Directory
 from app.sizing.hardware.engines import ENGINES
 from app.sizing.hardware.parts import Environment
+from app.sizing.hardware.recipes import recipes_of_framework
 from app.sizing.hardware.support.builds import BUILDS
 
 
@@ -46,6 +50,7 @@ class FrameworkShown(Shown):
     runtimes: list[str]
     kinds: list[str]
     judged_as: str | None
+    recipes: list[RecipeListed] = Field(description="How memory is counted, by version, oldest first.")
     source: str
     as_of: str
 
@@ -125,6 +130,7 @@ def frameworks_json(_: Directory) -> Items:
                 "runtimes": sorted({r for build in trains for r in build.runtimes}),
                 "kinds": sorted({task.value for build in trains for task in build.trains}),
                 "judged_as": None if record is None else record.judged_as,
+                "recipes": [listed_json(recipe) for recipe in recipes_of_framework(name)],
                 "source": trains[0].source,
                 "as_of": trains[0].as_of,
             }

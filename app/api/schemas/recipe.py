@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -17,7 +17,7 @@ from app.api.schemas.names import (
     RecomputationName,
     WeightsName,
 )
-from app.sizing.hardware.recipes import RecipeSaid
+from app.sizing.hardware.recipes import RecipeSaid, TrainingRecipe
 
 
 class RecipeSpec(Wire):
@@ -46,6 +46,39 @@ class RecipeSpec(Wire):
 
     def to_recipe(self) -> RecipeSaid:
         return RecipeSaid(**self.model_dump(exclude={"name", "source"}))
+
+
+class RecipeListed(Shown):
+    """What a framework does from a version on, where a deployment says nothing else."""
+
+    name: str = Field(description="Of the framework that it was read of, with the version.")
+    since: str | None = Field(description="First version that it holds for; null: as far back as is known.")
+    methods: list[str] = Field(description="Methods that it is for; none: all.")
+    loss: str
+    kernels: str
+    weights: str
+    gradients: str
+    selective: str = Field(
+        description="What activation_checkpointing selective recomputes; none: it has no such layout."
+    )
+    recomputation: str = Field(description="What it recomputes unasked.")
+    optimizer_implementation: str
+    adapter_precision: str
+    adapter_dropout: bool
+    kbit_widening: bool
+    offloads_checkpoints: bool
+    packing: str
+    source: str
+    as_of: str
+    sources: dict[str, str] = Field(description="Of single fields, where they were read.")
+
+
+def listed_json(recipe: TrainingRecipe) -> dict[str, Any]:
+    """A framework's recipe as the catalogue lists it."""
+    names = (name for name in RecipeListed.model_fields if name not in ("since", "methods", "sources"))
+    since = None if recipe.since is None else ".".join(map(str, recipe.since))
+    said = {name: getattr(recipe, name) for name in names}
+    return said | {"since": since, "methods": list(recipe.methods), "sources": dict(recipe.sources)}
 
 
 class RecipeShown(Shown):

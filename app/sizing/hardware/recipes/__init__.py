@@ -28,6 +28,7 @@ __all__ = [
     "as_said",
     "code",
     "recipe_of_framework",
+    "recipes_of_framework",
     "word",
 ]
 
@@ -53,3 +54,17 @@ def recipe_of_framework(name: str, version: str | None = None, method: str | Non
         if found:
             return found[-1]
     return USUAL
+
+
+def recipes_of_framework(name: str) -> tuple[TrainingRecipe, ...]:
+    """Every recipe of a framework, or of the engine that does its work, oldest first.
+
+    Check:
+        >>> [recipe.name for recipe in recipes_of_framework("lightning")]
+        ['lightning 2.4', 'lightning 2.6']
+    """
+    for framework in dict.fromkeys((name, engine_named(name).underneath())):
+        found = tuple(r for r in RECIPES if r.framework == framework)
+        if found:
+            return found
+    return (USUAL,)
