@@ -50,7 +50,7 @@ _TRAINER_523 = replace(
         **_TRAINER.sources,
         "weights": "since 5.0 from_pretrained loads what the checkpoint has: full fine-tuning of a 16-bit one in "
         "bf16=True keeps nothing in 32 bit unless dtype says so (precision bf16-true here)",
-        "selective": "activation_checkpointing_kwargs: every_n_layers; first version not looked up",
+        "selective": "activation_checkpointing_kwargs: every_n_layers (pull request 48200, 2026-08)",
     },
 )
 _TRAINERS = (_TRAINER, _TRAINER_449, _TRAINER_454, _TRAINER_523)
@@ -230,13 +230,13 @@ _HABANA = replace(
     _TRAINER,
     framework="optimum-habana",
     version="1.19",
-    loss="shifted",
+    loss="upcast",
     kernels="compiled",
     optimizer_implementation="fused",
     adapter_dropout=True,
     source="optimum-habana models/llama: FusedRMSNorm, lazy graphs; examples: lora_dropout 0.05",
     as_of="2026-01-14",
-    sources={"loss": "recall: transformers 4.x of its day", "optimizer_implementation": "recall: use_fused_adam"},
+    sources={"loss": "modeling_llama.py widens logits, labels are shifted", "optimizer_implementation": "recall"},
 )
 
 _NEURON = TrainingRecipe(

@@ -77,7 +77,10 @@ _TORCHTITAN_03 = replace(
     loss="fused",
     source="torchtitan main, models/llama3/config_registry.py: ChunkedLossWrapper of head and loss",
     as_of="2026-08-21",
-    sources={**_TORCHTITAN.sources, "loss": "components/loss.py, ChunkedCELoss since 2026-04-27"},
+    sources={
+        **_TORCHTITAN.sources,
+        "loss": "components/loss.py, ChunkedCELoss, on since 2026-04-27 (pull request 2937, issue 3117)",
+    },
 )
 
 _LITGPT = TrainingRecipe(
