@@ -1,0 +1,209 @@
+"""Layers of decoders, compact: norms, attention, gated and plain MLPs, latent attention, mixtures of experts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from app.calibration.tracing.matrices import matrix
+from app.calibration.tracing.narrowing import batched, linear
+from app.calibration.tracing.setups import Setup
+from app.calibration.tracing.stand_ins import eager_norm, flash_attention, fused_norm, gated, rotated
+
+
+def widened(setup: Setup) -> bool:
+    """Whether norms, ends and the residual stream are in 32 bit."""
+    return setup.weights in ("sharded", "autocast") or (setup.method == "qlora" and setup.kbit_widening)
+
+
+def param_dtype(setup: Setup) -> Any:
+    """Of a trained matrix."""
+    return torch.float32 if setup.weights in ("sharded", "autocast") else torch.bfloat16
+
+
+def norm_dtype(setup: Setup) -> Any:
+    """Of norms and of the ends; those of a frozen model are in 16 bit where nothing widens them."""
+    if setup.frozen:
+        return torch.float32 if setup.method == "qlora" and setup.kbit_widening else torch.bfloat16
+    return param_dtype(setup)
+
+
+class Norm(nn.Module):
+    """RMSNorm in one kernel or several, or LayerNorm, which is one kernel."""
+
+    def __init__(self, width: int, setup: Setup, *, layer_norm: bool = False) -> None:
+        super().__init__()
+        dtype, trained, shape = norm_dtype(setup), not setup.frozen, setup.shape
+        made = not shape.no_norm_weights
+        self.fused, self.layer_norm, self.width = setup.kernels != "eager", layer_norm, width
+        self.weight = nn.Parameter(torch.empty(width, dtype=dtype), requires_grad=trained) if made else None
+        biased = layer_norm and made and shape.norm_bias
+        self.bias = nn.Parameter(torch.empty(width, dtype=dtype), requires_grad=trained) if biased else None
+        self.under_autocast = setup.computes_under_autocast
+
+    def forward(self, x: Any) -> Any:
+        if self.layer_norm:
+            if self.under_autocast:  # as accelerators do: in 32 bit
+                own = (None if p is None else p.float() for p in (self.weight, self.bias))
+                return functional.layer_norm(x.float(), (self.width,), *own)
+            return functional.layer_norm(x, (self.width,), self.weight, self.bias)
+        return fused_norm(x, self.weight) if self.fused else eager_norm(x, self.weight)
+
+
+def attention_core(q: Any, k: Any, v: Any, kind: str) -> Any:
+    """Attention over heads (batch, heads, tokens, width), flash or with its scores formed."""
+    if kind == "flash":
+        return flash_attention(q, k, v)
+    copies = q.shape[1] // k.shape[1]
+    if copies > 1:
+        k, v = (x[:, :, None].expand(-1, -1, copies, -1, -1).reshape(x.shape[0], -1, *x.shape[2:]) for x in (k, v))
+    scores = torch.matmul(q, k.transpose(2, 3)) * q.shape[-1] ** -0.5
+    return torch.matmul(functional.softmax(scores, dim=-1, dtype=torch.float32).to(q.dtype), v)
+
+
+class Attention(nn.Module):
+    """Grouped-query attention."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__()
+        shape, dtype = setup.shape, param_dtype(setup)
+        self.setup, self.shape = setup, shape
+        wide, narrow = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+        bias = shape.bias or shape.qkv_bias
+        self.q = matrix("q", shape.hidden, wide, setup, dtype, bias=bias)
+        self.k = matrix("k", shape.hidden, narrow, setup, dtype, bias=bias)
+        self.v = matrix("v", shape.hidden, narrow, setup, dtype, bias=bias)
+        self.o = matrix("o", wide, shape.hidden, setup, dtype, bias=shape.bias)
+        if shape.qk_norm:
+            self.q_norm, self.k_norm = Norm(shape.head_dim, setup), Norm(shape.head_dim, setup)
+
+    def forward(self, x: Any, cos: Any, sin: Any) -> Any:
+        shape, lead = self.shape, x.shape[:-1]
+        q, k, v = (m(x).view(*lead, -1, shape.head_dim) for m in (self.q, self.k, self.v))
+        if shape.qk_norm:
+            q, k = self.q_norm(q), self.k_norm(k)
+        q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+        if shape.rotary:
+            q, k = rotated(q, cos, sin), rotated(k, cos, sin)
+        return self.o(attended(q, k, v, self.setup, x))
+
+
+def attended(q: Any, k: Any, v: Any, setup: Setup, x: Any) -> Any:
+    """Attention's output beside the input x: computed in 16 bit, recomputed where the recipe says so."""
+    q, k, v = (t.to(torch.bfloat16) for t in (q, k, v))
+    if setup.recomputation == "attention":
+        out = checkpoint(attention_core, q, k, v, setup.attention, use_reentrant=False, preserve_rng_state=False)
+    else:
+        out = attention_core(q, k, v, setup.attention)
+    out = out.transpose(1, 2).reshape(*x.shape[:-1], -1)
+    return out if setup.computes_under_autocast else out.to(x.dtype)
+
+
+class LatentAttention(nn.Module):
+    """Multi-head latent attention, its keys and values unfolded as in training."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__()
+        s, dtype = setup.shape, param_dtype(setup)
+        self.setup, self.shape = setup, s
+        keys = s.head_dim + s.rope_dim
+        if s.q_latent:
+            self.q_down = matrix("q", s.hidden, s.q_latent, setup, dtype)
+            self.q_norm = Norm(s.q_latent, setup)
+        self.q = matrix("q", s.q_latent or s.hidden, s.heads * keys, setup, dtype)
+        self.kv_down = matrix("k", s.hidden, s.kv_latent + s.rope_dim, setup, dtype)
+        self.kv_norm = Norm(s.kv_latent, setup)
+        self.kv = matrix("v", s.kv_latent, s.heads * (s.head_dim + s.value_dim), setup, dtype)
+        self.o = matrix("o", s.heads * s.value_dim, s.hidden, setup, dtype)
+
+    def forward(self, x: Any, cos: Any, sin: Any) -> Any:
+        s, lead = self.shape, x.shape[:-1]
+        q = self.q(self.q_norm(self.q_down(x)) if s.q_latent else x).view(*lead, s.heads, -1).transpose(1, 2)
+        q_plain, q_turned = q.split((s.head_dim, s.rope_dim), dim=-1)
+        latent, k_turned = self.kv_down(x).split((s.kv_latent, s.rope_dim), dim=-1)
+        kv = self.kv(self.kv_norm(latent)).view(*lead, s.heads, -1).transpose(1, 2)
+        k_plain, v = kv.split((s.head_dim, s.value_dim), dim=-1)
+        k_turned = rotated(k_turned[:, None], cos, sin).expand(-1, s.heads, -1, -1)
+        q = torch.cat((q_plain, rotated(q_turned, cos, sin)), dim=-1)
+        k = torch.cat((k_plain, k_turned), dim=-1)
+        return self.o(attended(q, k, v, self.setup, x))
+
+
+class Mlp(nn.Module):
+    """A gated MLP, or a plain one with GELU."""
+
+    def __init__(self, setup: Setup, width: int) -> None:
+        super().__init__()
+        shape, dtype = setup.shape, param_dtype(setup)
+        self.gated, self.fused = shape.gated, setup.kernels != "eager"
+        if shape.gated:
+            self.gate = matrix("gate", shape.hidden, width, setup, dtype, bias=shape.bias)
+        self.up = matrix("up", shape.hidden, width, setup, dtype, bias=shape.bias)
+        self.down = matrix("down", width, shape.hidden, setup, dtype, bias=shape.bias)
+
+    def forward(self, x: Any) -> Any:
+        if self.gated:
+            return self.down(gated(self.gate(x), self.up(x), fused=self.fused))
+        return self.down(functional.gelu(self.up(x), approximate="tanh"))
+
+
+class Experts(nn.Module):
+    """Routed experts: tokens permuted evenly, a batched product per matrix, outputs weighed in 32 bit."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__()
+        s, dtype = setup.shape, torch.bfloat16 if setup.frozen else param_dtype(setup)
+        self.shape, self.fused, trained = s, setup.kernels != "eager", not setup.frozen
+        self.router = nn.Parameter(torch.empty(s.experts, s.hidden, dtype=dtype), requires_grad=trained)
+        sizes = (s.expert_width, s.hidden), (s.expert_width, s.hidden), (s.hidden, s.expert_width)
+        self.gate, self.up, self.down = (
+            nn.Parameter(torch.empty(s.experts, *size, dtype=dtype), requires_grad=trained) for size in sizes
+        )
+        self.shared = Mlp(setup, s.shared_width) if s.shared_width else None
+
+    def forward(self, x: Any) -> Any:
+        s, flat = self.shape, x.reshape(-1, x.shape[-1])
+        tokens = flat.shape[0]
+        scores = functional.softmax(linear(flat, self.router), dim=-1, dtype=torch.float32)
+        weights, _ = torch.topk(scores, s.experts_per_token, dim=-1)
+        weights = weights / weights.sum(-1, keepdim=True)
+        capacity = -(-tokens * s.experts_per_token // s.experts)
+        order = x.new_empty(s.experts * capacity, dtype=torch.int64)
+        sent = flat.index_select(0, order).view(s.experts, capacity, -1)
+        inner = gated(batched(sent, self.gate), batched(sent, self.up), fused=self.fused)
+        out = batched(inner, self.down).view(s.experts * capacity, -1)
+        back = x.new_empty(tokens * s.experts_per_token, dtype=torch.int64)
+        out = out.float() * weights.flatten().index_select(0, order % tokens)[:, None]
+        out = out.to(x.dtype).index_select(0, back).view(tokens, s.experts_per_token, -1).sum(1).view_as(x)
+        return out if self.shared is None else out + self.shared(x)
+
+
+class Layer(nn.Module):
+    """One layer: attention and MLP one after the other, or both of one norm."""
+
+    def __init__(self, setup: Setup, index: int) -> None:
+        super().__init__()
+        s = setup.shape
+        self.parallel, self.sandwich, self.shared = s.parallel, s.sandwich_norms, s.parallel and s.parallel_norms == 1
+        self.first = Norm(s.hidden, setup, layer_norm=s.layer_norm)
+        self.attention = LatentAttention(setup) if s.kv_latent else Attention(setup)
+        if not self.shared:
+            self.second = Norm(s.hidden, setup, layer_norm=s.layer_norm)
+        if s.sandwich_norms:
+            self.third, self.fourth = Norm(s.hidden, setup), Norm(s.hidden, setup)
+        routed = s.experts > 1 and index >= s.dense_layers
+        self.mlp = Experts(setup) if routed else Mlp(setup, s.mlp_width)
+
+    def forward(self, x: Any, cos: Any, sin: Any) -> Any:
+        if self.parallel:
+            normed = self.first(x)
+            return x + self.attention(normed, cos, sin) + self.mlp(normed if self.shared else self.second(x))
+        if self.sandwich:
+            x = x + self.third(self.attention(self.first(x), cos, sin))
+            return x + self.fourth(self.mlp(self.second(x)))
+        x = x + self.attention(self.first(x), cos, sin)
+        return x + self.mlp(self.second(x))

@@ -1,0 +1,206 @@
+"""A dispatch mode that counts every storage while it lives: the exact peak, its moment, operator and parts."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.distributed.tensor import DTensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from app.calibration.tracing.caching import Block, CachingAllocator
+from app.calibration.tracing.setups import MOMENTS, PARTS
+
+
+class Held:
+    """One storage that lives: its bytes, the part it is counted to, its block of the allocator."""
+
+    __slots__ = ("block", "nbytes", "part", "watch")
+
+    def __init__(self, nbytes: int, part: str, block: Block | None, watch: Any) -> None:
+        self.nbytes, self.part, self.block, self.watch = nbytes, part, block, watch
+
+
+class KnownOutputs:
+    """What operators put out for inputs of a shape, found once: on the meta device an output is nothing but its shape,
+    and working that out is most of an operator's time.
+    """
+
+    def __init__(self) -> None:
+        self._fresh: dict[Any, bool] = {}
+        self._found: dict[Any, Any] = {}
+
+    def run(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """The operator's output, formed anew."""
+        if not self._gives_one_fresh_tensor(func):
+            return func(*args, **kwargs)
+        key = (func, tuple(map(_told, args)), tuple((name, _told(value)) for name, value in kwargs.items()))
+        try:
+            found = self._found.get(key)
+        except TypeError:  # an argument that cannot be looked up, such as a list
+            return func(*args, **kwargs)
+        if found is not None:
+            return torch.empty_strided(found[0], found[1], dtype=found[2], device="meta")
+        out = func(*args, **kwargs)
+        if any(isinstance(a, torch.Tensor) and _storage(a) == _storage(out) for a in args):  # a view, whatever it says
+            self._fresh[func] = False
+            return out
+        self._found[key] = tuple(out.shape), out.stride(), out.dtype
+        return out
+
+    def _gives_one_fresh_tensor(self, func: Any) -> bool:
+        known = self._fresh.get(func)
+        if known is None:
+            returns = func._schema.returns
+            known = len(returns) == 1 and returns[0].alias_info is None and str(returns[0].type) == "Tensor"
+            known = known and not func._schema.is_mutable
+            self._fresh[func] = known
+        return known
+
+
+def _storage(tensor: Any) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def _told(value: Any) -> Any:
+    """An argument as what its operator's output follows from."""
+    if isinstance(value, torch.Tensor):
+        return tuple(value.shape), value.stride(), value.dtype
+    return tuple(map(_told, value)) if isinstance(value, (list, tuple)) else (type(value), value)
+
+
+class Counter(TorchDispatchMode):
+    """Counts what operators put out; a storage is counted once, whoever views it, until it is freed.
+
+    `part` and `moment` say what new storages are and when it is; `part_of` may tell a part by the tensor.
+    """
+
+    known = KnownOutputs()
+
+    def __init__(self, vocab: int, *, on_meta: bool = False) -> None:
+        super().__init__()
+        self.on_meta = on_meta
+        self.allocator = CachingAllocator()
+        self.vocab = vocab
+        self.part, self.moment = "params", "loss"
+        self.total = 0
+        self.by_part = dict.fromkeys(PARTS, 0)
+        self.peak, self.peak_operator, self.peak_moment = 0, "", "loss"
+        self.peak_parts = dict(self.by_part)
+        self.moments = dict.fromkeys(MOMENTS, 0)
+        self.watching = False
+        self._live: dict[int, Held] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if any(issubclass(t, DTensor) for t in types):
+            return NotImplemented
+        out = self.known.run(func, args, kwargs or {}) if self.on_meta else func(*args, **(kwargs or {}))
+        if isinstance(out, torch.Tensor):
+            self._see(out, func, args)
+        elif isinstance(out, (tuple, list)):
+            for each in out:
+                if isinstance(each, torch.Tensor):
+                    self._see(each, func, args)
+        return out
+
+    def _see(self, tensor: Any, func: Any, args: Any) -> None:
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key in self._live:
+            return
+        nbytes = storage.nbytes()
+        part = self._part_of(tensor, func, args)
+        watch = weakref.ref(storage, lambda _: self._freed(key))
+        self._live[key] = Held(nbytes, part, self.allocator.allocate(nbytes), watch)
+        self._add(part, nbytes, func)
+
+    def _part_of(self, tensor: Any, func: Any, args: Any) -> str:
+        part = self.part
+        if part in ("kept", "working"):
+            shape = tensor.shape
+            if len(shape) >= 2 and shape[-1] == self.vocab and func is not torch.ops.aten.embedding_dense_backward:
+                return "logits"
+            if func is torch.ops.aten._to_copy.default:
+                source = self._live.get(args[0].untyped_storage()._cdata)
+                if source is not None and source.part == "params":
+                    return "casts"
+        return part
+
+    def _add(self, part: str, nbytes: int, func: Any) -> None:
+        self.total += nbytes
+        self.by_part[part] += nbytes
+        self.reached(func)
+
+    def reached(self, operator: object = "") -> None:
+        """What is held now may be the most of its moment, and of all."""
+        if not self.watching:
+            return
+        self.moments[self.moment] = max(self.moments[self.moment], self.total)
+        if self.total > self.peak:
+            self.peak, self.peak_moment, self.peak_operator = self.total, self.moment, str(operator)
+            self.peak_parts = dict(self.by_part)
+
+    def _freed(self, key: int) -> None:
+        held = self._live.pop(key)
+        self.total -= held.nbytes
+        self.by_part[held.part] -= held.nbytes
+        self.allocator.release(held.block)
+
+    def resized(self, storage: Any) -> None:
+        """A storage that was given another size in place, as FSDP frees and gathers."""
+        held = self._live.get(storage._cdata)
+        if held is None or held.nbytes == storage.nbytes():
+            return
+        self.allocator.release(held.block)
+        self.total -= held.nbytes
+        self.by_part[held.part] -= held.nbytes
+        held.nbytes = storage.nbytes()
+        held.block = self.allocator.allocate(held.nbytes)
+        self._add(held.part, held.nbytes, "resize_")
+
+    def is_part(self, tensor: Any, part: str) -> None:
+        """A storage turned out to be of another part."""
+        if isinstance(tensor, DTensor):
+            tensor = tensor._local_tensor
+        held = self._live.get(tensor.untyped_storage()._cdata)
+        if held is not None:
+            self.by_part[held.part] -= held.nbytes
+            self.by_part[part] += held.nbytes
+            held.part = part
+
+    def start(self) -> None:
+        """Peaks count from here; what the allocator had reserved before is forgotten."""
+        self.watching = True
+        self.allocator = CachingAllocator()
+        for held in self._live.values():
+            held.block = self.allocator.allocate(held.nbytes)
+        self.reached()
+
+    @contextmanager
+    def as_part(self, part: str) -> Iterator[None]:
+        """What is formed here is of this part."""
+        before, self.part = self.part, part
+        try:
+            yield
+        finally:
+            self.part = before
+
+
+@contextmanager
+def resizes_seen_by(counter: Counter) -> Iterator[None]:
+    """Sizes that storages are given in place reach the counter."""
+    own = torch.UntypedStorage.resize_
+
+    def resize_(storage: Any, size: int) -> Any:
+        result = own(storage, size)
+        counter.resized(storage)
+        return result
+
+    torch.UntypedStorage.resize_ = resize_
+    try:
+        yield
+    finally:
+        torch.UntypedStorage.resize_ = own

@@ -1,0 +1,105 @@
+"""A decoder of a shape: embedding, layers under their recomputation, norm, head."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.nn import functional
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+
+from app.calibration.tracing.blocks import Layer, Norm, norm_dtype
+from app.calibration.tracing.matrices import Linear
+from app.calibration.tracing.narrowing import narrowing
+from app.calibration.tracing.setups import Setup
+from app.calibration.tracing.stand_ins import FLASH
+
+MATRICES = (torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
+OFFLOADED_FROM_ELEMENTS = 1024
+
+
+def kept_operators() -> Any:
+    """Contexts of a layer that keeps attention's and every second matrix's outputs, and recomputes the rest."""
+    seen = {False: 0, True: 0}
+
+    def policy(ctx: Any, func: Any, *_: Any, **__: Any) -> Any:
+        if func in MATRICES:
+            seen[ctx.is_recompute] += 1
+            keep = seen[ctx.is_recompute] % 2 == 1
+        else:
+            keep = func is FLASH.default
+        return CheckpointPolicy.MUST_SAVE if keep else CheckpointPolicy.PREFER_RECOMPUTE
+
+    return create_selective_checkpoint_contexts(policy)
+
+
+def recomputed(setup: Setup, index: int) -> Callable[..., Any] | None:
+    """How the layer of that index is recomputed; None where it is not, or not as a whole."""
+    kind = setup.recomputation
+    plain = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
+    if kind == "operators":
+        return partial(plain, context_fn=kept_operators)
+    return plain if kind == "full" or (kind == "every_second_layer" and index % 2 == 1) else None
+
+
+def offloaded() -> Any:
+    """What is kept for backward lies in the host's memory; parameters stay."""
+
+    def pack(tensor: Any) -> Any:
+        here = any(isinstance(t, nn.Parameter) for t in (tensor, tensor._base))
+        if here or tensor.numel() < OFFLOADED_FROM_ELEMENTS or not tensor.is_floating_point():
+            return tensor
+        return tensor.shape, tensor.dtype, tensor.device
+
+    def unpack(kept: Any) -> Any:
+        return kept if isinstance(kept, torch.Tensor) else torch.empty(kept[0], dtype=kept[1], device=kept[2])
+
+    return saved_tensors_hooks(pack, unpack)
+
+
+class Decoder(nn.Module):
+    """A decoder; `forward` gives the normed last hidden state."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__()
+        s, dtype, trained = setup.shape, norm_dtype(setup), not setup.frozen
+        self.setup = setup
+        self.embedding = nn.Parameter(torch.empty(s.vocab, s.hidden, dtype=dtype), requires_grad=trained)
+        if s.positions:
+            self.places = nn.Parameter(torch.empty(s.positions, s.hidden, dtype=dtype), requires_grad=trained)
+        self.layers = nn.ModuleList(Layer(setup, i) for i in range(s.layers))
+        self.norm = Norm(s.hidden, setup, layer_norm=s.layer_norm)
+        self.head = Linear(s.hidden, s.vocab, dtype, bias=s.head_bias, trained=trained)
+        if s.tied:
+            self.head.weight = self.embedding
+        self.narrows = False  # autocast by hand
+        self.at_last: Callable[[Any], None] | None = None
+        self.at_first: Callable[[Any], None] | None = None
+
+    def _through(self, layer: Any, x: Any, cos: Any, sin: Any) -> Any:
+        with narrowing(wanted=self.narrows):
+            return layer(x, cos, sin)
+
+    def forward(self, tokens: Any) -> Any:
+        s, setup = self.setup.shape, self.setup
+        x = functional.embedding(tokens, self.embedding)
+        if s.positions:
+            x = x + self.places[: tokens.shape[1]]
+        if setup.frozen and not x.requires_grad:
+            x.requires_grad_()
+        width = s.rope_dim or s.head_dim
+        cos, sin = (x.new_empty(1, 1, tokens.shape[1], width) for _ in range(2))
+        with offloaded() if setup.activation_offload else nullcontext():
+            for i, layer in enumerate(self.layers):
+                run = recomputed(setup, i)
+                x = self._through(layer, x, cos, sin) if run is None else run(self._through, layer, x, cos, sin)
+                if i == 0 and self.at_first is not None:
+                    x.register_hook(self.at_first)
+        if self.at_last is not None:
+            x.register_hook(self.at_last)
+        return self.norm(x)

@@ -1,0 +1,116 @@
+"""Between what is traced and what is asked of `/estimate`: one function each way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.calibration.tracing.rows import Case
+from app.calibration.tracing.setups import Setup
+from app.calibration.tracing.shapes import shape_of
+from app.errors import Unanswerable
+
+ACCELERATOR = "nvidia-h100-sxm5-80gb"  # memory is judged, not whether it fits
+# Losses that the tracer tells apart and a recipe does not.
+AS_RECIPE = {"shift": "upcast", "split": "compiled", "half": "compiled"}
+CHECKPOINTING = {"none": "none", "full": "full"}  # all others are ways of selective
+NOT_TRACED = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
+
+
+def body_of(case: Case) -> dict[str, Any]:
+    """The body of `/estimate` that asks for a case: its workload, its deployment, its recipe in full."""
+    s = case.setup
+    pure = s.weights == "16bit" and not s.frozen
+    deployment = {
+        "accelerator": ACCELERATOR,
+        "framework": "fsdp",
+        "total_accelerators": s.shards,
+        "data_parallel": s.shards,
+        "tensor_parallel": 1,
+        "pipeline_parallel": 1,
+        "context_parallel": 1,
+        "zero_stage": 3 if s.shards > 1 else 0,
+        "micro_batch_sequences": s.batch,
+        "activation_checkpointing": CHECKPOINTING.get(s.recomputation, "selective"),
+        "flash_attention": s.attention == "flash",
+        "optimizer_offload": s.optimizer_offload,
+        "activation_offload": s.activation_offload,
+        "recipe": recipe_of(s),
+    }
+    workload = {
+        "phase": "fine_tuning",
+        "model": {"name": case.model, "huggingface_config": case.config},
+        "method": s.method,
+        "lora": {"rank": s.adapter_rank, "target_modules": s.adapter_targets},
+        "training_tokens": 1e9,
+        "sequence_length": s.sequence,
+        "global_batch_sequences": s.batch * s.shards * (2 if s.accumulates else 1),
+        "precision": "bf16-true" if pure else "bf16",
+        "optimizer": s.optimizer,
+        "deadline_days": 1000,
+    }
+    return {"workload": workload, "deployment": deployment}
+
+
+def recipe_of(s: Setup) -> dict[str, Any]:
+    """The recipe of a setup, as a deployment says it."""
+    recipe: dict[str, Any] = {
+        "loss": AS_RECIPE.get(s.loss, s.loss),
+        "kernels": s.kernels,
+        "weights": s.weights,
+        "gradients": s.gradients,
+        "recomputation": s.recomputation,
+        "optimizer_implementation": s.optimizer_implementation,
+        "packing": "packed",
+    }
+    if s.frozen:
+        recipe |= {"adapter_precision": s.adapter_precision, "adapter_dropout": s.adapter_dropout}
+    if s.method == "qlora":
+        recipe |= {"kbit_widening": s.kbit_widening}
+    return recipe
+
+
+def setup_of(body: Mapping[str, Any], config: Mapping[str, Any], loss_chunks: int = 8) -> Setup:
+    """What to trace of a body whose deployment is complete, as an answer echoes it, on a model of a configuration."""
+    workload, deployment = body["workload"], body["deployment"]
+    recipe = deployment.get("recipe") or {}
+    split = [name for name in NOT_TRACED if (deployment.get(name) or 1) > 1]
+    if split:
+        raise Unanswerable(
+            f"A layout with {split[0]} above 1 is not traced: data parallelism is, on one device or sharded by FSDP.",
+            field=split[0],
+        )
+    ranks = int(deployment.get("data_parallel") or deployment.get("total_accelerators") or 1)
+    sharded = ranks > 1 and int(deployment.get("zero_stage") or 0) == 3
+    batch = int(deployment.get("micro_batch_sequences") or 1)
+    asked = workload.get("global_batch_sequences") or _sequences(workload) or batch * ranks
+    lora = workload.get("lora") or {}
+    method = workload.get("method", "full" if workload["phase"] == "training" else "lora")
+    said = {name: recipe[name] for name in RECIPE_FIELDS if recipe.get(name) is not None}
+    return Setup(
+        shape=shape_of(config),
+        sequence=int(workload["sequence_length"]),
+        batch=batch,
+        method=method,
+        attention="eager" if deployment.get("flash_attention") is False else "flash",
+        loss_chunks=loss_chunks,
+        optimizer=workload.get("optimizer", "adamw"),
+        accumulates=asked > batch * ranks,
+        activation_offload=bool(deployment.get("activation_offload")),
+        optimizer_offload=bool(deployment.get("optimizer_offload")),
+        shards=ranks if sharded else 1,
+        adapter_rank=int(lora.get("rank", 16)),
+        adapter_targets=lora.get("target_modules", "all-linear"),
+        **said,
+    )
+
+
+RECIPE_FIELDS = (
+    *("loss", "kernels", "weights", "gradients", "recomputation", "optimizer_implementation"),
+    *("adapter_precision", "adapter_dropout", "kbit_widening"),
+)
+
+
+def _sequences(workload: Mapping[str, Any]) -> float:
+    tokens = workload.get("global_batch_tokens")
+    return 0.0 if tokens is None else float(tokens) / float(workload["sequence_length"])

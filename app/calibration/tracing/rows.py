@@ -1,0 +1,126 @@
+"""Rows of the grid: a setup and what its step took, as text; needs no PyTorch."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from app.calibration.tracing.setups import GIB_BYTES, MOMENTS, PARTS, Setup, Traced
+from app.calibration.tracing.shapes import shape_of
+from app.catalog.files import data_text
+
+# Models of the grid that the catalogue lacks.
+OTHER_CONFIGS: Mapping[str, Mapping[str, Any]] = {
+    "stabilityai/stablelm-base-alpha-3b": {
+        "model_type": "gpt_neox",
+        "architectures": ["GPTNeoXForCausalLM"],
+        "hidden_size": 4096,
+        "intermediate_size": 16384,
+        "num_hidden_layers": 16,
+        "num_attention_heads": 32,
+        "vocab_size": 50688,
+        "max_position_embeddings": 4096,
+        "tie_word_embeddings": False,
+    }
+}
+SAID = tuple(f.name for f in fields(Setup) if f.name != "shape")
+ELSEWHERE = ("elsewhere_peak_gib", "elsewhere_reserved_gib")  # of the same setup, traced by others with PyTorch 2.15
+COLUMNS = (
+    *("model", "layers", *SAID, *ELSEWHERE, "peak_gib", "reserved_gib", "moment", "operator", "params"),
+    *(f"{part}_gib" for part in PARTS),
+    *(f"moment_{moment}_gib" for moment in MOMENTS),
+)
+
+
+@cache
+def configs() -> Mapping[str, Mapping[str, Any]]:
+    """Configurations by model id."""
+    entries = (json.loads(line) for line in data_text("models.jsonl").splitlines() if line)
+    return {**{entry["hf_id"]: entry["config"] for entry in entries}, **OTHER_CONFIGS}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A row: a model, whole (`layers` 0) or its first layers, and the setup it is trained in."""
+
+    model: str
+    layers: int
+    setup: Setup
+    elsewhere: tuple[str, str] = ("", "")
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The configuration of what is trained."""
+        return cut(configs()[self.model], self.layers)
+
+
+def cut(config: Mapping[str, Any], layers: int) -> dict[str, Any]:
+    """A configuration of the first layers of a model; all of them where 0."""
+    counted = next(name for name in ("num_hidden_layers", "n_layer", "n_layers") if name in config)
+    return {**config, counted: layers} if layers else dict(config)
+
+
+def case_of(model: str, layers: int = 0, **said: Any) -> Case:
+    """A case by name and words."""
+    return Case(model, layers, Setup(shape=shape_of(cut(configs()[model], layers), model), **said))
+
+
+def row_of(case: Case, traced: Traced) -> dict[str, str]:
+    """A case and what it took as a row of text."""
+    said = {name: value for name, value in asdict(case.setup).items() if name != "shape"}
+    figures = {"peak_gib": traced.peak_bytes, "reserved_gib": traced.reserved_bytes}
+    figures |= {f"{part}_gib": traced.parts[part] for part in PARTS}
+    figures |= {f"moment_{moment}_gib": traced.moments[moment] for moment in MOMENTS}
+    told = {
+        "model": case.model,
+        "layers": case.layers,
+        **said,
+        **dict(zip(ELSEWHERE, case.elsewhere, strict=True)),
+        "moment": traced.moment,
+        "operator": traced.operator,
+        "params": traced.params,
+    }
+    return {**{k: str(v) for k, v in told.items()}, **{k: f"{v / GIB_BYTES:.5g}" for k, v in figures.items()}}
+
+
+def read(row: Mapping[str, str]) -> tuple[Case, Traced]:
+    """The case of a row, and what it took."""
+    said = {f.name: _read(row[f.name], f.default) for f in fields(Setup) if f.name != "shape"}
+    case = replace(case_of(row["model"], int(row["layers"]), **said), elsewhere=(row[ELSEWHERE[0]], row[ELSEWHERE[1]]))
+    traced = Traced(
+        peak_bytes=float(row["peak_gib"]) * GIB_BYTES,
+        reserved_bytes=float(row["reserved_gib"]) * GIB_BYTES,
+        moment=row["moment"],
+        operator=row["operator"],
+        parts={part: float(row[f"{part}_gib"]) * GIB_BYTES for part in PARTS},
+        moments={moment: float(row[f"moment_{moment}_gib"]) * GIB_BYTES for moment in MOMENTS},
+        params=int(row["params"]),
+    )
+    return case, traced
+
+
+def _read(text: str, default: object) -> Any:
+    if isinstance(default, bool):
+        return text == "True"
+    return text if isinstance(default, str) else int(text)
+
+
+def rows_in(path: Path) -> Iterator[tuple[Case, Traced]]:
+    """Every row of a grid."""
+    with path.open(encoding="utf-8", newline="") as file:
+        yield from map(read, csv.DictReader(file))
+
+
+def write(path: Path, rows: Iterable[tuple[Case, Traced]]) -> None:
+    """A grid as a file; a row is there as soon as it was traced."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        for case, traced in rows:
+            writer.writerow(row_of(case, traced))
+            file.flush()

@@ -1,0 +1,167 @@
+"""What stands for kernels that fake tensors on a processor do not run as an accelerator would; what is kept is kept.
+
+Flash attention keeps queries, keys, values, its output and four bytes per row and head; dropout a byte per element;
+a fused norm its input and a factor per row; a fused gate its two inputs; the loss that a compiler makes its logits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from app.calibration.tracing.narrowing import narrow
+
+FLASH = torch.ops.aten._scaled_dot_product_flash_attention
+
+
+class _FlashOfTwoWidths(torch.autograd.Function):
+    """Flash attention whose values are narrower than its keys."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Any, k: Any, v: Any) -> Any:
+        out = q.new_empty((*q.shape[:-1], v.shape[-1]))
+        rows = q.new_empty(q.shape[:-1], dtype=torch.float32)
+        ctx.save_for_backward(q, k, v, out, rows)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, _grad: Any) -> Any:
+        q, k, v, _, _ = ctx.saved_tensors
+        return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+
+
+def flash_attention(q: Any, k: Any, v: Any) -> Any:
+    """Causal attention over heads, no mask and no scores formed; fewer key heads are not copied."""
+    if q.shape[-1] == v.shape[-1]:
+        return FLASH(q, k, v, 0.0, True)[0]
+    return _FlashOfTwoWidths.apply(q, k, v)
+
+
+class _Dropout(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(torch.empty_like(x, dtype=torch.bool))
+        return torch.empty_like(x)
+
+    @staticmethod
+    def backward(ctx: Any, _grad: Any) -> Any:
+        _ = ctx.saved_tensors
+        return torch.empty_like(_grad)
+
+
+def dropout(x: Any) -> Any:
+    """Dropout that keeps a byte per element."""
+    return _Dropout.apply(x)
+
+
+class _FusedNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any, weight: Any) -> Any:
+        ctx.save_for_backward(x, weight, x.new_empty((*x.shape[:-1], 1), dtype=torch.float32))
+        return torch.empty_like(x)
+
+    @staticmethod
+    def backward(ctx: Any, _grad: Any) -> Any:
+        x, weight, _ = ctx.saved_tensors
+        return torch.empty_like(x), torch.empty_like(weight) if ctx.needs_input_grad[1] else None
+
+
+def fused_norm(x: Any, weight: Any) -> Any:
+    """RMSNorm in one kernel."""
+    return _FusedNorm.apply(x, weight)
+
+
+def eager_norm(x: Any, weight: Any, eps: float = 1e-5) -> Any:
+    """RMSNorm as modules write it: widened, normed, narrowed, weighed."""
+    wide = x.to(torch.float32)
+    wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
+    return weight * wide.to(x.dtype)
+
+
+class _FusedGate(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, gate: Any, up: Any) -> Any:
+        ctx.save_for_backward(gate, up)
+        return torch.empty_like(gate)
+
+    @staticmethod
+    def backward(ctx: Any, _grad: Any) -> Any:
+        gate, up = ctx.saved_tensors
+        return torch.empty_like(gate), torch.empty_like(up)
+
+
+def gated(gate: Any, up: Any, *, fused: bool) -> Any:
+    """SwiGLU's product, in one kernel or two."""
+    return _FusedGate.apply(gate, up) if fused else functional.silu(gate) * up
+
+
+def rotated(x: Any, cos: Any, sin: Any) -> Any:
+    """Rotary embedding of heads as modules write it."""
+    half = x.shape[-1] // 2
+    return (x * cos) + (torch.cat((-x[..., half:], x[..., :half]), dim=-1) * sin)
+
+
+class _CompiledLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, logits: Any, labels: Any) -> Any:
+        ctx.save_for_backward(logits, labels, logits.new_empty(logits.shape[:-1], dtype=torch.float32))
+        return logits.new_empty((), dtype=torch.float32)
+
+    @staticmethod
+    def backward(ctx: Any, _grad: Any) -> Any:
+        logits, _, _ = ctx.saved_tensors
+        return torch.empty_like(logits), None
+
+
+def compiled_loss(logits: Any, labels: Any) -> Any:
+    """Cross entropy as a compiler makes it: logits in, their gradient out, nothing widened that is stored."""
+    return _CompiledLoss.apply(logits, labels)
+
+
+class _FusedHeadAndLoss(torch.autograd.Function):
+    """Head and loss a chunk at a time; gradients of input and weights are formed in forward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, weight: Any, chunks: int) -> Any:
+        grad_x = torch.empty_like(x)
+        grad_weight = torch.empty_like(weight) if ctx.needs_input_grad[1] else None
+        for part in x.chunk(chunks):
+            logits = narrow(part) @ narrow(weight).t()
+            _ = logits @ narrow(weight)
+            if grad_weight is not None:
+                grad_weight += logits.t() @ narrow(part)
+            del logits
+        ctx.save_for_backward(grad_x, grad_weight)
+        return x.new_empty((), dtype=torch.float32)
+
+    @staticmethod
+    def backward(ctx: Any, _grad: Any) -> Any:
+        grad_x, grad_weight = ctx.saved_tensors
+        return grad_x, grad_weight, None
+
+
+def fused_head_and_loss(x: Any, weight: Any, chunks: int) -> Any:
+    """The loss of a head fused with it."""
+    return _FusedHeadAndLoss.apply(x, weight, chunks)
+
+
+class _Nf4Product(torch.autograd.Function):
+    """A product with a weight held in 4 bit, widened for forward and again for backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, packed: Any, shape: tuple[int, int]) -> Any:
+        ctx.save_for_backward(packed)
+        ctx.shape = shape
+        return functional.linear(x, x.new_empty(shape))
+
+    @staticmethod
+    def backward(ctx: Any, _grad: Any) -> Any:
+        _ = ctx.saved_tensors
+        return _grad @ _grad.new_empty(ctx.shape), None, None
+
+
+def nf4_product(x: Any, packed: Any, shape: tuple[int, int]) -> Any:
+    """The product with a quantised matrix."""
+    return _Nf4Product.apply(x, packed, shape)

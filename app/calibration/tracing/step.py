@@ -1,0 +1,133 @@
+"""One step of training on fake tensors, traced: states first, then forward, loss, backward and update."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from app.calibration.tracing.counter import Counter, resizes_seen_by
+from app.calibration.tracing.losses import loss_of
+from app.calibration.tracing.models import Decoder
+from app.calibration.tracing.narrowing import narrowing
+from app.calibration.tracing.optimizers import optimizer_of, stepping_in_backward
+from app.calibration.tracing.setups import Setup, Traced
+from app.calibration.tracing.sharding import gathering_counted, mesh_of, shard, sharding_on_meta
+
+
+def trace(setup: Setup, *, fake: bool = False) -> Traced:
+    """The peak of a step of this setup: on the meta device, or where it is asked on fake tensors of a processor, which
+    know the same and take several times as long.
+    """
+    began = time.perf_counter()
+    on_meta = not fake
+    with ExitStack() as stack:
+        mesh = stack.enter_context(mesh_of(setup.shards))
+        for each in (torch.device("meta"), sharding_on_meta()) if on_meta else (FakeTensorMode(),):
+            stack.enter_context(each)
+        counter = Counter(setup.shape.vocab, on_meta=on_meta)
+        for each in (resizes_seen_by(counter), gathering_counted(counter), counter, without_collection()):
+            stack.enter_context(each)
+        params = _step(setup, counter, mesh)
+    return Traced(
+        peak_bytes=float(counter.peak),
+        reserved_bytes=float(counter.allocator.reserved_bytes),
+        moment=counter.peak_moment,
+        operator=counter.peak_operator,
+        parts={part: float(nbytes) for part, nbytes in counter.peak_parts.items()},
+        moments={moment: float(nbytes) for moment, nbytes in counter.moments.items()},
+        params=params,
+        seconds=time.perf_counter() - began,
+    )
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Nothing is freed by chance while a step is traced."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _step(setup: Setup, counter: Counter, mesh: Any) -> int:
+    model = Decoder(setup)
+    count = int(sum(p.numel() for p in model.parameters()))
+    if mesh is not None:
+        shard(model, setup, mesh)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = None if setup.optimizer == "none" else optimizer_of(trained, setup)
+    if optimizer is not None:
+        _form_states(optimizer, trained, counter)
+    in_backward = setup.optimizer_implementation == "in_backward"
+    _prepare_gradients(setup, trained, counter)
+    if setup.gradients != "32bit":
+        for p in trained:
+            p.register_post_accumulate_grad_hook(lambda p: counter.is_part(p.grad, "grads"))
+    if in_backward and optimizer is not None:
+        stepping_in_backward(trained, optimizer)
+
+    tokens = torch.empty(setup.batch, setup.sequence, dtype=torch.int64)
+    model.at_last, model.at_first = _moment(counter, "backward"), _moment(counter, "gradients")
+    counter.part, counter.moment = "kept", "loss"
+    counter.start()
+    loss, held = _forward(model, tokens, setup)
+    counter.part = "working"
+    loss.backward()
+    del loss, held
+    counter.part, counter.moment = "update", "update"
+    if optimizer is not None and not in_backward:
+        counter.reached()
+        copies = [p.grad.float() for p in trained] if setup.gradients == "copied" else []
+        optimizer.step()
+        del copies
+    return count
+
+
+def _forward(model: Any, tokens: Any, setup: Setup) -> tuple[Any, Any]:
+    by_hand = torch.empty(0).is_meta
+    model.narrows = setup.computes_under_autocast and by_hand
+    autocast = torch.autocast("cpu", torch.bfloat16, enabled=setup.computes_under_autocast and not by_hand)
+    with autocast, narrowing(wanted=model.narrows):
+        return loss_of(model(tokens), model.head, tokens, setup)
+
+
+def _moment(counter: Counter, name: str) -> Any:
+    def reached(_: Any) -> None:
+        counter.moment = name
+
+    return reached
+
+
+def _form_states(optimizer: Any, trained: list[Any], counter: Counter) -> None:
+    """The optimizer's states, as a first step leaves them; its gradients go again."""
+    with counter.as_part("optimizer"):
+        for p in trained:
+            p.grad = torch.empty_like(p)
+        optimizer.step()
+        for p in trained:
+            p.grad = None
+
+
+def _prepare_gradients(setup: Setup, trained: list[Any], counter: Counter) -> None:
+    """Gradients that are there when forward begins: of earlier micro-batches, or a 32-bit buffer each is added to."""
+    with counter.as_part("grads"):
+        if setup.gradients == "32bit":
+            wide = {p: torch.empty_like(p, dtype=torch.float32) for p in trained}
+
+            def added(p: Any) -> None:
+                wide[p].add_(p.grad)
+                p.grad = None
+
+            for p in trained:
+                p.register_post_accumulate_grad_hook(added)
+        elif setup.accumulates:
+            for p in trained:
+                p.grad = torch.empty_like(p)
