@@ -1,21 +1,32 @@
-"""The command line: prepare the database, serve, show the accuracy."""
+"""The command line: prepare the database, serve, show the accuracy, trace the memory of a training step."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import orjson
 import typer
 import uvicorn
 from alembic import command
 from alembic.config import Config
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, sessionmaker
 
+from app.api.routes.recommendations import estimated
 from app.calibration.report import DIMENSIONS, report_on
+from app.calibration.tracing.report import lines
+from app.calibration.tracing.requests import setup_of
+from app.calibration.tracing.setups import Setup, Traced
 from app.catalog.queries import list_compared
 from app.catalog.seed import seed
+from app.catalog.snapshot import SnapshotStore
+from app.catalog.tables import ModelRow
 from app.config import Settings
 from app.db import make_engine
+from app.errors import AppError
 
 cli = typer.Typer(no_args_is_help=True, add_completion=False, help="Headroom sizes hardware for AI work.")
 
@@ -63,6 +74,43 @@ def accuracy(
             f"{h.median:22.0%} {h.p90:6.0%} {h.bias:6.2f} {s.intervals.coverage:8.0%} "
             f"{s.intervals.width:6.2f} {s.intervals.kept:6.0%}   {s.in_sample.median:10.0%}"
         )
+
+
+@cli.command()
+def trace_memory(
+    request: Annotated[Path, typer.Argument(help="A body of POST /estimate: a training workload and its deployment.")],
+) -> None:
+    """Trace the peak memory of a training step with PyTorch, beside what is estimated, by part and moment."""
+    if find_spec("torch") is None:
+        typer.echo("PyTorch is not installed; the extra `trace` brings it: pip install -e '.[trace]'", err=True)
+        raise typer.Exit(1)
+    engine = make_engine(Settings().database_url)
+    sessions = sessionmaker(engine)
+    try:
+        answer, setup = asked_to_trace(request.read_bytes(), sessions)
+    except AppError as error:
+        typer.echo(error.detail, err=True)
+        raise typer.Exit(1) from error
+    finally:
+        engine.dispose()
+    traced: Traced = import_module("app.calibration.tracing.step").trace(setup)
+    for line in lines(answer["memory"], traced):
+        typer.echo(line)
+
+
+def asked_to_trace(raw: bytes, sessions: sessionmaker[Session]) -> tuple[dict[str, Any], Setup]:
+    """The estimate that answers a request, and what to trace of its deployment in full."""
+    snapshots = SnapshotStore(sessions, check_s=3600)
+    answer: dict[str, Any] = orjson.loads(estimated(raw, snapshots, datetime.now(UTC).date()).body)
+    asked = orjson.loads(raw)
+    model = asked["workload"]["model"]
+    if isinstance(model, dict):
+        config = model.get("huggingface_config", {})
+    else:
+        with sessions() as session:
+            row = session.get(ModelRow, snapshots.model(model).name)
+            config = {} if row is None else row.facts["config"]
+    return answer, setup_of({**asked, "deployment": answer["deployment"]}, config)
 
 
 @cli.command()

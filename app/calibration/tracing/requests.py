@@ -14,6 +14,7 @@ ACCELERATOR = "nvidia-h100-sxm5-80gb"  # memory is judged, not whether it fits
 # Losses that the tracer tells apart and a recipe does not.
 AS_RECIPE = {"shift": "upcast", "split": "compiled", "half": "compiled"}
 CHECKPOINTING = {"none": "none", "full": "full"}  # all others are ways of selective
+PRECISIONS = ("bf16", "fp16", "bf16-true")
 NOT_TRACED = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
 
 
@@ -80,6 +81,12 @@ def setup_of(body: Mapping[str, Any], config: Mapping[str, Any], loss_chunks: in
             f"A layout with {split[0]} above 1 is not traced: data parallelism is, on one device or sharded by FSDP.",
             field=split[0],
         )
+    precision = workload.get("precision", "bf16")
+    if precision not in PRECISIONS:
+        raise Unanswerable(
+            f"Precision {precision} is not traced: {', '.join(PRECISIONS)} are.",
+            field="precision",
+        )
     ranks = int(deployment.get("data_parallel") or deployment.get("total_accelerators") or 1)
     sharded = ranks > 1 and int(deployment.get("zero_stage") or 0) == 3
     batch = int(deployment.get("micro_batch_sequences") or 1)
@@ -87,6 +94,8 @@ def setup_of(body: Mapping[str, Any], config: Mapping[str, Any], loss_chunks: in
     lora = workload.get("lora") or {}
     method = workload.get("method", "full" if workload["phase"] == "training" else "lora")
     said = {name: recipe[name] for name in RECIPE_FIELDS if recipe.get(name) is not None}
+    if precision == "bf16-true":
+        said["weights"] = "16bit"
     return Setup(
         shape=shape_of(config),
         sequence=int(workload["sequence_length"]),

@@ -1,0 +1,38 @@
+"""Traced against estimated, by part and moment, as lines for a terminal; needs no PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from app.calibration.tracing.setups import GIB_BYTES, MOMENTS, Traced
+
+# Parts of an estimate, and what of a trace each is held against.
+PARTS_OF = {
+    "weights": ("params",),
+    "gradients": ("grads",),
+    "optimizer": ("optimizer",),
+    "activations": ("casts", "kept", "working", "logits", "update", "gathered"),
+}
+
+
+def lines(memory: Mapping[str, Any], traced: Traced) -> Iterator[str]:
+    """A row per part and moment: GiB estimated, GiB traced."""
+    parts = memory["per_accelerator_gib"]
+    yield f"{'GiB':28}{'estimated':>12}{'traced':>12}"
+    for part, made_of in PARTS_OF.items():
+        yield _line(part, parts[part], sum(traced.parts[name] for name in made_of) / GIB_BYTES)
+        for name in made_of if len(made_of) > 1 else ():
+            said = (memory.get("activation_parts_gib") or {}).get(name)
+            yield _line(f"  {name}", said, traced.parts[name] / GIB_BYTES)
+    yield _line("allocated", parts["total"] - parts["overhead"], traced.peak_bytes / GIB_BYTES)
+    yield _line("reserved, and the context", parts["total"], traced.reserved_bytes / GIB_BYTES)
+    yield f"peak in {memory.get('peak_moment', '?')} estimated, {traced.moment} traced ({traced.operator})"
+    moments = memory.get("moments_gib") or {}
+    for moment in MOMENTS:
+        yield _line(f"  {moment}", moments.get(moment), traced.moments[moment] / GIB_BYTES)
+
+
+def _line(name: str, estimated: float | None, traced: float) -> str:
+    shown = "" if estimated is None else f"{estimated:.3f}"
+    return f"{name:28}{shown:>12}{traced:12.3f}"
