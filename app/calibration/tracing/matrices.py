@@ -16,7 +16,7 @@ NF4_PER_BYTE, NF4_BLOCK, NF4_SCALE_BLOCK = 2, 64, 256
 TARGETS = {
     "all-linear": ("q", "k", "v", "qkv", "o", "gate", "up", "down"),
     "attention": ("q", "k", "v", "qkv", "o"),
-    "qv": ("q", "v", "qkv"),
+    "q_v": ("q", "v", "qkv"),
 }
 
 

@@ -11,9 +11,11 @@ from app.calibration.tracing.shapes import shape_of
 from app.errors import Unanswerable
 
 ACCELERATOR = "nvidia-h100-sxm5-80gb"  # memory is judged, not whether it fits
+QLORA_FRAMEWORK = "axolotl"  # that shards too
 # Losses that the tracer tells apart and a recipe does not.
 AS_RECIPE = {"shift": "upcast", "split": "compiled", "half": "compiled"}
 CHECKPOINTING = {"none": "none", "full": "full"}  # all others are ways of selective
+LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len")
 PRECISIONS = ("bf16", "fp16", "bf16-true")
 NOT_TRACED = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
 
@@ -24,7 +26,7 @@ def body_of(case: Case) -> dict[str, Any]:
     pure = s.weights == "16bit" and not s.frozen
     deployment = {
         "accelerator": ACCELERATOR,
-        "framework": "fsdp",
+        "framework": QLORA_FRAMEWORK if s.method == "qlora" else "fsdp",
         "total_accelerators": s.shards,
         "data_parallel": s.shards,
         "tensor_parallel": 1,
@@ -38,11 +40,10 @@ def body_of(case: Case) -> dict[str, Any]:
         "activation_offload": s.activation_offload,
         "recipe": recipe_of(s),
     }
-    workload = {
+    workload: dict[str, Any] = {
         "phase": "fine_tuning",
-        "model": {"name": case.model, "huggingface_config": case.config},
+        "model": {"name": case.model, "huggingface_config": as_long(case.config, s.sequence)},
         "method": s.method,
-        "lora": {"rank": s.adapter_rank, "target_modules": s.adapter_targets},
         "training_tokens": 1e9,
         "sequence_length": s.sequence,
         "global_batch_sequences": s.batch * s.shards * (2 if s.accumulates else 1),
@@ -50,7 +51,15 @@ def body_of(case: Case) -> dict[str, Any]:
         "optimizer": s.optimizer,
         "deadline_days": 1000,
     }
+    if s.frozen:
+        workload["lora"] = {"rank": s.adapter_rank, "target_modules": s.adapter_targets}
     return {"workload": workload, "deployment": deployment}
+
+
+def as_long(config: Mapping[str, Any], sequence: int) -> dict[str, Any]:
+    """A configuration for sequences of a length; a trace does not mind how long a model can go."""
+    said = [name for name in LENGTHS if name in config]
+    return {**config, **{name: max(config[name], sequence) for name in said}}
 
 
 def recipe_of(s: Setup) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class Setup:
     optimizer_offload: bool = False
     shards: int = 1  # FSDP
     adapter_rank: int = 8
-    adapter_targets: str = "all-linear"  # all-linear | attention | qv
+    adapter_targets: str = "all-linear"  # all-linear | attention | q_v
     adapter_precision: str = "fp32"  # fp32 | autocast | 16bit
     adapter_dropout: bool = False
     kbit_widening: bool = False
