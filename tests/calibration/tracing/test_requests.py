@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -23,12 +24,12 @@ def test_every_case_is_a_request_and_the_request_that_case() -> None:
         back = setup_of(body, case.config)
         said = replace(case.setup, shape=replace(case.setup.shape, name=back.shape.name))
         assert AS_RECIPE.get(said.loss, said.loss) == back.loss
-        unsaid = {"loss": back.loss}  # what a method does not have is not said of it
+        unsaid: dict[str, Any] = {"loss": back.loss}  # what a method does not have is not said of it
         if not said.frozen:
             unsaid |= {name: getattr(back, name) for name in ADAPTERS}
         if said.method != "qlora":
             unsaid |= {"kbit_widening": False}
-        assert replace(said, **unsaid) == back  # type: ignore[arg-type]
+        assert replace(said, **unsaid) == back
 
 
 ADAPTERS = ("adapter_rank", "adapter_targets", "adapter_precision", "adapter_dropout")
