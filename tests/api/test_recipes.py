@@ -107,6 +107,11 @@ def test_the_catalogue_lists_every_frameworks_recipes_with_where_they_were_read(
     assert listed["primus"] != listed["megatron"]
 
 
+def test_a_recipe_of_what_does_not_run_there_is_echoed_as_it_was_asked(client: TestClient) -> None:
+    found = asked(client, TUNE | {"method": "qlora"}, framework="fsdp", recipe={"loss": "fused"}).json()
+    assert (found["fits"], found["deployment"]["recipe"]) == (False, {"loss": "fused"})
+
+
 def test_a_version_has_the_recipe_of_its_day(client: TestClient) -> None:
     told = {
         version: asked(client, framework="torchtune", framework_version=version).json()["deployment"]

@@ -71,7 +71,7 @@ def deployment_json(d: Deployment) -> dict[str, Any]:
             acceptance_rate=option.acceptance_rate,
             draft_parameters_billion=option.draft_parameters / 1e9 or None,
         )
-    recipe = None if d.recipe is None else present(**asdict(d.recipe))
+    recipe = None if d.recipe is None else present(**asdict(d.recipe)) or None
     told = {**values, "offer": offer, "speculative": drafting, "recipe": recipe}
     return {k: v for k, v in told.items() if v is not None}
 

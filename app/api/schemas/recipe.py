@@ -82,17 +82,17 @@ def listed_json(recipe: TrainingRecipe) -> dict[str, Any]:
 
 
 class RecipeShown(Shown):
-    """Complete: how memory was counted, whose recipe it is and where that was read."""
+    """Complete: how memory was counted, whose recipe it is and where that was read. What is refused is as asked."""
 
-    loss: str
-    kernels: str
-    weights: str
-    gradients: str
-    recomputation: str
-    optimizer_implementation: str
+    loss: str | None = None
+    kernels: str | None = None
+    weights: str | None = None
+    gradients: str | None = None
+    recomputation: str | None = None
+    optimizer_implementation: str | None = None
     adapter_precision: str | None = None
     adapter_dropout: bool | None = None
     kbit_widening: bool | None = None
-    packing: str
-    name: str
+    packing: str | None = None
+    name: str | None = None
     source: str | None = None

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import Any
 
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.errors import AppError
 from app.sizing.answer.recipe import recipe_of_row, recipe_reason
-from app.sizing.hardware.recipes import RecipeSaid
+from app.sizing.estimate import estimate
+from app.sizing.hardware.recipes import OF_ADAPTERS, RECIPES, VOCABULARIES, RecipeSaid
+from app.sizing.question import Deployment, Question
 from app.sizing.snapshot import Snapshot
 from app.sizing.workload import Method
-from tests.sizing.training.layouts import SINGLE, WORKLOAD, one
+from tests.sizing.training.layouts import H100, SINGLE, WORKLOAD, one
 
 
 def test_what_is_said_of_adapters_goes_with_adapters(market: Snapshot) -> None:
@@ -33,3 +40,44 @@ def test_one_sentence_names_whose_recipe_it_is() -> None:
     (said,) = recipe_reason(RecipeSaid(name="torchtune 0.6", loss="chunked", kernels="eager"))
     assert said.text.startswith("Memory by the recipe of torchtune 0.6: eager kernels;")
     assert recipe_reason(None) == ()
+
+
+def said(data: st.DataObject) -> RecipeSaid:
+    """A recipe of which any part is said."""
+    words: dict[str, Any] = {
+        name: data.draw(st.sampled_from([None, *words])) for name, words in VOCABULARIES.items() if name != "selective"
+    }
+    flags: dict[str, Any] = {name: data.draw(st.sampled_from([None, True, False])) for name in OF_ADAPTERS[1:]}
+    return RecipeSaid(**words, **flags)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_any_recipe_comes_back_whole_and_gives_the_same_memory_again(market: Snapshot, data: st.DataObject) -> None:
+    workload = replace(WORKLOAD, method=data.draw(st.sampled_from(list(Method))))
+    recipe = said(data)
+    framework = data.draw(st.sampled_from(["fsdp", "deepspeed", "megatron", "torchtune", "trl", "transformers"]))
+    deployment = Deployment(
+        H100,
+        accelerators_per_replica=8,
+        framework=framework,
+        recipe=recipe,
+        activation_checkpointing=recipe.layout,
+        optimizer_offload=recipe.offloads,
+    )
+    try:
+        found = estimate(Question(workload), deployment, market)
+    except AppError:
+        return
+    told = found.deployment.recipe
+    if told is None or told.name is None:  # what does not run there is echoed as it was asked
+        return
+    wanted = {name: word for name, word in asdict(recipe).items() if word is not None}
+    adapts = workload.method is not Method.FULL
+    for name, word in wanted.items():
+        if (adapts or name not in OF_ADAPTERS) and (workload.method is Method.QLORA or name != "kbit_widening"):
+            assert getattr(told, name) == word
+    assert told.name in {r.name for r in RECIPES}
+    again = estimate(Question(workload), found.deployment, market)
+    assert again.deployment == found.deployment
+    assert again.memory == found.memory

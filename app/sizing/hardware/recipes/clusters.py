@@ -17,14 +17,13 @@ _MEGATRON = TrainingRecipe(
     gradients="32bit",
     selective="attention",
     optimizer_implementation="fused",
-    bucket_bytes=160e6,
     source="Megatron-LM core_v0.19.0, training/arguments.py, tensor_parallel/cross_entropy.py, optimizer",
     as_of="2026-08-19",
     sources={
         "gradients": "arguments.py: --bf16 accumulates and reduces in 32 bit unless --grad-reduce-in-bf16",
         "loss": "vocab_parallel_cross_entropy: one 32-bit copy, whose softmax becomes the gradient",
         "selective": "transformer_config.py: recompute_modules core_attn unless named",
-        "bucket_bytes": "distributed_data_parallel.py: 40 million gradients, more from 41 replicas on",
+        "bucket_bytes": "param_and_grad_buffer.py: buckets are views of the gradients, reduced in place",
     },
 )
 _NEMO = replace(
@@ -59,7 +58,6 @@ _NANOTRON = replace(
     version="0.5",
     kernels="eager",
     selective="none",
-    bucket_bytes=0.0,
     source="nanotron config/config.py, examples: accumulate_grad_in_fp32, torch_adam_is_fused, recompute_layer off",
     as_of="2026-04-07",
     sources={"loss": "parallel/tensor_parallel/functional.py, sharded_cross_entropy"},

@@ -132,7 +132,7 @@ class TrainingRecipe:
     offloads_checkpoints: bool = False  # what recomputation starts from lies on the host
     loss_chunks: int = 8  # of a micro-batch, where its loss is taken in chunks
     gathered_units: int = 2  # layers that lie gathered at once where weights are sharded
-    bucket_bytes: float = 0.0  # gradients of a bucket on their way to other replicas
+    bucket_bytes: float = 0.0  # gradients that lie in a bucket beside themselves on their way to other replicas
     source: str = ""
     as_of: str = ""
     sources: Mapping[str, str] = field(default_factory=dict, hash=False)
