@@ -32,7 +32,8 @@ from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.question import Constraints, Deployment, Economics
 from app.sizing.snapshot import Snapshot
 from app.sizing.training.counts import counts_of
-from app.sizing.training.memory import HeldBytes, memory_of
+from app.sizing.training.memory import memory_of
+from app.sizing.training.moments import HeldBytes
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import run_at
 from app.sizing.training.search import layouts_for

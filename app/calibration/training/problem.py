@@ -13,7 +13,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, column, stacked
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
 from app.sizing.training.margins import around_memory
-from app.sizing.training.memory import peak_bytes
+from app.sizing.training.moments import peak_of
 from app.sizing.training.step import micro_batch_time, sample_batch_time, sample_step_time, step_time
 
 ASSUMED = Assumptions()
@@ -62,9 +62,6 @@ SAMPLE_LEVELS: Levels = MappingProxyType(
 
 MEMORY_LEVELS: Levels = MappingProxyType(
     {
-        "training_activation_factor": {(): 0.3, ("engine",): 0.1, ("engine", "generation"): 0.075},
-        "training_workspace_factor": {(): 0.3, ("engine",): 0.1},
-        "training_loss_factor": {(): 0.4, ("engine",): 0.1},
         "training_context_bytes": {(): 0.2, ("vendor",): 0.1},
         "training_collective_bytes": {(): 0.2},
         "training_fragmentation_fraction": {(): 0.3, ("engine", "generation"): 0.25},
@@ -87,7 +84,7 @@ def predict_samples(table: SpeedTable, achieved: SampleTrainingAchieved) -> dict
 
 
 def predict_memory(table: MemoryTable, factors: TrainingMemoryFactors) -> dict[str, Column]:
-    peak, states = peak_bytes(table.held, factors), table.held.weights_bytes + table.held.optimizer_bytes
+    peak, states = peak_of(table.held, factors), table.held.weights_bytes + table.held.optimizer_bytes
     buffers = np.where(table.held.communicates, factors.training_collective_bytes, 0.0)
     around = factors.training_context_bytes + buffers
     outside = np.where(table.reserved, peak.overhead_bytes - around, 0.0) + np.where(table.driver, around, 0.0)

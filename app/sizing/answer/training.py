@@ -19,6 +19,7 @@ from app.sizing.answer.certainty import Certainty, certainty_of, training_settin
 from app.sizing.answer.money import cost_summary, finite, price_reason, usd
 from app.sizing.answer.recipe import recipe_of_row, recipe_reason
 from app.sizing.answer.support import with_support
+from app.sizing.answer.training_memory import memory_parts, memory_reason
 from app.sizing.columns import Mask, at
 from app.sizing.decisions.acquisition import alternatives
 from app.sizing.decisions.cost import usd_total
@@ -37,7 +38,7 @@ from app.sizing.training.run import Run, deployed
 from app.sizing.training.search import Judged
 from app.sizing.units import GIB, SECONDS_PER_DAY
 from app.sizing.words import counted, figure, large, span
-from app.sizing.workload import Method, TrainingWorkload
+from app.sizing.workload import TrainingWorkload
 
 
 def training_deployment(
@@ -81,9 +82,6 @@ def unlike(chosen: Mask, row: int, usual: bool) -> bool | None:
     """A choice that is not the framework's own; None where it is, so that it need not be repeated."""
     return None if bool(chosen[row]) is usual else bool(chosen[row])
 
-
-# What may lie in the host's memory, by the column that says so.
-MOVED = {"parameter_offload": "weights", "optimizer_offload": "optimizer states", "activation_offload": "activations"}
 
 # The part of a step that each bottleneck stands for, and what is said of it.
 BOUND_BY = {
@@ -220,33 +218,6 @@ def batch_reason(workload: TrainingWorkload, run: Run, row: int) -> Iterator[Rea
         )
 
 
-def memory_reason(workload: TrainingWorkload, plans: TrainingPlans, run: Run, row: int) -> Reason:
-    """What an accelerator holds, and by which choices it does."""
-    total, usable = at(run.memory.total_bytes, row) / GIB, at(run.memory.usable_bytes, row) / GIB
-    choices = []
-    if at(plans.zero_stage, row) >= 3:
-        choices.append("weights, gradients and optimizer states sharded (ZeRO-3)")
-    elif at(plans.zero_stage, row) >= 1:
-        choices.append("optimizer states sharded (distributed optimizer)")
-    kept = ACTIVATION_CHECKPOINTING[int(plans.activation_checkpointing[row])]
-    if kept != "none":
-        choices.append(f"{kept} activation checkpointing")
-    if moved := [words for column, words in MOVED.items() if getattr(plans, column)[row]]:
-        host = at(run.memory.host_bytes, row) / GIB
-        choices.append(f"{' and '.join(moved)} offloaded to {host:.0f} GiB of host memory")
-    if workload.method is Method.QLORA:
-        choices.append("base weights in NF4")
-    how = f", with {', '.join(choices)}" if choices else ", with nothing sharded or recomputed"
-    when = "; most in the optimizer's step." if run.memory.peaks_in_update[row] else "."
-    return Reason(
-        "memory",
-        f"Each accelerator holds {total:.1f} of {usable:.1f} GiB usable{how}{when}",
-        "memory_gib",
-        total,
-        "GiB",
-    )
-
-
 def alternative_words(other: Alternative) -> str:
     """A neighbouring layout and what speaks against it."""
     speed = f"is {abs(other.slower):.0%} {'slower' if other.slower >= 0 else 'faster'}"
@@ -324,21 +295,6 @@ def training_estimate(
         trace=finalists.trace.lines(row),
         nearest=certainty.neighbours,
         assurance=assurance_of(finalists, row),
-    )
-
-
-def memory_parts(run: Run, row: int) -> DeviceMemory:
-    """Memory of a row by part."""
-    memory = run.memory
-    return DeviceMemory(
-        weights_bytes=at(memory.weights_bytes, row),
-        kv_cache_bytes=0.0,
-        activation_bytes=at(memory.activation_bytes, row),
-        overhead_bytes=at(memory.overhead_bytes, row),
-        gradient_bytes=at(memory.gradient_bytes, row),
-        optimizer_bytes=at(memory.optimizer_bytes, row),
-        capacity_bytes=at(memory.capacity_bytes, row),
-        usable_bytes=at(memory.usable_bytes, row),
     )
 
 

@@ -227,12 +227,3 @@ class TrainingAssumptions:
         source="Megatron's double buffering",
         as_of="2026-08",
     )
-    loss_chunk_tokens: float = assumption(
-        512,
-        low=16,
-        high=65536,
-        unit="tokens",
-        reason="tokens of a fused loss at a time",
-        source="Liger (arXiv:2410.10989)",
-        as_of="2024-10",
-    )

@@ -89,16 +89,11 @@ class SampleTrainingAchieved(Columns):
 
 @dataclass(frozen=True, slots=True)
 class TrainingMemoryFactors(Columns):
-    """What allocators and kernels take beyond the counted bytes of training."""
+    """What no trace can know of training memory."""
 
-    training_activation_factor: Column  # of kept activations
-    training_workspace_factor: Column  # of a layer that is recomputed
-    training_loss_factor: Column  # of a loss that is not fused: copies, casts and what the allocator keeps of them
     training_context_bytes: Column
     training_collective_bytes: Column  # where devices talk to one another
-    training_fragmentation_fraction: (
-        Column  # of everything allocated after the weights, what the allocator keeps beyond it
-    )
+    training_fragmentation_fraction: Column  # of what comes and goes, kept by the allocator beyond it
 
 
 # Shares of a rate: a factor multiplies their odds, value / (1 - value), so nothing ever exceeds its rate.

@@ -17,7 +17,7 @@ from app.sizing.model.encoder import EncoderPass, ImageInput, tower_flops
 from app.sizing.model.formats import NativeQuantisation, WeightFormat, native_bits, stored_bits
 from app.sizing.model.sample import SampleLaw, SampleShape, SampleWork
 from app.sizing.model.tasks import ModelTask, task_of
-from app.sizing.model.tensors import Part, Per, Tensor
+from app.sizing.model.tensors import USUAL_BLOCK, BlockKind, Part, Per, Tensor
 
 SAMPLE_NOTE = "a sample is "  # how the note on a sample's size begins
 
@@ -57,6 +57,7 @@ class ModelArchitecture:
     moe_layers: int = 0
     max_context_tokens: int | None = None
     tied_head: bool = False
+    block: BlockKind = USUAL_BLOCK
     mtp_params: int = 0
     native: NativeQuantisation | None = None
     encoder: EncoderPass | None = None

@@ -77,6 +77,20 @@ class Tensor:
         return 0 if self.per is Per.NEVER else self.size * self.used * len(self.layers)
 
 
+@dataclass(frozen=True, slots=True)
+class BlockKind:
+    """What sizes of a layer do not say: how many norms it has (with one, attention and MLP stand side by side on it),
+    whether they are one kernel everywhere (`layer_norm`), and whether its code writes GELU out (`writes_gelu`).
+    """
+
+    norms: int = 2
+    layer_norm: bool = False
+    writes_gelu: bool = False
+
+
+USUAL_BLOCK = BlockKind()
+
+
 @dataclass(slots=True)
 class Inventory:
     """Gathers tensors; `layers` are indices, so that formats which vary by depth can be counted."""

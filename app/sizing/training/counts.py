@@ -5,9 +5,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.model.layer import AdapterWidths, adapter_widths, layer_widths
 from app.sizing.model.sample import SampleWork
 from app.sizing.training.recipes import Recipe, recipe_of
 from app.sizing.workload import Method, TrainingWorkload
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Widths of a mean layer, in elements of one token, and how its code is written."""
+
+    queries: float  # and attention's output
+    keys: float  # and values
+    dense: float  # of the MLP and of shared experts
+    routed: float  # of routed experts
+    sent: float  # to routed experts, all copies
+    router: float  # scores of experts
+    choices: float  # of experts
+    norms: float
+    written_norms: float  # of these, written out operation by operation where kernels are eager
+    readers: float  # matrices that read a norm
+    products: float  # of an MLP, as wide as it: those that fused kernels keep
+    written_products: float  # those that eager ones keep
+    last_kept: float  # whether a list of operators keeps the output of the layer's last matrix: it keeps every second
+    adapted_inputs: float  # that adapted matrices read, each
+    unshared_inputs: float  # the same, each tensor once
+    adapted_matrices: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +83,10 @@ class Counts:
     flops_per_unit: float  # of a token or sample, forward and backward, without recomputation
 
     attention_activation_bytes: float
-    fused_activation_bytes: float
-    eager_activation_bytes: float
-    gate_activation_bytes: float  # what selective checkpointing drops of an MLP
+    layer: Layer
+    unquantised_share: float  # of the parameters: embedding, head, norms
+    tied_params: float  # of an embedding that is the head too
+    largest_matrix_params: float
 
     sample_forward_flops: float
     sample_moved_bytes: float
@@ -122,12 +146,39 @@ def counts_of(workload: TrainingWorkload) -> Counts:
         adapter_flops_per_token=adapter_flops_per_token(model, adapters),
         flops_per_unit=flops_per_unit(workload, scores_of(workload), adapter_flops_per_token(model, adapters)),
         attention_activation_bytes=model.attention_activation_bytes,
-        fused_activation_bytes=model.activation_bytes_per_layer(),
-        eager_activation_bytes=model.activation_bytes_per_layer(fused=False),
-        gate_activation_bytes=(4 if model.is_gated else 2) * model.mlp_width,
+        layer=layer_of(workload),
+        unquantised_share=1 - model.linear_params / max(1, model.total_params),
+        tied_params=head if model.tied_head else 0.0,
+        largest_matrix_params=float(max((t.size for t in model.tensors if t.copies), default=0)),
         sample_forward_flops=sample.forward_flops,
         sample_moved_bytes=sample.moved_bytes,
         sample_kept_bytes=sample.kept_bytes,
+    )
+
+
+def layer_of(workload: TrainingWorkload) -> Layer:
+    """A mean layer of the model and, where adapters are trained, what they read."""
+    model = workload.model
+    widths, gated = layer_widths(model), model.is_gated
+    frozen = workload.method is not Method.FULL
+    adapted = adapter_widths(model, workload.lora_targets) if frozen else AdapterWidths(0.0, 0.0, 0.0)
+    return Layer(
+        queries=widths.queries,
+        keys=widths.keys,
+        dense=widths.dense,
+        routed=widths.routed,
+        sent=widths.sent,
+        router=widths.router,
+        choices=widths.choices,
+        norms=widths.norms,
+        written_norms=0.0 if model.block.layer_norm else widths.norms,
+        readers=widths.readers,
+        products=3.0 if gated else 2.0,
+        written_products=4.0 if gated else 5.0 if model.block.writes_gelu else 2.0,
+        last_kept=1.0 if gated else 0.0,
+        adapted_inputs=adapted.inputs,
+        unshared_inputs=adapted.unshared,
+        adapted_matrices=adapted.matrices,
     )
 
 

@@ -50,6 +50,7 @@ MOST_VIRTUAL_PIPELINE = 8.0  # model chunks of a pipeline stage, where a framewo
 MOST_SEQUENCES_SPLIT = 4  # where layers or matrices are split
 MOST_SEQUENCES_SPLIT_LARGE = 2  # of models and sequences whose matrices are large enough with fewer
 LARGE_MODEL_PARAMS = 3e10  # from which small micro-batches fill matrices
+SPLIT_SEQUENCE_TOKENS = 4096  # of a piece at least, of sequences that are not long
 LONG_SEQUENCE_TOKENS = 16384  # from which sequences are worth splitting
 
 Degrees = tuple[float, ...]
@@ -189,7 +190,7 @@ def _split(
     rows = _grid(
         (asked.tensor_parallel,) if asked.tensor_parallel else TENSOR_DEGREES,
         (asked.pipeline_parallel,) if asked.pipeline_parallel else PIPELINE_DEGREES,
-        (asked.context_parallel,) if asked.context_parallel else CONTEXT_DEGREES if long else (1,),
+        (asked.context_parallel,) if asked.context_parallel else _context_degrees(workload),
         _expert_degrees(workload, asked),
         (stage,),
         checkpointing,
@@ -198,6 +199,13 @@ def _split(
     )
     chunks = (asked.virtual_pipeline or 1) if asked.pipeline_parallel is None else 1
     return rows[_shape_allows(workload, rows, chunks)]
+
+
+def _context_degrees(workload: TrainingWorkload) -> Degrees:
+    """Degrees that leave each accelerator a piece of a sequence worth its kernels."""
+    if workload.units_per_sequence >= LONG_SEQUENCE_TOKENS:
+        return CONTEXT_DEGREES
+    return tuple(c for c in CONTEXT_DEGREES if workload.units_per_sequence >= c * SPLIT_SEQUENCE_TOKENS or c == 1)
 
 
 def _expert_degrees(workload: TrainingWorkload, asked: Deployment) -> Degrees:

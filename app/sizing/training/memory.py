@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column, Columns, Mask
+from app.sizing.columns import Codes, Column, Columns, Mask
 from app.sizing.formula import formula, told_as
-from app.sizing.hardware.achieved import TrainingMemoryFactors
 from app.sizing.training.activations import (
     MicroBatchMemory,
     in_flight_bytes,
@@ -18,10 +17,14 @@ from app.sizing.training.activations import (
     micro_batches_in_flight,
 )
 from app.sizing.training.counts import Counts
-from app.sizing.training.offload import host_bytes_per_machine, on_host
+from app.sizing.training.layer import TRACED
+from app.sizing.training.layouts import FULL
+from app.sizing.training.moments import HeldBytes, peak_of
+from app.sizing.training.offload import OnHost, host_bytes_per_machine, on_host
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.ranks import RankParams, Spread, held_params, rank_params, spread_of
-from app.sizing.training.recipes import BYTES_32_BIT, Recipe
+from app.sizing.training.recipes import BYTES_16_BIT, BYTES_32_BIT, Recipe
+from app.sizing.training.widths import ParamBytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class TrainingMemory(Columns):
     capacity_bytes: Column
     usable_bytes: Column
     host_bytes: Column  # of what lies in host memory, per machine
-    peaks_in_update: Mask  # in the optimizer's step; else at the end of forward
+    moment: Codes  # of the peak: a place in MOMENTS
 
     @property
     def total_bytes(self) -> Column:
@@ -64,221 +67,225 @@ def memory_bytes_per_accelerator(
     return weights_bytes + gradients_at_peak_bytes + optimizer_bytes + activations_at_peak_bytes + overhead_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class HeldBytes(Columns):
-    """What one accelerator holds, counted; nothing here depends on a fitted factor."""
-
-    weights_bytes: Column
-    gathered_bytes: Column  # of ZeRO-3: the layer in use and the one fetched ahead
-    gradient_bytes: Column
-    gradients_in_backward: Mask  # allocated in backward, not kept from step to step
-    optimizer_bytes: Column
-    host_bytes: Column
-    in_flight_bytes: Column  # activations of all micro-batches in flight
-    recomputed_bytes: Column
-    loss_beyond_bytes: Column
-    logits_chunk_bytes: Column
-    update_bytes: Column  # temporaries of the optimizer's step
-    communicates: Mask  # with other accelerators
-
-
-@formula(unit="1", source="FSDP, mixed precision")
-def own_master(plans: TrainingPlans, recipe: Recipe) -> Mask:
-    """Whether weights are their own master copy: sharded, and trained in mixed precision by a framework that keeps
-    them in 32 bit.
-
-    Source: PyTorch FSDP's documentation of mixed precision.
-    """
-    return plans.sharded_master & (plans.zero_stage >= 3) & (recipe.mixed > 0)
-
-
 @formula(unit="B", source="Rajbhandari et al. 2020 (arXiv:1910.02054)")
-def weights_bytes(held_params: Column, own_master: Mask, adapter_params: Column, recipe: Recipe) -> Column:
-    """Weights that one accelerator holds, adapters in 32 bit beside a frozen base.
+def weights_bytes(held_params: Column, params: ParamBytes, wide_params: Column, adapter_params: Column) -> Column:
+    """Weights that one accelerator holds: a base and adapters beside it; what k-bit preparation widens has two bytes
+    more.
 
     Source: Rajbhandari et al. 2020 (arXiv:1910.02054); Hu et al. 2021 (arXiv:2106.09685).
     """
-    return (
-        held_params * np.where(own_master, BYTES_32_BIT, recipe.base_bytes_per_param)
-        + adapter_params * recipe.adapter_bytes_per_param
-    )
+    return held_params * params.weights + wide_params * BYTES_16_BIT + adapter_params * params.adapters
 
 
 @formula(unit="B", source="Rajbhandari et al. 2020 (arXiv:1910.02054)")
-def optimizer_state_bytes(updated_params: Column, own_master: Mask, copies_gradients: Mask, recipe: Recipe) -> Column:
-    """Master copy, moments, and where a framework keeps one a 32-bit copy of its shard's gradients.
+def optimizer_state_bytes(updated_params: Column, params: ParamBytes) -> Column:
+    """States of what one accelerator's optimizer steps.
 
     Source: Rajbhandari et al. 2020 (arXiv:1910.02054), section 3.1.
-    Check: AdamW beside a master copy is 12 bytes, where weights are their own 8.
-        >>> recipe = PRETRAIN_COUNTS.recipe
-        >>> optimizer_state_bytes(col(1.0, 1.0), np.array([False, True]), np.array([False, False]), recipe)
-        array([12.,  8.])
     """
-    states = updated_params * (
-        recipe.master_bytes_per_param + recipe.state_bytes_per_param - np.where(own_master, BYTES_32_BIT, 0.0)
-    )
-    return states + np.where(copies_gradients, updated_params * BYTES_32_BIT, 0.0)
-
-
-@formula(unit="B", source="Hu et al. 2021 (arXiv:2106.09685)")
-def adapter_state_bytes(adapter_params: Column, recipe: Recipe) -> Column:
-    """States of adapters, which every replica keeps whole.
-
-    Source: Hu et al. 2021 (arXiv:2106.09685).
-    """
-    return adapter_params * recipe.adapter_state_bytes_per_param
+    return updated_params * params.states
 
 
 @formula(unit="B", source="Rajbhandari et al. 2020 (arXiv:1910.02054)")
-def gradient_bytes(held_params: Column, own_master: Mask, plans: TrainingPlans, recipe: Recipe) -> Column:
-    """Gradients that one accelerator holds: 32 bit where its weights are, or where the framework keeps them so.
+def gradient_bytes(trained_params: Column, params: ParamBytes) -> Column:
+    """Gradients that one accelerator holds at the end of backward; none where the optimizer steps in backward.
 
-    Source: Rajbhandari et al. 2020 (arXiv:1910.02054).
+    Source: Rajbhandari et al. 2020 (arXiv:1910.02054); Lv et al. 2023 (arXiv:2306.09782) for steps in backward.
     """
-    wide = own_master | (plans.fp32_gradients & (recipe.mixed > 0))
-    return held_params * np.where(wide, BYTES_32_BIT, recipe.gradient_bytes_per_param)
+    return np.where(params.in_backward, 0.0, trained_params * params.gradients)
 
 
-@formula(unit="B", source="Hu et al. 2021 (arXiv:2106.09685)")
-def adapter_gradient_bytes(adapter_params: Column, recipe: Recipe) -> Column:
-    """Gradients of adapters, in 32 bit.
+@formula(unit="parameters", source="definition")
+def layer_params_per_rank(counts: Counts, plans: TrainingPlans, expert_shards: Column) -> Column:
+    """Parameters of a mean layer on one model-parallel rank.
 
-    Source: Hu et al. 2021 (arXiv:2106.09685).
+    Source: definition.
     """
-    return adapter_params * recipe.adapter_bytes_per_param
+    ends = counts.embedding_params + counts.head_params
+    dense = (counts.total_params - counts.routed_params - ends) / plans.tensor_parallel
+    found: Column = (dense + counts.routed_params / expert_shards) / np.maximum(1.0, counts.weight_layers)
+    return found
+
+
+@formula(unit="parameters", source="definition")
+def end_params_per_rank(counts: Counts, plans: TrainingPlans) -> Column:
+    """Parameters of embedding and head on one rank; the larger of them where stages share the layers.
+
+    Source: definition.
+    """
+    both = counts.embedding_params + counts.head_params
+    larger = np.maximum(counts.embedding_params, counts.head_params)
+    return np.where(plans.pipeline_parallel > 1, larger, both) / plans.tensor_parallel
 
 
 @formula(unit="B", source="Zhao et al. 2023 (arXiv:2304.11277)")
 def gathered_bytes(
-    shards_weights: Mask, plans: TrainingPlans, layer_params: float, largest_unit_params: float, recipe: Recipe
+    gathers: Mask, end_params_per_rank: Column, layer_params_per_rank: Column, units: Column, params: ParamBytes
 ) -> Column:
-    """ZeRO-3: the layer in use and the one fetched ahead, of which one may be an end of the model.
+    """ZeRO-3: embedding and head stay gathered through the loss, and with them the layers in use and fetched ahead.
 
-    Source: Zhao et al. 2023 (arXiv:2304.11277), section 4.3.
+    Source: Zhao et al. 2023 (arXiv:2304.11277), section 4.3; traced steps of PyTorch 2.15 (`fully_shard`).
     """
-    gathered = (layer_params + largest_unit_params) * recipe.layer_bytes_per_param / plans.tensor_parallel
-    return np.where(shards_weights, gathered, 0.0)
+    gathered = end_params_per_rank * params.ends + units * layer_params_per_rank * params.gathered
+    return np.where(gathers, gathered, 0.0)
+
+
+@formula(unit="B", source="PyTorch's documentation of autocast")
+def cast_bytes(counts: Counts, plans: TrainingPlans, params: ParamBytes) -> Column:
+    """16-bit copies of weights in 32 bit, which autocast keeps until backward: of all matrices, or where layers are
+    recomputed or sharded of the head alone.
+
+    Source: PyTorch's documentation of autocast; traced steps of PyTorch 2.15.
+    """
+    passing = (plans.activation_checkpointing == FULL) | (plans.zero_stage >= 3)
+    layers = np.where(passing, 0.0, counts.linear_params * params.casts / plans.pipeline_parallel)
+    return (layers + counts.head_matmul_params * params.head_casts) / plans.tensor_parallel
+
+
+@formula(unit="B", source=TRACED)
+def last_gradients_bytes(
+    counts: Counts,
+    plans: TrainingPlans,
+    gathers: Mask,
+    accumulates: Mask,
+    end_params_per_rank: Column,
+    layer_params_per_rank: Column,
+    stream_bytes: Column,
+    params: ParamBytes,
+    recipe: Recipe,
+) -> Column:
+    """Beside all gradients when the last of them, of the embedding, forms: one that is the head too has three; one that
+    is added to a sum is there twice; shards are reduced in 32 bit; in a step within backward a unit's is all there is.
+
+    Source: traced steps of PyTorch 2.15.
+    """
+    tied = 2 * recipe.element_bytes * counts.tied_params / plans.tensor_parallel
+    added = np.where(accumulates, recipe.element_bytes * counts.embedding_params / plans.tensor_parallel, tied)
+    unit = np.maximum(end_params_per_rank, layer_params_per_rank) * params.gradients
+    whole = np.where(params.in_backward, unit + tied, added)
+    reduced = end_params_per_rank * (params.ends + BYTES_32_BIT)
+    trained = np.where(gathers, reduced, whole)
+    return stream_bytes + np.where(recipe.frozen, 0.0, trained)
+
+
+@formula(unit="B", source=TRACED)
+def last_layer_bytes(
+    gathers: Mask,
+    accumulates: Mask,
+    end_params_per_rank: Column,
+    layer_params_per_rank: Column,
+    micro: MicroBatchMemory,
+    params: ParamBytes,
+    recipe: Recipe,
+) -> Column:
+    """Beside all gradients while the first layer's form: its activations, less the gradients that are still to come; of
+    shards the layer's whole gradient and the one before it on its way in 32 bit.
+
+    Source: traced steps of PyTorch 2.15.
+    """
+    layer = micro.layer_bytes + micro.working_bytes
+    coming = (layer_params_per_rank + end_params_per_rank / 2) * params.gradients
+    alone = np.where(params.in_backward, layer_params_per_rank * params.gradients, np.where(accumulates, 0.0, -coming))
+    reduced = layer_params_per_rank * (recipe.element_bytes + BYTES_32_BIT)
+    trained = np.where(gathers, reduced, alone)
+    return layer + np.where(recipe.frozen, 0.0, trained)
+
+
+@formula(unit="B", source="definition")
+def last_bytes(last_gradients_bytes: Column, last_layer_bytes: Column, end_gathered_bytes: Column) -> Column:
+    """The most that there is beside all gradients at the end of backward.
+
+    Source: definition.
+    """
+    return np.maximum(last_gradients_bytes, last_layer_bytes + end_gathered_bytes)
+
+
+@formula(unit="B", source="PyTorch's optimizers")
+def update_bytes(
+    counts: Counts, plans: TrainingPlans, updated_params: Column, data_group: Column, params: ParamBytes, recipe: Recipe
+) -> Column:
+    """Temporaries of the optimizer's step: a copy of what it steps at once, or one matrix.
+
+    Source: PyTorch's documentation of `foreach`; traced steps of PyTorch 2.15, Adafactor 16 bytes of a matrix.
+    """
+    matrix = counts.largest_matrix_params / (plans.tensor_parallel * np.where(plans.zero_stage >= 3, data_group, 1.0))
+    at_once = updated_params * params.update
+    one = np.minimum(matrix, updated_params) * recipe.matrix_update_bytes_per_param
+    stepped = np.where(recipe.matrix_update_bytes_per_param > 0, one, at_once)
+    return np.where(params.in_backward | params.on_host | plans.optimizer_offload, 0.0, stepped)
 
 
 def held_bytes(
     counts: Counts, plans: TrainingPlans, rank: RankParams, spread: Spread, micro: MicroBatchMemory
 ) -> HeldBytes:
-    """Every part of an accelerator's memory, before workspaces and slack.
+    """Every part of an accelerator's memory, before context and slack.
 
     States are sharded by ZeRO stage over the ranks that share them; the first pipeline stage holds
     the activations of as many micro-batches as there are stages, the last forms the logits.
     """
-    recipe, dense, routed = counts.recipe, spread.data_group, spread.expert_group
-    adapters, own = rank.trained_dense + rank.trained_routed, own_master(plans, recipe)
-    copied = plans.copies_gradients | ~plans.flash_attention
-    with told_as("weights"):
-        weights = held_params(rank.dense, rank.routed, plans.zero_stage >= 3, dense, routed)
-    if recipe.frozen:
-        states, gradients = adapter_state_bytes(adapters, recipe), adapter_gradient_bytes(adapters, recipe)
-    else:
-        with told_as("gradients"):
-            trained = held_params(rank.trained_dense, rank.trained_routed, plans.zero_stage >= 2, dense, routed)
-        gradients = gradient_bytes(trained, own, plans, recipe)
-        states = optimizer_state_bytes(spread.updated_params, own, copied & recipe.mixed, recipe)
+    recipe, params, states = counts.recipe, plans.keeping(counts).params, _states(counts, plans, rank, spread)
+    gathers = (plans.zero_stage >= 3) & ((spread.data_group > 1) | plans.parameter_offload)
+    accumulates = ((spread.micro_batches > 1) | params.lasting) & ~params.in_backward
     in_flight = micro_batches_in_flight(spread.micro_batches, micro)
-    kept = in_flight_bytes(micro.activation_bytes, in_flight)
-    whole = weights_bytes(weights, own, adapters, recipe)
-    host = on_host(plans, whole - adapters * recipe.adapter_bytes_per_param, gradients, states, spread)
-    beyond = in_flight_bytes(micro.offloaded_bytes, in_flight)
-    ends = max(counts.embedding_params, counts.head_params)
-    fused = plans.fused_modules | copied | plans.optimizer_offload
+    kept, beyond = in_flight_bytes(micro.activation_bytes, in_flight), in_flight_bytes(micro.offloaded_bytes, in_flight)
+    ends, layer = end_params_per_rank(counts, plans), layer_params_per_rank(counts, plans, rank.expert_shards)
+    ahead, casts = plans.stack.recipe.gathered_units, cast_bytes(counts, plans, params)
+    with told_as("loss"):
+        at_loss = gathered_bytes(gathers, ends, layer, np.ones(len(plans)), params)
+    with told_as("backward"):
+        in_backward = gathered_bytes(gathers, ends, layer, ahead + 1, params)
+    with told_as("end"):
+        at_end = gathered_bytes(gathers, ends, layer, ahead, params)
+    whole = last_gradients_bytes(counts, plans, gathers, accumulates, ends, layer, micro.stream_bytes, params, recipe)
+    first = last_layer_bytes(gathers, accumulates, ends, layer, micro, params, recipe)
+    head, host = micro.loss.head_gradient_bytes, states.host
     return HeldBytes(
-        weights_bytes=whole - host.weights_bytes,
-        gathered_bytes=gathered_bytes(
-            (plans.zero_stage >= 3) & ((dense > 1) | plans.parameter_offload),
-            plans,
-            counts.layer_params,
-            float(max(counts.layer_params, ends)),
-            recipe,
-        ),
-        gradient_bytes=gradients - host.gradient_bytes,
-        gradients_in_backward=(spread.micro_batches <= 1) & ~plans.fused_modules,
-        optimizer_bytes=states - host.state_bytes,
+        weights_bytes=states.weights_bytes,
+        optimizer_bytes=states.optimizer_bytes,
         host_bytes=host_bytes_per_machine(host, beyond, spread.accelerators, plans.accelerators_per_node),
-        in_flight_bytes=kept,
-        recomputed_bytes=micro.recomputed_bytes,
-        loss_beyond_bytes=loss_beyond_bytes(micro, kept),
-        logits_chunk_bytes=micro.logits_chunk_bytes,
-        update_bytes=np.where(fused, 0.0, spread.updated_params * recipe.update_bytes_per_param),
+        gradient_bytes=states.gradient_bytes,
+        lasting_gradient_bytes=np.where(accumulates, states.gradient_bytes, 0.0),
+        head_gradient_bytes=np.where(accumulates, 0.0, head),
+        kept_bytes=kept,
+        logits_bytes=loss_beyond_bytes(micro, micro.loss.logits_bytes, kept),
+        last_norm_bytes=micro.loss.norm_bytes,
+        working_bytes=micro.working_bytes,
+        last_bytes=last_bytes(whole, first, at_end),
+        loss_gathered_bytes=at_loss + casts,
+        backward_gathered_bytes=in_backward + casts,
+        update_bytes=update_bytes(counts, plans, spread.updated_params, spread.data_group, params, recipe),
         communicates=spread.accelerators > 1,
     )
 
 
-@formula(unit="B", source="counted; factors of allocators and kernels are fitted")
-def forward_bytes(held: HeldBytes, factors: TrainingMemoryFactors) -> Column:
-    """Activations at the end of forward: what is kept, the larger of a layer's workspace and the loss, and weights
-    gathered.
-
-    Source: counted; factors are fitted to published peaks.
-    """
-    workspace = np.maximum(
-        held.recomputed_bytes * factors.training_workspace_factor, held.loss_beyond_bytes * factors.training_loss_factor
-    )
-    kept = held.in_flight_bytes * factors.training_activation_factor
-    return kept + np.maximum(workspace, held.logits_chunk_bytes) + held.gathered_bytes
-
-
-@formula(unit="B", source="counted; factors of allocators and kernels are fitted")
-def overhead_bytes(
-    held: HeldBytes, gradients_at_peak_bytes: Column, activations_at_peak_bytes: Column, factors: TrainingMemoryFactors
-) -> Column:
-    """Runtime context, buffers of collectives, and what the allocator keeps beyond what is in use.
-
-    Source: fitted to published peaks.
-    """
-    slack = factors.training_fragmentation_fraction * (
-        held.optimizer_bytes + gradients_at_peak_bytes + activations_at_peak_bytes
-    )
-    buffers = np.where(held.communicates, factors.training_collective_bytes, 0.0)
-    return factors.training_context_bytes + buffers + slack
-
-
-@formula(unit="B", source="definition")
-def gradients_at_peak_bytes(held: HeldBytes, forward_bytes: Column) -> Column:
-    """Gradients at the peak moment: in the optimizer's step all of them, at the end of forward those that outlive a
-    step.
-
-    Source: definition.
-    """
-    kept = np.where(held.gradients_in_backward, 0.0, held.gradient_bytes)
-    return np.where(held.gradient_bytes + held.update_bytes > kept + forward_bytes, held.gradient_bytes, kept)
-
-
-@formula(unit="B", source="definition")
-def activations_at_peak_bytes(held: HeldBytes, forward_bytes: Column) -> Column:
-    """Activations at the peak moment: in the optimizer's step its temporaries in place of all of them.
-
-    Source: definition.
-    """
-    kept = np.where(held.gradients_in_backward, 0.0, held.gradient_bytes)
-    updating = held.gradient_bytes + held.update_bytes > kept + forward_bytes
-    return np.where(updating, held.update_bytes, forward_bytes)
-
-
 @dataclass(frozen=True, slots=True)
-class Peak(Columns):
-    """What differs at the peak moment."""
+class _States(Columns):
+    """What lies on an accelerator from step to step, and what of its share in host memory."""
 
+    weights_bytes: Column
     gradient_bytes: Column
-    activation_bytes: Column
-    overhead_bytes: Column
-    in_update: Mask
+    optimizer_bytes: Column
+    host: OnHost
 
 
-def peak_bytes(held: HeldBytes, factors: TrainingMemoryFactors) -> Peak:
-    """The peak moment: the end of forward with every activation and the gradients that outlive a step, or the
-    optimizer's step with the gradients whole and the update's temporaries.
-    """
-    forward = forward_bytes(held, factors)
-    gradients, activations = gradients_at_peak_bytes(held, forward), activations_at_peak_bytes(held, forward)
-    kept = np.where(held.gradients_in_backward, 0.0, held.gradient_bytes)
-    late = held.gradient_bytes + held.update_bytes > kept + forward
-    return Peak(gradients, activations, overhead_bytes(held, gradients, activations, factors), late)
+def _states(counts: Counts, plans: TrainingPlans, rank: RankParams, spread: Spread) -> _States:
+    """Weights, gradients and states of an accelerator's share."""
+    recipe, dense, routed, params = counts.recipe, spread.data_group, spread.expert_group, plans.keeping(counts).params
+    trained_dense, trained_routed = rank.trained_dense, rank.trained_routed
+    with told_as("weights"):
+        held = held_params(rank.dense, rank.routed, plans.zero_stage >= 3, dense, routed)
+    with told_as("gradients"):
+        trained = held_params(trained_dense, trained_routed, plans.zero_stage >= 2, dense, routed)
+    adapters = wide = np.zeros(len(plans))
+    if recipe.frozen:
+        with told_as("adapters"):
+            adapters = held_params(trained_dense, trained_routed, plans.zero_stage >= 3, dense, routed)
+        wide = np.where(params.widened, held * counts.unquantised_share, 0.0)
+    weights, states = weights_bytes(held, params, wide, adapters), optimizer_state_bytes(spread.updated_params, params)
+    gradients = gradient_bytes(trained, params)
+    host = on_host(plans, weights - adapters * params.adapters, gradients, states, spread)
+    host = replace(host, state_bytes=np.where(params.on_host, states, host.state_bytes))
+    return _States(weights - host.weights_bytes, gradients - host.gradient_bytes, states - host.state_bytes, host)
 
 
 @formula(unit="B", source="definition")
@@ -307,8 +314,7 @@ def training_memory(
 ) -> TrainingMemory:
     """Memory at the peak moment of a step, against what may be used of the accelerator."""
     held = held_bytes(counts, plans, rank, spread, micro)
-    peak = peak_bytes(held, plans.stack.memory_factors)
-    capacity = plans.node.memory_bytes
+    peak, capacity = peak_of(held, plans.stack.memory_factors), plans.node.memory_bytes
     return TrainingMemory(
         weights_bytes=held.weights_bytes,
         gradient_bytes=peak.gradient_bytes,
@@ -318,7 +324,7 @@ def training_memory(
         capacity_bytes=capacity,
         usable_bytes=usable_bytes(capacity, usable_share(plans, assumed)),
         host_bytes=held.host_bytes,
-        peaks_in_update=peak.in_update,
+        moment=peak.moment,
     )
 
 

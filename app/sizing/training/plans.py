@@ -11,20 +11,20 @@ from app.sizing.columns import Codes, Column, Columns, Mask, late
 from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.unsupported import Unsupported
+from app.sizing.formula import is_recording
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
 from app.sizing.hardware.engines import Framework
 from app.sizing.hardware.recipes import Recipes, code
 from app.sizing.hardware.tables import Machines
 from app.sizing.question import Deployment
+from app.sizing.training.counts import Counts, counts_of
+from app.sizing.training.keeping import Keeping, KeepingTable, keeping, keeping_table
 from app.sizing.training.layouts import LAYOUT, layouts_of
 from app.sizing.training.margins import Margins
 from app.sizing.workload import TrainingWorkload
 
-# Places of words in their vocabularies.
-EAGER, FUSED_LOSS = code("kernels", "eager"), code("loss", "fused")
-SHARDED_WEIGHTS, AUTOCAST_WEIGHTS = code("weights", "sharded"), code("weights", "autocast")
-NO_SELECTIVE = code("selective", "none")
-GRADIENTS_32_BIT, GRADIENTS_COPIED = code("gradients", "32bit"), code("gradients", "copied")
+GRADIENTS_32_BIT, NO_SELECTIVE = code("gradients", "32bit"), code("selective", "none")
+SHARDS_WEIGHTS = 3  # the ZeRO stage that does
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,8 @@ class TrainingPlans(Columns):
 
     machine: TrainingMachines
     stack: TrainingStacks
+    stack_row: Codes  # of what its framework keeps
+    kept: KeepingTable
     tensor_parallel: Column
     pipeline_parallel: Column
     context_parallel: Column
@@ -86,6 +88,15 @@ class TrainingPlans(Columns):
     activation_offload: Mask
     flash_attention: Mask
     asked_virtual_pipeline: Column  # model chunks of a pipeline stage; 0: not asked
+
+    def keeping(self, counts: Counts) -> Keeping:
+        """What each plan's framework keeps, in the way that the plan shards and recomputes."""
+        if is_recording():  # worked out again, to be told
+            flash, recipe = bool(self.flash_attention.all()), self.stack.recipe
+            return keeping(
+                counts, recipe, self.zero_stage >= SHARDS_WEIGHTS, self.activation_checkpointing, flash=flash
+            )
+        return late(self.kept.rows, self.kept.places(self.stack_row, self.zero_stage, self.activation_checkpointing))
 
     @property
     def offered(self) -> Candidates:
@@ -112,29 +123,8 @@ class TrainingPlans(Columns):
         return self.stack.sequence_parallel
 
     @property
-    def fused_modules(self) -> Mask:
-        found: Mask = self.stack.recipe.kernels > EAGER
-        return found
-
-    @property
-    def fused_cross_entropy(self) -> Mask:
-        found: Mask = self.stack.recipe.loss == FUSED_LOSS
-        return found
-
-    @property
     def fp32_gradients(self) -> Mask:
         found: Mask = self.stack.recipe.gradients == GRADIENTS_32_BIT
-        return found
-
-    @property
-    def sharded_master(self) -> Mask:
-        weights: Codes = self.stack.recipe.weights
-        found: Mask = (weights == SHARDED_WEIGHTS) | (weights == AUTOCAST_WEIGHTS)
-        return found
-
-    @property
-    def copies_gradients(self) -> Mask:
-        found: Mask = self.stack.recipe.gradients == GRADIENTS_COPIED
         return found
 
     @property
@@ -170,9 +160,12 @@ def build_training_plans(
     ways = list(zip(frameworks, (stacks.recipe.selective != NO_SELECTIVE).tolist(), strict=True))
     machine, stack, layout = _joined(workload, machines, on, ways, asked, rejections, unsupported)
     columns = dict(zip(LAYOUT, layout, strict=True))
+    flash = asked.flash_attention is not False
     return TrainingPlans(
         machine=late(machines, machine),
         stack=late(_as_asked(stacks, asked), stack),
+        stack_row=stack,
+        kept=keeping_table(counts_of(workload), stacks.recipe, flash=flash),
         tensor_parallel=columns["tensor_parallel"],
         pipeline_parallel=columns["pipeline_parallel"],
         context_parallel=columns["context_parallel"],
@@ -183,7 +176,7 @@ def build_training_plans(
         optimizer_offload=columns["optimizer_offload"] > 0,
         parameter_offload=columns["parameter_offload"] > 0,
         activation_offload=columns["activation_offload"] > 0,
-        flash_attention=np.full(len(machine), asked.flash_attention is not False),
+        flash_attention=np.full(len(machine), flash),
         asked_virtual_pipeline=np.full(len(machine), float(asked.virtual_pipeline or 0)),
     )
 

@@ -11,10 +11,8 @@ from app.sizing.model.formats import NF4_DOUBLE_QUANTISED_BITS
 from app.sizing.workload import Method, TrainingWorkload
 
 BYTES_16_BIT, BYTES_32_BIT = 2.0, 4.0
-# Bytes of one logit, counted. An unfused loss holds it in 16 bit, widened for the softmax, and its gradient; eager
-# modules also the shifted copy and its gradient. A fused loss moves it written in 16 bit, read and widened, its
-# gradient written and read twice.
-LOSS_BYTES_HELD_PER_LOGIT, EAGER_LOSS_BYTES_HELD_PER_LOGIT, LOSS_BYTES_MOVED_PER_LOGIT = 10.0, 16.0, 22.0
+# Bytes moved of one logit, counted: written in 16 bit, read and widened, its gradient written and read twice.
+LOSS_BYTES_MOVED_PER_LOGIT = 22.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +83,8 @@ PRECISIONS: Mapping[str, Precision] = MappingProxyType(
 class Optimizer:
     """An optimizer: bytes of states per parameter in 32 bit, and bytes it moves per parameter of its shard.
 
-    It reads gradient, master copy and states, and writes all but the gradient. `halves` says that its states are
+    It reads gradient, master copy and states, and writes all but the gradient. One that takes a matrix at a time holds
+    `matrix_bytes` of each of its elements. `halves` says that its states are
     16 bit where nothing is kept in 32.
     """
 
@@ -93,6 +92,7 @@ class Optimizer:
     state_bytes: float
     moved_bytes: float
     halves: bool = True
+    matrix_bytes: float = 0.0
     flops_per_param_width: float = 0.0
 
 
@@ -106,9 +106,9 @@ OPTIMIZERS: Mapping[str, Optimizer] = MappingProxyType(
         for o in (
             Optimizer("adamw", 8.0, 30.0),
             Optimizer("adamw-8bit", 2.03, 18.0, halves=False),
-            Optimizer("adafactor", 0.02, 16.0, halves=False),
-            Optimizer("lion", 4.0, 22.0),
-            Optimizer("muon", 4.0, 22.0, flops_per_param_width=30.0),
+            Optimizer("adafactor", 0.02, 16.0, halves=False, matrix_bytes=16.0),
+            Optimizer("lion", 4.0, 22.0, matrix_bytes=4.0),
+            Optimizer("muon", 4.0, 22.0, matrix_bytes=10.0, flops_per_param_width=30.0),
             Optimizer("sgd", 4.0, 22.0),
         )
     }
@@ -140,6 +140,9 @@ class Recipe:
     """
 
     frozen: bool  # only adapters are trained
+    quantised: bool  # beside weights in 4 bit
+    adapter_rank: float
+    element_bytes: float  # of an activation
     mixed: bool  # trained weights have a master copy in 32 bit
     weight_bytes_per_param: float  # as multiplied
     base_bytes_per_param: float  # of a weight as it is held: trained, or frozen and perhaps quantised
@@ -148,9 +151,9 @@ class Recipe:
     gradient_bytes_per_param: float  # where they are not kept in 32 bit
     master_bytes_per_param: float
     state_bytes_per_param: float
-    adapter_bytes_per_param: float  # of an adapter's weight, and of its gradient
-    adapter_state_bytes_per_param: float
-    update_bytes_per_param: float  # temporaries of an optimizer that is not fused: a copy of its shard's gradients
+    wide_state_bytes_per_param: float  # where they are in 32 bit
+    narrow_state_bytes_per_param: float  # where weights and states are all in 16 bit
+    matrix_update_bytes_per_param: float  # of the matrix that is stepped, where one is at a time
     optimizer_moved_bytes_per_param: float
     optimizer_flops_per_param_width: float
     dequantised_bytes_per_param: float  # read and written to widen a quantised weight once
@@ -167,6 +170,9 @@ def recipe_of(workload: TrainingWorkload) -> Recipe:
     base = held if frozen else precision.weight_bytes
     return Recipe(
         frozen=frozen,
+        quantised=quantised,
+        adapter_rank=float(workload.lora_rank) if frozen else 0.0,
+        element_bytes=BYTES_32_BIT if precision.weight_bytes == BYTES_32_BIT else BYTES_16_BIT,
         mixed=not frozen and precision.master_bytes > 0,
         weight_bytes_per_param=precision.weight_bytes,
         base_bytes_per_param=base,
@@ -175,9 +181,9 @@ def recipe_of(workload: TrainingWorkload) -> Recipe:
         gradient_bytes_per_param=precision.weight_bytes,
         master_bytes_per_param=precision.master_bytes,
         state_bytes_per_param=optimizer.state_bytes / (2 if precision.only_16_bit and optimizer.halves else 1),
-        adapter_bytes_per_param=BYTES_32_BIT if frozen else 0.0,
-        adapter_state_bytes_per_param=optimizer.state_bytes,
-        update_bytes_per_param=BYTES_16_BIT if precision.only_16_bit else BYTES_32_BIT,
+        wide_state_bytes_per_param=optimizer.state_bytes,
+        narrow_state_bytes_per_param=optimizer.state_bytes / (2 if optimizer.halves else 1),
+        matrix_update_bytes_per_param=optimizer.matrix_bytes,
         optimizer_moved_bytes_per_param=optimizer.moved_bytes,
         optimizer_flops_per_param_width=optimizer.flops_per_param_width,
         dequantised_bytes_per_param=NF4_DOUBLE_QUANTISED_BITS / 8 + 2 * BYTES_16_BIT if quantised else 0.0,

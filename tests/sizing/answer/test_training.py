@@ -15,7 +15,6 @@ from app.sizing.answer.training import (
     degrees_in_words,
     interconnect_words,
     larger_batch,
-    memory_reason,
     misfit,
     storage_reason,
     twice_the_accelerators,
@@ -27,7 +26,6 @@ from app.sizing.question import Deployment, Question
 from app.sizing.result import DeviceMemory, Interval
 from app.sizing.training.alternatives import Alternative
 from app.sizing.units import GIB
-from app.sizing.workload import Method
 from tests.examples import PRETRAIN, col, row
 from tests.sizing.answer.given import DEPLOYMENT, RUN
 from tests.sizing.small import BIG, SMALL
@@ -44,6 +42,8 @@ def plans(**columns: Any) -> Any:
         "zero_stage": col(1),
         "activation_checkpointing": np.array([0]),
         "optimizer_offload": np.array([False]),
+        "parameter_offload": np.array([False]),
+        "activation_offload": np.array([False]),
         "node": row(
             link=np.array([2]),
             link_bytes_per_s=col(450e9),
@@ -60,9 +60,7 @@ def run(**columns: Any) -> Any:
         "data_parallel": col(1024),
         "nodes": col(2),
         "step": row(**{name: col(value) for name, value in STEP.items()}),
-        "memory": row(
-            total_bytes=col(60 * GIB), usable_bytes=col(72 * GIB), host_bytes=col(0), peaks_in_update=np.array([False])
-        ),
+        "memory": row(total_bytes=col(60 * GIB), usable_bytes=col(72 * GIB), host_bytes=col(0), moment=np.array([0])),
     }
     return row(**known | columns)
 
@@ -103,34 +101,6 @@ def test_links_are_told_with_their_rates() -> None:
         )
     )
     assert interconnect_words(alone, run(nodes=col(1)), 0) == "no link (one accelerator a machine)"
-
-
-@pytest.mark.parametrize(
-    ("columns", "how"),
-    [
-        ({"zero_stage": col(0)}, ", with nothing sharded or recomputed."),
-        ({}, ", with optimizer states sharded (distributed optimizer)."),
-        ({"zero_stage": col(3)}, ", with weights, gradients and optimizer states sharded (ZeRO-3)."),
-        (
-            {"zero_stage": col(0), "activation_checkpointing": np.array([2])},
-            ", with full activation checkpointing.",
-        ),
-        (
-            {"zero_stage": col(0), "optimizer_offload": np.array([True])},
-            ", with optimizer states offloaded to 0 GiB of host memory.",
-        ),
-    ],
-)
-def test_memory_is_told_with_the_choices_that_make_it(columns: dict[str, Any], how: str) -> None:
-    found = memory_reason(PRETRAIN, plans(**columns), run(), 0)
-    assert found.text == f"Each accelerator holds 60.0 of 72.0 GiB usable{how}"
-    assert found.value == pytest.approx(60.0)
-
-
-def test_a_quantised_base_and_a_peak_in_the_update_are_told() -> None:
-    late = row(total_bytes=col(1), usable_bytes=col(1), host_bytes=col(0), peaks_in_update=np.array([True]))
-    text = memory_reason(replace(PRETRAIN, method=Method.QLORA), plans(), run(memory=late), 0).text
-    assert text.endswith("base weights in NF4; most in the optimizer's step.")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from app.sizing.columns import column
+from app.sizing.training.counts import Layer
 from tests.examples import PRETRAIN_COUNTS, row
 
 COUNTS = replace(
@@ -39,9 +40,27 @@ COUNTS = replace(
     recurrent_flops_per_token=0.5e6,
     adapter_flops_per_token=0.3e6,
     attention_activation_bytes=1000.0,
-    fused_activation_bytes=5000.0,
-    eager_activation_bytes=7000.0,
-    gate_activation_bytes=1600.0,
+    layer=Layer(
+        queries=240.0,
+        keys=48.0,
+        dense=400.0,
+        routed=0.0,
+        sent=0.0,
+        router=0.0,
+        choices=0.0,
+        norms=2.0,
+        written_norms=2.0,
+        readers=5.0,
+        products=3.0,
+        written_products=4.0,
+        last_kept=1.0,
+        adapted_inputs=0.0,
+        unshared_inputs=0.0,
+        adapted_matrices=0.0,
+    ),
+    unquantised_share=0.1,
+    tied_params=0.0,
+    largest_matrix_params=0.7e6,
 )
 
 
@@ -58,10 +77,7 @@ def layout(**columns: Any) -> Any:
         "asked_virtual_pipeline": 0,
         "interleaved_pipeline": True,
         "sequence_parallel": True,
-        "fused_modules": True,
-        "fused_cross_entropy": False,
         "fp32_gradients": False,
         "flash_attention": True,
-        "sharded_master": False,
     }
     return row(**{n: np.array([v]) if isinstance(v, bool) else column([v]) for n, v in (known | columns).items()})

@@ -17,7 +17,8 @@ from app.sizing.question import Constraints, Deployment, Economics, Question
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Snapshot
 from app.sizing.training.counts import counts_of
-from app.sizing.training.memory import HeldBytes, TrainingMemory, memory_of
+from app.sizing.training.memory import TrainingMemory, memory_of
+from app.sizing.training.moments import HeldBytes
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.search import layouts_for
 from app.sizing.training.work import TrainingWork, training_work

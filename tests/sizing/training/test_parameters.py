@@ -38,8 +38,9 @@ NF4 = 4.127 / 8
                 "gradient_bytes_per_param": 2,
                 "master_bytes_per_param": 4,
                 "state_bytes_per_param": 8,
-                "adapter_bytes_per_param": 0,
-                "update_bytes_per_param": 4,
+                "narrow_state_bytes_per_param": 4,
+                "matrix_update_bytes_per_param": 0,
+                "element_bytes": 2,
                 "optimizer_moved_bytes_per_param": 30,
                 "dequantised_bytes_per_param": 0,
                 "conversion_bytes_per_input": 0,
@@ -54,8 +55,8 @@ NF4 = 4.127 / 8
                 "mixed": False,
                 "base_bytes_per_param": 1,
                 "gathered_bytes_per_param": 2,
-                "adapter_bytes_per_param": 4,
-                "adapter_state_bytes_per_param": 8,
+                "adapter_rank": 16,
+                "wide_state_bytes_per_param": 8,
                 "conversion_bytes_per_input": 5,
                 "kept_bytes_saved_per_input": 1,
                 "products_per_param": 2,
@@ -70,10 +71,10 @@ NF4 = 4.127 / 8
                 "layer_bytes_per_param": 4,
                 "master_bytes_per_param": 0,
                 "state_bytes_per_param": 8,
-                "update_bytes_per_param": 4,
+                "element_bytes": 4,
             },
         ),
-        ({"precision": "bf16-true"}, {"state_bytes_per_param": 4, "update_bytes_per_param": 2, "mixed": False}),
+        ({"precision": "bf16-true"}, {"state_bytes_per_param": 4, "mixed": False}),
         ({"precision": "bf16-true", "optimizer": "adamw-8bit"}, {"state_bytes_per_param": 2.03}),
         ({"precision": "nvfp4"}, {"conversion_bytes_per_input": 5, "weight_bytes_per_param": 2}),
         ({"optimizer": "muon"}, {"optimizer_flops_per_param_width": 30, "optimizer_moved_bytes_per_param": 22}),
@@ -107,15 +108,16 @@ def test_counts_of_a_dense_model() -> None:
     assert found.dense_matmul_params == 4 * layer
     assert found.layer_params == pytest.approx(layer + 2 * 1024, rel=1e-3)
     assert found.total_params == found.checkpointed_params == DENSE.total_params
-    assert found.gate_activation_bytes == 4 * 4096
+    assert (found.layer.queries, found.layer.keys, found.layer.dense) == (2048, 1024, 4096)
+    assert (found.layer.norms, found.layer.written_products, found.layer.adapted_inputs) == (2, 4, 0)
+    assert (found.tied_params, found.largest_matrix_params) == (0, 32000 * 1024)
     assert found.adapter_params == found.adapter_flops_per_token == 0
     assert (found.dataset_bytes, found.asked_checkpoint_interval_s) == (0, 0)
     assert (found.units, found.global_batch, found.units_per_sequence) == (1e11, 512, 4096)
     said = counts_of(replace(run, dataset_bytes=5.0, checkpoint_interval_s=60.0))
     assert (said.dataset_bytes, said.asked_checkpoint_interval_s) == (5, 60)
-    assert counts_of(replace(PRETRAIN, model=OPT_13B)).gate_activation_bytes == 2 * 20480
-    assert found.fused_activation_bytes == DENSE.activation_bytes_per_layer()
-    assert found.eager_activation_bytes == DENSE.activation_bytes_per_layer(fused=False)
+    plain = counts_of(replace(PRETRAIN, model=OPT_13B)).layer
+    assert (plain.dense, plain.products, plain.written_norms) == (20480, 2, 0)
 
 
 def test_counts_of_experts_adapters_and_samples() -> None:
@@ -125,6 +127,9 @@ def test_counts_of_experts_adapters_and_samples() -> None:
     assert mixed.routed_matmul_params == 4 * 2 * 3 * 1024 * 512
     lora = replace(PRETRAIN, model=MIXTURE, method=Method.LORA)
     adapters = MIXTURE.lora_params(16, "all-linear")
+    experts = counts_of(lora).layer
+    assert (experts.routed, experts.sent, experts.router, experts.choices) == (2 * 512, 2 * 1024, 8, 2)
+    assert experts.adapted_inputs == 3 * 1024 + 1024 + 2 * (2 * 1024 + 512)
     assert adapter_params(lora) == counts_of(lora).checkpointed_params == adapters
     assert adapter_params(PRETRAIN) == 0
     # two experts of eight see a token

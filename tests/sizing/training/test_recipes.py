@@ -40,13 +40,13 @@ def test_bytes_of_a_trained_parameter(
     assert (found.master_bytes_per_param, found.state_bytes_per_param) == (master, states)
     assert found.base_bytes_per_param == found.weight_bytes_per_param
     assert found.mixed == (master > 0)
-    assert (found.frozen, found.products_per_param, found.adapter_bytes_per_param) == (False, 3.0, 0.0)
+    assert (found.frozen, found.products_per_param, found.adapter_rank) == (False, 3.0, 0.0)
 
 
-def test_a_frozen_base_has_one_gradient_product_less_and_32_bit_adapters() -> None:
+def test_a_frozen_base_has_one_gradient_product_less() -> None:
     lora = recipe_of(replace(PRETRAIN, method=Method.LORA))
     assert (lora.frozen, lora.mixed, lora.products_per_param) == (True, False, 2.0)
-    assert (lora.base_bytes_per_param, lora.adapter_bytes_per_param, lora.adapter_state_bytes_per_param) == (2, 4, 8)
+    assert (lora.base_bytes_per_param, lora.adapter_rank, lora.wide_state_bytes_per_param) == (2, 16, 8)
     assert lora.dequantised_bytes_per_param == 0
     assert recipe_of(replace(PRETRAIN, method=Method.LORA, precision="fp8")).base_bytes_per_param == 1
 

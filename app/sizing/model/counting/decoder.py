@@ -14,10 +14,12 @@ from app.sizing.model.counting.families import FAMILIES, Family
 from app.sizing.model.counting.feed_forward import Experts, dense_width, experts, mlp
 from app.sizing.model.counting.mixers import MIXERS
 from app.sizing.model.counting.schedule import Layer, alike, layers_of, window_tokens
-from app.sizing.model.tensors import ONCE, Inventory, Part, Per
+from app.sizing.model.tensors import ONCE, BlockKind, Inventory, Part, Per
 
 # Families that are recurrent in every layer: no heads, no cache.
 _NO_ATTENTION = ("mamba", "falcon_mamba", "mamba2")
+# Families whose own code writes GELU out, operation by operation.
+_WRITES_GELU = ("codegen", "gpt2", "gpt_neo", "gptj", "phi")
 
 
 def read_decoder(text: Config, family: str, name: str, *, nested: bool = False) -> ModelArchitecture:
@@ -64,10 +66,17 @@ def read_decoder(text: Config, family: str, name: str, *, nested: bool = False) 
         moe_layers=routing.layers,
         max_context_tokens=reader.integer("max_position_embeddings", 0) or None,
         tied_head=tied,
+        block=_block(reader, spec, family),
         mtp_params=_mtp_params(inventory, reader, family, hidden_size, schedule),
         assumed=_defaulted(reader, family),
         source="closed form of the configuration",
     )
+
+
+def _block(reader: Reader, spec: Family, family: str) -> BlockKind:
+    """What its blocks are beside their sizes; norms that own no vector are there all the same."""
+    layer_norm = not spec.gated or spec.norm_vectors > 1 or family.startswith("cohere")
+    return BlockKind(_norms_of(reader, spec, family) or 2, layer_norm, family in _WRITES_GELU)
 
 
 def _head_dim(reader: Reader, spec: Family, family: str, hidden_size: int, heads: int) -> int:
@@ -210,23 +219,23 @@ def _feed_forward(
     return routing, widest
 
 
+def _norms_of(reader: Reader, spec: Family, family: str) -> int:
+    """Norms of a block; one where attention and MLP stand side by side on it."""
+    if family == "falcon":
+        apart = 1 if reader.find("num_ln_in_parallel_attn") == 1 else 2
+        beside = 1 if reader.flag("parallel_attn", default=True) else 2
+        return apart if reader.flag("new_decoder_architecture") else beside
+    if family == "stablelm":
+        return 1 if reader.flag("use_parallel_residual") else 2
+    return spec.norms
+
+
 def _norms(
     inventory: Inventory, reader: Reader, spec: Family, family: str, hidden_size: int, schedule: list[Layer]
 ) -> None:
     """Normalisation of every block and the final one."""
     every = tuple(range(len(schedule)))
-    norms = spec.norms
-    if family == "falcon":
-        parallel = 1 if reader.find("num_ln_in_parallel_attn") == 1 else 2
-        norms = (
-            parallel
-            if reader.flag("new_decoder_architecture")
-            else 1
-            if reader.flag("parallel_attn", default=True)
-            else 2
-        )
-    if family == "stablelm":
-        norms = 1 if reader.flag("use_parallel_residual") else 2
+    norms = _norms_of(reader, spec, family)
     if family == "nemotron-nas":  # no norm before what is not there
         present = sum((x.mixer != "") + (x.feed_forward != "") for x in schedule)
         inventory.vector("norms", Part.NORMS, hidden_size, tuple(range(present)))

@@ -1,0 +1,64 @@
+"""What an answer says of the memory of training: its parts, and the moment of a step at which it holds most."""
+
+from __future__ import annotations
+
+from app.sizing.columns import at
+from app.sizing.result import DeviceMemory, Reason
+from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
+from app.sizing.training.plans import TrainingPlans
+from app.sizing.training.run import Run
+from app.sizing.units import GIB
+from app.sizing.workload import Method, TrainingWorkload
+
+# What may lie in the host's memory, by the column that says so.
+MOVED = {"parameter_offload": "weights", "optimizer_offload": "optimizer states", "activation_offload": "activations"}
+
+# When each of MOMENTS is, in words.
+PEAK_WORDS = (
+    "at the loss, when forward ends",
+    "as backward begins",
+    "when backward ends, with all gradients",
+    "in the optimizer's step",
+)
+
+
+def memory_reason(workload: TrainingWorkload, plans: TrainingPlans, run: Run, row: int) -> Reason:
+    """What an accelerator holds, and by which choices it does."""
+    total, usable = at(run.memory.total_bytes, row) / GIB, at(run.memory.usable_bytes, row) / GIB
+    choices = []
+    if at(plans.zero_stage, row) >= 3:
+        choices.append("weights, gradients and optimizer states sharded (ZeRO-3)")
+    elif at(plans.zero_stage, row) >= 1:
+        choices.append("optimizer states sharded (distributed optimizer)")
+    kept = ACTIVATION_CHECKPOINTING[int(plans.activation_checkpointing[row])]
+    if kept != "none":
+        choices.append(f"{kept} activation checkpointing")
+    if moved := [words for column, words in MOVED.items() if getattr(plans, column)[row]]:
+        host = at(run.memory.host_bytes, row) / GIB
+        choices.append(f"{' and '.join(moved)} offloaded to {host:.0f} GiB of host memory")
+    if workload.method is Method.QLORA:
+        choices.append("base weights in NF4")
+    how = f", with {', '.join(choices)}" if choices else ", with nothing sharded or recomputed"
+    when = PEAK_WORDS[int(run.memory.moment[row])]
+    return Reason(
+        "memory",
+        f"Each accelerator holds {total:.1f} of {usable:.1f} GiB usable{how}; most {when}.",
+        "memory_gib",
+        total,
+        "GiB",
+    )
+
+
+def memory_parts(run: Run, row: int) -> DeviceMemory:
+    """Memory of a row by part."""
+    memory = run.memory
+    return DeviceMemory(
+        weights_bytes=at(memory.weights_bytes, row),
+        kv_cache_bytes=0.0,
+        activation_bytes=at(memory.activation_bytes, row),
+        overhead_bytes=at(memory.overhead_bytes, row),
+        gradient_bytes=at(memory.gradient_bytes, row),
+        optimizer_bytes=at(memory.optimizer_bytes, row),
+        capacity_bytes=at(memory.capacity_bytes, row),
+        usable_bytes=at(memory.usable_bytes, row),
+    )

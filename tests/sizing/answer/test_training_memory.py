@@ -1,0 +1,47 @@
+"""Sentences about the memory of training."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.sizing.answer.training_memory import PEAK_WORDS, memory_reason
+from app.sizing.training.moments import MOMENTS
+from app.sizing.workload import Method
+from tests.examples import PRETRAIN, col, row
+from tests.sizing.answer.test_training import plans, run
+
+
+@pytest.mark.parametrize(
+    ("columns", "how"),
+    [
+        ({"zero_stage": col(0)}, ", with nothing sharded or recomputed"),
+        ({}, ", with optimizer states sharded (distributed optimizer)"),
+        ({"zero_stage": col(3)}, ", with weights, gradients and optimizer states sharded (ZeRO-3)"),
+        (
+            {"zero_stage": col(0), "activation_checkpointing": np.array([2])},
+            ", with full activation checkpointing",
+        ),
+        (
+            {"zero_stage": col(0), "optimizer_offload": np.array([True])},
+            ", with optimizer states offloaded to 0 GiB of host memory",
+        ),
+    ],
+)
+def test_memory_is_told_with_the_choices_that_make_it(columns: dict[str, Any], how: str) -> None:
+    found = memory_reason(PRETRAIN, plans(**columns), run(), 0)
+    assert found.text == f"Each accelerator holds 60.0 of 72.0 GiB usable{how}; most at the loss, when forward ends."
+    assert found.value == pytest.approx(60.0)
+
+
+def test_a_quantised_base_and_a_peak_in_the_update_are_told() -> None:
+    late = row(total_bytes=col(1), usable_bytes=col(1), host_bytes=col(0), moment=np.array([3]))
+    text = memory_reason(replace(PRETRAIN, method=Method.QLORA), plans(), run(memory=late), 0).text
+    assert text.endswith("base weights in NF4; most in the optimizer's step.")
+
+
+def test_every_moment_has_its_words() -> None:
+    assert len(PEAK_WORDS) == len(MOMENTS)
