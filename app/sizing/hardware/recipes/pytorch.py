@@ -92,6 +92,7 @@ _LITGPT = TrainingRecipe(
     adapter_precision="16bit",
     adapter_dropout=True,
     packing="padded",
+    loss_chunks=32,
     source="LitGPT v0.5.13, finetune/lora.py: bf16-true, lm_head_chunk_size 128, AdamW, lora_dropout 0.05",
     as_of="2026-06-29",
     sources={
