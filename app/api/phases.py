@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from app.api.schemas.requests import DeploymentSpec, EstimateRequest, RecommendRequest
 from app.api.schemas.workload import FineTuningSpec, InferenceSpec, TrainingSpec
 from app.errors import Unanswerable
-from app.sizing.hardware.recipes import OF_SAMPLES
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 
 # Fields of a deployment that only one of the two says, and what the other says in their place.
@@ -113,18 +112,12 @@ def check_units(
 ) -> None:
     """Refuse tokens of a model that works on samples, and samples of one that works on tokens."""
     if model.kind is ModelKind.SAMPLES and deployment is not None and deployment.recipe is not None:
-        refuse(_of_tokens(said(deployment.recipe) - {*OF_SAMPLES, "name", "source"}, model))
+        detail = f"recipe is of models that work on tokens; {model.name} works on samples."
+        refuse([Refused("#/deployment/recipe", detail)])
     if isinstance(workload, InferenceSpec):
         refuse(_served(workload, model))
     else:
         refuse(_trained(workload, model))
-
-
-def _of_tokens(given: set[str], model: ModelArchitecture) -> Iterable[Refused]:
-    """What a recipe says of tokens."""
-    for name in sorted(given):
-        why = f"recipe.{name} is of models that work on tokens; {model.name} works on samples."
-        yield Refused(f"#/deployment/recipe/{name}", f"{why} Accepted: {', '.join(OF_SAMPLES)}.")
 
 
 def _served(workload: InferenceSpec, model: ModelArchitecture) -> Iterable[Refused]:

@@ -236,9 +236,7 @@ class Run:
         zero = self.given("zero_stage")
         if traits.splits and not traits.shards and zero is None:
             zero = 1
-        offload = row.get("offload") or ""
-        if "may be" not in offload and any(word in offload for word in ("params", "25%", "50%", "75%", "activations")):
-            raise NotCompared("offload of parameters, activations or a share of the states is not modelled")
+        states, parameters, activations = self.moved()
         return Deployment(
             accelerator=self.accelerator,
             total_accelerators=int(self.accelerators),
@@ -249,13 +247,26 @@ class Run:
             micro_batch_sequences=micro,
             zero_stage=None if trainer is None or traits.single_accelerator else zero,
             activation_checkpointing=self.recomputed(known),
-            optimizer_offload="optimizer" in offload and "may be" not in offload,
+            optimizer_offload=states,
+            parameter_offload=parameters,
+            activation_offload=activations,
             framework=trainer,
             virtual_pipeline=int(virtual[1]) if virtual else 1 if old else None,
             sequence_parallel=False if old else known.sequence_parallel,
             flash_attention=False if old else None,
             recipe=known.said,
         ), batch
+
+    def moved(self) -> tuple[bool, bool, bool]:
+        """Whether states, parameters and activations lie in the host's memory; NotCompared where part of them does."""
+        said = self.row.get("offload") or ""
+        if "may be" in said:
+            return False, False, False
+        if any(part in said for part in ("25%", "50%", "75%", "activations of")):
+            raise NotCompared("offload of a share of the states or of some layers is not modelled")
+        parameters = "params" in said
+        trained = self.row["method"] in ("pretrain", "full_ft")
+        return ("optimizer" in said and trained) or (parameters and trained), parameters, "activations to" in said
 
     def recomputed(self, known: SourceRecipe) -> str | None:
         """What the row says of activation checkpointing, else what its source does; None leaves it open."""

@@ -178,7 +178,7 @@ def training_reasons(
     plans, run = finalists.plans, finalists.run
     accelerators, step_s = at(run.accelerators, row), at(run.step.step_s, row)
     yield memory_reason(workload, plans, run, row)
-    yield recipe_reason(recipe_of_row(workload, plans, row))
+    yield from recipe_reason(recipe_of_row(workload, plans, row))
     yield Reason(
         "layout",
         f"{counted(accelerators, 'accelerator')}: {degrees_in_words(plans, run, row)}; it assumes "

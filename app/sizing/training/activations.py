@@ -13,6 +13,7 @@ from app.sizing.training.counts import Counts
 from app.sizing.training.layer import LayerBytes
 from app.sizing.training.loss import LossBytes, loss_bytes
 from app.sizing.training.offload import activations_on_host_bytes
+from app.sizing.training.pipeline import stage_layers
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.ranks import sequence_split, tokens_per_micro_batch, virtual_pipeline
 
@@ -57,12 +58,12 @@ def working_layer_bytes(
 
 
 @formula(unit="B", source="definition")
-def micro_batch_activation_bytes(counts: Counts, plans: TrainingPlans, kept_layer_bytes: Column) -> Column:
+def micro_batch_activation_bytes(kept_layer_bytes: Column, stage_layers: Column) -> Column:
     """Activations of one micro-batch on one accelerator, between layers' forward and backward.
 
     Source: definition.
     """
-    return kept_layer_bytes * counts.num_layers / plans.pipeline_parallel
+    return kept_layer_bytes * stage_layers
 
 
 @formula(unit="B", source="definition")
@@ -82,10 +83,11 @@ def micro_batch_memory(counts: Counts, plans: TrainingPlans, assumed: Assumption
         return MicroBatchMemory(kept, zero, zero, zero, zero, LossBytes(zero, zero, zero), stages, chunks)
     layer = plans.keeping(counts).layer
     tokens, split = tokens_per_micro_batch(counts, plans), sequence_split(plans)
+    on_stage = stage_layers(counts.num_layers, stages)
     of_layer, stream = kept_layer_bytes(plans, layer, tokens, split), stream_bytes(counts, tokens, split)
-    kept, moved = micro_batch_activation_bytes(counts, plans, of_layer), zero
+    kept, moved = micro_batch_activation_bytes(of_layer, on_stage), zero
     if plans.activation_offload.any():
-        moved = activations_on_host_bytes(plans, kept, counts.num_layers / stages, assumed)
+        moved = activations_on_host_bytes(plans, kept, on_stage, assumed)
     return MicroBatchMemory(
         activation_bytes=kept - moved,
         offloaded_bytes=moved,
@@ -107,21 +109,6 @@ def sample_activation_bytes(counts: Counts, plans: TrainingPlans) -> Column:
     return plans.micro_batch_sequences * counts.sample_kept_bytes
 
 
-@formula(unit="micro-batches", source="Narayanan et al. 2021 (arXiv:2104.04473)")
-def micro_batches_in_flight(micro_batches: Column, micro: MicroBatchMemory) -> Column:
-    """Micro-batches whose activations the first pipeline stage holds: as many as there are stages, more where chunks
-    are interleaved.
-
-    Source: Korthikanti et al. 2022 (arXiv:2205.05198), section 4.2.3.
-    Check: four stages, one chunk each, of many micro-batches.
-        >>> micro = row(stages=col(4), virtual_pipeline=col(1))
-        >>> micro_batches_in_flight(col(64), micro)[0]
-        np.float64(7.0)
-    """
-    interleaved = 1 + (micro.stages - 1) / (micro.stages * micro.virtual_pipeline)
-    return np.minimum(np.minimum(micro_batches, micro.stages) * interleaved, micro_batches)
-
-
 @formula(unit="B", source="definition")
 def in_flight_bytes(micro_batch_bytes: Column, micro_batches_in_flight: Column) -> Column:
     """Activations of all micro-batches in flight.
@@ -132,17 +119,19 @@ def in_flight_bytes(micro_batch_bytes: Column, micro_batches_in_flight: Column) 
 
 
 @formula(unit="B", source="definition")
-def loss_beyond_bytes(micro: MicroBatchMemory, loss_bytes: Column, in_flight_bytes: Column) -> Column:
-    """Bytes of the loss that come on top: the last stage forms the logits with one micro-batch in flight, the first
-    holds them all.
+def loss_beyond_bytes(
+    micro: MicroBatchMemory, loss_bytes: Column, last_stage_bytes: Column, kept_bytes: Column
+) -> Column:
+    """Bytes of the loss that come on top: the last stage of a pipeline forms the logits and holds fewer micro-batches,
+    the first holds the most.
 
     Source: definition.
     """
-    last = micro.activation_bytes + loss_bytes
-    return np.where(micro.stages > 1, np.maximum(0.0, last - in_flight_bytes), loss_bytes)
+    return np.where(micro.stages > 1, np.maximum(0.0, last_stage_bytes + loss_bytes - kept_bytes), loss_bytes)
 
 
 def kept_bytes(counts: Counts, plans: TrainingPlans) -> Column:
     """What a micro-batch keeps for backward on one accelerator, wherever it lies."""
     tokens, layer = tokens_per_micro_batch(counts, plans), plans.keeping(counts).layer
-    return micro_batch_activation_bytes(counts, plans, kept_layer_bytes(plans, layer, tokens, sequence_split(plans)))
+    of_layer = kept_layer_bytes(plans, layer, tokens, sequence_split(plans))
+    return micro_batch_activation_bytes(of_layer, stage_layers(counts.num_layers, plans.pipeline_parallel))

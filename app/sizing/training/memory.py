@@ -14,13 +14,14 @@ from app.sizing.training.activations import (
     in_flight_bytes,
     loss_beyond_bytes,
     micro_batch_memory,
-    micro_batches_in_flight,
 )
+from app.sizing.training.buckets import gradient_bucket_bytes, live_bytes
 from app.sizing.training.counts import Counts
 from app.sizing.training.layer import TRACED
 from app.sizing.training.layouts import FULL
 from app.sizing.training.moments import HeldBytes, peak_of
 from app.sizing.training.offload import OnHost, host_bytes_per_machine, on_host
+from app.sizing.training.pipeline import micro_batches_in_flight
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.ranks import RankParams, Spread, held_params, rank_params, spread_of
 from app.sizing.training.recipes import BYTES_16_BIT, BYTES_32_BIT, Recipe
@@ -226,28 +227,33 @@ def held_bytes(
     recipe, params, states = counts.recipe, plans.keeping(counts).params, _states(counts, plans, rank, spread)
     gathers = (plans.zero_stage >= 3) & ((spread.data_group > 1) | plans.parameter_offload)
     accumulates = ((spread.micro_batches > 1) | params.lasting) & ~params.in_backward
-    in_flight = micro_batches_in_flight(spread.micro_batches, micro)
-    kept, beyond = in_flight_bytes(micro.activation_bytes, in_flight), in_flight_bytes(micro.offloaded_bytes, in_flight)
+    first_stage, last_stage = _in_flight(micro, spread)
+    kept, beyond = (
+        in_flight_bytes(micro.activation_bytes, first_stage),
+        in_flight_bytes(micro.offloaded_bytes, first_stage),
+    )
+    with told_as("last stage"):
+        at_last = in_flight_bytes(micro.activation_bytes, last_stage)
     ends, layer = end_params_per_rank(counts, plans), layer_params_per_rank(counts, plans, rank.expert_shards)
     ahead, casts = plans.stack.recipe.gathered_units, cast_bytes(counts, plans, params)
     with told_as("loss"):
-        at_loss = gathered_bytes(gathers, ends, layer, np.ones(len(plans)), params)
+        at_loss = _gathered(plans, rank, gathers, gathered_bytes(gathers, ends, layer, np.ones(len(plans)), params))
     with told_as("backward"):
-        in_backward = gathered_bytes(gathers, ends, layer, ahead + 1, params)
+        in_backward = _gathered(plans, rank, gathers, gathered_bytes(gathers, ends, layer, ahead + 1, params))
     with told_as("end"):
         at_end = gathered_bytes(gathers, ends, layer, ahead, params)
     whole = last_gradients_bytes(counts, plans, gathers, accumulates, ends, layer, micro.stream_bytes, params, recipe)
     first = last_layer_bytes(gathers, accumulates, ends, layer, micro, params, recipe)
-    head, host = micro.loss.head_gradient_bytes, states.host
+    head, host, buckets = micro.loss.head_gradient_bytes, states.host, _buckets(plans, rank, spread, params)
     return HeldBytes(
         weights_bytes=states.weights_bytes,
         optimizer_bytes=states.optimizer_bytes,
         host_bytes=host_bytes_per_machine(host, beyond, spread.accelerators, plans.accelerators_per_node),
-        gradient_bytes=states.gradient_bytes,
-        lasting_gradient_bytes=np.where(accumulates, states.gradient_bytes, 0.0),
+        gradient_bytes=states.gradient_bytes + buckets,
+        lasting_gradient_bytes=np.where(accumulates, states.gradient_bytes, 0.0) + buckets,
         head_gradient_bytes=np.where(accumulates, 0.0, head),
         kept_bytes=kept,
-        logits_bytes=loss_beyond_bytes(micro, micro.loss.logits_bytes, kept),
+        logits_bytes=loss_beyond_bytes(micro, micro.loss.logits_bytes, at_last, kept),
         last_norm_bytes=micro.loss.norm_bytes,
         working_bytes=micro.working_bytes,
         last_bytes=last_bytes(whole, first, at_end),
@@ -256,6 +262,28 @@ def held_bytes(
         update_bytes=update_bytes(counts, plans, spread.updated_params, spread.data_group, params, recipe),
         communicates=spread.accelerators > 1,
     )
+
+
+def _gathered(plans: TrainingPlans, rank: RankParams, gathers: Mask, unit_bytes: Column) -> Column:
+    """Weights that lie gathered, by units or by number."""
+    return live_bytes(gathers, rank.dense + rank.routed, plans.stack.recipe.live_params, unit_bytes)
+
+
+def _buckets(plans: TrainingPlans, rank: RankParams, spread: Spread, params: ParamBytes) -> Column:
+    """Buckets of gradients: of whole replicas, and of shards where these too are exchanged in buckets."""
+    recipe, whole = plans.stack.recipe, (rank.trained_dense + rank.trained_routed) * params.gradients
+    exchanges = (spread.data_group > 1) & ((plans.zero_stage == 0) | (recipe.live_params > 0))
+    return gradient_bucket_bytes(recipe.bucket_bytes, whole, exchanges)
+
+
+def _in_flight(micro: MicroBatchMemory, spread: Spread) -> tuple[Column, Column]:
+    """Micro-batches that the first and the last stage hold."""
+    stages, chunks = micro.stages, micro.virtual_pipeline
+    with told_as("first stage"):
+        first = micro_batches_in_flight(spread.micro_batches, stages, chunks, np.zeros(1))
+    with told_as("last stage"):
+        last = micro_batches_in_flight(spread.micro_batches, stages, chunks, stages - 1)
+    return first, last
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Micro-batches that a pipeline's stages hold at once: most on the first, fewest where the loss is formed."""
+"""What a pipeline's stages hold: whole layers; micro-batches, most on the first, fewest where the loss is formed."""
 
 from __future__ import annotations
 
@@ -25,3 +25,28 @@ def micro_batches_in_flight(micro_batches: Column, stages: Column, virtual_pipel
         virtual_pipeline > 1, (2 * behind + (virtual_pipeline - 1) * stages + 1) / virtual_pipeline, behind + 1
     )
     return np.minimum(micro_batches, warm_up)
+
+
+@formula(unit="layers", source="Narayanan et al. 2021 (arXiv:2104.04473)")
+def stage_layers(num_layers: float, stages: Column) -> Column:
+    """Layers of a pipeline's fullest stage: whole ones.
+
+    Source: Narayanan et al. 2021 (arXiv:2104.04473).
+    Check: 126 layers on sixteen stages: eight.
+        >>> stage_layers(126.0, col(1, 16)).tolist()
+        [126.0, 8.0]
+    """
+    return np.ceil(num_layers / stages)
+
+
+@formula(unit="1", source="definition")
+def stage_share(num_layers: float, stages: Column) -> Column:
+    """Share of a model's layers on the fullest stage.
+
+    Source: definition.
+    Check:
+        >>> stage_share(126.0, col(1, 16)).round(4).tolist()
+        [1.0, 0.0635]
+    """
+    share: Column = stage_layers(num_layers, stages) / np.maximum(1.0, num_layers)
+    return share

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,7 +19,7 @@ from app.sizing.hardware.tables import Machines
 from app.sizing.question import Deployment
 from app.sizing.training.counts import Counts, counts_of
 from app.sizing.training.keeping import Keeping, KeepingTable, keeping, keeping_table
-from app.sizing.training.layouts import LAYOUT, layouts_of
+from app.sizing.training.layouts import FULL, LAYOUT, layouts_of
 from app.sizing.training.margins import Margins
 from app.sizing.workload import TrainingWorkload
 
@@ -134,7 +134,7 @@ class TrainingPlans(Columns):
     @property
     def last_resort(self) -> Mask:
         """Layouts that move more than optimizer states to the host: judged where nothing else fits."""
-        return self.parameter_offload | self.activation_offload
+        return self.parameter_offload | (self.activation_offload & ~self.stack.recipe.offloads_checkpoints)
 
     @property
     def ranks(self) -> Column:
@@ -175,10 +175,20 @@ def build_training_plans(
         micro_batch_sequences=columns["micro_batch_sequences"],
         optimizer_offload=columns["optimizer_offload"] > 0,
         parameter_offload=columns["parameter_offload"] > 0,
-        activation_offload=columns["activation_offload"] > 0,
+        activation_offload=_activations_moved(stacks, stack, columns, asked),
         flash_attention=np.full(len(machine), flash),
         asked_virtual_pipeline=np.full(len(machine), float(asked.virtual_pipeline or 0)),
     )
+
+
+def _activations_moved(stacks: TrainingStacks, stack: Codes, columns: Mapping[str, Column], asked: Deployment) -> Mask:
+    """Plans whose kept activations lie on the host: as a layout says, or because a framework does so unasked with what
+    recomputation starts from.
+    """
+    recomputed = columns["activation_checkpointing"] == FULL
+    unasked = stacks.recipe.offloads_checkpoints[stack] & recomputed & (asked.activation_offload is not False)
+    found: Mask = (columns["activation_offload"] > 0) | unasked
+    return found
 
 
 def _as_asked(stacks: TrainingStacks, asked: Deployment) -> TrainingStacks:

@@ -10,6 +10,7 @@ from app.sizing.columns import Column, Columns, Mask
 from app.sizing.formula import formula, told_as
 from app.sizing.training.counts import Counts
 from app.sizing.training.layouts import MOST_VIRTUAL_PIPELINE
+from app.sizing.training.pipeline import stage_share
 from app.sizing.training.plans import TrainingPlans
 
 
@@ -152,7 +153,8 @@ def dense_params_per_rank(counts: Counts, plans: TrainingPlans) -> Column:
     """
     ends = counts.embedding_params + counts.head_params
     largest_end = np.maximum(counts.embedding_params, counts.head_params)
-    layers = (counts.total_params - counts.routed_params - ends) / (plans.tensor_parallel * plans.pipeline_parallel)
+    share = stage_share(counts.num_layers, plans.pipeline_parallel)
+    layers = (counts.total_params - counts.routed_params - ends) * share / plans.tensor_parallel
     return layers + np.where(plans.pipeline_parallel > 1, largest_end, ends) / plans.tensor_parallel
 
 
@@ -162,7 +164,7 @@ def routed_params_per_rank(counts: Counts, plans: TrainingPlans, expert_shards: 
 
     Source: Fedus et al. 2021 (arXiv:2101.03961).
     """
-    return counts.routed_params / (expert_shards * plans.pipeline_parallel)
+    return counts.routed_params * stage_share(counts.num_layers, plans.pipeline_parallel) / expert_shards
 
 
 @formula(unit="parameters", source="Hu et al. 2021 (arXiv:2106.09685)")
@@ -171,7 +173,7 @@ def adapter_params_per_rank(counts: Counts, plans: TrainingPlans) -> Column:
 
     Source: Hu et al. 2021 (arXiv:2106.09685).
     """
-    return counts.adapter_params / (plans.tensor_parallel * plans.pipeline_parallel)
+    return counts.adapter_params * stage_share(counts.num_layers, plans.pipeline_parallel) / plans.tensor_parallel
 
 
 @formula(unit="parameters", source="Rajbhandari et al. 2020 (arXiv:1910.02054)")

@@ -218,33 +218,58 @@ def smallest_runs(
     resort = layouts.last_resort
     if not resort.any():
         return _smallest_runs(workload, counts, layouts, question, rejections)
-    usual = np.flatnonzero(~resort)
-    found = _smallest_runs(workload, counts, layouts.take(usual), question, rejections)
-    done = np.unique(found.plans.accelerator)
-    left = np.flatnonzero(resort & ~np.isin(layouts.accelerator, done))
+    found = _smallest_runs(workload, counts, layouts, question, rejections, ~resort)
+    served = np.zeros(int(layouts.accelerator.max()) + 1, dtype=bool)
+    served[found.plans.accelerator] = True
+    left = np.flatnonzero(resort & ~served[layouts.accelerator])
+    if not len(left):
+        return found
     beside = rejections.apart()
-    more = _smallest_runs(workload, counts, layouts.take(left), question, beside)
+    more = _last_runs(workload, counts, layouts.take(left), question, beside)
     rejections.joined(beside, more.plans.accelerator)
-    row = np.concatenate([usual[found.row], left[more.row]])
+    if not len(more):
+        return found
+    row = np.concatenate([found.row, left[more.row]])
     return Judged(row, layouts.take(row), stacked([found.run, more.run]), stacked([found.cost, more.cost]))
 
 
+def _last_runs(
+    workload: TrainingWorkload,
+    counts: Counts,
+    layouts: TrainingPlans,
+    question: Question,
+    rejections: Rejections,
+) -> Judged:
+    """Smallest runs of a few layouts, whichever they are; the rest fall out with their shortfall."""
+    assumed = question.assumptions
+    tried = attempted(counts, layouts, workload.deadline_s, assumed)
+    found, run, holds = _sized_runs(workload, counts, tried, np.arange(len(tried.able)), assumed)
+    turn_down(workload, layouts.accelerator, tried, found.rows, run, holds, assumed, rejections)
+    judged = _paid(tried, found.rows[holds], run.take(holds), question, rejections)
+    return replace(judged, row=tried.rows[judged.row])
+
+
 def _smallest_runs(
-    workload: TrainingWorkload, counts: Counts, layouts: TrainingPlans, question: Question, rejections: Rejections
+    workload: TrainingWorkload,
+    counts: Counts,
+    layouts: TrainingPlans,
+    question: Question,
+    rejections: Rejections,
+    among: Mask | None = None,
 ) -> Judged:
     """Smallest runs that fit and meet the deadline with the confidence asked and stay within the limits, and those of
     sizes around the best of each type; the rest fall out with their shortfall, or because another of their type is
     known to be better by more than a near tie.
     """
     assumed = question.assumptions
-    tried = attempted(counts, layouts, workload.deadline_s, assumed)
+    tried = attempted(counts, layouts, workload.deadline_s, assumed, among)
     chosen, bound = _promising(workload, counts, tried, question)
     found, run, holds = _sized_runs(workload, counts, tried, chosen, assumed)
-    turn_down(workload, layouts, tried, found.rows, run, holds, assumed, rejections)
+    turn_down(workload, layouts.accelerator, tried, found.rows, run, holds, assumed, rejections)
     judged = _paid(tried, found.rows[holds], run.take(holds), question, rejections)
-    if not len(judged):
-        return judged
-    return _with_sizes_around(workload, counts, tried, chosen, bound[chosen], judged, question)
+    if len(judged):
+        judged = _with_sizes_around(workload, counts, tried, chosen, bound[chosen], judged, question)
+    return replace(judged, row=tried.rows[judged.row])
 
 
 def every_run(workload: TrainingWorkload, counts: Counts, layouts: TrainingPlans, question: Question) -> Judged:

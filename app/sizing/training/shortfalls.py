@@ -9,7 +9,6 @@ from app.sizing.columns import Codes, Column, Mask
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.result import Reached
 from app.sizing.training.doubt import memory_factor, surely_held
-from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import Run, host_holds
 from app.sizing.training.smallest import Attempts
 from app.sizing.units import GIB, SECONDS_PER_DAY
@@ -18,7 +17,7 @@ from app.sizing.workload import TrainingWorkload
 
 def turn_down(
     workload: TrainingWorkload,
-    layouts: TrainingPlans,
+    accelerator: Codes,
     tried: Attempts,
     judged: Codes,
     run: Run,
@@ -26,9 +25,11 @@ def turn_down(
     assumed: Assumptions,
     rejections: Rejections,
 ) -> None:
-    """Types none of whose layouts divides the batch, fits, or is in time; `judged` are the attempts of the runs."""
+    """Types none of whose layouts divides the batch, fits, or is in time: of those of the layouts; `judged` are the
+    attempts of the runs.
+    """
     rejections.without(
-        layouts.accelerator,
+        accelerator,
         tried.layouts.accelerator,
         "no_layout",
         "No division of the global batch over {name} fills whole machines.",

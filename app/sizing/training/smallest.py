@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, stacked
+from app.sizing.columns import Codes, Column, Mask, stacked
 from app.sizing.training.activations import MicroBatchMemory, micro_batch_memory
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import Degrees, degrees_of
@@ -28,7 +28,7 @@ class Attempts:
 
     layouts: TrainingPlans
     degrees: Degrees
-    rows: Codes  # of each layout in the degrees
+    rows: Codes  # of each layout in the degrees, and in the table they are of
     places: Codes  # of its largest degree among them
     largest: Column
     memory: TrainingMemory
@@ -53,10 +53,12 @@ class Sized:
     parts: Parts
 
 
-def attempted(counts: Counts, layouts: TrainingPlans, deadline_s: float, assumed: Assumptions) -> Attempts:
-    """Each layout at its largest degree that holds; those without a legal degree are dropped."""
+def attempted(
+    counts: Counts, layouts: TrainingPlans, deadline_s: float, assumed: Assumptions, among: Mask | None = None
+) -> Attempts:
+    """Each layout, or each among some, at its largest degree that holds; those without a legal degree are dropped."""
     degrees = degrees_of(counts, layouts)
-    rows = np.flatnonzero(degrees.counts())
+    rows = np.flatnonzero(degrees.counts() if among is None else among & (degrees.counts() > 0))
     plans = layouts.take(rows)
     places, memory, rank, held = _held_at_most(counts, plans, degrees, rows, assumed)
     degree = degrees.at(rows, places)

@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from app.sizing.training.activations import (
     in_flight_bytes,
     kept_layer_bytes,
     loss_beyond_bytes,
     micro_batch_activation_bytes,
-    micro_batches_in_flight,
     sample_activation_bytes,
     stream_bytes,
     working_layer_bytes,
@@ -34,26 +31,15 @@ def test_ranks_share_what_lies_between_their_matrices_and_split_the_rest() -> No
     assert kept_layer_bytes(layout(), LAYER, col(10), col(4)).tolist() == [10 * (250 + 110)]
     assert kept_layer_bytes(layout(), LAYER, col(10), col(1)).tolist() == [10 * (1000 + 110)]
     assert working_layer_bytes(layout(), LAYER, col(10), col(4)).tolist() == [10 * (25 + 21)]
-    assert micro_batch_activation_bytes(COUNTS, layout(), col(50)).tolist() == [50 * 4]  # of twelve layers
+    assert micro_batch_activation_bytes(col(50), col(4)).tolist() == [50 * 4]
     assert stream_bytes(COUNTS, col(10), col(4)).tolist() == [2 * 10 * 100 / 4]
     assert sample_activation_bytes(replace(COUNTS, sample_kept_bytes=7.0), layout()).tolist() == [14]
-
-
-@pytest.mark.parametrize(
-    ("micro_batches", "stages", "chunks", "in_flight"),
-    [(64, 4, 1, 4 * 1.75), (64, 4, 2, 4 * 1.375), (2, 4, 1, 2), (64, 1, 1, 1), (5, 4, 1, 5)],
-)
-def test_stages_hold_several_micro_batches(
-    micro_batches: float, stages: float, chunks: float, in_flight: float
-) -> None:
-    micro: Any = row(stages=col(stages), virtual_pipeline=col(chunks))
-    assert micro_batches_in_flight(col(micro_batches), micro).tolist() == pytest.approx([in_flight])
 
 
 def test_the_last_stage_forms_the_logits_beside_one_micro_batch() -> None:
     micro: Any = row(stages=col(4), activation_bytes=col(100))
     assert in_flight_bytes(micro.activation_bytes, col(4)).tolist() == [400]
-    assert loss_beyond_bytes(micro, col(500), col(400)).tolist() == [200]
-    assert loss_beyond_bytes(micro, col(500), col(900)).tolist() == [0]
+    assert loss_beyond_bytes(micro, col(500), col(100), col(400)).tolist() == [200]
+    assert loss_beyond_bytes(micro, col(500), col(100), col(900)).tolist() == [0]
     alone: Any = row(stages=col(1), activation_bytes=col(100))
-    assert loss_beyond_bytes(alone, col(500), col(400)).tolist() == [500]
+    assert loss_beyond_bytes(alone, col(500), col(400), col(400)).tolist() == [500]

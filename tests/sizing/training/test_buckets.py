@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.sizing.training.buckets import gradient_bucket_bytes, live_bytes, stepped_at_once
+from app.sizing.training.buckets import gradient_bucket_bytes, live_bytes
 from tests.examples import col
 
 YES = np.array([True])
@@ -20,9 +20,7 @@ def test_buckets_are_never_more_than_the_gradients(gradients: float, bucket: flo
 
 
 def test_what_is_live_is_at_least_the_unit_at_work() -> None:
-    assert live_bytes(col(70e9), col(1e9), col(6.4e9)).tolist() == [6.4e9]
-    assert live_bytes(col(70e9), col(1e9), col(0.5e9)).tolist() == [2e9]
-
-
-def test_a_large_shard_is_stepped_in_groups() -> None:
-    assert stepped_at_once(col(3e9, 1e8), col(1e9, 1e9)).tolist() == [1e9, 1e8]
+    assert live_bytes(YES, col(70e9), col(1e9), col(6.4e9)).tolist() == [6.4e9]
+    assert live_bytes(YES, col(70e9), col(1e9), col(0.5e9)).tolist() == [2e9]
+    assert live_bytes(YES, col(70e9), col(0), col(0.5e9)).tolist() == [0.5e9]
+    assert live_bytes(~YES, col(70e9), col(1e9), col(0)).tolist() == [0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.sizing.training.pipeline import micro_batches_in_flight
+from app.sizing.training.pipeline import micro_batches_in_flight, stage_layers, stage_share
 from tests.examples import col
 
 
@@ -35,3 +35,9 @@ def test_stages_hold_what_the_schedule_has_in_flight(stages: int, chunks: int, m
 def test_the_first_stage_holds_the_most_and_never_more_than_a_step_has() -> None:
     held = [micro_batches_in_flight(col(6), col(8), col(1), col(place))[0] for place in range(8)]
     assert held == [6, 6, 6, 5, 4, 3, 2, 1]
+
+
+@pytest.mark.parametrize(("stages", "layers"), [(1, 32), (3, 11), (16, 2), (32, 1)])
+def test_a_stage_has_whole_layers(stages: int, layers: int) -> None:
+    assert stage_layers(32.0, col(stages)).tolist() == [layers]
+    assert stage_share(32.0, col(stages)).tolist() == [layers / 32]

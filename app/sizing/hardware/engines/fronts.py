@@ -54,7 +54,7 @@ FRONTS = (
     _DEEPSPEED.under("colossalai", "colossal-ai"),
     _MEGATRON.under("primus", "primus-megatron"),
     _MEGATRON.under("mindspeed", "mindspeed-llm", "modellink"),
-    _MEGATRON.under("megatron-deepspeed"),
+    _MEGATRON.under("megatron-deepspeed", published_as=("megatron-deepspeed",)),
     _MEGATRON.under("gpt-neox", "neox"),
     _MEGATRON.under("nanotron"),
     _OF["nemo"].under("nemo-rl", "nemo-aligner"),

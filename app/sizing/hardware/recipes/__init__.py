@@ -12,13 +12,12 @@ from app.sizing.hardware.engines import engine_named, release_of
 from app.sizing.hardware.recipes.columns import Recipes, code, word
 from app.sizing.hardware.recipes.frameworks import RECIPES, USUAL
 from app.sizing.hardware.recipes.record import LOSSES, RECOMPUTATIONS, VOCABULARIES, TrainingRecipe
-from app.sizing.hardware.recipes.said import OF_ADAPTERS, OF_SAMPLES, WHOLE, RecipeSaid, as_said
+from app.sizing.hardware.recipes.said import OF_ADAPTERS, WHOLE, RecipeSaid, as_said
 from app.sizing.hardware.support.records import LORA, QLORA
 
 __all__ = [
     "LOSSES",
     "OF_ADAPTERS",
-    "OF_SAMPLES",
     "RECIPES",
     "RECOMPUTATIONS",
     "VOCABULARIES",

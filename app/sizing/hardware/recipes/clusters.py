@@ -82,12 +82,14 @@ _DEEPSPEED = TrainingRecipe(
     optimizer_implementation="fused",
     adapter_precision="autocast",
     bucket_bytes=1e9,
+    live_params=1e9,
     source="DeepSpeed v0.16, runtime/zero/config.py, engine.py, zero/stage3.py; FusedAdam",
     as_of="2025-02-21",
     sources={
         "loss": "the model's own: transformers' ForCausalLMLoss",
         "gradients": "16 bit under ZeRO (engine.py, get_data_types); stage_1_and_2.py and stage3.py step a 32-bit copy",
-        "bucket_bytes": "reduce_bucket_size and allgather_bucket_size 5e8 elements, prefetch 5e7",
+        "bucket_bytes": "reduce_bucket_size 5e8 elements, one buffer of it (stage_1_and_2.py, stage3.py)",
+        "live_params": "stage3_max_live_parameters and stage3_max_reuse_distance 1e9",
         "adapter_precision": "recall",
     },
 )
@@ -106,6 +108,16 @@ _XTUNER = replace(
     kbit_widening=True,
     adapter_dropout=True,
     source="recall: XTuner's configs: DeepSpeed, activation checkpointing, pack_to_max_length, lora_dropout 0.1",
+)
+_MEGATRON_DEEPSPEED = replace(
+    _MEGATRON,
+    framework="megatron-deepspeed",
+    version="",
+    gradients="copied",
+    bucket_bytes=1e9,
+    source="recall: Megatron-DeepSpeed, Megatron's layers under DeepSpeed's optimizers of stage 1",
+    as_of=_AS_OF,
+    sources={},
 )
 _COLOSSALAI = replace(
     _DEEPSPEED,
@@ -185,6 +197,7 @@ CLUSTERS = (
     _MINDSPEED,
     _PRIMUS,
     _DEEPSPEED,
+    _MEGATRON_DEEPSPEED,
     _OPENRLHF,
     _XTUNER,
     _COLOSSALAI,

@@ -33,6 +33,7 @@ class Recipes(Columns):
     loss_chunks: Column  # of a micro-batch
     gathered_units: Column
     bucket_bytes: Column
+    live_params: Column
 
     @classmethod
     def of(cls, recipes: Sequence[TrainingRecipe]) -> Recipes:
@@ -56,6 +57,7 @@ class Recipes(Columns):
             loss_chunks=column([r.loss_chunks for r in recipes]),
             gathered_units=column([r.gathered_units for r in recipes]),
             bucket_bytes=column([r.bucket_bytes for r in recipes]),
+            live_params=column([r.live_params for r in recipes]),
         )
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.sizing.hardware.recipes.record import TrainingRecipe
+from app.sizing.hardware.recipes.record import EVERY_BUCKET_BYTES, TrainingRecipe
 from app.sizing.hardware.support.records import QLORA
 
 _TRAINER = TrainingRecipe(
     "transformers",
     version="4.45",
+    bucket_bytes=EVERY_BUCKET_BYTES,
     loss="shifted",
     weights="sharded",
     selective="none",
@@ -114,6 +115,7 @@ _TRL = (
 _PEFT = TrainingRecipe(
     "peft+bitsandbytes",
     version="0.20",
+    bucket_bytes=EVERY_BUCKET_BYTES,
     loss="upcast",
     weights="sharded",
     selective="none",
@@ -135,6 +137,7 @@ _PEFT = TrainingRecipe(
 _AXOLOTL = TrainingRecipe(
     "axolotl",
     version="0.16",
+    bucket_bytes=EVERY_BUCKET_BYTES,
     loss="upcast",
     weights="sharded",
     selective="none",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.sizing.hardware.recipes.record import TrainingRecipe
+from app.sizing.hardware.recipes.record import EVERY_BUCKET_BYTES, TrainingRecipe
 
 _AS_OF = "2026-11-22"
 
@@ -13,6 +13,7 @@ USUAL = TrainingRecipe(
     "pytorch",
     loss="held",
     weights="sharded",
+    bucket_bytes=EVERY_BUCKET_BYTES,
     source="PyTorch's FSDP2 tutorial; torch.optim.AdamW: foreach on CUDA",
     as_of=_AS_OF,
     sources={"selective": "torch.utils.checkpoint, create_selective_checkpoint_contexts"},
@@ -92,7 +93,6 @@ _LITGPT = TrainingRecipe(
     adapter_precision="16bit",
     adapter_dropout=True,
     packing="padded",
-    loss_chunks=32,
     source="LitGPT v0.5.13, finetune/lora.py: bf16-true, lm_head_chunk_size 128, AdamW, lora_dropout 0.05",
     as_of="2026-06-29",
     sources={
@@ -106,6 +106,7 @@ _LIGHTNING = TrainingRecipe(
     version="2.4",
     loss="held",
     weights="autocast",
+    bucket_bytes=EVERY_BUCKET_BYTES,
     selective="none",
     packing="padded",
     source="Lightning 2.4.0, fabric/plugins/precision/fsdp.py: bf16-mixed gathers 32 bit under autocast",

@@ -106,6 +106,10 @@ VOCABULARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
+# PyTorch's DistributedDataParallel keeps every bucket beside the gradients (gradient_as_bucket_view is off).
+EVERY_BUCKET_BYTES = 1e15
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingRecipe:
     """What a framework does, from one of its versions on, where nobody says otherwise.
@@ -133,6 +137,7 @@ class TrainingRecipe:
     loss_chunks: int = 8  # of a micro-batch, where its loss is taken in chunks
     gathered_units: int = 2  # layers that lie gathered at once where weights are sharded
     bucket_bytes: float = 0.0  # gradients that lie in a bucket beside themselves on their way to other replicas
+    live_params: float = 0.0  # weights that may lie gathered at once where they are let go of by number
     source: str = ""
     as_of: str = ""
     sources: Mapping[str, str] = field(default_factory=dict, hash=False)

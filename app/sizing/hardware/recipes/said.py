@@ -66,8 +66,6 @@ REPLACED = (
     "kbit_widening",
     "packing",
 )
-# What is said of models that work on samples: the rest is of tokens and logits.
-OF_SAMPLES = ("kernels", "weights", "gradients", "optimizer_implementation")
 OF_ADAPTERS = ("adapter_precision", "adapter_dropout", "kbit_widening")
 
 

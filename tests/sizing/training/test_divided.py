@@ -1,0 +1,103 @@
+"""What dividing a run does to an accelerator's memory, whatever the model and the layout."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.snapshot import Snapshot
+from app.sizing.training.counts import counts_of
+from app.sizing.training.memory import TrainingMemory, memory_of
+from app.sizing.workload import Method, TrainingWorkload
+from tests.examples import LLAMA_70B, PRETRAIN, col, registered
+from tests.sizing.training.layouts import IN_PLACE, WORKLOAD, one, plans_of
+
+MIXTURE = registered("Qwen/Qwen3-30B-A3B")
+MODELS = (PRETRAIN.model, LLAMA_70B, MIXTURE)
+DEGREES = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
+RELAXED = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+WORKLOADS = st.builds(
+    lambda model, length, precision: replace(
+        WORKLOAD, model=model, units_per_sequence=float(length), precision=precision, global_batch=256
+    ),
+    st.sampled_from(MODELS),
+    st.sampled_from([2048, 8192, 32768]),
+    st.sampled_from(["bf16", "fp8"]),
+)
+LAYOUTS = st.fixed_dictionaries(
+    {
+        "tensor_parallel": st.sampled_from([1, 2, 4]),
+        "pipeline_parallel": st.sampled_from([1, 2, 4]),
+        "context_parallel": st.sampled_from([1, 2]),
+        "expert_parallel": st.sampled_from([1, 2, 4]),
+        "activation_checkpointing": st.sampled_from(["none", "selective", "full"]),
+        "micro_batch_sequences": st.sampled_from([1, 2]),
+        "sequence_parallel": st.sampled_from([True, False]),
+        "framework": st.sampled_from(["megatron", "torchtitan", "maxtext"]),
+    }
+)
+DATA = st.sampled_from([4, 16])
+
+
+def held(market: Snapshot, workload: TrainingWorkload, layout: dict[str, Any], degree: int) -> TrainingMemory:
+    """An accelerator's memory; the pipeline is not interleaved."""
+    experts = layout["expert_parallel"] if workload.model.is_moe else 1
+    fixed = {**layout, **IN_PLACE, "expert_parallel": experts, "optimizer_offload": False}
+    plans = plans_of(market, workload, virtual_pipeline=1, **fixed).take(np.arange(1))
+    return memory_of(counts_of(workload), plans, col(degree), Assumptions())[1]
+
+
+@RELAXED
+@given(w=WORKLOADS, layout=LAYOUTS, degree=DATA, name=st.sampled_from(DEGREES))
+def test_no_degree_raises_what_an_accelerator_holds(
+    market: Snapshot, w: TrainingWorkload, layout: dict[str, Any], degree: int, name: str
+) -> None:
+    """Twice as many ranks of any kind hold no more each: whole layers to a stage may keep it as it was. Experts that
+    nobody splits lie split over the tensor group, so that fewer expert ranks than these would gather more.
+    """
+    if name == "expert_parallel":
+        layout = {**layout, name: max(layout[name], layout["tensor_parallel"])}
+    before, after = held(market, w, layout, degree), held(market, w, {**layout, name: 2 * layout[name]}, degree)
+    assert after.total_bytes[0] <= before.total_bytes[0] * (1 + 1e-9), (w.model.name, w.units_per_sequence, layout)
+
+
+@RELAXED
+@given(w=WORKLOADS, layout=LAYOUTS, degree=DATA, stage=st.sampled_from([0, 1, 2, 3]))
+def test_more_replicas_never_hold_more_each(
+    market: Snapshot, w: TrainingWorkload, layout: dict[str, Any], degree: int, stage: int
+) -> None:
+    layout = {**layout, "zero_stage": stage}
+    before, after = held(market, w, layout, degree), held(market, w, layout, 2 * degree)
+    assert after.total_bytes[0] <= before.total_bytes[0] * (1 + 1e-9)
+
+
+@RELAXED
+@given(w=WORKLOADS, layout=LAYOUTS, degree=DATA, stage=st.sampled_from([0, 1, 2, 3]))
+def test_all_ranks_together_hold_the_model(
+    market: Snapshot, w: TrainingWorkload, layout: dict[str, Any], degree: int, stage: int
+) -> None:
+    """Weights, and twelve bytes a parameter of master copy and moments, are nowhere else."""
+    found = held(market, w, {**layout, "zero_stage": stage}, degree)
+    ranks = degree * np.prod([layout[n] for n in DEGREES[:3]])
+    whole = (found.weights_bytes + found.optimizer_bytes)[0] * ranks
+    assert whole >= 12 * w.model.total_params * (1 - 1e-9)
+
+
+@RELAXED
+@given(length=st.sampled_from([2048, 16384]), replicas=st.sampled_from([1, 8]), stage=st.sampled_from([0, 3]))
+def test_what_moves_to_the_host_leaves_the_accelerator(
+    market: Snapshot, length: int, replicas: int, stage: int
+) -> None:
+    w = replace(WORKLOAD, units_per_sequence=float(length), method=Method.LORA, phase="fine_tuning")
+    fixed = {"framework": "fsdp", "zero_stage": stage, "activation_checkpointing": "full", "parameter_offload": False}
+    plans = [one(market, w, **fixed, activation_offload=moved) for moved in (False, True)]
+    whole, less = (memory_of(counts_of(w), p, col(replicas), Assumptions())[1] for p in plans)
+    assert less.total_bytes[0] < whole.total_bytes[0]
+    assert less.host_bytes[0] > whole.host_bytes[0]
