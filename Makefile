@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PORT ?= 8000
 SOURCES := app migrations tests benchmarks artefacts
 
-.PHONY: run test mutants instantiate bench artefacts accuracy format lock clean
+.PHONY: run test test-traced mutants instantiate trace-grid bench artefacts accuracy format lock clean
 
 run: $(VENV)/.run
 	@$(BIN)/headroom prepare
@@ -42,15 +42,23 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format $(SOURCES)
 	$(BIN)/ruff check --fix $(SOURCES)
 
-# Counts the reference configurations of tests/reference again, on models of the transformers library (a large install).
-instantiate: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[instantiate]'
+# What needs PyTorch: steps of training traced for real, reference configurations counted on instantiated models.
+test-traced: $(VENV)/.trace
+	$(BIN)/pytest -m torch
+
+# The whole grid of traced steps again: tests/reference/traced_memory.csv, which make test holds the formulas against.
+trace-grid: $(VENV)/.trace
+	$(BIN)/python -m app.calibration.tracing
+
+# Counts the reference configurations of tests/reference again, on models of the transformers library.
+instantiate: $(VENV)/.trace
 	$(BIN)/python -m tests.reference.instantiate
 
 # The lock files name exact versions with hashes and no index host.
 lock:
 	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o requirements.lock
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o requirements-dev.lock
+	uv pip compile requirements-trace.in -c requirements-dev.lock --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o requirements-trace.lock
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis headroom.sqlite3*
@@ -66,4 +74,9 @@ $(VENV)/.run: requirements.lock pyproject.toml | $(BIN)/python
 
 $(VENV)/.dev: requirements-dev.lock $(VENV)/.run
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+$(VENV)/.trace: requirements-trace.lock requirements-torch.txt $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-trace.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-torch.txt
 	@touch $@

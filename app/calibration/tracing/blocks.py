@@ -9,10 +9,18 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from app.calibration.tracing.matrices import matrix
+from app.calibration.tracing.matrices import NF4_BLOCK, NF4_PER_BYTE, matrix
 from app.calibration.tracing.narrowing import batched, linear
 from app.calibration.tracing.setups import Setup
-from app.calibration.tracing.stand_ins import eager_norm, flash_attention, fused_norm, gated, rotated
+from app.calibration.tracing.stand_ins import (
+    eager_norm,
+    flash_attention,
+    fused_norm,
+    gated,
+    nf4_batched,
+    rotated,
+    written_out_gelu,
+)
 
 
 def widened(setup: Setup) -> bool:
@@ -140,6 +148,8 @@ class Mlp(nn.Module):
         super().__init__()
         shape, dtype = setup.shape, param_dtype(setup)
         self.gated, self.fused = shape.gated, setup.kernels != "eager"
+        written_out = shape.gelu_written_out and not self.fused
+        self.act = functional.relu if shape.relu else written_out_gelu if written_out else functional.gelu
         if shape.gated:
             self.gate = matrix("gate", shape.hidden, width, setup, dtype, bias=shape.bias)
         self.up = matrix("up", shape.hidden, width, setup, dtype, bias=shape.bias)
@@ -148,7 +158,26 @@ class Mlp(nn.Module):
     def forward(self, x: Any) -> Any:
         if self.gated:
             return self.down(gated(self.gate(x), self.up(x), fused=self.fused))
-        return self.down(functional.gelu(self.up(x), approximate="tanh"))
+        return self.down(self.act(self.up(x)))
+
+
+class ExpertMatrices(nn.Module):
+    """One matrix of every expert, laid end to end so that any number of ranks can share it."""
+
+    def __init__(self, experts: int, size: tuple[int, int], setup: Setup, dtype: Any) -> None:
+        super().__init__()
+        self.experts, self.size, self.packed = experts, size, setup.method == "qlora"
+        if self.packed:
+            held = torch.empty(experts * size[0] * size[1] // NF4_PER_BYTE, 1, dtype=torch.uint8)
+            self.scales = torch.empty(2 * held.numel() // NF4_BLOCK, dtype=torch.uint8)
+        else:
+            held = torch.empty(experts * size[0], size[1], dtype=dtype)
+        self.weight = nn.Parameter(held, requires_grad=not setup.frozen)
+
+    def forward(self, x: Any) -> Any:
+        if self.packed:
+            return nf4_batched(x, self.weight, self.size).to(x.dtype)
+        return batched(x, self.weight, (self.experts, *self.size))
 
 
 class Experts(nn.Module):
@@ -160,9 +189,7 @@ class Experts(nn.Module):
         self.shape, self.fused, trained = s, setup.kernels != "eager", not setup.frozen
         self.router = nn.Parameter(torch.empty(s.experts, s.hidden, dtype=dtype), requires_grad=trained)
         sizes = (s.expert_width, s.hidden), (s.expert_width, s.hidden), (s.hidden, s.expert_width)
-        self.gate, self.up, self.down = (
-            nn.Parameter(torch.empty(s.experts, *size, dtype=dtype), requires_grad=trained) for size in sizes
-        )
+        self.gate, self.up, self.down = (ExpertMatrices(s.experts, size, setup, dtype) for size in sizes)
         self.shared = Mlp(setup, s.shared_width) if s.shared_width else None
 
     def forward(self, x: Any) -> Any:
@@ -174,8 +201,8 @@ class Experts(nn.Module):
         capacity = -(-tokens * s.experts_per_token // s.experts)
         order = x.new_empty(s.experts * capacity, dtype=torch.int64)
         sent = flat.index_select(0, order).view(s.experts, capacity, -1)
-        inner = gated(batched(sent, self.gate), batched(sent, self.up), fused=self.fused)
-        out = batched(inner, self.down).view(s.experts * capacity, -1)
+        inner = gated(self.gate(sent), self.up(sent), fused=self.fused)
+        out = self.down(inner).view(s.experts * capacity, -1)
         back = x.new_empty(tokens * s.experts_per_token, dtype=torch.int64)
         out = out.float() * weights.flatten().index_select(0, order % tokens)[:, None]
         out = out.to(x.dtype).index_select(0, back).view(tokens, s.experts_per_token, -1).sum(1).view_as(x)

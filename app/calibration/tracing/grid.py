@@ -29,6 +29,7 @@ MODELS = (
     *("google/gemma-2-9b", "deepseek-ai/DeepSeek-V2-Lite", "deepseek-ai/DeepSeek-V3"),
     *("mistralai/Mixtral-8x7B-v0.1", "Qwen/Qwen3-30B-A3B", "Qwen/Qwen1.5-MoE-A2.7B", "Qwen/Qwen3-235B-A22B"),
 )
+SHARDED_LAYERS = 4  # enough that the ends do not lie gathered beside every layer
 LENGTHS = (512, 1024, 2048, 4096, 4096, 8192, 16384, 32768, 65536, 131072)
 SHARDS = (2, 4, 8, 8, 16, 64, 128, 512)
 
@@ -39,7 +40,8 @@ def drawn() -> Iterator[Case]:
     for _ in range(DRAWN):
         model = random.choice(MODELS)
         layers = _layers(random, model)
-        case = case_of(model, layers, **_said(random, model))
+        said = _said(random, model)
+        case = case_of(model, max(layers, SHARDED_LAYERS) if layers and said["shards"] > 1 else layers, **said)
         if case not in seen:
             seen.add(case)
             yield case

@@ -52,6 +52,6 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     return functional.linear(narrow(x), narrow(weight), narrow(bias))
 
 
-def batched(x: Any, weight: Any) -> Any:
-    """A product per expert."""
-    return torch.bmm(narrow(x), narrow(weight).mT)
+def batched(x: Any, weight: Any, shape: tuple[int, int, int]) -> Any:
+    """A product per expert, of matrices that lie end to end."""
+    return torch.bmm(narrow(x), narrow(weight).view(shape).mT)

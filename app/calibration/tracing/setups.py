@@ -22,6 +22,8 @@ class Shape:
     mlp_width: int
     vocab: int
     gated: bool = True
+    relu: bool = False  # of a plain MLP; else GELU
+    gelu_written_out: bool = False  # by modules that fuse nothing
     layer_norm: bool = False  # else RMSNorm
     norm_bias: bool = False
     parallel: bool = False  # attention and MLP side by side

@@ -28,6 +28,8 @@ LAYER_NORM = (*PLAIN_MLP, "cohere", "stablelm", "olmo")
 ALL_BIASES = ("phi", "gpt_neox", "gpt2", "opt", "bloom", "starcoder2", "gpt_bigcode")
 QKV_BIASES = ("qwen", "qwen2", "qwen2_moe")
 QK_NORMS = ("qwen3", "qwen3_moe")
+RELUS = ("opt",)
+WRITTEN_OUT_GELUS = ("gpt2", "phi", "gptj")  # gelu_new of transformers
 BIASED_NORMS = (*ALL_BIASES, "falcon", "gptj", "stablelm", "nemotron")
 SANDWICHES = ("gemma2", "gemma3_text")
 NOT_ROTARY = ("gpt2", "opt", "mpt", "bloom", "gpt_bigcode")
@@ -73,6 +75,8 @@ def shape_of(config: Mapping[str, Any], name: str = "") -> Shape:
         mlp_width=width // 2 if family == "qwen" else width,
         vocab=int(config["vocab_size"]),
         gated=family not in PLAIN_MLP,
+        relu=family in RELUS,
+        gelu_written_out=family in WRITTEN_OUT_GELUS,
         layer_norm=family in LAYER_NORM,
         norm_bias=family in BIASED_NORMS,
         parallel=family in PARALLEL,

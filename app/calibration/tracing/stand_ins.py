@@ -103,6 +103,11 @@ def rotated(x: Any, cos: Any, sin: Any) -> Any:
     return (x * cos) + (torch.cat((-x[..., half:], x[..., :half]), dim=-1) * sin)
 
 
+def written_out_gelu(x: Any) -> Any:
+    """GELU by its tanh form as modules write it, a kernel per operation."""
+    return 0.5 * x * (1.0 + torch.tanh(0.7978845608 * (x + 0.044715 * torch.pow(x, 3.0))))
+
+
 class _CompiledLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: Any, labels: Any) -> Any:
@@ -165,3 +170,25 @@ class _Nf4Product(torch.autograd.Function):
 def nf4_product(x: Any, packed: Any, shape: tuple[int, int]) -> Any:
     """The product with a quantised matrix."""
     return _Nf4Product.apply(x, packed, shape)
+
+
+class _Nf4Batched(torch.autograd.Function):
+    """A product per expert with weights held in 4 bit, widened an expert at a time."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, packed: Any, shape: tuple[int, int]) -> Any:
+        ctx.save_for_backward(packed)
+        ctx.shape = shape
+        out = x.new_empty((*x.shape[:-1], shape[0]))
+        _ = x.new_empty(shape)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, _grad: Any) -> Any:
+        _ = ctx.saved_tensors, _grad.new_empty(ctx.shape)
+        return _grad.new_empty((*_grad.shape[:-1], ctx.shape[1])), None, None
+
+
+def nf4_batched(x: Any, packed: Any, shape: tuple[int, int]) -> Any:
+    """The product of every expert's tokens with its own quantised matrix."""
+    return _Nf4Batched.apply(x.to(torch.bfloat16), packed, shape)
