@@ -15,6 +15,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy.orm import Session, sessionmaker
 
+from app.api.problems import Invalid, Malformed
 from app.api.routes.recommendations import estimated
 from app.calibration.report import DIMENSIONS, report_on
 from app.calibration.tracing.report import lines
@@ -88,8 +89,11 @@ def trace_memory(
     sessions = sessionmaker(engine)
     try:
         answer, setup = asked_to_trace(request.read_bytes(), sessions)
-    except AppError as error:
+    except (AppError, Malformed) as error:
         typer.echo(error.detail, err=True)
+        raise typer.Exit(1) from error
+    except Invalid as error:
+        typer.echo(str(error.error), err=True)
         raise typer.Exit(1) from error
     finally:
         engine.dispose()

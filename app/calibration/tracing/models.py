@@ -23,8 +23,11 @@ MATRICES = (torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
 OFFLOADED_FROM_ELEMENTS = 1024
 
 
-def kept_operators() -> Any:
-    """Contexts of a layer that keeps attention's and every second matrix's outputs, and recomputes the rest."""
+def kept_operators(attention: str) -> Any:
+    """Contexts of a layer that keeps attention's and every second matrix's outputs, and recomputes the rest, grouped
+    products of experts too.
+    """
+    of_attention = torch.ops.aten.bmm.default if attention == "eager" else FLASH.default
     seen = {False: 0, True: 0}
 
     def policy(ctx: Any, func: Any, *_: Any, **__: Any) -> Any:
@@ -32,7 +35,7 @@ def kept_operators() -> Any:
             seen[ctx.is_recompute] += 1
             keep = seen[ctx.is_recompute] % 2 == 1
         else:
-            keep = func is FLASH.default
+            keep = func is of_attention
         return CheckpointPolicy.MUST_SAVE if keep else CheckpointPolicy.PREFER_RECOMPUTE
 
     return create_selective_checkpoint_contexts(policy)
@@ -43,7 +46,7 @@ def recomputed(setup: Setup, index: int) -> Callable[..., Any] | None:
     kind = setup.recomputation
     plain = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
     if kind == "operators":
-        return partial(plain, context_fn=kept_operators)
+        return partial(plain, context_fn=partial(kept_operators, setup.attention))
     return plain if kind == "full" or (kind == "every_second_layer" and index % 2 == 1) else None
 
 

@@ -20,6 +20,11 @@ PRECISIONS = ("bf16", "fp16", "bf16-true")
 NOT_TRACED = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
 
 
+def can_be_asked(case: Case) -> bool:
+    """Whether a request can say a case: what steps in backward and on the host at once it cannot."""
+    return not (case.setup.optimizer_offload and case.setup.optimizer_implementation == "in_backward")
+
+
 def body_of(case: Case) -> dict[str, Any]:
     """The body of `/estimate` that asks for a case: its workload, its deployment, its recipe in full."""
     s = case.setup
@@ -80,22 +85,33 @@ def recipe_of(s: Setup) -> dict[str, Any]:
     return recipe
 
 
-def setup_of(body: Mapping[str, Any], config: Mapping[str, Any], loss_chunks: int = 8) -> Setup:
-    """What to trace of a body whose deployment is complete, as an answer echoes it, on a model of a configuration."""
-    workload, deployment = body["workload"], body["deployment"]
-    recipe = deployment.get("recipe") or {}
-    split = [name for name in NOT_TRACED if (deployment.get(name) or 1) > 1]
-    if split:
-        raise Unanswerable(
-            f"A layout with {split[0]} above 1 is not traced: data parallelism is, on one device or sharded by FSDP.",
-            field=split[0],
-        )
+def check_traced(workload: Mapping[str, Any], deployment: Mapping[str, Any]) -> None:
+    """Refuse by name what no trace says anything of."""
+    if workload["phase"] == "inference":
+        raise Unanswerable("Serving is not traced: give a workload of phase training or fine_tuning.", field="phase")
     precision = workload.get("precision", "bf16")
     if precision not in PRECISIONS:
         raise Unanswerable(
             f"Precision {precision} is not traced: {', '.join(PRECISIONS)} are.",
             field="precision",
         )
+    split = [name for name in NOT_TRACED if (deployment.get(name) or 1) > 1]
+    if split:
+        raise Unanswerable(
+            f"A layout with {split[0]} above 1 is not traced: data parallelism is, on one device or sharded by FSDP.",
+            field=split[0],
+        )
+    if deployment.get("parameter_offload"):
+        raise Unanswerable("Parameters in the host's memory are not traced.", field="parameter_offload")
+    if int(deployment.get("zero_stage") or 0) in (1, 2) and (deployment.get("data_parallel") or 1) > 1:
+        raise Unanswerable("ZeRO stages 1 and 2 are not traced: 0 and 3 are.", field="zero_stage")
+
+
+def setup_of(body: Mapping[str, Any], config: Mapping[str, Any], loss_chunks: int = 8) -> Setup:
+    """What to trace of a body whose deployment is complete, as an answer echoes it, on a model of a configuration."""
+    workload, deployment = body["workload"], body["deployment"]
+    recipe = deployment.get("recipe") or {}
+    check_traced(workload, deployment)
     ranks = int(deployment.get("data_parallel") or deployment.get("total_accelerators") or 1)
     sharded = ranks > 1 and int(deployment.get("zero_stage") or 0) == 3
     batch = int(deployment.get("micro_batch_sequences") or 1)
@@ -103,7 +119,7 @@ def setup_of(body: Mapping[str, Any], config: Mapping[str, Any], loss_chunks: in
     lora = workload.get("lora") or {}
     method = workload.get("method", "full" if workload["phase"] == "training" else "lora")
     said = {name: recipe[name] for name in RECIPE_FIELDS if recipe.get(name) is not None}
-    if precision == "bf16-true":
+    if workload.get("precision") == "bf16-true":
         said["weights"] = "16bit"
     return Setup(
         shape=shape_of(config),
