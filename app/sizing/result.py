@@ -64,6 +64,8 @@ class DeviceMemory:
     host_weights_bytes: float | None = None  # of one replica, in its host's memory
     host_cache_bytes: float | None = None  # of one sequence of the longest context
     host_usable_bytes: float | None = None
+    moments_bytes: Mapping[str, float] | None = None  # everything at each moment of a training step
+    activation_parts_bytes: Mapping[str, float] | None = None  # at the highest of them
 
     @property
     def total_bytes(self) -> float:

@@ -94,6 +94,10 @@ def memory_json(m: DeviceMemory) -> dict[str, Any]:
     told: dict[str, Any] = {"per_accelerator_gib": shown, **{k: int(v) for k, v in counts.items() if v is not None}}
     if m.prefix_cache_bytes is not None and m.idle_sessions is not None:
         told |= {"prefix_cache_gib": rounded(m.prefix_cache_bytes / GIB), "idle_sessions": rounded(m.idle_sessions)}
+    if m.moments_bytes is not None:
+        told["peak_moment"] = max(m.moments_bytes, key=m.moments_bytes.__getitem__)
+        for name, parts_of in (("moments", m.moments_bytes), ("activation_parts", m.activation_parts_bytes or {})):
+            told[f"{name}_gib"] = {k: round(v / GIB, 2) for k, v in parts_of.items()}
     host = {"weights": m.host_weights_bytes, "cache": m.host_cache_bytes, "usable": m.host_usable_bytes}
     if m.host_weights_bytes is not None:
         told["host_gib"] = {k: round(v / GIB, 4) for k, v in host.items() if v is not None}

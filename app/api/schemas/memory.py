@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from app.api.schemas.base import Shown
@@ -31,6 +33,35 @@ class HostMemoryShown(Shown):
     usable: float
 
 
+class MomentsShown(Shown):
+    """GiB on the fullest accelerator at each moment of a training step; the highest is the total."""
+
+    model_config = {
+        "json_schema_extra": {"examples": [{"loss": 60.1, "backward": 58.7, "gradients": 43.9, "update": 43.8}]}
+    }
+
+    loss: float = Field(description="Forward ends: every activation, and the logits.")
+    backward: float = Field(description="Backward begins: nothing is let go yet, and a layer is recomputed.")
+    gradients: float = Field(description="Backward ends: all gradients.")
+    update: float = Field(description="The optimizer steps.")
+
+
+class ActivationPartsShown(Shown):
+    """GiB of what the activations are at the highest moment; they sum to it."""
+
+    model_config = {
+        "json_schema_extra": {
+            "examples": [{"kept": 17.1, "working": 0.1, "logits": 5.9, "gathered": 2.4, "update": 0.0}]
+        }
+    }
+
+    kept: float = Field(description="For backward, of all micro-batches in flight.")
+    working: float = Field(description="Of the layer at work, or of the last norm.")
+    logits: float
+    gathered: float = Field(description="Weights gathered or converted for use.")
+    update: float = Field(description="Temporaries of the optimizer.")
+
+
 class MemoryShown(Shown):
     per_accelerator_gib: MemoryPartsShown
     kv_cache_tokens: int | None = None
@@ -42,3 +73,8 @@ class MemoryShown(Shown):
     )
     idle_sessions: float | None = Field(None, description="Whose prefixes a replica keeps between turns at the load.")
     host_gib: HostMemoryShown | None = None
+    peak_moment: Literal["loss", "backward", "gradients", "update"] | None = Field(
+        None, description="Of a training step, when an accelerator holds most."
+    )
+    moments_gib: MomentsShown | None = None
+    activation_parts_gib: ActivationPartsShown | None = None

@@ -28,7 +28,7 @@ def share_on_host(plans: Plans, row: int) -> float:
     return 0.0 if plans.on_host is None else at(plans.on_host.weights_share, row)
 
 
-def host_bytes(judged: Judged[Any, Any, Any], row: int) -> dict[str, float]:
+def host_bytes(judged: Judged[Any, Any, Any], row: int) -> dict[str, Any]:
     """What a replica takes of its host's memory, as an answer names it; nothing where no weights lie there."""
     host = judged.memory.host
     if host is None or not host.weights_bytes[row]:

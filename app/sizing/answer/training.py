@@ -266,7 +266,7 @@ def training_estimate(
 ) -> Estimate:
     """The estimate of a row."""
     run, cost = finalists.run, finalists.cost.take(np.array([row]))
-    memory = memory_parts(run, row)
+    memory = memory_parts(finalists, row)
     deployment = training_deployment(workload, finalists, row, offer, framework)
     performance = training_performance(workload, finalists, row, certainty)
     if not finalists.fits[row]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from app.sizing.columns import at
+from app.sizing.columns import Columns, at, names_of
 from app.sizing.result import DeviceMemory, Reason
+from app.sizing.training.finalists import Finalists
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
+from app.sizing.training.moments import parts_at, whole_moments
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import Run
 from app.sizing.units import GIB
@@ -49,9 +51,10 @@ def memory_reason(workload: TrainingWorkload, plans: TrainingPlans, run: Run, ro
     )
 
 
-def memory_parts(run: Run, row: int) -> DeviceMemory:
-    """Memory of a row by part."""
-    memory = run.memory
+def memory_parts(finalists: Finalists, row: int) -> DeviceMemory:
+    """Memory of a row by part, at every moment of a step, and what its activations are at the highest."""
+    memory, held = finalists.run.memory, finalists.held
+    moments, parts = whole_moments(held, finalists.plans.stack.memory_factors), parts_at(held, memory.moment)
     return DeviceMemory(
         weights_bytes=at(memory.weights_bytes, row),
         kv_cache_bytes=0.0,
@@ -61,4 +64,11 @@ def memory_parts(run: Run, row: int) -> DeviceMemory:
         optimizer_bytes=at(memory.optimizer_bytes, row),
         capacity_bytes=at(memory.capacity_bytes, row),
         usable_bytes=at(memory.usable_bytes, row),
+        moments_bytes=_told(moments, row),
+        activation_parts_bytes=_told(parts, row),
     )
+
+
+def _told(table: Columns, row: int) -> dict[str, float]:
+    """A row of a table of bytes, by the names of its columns."""
+    return {name.removesuffix("_bytes"): at(getattr(table, name), row) for name in names_of(type(table))}

@@ -13,6 +13,8 @@ from app.sizing.result import Part
 from app.sizing.training.alternatives import Beside, beside
 from app.sizing.training.assurance import Assured, assured
 from app.sizing.training.counts import Counts
+from app.sizing.training.memory import memory_of
+from app.sizing.training.moments import HeldBytes
 from app.sizing.training.outcome import Outcome, outcome_of
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.ranks import virtual_pipeline
@@ -25,6 +27,7 @@ class Finalists:
 
     plans: TrainingPlans
     run: Run
+    held: HeldBytes
     cost: Cost
     fits: Mask
     outcome: Outcome
@@ -54,9 +57,10 @@ def judge(
         with unrecorded():
             others = beside(counts, plans, run, assumed)
             sure = assured(counts, plans, run, deadline_s, question)
+            held, _ = memory_of(counts, plans, run.data_parallel, assumed)
         outcome = outcome_of(counts, plans, run, cost, others.base, assumed, economics)
         fitting = fits(plans, run, assumed)
     chunks = virtual_pipeline(counts, plans)
     host = run.memory.host_bytes
     billed = bills(plans.offered, run.nodes, run.nodes, assumed, economics, host_bytes=host)
-    return Finalists(plans, run, cost, fitting, outcome, others, sure, chunks, noted, billed)
+    return Finalists(plans, run, held, cost, fitting, outcome, others, sure, chunks, noted, billed)

@@ -280,7 +280,7 @@ def _in_flight(micro: MicroBatchMemory, spread: Spread) -> tuple[Column, Column]
     """Micro-batches that the first and the last stage hold."""
     stages, chunks = micro.stages, micro.virtual_pipeline
     with told_as("first stage"):
-        first = micro_batches_in_flight(spread.micro_batches, stages, chunks, np.zeros(1))
+        first = micro_batches_in_flight(spread.micro_batches, stages, chunks, np.zeros(len(stages)))
     with told_as("last stage"):
         last = micro_batches_in_flight(spread.micro_batches, stages, chunks, stages - 1)
     return first, last

@@ -167,6 +167,13 @@ def parts_at(held: HeldBytes, moment: Codes) -> ActivationParts:
     )
 
 
+def whole_moments(held: HeldBytes, factors: TrainingMemoryFactors) -> Moments:
+    """Everything on an accelerator at each of the four moments, context and slack among it."""
+    states, found = held.weights_bytes + held.optimizer_bytes, moments_of(held)
+    each = (found.loss_bytes, found.backward_bytes, found.gradients_bytes, found.update_bytes)
+    return Moments(*(states + m + overhead_bytes(held, m, factors) for m in each))
+
+
 def peak_of(held: HeldBytes, factors: TrainingMemoryFactors) -> Peak:
     """The highest of the four moments, and what there is then."""
     moments = moments_of(held)

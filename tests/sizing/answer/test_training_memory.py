@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from app.sizing.answer.training_memory import PEAK_WORDS, memory_reason
+from app.sizing.snapshot import Snapshot
 from app.sizing.training.moments import MOMENTS
 from app.sizing.workload import Method
 from tests.examples import PRETRAIN, col, row
 from tests.sizing.answer.test_training import plans, run
+from tests.sizing.training.layouts import asked
 
 
 @pytest.mark.parametrize(
@@ -45,3 +47,16 @@ def test_a_quantised_base_and_a_peak_in_the_update_are_told() -> None:
 
 def test_every_moment_has_its_words() -> None:
     assert len(PEAK_WORDS) == len(MOMENTS)
+
+
+@pytest.mark.parametrize("kept", ["none", "full"])
+def test_the_highest_moment_is_the_total_and_its_parts_are_the_activations(market: Snapshot, kept: str) -> None:
+    found = asked(market, framework="fsdp", accelerators_per_replica=8, zero_stage=3, activation_checkpointing=kept)
+    assert found.memory is not None
+    moments, parts = found.memory.moments_bytes, found.memory.activation_parts_bytes
+    assert moments is not None and parts is not None
+    assert tuple(moments) == MOMENTS
+    assert max(moments.values()) == pytest.approx(found.memory.total_bytes)
+    assert sum(parts.values()) == pytest.approx(found.memory.activation_bytes)
+    told = next(r.text for r in found.explanation if r.code == "memory")
+    assert told.endswith(f"most {PEAK_WORDS[MOMENTS.index(max(moments, key=moments.__getitem__))]}.")
