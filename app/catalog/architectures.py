@@ -22,6 +22,7 @@ def facts_of(entry: Mapping[str, Any]) -> RegisteredFacts:
         side=entry.get("resolution"),
         image_flops=flops.get("forward_flops_per_image"),
         step_flops=flops.get("forward_flops_per_step"),
+        footprint=entry.get("footprint"),
         components=entry.get("components") or {},
     )
 

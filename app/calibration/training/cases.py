@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from app.calibration.case import NotCompared, Stack, figure, gathered
+from app.calibration.training.networks import completed, kernels_of, sample_shape
 from app.calibration.training.published import Run, optimizer_of, precision_of, run_in, shape_of, trainer_of
 from app.calibration.training.recipes import Figure, SourceRecipe, recipe_of
 from app.errors import AppError
@@ -28,10 +29,11 @@ from app.sizing.decisions.rejections import Rejections
 from app.sizing.evidence import Setting
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.prices import KINDS
+from app.sizing.hardware.recipes import RecipeSaid
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.question import Constraints, Deployment, Economics
 from app.sizing.snapshot import Snapshot
-from app.sizing.training.counts import counts_of
+from app.sizing.training.counts import Counts, counts_of
 from app.sizing.training.memory import memory_of
 from app.sizing.training.moments import HeldBytes
 from app.sizing.training.plans import TrainingPlans
@@ -95,6 +97,17 @@ class MemoryTable(Columns):
     held: HeldBytes
     reserved: Mask  # the source counts what its allocator took, not what tensors fill of it
     driver: Mask  # the source counts what the device shows as used
+
+
+def trained(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A row that times training, with what its source's recipe says elsewhere; NotCompared of any other."""
+    if not row.get("accelerator") or not row.get("num_accelerators"):
+        raise NotCompared("accelerator or count is not given")
+    if row["method"] not in METHODS:
+        raise NotCompared("not a training rate (reinforcement learning, or other work beside)")
+    if "OOM" in (row.get("notes") or "")[:12]:
+        raise NotCompared("ran out of memory")
+    return completed(row)
 
 
 class TrainingCases:
@@ -162,13 +175,8 @@ class TrainingCases:
 
     def asked(self, row: Mapping[str, Any]) -> Asked:
         """A row as /estimate takes it; NotCompared where it does not say enough."""
-        if not row.get("accelerator") or not row.get("num_accelerators"):
-            raise NotCompared("accelerator or count is not given")
-        if row["method"] not in METHODS:
-            raise NotCompared("not a training rate (reinforcement learning, or other work beside)")
-        if "OOM" in (row.get("notes") or "")[:12]:
-            raise NotCompared("ran out of memory")
-        model = self.model_of(row)
+        row = trained(row)
+        model = self.model_of(row).sized(sample_shape(row))
         run = Run.of(row)
         phase, method = METHODS[row["method"]]
         precision = precision_of(row)
@@ -181,6 +189,7 @@ class TrainingCases:
             raise NotCompared("sequence length is not given")
         known = recipe_of(row)
         deployment, batch = run.layout(trainer_of(row, phase, method, precision, model.task, self.market), model)
+        deployment = replace(deployment, recipe=RecipeSaid(kernels=kernels_of(row))) if samples else deployment
         workload = TrainingWorkload(
             model,
             phase,
@@ -240,6 +249,7 @@ class TrainingCases:
 
         found = []
         if asked.units_per_s is not None:
+            self.possible(asked, counts, plans)
             units = column([workload.global_batch * workload.units_per_sequence / run.accelerators])
             group, metric = (
                 ("samples", "training_samples_per_s") if workload.in_samples else ("tokens", "training_tokens_per_s")
@@ -270,6 +280,11 @@ class TrainingCases:
         if not found:
             raise NotCompared("no speed and no peak memory is given")
         return found
+
+    def possible(self, asked: Asked, counts: Counts, plans: TrainingPlans) -> None:
+        """NotCompared where a rate asks for more than the accelerator multiplies."""
+        if (asked.units_per_s or 0.0) * counts.flops_per_unit > float(plans.machine.peak_flops_per_s[0]):
+            raise NotCompared("figures faster than the device's rates allow")
 
     def plan(self, workload: TrainingWorkload, deployment: Deployment, run: Run) -> tuple[TrainingPlans, Column]:
         """The row's layout and its data-parallel degree; what is open is the fastest that fits."""

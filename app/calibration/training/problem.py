@@ -53,7 +53,8 @@ SAMPLE_LEVELS: Levels = MappingProxyType(
     {
         "sample_training_fraction": {(): 0.4, ("family",): 0.2, ("format_class",): 0.3, ("vendor",): 0.2},
         "sample_elementwise_fraction": {(): 0.4, ("family",): 0.2, ("format_class",): 0.2},
-        "sample_layer_s": {(): 0.5, ("vendor",): 0.3},
+        "sample_grouped_fraction": {(): 0.5},
+        "sample_operation_s": {(): 0.5, ("vendor",): 0.3},
         "sample_collective_fraction": {(): 0.4},
         "sample_overlap_share": {(): 0.3},
         "sample_step_s": {(): 0.5},

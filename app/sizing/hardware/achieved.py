@@ -81,7 +81,8 @@ class SampleTrainingAchieved(Columns):
 
     sample_training_fraction: Column  # convolutions and matrices, of the matrix rate
     sample_elementwise_fraction: Column  # activations written and read, of the memory's bandwidth
-    sample_layer_s: Column
+    sample_grouped_fraction: Column  # the same, by convolutions that keep channels or groups of them apart
+    sample_operation_s: Column  # launching a kernel of forward and those of its backward
     sample_collective_fraction: Column  # of whichever link gradients cross
     sample_overlap_share: Column
     sample_step_s: Column

@@ -69,6 +69,33 @@ class CountingFigures:
         source="chosen: outputs once, inputs of norms once, half of that in flight",
         as_of="2026-11",
     )
+    usual_head_width: float = assumption(
+        64.0,
+        low=32.0,
+        high=128.0,
+        unit="1",
+        reason="width of a head of networks on samples",
+        source="ViT, DINOv2, CLIP",
+        as_of="2026-11",
+    )
+    elementwise_per_activation: float = assumption(
+        5.5,
+        low=3.0,
+        high=9.0,
+        unit="1",
+        reason="bytes that norms, activations and sums move, forward",
+        source="ResNet-50 5.4, EfficientNet-B0 5.5: of what convolutions write, counted",
+        as_of="2026-11",
+    )
+    kernels_per_layer: float = assumption(
+        4.0,
+        low=3.0,
+        high=12.0,
+        unit="1",
+        reason="kernels of one layer, forward",
+        source="ResNet-50: 228 of 54 layers; a transformer's block 12",
+        as_of="2026-11",
+    )
     live_share: float = assumption(
         0.2,
         low=0.05,

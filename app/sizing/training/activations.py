@@ -16,6 +16,7 @@ from app.sizing.training.offload import activations_on_host_bytes
 from app.sizing.training.pipeline import stage_layers
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.ranks import sequence_split, tokens_per_micro_batch, virtual_pipeline
+from app.sizing.training.samples import sample_activation_bytes, sample_working_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +80,8 @@ def micro_batch_memory(counts: Counts, plans: TrainingPlans, assumed: Assumption
     """Activations and logits of one micro-batch."""
     chunks, stages, zero = virtual_pipeline(counts, plans), plans.pipeline_parallel, np.zeros(len(plans))
     if counts.in_samples:
-        kept = sample_activation_bytes(counts, plans)
-        return MicroBatchMemory(kept, zero, zero, zero, zero, LossBytes(zero, zero, zero), stages, chunks)
+        kept, working = sample_activation_bytes(counts, plans), sample_working_bytes(counts, plans)
+        return MicroBatchMemory(kept, zero, working, zero, zero, LossBytes(zero, zero, zero), stages, chunks)
     layer = plans.keeping(counts).layer
     tokens, split = tokens_per_micro_batch(counts, plans), sequence_split(plans)
     on_stage = stage_layers(counts.num_layers, stages)
@@ -98,15 +99,6 @@ def micro_batch_memory(counts: Counts, plans: TrainingPlans, assumed: Assumption
         stages=stages,
         virtual_pipeline=chunks,
     )
-
-
-@formula(unit="B", source="counted")
-def sample_activation_bytes(counts: Counts, plans: TrainingPlans) -> Column:
-    """Activations that a micro-batch of samples keeps for backward.
-
-    Source: counted from the network's layers.
-    """
-    return plans.micro_batch_sequences * counts.sample_kept_bytes
 
 
 @formula(unit="B", source="definition")

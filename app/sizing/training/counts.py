@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.model.footprint import Footprint
 from app.sizing.model.layer import AdapterWidths, adapter_widths, layer_widths
 from app.sizing.model.sample import SampleWork
-from app.sizing.training.recipes import Recipe, recipe_of
+from app.sizing.training.recipes import BYTES_16_BIT, Recipe, recipe_of
 from app.sizing.workload import Method, TrainingWorkload
 
 
@@ -88,9 +89,16 @@ class Counts:
     tied_params: float  # of an embedding that is the head too
     largest_matrix_params: float
 
+    # One sample, forward, activations as wide as the precision's.
     sample_forward_flops: float
-    sample_moved_bytes: float
+    sample_matrix_bytes: float
+    sample_grouped_bytes: float
+    sample_grouped_taps: float
+    sample_elementwise_bytes: float
+    sample_operations: float
     sample_kept_bytes: float
+    sample_widest_bytes: float
+    sample_score_pairs: float
 
     @property
     def layer_params(self) -> float:
@@ -150,9 +158,7 @@ def counts_of(workload: TrainingWorkload) -> Counts:
         unquantised_share=1 - model.linear_params / max(1, model.total_params),
         tied_params=head if model.tied_head else 0.0,
         largest_matrix_params=float(max((t.size for t in model.tensors if t.copies), default=0)),
-        sample_forward_flops=sample.forward_flops,
-        sample_moved_bytes=sample.moved_bytes,
-        sample_kept_bytes=sample.kept_bytes,
+        **sample_counts(sample, recipe_of(workload).weight_bytes_per_param / BYTES_16_BIT),
     )
 
 
@@ -180,6 +186,26 @@ def layer_of(workload: TrainingWorkload) -> Layer:
         unshared_inputs=adapted.unshared,
         adapted_matrices=adapted.matrices,
     )
+
+
+def sample_counts(sample: SampleWork, width: float) -> dict[str, float]:
+    """What training does with one sample, by the width of its activations over 16 bit; what is kept in 32 bit anyway
+    does not widen.
+
+    Source: counted operation by operation.
+    """
+    done = sample.footprint or Footprint(sample.flops, 0.0, 0.0, 0.0, float(sample.layers))
+    return {
+        "sample_forward_flops": max(sample.forward_flops, done.tiled_flops),
+        "sample_matrix_bytes": width * done.matrix_bytes,
+        "sample_grouped_bytes": width * done.grouped_bytes,
+        "sample_grouped_taps": done.grouped_taps,
+        "sample_elementwise_bytes": width * done.elementwise_bytes,
+        "sample_operations": done.operations,
+        "sample_kept_bytes": width * (done.kept_bytes - done.kept_wide_bytes) + done.kept_wide_bytes,
+        "sample_widest_bytes": width * done.widest_bytes,
+        "sample_score_pairs": width * done.score_pairs,
+    }
 
 
 def adapter_params(workload: TrainingWorkload) -> float:

@@ -235,13 +235,20 @@ def step_time(
 
 @formula(unit="s", source="roofline; shares of the rates are fitted")
 def sample_batch_compute_s(work: ComputeWork, achieved: SampleTrainingAchieved) -> Column:
-    """A micro-batch of samples: matrices and activations moved overlap within kernels.
+    """A micro-batch of samples: a matrix computes while it moves what it reads and writes, everything between the
+    matrices moves on its own, grouped convolutions at a rate of their own; and every kernel is launched.
 
     Source: roofline with a rounded knee; shares of the rates are fitted.
     """
-    matrices = work.matrix_s / achieved.sample_training_fraction
-    moved = work.elementwise_s / achieved.sample_elementwise_fraction
-    return np.hypot(matrices, moved) + work.layers * achieved.sample_layer_s
+    moved = work.matrix_moved_s / achieved.sample_elementwise_fraction
+    matrices = np.hypot(work.matrix_s / achieved.sample_training_fraction, moved)
+    between = work.elementwise_s / achieved.sample_elementwise_fraction
+    return (
+        matrices
+        + between
+        + work.grouped_s / achieved.sample_grouped_fraction
+        + work.layers * achieved.sample_operation_s
+    )
 
 
 def sample_batch_time(work: MicroBatchWork, achieved: SampleTrainingAchieved) -> MicroBatchTime:

@@ -30,6 +30,13 @@ from app.sizing.training.ranks import (
     virtual_pipeline,
 )
 from app.sizing.training.recipes import BYTES_32_BIT, LOSS_BYTES_MOVED_PER_LOGIT, Recipe
+from app.sizing.training.samples import (
+    sample_elementwise_bytes,
+    sample_flops,
+    sample_grouped_bytes,
+    sample_matrix_bytes,
+    sample_operations,
+)
 from app.sizing.training.traffic import (
     LayerTraffic,
     StateTraffic,
@@ -54,6 +61,8 @@ class ComputeWork(Columns):
     layers: Column
     expert_layers: Column
     adapted_layers: Column
+    matrix_moved_s: Column  # of samples, whose matrices are as often held up by memory
+    grouped_s: Column  # of samples, whose convolutions keep channels apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,30 +231,16 @@ def at_memory_rate_s(micro_batch_bytes: Column, memory_bytes_per_s: Column) -> C
     return micro_batch_bytes / memory_bytes_per_s
 
 
-@formula(unit="FLOP", source="counted: three forwards")
-def sample_flops(counts: Counts, plans: TrainingPlans) -> Column:
-    """FLOPs of one micro-batch of samples: a forward, and a backward of twice its work.
-
-    Source: counted.
-    """
-    return 3 * counts.sample_forward_flops * plans.micro_batch_sequences
-
-
-@formula(unit="B", source="counted: activations of three forwards")
-def sample_bytes(counts: Counts, plans: TrainingPlans) -> Column:
-    """Bytes of activations that one micro-batch of samples writes and reads.
-
-    Source: counted.
-    """
-    return 3 * counts.sample_moved_bytes * plans.micro_batch_sequences
-
-
 def sample_work(counts: Counts, plans: TrainingPlans) -> ComputeWork:
     """Of images, speech and pictures."""
     machine, zero = plans.machine, np.zeros(len(plans))
     with told_as("sample"):
         matrix_s = at_matrix_rate_s(sample_flops(counts, plans), machine.peak_flops_per_s)
-        elementwise_s = at_memory_rate_s(sample_bytes(counts, plans), machine.memory_bytes_per_s)
+        elementwise_s = at_memory_rate_s(sample_elementwise_bytes(counts, plans), machine.memory_bytes_per_s)
+    with told_as("sample matrices"):
+        matrix_moved_s = at_memory_rate_s(sample_matrix_bytes(counts, plans), machine.memory_bytes_per_s)
+    with told_as("sample groups"):
+        grouped_s = at_memory_rate_s(sample_grouped_bytes(counts, plans), machine.memory_bytes_per_s)
     return ComputeWork(
         matrix_s=matrix_s,
         head_s=zero,
@@ -253,9 +248,11 @@ def sample_work(counts: Counts, plans: TrainingPlans) -> ComputeWork:
         attention_s=zero,
         elementwise_s=elementwise_s,
         dequantisation_s=zero,
-        layers=np.full(len(plans), float(max(1, counts.weight_layers))),
+        layers=sample_operations(counts, plans),
         expert_layers=zero,
         adapted_layers=zero,
+        matrix_moved_s=matrix_moved_s,
+        grouped_s=grouped_s,
     )
 
 
@@ -292,6 +289,8 @@ def token_work(counts: Counts, plans: TrainingPlans, tokens: Column, split: Colu
         layers=layers * (1 + full / 3),
         expert_layers=counts.routing_layers / plans.pipeline_parallel,
         adapted_layers=layers if recipe.frozen else zero,
+        matrix_moved_s=zero,
+        grouped_s=zero,
     )
 
 

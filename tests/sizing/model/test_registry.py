@@ -60,7 +60,7 @@ def _bare(entry: dict[str, Any]) -> ModelArchitecture:
 
 
 def test_nearly_every_model_has_a_closed_form() -> None:
-    assert len(CLOSED) > 0.9 * len(ENTRIES)
+    assert len(CLOSED) > 0.85 * len(ENTRIES)
     without = {e["config"]["model_type"] for name, e in ENTRIES.items() if name not in CLOSED}
     assert not {e["modality"] for e in ENTRIES.values() if e["config"]["model_type"] in without} & {
         "text",

@@ -6,7 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from app.sizing.model.sample import FLOPS_PER_ACTIVATION, Network, SampleLaw, SampleShape, SampleWork
+from app.sizing.model.footprint import Footprint
+from app.sizing.model.sample import (
+    FLOPS_PER_ACTIVATION,
+    JOINT_BLOCK,
+    PLAIN_BLOCK,
+    Network,
+    SampleLaw,
+    SampleShape,
+    SampleWork,
+    estimated_footprint,
+)
 
 PICTURE = SampleLaw(
     "image", width=160, height=80, cell_pixels=16, fixed_positions=1.0, flops_per_position=1e6, flops_per_pair=10.0
@@ -66,7 +76,7 @@ def test_a_network_without_one_width_writes_by_its_flops() -> None:
 
 def test_a_forward_of_training_is_a_pass_unless_it_is_counted_apart() -> None:
     assert SampleWork(2e9, passes=10, extra_flops=1e9).forward_flops == 2e9
-    assert SampleWork(2e9, training_flops=3e9).forward_flops == 3e9
+    assert SampleWork(2e9, footprint=Footprint(3e9, 0.0, 0.0, 0.0, 1.0)).forward_flops == 3e9
 
 
 def test_a_law_names_the_sizes_it_depends_on_and_tells_its_sample() -> None:
@@ -74,3 +84,30 @@ def test_a_law_names_the_sizes_it_depends_on_and_tells_its_sample() -> None:
     assert SPEECH.sizes == ("audio_s", "text_tokens")
     assert PICTURE.described(SampleShape(width=320)) == "one image of 320 x 80 pixels"
     assert SPEECH.described(USUAL) == "30 s of speech, 60 tokens of text"
+
+
+def test_training_on_a_larger_sample_keeps_and_moves_in_proportion() -> None:
+    counted = Footprint(2e9, kept_bytes=5e6, matrix_bytes=3e6, elementwise_bytes=7e6, operations=40.0)
+    law = replace(PICTURE, footprint=counted, fixed_positions=0.0, flops_fixed=0.0, flops_per_pair=0.0)
+    double = law.work(SampleShape(width=2 * law.width)).footprint
+    assert double is not None
+    assert (double.kept_bytes, double.operations) == (1e7, 40)
+    assert double.flops == pytest.approx(4e9)
+
+
+def test_a_transformer_keeps_by_its_width_and_a_joint_one_more() -> None:
+    plain, joint = (
+        replace(PICTURE, width_of_positions=64, layers=3, network=network).work(USUAL).footprint
+        for network in (Network.TRANSFORMER, Network.DENOISER)
+    )
+    assert plain is not None and joint is not None
+    widths = 64 * 3 * PICTURE.positions(USUAL)
+    assert plain.kept_bytes == pytest.approx(PLAIN_BLOCK.kept * widths)
+    assert joint.kept_bytes == pytest.approx(JOINT_BLOCK.kept * widths)
+    assert plain.score_pairs == pytest.approx(PICTURE.flops_per_pair / 4 / 64 * PICTURE.positions(USUAL) ** 2)
+
+
+def test_a_network_of_unknown_layers_is_estimated_from_what_it_writes() -> None:
+    found = estimated_footprint(8e9, 1e6, 10.0)
+    assert (found.kept_bytes, found.matrix_bytes, found.elementwise_bytes) == (2.5e6, 2e6, 5.5e6)
+    assert (found.flops, found.operations) == (8e9, 40)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from app.sizing.training.activations import (
@@ -10,7 +9,6 @@ from app.sizing.training.activations import (
     kept_layer_bytes,
     loss_beyond_bytes,
     micro_batch_activation_bytes,
-    sample_activation_bytes,
     stream_bytes,
     working_layer_bytes,
 )
@@ -33,7 +31,6 @@ def test_ranks_share_what_lies_between_their_matrices_and_split_the_rest() -> No
     assert working_layer_bytes(layout(), LAYER, col(10), col(4)).tolist() == [10 * (25 + 21)]
     assert micro_batch_activation_bytes(col(50), col(4)).tolist() == [50 * 4]
     assert stream_bytes(COUNTS, col(10), col(4)).tolist() == [2 * 10 * 100 / 4]
-    assert sample_activation_bytes(replace(COUNTS, sample_kept_bytes=7.0), layout()).tolist() == [14]
 
 
 def test_the_last_stage_forms_the_logits_beside_one_micro_batch() -> None:

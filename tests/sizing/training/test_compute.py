@@ -19,8 +19,6 @@ from app.sizing.training.work import (
     matrix_passes,
     micro_batch_work,
     optimizer_at_rates_s,
-    sample_bytes,
-    sample_flops,
     state_work,
 )
 from tests.examples import col, row
@@ -131,14 +129,27 @@ def test_work_of_tokens_at_the_rates_of_a_machine() -> None:
 
 
 def test_work_of_samples() -> None:
-    counts = replace(COUNTS, in_samples=True, sample_forward_flops=2e12, sample_moved_bytes=5e9, weight_layers=0.0)
-    assert sample_flops(counts, layout()).tolist() == [3 * 2e12 * 2]
-    assert sample_bytes(counts, layout()).tolist() == [3 * 5e9 * 2]
-    found = micro_batch_work(counts, table())
+    counts = replace(
+        COUNTS,
+        in_samples=True,
+        sample_forward_flops=2e12,
+        sample_matrix_bytes=5e9,
+        sample_grouped_bytes=2e9,
+        sample_grouped_taps=1e9,
+        sample_elementwise_bytes=7e9,
+        sample_score_pairs=1e8,
+        sample_operations=50.0,
+    )
+    eager = table(fused_modules=False, flash_attention=True)
+    found = micro_batch_work(counts, eager)
     assert found.compute.matrix_s[0] == pytest.approx(12e12 / 1e15)
-    assert found.compute.elementwise_s[0] == pytest.approx(30e9 / 2e12)
-    assert found.compute.layers.tolist() == [1]
-    assert micro_batch_work(replace(counts, weight_layers=50.0), table()).compute.layers.tolist() == [50]
+    assert found.compute.matrix_moved_s[0] == pytest.approx(30e9 / 2e12)
+    assert found.compute.grouped_s[0] == pytest.approx(18e9 / 2e12)
+    assert found.compute.elementwise_s[0] == pytest.approx(42e9 / 2e12)
+    assert found.compute.layers.tolist() == [50]
+    fused = micro_batch_work(counts, table(fused_modules=True, flash_attention=True)).compute
+    assert fused.elementwise_s[0] == pytest.approx(21e9 / 2e12)
+    assert fused.layers.tolist() == [25]
     for none in (found.traffic.tensor, found.traffic.context, found.traffic.expert, found.traffic.pipeline):
         assert [v.tolist() for v in (none.scale_up_s, none.network_s, none.scale_up_messages)] == [[0], [0], [0]]
         assert none.network_messages.tolist() == [0]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from app.sizing.model.footprint import Footprint
 from app.sizing.model.sample import SampleWork
 from app.sizing.training.counts import (
     adapter_flops_per_token,
@@ -85,6 +86,9 @@ def test_bytes_of_a_parameter(run: dict[str, Any], known: dict[str, float]) -> N
     assert {name: getattr(found, name) for name in known} == known
 
 
+FOOTPRINT = Footprint(5e9, 4.0, 3.0, 8.0, 30.0, kept_wide_bytes=1.0, grouped_bytes=2.0, grouped_taps=7.0)
+
+
 def test_a_base_in_nf4_keeps_the_rest_in_16_bit() -> None:
     found = recipe_of(replace(PRETRAIN, method=Method.QLORA))
     linear, rest = LLAMA_8B.linear_params, LLAMA_8B.total_params - LLAMA_8B.linear_params
@@ -139,8 +143,11 @@ def test_counts_of_experts_adapters_and_samples() -> None:
     assert scores == DENSE.prefill_attention_flops(512.0) / 512
     tuned = flops_per_unit(replace(lora, model=DENSE), 7.0, 11.0)
     assert tuned == 4 * DENSE.training_matmul_params + 3 * 7 + 11
-    picture = replace(DENSE, sample=SampleWork(5e9, moved_bytes=3.0, kept_bytes=4.0, layers=9))
+    picture = replace(DENSE, sample=SampleWork(5e9, layers=9, footprint=FOOTPRINT))
     samples = counts_of(replace(PRETRAIN, model=picture, units_per_sequence=1.0))
     assert (samples.in_samples, samples.weight_layers, samples.score_flops_per_token) == (True, 9, 0)
-    assert (samples.sample_forward_flops, samples.sample_moved_bytes, samples.sample_kept_bytes) == (5e9, 3, 4)
+    assert (samples.sample_forward_flops, samples.sample_matrix_bytes, samples.sample_kept_bytes) == (5e9, 3, 4)
     assert samples.flops_per_unit == 15e9
+    wide = counts_of(replace(PRETRAIN, model=picture, units_per_sequence=1.0, precision="fp32"))
+    assert (wide.sample_matrix_bytes, wide.sample_kept_bytes) == (6, 2 * (4 - 1) + 1)  # what is 32 bit stays so
+    assert (wide.sample_grouped_taps, wide.sample_operations) == (7, 30)

@@ -40,6 +40,8 @@ WORK: Any = row(
     layers=col(12),
     expert_layers=col(6),
     adapted_layers=col(3),
+    matrix_moved_s=col(0.04),
+    grouped_s=col(0.2),
 )
 
 
@@ -103,11 +105,13 @@ def test_the_parts_of_a_step_sum_to_it() -> None:
 def test_samples() -> None:
     achieved: Any = row(
         sample_training_fraction=col(0.1),
-        sample_elementwise_fraction=col(0.0125 * 4 / 3),
-        sample_layer_s=col(1e-3),
+        sample_elementwise_fraction=col(0.04 / 3),
+        sample_grouped_fraction=col(0.5),
+        sample_operation_s=col(1e-3),
         sample_collective_fraction=col(0.5),
     )
-    assert sample_batch_compute_s(WORK, achieved)[0] == pytest.approx(5 + 12e-3)  # 4 and 3 s in quadrature
+    # 4 and 3 s in quadrature, 0.05 s of bytes between at the same rate, grouped ones at theirs
+    assert sample_batch_compute_s(WORK, achieved)[0] == pytest.approx(5 + 0.05 * 75 + 0.4 + 12e-3)
     traffic: Any = row(scale_up_s=col(0.3), network_s=col(0.2))
     assert sample_collective_s(traffic, achieved).tolist() == [1]
     state: Any = row(optimizer_at_rates_s=col(0.2))
@@ -224,9 +228,16 @@ def test_a_step_of_samples_is_put_together() -> None:
 
 
 def test_a_micro_batch_of_samples_only_computes() -> None:
-    achieved: Any = row(sample_training_fraction=col(1), sample_elementwise_fraction=col(1), sample_layer_s=col(0))
+    achieved: Any = row(
+        sample_training_fraction=col(1),
+        sample_elementwise_fraction=col(1),
+        sample_grouped_fraction=col(1),
+        sample_operation_s=col(0),
+    )
     work: Any = row(
-        compute=row(matrix_s=col(3), elementwise_s=col(4), layers=col(1)), pcie=np.array([True]), stage_pace=col(1)
+        compute=row(matrix_s=col(3), matrix_moved_s=col(4), elementwise_s=col(0), grouped_s=col(0), layers=col(1)),
+        pcie=np.array([True]),
+        stage_pace=col(1),
     )
     found = sample_batch_time(work, achieved)
     assert (found.compute_s.tolist(), found.exposed_s.tolist(), found.bubble_micro_batches.tolist()) == ([5], [0], [0])

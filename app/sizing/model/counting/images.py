@@ -1,16 +1,12 @@
-"""Networks that read an image: ViT, DINOv2, CLIP, SigLIP, ResNet."""
+"""Networks that read an image in patches: ViT, DINOv2, CLIP, SigLIP."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from app.errors import UnreadableConfiguration
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.blocks import block_macs, blocks, image_law, patches, sample_model
-from app.sizing.model.counting.configuration import MAX_LAYERS, Config, Reader
+from app.sizing.model.counting.configuration import Config, Reader
 from app.sizing.model.counting.encoders import labels
 from app.sizing.model.counting.tower import attention_pool
-from app.sizing.model.sample import Network, SampleLaw
 from app.sizing.model.tensors import ONCE, Inventory, Part, Per
 
 
@@ -106,76 +102,3 @@ def _two_towers(config: Config, name: str, family: str) -> ModelArchitecture:
     law = image_law(side, patch, extra_positions=1 if clip else 0, macs_per_position=macs, hidden_size=h, layers=layers)
     heads = vision.size("num_attention_heads")
     return sample_model(name, family, inventory, law, hidden_size=h, layers=layers, heads=heads, mlp_width=f)
-
-
-@dataclass(slots=True)
-class _Convolutions:
-    """Convolutions under count: `macs` are those of one pixel of the image."""
-
-    inventory: Inventory
-    macs: float = 0.0
-    layers: int = 1
-
-    def add(self, inputs: int, outputs: int, kernel: int, shrink: int) -> None:
-        """Convolution and batch norm; `shrink` is the side's division of the image."""
-        self.inventory.linear("conv", Part.OTHER, inputs * kernel**2, outputs, ONCE, per=Per.NEVER)
-        self.inventory.vector("batch_norm", Part.NORMS, 2 * outputs)
-        self.macs += inputs * outputs * kernel**2 / shrink**2
-        self.layers += 1
-
-    def block(self, inputs: int, width: int, shrink: int, *, stride: int, basic: bool) -> None:
-        """One block: two 3 x 3 convolutions, or a bottleneck, and a projection where width or side changes."""
-        inner, out = width // 4, shrink * stride
-        if inputs != width or stride > 1:
-            self.add(inputs, width, 1, out)
-        if basic:
-            self.add(inputs, width, 3, out)
-            self.add(width, width, 3, out)
-        else:
-            self.add(inputs, inner, 1, shrink)
-            self.add(inner, inner, 3, out)
-            self.add(inner, width, 1, out)
-
-
-def read_resnet(config: Config, name: str) -> ModelArchitecture:
-    """ResNet by its stages: two 3 x 3 convolutions a block, or a bottleneck of a quarter of the width.
-
-    Source: He et al. 2015 (arXiv:1512.03385).
-    Limits: work is proportional to the pixels; edges are not counted.
-    Check: ResNet-50, parameters and GFLOP at 224.
-        >>> resnet = registered("microsoft/resnet-50")
-        >>> resnet.total_params, round(resnet.sample.flops / 1e9, 2)
-        (25557032, 8.18)
-    """
-    reader = Reader(config, "resnet")
-    widths, depths = reader.sizes("hidden_sizes", most=10**6), reader.sizes("depths", most=1000)
-    if len(widths) != len(depths) or sum(depths) > MAX_LAYERS:
-        raise UnreadableConfiguration("'hidden_sizes' and 'depths' need one entry for each stage.", key="depths")
-    before, channels = reader.size("embedding_size", 64), reader.size("num_channels", 3)
-    side = reader.integer("image_size", 0) or 224
-    basic = reader.find("layer_type") == "basic"
-    inventory = Inventory()
-    found = _Convolutions(inventory)
-    found.add(channels, before, 7, 2)
-    shrink = 4
-    for stage, (width, depth) in enumerate(zip(widths, depths, strict=True)):
-        for block in range(depth):
-            stride = 2 if block == 0 and stage > 0 else 1
-            found.block(before, width, shrink, stride=stride, basic=basic)
-            shrink *= stride
-            before = width
-    classes = labels(reader)
-    inventory.linear("classifier", Part.HEAD, before, classes, ONCE, bias=True, quantised=False, per=Per.NEVER)
-    law = SampleLaw(
-        unit="image",
-        width=side,
-        height=side,
-        cell_pixels=1,
-        flops_per_position=2 * found.macs,
-        flops_fixed=2.0 * before * classes,
-        network=Network.CONVOLUTION,
-        layers=found.layers,
-    )
-    return sample_model(
-        name, "resnet", inventory, law, hidden_size=before, layers=found.layers, heads=1, mlp_width=before
-    )

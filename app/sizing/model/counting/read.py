@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from app.errors import UnreadableConfiguration
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
-from app.sizing.model.counting import denoisers, encoders, images, pairs, speech
+from app.sizing.model.counting import convolutional, denoisers, encoders, images, pairs, speech, stages
 from app.sizing.model.counting.configuration import Config, text_part
 from app.sizing.model.counting.decoder import read_decoder
 from app.sizing.model.counting.families import FAMILIES, TEXT_OF
@@ -28,7 +28,9 @@ READERS: Mapping[str, Callable[[Config, str], ModelArchitecture]] = {
     "dinov2": images.read_dinov2,
     "clip": images.read_clip,
     "siglip": images.read_siglip,
-    "resnet": images.read_resnet,
+    "resnet": convolutional.read_resnet,
+    "efficientnet": convolutional.read_efficientnet,
+    "stages": stages.read_stages,
     **dict.fromkeys(("wav2vec2", "hubert"), speech.read_wav2vec2),
     "flux": denoisers.read_flux,
     "sd3": denoisers.read_sd3,

@@ -25,7 +25,8 @@ from app.sizing.model.counting.usual import (
     Usual,
 )
 from app.sizing.model.figures import FIGURES
-from app.sizing.model.sample import Network, SampleLaw
+from app.sizing.model.footprint import Footprint
+from app.sizing.model.sample import Network, SampleLaw, SampleShape
 from app.sizing.model.tensors import ONCE, Part, Per, Tensor
 
 _DENOISERS = ("unet", "transformer", "denoiser")
@@ -35,6 +36,7 @@ _DENOISERS = ("unet", "transformer", "denoiser")
 class RegisteredFacts:
     """What a registry knows of a model. `components` are the parameters of the parts of a pipeline, by name.
 
+    `footprint` counts the operations of a forward: bytes by kind, and kernels.
     `image_flops` is one forward pass over an image of `side` pixels, `step_flops` one denoising step.
     """
 
@@ -47,6 +49,7 @@ class RegisteredFacts:
     side: int | None = None
     image_flops: float | None = None
     step_flops: float | None = None
+    footprint: Mapping[str, float] | None = None  # of training on one sample, 16 bit
     components: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -66,6 +69,9 @@ def registered_architecture(facts: RegisteredFacts) -> ModelArchitecture:
         model = replace(model, reranks=True)
     if facts.modality in ("embedding", "reranker") and model.kind is ModelKind.DECODER:
         return without_generation(model)
+    if facts.footprint is not None and model.law is not None:
+        flops = model.law.work(SampleShape()).forward_flops
+        model = model.with_law(replace(model.law, footprint=_footprint(facts, flops)))
     return _with_components(model, facts.components) if facts.components and model.law is not None else model
 
 
@@ -118,7 +124,15 @@ def _image_network(facts: RegisteredFacts, family: str) -> SampleLaw:
         flops_per_position=facts.image_flops / facts.side**2,
         network=network,
         layers=depth * each,
+        footprint=_footprint(facts, facts.image_flops),
     )
+
+
+def _footprint(facts: RegisteredFacts, flops: float) -> Footprint | None:
+    """Training on a sample of the usual size, where operations were counted."""
+    if facts.footprint is None:
+        return None
+    return Footprint(flops=flops, **facts.footprint)
 
 
 def _denoiser(facts: RegisteredFacts, family: str) -> SampleLaw:
@@ -140,9 +154,10 @@ def _denoiser(facts: RegisteredFacts, family: str) -> SampleLaw:
         network=Network.DENOISER,
     )
     if family == "unet2d_condition":
-        per_position = (facts.step_flops or 0.0) / (side // LATENT_PIXELS) ** 2
-        layers = int(FIGURES.unet_operations)
-        return replace(law, cell_pixels=LATENT_PIXELS, flops_per_position=per_position, layers=layers)
+        cells = (side // LATENT_PIXELS) ** 2
+        flops = facts.step_flops or 0.0
+        law = replace(law, cell_pixels=LATENT_PIXELS, flops_per_position=flops / cells)
+        return replace(law, layers=int(FIGURES.unet_operations), footprint=_footprint(facts, flops))
     return _transformer_denoiser(law, usual, facts)
 
 

@@ -8,7 +8,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.counting.read import read_architecture
 from app.sizing.model.figures import FIGURES
-from app.sizing.model.sample import SampleWork
+from app.sizing.model.sample import SampleWork, estimated_footprint
 from app.sizing.model.tensors import ONCE, Part, Tensor
 
 # layers = 0.1113 N^0.2561 and hidden_size = 0.3206 N^0.4110: least squares on logarithms over the
@@ -95,8 +95,11 @@ def sample_architecture(
             flops=flops,
             moved_bytes=2 * activations,
             live_bytes=activations,
-            kept_bytes=assumed.sample_kept_over_live * activations,
             layers=int(assumed.sample_layers),
+            footprint=replace(
+                estimated_footprint(flops, activations, assumed.sample_layers),
+                kept_bytes=assumed.sample_kept_over_live * activations,
+            ),
         ),
         assumed=(note,) if activation_bytes is None else (),
         shape_is_assumed=activation_bytes is None,

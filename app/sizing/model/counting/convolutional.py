@@ -1,0 +1,94 @@
+"""Convolutional networks whose configurations name widths and depths: ResNet and its kin, EfficientNet."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from app.errors import UnreadableConfiguration
+from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.model.counting.configuration import MAX_LAYERS, Config, Reader
+from app.sizing.model.counting.convolutions import Counted, Signal
+from app.sizing.model.counting.encoders import labels
+from app.sizing.model.counting.stages import law_of, network, walk
+
+
+def _image_network(reader: Reader, name: str, family: str, stages: list[dict[str, Any]]) -> ModelArchitecture:
+    side = reader.integer("image_size", 0) or 224
+    net = walk(Counted(Signal(reader.size("num_channels", 3), (side, side))), stages)
+    return network(net, name, family, law_of(net, (side, side)))
+
+
+def read_resnet(config: Config, name: str) -> ModelArchitecture:
+    """ResNet by its stages: two 3 x 3 convolutions a block, or a bottleneck of a quarter of the width.
+
+    `groups` and `width_per_group` make it a ResNeXt or a wide ResNet, `squeeze` (the division of a block's width)
+    adds squeeze and excitation.
+
+    Source: He et al. 2015 (arXiv:1512.03385); Xie et al. 2016 (arXiv:1611.05431); Hu et al. 2017 (arXiv:1709.01507).
+    Limits: work is proportional to the pixels; edges are not counted.
+    Check: ResNet-50, parameters and GFLOP at 224.
+        >>> resnet = registered("microsoft/resnet-50")
+        >>> resnet.total_params, round(resnet.sample.flops / 1e9, 2)
+        (25557032, 8.18)
+    """
+    reader = Reader(config, "resnet")
+    widths, depths = reader.sizes("hidden_sizes", most=10**6), reader.sizes("depths", most=1000)
+    if len(widths) != len(depths) or sum(depths) > MAX_LAYERS:
+        raise UnreadableConfiguration("'hidden_sizes' and 'depths' need one entry for each stage.", key="depths")
+    basic, groups = reader.find("layer_type") == "basic", reader.size("groups", 1)
+    squeeze, wide = reader.integer("squeeze", 0), reader.size("width_per_group", 64)
+    stages: list[dict[str, Any]] = [
+        {"block": "conv", "out": reader.size("embedding_size", 64), "kernel": 7, "stride": 2},
+        {"block": "pool", "kernel": 3, "stride": 2},
+    ]
+    for stage, (width, depth) in enumerate(zip(widths, depths, strict=True)):
+        block = {"block": "residual", "out": width, "times": depth, "stride": 1 if stage == 0 else 2, "groups": groups}
+        block["inner"] = 0 if basic else width // 4 * wide // 64 * groups
+        block["squeeze"] = width // squeeze if squeeze else 0
+        stages.append(block)
+    return _image_network(reader, name, "resnet", [*stages, {"block": "linear", "out": labels(reader)}])
+
+
+# Kernel, stride, widening, width and depth of EfficientNet-B0's stages.
+_B0 = (
+    (3, 1, 1, 16, 1),
+    (3, 2, 6, 24, 2),
+    (5, 2, 6, 40, 2),
+    (3, 2, 6, 80, 3),
+    (5, 1, 6, 112, 3),
+    (5, 2, 6, 192, 4),
+    (3, 1, 6, 320, 1),
+)
+
+
+def _rounded(width: float, divisor: int) -> int:
+    """A width as a multiple of the divisor, never a tenth narrower."""
+    found = max(divisor, int(width + divisor / 2) // divisor * divisor)
+    return found + divisor if found < 0.9 * width else found
+
+
+def read_efficientnet(config: Config, name: str) -> ModelArchitecture:
+    """EfficientNet by its coefficients of width and depth; with `wide_squeeze` it squeezes a share of the widened
+    channels.
+
+    Source: Tan and Le 2019 (arXiv:1905.11946), table 1.
+    Check: B0, parameters and GFLOP at 224.
+        >>> net = registered("google/efficientnet-b0")
+        >>> net.total_params, round(net.sample.flops / 1e9, 2)
+        (5288548, 0.77)
+    """
+    reader = Reader(config, "efficientnet")
+    width, depth = reader.number("width_coefficient", 1.0), reader.number("depth_coefficient", 1.0)
+    if not 0 < width <= 100 or not 0 < depth <= 100:
+        raise UnreadableConfiguration("Coefficients of width and depth lie between 0 and 100.", key="width_coefficient")
+    divisor = reader.size("depth_divisor", 8)
+    stages: list[dict[str, Any]] = [
+        {"block": "conv", "out": _rounded(32 * width, divisor), "stride": 2, "act": "silu"},
+    ]
+    for kernel, stride, expand, out, times in _B0:
+        block = {"block": "inverted", "kernel": kernel, "stride": stride, "expand": expand, "squeeze": 4}
+        block |= {"out": _rounded(out * width, divisor), "times": math.ceil(times * depth)}
+        stages.append(block | {"wide": reader.flag("wide_squeeze")})
+    top = {"block": "conv", "out": _rounded(1280 * width, divisor), "kernel": 1, "act": "silu"}
+    return _image_network(reader, name, "efficientnet", [*stages, top, {"block": "linear", "out": labels(reader)}])
