@@ -23,7 +23,7 @@ from app.sizing.training.layouts import FULL, LAYOUT, layouts_of
 from app.sizing.training.margins import Margins
 from app.sizing.workload import TrainingWorkload
 
-GRADIENTS_32_BIT, NO_SELECTIVE = code("gradients", "32bit"), code("selective", "none")
+EAGER, GRADIENTS_32_BIT, NO_SELECTIVE = code("kernels", "eager"), code("gradients", "32bit"), code("selective", "none")
 SHARDS_WEIGHTS = 3  # the ZeRO stage that does
 
 
@@ -121,6 +121,12 @@ class TrainingPlans(Columns):
     @property
     def sequence_parallel(self) -> Mask:
         return self.stack.sequence_parallel
+
+    @property
+    def fused_kernels(self) -> Mask:
+        """Norms, activations and sums are one kernel."""
+        found: Mask = self.stack.recipe.kernels > EAGER
+        return found
 
     @property
     def fp32_gradients(self) -> Mask:

@@ -52,7 +52,7 @@ def sample_elementwise_bytes(counts: Counts, plans: TrainingPlans) -> Column:
     Source: counted.
     """
     scores = np.where(plans.flash_attention, 0.0, SCORE_BYTES_MOVED * counts.sample_score_pairs)
-    share = np.where(plans.fused_modules, FUSED_SHARE, 1.0)
+    share = np.where(plans.fused_kernels, FUSED_SHARE, 1.0)
     return 3 * (counts.sample_elementwise_bytes * share + scores) * plans.micro_batch_sequences
 
 
@@ -62,7 +62,7 @@ def sample_operations(counts: Counts, plans: TrainingPlans) -> Column:
 
     Source: counted.
     """
-    return np.maximum(1.0, counts.sample_operations * np.where(plans.fused_modules, FUSED_SHARE, 1.0))
+    return np.maximum(1.0, counts.sample_operations * np.where(plans.fused_kernels, FUSED_SHARE, 1.0))
 
 
 @formula(unit="B", source="counted operation by operation")

@@ -78,6 +78,7 @@ def layout(**columns: Any) -> Any:
         "interleaved_pipeline": True,
         "sequence_parallel": True,
         "fp32_gradients": False,
+        "fused_kernels": True,
         "flash_attention": True,
     }
     return row(**{n: np.array([v]) if isinstance(v, bool) else column([v]) for n, v in (known | columns).items()})

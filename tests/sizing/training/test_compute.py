@@ -140,14 +140,14 @@ def test_work_of_samples() -> None:
         sample_score_pairs=1e8,
         sample_operations=50.0,
     )
-    eager = table(fused_modules=False, flash_attention=True)
+    eager = table(fused_kernels=False, flash_attention=True)
     found = micro_batch_work(counts, eager)
     assert found.compute.matrix_s[0] == pytest.approx(12e12 / 1e15)
     assert found.compute.matrix_moved_s[0] == pytest.approx(30e9 / 2e12)
     assert found.compute.grouped_s[0] == pytest.approx(18e9 / 2e12)
     assert found.compute.elementwise_s[0] == pytest.approx(42e9 / 2e12)
     assert found.compute.layers.tolist() == [50]
-    fused = micro_batch_work(counts, table(fused_modules=True, flash_attention=True)).compute
+    fused = micro_batch_work(counts, table(fused_kernels=True, flash_attention=True)).compute
     assert fused.elementwise_s[0] == pytest.approx(21e9 / 2e12)
     assert fused.layers.tolist() == [25]
     for none in (found.traffic.tensor, found.traffic.context, found.traffic.expert, found.traffic.pipeline):

@@ -38,7 +38,7 @@ def test_a_step_is_three_forwards_of_two_samples() -> None:
 
 
 def test_fused_kernels_move_half_of_what_lies_between_and_are_half_as_many() -> None:
-    eager, fused = (layout(flash_attention=True, fused_modules=fused) for fused in (False, True))
+    eager, fused = (layout(flash_attention=True, fused_kernels=fused) for fused in (False, True))
     assert sample_elementwise_bytes(SAMPLE, eager).tolist() == [3 * 7 * 2]
     assert sample_elementwise_bytes(SAMPLE, fused).tolist() == [3 * 3.5 * 2]
     assert (sample_operations(SAMPLE, eager).tolist(), sample_operations(SAMPLE, fused).tolist()) == ([50], [25])
@@ -46,7 +46,7 @@ def test_fused_kernels_move_half_of_what_lies_between_and_are_half_as_many() -> 
 
 
 def test_stored_scores_are_moved_and_kept() -> None:
-    plans = layout(flash_attention=False, fused_modules=False)
+    plans = layout(flash_attention=False, fused_kernels=False)
     assert sample_elementwise_bytes(SAMPLE, plans).tolist() == [3 * (7 + 40) * 2]
     assert sample_activation_bytes(SAMPLE, plans).tolist() == [2 * (70 + 24)]
     assert sample_activation_bytes(SAMPLE, layout(flash_attention=True)).tolist() == [140]
