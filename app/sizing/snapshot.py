@@ -16,7 +16,7 @@ from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.hosts import socket_bytes_per_s
 from app.sizing.hardware.listings import Book, plain_hosts
 from app.sizing.hardware.parts import Accelerator, Environment, Offer, System
-from app.sizing.hardware.recipes import Recipes, recipe_of_framework
+from app.sizing.hardware.recipes import recipes_today
 from app.sizing.hardware.software import Software
 from app.sizing.hardware.stacks import stack_columns, stacks_of
 from app.sizing.hardware.support import records
@@ -109,11 +109,7 @@ class Snapshot:
         self.formats, self.format_index = FORMATS, indices(FORMATS)
         self.phases = records.PHASES
         self.engines = tuple(sorted({s.engine for s in support} | set(BUILDS)))
-        self.frameworks = Frameworks.of(self.engines)
-        self.recipes = {
-            method: Recipes.of([recipe_of_framework(e, None, method) for e in self.engines])
-            for method in (records.FULL, records.LORA, records.QLORA)
-        }
+        self.frameworks, self.recipes = Frameworks.of(self.engines), recipes_today(self.engines)
         self.software = Software(self.accelerators, self.documents, self.engines, self.families)
         self.stacks, self.beside_stacks = self._stacks()
         self.stacks_known: dict[tuple[Work, frozenset[str], tuple[str, ...]], Stacks] = {}  # chosen for work before

@@ -6,6 +6,7 @@ PyTorch's own loop: a loss in 32 bit, modules that store what they form, 32-bit 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from app.sizing.hardware.engines import engine_named, release_of
@@ -13,7 +14,7 @@ from app.sizing.hardware.recipes.columns import Recipes, code, word
 from app.sizing.hardware.recipes.frameworks import RECIPES, USUAL
 from app.sizing.hardware.recipes.record import LOSSES, RECOMPUTATIONS, VOCABULARIES, TrainingRecipe
 from app.sizing.hardware.recipes.said import OF_ADAPTERS, WHOLE, RecipeSaid, as_said
-from app.sizing.hardware.support.records import LORA, QLORA
+from app.sizing.hardware.support.records import FULL, LORA, QLORA
 
 __all__ = [
     "LOSSES",
@@ -29,6 +30,7 @@ __all__ = [
     "code",
     "recipe_of_framework",
     "recipes_of_framework",
+    "recipes_today",
     "word",
 ]
 
@@ -54,6 +56,14 @@ def recipe_of_framework(name: str, version: str | None = None, method: str | Non
         if found:
             return found[-1]
     return USUAL
+
+
+def recipes_today(frameworks: Sequence[str]) -> Mapping[str, Recipes]:
+    """What each of some frameworks does today, a row each, by way of training."""
+    return {
+        method: Recipes.of([recipe_of_framework(name, None, method) for name in frameworks])
+        for method in (FULL, *ADAPTERS)
+    }
 
 
 def recipes_of_framework(name: str) -> tuple[TrainingRecipe, ...]:

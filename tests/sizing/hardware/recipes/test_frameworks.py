@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.sizing.hardware.engines import ALIASES, ENGINES
-from app.sizing.hardware.recipes import RECIPES, TrainingRecipe, recipe_of_framework
+from app.sizing.hardware.recipes import RECIPES, VOCABULARIES, TrainingRecipe, recipe_of_framework, recipes_today
 from app.sizing.hardware.recipes.frameworks import PLACES
 from app.sizing.hardware.support.builds import BUILDS
 
@@ -41,6 +41,13 @@ def test_a_framework_without_a_recipe_has_that_of_the_engine_underneath() -> Non
     assert recipe_of_framework("axlearn").name == "maxtext"
     assert recipe_of_framework("kohya").name == "fsdp"
     assert recipe_of_framework("kohya", None, "lora").framework == "peft+bitsandbytes"  # which adapts for it
+
+
+def test_recipes_of_today_have_a_row_a_framework_by_method() -> None:
+    today = recipes_today(["trl", "mlx"])
+    assert {*today} == {"full", "lora", "qlora"}
+    narrow = VOCABULARIES["adapter_precision"].index("16bit")
+    assert [(today[m].adapter_precision == narrow).tolist() for m in ("lora", "qlora")] == [[False] * 2, [True, False]]
 
 
 def test_what_nobody_described_is_pytorchs_own_loop() -> None:
