@@ -33,9 +33,27 @@ class MicroBatchMemory(Columns):
     virtual_pipeline: Column
 
 
+@formula(unit="ranks", source="Megatron-LM's token dispatchers")
+def sent_split(plans: TrainingPlans, sequence_split: Column) -> Column:
+    """Ranks that share tokens on their way to experts: those that sequences are split over; where experts are not
+    split, every tensor rank has a part of each, and all the tokens.
+
+    Source: Megatron-LM's token_dispatcher.py, expert tensor parallelism.
+    Limits: routing is even, and no token is dropped.
+    Check:
+        >>> sent_split(row(expert_parallel=col(8, 1)), col(4, 4)).tolist()
+        [4.0, 1.0]
+    """
+    return np.where(plans.expert_parallel > 1, sequence_split, 1.0)
+
+
 @formula(unit="B", source="Korthikanti et al. 2022 (arXiv:2205.05198)")
 def kept_layer_bytes(
-    plans: TrainingPlans, layer: LayerBytes, tokens_per_micro_batch: Column, sequence_split: Column
+    plans: TrainingPlans,
+    layer: LayerBytes,
+    tokens_per_micro_batch: Column,
+    sequence_split: Column,
+    sent_split: Column,
 ) -> Column:
     """Activations that one layer keeps of a micro-batch on one accelerator: heads and MLP are split over the tensor
     group, tensors as wide as the model where sequences are.
@@ -43,19 +61,23 @@ def kept_layer_bytes(
     Source: Korthikanti et al. 2022 (arXiv:2205.05198), section 4.2.2.
     """
     split = (layer.kept_split + layer.kept_routed) / plans.tensor_parallel
-    return tokens_per_micro_batch * (layer.kept_hidden / sequence_split + split)
+    return tokens_per_micro_batch * (layer.kept_hidden / sequence_split + split + layer.kept_sent / sent_split)
 
 
 @formula(unit="B", source="Korthikanti et al. 2022 (arXiv:2205.05198)")
 def working_layer_bytes(
-    plans: TrainingPlans, layer: LayerBytes, tokens_per_micro_batch: Column, sequence_split: Column
+    plans: TrainingPlans,
+    layer: LayerBytes,
+    tokens_per_micro_batch: Column,
+    sequence_split: Column,
+    sent_split: Column,
 ) -> Column:
     """What one layer takes beyond what it keeps while its backward runs, on one accelerator.
 
     Source: Korthikanti et al. 2022 (arXiv:2205.05198), section 4.2.2.
     """
     split = (layer.working_split + layer.working_routed) / plans.tensor_parallel
-    return tokens_per_micro_batch * (layer.working_hidden / sequence_split + split)
+    return tokens_per_micro_batch * (layer.working_hidden / sequence_split + split + layer.working_sent / sent_split)
 
 
 @formula(unit="B", source="definition")
@@ -85,14 +107,15 @@ def micro_batch_memory(counts: Counts, plans: TrainingPlans, assumed: Assumption
     layer = plans.keeping(counts).layer
     tokens, split = tokens_per_micro_batch(counts, plans), sequence_split(plans)
     on_stage = stage_layers(counts.num_layers, stages)
-    of_layer, stream = kept_layer_bytes(plans, layer, tokens, split), stream_bytes(counts, tokens, split)
+    sent = sent_split(plans, split)
+    of_layer, stream = kept_layer_bytes(plans, layer, tokens, split, sent), stream_bytes(counts, tokens, split)
     kept, moved = micro_batch_activation_bytes(of_layer, on_stage), zero
     if plans.activation_offload.any():
         moved = activations_on_host_bytes(plans, kept, on_stage, assumed)
     return MicroBatchMemory(
         activation_bytes=kept - moved,
         offloaded_bytes=moved,
-        working_bytes=working_layer_bytes(plans, layer, tokens, split),
+        working_bytes=working_layer_bytes(plans, layer, tokens, split, sent),
         layer_bytes=of_layer,
         stream_bytes=stream,
         loss=loss_bytes(counts, plans, tokens, split, stream),
@@ -125,5 +148,6 @@ def loss_beyond_bytes(
 def kept_bytes(counts: Counts, plans: TrainingPlans) -> Column:
     """What a micro-batch keeps for backward on one accelerator, wherever it lies."""
     tokens, layer = tokens_per_micro_batch(counts, plans), plans.keeping(counts).layer
-    of_layer = kept_layer_bytes(plans, layer, tokens, sequence_split(plans))
+    split = sequence_split(plans)
+    of_layer = kept_layer_bytes(plans, layer, tokens, split, sent_split(plans, split))
     return micro_batch_activation_bytes(of_layer, stage_layers(counts.num_layers, plans.pipeline_parallel))

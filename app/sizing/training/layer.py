@@ -37,6 +37,7 @@ class LayerKinds(Columns):
     copies_inputs: Mask  # adapters keep inputs of their own
     dropout: Mask
     adapters_autocast: Mask
+    sent_copies: Column  # of tokens on their way to experts and back
     recomputes: Codes  # place in RECOMPUTATIONS
 
 
@@ -47,9 +48,11 @@ class LayerBytes(Columns):
     kept_hidden: Column  # as wide as the model: whole on each rank unless sequences are split
     kept_split: Column  # of heads and MLP
     kept_routed: Column  # of experts
+    kept_sent: Column  # of tokens on their way to experts
     working_hidden: Column  # beyond what is kept, while the layer is recomputed and its gradients form
     working_split: Column
     working_routed: Column
+    working_sent: Column
 
 
 def kinds_of(run: Recipe, recipe: Recipes, recomputes: Codes, autocast: Mask, flash: Mask) -> LayerKinds:
@@ -65,6 +68,7 @@ def kinds_of(run: Recipe, recipe: Recipes, recomputes: Codes, autocast: Mask, fl
         copies_inputs=wide | recipe.adapter_dropout,
         dropout=recipe.adapter_dropout,
         adapters_autocast=recipe.adapter_precision == ADAPTERS_AUTOCAST,
+        sent_copies=recipe.sent_copies,
         recomputes=recomputes,
     )
 
@@ -135,13 +139,22 @@ def frozen_mlp_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
 
 @formula(unit="B", source=TRACED)
 def expert_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
-    """Of routed experts: tokens on their way there and back 6kh, products as of an MLP, scores 4E, and places 20k.
+    """Of routed experts: products as of an MLP, scores 4E, and places 20k.
 
     Source: traced steps of PyTorch 2.15.
     """
     products = np.where(kinds.written_out, layer.written_products, layer.products) - recipe.frozen
-    moved = (3 - recipe.frozen) * recipe.element_bytes * layer.sent
-    return moved + products * recipe.element_bytes * layer.routed + 4 * layer.router + 20 * layer.choices
+    return products * recipe.element_bytes * layer.routed + 4 * layer.router + 20 * layer.choices
+
+
+@formula(unit="B", source=TRACED)
+def sent_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
+    """Tokens on their way to experts and back, 6kh: sent, returned and weighted; 2kh where they are weighted between an
+    expert's products and places alone tell them apart.
+
+    Source: traced steps of PyTorch 2.15; Megatron-LM's experts.py and token_dispatcher.py for the fewer.
+    """
+    return np.maximum(0.0, kinds.sent_copies - recipe.frozen) * recipe.element_bytes * layer.sent
 
 
 @formula(unit="B", source=TRACED)
@@ -210,12 +223,12 @@ def mlp_work_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
 
 
 @formula(unit="B", source=TRACED)
-def expert_work_bytes(layer: Layer, recipe: Recipe) -> float:
-    """Gradients of experts' inputs and products while their backward runs.
+def expert_work_bytes(elements: float, recipe: Recipe) -> float:
+    """Gradients of experts' inputs, or of their products, while their backward runs.
 
     Source: traced steps of PyTorch 2.15.
     """
-    return 2 * recipe.element_bytes * (layer.sent + layer.routed)
+    return 2 * recipe.element_bytes * elements
 
 
 @formula(unit="B", source="definition")
@@ -262,13 +275,24 @@ def kept_split_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Re
 
 @formula(unit="B", source=TRACED)
 def kept_routed_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe, expert_bytes: Column) -> Column:
-    """Of routed experts what is kept; with operators chosen one product and the output.
+    """Of routed experts what is kept; with operators chosen one product.
 
     Source: traced steps of PyTorch 2.15.
     """
-    chosen = recipe.element_bytes * (layer.sent + layer.routed) + 4 * layer.router + 20 * layer.choices
+    chosen = recipe.element_bytes * layer.routed + 4 * layer.router + 20 * layer.choices
     some = np.where(kinds.recomputes == OPERATORS, chosen, expert_bytes)
     some = np.where(kinds.recomputes == EVERY_SECOND, expert_bytes / 2, some)
+    return np.where(kinds.recomputes == FULL, 0.0, some)
+
+
+@formula(unit="B", source=TRACED)
+def kept_sent_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe, sent_bytes: Column) -> Column:
+    """Of tokens on their way what is kept; with operators chosen the experts' output.
+
+    Source: traced steps of PyTorch 2.15.
+    """
+    some = np.where(kinds.recomputes == OPERATORS, recipe.element_bytes * layer.sent, sent_bytes)
+    some = np.where(kinds.recomputes == EVERY_SECOND, sent_bytes / 2, some)
     return np.where(kinds.recomputes == FULL, 0.0, some)
 
 
@@ -309,10 +333,14 @@ def layer_bytes(counts: Counts, kinds: LayerKinds) -> LayerBytes:
     hidden = kept_hidden_bytes(counts, layer, kinds, run, norms, residual)
     split = kept_split_bytes(counts, layer, kinds, run, matrices)
     routed = kept_routed_bytes(layer, kinds, run, experts) if layer.sent else none
+    sent = sent_bytes(layer, kinds, run) if layer.sent else none
+    on_way = kept_sent_bytes(layer, kinds, run, sent) if layer.sent else none
     working_hidden = working_hidden_bytes(kinds, norms, work)
     working_split = working_split_bytes(kinds, matrices, split, mlp_work_bytes(layer, kinds, run))
-    working_routed = none
+    working_routed = working_sent = none
     if layer.sent:
         with told_as("experts"):
-            working_routed = working_split_bytes(kinds, experts, routed, none + expert_work_bytes(layer, run))
-    return LayerBytes(hidden, split, routed, working_hidden, working_split, working_routed)
+            working_routed = working_split_bytes(kinds, experts, routed, none + expert_work_bytes(layer.routed, run))
+        with told_as("tokens"):
+            working_sent = working_split_bytes(kinds, sent, on_way, none + expert_work_bytes(layer.sent, run))
+    return LayerBytes(hidden, split, routed, on_way, working_hidden, working_split, working_routed, working_sent)

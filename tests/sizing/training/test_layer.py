@@ -38,12 +38,12 @@ def layer(
 
 def kept(*args: Any, **said: Any) -> float:
     found = layer(*args, **said)
-    return float((found.kept_hidden + found.kept_split + found.kept_routed)[0])
+    return float((found.kept_hidden + found.kept_split + found.kept_routed + found.kept_sent)[0])
 
 
 def working(*args: Any, **said: Any) -> float:
     found = layer(*args, **said)
-    return float((found.working_hidden + found.working_split + found.working_routed)[0])
+    return float((found.working_hidden + found.working_split + found.working_routed + found.working_sent)[0])
 
 
 @pytest.mark.parametrize(

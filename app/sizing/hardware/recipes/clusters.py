@@ -17,9 +17,11 @@ _MEGATRON = TrainingRecipe(
     gradients="32bit",
     selective="attention",
     optimizer_implementation="fused",
+    sent_copies=1.0,
     source="Megatron-LM core_v0.19.0, training/arguments.py, tensor_parallel/cross_entropy.py, optimizer",
     as_of="2026-08-19",
     sources={
+        "sent_copies": "moe/experts.py weights tokens within the gate; permute and unpermute keep places alone",
         "gradients": "arguments.py: --bf16 accumulates and reduces in 32 bit unless --grad-reduce-in-bf16",
         "loss": "vocab_parallel_cross_entropy: one 32-bit copy, whose softmax becomes the gradient",
         "selective": "transformer_config.py: recompute_modules core_attn unless named",

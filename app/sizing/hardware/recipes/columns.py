@@ -34,6 +34,7 @@ class Recipes(Columns):
     gathered_units: Column
     bucket_bytes: Column
     live_params: Column
+    sent_copies: Column
 
     @classmethod
     def of(cls, recipes: Sequence[TrainingRecipe]) -> Recipes:
@@ -58,6 +59,7 @@ class Recipes(Columns):
             gathered_units=column([r.gathered_units for r in recipes]),
             bucket_bytes=column([r.bucket_bytes for r in recipes]),
             live_params=column([r.live_params for r in recipes]),
+            sent_copies=column([r.sent_copies for r in recipes]),
         )
 
 
