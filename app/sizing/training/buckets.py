@@ -24,15 +24,13 @@ def gradient_bucket_bytes(bucket_bytes: Column, whole_gradient_bytes: Column, ex
 
 
 @formula(unit="B", source="DeepSpeed's stage3_max_live_parameters")
-def live_bytes(gathers: Mask, rank_params: Column, live_params: Column, unit_bytes: Column) -> Column:
-    """Weights that lie gathered: units at work, and where a framework lets go of them by number those that are used
-    again soon, up to the most that may be live.
+def live_bytes(gathers: Mask, rank_params: Column, live_params: Column) -> Column:
+    """Weights that lie gathered where a framework lets go of them by number: those that are used again soon stay, up to
+    the most that may be live.
 
     Source: DeepSpeed's partitioned_param_coordinator.py: max_live_parameters, max_reuse_distance.
-    Check: 1e9 parameters of eight may be live; of a model of half of that all are; by units 0.4 GB.
-        >>> three = np.array([True, True, True])
-        >>> live_bytes(three, col(8e9, 0.5e9, 8e9), col(1e9, 1e9, 0), col(0.4e9, 0.1e9, 0.4e9)).tolist()
-        [2000000000.0, 1000000000.0, 400000000.0]
+    Check: 1e9 parameters of eight may be live; of a model of half of that all are; none where units are let go of.
+        >>> live_bytes(np.array([True, True, True]), col(8e9, 0.5e9, 8e9), col(1e9, 1e9, 0)).tolist()
+        [2000000000.0, 1000000000.0, 0.0]
     """
-    live = np.minimum(rank_params, live_params) * BYTES_16_BIT
-    return np.where(gathers, np.maximum(unit_bytes, live), unit_bytes)
+    return gathers * np.minimum(rank_params, live_params) * BYTES_16_BIT

@@ -236,10 +236,11 @@ def held_bytes(
         at_last = in_flight_bytes(micro.activation_bytes, last_stage)
     ends, layer = end_params_per_rank(counts, plans), layer_params_per_rank(counts, plans, rank.expert_shards)
     ahead, casts = plans.stack.recipe.gathered_units, cast_bytes(counts, plans, params)
+    live = live_bytes(gathers, rank.dense + rank.routed, plans.stack.recipe.live_params)
     with told_as("loss"):
-        at_loss = _gathered(plans, rank, gathers, gathered_bytes(gathers, ends, layer, np.ones(len(plans)), params))
+        at_loss = np.maximum(live, gathered_bytes(gathers, ends, layer, np.ones(len(plans)), params))
     with told_as("backward"):
-        in_backward = _gathered(plans, rank, gathers, gathered_bytes(gathers, ends, layer, ahead + 1, params))
+        in_backward = np.maximum(live, gathered_bytes(gathers, ends, layer, ahead + 1, params))
     with told_as("end"):
         at_end = gathered_bytes(gathers, ends, layer, ahead, params)
     whole = last_gradients_bytes(counts, plans, gathers, accumulates, ends, layer, micro.stream_bytes, params, recipe)
@@ -262,11 +263,6 @@ def held_bytes(
         update_bytes=update_bytes(counts, plans, spread.updated_params, spread.data_group, params, recipe),
         communicates=spread.accelerators > 1,
     )
-
-
-def _gathered(plans: TrainingPlans, rank: RankParams, gathers: Mask, unit_bytes: Column) -> Column:
-    """Weights that lie gathered, by units or by number."""
-    return live_bytes(gathers, rank.dense + rank.routed, plans.stack.recipe.live_params, unit_bytes)
 
 
 def _buckets(plans: TrainingPlans, rank: RankParams, spread: Spread, params: ParamBytes) -> Column:
