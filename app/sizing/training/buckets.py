@@ -33,4 +33,4 @@ def live_bytes(gathers: Mask, rank_params: Column, live_params: Column) -> Colum
         >>> live_bytes(np.array([True, True, True]), col(8e9, 0.5e9, 8e9), col(1e9, 1e9, 0)).tolist()
         [2000000000.0, 1000000000.0, 0.0]
     """
-    return gathers * np.minimum(rank_params, live_params) * BYTES_16_BIT
+    return np.where(gathers, np.minimum(rank_params, live_params) * BYTES_16_BIT, 0.0)
