@@ -32,7 +32,6 @@ NAMES: Mapping[str, str] = MappingProxyType(
         "bigscience/T0_3B": "google-t5/t5-3b",
         "bigscience/mt0-xxl": "google/mt5-xxl",
         "codellama/CodeLlama-34b-Instruct-hf": "codellama/CodeLlama-34b-hf",
-        "facebook/opt-175b": "facebook/opt-175b",
         "nnU-Net 2D": "nvidia/nnunet-2d",
         "nnU-Net 3D": "nvidia/nnunet-3d",
         "pinkmanlove/llama-33b-hf": "huggyllama/llama-30b",

@@ -20,9 +20,11 @@ class Footprint:
     operations: float  # kernels
     kept_wide_bytes: float = 0.0
     grouped_bytes: float = 0.0  # by convolutions that keep channels, or groups of them, apart
-    tiled_flops: float = 0.0  # as matrix units execute them, narrow outputs filled up to a tile; 0 where none is narrow
+    tiled_flops: float = 0.0  # as matrix units execute them, narrow outputs filled up to a tile
     grouped_taps: float = 0.0  # elements that those put out times the places each looks at
-    widest_bytes: float = 0.0  # the largest activation
+    working_bytes: float = (
+        0.0  # gradients at the peak, beyond what is kept: late layers are small, early ones find room
+    )
     score_pairs: float = 0.0  # of positions and heads whose scores attention forms
 
     def times(self, share: float) -> Footprint:

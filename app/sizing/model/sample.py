@@ -78,7 +78,6 @@ def estimated_footprint(flops: float, written_bytes: float, layers: float) -> Fo
         matrix_bytes=2 * written_bytes,
         elementwise_bytes=FIGURES.elementwise_per_activation * written_bytes,
         operations=FIGURES.kernels_per_layer * layers,
-        widest_bytes=FIGURES.live_share * written_bytes,
     )
 
 
@@ -97,7 +96,7 @@ def block_footprint(block: BlockBytes, flops: float, widths: float, layers: floa
         elementwise_bytes=block.elementwise * widths,
         operations=block.kernels * layers,
         kept_wide_bytes=block.kept_wide * widths,
-        widest_bytes=8.0 * widths / layers,
+        working_bytes=16.0 * widths / layers,
         score_pairs=score_pairs,
     )
 

@@ -16,7 +16,7 @@ from app.sizing.training.offload import activations_on_host_bytes
 from app.sizing.training.pipeline import stage_layers
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.ranks import sequence_split, tokens_per_micro_batch, virtual_pipeline
-from app.sizing.training.samples import sample_activation_bytes, sample_working_bytes
+from app.sizing.training.samples import sample_activation_bytes, working_sample_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def micro_batch_memory(counts: Counts, plans: TrainingPlans, assumed: Assumption
     """Activations and logits of one micro-batch."""
     chunks, stages, zero = virtual_pipeline(counts, plans), plans.pipeline_parallel, np.zeros(len(plans))
     if counts.in_samples:
-        kept, working = sample_activation_bytes(counts, plans), sample_working_bytes(counts, plans)
+        kept, working = sample_activation_bytes(counts, plans), working_sample_bytes(counts, plans)
         return MicroBatchMemory(kept, zero, working, zero, zero, LossBytes(zero, zero, zero), stages, chunks)
     layer = plans.keeping(counts).layer
     tokens, split = tokens_per_micro_batch(counts, plans), sequence_split(plans)

@@ -8,6 +8,7 @@ from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.footprint import Footprint
 from app.sizing.model.layer import AdapterWidths, adapter_widths, layer_widths
 from app.sizing.model.sample import SampleWork
+from app.sizing.model.tasks import ModelTask
 from app.sizing.training.recipes import BYTES_16_BIT, Recipe, recipe_of
 from app.sizing.workload import Method, TrainingWorkload
 
@@ -77,6 +78,7 @@ class Counts:
     linear_params: float
     adapter_params: float
     checkpointed_params: float  # what is trained
+    frozen_params: float  # of what only runs beside a denoiser: text encoders and image decoder
 
     score_flops_per_token: float  # attention of a mean token of a sequence, forward
     recurrent_flops_per_token: float
@@ -97,7 +99,7 @@ class Counts:
     sample_elementwise_bytes: float
     sample_operations: float
     sample_kept_bytes: float
-    sample_widest_bytes: float
+    sample_working_bytes: float
     sample_score_pairs: float
 
     @property
@@ -148,7 +150,8 @@ def counts_of(workload: TrainingWorkload) -> Counts:
         routed_matmul_params=routed,
         linear_params=model.linear_params,
         adapter_params=adapters,
-        checkpointed_params=model.total_params if workload.method is Method.FULL else adapters,
+        checkpointed_params=model.total_params - frozen_params(model) if workload.method is Method.FULL else adapters,
+        frozen_params=frozen_params(model),
         score_flops_per_token=scores_of(workload),
         recurrent_flops_per_token=model.recurrent_flops_per_token,
         adapter_flops_per_token=adapter_flops_per_token(model, adapters),
@@ -188,6 +191,14 @@ def layer_of(workload: TrainingWorkload) -> Layer:
     )
 
 
+def frozen_params(model: ModelArchitecture) -> float:
+    """Parameters of what runs beside a denoiser and is never trained with it.
+
+    Source: the text-to-image examples of diffusers freeze text encoders and autoencoder.
+    """
+    return float(model.parts.get("encoder_tower", 0)) if model.task is ModelTask.DIFFUSION else 0.0
+
+
 def sample_counts(sample: SampleWork, width: float) -> dict[str, float]:
     """What training does with one sample, by the width of its activations over 16 bit; what is kept in 32 bit anyway
     does not widen.
@@ -203,7 +214,7 @@ def sample_counts(sample: SampleWork, width: float) -> dict[str, float]:
         "sample_elementwise_bytes": width * done.elementwise_bytes,
         "sample_operations": done.operations,
         "sample_kept_bytes": width * (done.kept_bytes - done.kept_wide_bytes) + done.kept_wide_bytes,
-        "sample_widest_bytes": width * done.widest_bytes,
+        "sample_working_bytes": width * done.working_bytes,
         "sample_score_pairs": width * done.score_pairs,
     }
 

@@ -158,6 +158,15 @@ def dense_params_per_rank(counts: Counts, plans: TrainingPlans) -> Column:
     return layers + np.where(plans.pipeline_parallel > 1, largest_end, ends) / plans.tensor_parallel
 
 
+@formula(unit="parameters", source="definition")
+def trained_params_per_rank(counts: Counts, plans: TrainingPlans, dense_params_per_rank: Column) -> Column:
+    """Dense parameters of a rank that are trained: all but what only runs beside a denoiser.
+
+    Source: definition.
+    """
+    return dense_params_per_rank - counts.frozen_params / (plans.tensor_parallel * plans.pipeline_parallel)
+
+
 @formula(unit="parameters", source="Fedus et al. 2021 (arXiv:2101.03961)")
 def routed_params_per_rank(counts: Counts, plans: TrainingPlans, expert_shards: Column) -> Column:
     """Parameters of routed experts on one model-parallel rank.
@@ -212,7 +221,7 @@ def rank_params(counts: Counts, plans: TrainingPlans) -> RankParams:
     dense, none = dense_params_per_rank(counts, plans), np.zeros(len(plans))
     routed = routed_params_per_rank(counts, plans, shards) if counts.routed_params else none
     if not counts.recipe.frozen:
-        return RankParams(dense, routed, dense, routed, shards)
+        return RankParams(dense, routed, trained_params_per_rank(counts, plans, dense), routed, shards)
     return RankParams(dense, routed, adapter_params_per_rank(counts, plans), none, shards)
 
 

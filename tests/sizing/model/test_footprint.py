@@ -16,7 +16,7 @@ def test_everything_but_the_kernels_grows_with_a_sample() -> None:
         grouped_bytes=8.0,
         tiled_flops=9.0,
         grouped_taps=10.0,
-        widest_bytes=11.0,
+        working_bytes=11.0,
         score_pairs=12.0,
     )
     double = one.times(2.0)

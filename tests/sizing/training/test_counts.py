@@ -67,3 +67,11 @@ def test_what_was_not_said_is_nothing() -> None:
     said = counts_of(replace(PRETRAIN, dataset_bytes=1e12, checkpoint_interval_s=600.0))
     assert (said.dataset_bytes, said.asked_checkpoint_interval_s) == (1e12, 600)
     assert (c.layer.dense, c.layer.written_products) == (14336, 4)
+
+
+def test_text_encoders_and_decoder_of_a_picture_stay_as_they_are() -> None:
+    picture = registered("stabilityai/stable-diffusion-2-base")
+    counts = counts_of(replace(PRETRAIN, model=picture, units_per_sequence=1.0))
+    assert counts.checkpointed_params == 865_910_724
+    assert counts.frozen_params == picture.total_params - 865_910_724
+    assert PRETRAIN_COUNTS.frozen_params == 0

@@ -19,6 +19,7 @@ from app.sizing.training.ranks import (
     routed_params_per_rank,
     sequence_split,
     tokens_per_micro_batch,
+    trained_params_per_rank,
     virtual_pipeline,
 )
 from tests.examples import col
@@ -73,3 +74,9 @@ def test_parameters_of_a_rank() -> None:
 def test_shards_hold_their_share() -> None:
     found = held_params(col(8, 8), col(6, 6), np.array([True, False]), col(4, 4), col(3, 3))
     assert found.tolist() == [2 + 2, 14]
+
+
+def test_what_only_runs_beside_a_denoiser_is_not_trained() -> None:
+    beside = replace(COUNTS, frozen_params=24.0)
+    assert trained_params_per_rank(beside, layout(), col(100)).tolist() == [100 - 24 / 12]
+    assert trained_params_per_rank(COUNTS, layout(), col(100)).tolist() == [100]

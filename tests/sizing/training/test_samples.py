@@ -11,7 +11,7 @@ from app.sizing.training.samples import (
     sample_grouped_bytes,
     sample_matrix_bytes,
     sample_operations,
-    sample_working_bytes,
+    working_sample_bytes,
 )
 from tests.sizing.training.counted import COUNTS, layout
 
@@ -25,7 +25,7 @@ SAMPLE = replace(
     sample_elementwise_bytes=7.0,
     sample_operations=50.0,
     sample_kept_bytes=70.0,
-    sample_widest_bytes=11.0,
+    sample_working_bytes=11.0,
     sample_score_pairs=4.0,
 )
 
@@ -52,5 +52,5 @@ def test_stored_scores_are_moved_and_kept() -> None:
     assert sample_activation_bytes(SAMPLE, layout(flash_attention=True)).tolist() == [140]
 
 
-def test_backward_works_on_the_widest_activation() -> None:
-    assert sample_working_bytes(SAMPLE, layout()).tolist() == [3 * 2 * 11]
+def test_backward_holds_gradients_beside_what_is_kept() -> None:
+    assert working_sample_bytes(SAMPLE, layout()).tolist() == [2 * 11]

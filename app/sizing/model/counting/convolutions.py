@@ -56,7 +56,7 @@ class Counted:
     grouped: float = 0.0
     taps: float = 0.0
     operations: float = 0.0
-    widest: float = 0.0
+    peak: float = 0.0  # elements that lie at once in backward: what is kept so far, gradients of a layer's ends
     frozen: bool = False  # what follows is not trained
 
     def keep(self, elements: float) -> None:
@@ -85,7 +85,7 @@ class Counted:
         self.grouped += moved if grouped else 0.0
         self.operations += 1.0
         self.layers += 1
-        self.widest = max(self.widest, outputs.elements)
+        self.peak = max(self.peak, self.kept + self.signal.elements + outputs.elements)
         self.signal = outputs
 
     def convolve(
@@ -190,5 +190,5 @@ class Counted:
             grouped_bytes=HALF * self.grouped,
             tiled_flops=2 * self.tiled_macs,
             grouped_taps=self.taps,
-            widest_bytes=HALF * self.widest,
+            working_bytes=HALF * max(0.0, self.peak - self.kept),
         )
