@@ -43,11 +43,19 @@ from app.sizing.training.work import TrainingWork, training_work
 from app.sizing.workload import Method, TrainingWorkload
 
 ASSUMED = Assumptions()
+MISNAMED = 1.5  # a catalogue model of the name that is so many times as large or small is another one
 STATES_HELD = 0.95  # rounding of printed sizes
 # Layouts this near to the fastest are as fast: of them the largest micro-batch, so that a refit keeps its own choice.
 TIE = 1e-3
 # A deadline and a token budget that never bind: the rows ask for speed alone.
 ENDLESS = 1e15
+# Layers dealt out to accelerators that wait for one another, and tables whose layouts do not fit their own numbers.
+SPLIT_OTHERWISE = (
+    "naive layer split",
+    "inconsistent in the source",
+    "does not match 8 GPUs",
+    "printed as H200 in the source",
+)
 METHODS = {
     "pretrain": ("training", Method.FULL),
     "full_ft": ("fine_tuning", Method.FULL),
@@ -107,6 +115,8 @@ def trained(row: Mapping[str, Any]) -> Mapping[str, Any]:
         raise NotCompared("not a training rate (reinforcement learning, or other work beside)")
     if "OOM" in (row.get("notes") or "")[:12]:
         raise NotCompared("ran out of memory")
+    if any(words in (row.get("notes") or "") for words in SPLIT_OTHERWISE):
+        raise NotCompared("split over accelerators in a way that is not modelled, or that contradicts itself")
     return completed(row)
 
 
@@ -168,7 +178,10 @@ class TrainingCases:
 
     def model_of(self, row: Mapping[str, Any]) -> ModelArchitecture:
         """The model by name, else by the shape that the row gives."""
-        model = self.model_named(row.get("model") or "") or shape_of(row, self.model_named)
+        model = self.model_named(row.get("model") or "")
+        size = figure(row.get("model_params_b"))
+        if model is None or (size and not 1 / MISNAMED < model.total_params / (size * 1e9) < MISNAMED):
+            model = shape_of(row, self.model_named) or model
         if model is None:
             raise NotCompared("model is not in the catalogue under that name, and the row gives no shape")
         return model

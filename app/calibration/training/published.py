@@ -109,6 +109,8 @@ def trainer_of(
         and row.get("hidden")
     ):
         name = "megatron"
+    if name == "deepspeed" and any((figure(row.get(degree)) or 1) > 1 for degree in ("tp", "pp", "cp")):
+        name = "megatron"  # it splits no layers: what does has another's tensor and pipeline parallelism
     if name in (None, "fsdp"):
         name = "fsdp" if method is Method.FULL else "peft+bitsandbytes"
     accelerator = market.accelerators[market.accelerator_index[row["accelerator"]]]

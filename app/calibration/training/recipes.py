@@ -49,6 +49,9 @@ class SourceRecipe:
 
 LENGTHS = "lengths vary, and that of the worst batch is not published"
 LOG = "what a log of many steps reserved, whose allocator's settings are not published"
+UNTRACED = "kernels of its own, which were never traced"
+MODULES = "what it recomputes, or how wide its moments are, has no word here"
+LOOPS = "the optimizer's loops of PyTorch 2.0 were never traced"
 UNREAD = "nobody read what the source does"
 RECIPE = "micro-batch, recomputation or loss is not published"
 
@@ -85,6 +88,7 @@ _TITAN = RecipeSaid(
     recomputation="operators",
     optimizer_implementation="foreach",
 )
+_NEMO_ADAPTERS = RecipeSaid(adapter_precision="16bit", adapter_dropout=True, kbit_widening=False)
 _SWIFT = RecipeSaid(
     loss="shifted",
     kernels="eager",
@@ -118,7 +122,9 @@ SOURCES: tuple[SourceRecipe, ...] = (
         where={"notes": "torch.compile"},
         open=LOG,
     ),
-    SourceRecipe("bigscience_a100", Figure.DRIVER, BIGSCIENCE, "2021-12", RecipeSaid(kernels="fused")),
+    SourceRecipe(
+        "bigscience_a100", Figure.DRIVER, BIGSCIENCE, "2021-12", RecipeSaid(kernels="fused", gradients="copied")
+    ),
     SourceRecipe(
         "bigscience_a100",
         Figure.DRIVER,
@@ -127,7 +133,9 @@ SOURCES: tuple[SourceRecipe, ...] = (
         RecipeSaid(kernels="fused", gradients="32bit"),
         where={"notes": "fp32 gradient"},
     ),
-    SourceRecipe("bigscience_v100", Figure.DRIVER, BIGSCIENCE, "2021-06", RecipeSaid(kernels="fused")),
+    SourceRecipe(
+        "bigscience_v100", Figure.DRIVER, BIGSCIENCE, "2021-06", RecipeSaid(kernels="fused", gradients="copied")
+    ),
     SourceRecipe(
         "colossalai_readme", Figure.DRIVER, "github.com/hpcaitech/ColossalAI:README.md", "2025-04", open=RECIPE
     ),
@@ -163,6 +171,7 @@ SOURCES: tuple[SourceRecipe, ...] = (
             gradients="copied",
             optimizer_implementation="foreach",
         ),
+        open=LOOPS,
         sequence_parallel=False,
     ),
     SourceRecipe("lightning_fsdp_docs", Figure.ALLOCATED, "docs of Lightning 2.1", "2023-10", open=RECIPE),
@@ -230,6 +239,7 @@ SOURCES: tuple[SourceRecipe, ...] = (
         f"{THUNDER}: the loss stays in 16 bit",
         "2024-05",
         _THUNDER,
+        open=UNTRACED,
     ),
     SourceRecipe(
         "litgpt_thunder",
@@ -238,6 +248,7 @@ SOURCES: tuple[SourceRecipe, ...] = (
         "2024-05",
         replace(_THUNDER, kernels="compiled"),
         where={"framework": "Thunder"},
+        open=UNTRACED,
     ),
     SourceRecipe(
         "ml_engineering_upgrade",
@@ -263,6 +274,15 @@ SOURCES: tuple[SourceRecipe, ...] = (
         where={"offload": "optimizer"},
     ),
     SourceRecipe("mlperf_training_v5.0", Figure.ALLOCATED, MLPERF, "2025-06"),
+    SourceRecipe(
+        "mlperf_training_v5.0",
+        Figure.ALLOCATED,
+        f"{MLPERF}; adapters beside the fused queries and the output of attention",
+        "2025-06",
+        _NEMO_ADAPTERS,
+        where={"method": "^lora"},
+        lora_targets="attention",
+    ),
     SourceRecipe(
         "ms_swift_benchmark",
         Figure.RESERVED,
@@ -295,8 +315,26 @@ SOURCES: tuple[SourceRecipe, ...] = (
     SourceRecipe("ms_swift_tuners", Figure.RESERVED, SWIFT, "2024-05", open=LENGTHS),
     SourceRecipe("ms_swift_examples", Figure.DRIVER, SWIFT, "2026-08", open=LENGTHS),
     SourceRecipe("nemo_bridge_skills", Figure.ALLOCATED, MEGATRON, "2026-06"),
+    SourceRecipe(
+        "nemo_bridge_skills",
+        Figure.ALLOCATED,
+        MEGATRON,
+        "2026-06",
+        where={"notes": r"recompute_modules=|recompute mlp|not peak"},
+        open=MODULES,
+    ),
     SourceRecipe("nemo_model_verification_cards", Figure.ALLOCATED, MEGATRON, "2026-06", open=RECIPE),
     SourceRecipe("nvidia_dgxc_benchmarking", Figure.ALLOCATED, "sample log lines", "2025-05", open=RECIPE),
+    SourceRecipe(
+        "nvidia_dgxc_benchmarking",
+        Figure.ALLOCATED,
+        "sample log lines; NeMo's performance scripts adapt the fused queries alone",
+        "2025-05",
+        _NEMO_ADAPTERS,
+        where={"method": "^lora", "framework": "NeMo"},
+        open=RECIPE,
+        lora_targets="q_v",
+    ),
     SourceRecipe(
         "peft_docs",
         Figure.DRIVER,
