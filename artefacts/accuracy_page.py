@@ -305,15 +305,53 @@ def cache_sizes(logs: Sequence[Mapping[str, Any]]) -> str:
 {table(("log", "model", "predicted over logged"), rows)}"""
 
 
-def scale_ups_and_memory(rows: Sequence[Compared], scaling: Mapping[str, float]) -> str:
-    """What there is to say of training beyond its errors."""
-    under = float(np.mean([r.held_out < 0.9 * r.measured for r in rows if r.kind == "training_memory"]))
+def scale_ups(scaling: Mapping[str, float]) -> str:
+    """What there is to say of training at several sizes."""
     middle, p90 = f"{scaling['median_points']:.1f}", f"{scaling['p90_points']:.1f}"
     return f"""{scaling["pairs"]} pairs of one run at two sizes: efficiency predicted without their source is off by
-{middle} percentage points in the median, {p90} at the 90th percentile. Of peak memory, {under:.0%} of unseen
-predictions are more than a tenth too low: each would have been an out-of-memory error. Peaks are compared as their
-source counts them, by the allocator or by the driver; an answer's total holds the device's context and communication
-buffers too. `make accuracy` also asks every row as /estimate does."""
+{middle} percentage points in the median, {p90} at the 90th percentile."""
+
+
+PARTS = {
+    "all": "all peaks",
+    "recipe": "recipe",
+    "method": "method",
+    "recomputation": "recomputation",
+    "figure": "figure printed",
+    "source": "source",
+}
+
+
+def peak_rows(peaks: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Peaks as rows of a table."""
+    shares = ("median", "p90", "too_low", "too_low_with_reserve", "inside")
+    return [
+        [
+            PARTS[p["part"]] if p["part"] == "all" else f"{PARTS[p['part']]}: {p['value']}",
+            str(p["rows"]),
+            str(p["sources"]),
+            f"{p['bias']:.2f}",
+            *(f"{p[name]:.0%}" for name in shares),
+            f"{p['width']:.2f}",
+        ]
+        for p in peaks
+    ]
+
+
+def memory(notes: Mapping[str, Any]) -> str:
+    """Peaks of memory by part, and how many runs that happened are answered not to fit."""
+    runs = notes["runs"]
+    lost = ", ".join(f"{source} {count} of {asked}" for source, (count, asked) in runs["by_source"].items())
+    head = ("peaks", "rows", "sources", "bias", "median", "p90", "too low", "with reserve", "inside", "high / low")
+    return f"""Peaks are compared as their source counts them: what tensors fill, what the allocator took, or what the
+device shows. "Too low" is predicted by more than a tenth less than was measured, "with reserve" the same with what a
+recommended plan keeps free. Peaks of recipes or lengths that nobody published are compared and not fitted; their
+intervals are wide.
+
+{table(head, peak_rows(notes["peaks"]))}
+
+{runs["asked"]} published runs were asked as /estimate is, with their own layouts: {runs["misfits"]} of them
+({runs["misfits"] / max(1, runs["asked"]):.1%}) are answered not to fit ({lost})."""
 
 
 def left_out(notes: Mapping[str, Any]) -> str:
@@ -355,9 +393,13 @@ prediction from the others can do better.
 
 {table(("quantity", "source", "stack", "rows", "bias unseen", "bias seen"), disagreements(rows))}
 
-## Training: scale-ups and memory
+## Training: scale-ups
 
-{scale_ups_and_memory(rows, notes["scaling"])}
+{scale_ups(notes["scaling"])}
+
+## Training: memory
+
+{memory(notes)}
 
 ## The furthest single figures
 

@@ -26,7 +26,9 @@ from app.calibration.scale_ups import ScaleUp, scale_ups, summary
 from app.calibration.serving.cases import SET_ASIDE, ServingCases, read_cases
 from app.calibration.serving.problem import SERVING, possible
 from app.calibration.spreads import spreads_of, with_intervals
-from app.calibration.training.cases import read_training_cases
+from app.calibration.training.answered import Answered, every_answer
+from app.calibration.training.cases import TrainingCases, read_training_cases
+from app.calibration.training.peaks import Peaks, every_peak, every_run
 from app.calibration.training.problem import MEMORY, SAMPLES, TRAINING
 from app.catalog.files import rows_of
 from app.catalog.seed import seed
@@ -58,6 +60,8 @@ class Calibration:
     training_left_out: Counter[str]
     logs_left_out: Counter[str]
     ups: list[ScaleUp]
+    peaks: list[Peaks]
+    runs: list[Answered]
 
 
 def fold(problem: str, cases: Sequence[Case], table: CoefficientTable, source: str) -> list[tuple[str, str, float]]:
@@ -133,6 +137,8 @@ def calibrate(market: Snapshot, store: SnapshotStore) -> Calibration:
         training_left_out,
         logs_left_out,
         scale_ups(published, compared),
+        every_peak(compared, published),
+        every_answer(published, TrainingCases(market, store.model))[0],
     )
 
 
@@ -210,6 +216,8 @@ def notes_of(found: Calibration) -> dict[str, Any]:
         "left_out": dict(found.left_out.most_common()),
         "training_left_out": dict(found.training_left_out.most_common()),
         "scaling": summary(found.ups),
+        "peaks": [asdict(p) for p in found.peaks],
+        "runs": every_run(found.runs),
         "set_aside": {" ".join(k): why for k, why in SET_ASIDE.items()},
         "kv_cache": [
             {**asdict(log), "measured_bytes": round(log.measured_bytes), "predicted_bytes": round(log.predicted_bytes)}

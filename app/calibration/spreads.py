@@ -75,8 +75,10 @@ def seen_from(rows: Sequence[Compared]) -> dict[tuple[str, str], Around]:
 
 
 def errors_of(group: Sequence[str], rows: Sequence[Compared]) -> Errors:
-    """The errors of a group's quantities; results set aside are left out."""
-    kept = [r for r in rows if r.kind in group and not r.set_aside]
+    """The errors of a group's quantities; results set aside are left out, but for peaks, whose distance says how little
+    is known of them.
+    """
+    kept = [r for r in rows if r.kind in group and (r.kind in PEAKS or not r.set_aside)]
     names = {name: i for i, name in enumerate(sorted({r.source for r in kept}))}
     count = Counter((r.source, r.kind) for r in kept)
     return Errors(

@@ -38,6 +38,18 @@ def test_coverage_width_score_and_what_was_kept_are_told_by_family(client: TestC
         assert s["interval_score"] > 0
 
 
+def test_peaks_and_runs_that_are_answered_not_to_fit_are_told(client: TestClient) -> None:
+    answer = client.get("/accuracy").json()
+    (every,) = (p for p in answer["peaks"] if p["part"] == "all")
+    assert every["rows"] >= 250
+    assert every["too_low_with_reserve"] <= every["too_low"] <= 1
+    for part in ("method", "recomputation", "source", "recipe", "figure"):
+        assert sum(p["rows"] for p in answer["peaks"] if p["part"] == part) == every["rows"]
+    runs = answer["runs"]
+    assert runs["asked"] >= 1500
+    assert runs["misfits"] == sum(count for count, _ in runs["by_source"].values())
+
+
 def test_the_page_shows_what_the_answer_has(client: TestClient) -> None:
     answer = client.get("/accuracy").json()
     shown = set(re.findall(r"\bs\.(\w+)", re.search(r"function slice\(s\) {.*?\n}", page(), re.DOTALL)[0]))  # type: ignore[index]

@@ -64,6 +64,30 @@ class ScaleUpsShown(Shown):
     p90_points: float
 
 
+class PeaksShown(Shown):
+    """Peaks of memory of one part of the published runs, each predicted without its source."""
+
+    part: str = Field(description="What the runs are told apart by.")
+    value: str
+    rows: int
+    sources: int
+    median: float = Field(description="Median absolute relative error.")
+    p90: float
+    bias: float = Field(description="Median of predicted over measured.")
+    too_low: float = Field(description="Share predicted more than a tenth too low.")
+    too_low_with_reserve: float = Field(description="The same with what a recommended plan keeps free.")
+    inside: float = Field(description="Share inside their 80 % interval.")
+    width: float = Field(description="High over low of those intervals, in the median.")
+
+
+class RunsShown(Shown):
+    """Published runs asked as /estimate is, with their own layouts."""
+
+    asked: int
+    misfits: int = Field(description="Those answered not to fit in memory.")
+    by_source: dict[str, list[int]] = Field(description="Misfits and runs asked, of each source that has any.")
+
+
 class AccuracyResponse(Shown):
     """Errors overall and by slice."""
 
@@ -74,6 +98,8 @@ class AccuracyResponse(Shown):
     worst: list[WorstShown]
     kv_cache: CacheShown
     scaling: ScaleUpsShown
+    peaks: list[PeaksShown]
+    runs: RunsShown
     left_out: dict[str, int] = Field(description="Published rows of serving that were not compared, by reason.")
     training_left_out: dict[str, int] = Field(
         description="Published rows of training that were not compared, by reason."
@@ -149,6 +175,8 @@ def accuracy_json(snapshot: str, report: Report, notes: Mapping[str, Any]) -> di
         },
         "left_out": notes["left_out"],
         "scaling": notes["scaling"],
+        "peaks": notes["peaks"],
+        "runs": notes["runs"],
         "training_left_out": notes["training_left_out"],
         "reasons": dict(FAMILY_REASONS),
         "set_aside": notes["set_aside"],
