@@ -273,7 +273,13 @@ SOURCES: tuple[SourceRecipe, ...] = (
         replace(_UPGRADE, gradients="as_weights", recomputation="full", optimizer_implementation="offloaded"),
         where={"offload": "optimizer"},
     ),
-    SourceRecipe("mlperf_training_v5.0", Figure.ALLOCATED, MLPERF, "2025-06"),
+    SourceRecipe(
+        "mlperf_training_v5.0",
+        Figure.ALLOCATED,
+        f"{MLPERF}; llama31_405b/pretrain.py: grad_reduce_in_fp32=False, distributed optimizer",
+        "2025-06",
+        RecipeSaid(gradients="as_weights"),
+    ),
     SourceRecipe(
         "mlperf_training_v5.0",
         Figure.ALLOCATED,
@@ -281,6 +287,16 @@ SOURCES: tuple[SourceRecipe, ...] = (
         "2025-06",
         _NEMO_ADAPTERS,
         where={"method": "^lora"},
+        lora_targets="attention",
+    ),
+    SourceRecipe(
+        "mlperf_training_v5.0",
+        Figure.ALLOCATED,
+        f"{MLPERF}; llama2_70b_lora's configuration may offload activations and store the gate's input in 8 bit",
+        "2025-06",
+        _NEMO_ADAPTERS,
+        where={"method": "^lora", "num_accelerators": "^8$"},
+        open=MODULES,
         lora_targets="attention",
     ),
     SourceRecipe(
@@ -314,14 +330,8 @@ SOURCES: tuple[SourceRecipe, ...] = (
     ),
     SourceRecipe("ms_swift_tuners", Figure.RESERVED, SWIFT, "2024-05", open=LENGTHS),
     SourceRecipe("ms_swift_examples", Figure.DRIVER, SWIFT, "2026-08", open=LENGTHS),
-    SourceRecipe("nemo_bridge_skills", Figure.ALLOCATED, MEGATRON, "2026-06"),
     SourceRecipe(
-        "nemo_bridge_skills",
-        Figure.ALLOCATED,
-        MEGATRON,
-        "2026-06",
-        where={"notes": r"recompute_modules=|recompute mlp|not peak"},
-        open=MODULES,
+        "nemo_bridge_skills", Figure.ALLOCATED, MEGATRON, "2026-06", RecipeSaid(gradients="as_weights"), open=MODULES
     ),
     SourceRecipe("nemo_model_verification_cards", Figure.ALLOCATED, MEGATRON, "2026-06", open=RECIPE),
     SourceRecipe("nvidia_dgxc_benchmarking", Figure.ALLOCATED, "sample log lines", "2025-05", open=RECIPE),
