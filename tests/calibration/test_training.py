@@ -130,7 +130,7 @@ def test_utilisation_becomes_tokens(builder: TrainingCases) -> None:
         ({"seq_len": ""}, "sequence length"),
         ({"global_batch": "", "micro_batch": ""}, "batch"),
         ({"model": "no such model"}, "shape"),
-        ({"offload": "params to CPU"}, "offload"),
+        ({"offload": "optimizer 25% to CPU"}, "offload"),
         ({"tokens_s_per_accelerator": ""}, "no speed"),
         (
             {

@@ -259,11 +259,13 @@ class Run:
             recipe=known.said,
         ), batch
 
-    def moved(self) -> tuple[bool, bool, bool]:
-        """Whether states, parameters and activations lie in the host's memory; NotCompared where part of them does."""
+    def moved(self) -> tuple[bool | None, bool | None, bool | None]:
+        """Whether states, parameters and activations lie in the host's memory, None where they may; NotCompared where
+        part of them does.
+        """
         said = self.row.get("offload") or ""
         if "may be" in said:
-            return False, False, False
+            return None, None, None
         if any(part in said for part in ("25%", "50%", "75%", "activations of")):
             raise NotCompared("offload of a share of the states or of some layers is not modelled")
         parameters = "params" in said

@@ -52,6 +52,7 @@ LOG = "what a log of many steps reserved, whose allocator's settings are not pub
 UNTRACED = "kernels of its own, which were never traced"
 MODULES = "what it recomputes, or how wide its moments are, has no word here"
 LOOPS = "the optimizer's loops of PyTorch 2.0 were never traced"
+RANK = "the peak of the rank that logs, which need not be the fullest"
 UNREAD = "nobody read what the source does"
 RECIPE = "micro-batch, recomputation or loss is not published"
 
@@ -279,6 +280,7 @@ SOURCES: tuple[SourceRecipe, ...] = (
         f"{MLPERF}; llama31_405b/pretrain.py: grad_reduce_in_fp32=False, distributed optimizer",
         "2025-06",
         RecipeSaid(gradients="as_weights"),
+        open=RANK,
     ),
     SourceRecipe(
         "mlperf_training_v5.0",
