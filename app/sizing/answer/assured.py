@@ -17,6 +17,7 @@ from app.sizing.words import figure, measured
 from app.sizing.workload import TrainingWorkload
 
 NO_INTERRUPTION = 0.01
+DOUBTFUL = (0.2, 0.8)  # probabilities between which it is said that it may not fit
 MEMORY = "memory_total_bytes"
 
 
@@ -61,6 +62,13 @@ def assurance_of(finalists: Finalists, row: int) -> Assurance:
             for level, count, usd in taken
         ),
     )
+
+
+def fits_reason(probability: float) -> Iterator[Reason]:
+    """That it may not fit, where neither is sure."""
+    if DOUBTFUL[0] < probability < DOUBTFUL[1]:
+        text = f"It fits with a probability of {probability:.0%}: try a few steps before paying for more."
+        yield Reason("doubtful_memory", text, "fits", probability, "1")
 
 
 def deadline_reason(workload: TrainingWorkload, finalists: Finalists, row: int) -> Reason:

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from app.sizing.answer.assured import (
-    MEMORY,
     assurance_of,
     deadline_reason,
     duration_intervals,
+    fits_reason,
     memory_interval,
     speed_interval,
 )
@@ -82,6 +82,8 @@ def unlike(chosen: Mask, row: int, usual: bool) -> bool | None:
     """A choice that is not the framework's own; None where it is, so that it need not be repeated."""
     return None if bool(chosen[row]) is usual else bool(chosen[row])
 
+
+IN_CASE = 0.1  # probability of fitting from which on the speed of what is expected not to fit is shown
 
 # The part of a step that each bottleneck stands for, and what is said of it.
 BOUND_BY = {
@@ -269,9 +271,10 @@ def training_estimate(
     memory = memory_parts(finalists, row)
     deployment = training_deployment(workload, finalists, row, offer, framework)
     performance = training_performance(workload, finalists, row, certainty)
+    sure = assurance_of(finalists, row)
     if not finalists.fits[row]:
-        found = misfit(deployment, memory, performance, certainty, host_bytes=at(run.memory.host_bytes, row))
-        return replace(found, assurance=assurance_of(finalists, row))
+        hosted = at(run.memory.host_bytes, row)
+        return replace(misfit(deployment, memory, performance, certainty, sure.fits, host_bytes=hosted), assurance=sure)
     bottleneck = bottleneck_of(run, row)
     summary = cost_summary(
         offer,
@@ -290,29 +293,32 @@ def training_estimate(
         cost=summary,
         explanation=(
             *training_reasons(workload, finalists, row, performance, bottleneck),
+            *fits_reason(sure.fits),
             *price_reason(summary, deployment),
         ),
         trace=finalists.trace.lines(row),
         nearest=certainty.neighbours,
-        assurance=assurance_of(finalists, row),
+        assurance=sure,
     )
 
 
 def misfit(
-    deployment: Deployment, memory: DeviceMemory, performance: Performance, certainty: Certainty, *, host_bytes: float
+    deployment: Deployment,
+    memory: DeviceMemory,
+    performance: Performance,
+    certainty: Certainty,
+    probability: float,
+    *,
+    host_bytes: float,
 ) -> Estimate:
-    """An estimate of what does not fit: by how much, and its speed where published runs like it may still fit."""
+    """An estimate of what does not fit: by how much, and its speed where it may fit after all."""
     needed, usable = memory.total_bytes / GIB, memory.usable_bytes / GIB
     text = f"It does not fit: each accelerator would need {needed:.1f} GiB of {usable:.1f} usable."
     if memory.total_bytes <= memory.usable_bytes:
         text = f"It does not fit: the host would need {host_bytes / GIB:.0f} GiB for offloaded states."
-    least = next((i.low / GIB for i in performance.intervals if i.quantity == MEMORY), needed)
-    near = least <= usable
+    near = probability >= IN_CASE
     if near:
-        text += (
-            f" Of published runs like it, one in ten took less than {least:.1f} GiB: "
-            "the speed is shown in case it fits."
-        )
+        text += f" It does after all with a probability of {probability:.0%}: the speed is shown in case it does."
     return Estimate(
         deployment,
         False,

@@ -13,6 +13,7 @@ from app.sizing.answer.assured import (
     assurance_of,
     deadline_reason,
     duration_intervals,
+    fits_reason,
     memory_interval,
     speed_interval,
 )
@@ -82,6 +83,13 @@ def test_memory_holds_at_least_its_states_and_at_most_the_device() -> None:
     full.total_bytes = col(60.0)
     assert memory_interval(finalists(run=row(memory=full)), 0).high == 100.0
     assert memory_interval(finalists(run=row(memory=full), fits=np.array([False])), 0).high > 100.0
+
+
+def test_a_plan_of_which_nobody_can_tell_whether_it_fits_says_so() -> None:
+    (said,) = fits_reason(0.55)
+    assert said.text.startswith("It fits with a probability of 55%")
+    assert (said.quantity, said.value) == ("fits", 0.55)
+    assert [*fits_reason(0.8), *fits_reason(0.97), *fits_reason(0.1)] == []
 
 
 def test_levels_without_a_size_or_a_price_have_none() -> None:

@@ -23,7 +23,7 @@ from app.sizing.answer.training import (
 from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate
 from app.sizing.question import Deployment, Question
-from app.sizing.result import DeviceMemory, Interval
+from app.sizing.result import DeviceMemory
 from app.sizing.training.alternatives import Alternative
 from app.sizing.units import GIB
 from tests.examples import PRETRAIN, col, row
@@ -139,19 +139,18 @@ def memory(total_gib: float) -> DeviceMemory:
 
 
 @pytest.mark.parametrize(
-    ("total_gib", "least_gib", "host_gib", "words", "shown"),
+    ("total_gib", "probability", "host_gib", "words", "shown"),
     [
-        (100.0, 90.0, 0.0, "each accelerator would need 100.0 GiB of 72.0 usable.", False),
-        (75.0, 70.0, 0.0, "one in ten took less than 70.0 GiB: the speed is shown in case it fits.", True),
-        (60.0, 90.0, 1500.0, "the host would need 1500 GiB for offloaded states.", False),
+        (100.0, 0.04, 0.0, "each accelerator would need 100.0 GiB of 72.0 usable.", False),
+        (75.0, 0.35, 0.0, "It does after all with a probability of 35%: the speed is shown in case it does.", True),
+        (60.0, 0.0, 1500.0, "the host would need 1500 GiB for offloaded states.", False),
     ],
 )
-def test_a_misfit_shows_its_speed_only_where_published_runs_like_it_fit(
-    total_gib: float, least_gib: float, host_gib: float, words: str, shown: bool
+def test_a_misfit_shows_its_speed_only_where_it_may_fit_after_all(
+    total_gib: float, probability: float, host_gib: float, words: str, shown: bool
 ) -> None:
     sure = certainty_of(training_setting(PRETRAIN, BIG, "megatron", 8.0), SMALL, Assumptions(), training=True)
-    performance = replace(RUN, intervals=(Interval("memory_total_bytes", least_gib * GIB, 200 * GIB),))
-    found = misfit(DEPLOYMENT, memory(total_gib), performance, sure, host_bytes=host_gib * GIB)
+    found = misfit(DEPLOYMENT, memory(total_gib), RUN, sure, probability, host_bytes=host_gib * GIB)
     assert found.explanation[0].text.endswith(words)
     assert (found.fits, found.performance is not None) == (False, shown)
 
