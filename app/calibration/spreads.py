@@ -27,7 +27,7 @@ UNTABULATED = (0.0, 0.5, 1.0, 2.0)
 SHAPES = tuple(product(ALONE, REMOTE, UNTABULATED))
 # Peaks of memory are no surer for many sources beside them: their distance is from what is counted to the byte.
 PEAKS = ("training_memory",)
-OF_PEAKS = tuple(product((0.0,), (0.25, 0.5, 1.0, 2.0, 4.0), (0.0,)))
+OF_PEAKS = tuple(product((0.0,), (0.5, 1.0, 2.0, 4.0, 8.0), (0.0,)))
 # Quantities whose errors have the same causes: one set of numbers for each group.
 GROUPS = (
     ("throughput", "single_stream", "tpot", "e2e"),

@@ -52,6 +52,7 @@ LOG = "what a log of many steps reserved, whose allocator's settings are not pub
 UNTRACED = "kernels of its own, which were never traced"
 MODULES = "what it recomputes, or how wide its moments are, has no word here"
 LOOPS = "the optimizer's loops of PyTorch 2.0 were never traced"
+BUFFERS = "buffers and pipeline of DeepSpeed in 2021, which were never traced"
 RANK = "the peak of the rank that logs, which need not be the fullest"
 UNREAD = "nobody read what the source does"
 RECIPE = "micro-batch, recomputation or loss is not published"
@@ -124,7 +125,12 @@ SOURCES: tuple[SourceRecipe, ...] = (
         open=LOG,
     ),
     SourceRecipe(
-        "bigscience_a100", Figure.DRIVER, BIGSCIENCE, "2021-12", RecipeSaid(kernels="fused", gradients="copied")
+        "bigscience_a100",
+        Figure.DRIVER,
+        BIGSCIENCE,
+        "2021-12",
+        RecipeSaid(kernels="fused", gradients="copied"),
+        open=BUFFERS,
     ),
     SourceRecipe(
         "bigscience_a100",
@@ -133,9 +139,15 @@ SOURCES: tuple[SourceRecipe, ...] = (
         "2021-12",
         RecipeSaid(kernels="fused", gradients="32bit"),
         where={"notes": "fp32 gradient"},
+        open=BUFFERS,
     ),
     SourceRecipe(
-        "bigscience_v100", Figure.DRIVER, BIGSCIENCE, "2021-06", RecipeSaid(kernels="fused", gradients="copied")
+        "bigscience_v100",
+        Figure.DRIVER,
+        BIGSCIENCE,
+        "2021-06",
+        RecipeSaid(kernels="fused", gradients="copied"),
+        open=BUFFERS,
     ),
     SourceRecipe(
         "colossalai_readme", Figure.DRIVER, "github.com/hpcaitech/ColossalAI:README.md", "2025-04", open=RECIPE
