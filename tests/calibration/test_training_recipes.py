@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.calibration.training.recipes import SOURCES, UNREAD, Figure, SourceRecipe, recipe_of
+from app.calibration.training.recipes import Figure, SourceRecipe
+from app.calibration.training.sources import SOURCES, UNREAD, recipe_of
 from app.catalog.files import rows_of
 from app.sizing.hardware.recipes import VOCABULARIES
 

@@ -18,7 +18,8 @@ import numpy as np
 from app.calibration.case import NotCompared, Stack, figure, gathered
 from app.calibration.training.networks import completed, kernels_of, sample_shape
 from app.calibration.training.published import Run, optimizer_of, precision_of, run_in, shape_of, trainer_of
-from app.calibration.training.recipes import Figure, SourceRecipe, recipe_of
+from app.calibration.training.recipes import Figure, SourceRecipe
+from app.calibration.training.sources import recipe_of
 from app.errors import AppError
 from app.sizing.answer.certainty import training_setting
 from app.sizing.assumptions import Assumptions

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from app.calibration.training.answered import Answered, misfits
-from app.calibration.training.recipes import recipe_of
+from app.calibration.training.sources import recipe_of
 from app.sizing.evidence import Compared
 
 PEAK = "training_memory"

@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 from app.calibration.case import NotCompared, figure
-from app.calibration.training.recipes import SourceRecipe, recipe_of
+from app.calibration.training.recipes import SourceRecipe
+from app.calibration.training.sources import recipe_of
 from app.sizing.hardware.engines import ENGINES, engine_named
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.hardware.support.generations import generation_of
