@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from app.calibration.training.cases import TrainingCases
-from app.calibration.training.published import Run, optimizer_of, precision_of, shape_of, trainer_of, with_layers
+from app.calibration.training.published import (
+    Run,
+    achieved_with,
+    optimizer_of,
+    precision_of,
+    shape_of,
+    trainer_of,
+    with_layers,
+)
 from app.catalog.files import rows_of
 from app.catalog.snapshot import SnapshotStore
 from app.sizing.model.tasks import ModelTask
@@ -103,3 +111,47 @@ def test_shapes_stand_in_for_names(snapshots: SnapshotStore) -> None:
     per_layer = (whole.total_params - whole.parts["embedding"] - whole.parts["head"]) / 126
     assert proxy.total_params == pytest.approx(whole.total_params - 105 * per_layer, rel=1e-3)
     assert with_layers(whole, 126).total_params == whole.total_params
+
+
+def test_a_base_model_has_the_shape_of_its_tuned_sibling(snapshots: SnapshotStore) -> None:
+    """Read from its row alone, experts would be left out: 39 billion parameters in place of a thousand."""
+    known = {"moonshotai/Kimi-K2-Instruct": snapshots.model("moonshotai/Kimi-K2-Instruct")}
+    found = shape_of({**EMPTY, "model": "moonshotai/Kimi-K2-Base", "hidden": "7168"}, known.get)
+    assert found is not None
+    assert found.total_params == pytest.approx(1.03e12, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("framework", "name"),
+    [("TensorFlow 2", "tensorflow"), ("PaddlePaddle", "paddlepaddle"), ("PyTorch", "fsdp"), ("", "fsdp")],
+)
+def test_a_framework_of_another_kind_tells_of_itself_alone(framework: str, name: str) -> None:
+    row = {**EMPTY, "framework": framework, "source_key": "nvidia_dle"}
+    assert achieved_with(row, "fsdp") == name
+    assert achieved_with(row | {"source_key": "mlperf_training_v4.0"}, "megatron") == "megatron"
+
+
+def test_experts_are_spread_over_the_ranks_there_are(builder: TrainingCases) -> None:
+    row = next(r for r in ROWS.values() if r["model"] == "openai/gpt-oss-20b" and r["num_accelerators"] == "8")
+    asked = builder.asked(row)
+    plans, degree = builder.plan(asked.workload, asked.deployment, asked.run)
+    assert 8 % float(plans.expert_parallel[0]) == 0
+    assert float((plans.ranks * degree)[0]) == 8
+
+
+def test_a_run_offloads_what_it_says(builder: TrainingCases) -> None:
+    row = next(r for r in ROWS.values() if r["source_key"] == "tinyllama_readme" and r["num_accelerators"] == "16")
+    deployment = builder.asked(row).deployment
+    assert not (deployment.optimizer_offload or deployment.parameter_offload or deployment.activation_offload)
+
+
+def test_samples_of_many_lengths_are_no_rate_of_tokens(builder: TrainingCases) -> None:
+    """BERT's second phase sorts its samples into bins of 64 tokens up to 512; its first is 128 long."""
+    bert = [r for r in ROWS.values() if r["source_key"] == "nvidia_dle" and r["model"] == "bert-large-uncased"]
+    for framework, length, told in (("PyTorch", "512", False), ("PyTorch", "128", True), ("TensorFlow 2", "512", True)):
+        row = next(
+            r
+            for r in bert
+            if r["framework"] == framework and r["seq_len"] == length and r["method"] == "pretrain" and r["precision"]
+        )
+        assert (builder.asked(row).units_per_s is not None) is told

@@ -17,7 +17,15 @@ import numpy as np
 
 from app.calibration.case import NotCompared, Stack, figure, gathered
 from app.calibration.training.networks import completed, kernels_of, sample_shape
-from app.calibration.training.published import Run, optimizer_of, precision_of, run_in, shape_of, trainer_of
+from app.calibration.training.published import (
+    Run,
+    achieved_with,
+    optimizer_of,
+    precision_of,
+    run_in,
+    shape_of,
+    trainer_of,
+)
 from app.calibration.training.recipes import Figure, SourceRecipe
 from app.calibration.training.sources import recipe_of
 from app.errors import AppError
@@ -35,6 +43,8 @@ from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.question import Constraints, Deployment, Economics
 from app.sizing.snapshot import Snapshot
 from app.sizing.training.counts import Counts, counts_of
+from app.sizing.training.degrees import degree_of
+from app.sizing.training.layouts import FULL
 from app.sizing.training.memory import memory_of
 from app.sizing.training.moments import HeldBytes
 from app.sizing.training.plans import TrainingPlans
@@ -244,6 +254,8 @@ class TrainingCases:
         accelerator = self.market.accelerators[int(plans.accelerator[0])]
         framework = self.market.engines[int(plans.framework[0])]
         setting = training_setting(workload, accelerator, framework, run.accelerators)
+        if not workload.in_samples:
+            setting = replace(setting, engine=achieved_with(row, setting.engine))
         generation = engine_named(setting.engine).generation(None, row.get("source_date") or "")
         stack = Stack(setting.engine, generation, setting.family, setting.format_class)
 
@@ -308,11 +320,13 @@ class TrainingCases:
         plans = layouts_for(workload, self.market, machine, Constraints(), rejections, ASSUMED, fixed=deployment)
         if deployment.zero_stage is None:
             plans = plans.take(~self.partly_sharded(plans))
+        if deployment.activation_checkpointing is None:
+            plans = plans.take(~self.whole_layers_again(plans))
         if not len(plans):
             raise NotCompared(f"declined: {rejections.nearest()[0].code if rejections.nearest() else 'layout'}")
-        degree = run.accelerators / plans.ranks
+        degree, even = degree_of(counts, plans, np.full(len(plans), run.accelerators))
         each = workload.global_batch / (degree * plans.micro_batch_sequences)
-        whole = (degree >= 1) & (np.mod(degree, 1) == 0) & ((np.mod(each, 1) == 0) | workload.in_samples)
+        whole = even & (degree >= 1) & ((np.mod(each, 1) == 0) | workload.in_samples)
         whole &= (each >= 1) | workload.in_samples
         if not whole.any():
             raise NotCompared("declined: the layout does not divide accelerators and batch")
@@ -324,6 +338,12 @@ class TrainingCases:
         as_good = (over <= over[first]) & (wall <= (1 + TIE) * wall[first])
         row = np.lexsort((wall, -plans.micro_batch_sequences, ~as_good))[:1]
         return plans.take(row), degree[row]
+
+    def whole_layers_again(self, plans: TrainingPlans) -> Mask:
+        """Full recomputation where a model is split: tuned runs that say nothing of it found another way to fit."""
+        splits = [engine_named(self.market.engines[code]).framework.splits for code in plans.framework.tolist()]
+        found: Mask = np.array(splits, dtype=bool) & (plans.activation_checkpointing == FULL)
+        return found
 
     def partly_sharded(self, plans: TrainingPlans) -> Mask:
         """Replicas of which some states are sharded and others not: a run that does not say so shards none or all."""

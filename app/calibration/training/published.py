@@ -119,6 +119,12 @@ def trainer_of(
     return name if verdict(accelerator, name, *asked, market.documents).runs else None
 
 
+def achieved_with(row: Mapping[str, Any], framework: str) -> str:
+    """Whose coefficients a row tells of: those of the framework it is laid out as, unless it ran with another kind."""
+    said = "" if row["source_key"].startswith("mlperf") else row["framework"].lower()  # which name all they brought
+    return next((other for other in _OTHER_FRAMEWORKS if said.startswith(other)), framework)
+
+
 def shape_of(
     row: Mapping[str, Any], model_named: Callable[[str], ModelArchitecture | None]
 ) -> ModelArchitecture | None:
@@ -129,6 +135,9 @@ def shape_of(
         known = model_named(plain) if plain != name else None
         if known is not None:
             return known
+    tuned = model_named(name.removesuffix("-Base") + "-Instruct") if name.endswith("-Base") else None
+    if tuned is not None:
+        return tuned
     proxy = re.match(r"(.+) \(proxy, (\d+) layers\)", name)
     whole = model_named(proxy[1]) if proxy else None
     if proxy and whole is not None:
@@ -183,7 +192,20 @@ _NOT_A_PEAK = ("card capacity", "upper bound", "capacity of the card", "naive la
 _UNTUNED = "NOT performance-tuned"
 # Sources that give the longest length allowed, and run shorter samples unpadded: no rate of tokens follows.
 _SHORTER_IN_PRACTICE = ("ms_swift_benchmark", "ms_swift_tuners", "ms_swift_examples", "litgpt_config_hub")
+# NVIDIA's examples of BERT sort Wikipedia by length: their second phase pads to the longest of a bin of 64 (changelogs
+# of their READMEs), not to 512.
+_BINNED = {"source_key": "nvidia_dle", "model": "bert-large-uncased", "method": "pretrain", "seq_len": "512"}
+_BINNING = ("PyTorch", "PaddlePaddle")
+# Sources whose code forms attention's scores whenever they were run: examples of 2020 to 2022.
+_STORED_SCORES = ("nvidia_dle",)
+# Frameworks that are not PyTorch inside, and not in the catalogue: what they achieve is theirs alone.
+_OTHER_FRAMEWORKS = ("tensorflow", "paddlepaddle", "mxnet")
 _NETWORK = re.compile(r"(\d+)\s*x\s*(?:[\w-]+ )*?(\d+)\s*Gb", re.IGNORECASE)
+
+
+def _binned(row: Mapping[str, Any]) -> bool:
+    """Whether a row's samples are shorter than the length it gives."""
+    return row["framework"] in _BINNING and all(row[column] == value for column, value in _BINNED.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +257,7 @@ class Run:
         if ranks > self.accelerators or self.accelerators % ranks:
             tp, pp, cp, ep = None, None, None, None
         virtual, known = re.search(r"VP=(\d+)", notes), recipe_of(row)
-        old = (row.get("source_date") or "9") < FUSED_SINCE
+        old = (row.get("source_date") or "9") < FUSED_SINCE or row["source_key"] in _STORED_SCORES
         zero = self.given("zero_stage")
         if traits.splits and not traits.shards and zero is None:
             zero = 1
@@ -287,7 +309,7 @@ class Run:
         is a rate.
         """
         row = self.row
-        if _UNTUNED in (row.get("notes") or "") or row["source_key"] in _SHORTER_IN_PRACTICE:
+        if _UNTUNED in (row.get("notes") or "") or row["source_key"] in _SHORTER_IN_PRACTICE or _binned(row):
             return None
         tokens, samples, step = (
             figure(row.get("tokens_s_per_accelerator")),

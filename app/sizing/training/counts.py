@@ -59,6 +59,7 @@ class Counts:
     weight_layers: float  # whose weights and gradients travel; of a network on samples its own
     hidden_size: float
     mlp_width: float
+    gated: bool  # its MLP: a product of two matrices, and norms without a mean
     num_heads: float
     attention_width: float  # of all heads
     kv_heads: float
@@ -66,6 +67,7 @@ class Counts:
     vocab_size: float
     is_moe: bool
     experts_per_token: float
+    expert_inputs: float  # width of what is sent to an expert
     routing_layers: float  # that send tokens to experts; with a single expert there is nowhere to send them
 
     total_params: float
@@ -133,6 +135,7 @@ def counts_of(workload: TrainingWorkload) -> Counts:
         weight_layers=sample.layers if workload.in_samples else model.num_layers,
         hidden_size=model.hidden_size,
         mlp_width=model.mlp_width,
+        gated=model.is_gated,
         num_heads=model.num_heads,
         attention_width=model.num_heads * model.head_dim,
         kv_heads=model.kv_heads,
@@ -140,6 +143,7 @@ def counts_of(workload: TrainingWorkload) -> Counts:
         vocab_size=model.vocab_size,
         is_moe=model.is_moe,
         experts_per_token=model.experts_per_token,
+        expert_inputs=float(next((t.inputs for t in model.tensors if t.role == "experts.up_proj"), 0)),
         routing_layers=float(model.moe_layers if model.is_moe else 0),
         total_params=model.total_params,
         routed_params=model.routed_params,

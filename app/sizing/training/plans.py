@@ -19,10 +19,11 @@ from app.sizing.hardware.tables import Machines
 from app.sizing.question import Deployment
 from app.sizing.training.counts import Counts, counts_of
 from app.sizing.training.keeping import Keeping, KeepingTable, keeping, keeping_table
-from app.sizing.training.layouts import FULL, LAYOUT, layouts_of
+from app.sizing.training.layouts import FULL, LAYOUT, SELECTIVE, layouts_of
 from app.sizing.training.margins import Margins
 from app.sizing.workload import TrainingWorkload
 
+HALVES = (code("selective", "operators"), code("selective", "every_second_layer"))
 EAGER, GRADIENTS_32_BIT, NO_SELECTIVE = code("kernels", "eager"), code("gradients", "32bit"), code("selective", "none")
 SHARDS_WEIGHTS = 3  # the ZeRO stage that does
 
@@ -126,6 +127,18 @@ class TrainingPlans(Columns):
     def fused_kernels(self) -> Mask:
         """Norms, activations and sums are one kernel."""
         found: Mask = self.stack.recipe.kernels > EAGER
+        return found
+
+    @property
+    def recomputes_half(self) -> Mask:
+        """Whether every second matrix, or layer, is recomputed."""
+        found: Mask = (self.activation_checkpointing == SELECTIVE) & np.isin(self.stack.recipe.selective, HALVES)
+        return found
+
+    @property
+    def gathers_to_recompute(self) -> Mask:
+        """Whether sharded weights are gathered for a layer's recomputation and for its backward apart."""
+        found: Mask = (self.activation_checkpointing == FULL) & self.stack.recipe.gathers_to_recompute
         return found
 
     @property

@@ -198,6 +198,20 @@ def optimizer_s(state: StateWork, achieved: TrainingAchieved, assumed: Assumptio
     return state.optimizer_at_rates_s / achieved.training_elementwise_fraction + host
 
 
+@formula(unit="s", source="fitted; reductions over all ranks are trees")
+def between_steps_s(accelerators: Column, training_step_s: Column) -> Column:
+    """What a step takes beside its work: data, logging, and the checks that all accelerators agree on (norm of the
+    gradients, overflow), each of which waits for the last of them.
+
+    Source: fitted; a reduction over n ranks has log2(n) rounds.
+    Check:
+        >>> between_steps_s(col(1, 8), col(0.01))
+        array([0.01, 0.04])
+    """
+    agreed: Column = training_step_s * (1 + np.log2(accelerators))
+    return agreed
+
+
 def step_time(
     micro_batch: MicroBatchTime, state: StateWork, achieved: TrainingAchieved, assumed: Assumptions
 ) -> StepTime:
@@ -229,7 +243,7 @@ def step_time(
             micro_batch.exposed_s,
         ),
         optimizer_s=optimizer_s(state, achieved, assumed),
-        input_s=achieved.training_step_s,
+        input_s=between_steps_s(state.accelerators, achieved.training_step_s),
     )
 
 

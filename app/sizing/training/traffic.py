@@ -155,16 +155,25 @@ def expert_exchanges(counts: Counts, plans: TrainingPlans, layer_passes: Column)
 
 
 @formula(unit="B", source="Fedus et al. 2021 (arXiv:2101.03961)")
-def expert_all_to_all_bytes(
-    counts: Counts, plans: TrainingPlans, expert_exchanges: Column, hidden_state_bytes: Column, sequence_split: Column
-) -> Column:
-    """Bytes of tokens that leave a rank for the experts on others.
+def expert_token_bytes(counts: Counts, tokens_per_micro_batch: Column, sequence_split: Column) -> Column:
+    """Bytes of a micro-batch's tokens as experts take them, sent once: some models narrow them first.
 
     Source: Fedus et al. 2021 (arXiv:2101.03961).
-    Limits: routing is even; what is not is a fitted share of the experts' time.
     """
-    sent = expert_exchanges * hidden_state_bytes * counts.experts_per_token / sequence_split
-    return sent * (plans.expert_parallel - 1) / plans.expert_parallel
+    return tokens_per_micro_batch * BYTES_16_BIT * counts.expert_inputs / sequence_split
+
+
+@formula(unit="1", source="DeepEP; a token goes once to every rank, or machine, that has an expert of it")
+def copies_sent(group: Column, experts_per_token: float) -> Column:
+    """Others of a group that a token is sent to: those that hold one of its experts.
+
+    Source: counted: each misses all of k even draws with the chance (1 - 1/g)^k; DeepEP's and HybridEP's dispatch.
+    Limits: routing is even; what is not is a fitted share of the experts' time.
+    Check: eight experts over eight ranks: 4.6 of the seven others.
+        >>> copies_sent(col(8), 8).round(2)[0]
+        np.float64(4.59)
+    """
+    return (group - 1) * (1 - (1 - 1 / group) ** experts_per_token)
 
 
 @formula(unit="B", source="Narayanan et al. 2021 (arXiv:2104.04473)")
@@ -195,7 +204,7 @@ def layer_traffic(
             sent = context_ring_bytes(counts, plans, passes, tokens)
             context = _over(plans, tp * cp, sent, np.where(cp > 1, layers * ((passes + 1) * (cp - 1)), 0.0))
     if (plans.expert_parallel > 1).any():
-        expert = _expert_traffic(counts, plans, passes, hidden, sequence_split)
+        expert = _expert_traffic(counts, plans, passes, tokens, sequence_split)
     if (pp > 1).any():
         with told_as("pipeline parallel"):
             hand_overs = np.where(pp > 1, 2 * virtual_pipeline, 0.0)
@@ -204,21 +213,19 @@ def layer_traffic(
 
 
 def _expert_traffic(
-    counts: Counts, plans: TrainingPlans, passes: Column, hidden: Column, sequence_split: Column
+    counts: Counts, plans: TrainingPlans, passes: Column, tokens: Column, sequence_split: Column
 ) -> Traffic:
-    """All-to-all of tokens; of a group that reaches beyond a machine a share stays in it."""
+    """All-to-all of tokens: to every other rank over the links inside a machine, to every other machine once."""
     machine, ep = plans.machine, plans.expert_parallel
-    domain = machine.scale_up_accelerators
     exchanges = expert_exchanges(counts, plans, passes)
-    sent = expert_all_to_all_bytes(counts, plans, exchanges, hidden, sequence_split)
-    far = np.where(ep > domain, 1 - domain / ep, 0.0)
+    once = exchanges * expert_token_bytes(counts, tokens, sequence_split)
+    far = np.maximum(ep / machine.scale_up_accelerators, 1.0)
+    with told_as("ranks"):
+        near_s = once * copies_sent(ep, counts.experts_per_token) / machine.scale_up_bytes_per_s
+    with told_as("machines"):
+        far_s = once * copies_sent(far, counts.experts_per_token) / machine.network_bytes_per_s
     messages = np.where(ep > 1, exchanges, 0.0)
-    return Traffic(
-        sent * (1 - far) / machine.scale_up_bytes_per_s,
-        sent * far / machine.network_bytes_per_s,
-        np.where(far > 0, 0.0, messages),
-        np.where(far > 0, messages, 0.0),
-    )
+    return Traffic(near_s, far_s, np.where(far > 1, 0.0, messages), np.where(far > 1, messages, 0.0))
 
 
 @formula(unit="B/s", source="Cho et al. 2019 (BlueConnect); NCCL's rings over all network cards")
@@ -238,14 +245,14 @@ def ring_bytes_per_s(group: Column, ranks_within: Column, crosses_machines: Mask
 def sharding_bytes(
     group: Column, params_per_rank: Column, trained_params_per_rank: Column, plans: TrainingPlans, recipe: Recipe
 ) -> Column:
-    """ZeRO-3: bytes each rank receives with every micro-batch: weights gathered forward and backward, gradients
-    scattered.
+    """ZeRO-3: bytes each rank receives with every micro-batch: weights gathered forward and backward, once more where
+    a framework lets go of them between a layer's recomputation and its backward, gradients scattered.
 
-    Source: Rajbhandari et al. 2020 (arXiv:1910.02054), section 7.2.
+    Source: Rajbhandari et al. 2020 (arXiv:1910.02054), section 7.2; 2021 (arXiv:2104.07857), section 4.1.
     """
     share = (group - 1) / group
     gradient_bytes = np.where(plans.fp32_gradients, BYTES_32_BIT, recipe.gradient_bytes_per_param)
-    gathered = 2 * share * params_per_rank * recipe.gathered_bytes_per_param
+    gathered = (2.0 + plans.gathers_to_recompute) * share * params_per_rank * recipe.gathered_bytes_per_param
     return gathered + share * trained_params_per_rank * gradient_bytes
 
 

@@ -83,6 +83,7 @@ class StateWork(Columns):
     """What a step does with weights, gradients and optimizer states on one accelerator, at a data-parallel degree."""
 
     micro_batches: Column
+    accelerators: Column
     machines: Column
     traffic: StateTraffic
     optimizer_at_rates_s: Column  # of memory and matrices
@@ -102,11 +103,12 @@ class TrainingWork(Columns):
 @formula(unit="passes", source="Korthikanti et al. 2022 (arXiv:2205.05198)")
 def matrix_passes(plans: TrainingPlans, recipe: Recipe) -> Column:
     """Products of every matrix with a token: forward and twice backward (once where it is frozen), once more where
-    its layer is recomputed whole.
+    its layer is recomputed whole; for half of them where every second matrix, or layer, is.
 
-    Source: Korthikanti et al. 2022 (arXiv:2205.05198).
+    Source: Korthikanti et al. 2022 (arXiv:2205.05198); torchtitan's list of operators to keep.
     """
-    passes: Column = recipe.products_per_param + (plans.activation_checkpointing == FULL)
+    whole, half = plans.activation_checkpointing == FULL, plans.recomputes_half
+    passes: Column = recipe.products_per_param + np.where(half, 0.5, np.where(whole, 1.0, 0.0))
     return passes
 
 
@@ -179,6 +181,22 @@ def elementwise_bytes_per_token_layer(counts: Counts, recipe: Recipe) -> float:
     return plain + converted
 
 
+@formula(unit="B", source="counted: reads and writes of operators that are a kernel each")
+def eager_bytes_per_token_layer(counts: Counts) -> float:
+    """Bytes that one token moves more in one mean layer, forward, where every operator is a kernel: 56h + 14(n + m)d +
+    4f where the MLP is gated.
+
+    A norm widened to 32 bit reads and writes 34 bytes an element in six operators where a fused one takes 6, rotating
+    queries and keys 18 in four operators for 4, a gate 10 in two for 6.
+    Source: counted: transformers' Llama modules.
+    Limits: models with LayerNorm and a plain MLP have kernels of their own for both.
+    Check: Llama-3.1-8B: 56 * 4096 + 14 * (32 + 8) * 128 + 4 * 14336, and 14 for each of 32 heads.
+        >>> eager_bytes_per_token_layer(PRETRAIN_COUNTS)
+        358848.0
+    """
+    return counts.gated * (56.0 * counts.hidden_size + 3.5 * counts.attention_activation_bytes + 4.0 * counts.mlp_width)
+
+
 @formula(unit="B", source="counted: reads and writes beside the matrices")
 def elementwise_bytes_per_token(
     counts: Counts, plans: TrainingPlans, elementwise_bytes_per_token_layer: float, sequence_split: Column
@@ -194,10 +212,11 @@ def elementwise_bytes_per_token(
     tp = plans.tensor_parallel
     norms = 24.0 * counts.hidden_size
     layer = (elementwise_bytes_per_token_layer - norms) / tp + norms / sequence_split
+    layer = layer + np.where(plans.fused_kernels, 0.0, eager_bytes_per_token_layer(counts))
     stored = np.where(plans.flash_attention, 0.0, 10.0 * counts.num_heads * counts.units_per_sequence / tp)
     passes = np.where(plans.activation_checkpointing == NONE, 3.0, 4.0)
-    permuted = 6.0 * counts.hidden_size * counts.experts_per_token * counts.routing_layers
-    loss = counts.vocab_size * LOSS_BYTES_MOVED_PER_LOGIT / tp
+    permuted = 6.0 * counts.expert_inputs * counts.experts_per_token * counts.routing_layers
+    loss = counts.vocab_size * LOSS_BYTES_MOVED_PER_LOGIT / tp if counts.head_matmul_params else 0.0
     return (counts.num_layers * (layer + stored) * passes + permuted + loss) / plans.pipeline_parallel
 
 
@@ -349,6 +368,7 @@ def state_work(counts: Counts, plans: TrainingPlans, rank: RankParams, spread: S
         copied = parameter_copy_s(plans, rank, spread, counts.recipe)
     return StateWork(
         micro_batches=spread.micro_batches,
+        accelerators=devices,
         machines=np.ceil(devices / plans.machine.scale_up_accelerators),
         traffic=state_traffic(counts, plans, rank, spread),
         optimizer_at_rates_s=optimizer_at_rates_s(local, counts.hidden_size, counts.recipe, plans.machine, offload),

@@ -26,6 +26,7 @@ COUNTS = replace(
     kv_elements=480.0,
     vocab_size=5000.0,
     experts_per_token=2.0,
+    expert_inputs=100.0,
     routing_layers=6.0,
     total_params=10e6,
     routed_params=4e6,
@@ -80,5 +81,7 @@ def layout(**columns: Any) -> Any:
         "fp32_gradients": False,
         "fused_kernels": True,
         "flash_attention": True,
+        "recomputes_half": False,
+        "gathers_to_recompute": False,
     }
     return row(**{n: np.array([v]) if isinstance(v, bool) else column([v]) for n, v in (known | columns).items()})

@@ -179,6 +179,7 @@ def sums() -> tuple[Any, Any, Any]:
     )
     state = row(
         micro_batches=col(8),
+        accelerators=col(128),
         machines=col(16),
         traffic=row(sharded=sent(0.2), synchronised=sent(0.6)),
         optimizer_at_rates_s=col(0.2),
@@ -214,7 +215,7 @@ def test_a_step_of_tokens_is_put_together() -> None:
     assert found.exposed_communication_s[0] == pytest.approx(8 * (0.1 + knee(0.4, 0.2)) + knee(0.5, 0.6) + waiting)
     assert found.pipeline_bubble_s.tolist() == [1.5 * 0.5]
     assert found.optimizer_s.tolist() == [0.2]
-    assert found.input_s.tolist() == [0.003]
+    assert found.input_s.tolist() == [0.003 * (1 + 7)]
 
 
 def test_a_step_of_samples_is_put_together() -> None:

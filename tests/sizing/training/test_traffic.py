@@ -11,8 +11,9 @@ import pytest
 from app.sizing.training.traffic import (
     collective_s,
     context_ring_bytes,
-    expert_all_to_all_bytes,
+    copies_sent,
     expert_exchanges,
+    expert_token_bytes,
     hidden_state_bytes,
     layer_passes,
     network_s,
@@ -77,10 +78,16 @@ def test_keys_and_values_go_round_the_ring() -> None:
 def test_tokens_leave_for_their_experts() -> None:
     exchanges = expert_exchanges(COUNTS, layout(), col(3))
     assert exchanges.tolist() == [3 * 2 * 6 / 3]
-    # two experts a token, seven of eight of them elsewhere, the tokens split over four ranks
-    assert expert_all_to_all_bytes(COUNTS, layout(), col(12), col(200e3), col(4))[0] == pytest.approx(
-        12 * 200e3 * 2 / 4 * 7 / 8
-    )
+    # a thousand tokens over four ranks, 100 elements of two bytes each
+    assert expert_token_bytes(COUNTS, col(1000), col(4)).tolist() == [1000 / 4 * 2 * 100]
+
+
+def test_a_token_goes_once_to_each_that_has_an_expert_of_it() -> None:
+    assert copies_sent(col(1, 2), 8).tolist() == [0, pytest.approx(1 - 1 / 2**8)]
+    # one expert: it is elsewhere in seven cases of eight; never more copies than experts, nor than others
+    assert copies_sent(col(8), 1)[0] == pytest.approx(7 / 8)
+    sent = copies_sent(col(2, 8, 64, 512), 8)
+    assert (np.diff(sent) > 0).all() and (sent < np.minimum(col(2, 8, 64, 512) - 1, 8)).all()
 
 
 def test_a_ring_over_machines_uses_the_cards_of_all_its_ranks() -> None:
@@ -101,6 +108,8 @@ def test_what_zero_sends() -> None:
     assert sharding_bytes(col(8), col(1e6), col(0.5e6), layout(**wide), recipe)[0] == pytest.approx(
         7 / 8 * (2 * 1e6 * 2 + 0.5e6 * 4)
     )
+    again = sharding_bytes(col(8), col(1e6), col(0.5e6), layout(gathers_to_recompute=True), recipe)
+    assert (again - each)[0] == pytest.approx(7 / 8 * 1e6 * 2)
     assert synchronisation_bytes(col(8), col(1e6), layout(), recipe)[0] == pytest.approx(7 / 8 * 1e6 * (2 + 2))
     assert synchronisation_bytes(col(8), col(1e6), layout(**wide), recipe)[0] == pytest.approx(7 / 8 * 1e6 * (4 + 2))
     whole = layout(zero_stage=0, **wide)

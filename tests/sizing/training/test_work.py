@@ -10,9 +10,16 @@ import pytest
 from app.catalog.snapshot import SnapshotStore
 from app.sizing.snapshot import Snapshot
 from app.sizing.training.counts import counts_of
+from app.sizing.training.layouts import FULL
 from app.sizing.training.ranks import rank_params
-from app.sizing.training.work import elementwise_bytes_per_token_layer
-from tests.examples import LLAMA_8B
+from app.sizing.training.work import (
+    eager_bytes_per_token_layer,
+    elementwise_bytes_per_token,
+    elementwise_bytes_per_token_layer,
+    matrix_passes,
+)
+from tests.examples import LLAMA_8B, col
+from tests.sizing.training.counted import COUNTS, layout
 from tests.sizing.training.layouts import SINGLE, WORKLOAD, one, work
 
 
@@ -46,8 +53,9 @@ def test_experts_are_shared_by_their_group_and_their_tokens_exchanged(
     assert float(rank.routed[0]) == pytest.approx(moe.model.routed_params / 8)
     assert float(rank.dense[0]) == pytest.approx(moe.model.total_params - moe.model.routed_params)
     exchange = work(moe, plans, np.full(1, 8.0)).micro.traffic.expert
-    tokens, layers, each = 4096, 48, 2048 * 2 * 8
-    assert float(exchange.scale_up_s[0]) == pytest.approx(4 * layers * tokens * each * 7 / 8 / 450e9)
+    # each of seven others has one of the token's eight experts with the chance 1 - (7/8)^8
+    tokens, layers, each = 4096, 48, 2048 * 2 * 7 * (1 - (7 / 8) ** 8)
+    assert float(exchange.scale_up_s[0]) == pytest.approx(4 * layers * tokens * each / 450e9)
 
 
 def test_fp8_converts_what_it_multiplies() -> None:
@@ -56,3 +64,30 @@ def test_fp8_converts_what_it_multiplies() -> None:
         wide, wide.recipe
     )
     assert more == 5 * (2 * 4096 + 4096 + 14336)
+
+
+def test_operators_kept_in_part_are_multiplied_again_by_half() -> None:
+    recipe = COUNTS.recipe
+    assert matrix_passes(layout(), recipe).tolist() == [3]
+    assert matrix_passes(layout(recomputes_half=True), recipe).tolist() == [3.5]
+    assert matrix_passes(layout(activation_checkpointing=FULL), recipe).tolist() == [4]
+
+
+def test_a_kernel_for_every_operator_moves_more() -> None:
+    """56 of 100 elements, 3.5 of a kilobyte of attention, 4 of 400 elements; a plain MLP has its own kernels."""
+    assert eager_bytes_per_token_layer(replace(COUNTS, gated=True)) == 5600 + 3500 + 1600
+    assert eager_bytes_per_token_layer(replace(COUNTS, gated=False)) == 0
+    forward = elementwise_bytes_per_token_layer(COUNTS, COUNTS.recipe)
+    fused, eager = (
+        elementwise_bytes_per_token(COUNTS, layout(fused_kernels=k), forward, col(4))[0] for k in (True, False)
+    )
+    assert eager - fused == pytest.approx(12 * 10700 * 3 / 3)
+
+
+def test_only_a_head_that_is_multiplied_moves_logits() -> None:
+    forward = elementwise_bytes_per_token_layer(COUNTS, COUNTS.recipe)
+    with_head, without = (
+        elementwise_bytes_per_token(replace(COUNTS, head_matmul_params=h), layout(), forward, col(4))[0]
+        for h in (0.7e6, 0.0)
+    )
+    assert with_head - without == pytest.approx(5000 * 22 / 4 / 3)

@@ -83,6 +83,7 @@ _DEEPSPEED = TrainingRecipe(
     selective="none",
     optimizer_implementation="fused",
     adapter_precision="autocast",
+    gathers_to_recompute=True,
     bucket_bytes=1e9,
     live_params=1e9,
     source="DeepSpeed v0.16, runtime/zero/config.py, engine.py, zero/stage3.py; FusedAdam",
@@ -90,6 +91,7 @@ _DEEPSPEED = TrainingRecipe(
     sources={
         "loss": "the model's own: transformers' ForCausalLMLoss",
         "gradients": "16 bit under ZeRO (engine.py, get_data_types); stage_1_and_2.py and stage3.py step a 32-bit copy",
+        "gathers_to_recompute": "Rajbhandari et al. 2021 (arXiv:2104.07857), section 4.1",
         "bucket_bytes": "reduce_bucket_size 5e8 elements, one buffer of it (stage_1_and_2.py, stage3.py)",
         "live_params": "stage3_max_live_parameters and stage3_max_reuse_distance 1e9",
         "adapter_precision": "recall",

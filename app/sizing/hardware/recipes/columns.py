@@ -32,6 +32,7 @@ class Recipes(Columns):
     chunk_bytes_per_logit: Column  # of the chunk at work
     loss_chunks: Column  # of a micro-batch
     gathered_units: Column
+    gathers_to_recompute: Mask
     bucket_bytes: Column
     live_params: Column
     sent_copies: Column
@@ -57,6 +58,7 @@ class Recipes(Columns):
             chunk_bytes_per_logit=column([x.chunk_bytes_per_logit for x in losses]),
             loss_chunks=column([r.loss_chunks for r in recipes]),
             gathered_units=column([r.gathered_units for r in recipes]),
+            gathers_to_recompute=flags([r.gathers_to_recompute for r in recipes]),
             bucket_bytes=column([r.bucket_bytes for r in recipes]),
             live_params=column([r.live_params for r in recipes]),
             sent_copies=column([r.sent_copies for r in recipes]),

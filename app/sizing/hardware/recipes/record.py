@@ -136,6 +136,7 @@ class TrainingRecipe:
     offloads_checkpoints: bool = False  # what recomputation starts from lies on the host
     loss_chunks: int = 8  # of a micro-batch, where its loss is taken in chunks
     gathered_units: int = 2  # layers that lie gathered at once where weights are sharded
+    gathers_to_recompute: bool = False  # sharded weights: apart for a layer's recomputation and its backward
     bucket_bytes: float = 0.0  # gradients that lie in a bucket beside themselves on their way to other replicas
     sent_copies: float = 3.0  # of tokens on their way to experts and back
     live_params: float = 0.0  # weights that may lie gathered at once where they are let go of by number
