@@ -137,11 +137,8 @@ class Degrees:
 
 def degrees_of(counts: Counts, plans: TrainingPlans) -> Degrees:
     """Data-parallel degrees each row may take. Rows on machines of one size that split a batch alike are asked once."""
-    example, of = _kinds(
-        plans.accelerators_per_node,
-        plans.machine.scale_up_accelerators,
-        plans.machine.training_class,
-        np.isnan(plans.node.network_bytes_per_s),
+    example, of = kinds(
+        *shapes(plans),
         plans.ranks,
         plans.micro_batch_sequences,
         plans.tensor_parallel,
@@ -162,7 +159,14 @@ def degrees_of(counts: Counts, plans: TrainingPlans) -> Degrees:
     return Degrees(packed, allowed.sum(axis=1), of)
 
 
-def _kinds(*columns: Column | Codes | Mask) -> tuple[Codes, Codes]:
+def shapes(plans: TrainingPlans) -> tuple[Column, Column, Mask, Mask]:
+    """What degrees read of machines: those alike in it take the same."""
+    machine = plans.machine
+    unknown: Mask = np.isnan(plans.node.network_bytes_per_s)
+    return plans.accelerators_per_node, machine.scale_up_accelerators, machine.training_class, unknown
+
+
+def kinds(*columns: Column | Codes | Mask) -> tuple[Codes, Codes]:
     """(a row of every combination of whole numbers that occurs, the combination of every row)."""
     code = np.zeros(len(columns[0]), dtype=np.int64)
     for values in columns:

@@ -76,6 +76,7 @@ class TrainingPlans(Columns):
     machine: TrainingMachines
     stack: TrainingStacks
     stack_row: Codes  # of what its framework keeps
+    layout_row: Codes  # of the layouts that were joined with machines, whatever was changed of it since
     kept: KeepingTable
     tensor_parallel: Column
     pipeline_parallel: Column
@@ -177,13 +178,14 @@ def build_training_plans(
     """
     asked = fixed or Deployment(accelerator="")
     ways = list(zip(frameworks, (stacks.recipe.selective != NO_SELECTIVE).tolist(), strict=True))
-    machine, stack, layout = _joined(workload, machines, on, ways, asked, rejections, unsupported)
+    machine, stack, layout_row, layout = _joined(workload, machines, on, ways, asked, rejections, unsupported)
     columns = dict(zip(LAYOUT, layout, strict=True))
     flash = asked.flash_attention is not False
     return TrainingPlans(
         machine=late(machines, machine),
         stack=late(_as_asked(stacks, asked), stack),
         stack_row=stack,
+        layout_row=layout_row,
         kept=keeping_table(counts_of(workload), stacks.recipe, flash=flash),
         tensor_parallel=columns["tensor_parallel"],
         pipeline_parallel=columns["pipeline_parallel"],
@@ -230,8 +232,8 @@ def _joined(
     asked: Deployment,
     rejections: Rejections,
     unsupported: Unsupported,
-) -> tuple[Codes, Codes, Column]:
-    """(machine, stack, columns of LAYOUT) of every plan; of frameworks, whether they recompute selectively.
+) -> tuple[Codes, Codes, Codes, Column]:
+    """(machine, stack, layout, columns of LAYOUT) of every plan; of frameworks, whether they recompute selectively.
 
     A model is split as far as a machine's own links reach, except along the pipeline.
     """
@@ -255,7 +257,7 @@ def _joined(
     _turn_down(workload, node.accelerator, trained, known, rejections)
     machine, stack_of, layout_of = (np.concatenate(column) for column in zip(*parts, strict=True))
     tables = np.concatenate([np.zeros((0, len(LAYOUT))), *made.values()])
-    return machine, stack_of, tables.T.take(layout_of, axis=1)
+    return machine, stack_of, layout_of, tables.T.take(layout_of, axis=1)
 
 
 def _turn_down(

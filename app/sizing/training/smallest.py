@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,11 +10,11 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Mask, stacked
 from app.sizing.training.activations import MicroBatchMemory, micro_batch_memory
 from app.sizing.training.counts import Counts
-from app.sizing.training.degrees import Degrees, degrees_of
+from app.sizing.training.degrees import Degrees, degrees_of, kinds, shapes
 from app.sizing.training.doubt import surely_held
 from app.sizing.training.least import least_accelerator_s
 from app.sizing.training.margins import surely_in_time
-from app.sizing.training.memory import TrainingMemory, training_memory
+from app.sizing.training.memory import TrainingMemory, training_memory, usable_bytes, usable_share
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.ranks import RankParams, rank_params, spread_of
 from app.sizing.training.run import Parts, micro_batch_time_of, run_at
@@ -60,11 +60,12 @@ def attempted(
     degrees = degrees_of(counts, layouts)
     rows = np.flatnonzero(degrees.counts() if among is None else among & (degrees.counts() > 0))
     plans = layouts.take(rows)
-    places, memory, rank, held = _held_at_most(counts, plans, degrees, rows, assumed)
+    held = _held_at_most(counts, plans, degrees, rows, assumed)
+    places, memory = held.places, held.memory
     degree = degrees.at(rows, places)
     holds = np.flatnonzero(surely_held(plans, memory))
-    near = plans.take(holds)
-    parts = Parts(rank.take(holds), held.take(holds), micro_batch_time_of(counts, near, assumed))
+    near, of = plans.take(holds), held.of[holds]
+    parts = Parts(held.rank.take(of), held.micro.take(of), micro_batch_time_of(counts, near, assumed))
     largest = run_at(counts, near, degree[holds], assumed, parts, memory.take(holds))
     wall = np.full(len(plans), np.inf)
     wall[holds] = largest.wall_s
@@ -73,32 +74,59 @@ def attempted(
     return Attempts(plans, degrees, rows, places, degree, memory, wall, able, near.take(timely), parts.take(timely))
 
 
-def _held_at_most(
-    counts: Counts, plans: TrainingPlans, degrees: Degrees, rows: Codes, assumed: Assumptions
-) -> tuple[Codes, TrainingMemory, RankParams, MicroBatchMemory]:
-    """(place of the largest degree of each row, its memory, what is the same at every degree). A pipeline with a single
-    micro-batch has its loss beside what it keeps: what does not fit for that is tried with two.
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Layouts at the largest degree that holds. Those of one framework on machines of one shape are counted once."""
+
+    places: Codes  # of the degree of each row
+    memory: TrainingMemory
+    of: Codes  # which of those counted each row is
+    rank: RankParams  # of those counted, the same at every degree
+    micro: MicroBatchMemory
+
+
+def _held_at_most(counts: Counts, plans: TrainingPlans, degrees: Degrees, rows: Codes, assumed: Assumptions) -> _Held:
+    """Each row at its largest degree. A pipeline with a single micro-batch has its loss beside what it keeps: what does
+    not fit for that is tried with two.
     """
-    rank, held = rank_params(counts, plans), micro_batch_memory(counts, plans, assumed)
+    example, of = kinds(kinds(plans.stack_row, plans.layout_row)[1], kinds(*shapes(plans))[1])
+    few, lists = plans.take(example), rows[example]
+    rank, micro = rank_params(counts, few), micro_batch_memory(counts, few, assumed)
 
     def memory_at(which: Codes, degree: Column) -> TrainingMemory:
-        of, ranks = plans.take(which), rank.take(which)
-        return training_memory(counts, of, ranks, spread_of(counts, of, ranks, degree), held.take(which), assumed)
+        alike, ranks = few.take(which), rank.take(which)
+        return training_memory(
+            counts, alike, ranks, spread_of(counts, alike, ranks, degree), micro.take(which), assumed
+        )
 
-    places = degrees.counts()[rows] - 1
-    memory = memory_at(np.arange(len(rows)), degrees.at(rows, places))
+    largest = degrees.counts()[lists] - 1
+    memory = _on(plans, memory_at(np.arange(len(few)), degrees.at(lists, largest)).take(of), assumed)
     states = memory.weights_bytes + memory.gradient_bytes + memory.optimizer_bytes
     again = np.flatnonzero(~surely_held(plans, memory) & (states <= memory.usable_bytes))
-    two = counts.global_batch / (AT_LEAST_TWO * plans.micro_batch_sequences[again])
-    smaller = (degrees.options[degrees.of[rows[again]]] <= two[:, None]).sum(axis=1) - 1
-    able = (smaller >= 0) & (smaller < places[again])
-    again, smaller = again[able], smaller[able]
-    less = memory_at(again, degrees.at(rows[again], smaller))
-    holds = surely_held(plans.take(again), less)
+    kind = np.unique(of[again])
+    two = counts.global_batch / (AT_LEAST_TWO * few.micro_batch_sequences[kind])
+    smaller = (degrees.options[degrees.of[lists[kind]]] <= two[:, None]).sum(axis=1) - 1
+    able = (smaller >= 0) & (smaller < largest[kind])
+    kind, smaller = kind[able], smaller[able]
+    at = np.full(len(few), -1)
+    at[kind] = np.arange(len(kind))
+    again = again[at[of[again]] >= 0]
+    tried, places = at[of[again]], largest[of]
+    if not len(again):
+        return _Held(places, memory, of, rank, micro)
+    near = plans.take(again)
+    less = _on(near, memory_at(kind, degrees.at(lists[kind], smaller)).take(tried), assumed)
+    holds = np.flatnonzero(surely_held(near, less))
     which = np.arange(len(rows))
-    which[again[holds]] = len(rows) + np.flatnonzero(holds)
-    places[again[holds]] = smaller[holds]
-    return places, stacked([memory, less]).take(which), rank, held
+    which[again[holds]] = len(rows) + holds
+    places[again[holds]] = smaller[tried[holds]]
+    return _Held(places, stacked([memory, less]).take(which), of, rank, micro)
+
+
+def _on(plans: TrainingPlans, memory: TrainingMemory, assumed: Assumptions) -> TrainingMemory:
+    """What was counted once, on each row's own accelerator."""
+    capacity = plans.node.memory_bytes
+    return replace(memory, capacity_bytes=capacity, usable_bytes=usable_bytes(capacity, usable_share(plans, assumed)))
 
 
 def sized(counts: Counts, tried: Attempts, chosen: Codes, deadline_s: float, assumed: Assumptions) -> Sized:
