@@ -261,7 +261,7 @@ class Run:
         zero = self.given("zero_stage")
         if traits.splits and not traits.shards and zero is None:
             zero = 1
-        states, parameters, activations = self.moved()
+        states, parameters, activations = self.moved(known)
         return Deployment(
             accelerator=self.accelerator,
             total_accelerators=int(self.accelerators),
@@ -282,7 +282,7 @@ class Run:
             recipe=known.said,
         ), batch
 
-    def moved(self) -> tuple[bool | None, bool | None, bool | None]:
+    def moved(self, known: SourceRecipe) -> tuple[bool | None, bool | None, bool | None]:
         """Whether states, parameters and activations lie in the host's memory, None where they may; NotCompared where
         part of them does.
         """
@@ -293,7 +293,8 @@ class Run:
             raise NotCompared("offload of a share of the states or of some layers is not modelled")
         parameters = "params" in said
         trained = self.row["method"] in ("pretrain", "full_ft")
-        return ("optimizer" in said and trained) or (parameters and trained), parameters, "activations to" in said
+        activations = None if known.may_offload else "activations to" in said
+        return ("optimizer" in said and trained) or (parameters and trained), parameters, activations
 
     def recomputed(self, known: SourceRecipe) -> str | None:
         """What the row says of activation checkpointing, else what its source does; None leaves it open."""

@@ -36,6 +36,7 @@ class SourceRecipe:
     lora_targets: str | tuple[str, ...] = "all-linear"
     lora_rank: int = 16
     sequence_parallel: bool | None = None
+    may_offload: bool = False  # activations, by a switch of which nobody says whether it was on
 
     def suits(self, row: Mapping[str, Any]) -> bool:
         """Whether it is this row's."""

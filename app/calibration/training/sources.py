@@ -278,6 +278,7 @@ SOURCES: tuple[SourceRecipe, ...] = (
         where={"method": "^lora", "num_accelerators": "^8$"},
         open=MODULES,
         lora_targets="attention",
+        may_offload=True,
     ),
     SourceRecipe(
         "ms_swift_benchmark",
