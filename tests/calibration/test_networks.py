@@ -49,6 +49,12 @@ def test_sizes_of_images_are_read_from_the_row_or_its_source() -> None:
     assert sample_shape(published("resnet50 v1.5")).width is None
 
 
+def test_networks_of_mlperf_are_trained_by_what_splits_no_layers() -> None:
+    row = {"source_key": "mlperf_training_v4.1", "model": "RetinaNet ResNeXt50", "framework": "NeMo, HugeCTR"}
+    assert completed(row)["framework"] == "PyTorch"
+    assert completed({**row, "model": "gpt3-175b"})["framework"] == "NeMo, HugeCTR"
+
+
 def test_kernels_are_fused_where_a_source_wrote_its_own() -> None:
     assert kernels_of({"source_key": "mlperf_training_v4.0"}) == "fused"
     assert [kernels_of(published("x", framework)) for framework in ("MXNet", "PyTorch")] == ["fused", "eager"]

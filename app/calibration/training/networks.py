@@ -39,6 +39,15 @@ NAMES: Mapping[str, str] = MappingProxyType(
     }
 )
 
+# Networks of MLPerf whose logs list every framework of a submission's containers: what trains them splits no layers.
+_OF_CONTAINERS = (
+    "3D U-Net (KiTS19)",
+    "Mask R-CNN R50-FPN",
+    "RetinaNet ResNeXt50",
+    "resnet50 v1.5",
+    "stabilityai/stable-diffusion-2-base",
+)
+
 # Batch of an accelerator by network, framework and kind: (16 bit on A100, 32 bit there, 16 bit on V100, 32 bit there).
 _BATCHES: Mapping[tuple[str, str], tuple[int, int, int, int]] = MappingProxyType(
     {
@@ -86,6 +95,8 @@ def completed(row: Mapping[str, Any]) -> Mapping[str, Any]:
         if words in row["model"] or words in (row.get("notes") or ""):
             raise NotCompared(f"no rate of training alone: {why}")
     found = {**row, "model": NAMES.get(row["model"], row["model"])}
+    if row["source_key"].startswith("mlperf") and row["model"] in _OF_CONTAINERS:
+        found["framework"] = "PyTorch"
     batch = _batch(row)
     if batch is not None and not row.get("micro_batch") and not row.get("global_batch"):
         found["micro_batch"] = str(batch)
