@@ -50,6 +50,7 @@ MOST_VIRTUAL_PIPELINE = 8.0  # model chunks of a pipeline stage, where a framewo
 MOST_SEQUENCES_SPLIT = 4  # where layers or matrices are split
 MOST_SEQUENCES_SPLIT_LARGE = 2  # of models and sequences whose matrices are large enough with fewer
 LARGE_MODEL_PARAMS = 3e10  # from which small micro-batches fill matrices
+SPLITS_SEQUENCES_PARAMS = 1e11  # of models that may split sequences that are not long
 SPLIT_SEQUENCE_TOKENS = 4096  # of a piece at least, of sequences that are not long
 LONG_SEQUENCE_TOKENS = 16384  # from which sequences are worth splitting
 
@@ -205,6 +206,8 @@ def _context_degrees(workload: TrainingWorkload) -> Degrees:
     """Degrees that leave each accelerator a piece of a sequence worth its kernels."""
     if workload.units_per_sequence >= LONG_SEQUENCE_TOKENS:
         return CONTEXT_DEGREES
+    if workload.model.total_params < SPLITS_SEQUENCES_PARAMS:
+        return (1,)
     return tuple(c for c in CONTEXT_DEGREES if workload.units_per_sequence >= c * SPLIT_SEQUENCE_TOKENS or c == 1)
 
 

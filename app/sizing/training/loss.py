@@ -49,6 +49,15 @@ def logits_at_a_time(
     return np.where(recipe.loss == FUSED, np.minimum(fused, logits), logits / recipe.loss_chunks)
 
 
+@formula(unit="logits", source="definition")
+def logits_of_chunk(recipe: Recipes, logits: Column) -> Column:
+    """Logits of a chunk, where no loss is fused with the head.
+
+    Source: definition.
+    """
+    return logits / recipe.loss_chunks
+
+
 @formula(unit="B", source="counted")
 def head_gradient_bytes(counts: Counts, plans: TrainingPlans, recipe: Recipe) -> Column:
     """Gradient of the head's weights as it forms, in the width of the computation.
@@ -110,7 +119,8 @@ def loss_bytes(counts: Counts, plans: TrainingPlans, tokens: Column, split: Colu
     """Everything that the end of forward holds beside layers."""
     recipe, run = plans.stack.recipe, counts.recipe
     whole = logits(counts, plans, tokens)
-    chunk = logits_at_a_time(counts, plans, recipe, tokens, whole)
+    fused = (recipe.loss == FUSED).any()
+    chunk = logits_at_a_time(counts, plans, recipe, tokens, whole) if fused else logits_of_chunk(recipe, whole)
     head = head_gradient_bytes(counts, plans, run)
     held = held_logits_bytes(recipe, run, whole, chunk)
     return LossBytes(

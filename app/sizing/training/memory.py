@@ -224,7 +224,8 @@ def held_bytes(
     States are sharded by ZeRO stage over the ranks that share them; the first pipeline stage holds
     the activations of as many micro-batches as there are stages, the last forms the logits.
     """
-    recipe, params, states = counts.recipe, plans.keeping(counts).params, _states(counts, plans, rank, spread)
+    recipe, params = counts.recipe, plans.keeping(counts).params
+    states = _states(counts, plans, rank, spread, params)
     gathers = (plans.zero_stage >= 3) & ((spread.data_group > 1) | plans.parameter_offload)
     accumulates = ((spread.micro_batches > 1) | params.lasting) & ~params.in_backward
     first_stage, last_stage = _in_flight(micro, spread)
@@ -292,9 +293,9 @@ class _States(Columns):
     host: OnHost
 
 
-def _states(counts: Counts, plans: TrainingPlans, rank: RankParams, spread: Spread) -> _States:
+def _states(counts: Counts, plans: TrainingPlans, rank: RankParams, spread: Spread, params: ParamBytes) -> _States:
     """Weights, gradients and states of an accelerator's share."""
-    recipe, dense, routed, params = counts.recipe, spread.data_group, spread.expert_group, plans.keeping(counts).params
+    recipe, dense, routed = counts.recipe, spread.data_group, spread.expert_group
     trained_dense, trained_routed = rank.trained_dense, rank.trained_routed
     with told_as("weights"):
         held = held_params(rank.dense, rank.routed, plans.zero_stage >= 3, dense, routed)
