@@ -229,10 +229,9 @@ def held_bytes(
     gathers = (plans.zero_stage >= 3) & ((spread.data_group > 1) | plans.parameter_offload)
     accumulates = ((spread.micro_batches > 1) | params.lasting) & ~params.in_backward
     first_stage, last_stage = _in_flight(micro, spread)
-    kept, beyond = (
-        in_flight_bytes(micro.activation_bytes, first_stage),
-        in_flight_bytes(micro.offloaded_bytes, first_stage),
-    )
+    kept = in_flight_bytes(micro.activation_bytes, first_stage)
+    with told_as("offloaded"):
+        beyond = in_flight_bytes(micro.offloaded_bytes, first_stage)
     with told_as("last stage"):
         at_last = in_flight_bytes(micro.activation_bytes, last_stage)
     ends, layer = end_params_per_rank(counts, plans), layer_params_per_rank(counts, plans, rank.expert_shards)
@@ -310,7 +309,7 @@ def _states(counts: Counts, plans: TrainingPlans, rank: RankParams, spread: Spre
     gradients = gradient_bytes(trained, params)
     host = on_host(plans, weights - adapters * params.adapters, gradients, states, spread)
     host = replace(host, state_bytes=np.where(params.on_host, states, host.state_bytes))
-    return _States(weights - host.weights_bytes, gradients - host.gradient_bytes, states - host.state_bytes, host)
+    return _States(weights - host.host_weights_bytes, gradients - host.gradient_bytes, states - host.state_bytes, host)
 
 
 @formula(unit="B", source="definition")

@@ -19,7 +19,7 @@ from app.sizing.training.recipes import BYTES_32_BIT, Recipe
 class OnHost(Columns):
     """Of one accelerator's share of the model what lies in the host's memory."""
 
-    weights_bytes: Column
+    host_weights_bytes: Column
     gradient_bytes: Column  # that it does not keep itself
     state_bytes: Column
     stepped_bytes: Column  # 32-bit gradients that the host steps
@@ -33,7 +33,7 @@ def on_host(plans: TrainingPlans, weights: Column, gradients: Column, states: Co
     """
     stepped = plans.optimizer_offload
     return OnHost(
-        weights_bytes=np.where(plans.parameter_offload, weights, 0.0),
+        host_weights_bytes=np.where(plans.parameter_offload, weights, 0.0),
         gradient_bytes=np.where(stepped & (plans.zero_stage >= 2), gradients, 0.0),
         state_bytes=np.where(stepped, states, 0.0),
         stepped_bytes=np.where(stepped, spread.updated_params * BYTES_32_BIT, 0.0),
@@ -62,11 +62,11 @@ def host_bytes_per_machine(
 
     Source: definition.
     Check: 12 bytes of states and 4 of gradients of 1e9 parameters each, of eight accelerators on two machines.
-        >>> lying = row(weights_bytes=col(0), state_bytes=col(12e9), stepped_bytes=col(4e9))
+        >>> lying = row(host_weights_bytes=col(0), state_bytes=col(12e9), stepped_bytes=col(4e9))
         >>> host_bytes_per_machine(lying, col(0), col(8), col(4)).tolist()
         [64000000000.0]
     """
-    each = on_host.weights_bytes + on_host.state_bytes + on_host.stepped_bytes + offloaded_activation_bytes
+    each = on_host.host_weights_bytes + on_host.state_bytes + on_host.stepped_bytes + offloaded_activation_bytes
     return each * np.minimum(accelerators_per_node, accelerators)
 
 

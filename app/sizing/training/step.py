@@ -130,7 +130,7 @@ def micro_batch_time(work: MicroBatchWork, achieved: TrainingAchieved, assumed: 
     exposed = layer_exposed_s(within, pipeline, achieved)
     if work.copied_s.any():
         with told_as("activations"):
-            exposed = exposed + exposed_s(compute, host_copy_s(work.copied_s, assumed), np.ones(1), assumed)
+            exposed = exposed + exposed_s(compute, host_copy_s(work.copied_s, assumed), np.ones(len(compute)), assumed)
     bubble = bubble_micro_batches(work.stages, work.virtual_pipeline)
     return MicroBatchTime(compute, exposed, bubble, work.pcie, work.stage_pace)
 

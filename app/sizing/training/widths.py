@@ -76,7 +76,7 @@ def param_kinds(run: Recipe, recipe: Recipes, sharded: Mask) -> ParamKinds:
 
 
 @formula(unit="B", source="Rajbhandari et al. 2020 (arXiv:1910.02054)")
-def weight_bytes_per_param(kinds: ParamKinds, recipe: Recipe) -> Column:
+def bytes_per_weight(kinds: ParamKinds, recipe: Recipe) -> Column:
     """A weight as it is held: in 32 bit where it is its own master copy.
 
     Source: Rajbhandari et al. 2020 (arXiv:1910.02054); PyTorch's documentation of FSDP and of autocast.
@@ -85,7 +85,7 @@ def weight_bytes_per_param(kinds: ParamKinds, recipe: Recipe) -> Column:
 
 
 @formula(unit="B", source="Rajbhandari et al. 2020 (arXiv:1910.02054)")
-def gradient_bytes_per_param(kinds: ParamKinds, recipe: Recipe) -> Column:
+def bytes_per_gradient(kinds: ParamKinds, recipe: Recipe) -> Column:
     """A gradient: 32 bit where weights are, or where the framework sums in 32 bit.
 
     Source: Rajbhandari et al. 2020 (arXiv:1910.02054).
@@ -95,14 +95,14 @@ def gradient_bytes_per_param(kinds: ParamKinds, recipe: Recipe) -> Column:
 
 
 @formula(unit="B", source="Rajbhandari et al. 2020 (arXiv:1910.02054)")
-def state_bytes_per_param(kinds: ParamKinds, recipe: Recipe) -> Column:
+def bytes_of_states(kinds: ParamKinds, recipe: Recipe) -> Column:
     """Master copy, moments, and where a framework keeps one a 32-bit copy of its shard's gradients.
 
     Source: Rajbhandari et al. 2020 (arXiv:1910.02054), section 3.1.
     Check: AdamW beside a master copy is 12 bytes, where weights are their own 8, all in 16 bit 4, with a copy 16.
         >>> kinds = row(own_master=np.array([0, 1, 0, 0]) > 0, pure=np.array([0, 0, 1, 0]) > 0,
         ...     copies_gradients=np.array([0, 0, 0, 1]) > 0)
-        >>> state_bytes_per_param(kinds, PRETRAIN_COUNTS.recipe).tolist()
+        >>> bytes_of_states(kinds, PRETRAIN_COUNTS.recipe).tolist()
         [12.0, 8.0, 4.0, 16.0]
     """
     beside = np.where(
@@ -113,7 +113,7 @@ def state_bytes_per_param(kinds: ParamKinds, recipe: Recipe) -> Column:
 
 
 @formula(unit="B", source="Hu et al. 2021 (arXiv:2106.09685)")
-def adapter_bytes_per_param(kinds: ParamKinds) -> Column:
+def bytes_per_adapter_weight(kinds: ParamKinds) -> Column:
     """A weight of an adapter, or its gradient: 32 bit unless the framework says 16.
 
     Source: Hu et al. 2021 (arXiv:2106.09685); PEFT's `autocast_adapter_dtype`.
@@ -122,7 +122,7 @@ def adapter_bytes_per_param(kinds: ParamKinds) -> Column:
 
 
 @formula(unit="B", source="Hu et al. 2021 (arXiv:2106.09685)")
-def adapter_state_bytes_per_param(kinds: ParamKinds, recipe: Recipe) -> Column:
+def bytes_of_adapter_states(kinds: ParamKinds, recipe: Recipe) -> Column:
     """States of an adapter's parameter, as wide as itself.
 
     Source: Hu et al. 2021 (arXiv:2106.09685).
@@ -141,7 +141,7 @@ def stepped_bytes_per_param(kinds: ParamKinds, recipe: Recipe) -> Column:
 
 
 @formula(unit="B", source="definition")
-def end_bytes_per_param(kinds: ParamKinds, recipe: Recipe) -> Column:
+def bytes_per_end_weight(kinds: ParamKinds, recipe: Recipe) -> Column:
     """A weight of embedding or head in use: no quantiser converts it, and k-bit preparation widens it.
 
     Source: definition; PEFT's `prepare_model_for_kbit_training`.
@@ -156,13 +156,13 @@ def copied_bytes(kinds: ParamKinds, stepped_bytes_per_param: Column) -> Column:
 
 def param_bytes(run: Recipe, kinds: ParamKinds) -> ParamBytes:
     """Bytes of one parameter."""
-    weights, ends, adapters = weight_bytes_per_param(kinds, run), end_bytes_per_param(kinds, run), np.zeros(len(kinds))
+    weights, ends, adapters = bytes_per_weight(kinds, run), bytes_per_end_weight(kinds, run), np.zeros(len(kinds))
     if run.frozen:
-        adapters = adapter_bytes_per_param(kinds)
-        gradients, states, update = adapters, adapter_state_bytes_per_param(kinds, run), copied_bytes(kinds, adapters)
+        adapters = bytes_per_adapter_weight(kinds)
+        gradients, states, update = adapters, bytes_of_adapter_states(kinds, run), copied_bytes(kinds, adapters)
         gathered = np.full(len(kinds), run.gathered_bytes_per_param)
     else:
-        gradients, states = gradient_bytes_per_param(kinds, run), state_bytes_per_param(kinds, run)
+        gradients, states = bytes_per_gradient(kinds, run), bytes_of_states(kinds, run)
         gathered = np.where(kinds.autocast, weights, run.layer_bytes_per_param)
         update = copied_bytes(kinds, stepped_bytes_per_param(kinds, run))
     return ParamBytes(

@@ -40,7 +40,7 @@ def test_states_leave_with_their_gradients_where_these_are_sharded() -> None:
     for stage, left in ((0, 0.0), (1, 0.0), (2, 40.0), (3, 40.0)):
         plans: Any = row(optimizer_offload=YES, parameter_offload=NO, zero_stage=col(stage))
         moved = on_host(plans, col(20), col(40), col(120), held)
-        assert (moved.weights_bytes[0], moved.gradient_bytes[0], moved.state_bytes[0]) == (0, left, 120)
+        assert (moved.host_weights_bytes[0], moved.gradient_bytes[0], moved.state_bytes[0]) == (0, left, 120)
         assert host_bytes_per_machine(moved, col(5), col(16), col(8)).tolist() == [(120 + 40 + 5) * 8]
 
 
