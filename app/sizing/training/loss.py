@@ -59,7 +59,7 @@ def logits_of_chunk(recipe: Recipes, logits: Column) -> Column:
 
 
 @formula(unit="B", source="counted")
-def head_gradient_bytes(counts: Counts, plans: TrainingPlans, recipe: Recipe) -> Column:
+def head_weights_gradient_bytes(counts: Counts, plans: TrainingPlans, recipe: Recipe) -> Column:
     """Gradient of the head's weights as it forms, in the width of the computation.
 
     Source: counted.
@@ -95,7 +95,7 @@ def head_backward_bytes(
 
 
 @formula(unit="B", source="definition")
-def logits_bytes(held_logits_bytes: Column, head_backward_bytes: Column) -> Column:
+def loss_peak_bytes(held_logits_bytes: Column, head_backward_bytes: Column) -> Column:
     """Logits and what comes of them at their most.
 
     Source: definition.
@@ -121,10 +121,10 @@ def loss_bytes(counts: Counts, plans: TrainingPlans, tokens: Column, split: Colu
     whole = logits(counts, plans, tokens)
     fused = (recipe.loss == FUSED).any()
     chunk = logits_at_a_time(counts, plans, recipe, tokens, whole) if fused else logits_of_chunk(recipe, whole)
-    head = head_gradient_bytes(counts, plans, run)
+    head = head_weights_gradient_bytes(counts, plans, run)
     held = held_logits_bytes(recipe, run, whole, chunk)
     return LossBytes(
-        logits_bytes=logits_bytes(held, head_backward_bytes(recipe, whole, chunk, head, stream)),
+        logits_bytes=loss_peak_bytes(held, head_backward_bytes(recipe, whole, chunk, head, stream)),
         head_gradient_bytes=head,
         norm_bytes=last_norm_bytes(counts, counts.layer, recipe, tokens, split),
     )

@@ -88,7 +88,7 @@ def optimizer_state_bytes(updated_params: Column, params: ParamBytes) -> Column:
 
 
 @formula(unit="B", source="Rajbhandari et al. 2020 (arXiv:1910.02054)")
-def gradient_bytes(trained_params: Column, params: ParamBytes) -> Column:
+def formed_gradient_bytes(trained_params: Column, params: ParamBytes) -> Column:
     """Gradients that one accelerator holds at the end of backward; none where the optimizer steps in backward.
 
     Source: Rajbhandari et al. 2020 (arXiv:1910.02054); Lv et al. 2023 (arXiv:2306.09782) for steps in backward.
@@ -306,7 +306,7 @@ def _states(counts: Counts, plans: TrainingPlans, rank: RankParams, spread: Spre
             adapters = held_params(trained_dense, trained_routed, plans.zero_stage >= 3, dense, routed)
         wide = np.where(params.widened, held * counts.unquantised_share, 0.0)
     weights, states = weights_bytes(held, params, wide, adapters), optimizer_state_bytes(spread.updated_params, params)
-    gradients = gradient_bytes(trained, params)
+    gradients = formed_gradient_bytes(trained, params)
     host = on_host(plans, weights - adapters * params.adapters, gradients, states, spread)
     host = replace(host, state_bytes=np.where(params.on_host, states, host.state_bytes))
     return _States(weights - host.host_weights_bytes, gradients - host.gradient_bytes, states - host.state_bytes, host)

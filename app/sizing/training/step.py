@@ -127,8 +127,10 @@ def micro_batch_time(work: MicroBatchWork, achieved: TrainingAchieved, assumed: 
         pipeline = collective_s(traffic.pipeline, work.pcie, achieved)
     with told_as("within layers"):
         within = exposed_s(compute, tensor + context + expert, achieved.tensor_overlap_share, assumed)
-    exposed = layer_exposed_s(within, pipeline, achieved)
-    if work.copied_s.any():
+    copies = work.copied_s.any()
+    with told_as("without copies" if copies else ""):
+        exposed = layer_exposed_s(within, pipeline, achieved)
+    if copies:
         with told_as("activations"):
             exposed = exposed + exposed_s(compute, host_copy_s(work.copied_s, assumed), np.ones(len(compute)), assumed)
     bubble = bubble_micro_batches(work.stages, work.virtual_pipeline)
