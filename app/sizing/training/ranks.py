@@ -159,7 +159,7 @@ def dense_params_per_rank(counts: Counts, plans: TrainingPlans) -> Column:
 
 
 @formula(unit="parameters", source="definition")
-def trained_params_per_rank(counts: Counts, plans: TrainingPlans, dense_params_per_rank: Column) -> Column:
+def trained_dense_params_per_rank(counts: Counts, plans: TrainingPlans, dense_params_per_rank: Column) -> Column:
     """Dense parameters of a rank that are trained: all but what only runs beside a denoiser.
 
     Source: definition.
@@ -221,7 +221,7 @@ def rank_params(counts: Counts, plans: TrainingPlans) -> RankParams:
     dense, none = dense_params_per_rank(counts, plans), np.zeros(len(plans))
     routed = routed_params_per_rank(counts, plans, shards) if counts.routed_params else none
     if not counts.recipe.frozen:
-        return RankParams(dense, routed, trained_params_per_rank(counts, plans, dense), routed, shards)
+        return RankParams(dense, routed, trained_dense_params_per_rank(counts, plans, dense), routed, shards)
     return RankParams(dense, routed, adapter_params_per_rank(counts, plans), none, shards)
 
 

@@ -19,7 +19,7 @@ from app.sizing.training.ranks import (
     routed_params_per_rank,
     sequence_split,
     tokens_per_micro_batch,
-    trained_params_per_rank,
+    trained_dense_params_per_rank,
     virtual_pipeline,
 )
 from tests.examples import col
@@ -78,5 +78,5 @@ def test_shards_hold_their_share() -> None:
 
 def test_what_only_runs_beside_a_denoiser_is_not_trained() -> None:
     beside = replace(COUNTS, frozen_params=24.0)
-    assert trained_params_per_rank(beside, layout(), col(100)).tolist() == [100 - 24 / 12]
-    assert trained_params_per_rank(COUNTS, layout(), col(100)).tolist() == [100]
+    assert trained_dense_params_per_rank(beside, layout(), col(100)).tolist() == [100 - 24 / 12]
+    assert trained_dense_params_per_rank(COUNTS, layout(), col(100)).tolist() == [100]
