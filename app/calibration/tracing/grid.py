@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from app.calibration.tracing.rows import Case, case_of, configs
+from app.calibration.tracing.setups import fused_chunks
 from app.calibration.tracing.shapes import shape_of
 
 SEED, DRAWN = 15, 700
@@ -41,6 +42,8 @@ def drawn() -> Iterator[Case]:
         model = random.choice(MODELS)
         layers = _layers(random, model)
         said = _said(random, model)
+        if said["loss"] == "fused":
+            said["loss_chunks"] = fused_chunks(shape_of(configs()[model]), said["sequence"] * said["batch"])
         case = case_of(model, max(layers, SHARDED_LAYERS) if layers and said["shards"] > 1 else layers, **said)
         if case not in seen:
             seen.add(case)

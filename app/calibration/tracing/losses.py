@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 from app.calibration.tracing.setups import Setup
-from app.calibration.tracing.stand_ins import compiled_loss, fused_head_and_loss
+from app.calibration.tracing.stand_ins import compiled_loss, fused_head_and_loss, in_place_loss
 
 SPLIT_TOKENS = 128  # of a piece of LitGPT's loss
 
@@ -23,14 +23,21 @@ def loss_of(hidden: Any, head: Any, labels: Any, setup: Setup) -> tuple[Any, Any
         parts = zip(hidden.chunk(setup.loss_chunks, 1), labels.chunk(setup.loss_chunks, 1), strict=True)
         losses = [compiled_loss(head(part).reshape(-1, vocab), target.reshape(-1)) for part, target in parts]
         return torch.stack(losses).sum(), None
+    if kind == "chunked_eager":
+        formed = [head(part).reshape(-1, vocab) for part in hidden.chunk(setup.loss_chunks, 1)]
+        targets = [target.reshape(-1) for target in labels.chunk(setup.loss_chunks, 1)]
+        losses = [functional.cross_entropy(x.float(), y) for x, y in zip(formed, targets, strict=True)]
+        return torch.stack(losses).sum(), None
     logits = head(hidden)
     if kind == "compiled":
         return compiled_loss(logits, labels), None
-    if kind == "split":
+    if kind == "in_place":
+        return in_place_loss(logits.float(), labels), None
+    if kind == "narrow_chunked":
         flat = logits[:, :-1].reshape(-1, vocab)
         pieces = zip(flat.split(SPLIT_TOKENS), labels[:, 1:].reshape(-1).split(SPLIT_TOKENS), strict=True)
         return torch.cat([functional.cross_entropy(x, y, reduction="none") for x, y in pieces]).sum(), None
-    if kind == "half":
+    if kind == "narrow":
         flat = logits[:, :-1].reshape(-1, vocab)
         return functional.cross_entropy(flat, labels[:, 1:].reshape(-1)), None
     if kind in ("shift", "shifted"):

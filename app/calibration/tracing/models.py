@@ -23,15 +23,17 @@ MATRICES = (torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
 OFFLOADED_FROM_ELEMENTS = 1024
 
 
-def kept_operators(attention: str) -> Any:
-    """Contexts of a layer that keeps attention's and every second matrix's outputs, and recomputes the rest, grouped
-    products of experts too.
+def kept_operators(setup: Setup) -> Any:
+    """Contexts of a layer that keeps attention's and every second matrix's outputs, and recomputes the rest: grouped
+    products of experts and what adapters add too.
     """
-    of_attention = torch.ops.aten.bmm.default if attention == "eager" else FLASH.default
+    of_attention = torch.ops.aten.bmm.default if setup.attention == "eager" else FLASH.default
     seen = {False: 0, True: 0}
 
-    def policy(ctx: Any, func: Any, *_: Any, **__: Any) -> Any:
-        if func in MATRICES:
+    def policy(ctx: Any, func: Any, *args: Any, **_: Any) -> Any:
+        if func in MATRICES and setup.frozen and setup.adapter_rank in (args[-2].shape[-1], args[-1].shape[-1]):
+            keep = False
+        elif func in MATRICES:
             seen[ctx.is_recompute] += 1
             keep = seen[ctx.is_recompute] % 2 == 1
         else:
@@ -46,7 +48,7 @@ def recomputed(setup: Setup, index: int) -> Callable[..., Any] | None:
     kind = setup.recomputation
     plain = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
     if kind == "operators":
-        return partial(plain, context_fn=partial(kept_operators, setup.attention))
+        return partial(plain, context_fn=partial(kept_operators, setup))
     return plain if kind == "full" or (kind == "every_second_layer" and index % 2 == 1) else None
 
 

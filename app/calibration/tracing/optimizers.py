@@ -57,13 +57,14 @@ class InPlace:
     def _states_of(self, p: Any) -> list[Any]:
         local = local_of(p)
         count = MOMENTS_HELD[self.setup.optimizer]
+        master = self.setup.weights == "master" and not self.setup.frozen
         if self.setup.optimizer == "adamw-8bit" and local.numel() >= EIGHT_BIT_FROM_ELEMENTS:
             blocks = -(-local.numel() // EIGHT_BIT_BLOCK)
             narrow = [torch.empty(local.numel(), dtype=torch.uint8) for _ in range(count)]
-            return narrow + [torch.empty(blocks, dtype=torch.float32) for _ in range(count)]
+            narrow += [torch.empty(blocks, dtype=torch.float32) for _ in range(count)]
+            return narrow + ([torch.empty_like(local, dtype=torch.float32)] if master else [])
         wide = self.setup.weights == "master" or self.setup.optimizer == "adamw-8bit"
         dtype = torch.float32 if wide else local.dtype
-        master = self.setup.weights == "master" and not self.setup.frozen
         return [torch.empty_like(local, dtype=dtype) for _ in range(count + master)]
 
 

@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.calibration.tracing.rows import Case
-from app.calibration.tracing.setups import Setup
+from app.calibration.tracing.setups import Setup, fused_chunks
 from app.calibration.tracing.shapes import shape_of
 from app.errors import Unanswerable
 
 ACCELERATOR = "nvidia-h100-sxm5-80gb"  # memory is judged, not whether it fits
 QLORA_FRAMEWORK = "axolotl"  # that shards too
-# Losses that the tracer tells apart and a recipe does not.
-AS_RECIPE = {"shift": "upcast", "split": "compiled", "half": "compiled"}
+# A loss that the tracer tells apart and a recipe does not: its shifted copy is let go.
+AS_RECIPE = {"shift": "upcast"}
 CHECKPOINTING = {"none": "none", "full": "full"}  # all others are ways of selective
 LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len")
+LOSS_CHUNKS = 8  # of one that is not fused
 PRECISIONS = ("bf16", "fp16", "bf16-true")
 NOT_TRACED = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
 
@@ -107,7 +108,7 @@ def check_traced(workload: Mapping[str, Any], deployment: Mapping[str, Any]) -> 
         raise Unanswerable("ZeRO stages 1 and 2 are not traced: 0 and 3 are.", field="zero_stage")
 
 
-def setup_of(body: Mapping[str, Any], config: Mapping[str, Any], loss_chunks: int = 8) -> Setup:
+def setup_of(body: Mapping[str, Any], config: Mapping[str, Any]) -> Setup:
     """What to trace of a body whose deployment is complete, as an answer echoes it, on a model of a configuration."""
     workload, deployment = body["workload"], body["deployment"]
     recipe = deployment.get("recipe") or {}
@@ -121,13 +122,15 @@ def setup_of(body: Mapping[str, Any], config: Mapping[str, Any], loss_chunks: in
     said = {name: recipe[name] for name in RECIPE_FIELDS if recipe.get(name) is not None}
     if workload.get("precision") == "bf16-true":
         said["weights"] = "16bit"
+    shape, sequence = shape_of(config), int(workload["sequence_length"])
+    fused = said.get("loss") == "fused"
     return Setup(
-        shape=shape_of(config),
-        sequence=int(workload["sequence_length"]),
+        shape=shape,
+        sequence=sequence,
         batch=batch,
         method=method,
         attention="eager" if deployment.get("flash_attention") is False else "flash",
-        loss_chunks=loss_chunks,
+        loss_chunks=fused_chunks(shape, batch * sequence) if fused else LOSS_CHUNKS,
         optimizer=workload.get("optimizer", "adamw"),
         accumulates=asked > batch * ranks,
         activation_offload=bool(deployment.get("activation_offload")),

@@ -48,6 +48,18 @@ class Shape:
     no_norm_weights: bool = False
 
 
+def fused_chunks(shape: Shape, tokens: int) -> int:
+    """Chunks of a fused loss: as many as keep its logits within the size of its input, of a power of two of tokens.
+
+    Source: Liger's fused linear cross entropy (arXiv:2410.10989).
+    Check:
+        >>> fused_chunks(Shape("llama", 32, 4096, 32, 8, 128, 14336, 128256), 8192)
+        32
+    """
+    each = -(-tokens // -(-shape.vocab // shape.hidden))
+    return -(-tokens // (1 << (each - 1).bit_length()))
+
+
 @dataclass(frozen=True, slots=True)
 class Setup:
     """One step of training; words as `app.sizing.hardware.recipes` has them."""
@@ -61,7 +73,7 @@ class Setup:
     kernels: str = "eager"  # eager | fused
     attention: str = "flash"  # flash | eager
     recomputation: str = "none"  # none | operators | attention | every_second_layer | full
-    loss: str = "upcast"  # shifted | shift | held | upcast | compiled | chunked | split | half | fused
+    loss: str = "upcast"  # a recipe's word, or "shift"
     loss_chunks: int = 8
     optimizer: str = "adamw"  # adamw | adamw-8bit | adafactor | lion | sgd | none
     optimizer_implementation: str = "fused"  # fused | foreach | paged | in_backward | offloaded
@@ -83,6 +95,11 @@ class Setup:
     def frozen(self) -> bool:
         """Whether only adapters are trained."""
         return self.method != "full"
+
+    @property
+    def has_gradient_buffers(self) -> bool:
+        """Whether gradients lie in buffers that stay, as where the optimizer holds a master copy."""
+        return not self.frozen and (self.weights == "master" or self.gradients == "32bit")
 
     @property
     def computes_under_autocast(self) -> bool:

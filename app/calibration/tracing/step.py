@@ -68,7 +68,7 @@ def _step(setup: Setup, counter: Counter, mesh: Any) -> int:
         _form_states(optimizer, trained, counter)
     in_backward = setup.optimizer_implementation == "in_backward"
     _prepare_gradients(setup, trained, counter)
-    if setup.gradients != "32bit":
+    if not setup.has_gradient_buffers:
         for p in trained:
             p.register_post_accumulate_grad_hook(lambda p: counter.is_part(p.grad, "grads"))
     if in_backward and optimizer is not None:
@@ -117,13 +117,14 @@ def _form_states(optimizer: Any, trained: list[Any], counter: Counter) -> None:
 
 
 def _prepare_gradients(setup: Setup, trained: list[Any], counter: Counter) -> None:
-    """Gradients that are there when forward begins: of earlier micro-batches, or a 32-bit buffer each is added to."""
+    """Gradients that are there when forward begins: of earlier micro-batches, or buffers that each is added to."""
     with counter.as_part("grads"):
-        if setup.gradients == "32bit":
-            wide = {p: torch.empty_like(p, dtype=torch.float32) for p in trained}
+        if setup.has_gradient_buffers:
+            dtype = torch.float32 if setup.gradients == "32bit" else torch.bfloat16
+            buffers = {p: torch.empty_like(p, dtype=dtype) for p in trained}
 
             def added(p: Any) -> None:
-                wide[p].add_(p.grad)
+                buffers[p].add_(p.grad)
                 p.grad = None
 
             for p in trained:

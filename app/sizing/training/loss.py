@@ -14,7 +14,9 @@ from app.sizing.training.layer import EAGER, TRACED
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.recipes import BYTES_16_BIT, BYTES_32_BIT, Recipe
 
-UPCAST, COMPILED, CHUNKED, FUSED = (code("loss", name) for name in ("upcast", "compiled", "chunked", "fused"))
+UPCAST, COMPILED, CHUNKED, FUSED, SHIFTED = (
+    code("loss", name) for name in ("upcast", "compiled", "chunked", "fused", "shifted")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +70,18 @@ def head_weights_gradient_bytes(counts: Counts, plans: TrainingPlans, recipe: Re
 
 
 @formula(unit="B", source=TRACED)
-def held_logits_bytes(recipe: Recipes, run: Recipe, logits: Column, logits_at_a_time: Column) -> Column:
-    """What the loss itself holds of logits; a head in 32 bit makes those wider that are held in 16 bit.
+def held_logits_bytes(
+    recipe: Recipes, run: Recipe, plans: TrainingPlans, logits: Column, logits_at_a_time: Column
+) -> Column:
+    """What the loss itself holds of logits; a head in 32 bit makes those wider that are held in 16 bit. Of a single
+    sequence a shifted copy is none.
 
-    Source: traced steps of PyTorch 2.15.
+    Source: traced steps of PyTorch 2.15 and 2.13.
     """
     copies = np.where(recipe.loss == UPCAST, 0.0, np.where(recipe.loss == COMPILED, 2.0, 1.0))
     wider = copies * (BYTES_32_BIT - BYTES_16_BIT)
-    held = recipe.bytes_per_logit + np.where(recipe.kbit_widening & run.quantised, wider, 0.0)
+    view = np.where((recipe.loss == SHIFTED) & (plans.micro_batch_sequences <= 1), BYTES_32_BIT, 0.0)
+    held = recipe.bytes_per_logit - view + np.where(recipe.kbit_widening & run.quantised, wider, 0.0)
     return np.where(recipe.loss == FUSED, 0.0, held) * logits + recipe.chunk_bytes_per_logit * logits_at_a_time
 
 
@@ -122,7 +128,7 @@ def loss_bytes(counts: Counts, plans: TrainingPlans, tokens: Column, split: Colu
     fused = (recipe.loss == FUSED).any()
     chunk = logits_at_a_time(counts, plans, recipe, tokens, whole) if fused else logits_of_chunk(recipe, whole)
     head = head_weights_gradient_bytes(counts, plans, run)
-    held = held_logits_bytes(recipe, run, whole, chunk)
+    held = held_logits_bytes(recipe, run, plans, whole, chunk)
     return LossBytes(
         logits_bytes=loss_peak_bytes(held, head_backward_bytes(recipe, whole, chunk, head, stream)),
         head_gradient_bytes=head,

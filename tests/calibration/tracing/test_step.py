@@ -18,7 +18,7 @@ from app.calibration.tracing.shapes import shape_of
 pytestmark = pytest.mark.torch
 
 GRID = Path(__file__).parents[2] / "reference" / "traced_memory.csv"
-RETRACED_EVERY = 12
+RETRACED_EVERY = 16
 NEAR = 1e-3
 SMALL = "meta-llama/Llama-3.2-1B"
 

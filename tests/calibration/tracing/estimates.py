@@ -1,0 +1,63 @@
+"""What /estimate answers for a case of the grid: the same request, the same code, without the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+
+from app.api.questions import estimate_question
+from app.api.schemas.requests import EstimateRequest
+from app.calibration.tracing.requests import body_of, can_be_asked
+from app.calibration.tracing.rows import Case, rows_in
+from app.calibration.tracing.setups import Traced
+from app.catalog.snapshot import SnapshotStore
+from app.sizing.estimate import estimate
+from app.sizing.result import DeviceMemory
+
+GRID = Path(__file__).parents[2] / "reference" / "traced_memory.csv"
+DAY = date(2026, 11, 22)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A case, what was traced, what is estimated."""
+
+    case: Case
+    traced: Traced
+    memory: DeviceMemory
+
+    @property
+    def allocated_bytes(self) -> float:
+        """Estimated, without the context and what the allocator keeps."""
+        return self.memory.total_bytes - self.memory.overhead_bytes
+
+    @property
+    def error(self) -> float:
+        return self.allocated_bytes / self.traced.peak_bytes - 1
+
+
+def memory_of(case: Case, snapshots: SnapshotStore) -> DeviceMemory:
+    """The memory that /estimate answers for a case."""
+    request = EstimateRequest.model_validate(body_of(case))
+    directory = snapshots.directory()
+    question, deployment = estimate_question(request, directory, snapshots, DAY)
+    memory = estimate(question, deployment, directory.market).memory
+    assert memory is not None, case
+    return memory
+
+
+def judged(snapshots: SnapshotStore, path: Path = GRID) -> Iterator[Judged]:
+    """Every row of the grid that a request can say."""
+    for case, traced in rows_in(path):
+        if can_be_asked(case):
+            yield Judged(case, traced, memory_of(case, snapshots))
+
+
+def median_and_p90(rows: Iterable[Judged]) -> tuple[float, float]:
+    """Of absolute errors."""
+    median, p90 = np.quantile([abs(row.error) for row in rows], (0.5, 0.9))
+    return float(median), float(p90)
