@@ -65,7 +65,7 @@ def kinds_of(run: Recipe, recipe: Recipes, recomputes: Codes, autocast: Mask, fl
         flash=flash,
         widened=recipe.kbit_widening & run.quantised,
         adapters_32_bit=wide,
-        copies_inputs=wide | recipe.adapter_dropout,
+        copies_inputs=wide | recipe.adapter_dropout | (recipe.kbit_widening & run.quantised),
         dropout=recipe.adapter_dropout,
         adapters_autocast=recipe.adapter_precision == ADAPTERS_AUTOCAST,
         sent_copies=recipe.sent_copies,
@@ -108,11 +108,11 @@ def head_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Recipe) 
 
     Source: traced steps of PyTorch 2.15; Dao et al. 2022 (arXiv:2205.14135) for fused attention.
     Check: Llama-3.1-8B: 4(n + m)d + 4n.
-        >>> flash = row(flash=np.array([True]), widened=np.array([False]), adapters_32_bit=np.array([False]))
+        >>> flash = row(flash=np.array([True]))
         >>> head_bytes(PRETRAIN_COUNTS, PRETRAIN_COUNTS.layer, flash, PRETRAIN_COUNTS.recipe).tolist()
         [20608.0]
     """
-    element = np.where(kinds.widened & kinds.adapters_32_bit, BYTES_32_BIT, recipe.element_bytes)
+    element = recipe.element_bytes
     stored = element * 2 * np.maximum(layer.queries, layer.keys) + 6 * counts.num_heads * counts.units_per_sequence
     return np.where(kinds.flash, element * (layer.queries + layer.keys) + 4 * counts.num_heads, stored)
 
