@@ -50,10 +50,10 @@ def test_every_file_it_names_exists() -> None:
 
 
 def test_every_command_it_names_exists() -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
-    commands = {c.name or getattr(c.callback, "__name__", "") for c in cli.registered_commands}
-    assert set(re.findall(r"(?:`|^ +)make ([a-z]+)", TEXT, flags=re.MULTILINE)) <= targets
-    assert set(re.findall(r"`headroom ([a-z]+)", TEXT)) <= commands
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    commands = {c.name or getattr(c.callback, "__name__", "").replace("_", "-") for c in cli.registered_commands}
+    assert set(re.findall(r"(?:`|^ +)make ([a-z-]+)", TEXT, flags=re.MULTILINE)) <= targets
+    assert set(re.findall(r"`headroom ([a-z-]+)", TEXT)) <= commands
 
 
 def test_every_endpoint_is_in_its_table(client: TestClient) -> None:
