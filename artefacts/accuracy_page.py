@@ -38,6 +38,7 @@ from app.db import Base, make_engine
 from app.sizing.evidence import Compared
 from app.sizing.question import CONFIDENCE_LEVELS
 from app.sizing.units import GIB
+from artefacts.training_sources import ASKED_MEDIAN, ASKED_P90, off
 
 DOCS = Path(__file__).parents[1] / "docs"
 FEWEST = 20
@@ -392,6 +393,12 @@ What all other sources say of a source's results (bias of its unseen prediction)
 prediction from the others can do better.
 
 {table(("quantity", "source", "stack", "rows", "bias unseen", "bias seen"), disagreements(rows))}
+
+## Training: why it is off, by source
+
+Asked of sources left out: {ASKED_MEDIAN:.0%} in the median and {ASKED_P90:.0%} at the 90th percentile. Beyond are:
+
+{table(("source", "results", "median", "90th pct", "bias", "in sample", "why"), off(rows))}
 
 ## Training: scale-ups
 
