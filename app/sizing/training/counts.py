@@ -59,7 +59,7 @@ class Counts:
     weight_layers: float  # whose weights and gradients travel; of a network on samples its own
     hidden_size: float
     mlp_width: float
-    gated: bool  # its MLP: a product of two matrices, and norms without a mean
+    gated: float  # 1 where its MLP multiplies two matrices' outputs, and norms have no mean
     num_heads: float
     attention_width: float  # of all heads
     kv_heads: float
@@ -135,7 +135,7 @@ def counts_of(workload: TrainingWorkload) -> Counts:
         weight_layers=sample.layers if workload.in_samples else model.num_layers,
         hidden_size=model.hidden_size,
         mlp_width=model.mlp_width,
-        gated=model.is_gated,
+        gated=float(model.is_gated),
         num_heads=model.num_heads,
         attention_width=model.num_heads * model.head_dim,
         kv_heads=model.kv_heads,

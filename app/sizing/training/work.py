@@ -107,8 +107,8 @@ def matrix_passes(plans: TrainingPlans, recipe: Recipe) -> Column:
 
     Source: Korthikanti et al. 2022 (arXiv:2205.05198); torchtitan's list of operators to keep.
     """
-    whole, half = plans.activation_checkpointing == FULL, plans.recomputes_half
-    passes: Column = recipe.products_per_param + np.where(half, 0.5, np.where(whole, 1.0, 0.0))
+    whole = np.where(plans.activation_checkpointing == FULL, 1.0, 0.0)
+    passes: Column = recipe.products_per_param + np.where(plans.recomputes_half, 0.5, whole)
     return passes
 
 
@@ -199,7 +199,11 @@ def eager_bytes_per_token_layer(counts: Counts) -> float:
 
 @formula(unit="B", source="counted: reads and writes beside the matrices")
 def elementwise_bytes_per_token(
-    counts: Counts, plans: TrainingPlans, elementwise_bytes_per_token_layer: float, sequence_split: Column
+    counts: Counts,
+    plans: TrainingPlans,
+    elementwise_bytes_per_token_layer: float,
+    eager_bytes_per_token_layer: float,
+    sequence_split: Column,
 ) -> Column:
     """Bytes that one token moves beside its matrices on one accelerator, forward and backward: layers, experts'
     permutation, loss.
@@ -212,7 +216,7 @@ def elementwise_bytes_per_token(
     tp = plans.tensor_parallel
     norms = 24.0 * counts.hidden_size
     layer = (elementwise_bytes_per_token_layer - norms) / tp + norms / sequence_split
-    layer = layer + np.where(plans.fused_kernels, 0.0, eager_bytes_per_token_layer(counts))
+    layer = layer + np.where(plans.fused_kernels, 0.0, eager_bytes_per_token_layer)
     stored = np.where(plans.flash_attention, 0.0, 10.0 * counts.num_heads * counts.units_per_sequence / tp)
     passes = np.where(plans.activation_checkpointing == NONE, 3.0, 4.0)
     permuted = 6.0 * counts.expert_inputs * counts.experts_per_token * counts.routing_layers
@@ -282,7 +286,9 @@ def token_work(counts: Counts, plans: TrainingPlans, tokens: Column, split: Colu
     layers = counts.num_layers / plans.pipeline_parallel
     passes, peak, unquantised = matrix_passes(plans, recipe), machine.peak_flops_per_s, machine.unquantised_flops_per_s
     layer_bytes = elementwise_bytes_per_token_layer(counts, recipe)
-    moved = micro_batch_elementwise_bytes(tokens, elementwise_bytes_per_token(counts, plans, layer_bytes, split))
+    moved = micro_batch_elementwise_bytes(
+        tokens, elementwise_bytes_per_token(counts, plans, layer_bytes, eager_bytes_per_token_layer(counts), split)
+    )
     experts = dequantised = zero
     if counts.routed_matmul_params:
         with told_as("experts"):

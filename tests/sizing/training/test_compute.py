@@ -86,11 +86,11 @@ def test_bytes_beside_the_matrices() -> None:
     assert elementwise_bytes_per_token_layer(COUNTS, replace(RECIPE, conversion_bytes_per_input=1.0)) == 5800 + 720
     # norms over the ranks of a split sequence, the rest over the tensor group; experts' copies 6h for two in six layers
     layer, permuted, loss = 3400 / 4 + 2400 / 2, 6 * 100 * 2 * 6, 5000 * 22 / 4
-    plain = elementwise_bytes_per_token(COUNTS, layout(), 5800, col(2))
+    plain = elementwise_bytes_per_token(COUNTS, layout(), 5800, 10700, col(2))
     assert plain[0] == pytest.approx((12 * layer * 3 + permuted + loss) / 3)
-    again = elementwise_bytes_per_token(COUNTS, layout(activation_checkpointing=SELECTIVE), 5800, col(2))
+    again = elementwise_bytes_per_token(COUNTS, layout(activation_checkpointing=SELECTIVE), 5800, 10700, col(2))
     assert again[0] == pytest.approx((12 * layer * 4 + permuted + loss) / 3)
-    stored = elementwise_bytes_per_token(COUNTS, layout(flash_attention=False), 5800, col(2))
+    stored = elementwise_bytes_per_token(COUNTS, layout(flash_attention=False), 5800, 10700, col(2))
     assert stored[0] == pytest.approx((12 * (layer + 10 * 10 * 1000 / 4) * 3 + permuted + loss) / 3)
     wide = replace(RECIPE, dequantised_bytes_per_param=4.5)
     assert dequantised_bytes(COUNTS, layout(), wide)[0] == pytest.approx(9e6 / 12 * 2 * 4.5)
@@ -116,7 +116,7 @@ def test_work_of_tokens_at_the_rates_of_a_machine() -> None:
     assert work.head_s[0] == pytest.approx(1000 * 6 * 0.7e6 / 12 / 5e14)
     assert work.expert_s[0] == pytest.approx(1000 * 6 * 1e6 / 12 / 1e15)
     assert work.attention_s[0] == pytest.approx(1000 * (3.5 * 8e6 + 1.5e6) / 12 / 5e14)
-    bytes_ = elementwise_bytes_per_token(counts, layout(), 5800, col(4))[0]
+    bytes_ = elementwise_bytes_per_token(counts, layout(), 5800, 10700, col(4))[0]
     assert work.elementwise_s[0] == pytest.approx(1000 * bytes_ / 2e12)
     assert work.dequantisation_s[0] == pytest.approx(9e6 / 12 * 2 * 4 / 2e12)
     assert [v[0] for v in (work.layers, work.expert_layers, work.adapted_layers)] == [4, 2, 0]

@@ -34,7 +34,8 @@ def test_traffic_of_layers() -> None:
     assert shown(found.context) == pytest.approx([ring / 400e9, 0, 4 * 3 * 1, 0])
     assert shown(found.pipeline) == pytest.approx([0, 4 * HIDDEN / 4 / 50e9, 0, 4])
     exchanges = 2 * 2 * 6 / 3
-    tokens = exchanges * HIDDEN * 2 / 4 * 7 / 8
+    # two experts a token: each of seven others has one with the chance 1 - (7/8)^2
+    tokens = exchanges * HIDDEN / 4 * 7 * (1 - (7 / 8) ** 2)
     assert shown(found.expert) == pytest.approx([tokens / 400e9, 0, exchanges, 0])
 
 
@@ -51,10 +52,11 @@ def test_groups_of_one_say_nothing() -> None:
 def test_groups_beyond_a_machine_cross_the_network() -> None:
     assert layers(tensor_parallel=16, context_parallel=1).tensor.network_messages.tolist() == [16]
     assert layers(context_parallel=4).context.network_messages.tolist() == [4 * 3 * 3]
-    # of thirty-two ranks of experts eight are near: three quarters of the bytes leave the machine
+    # thirty-two ranks of experts in four machines: a token goes once to each rank, and once to each machine
     far = layers(expert_parallel=32).expert
-    tokens = 8 * HIDDEN * 2 / 4 * 31 / 32
-    assert shown(far) == pytest.approx([tokens / 4 / 400e9, tokens * 3 / 4 / 50e9, 0, 8])
+    ranks, machines = 31 * (1 - (31 / 32) ** 2), 3 * (1 - (3 / 4) ** 2)
+    tokens = 8 * HIDDEN / 4
+    assert shown(far) == pytest.approx([tokens * ranks / 400e9, tokens * machines / 50e9, 0, 8])
 
 
 def states(counts: Any = COUNTS, data_group: float = 16, expert_group: float = 2, **columns: Any) -> Any:

@@ -75,11 +75,11 @@ def test_operators_kept_in_part_are_multiplied_again_by_half() -> None:
 
 def test_a_kernel_for_every_operator_moves_more() -> None:
     """56 of 100 elements, 3.5 of a kilobyte of attention, 4 of 400 elements; a plain MLP has its own kernels."""
-    assert eager_bytes_per_token_layer(replace(COUNTS, gated=True)) == 5600 + 3500 + 1600
-    assert eager_bytes_per_token_layer(replace(COUNTS, gated=False)) == 0
+    assert eager_bytes_per_token_layer(replace(COUNTS, gated=1.0)) == 5600 + 3500 + 1600
+    assert eager_bytes_per_token_layer(replace(COUNTS, gated=0.0)) == 0
     forward = elementwise_bytes_per_token_layer(COUNTS, COUNTS.recipe)
     fused, eager = (
-        elementwise_bytes_per_token(COUNTS, layout(fused_kernels=k), forward, col(4))[0] for k in (True, False)
+        elementwise_bytes_per_token(COUNTS, layout(fused_kernels=k), forward, 10700.0, col(4))[0] for k in (True, False)
     )
     assert eager - fused == pytest.approx(12 * 10700 * 3 / 3)
 
@@ -87,7 +87,7 @@ def test_a_kernel_for_every_operator_moves_more() -> None:
 def test_only_a_head_that_is_multiplied_moves_logits() -> None:
     forward = elementwise_bytes_per_token_layer(COUNTS, COUNTS.recipe)
     with_head, without = (
-        elementwise_bytes_per_token(replace(COUNTS, head_matmul_params=h), layout(), forward, col(4))[0]
+        elementwise_bytes_per_token(replace(COUNTS, head_matmul_params=h), layout(), forward, 10700.0, col(4))[0]
         for h in (0.7e6, 0.0)
     )
     assert with_head - without == pytest.approx(5000 * 22 / 4 / 3)
