@@ -284,25 +284,8 @@ class TrainingCases:
                 case(group, SpeedTable(training_work(counts, plans, degree), units), metric, asked.units_per_s)
             )
         if asked.peak_memory_bytes is not None:
-            held, memory = memory_of(counts, plans, degree, ASSUMED)
-            if asked.peak_memory_bytes < STATES_HELD * float((held.weights_bytes + held.optimizer_bytes)[0]):
-                raise NotCompared("a peak below the states that the run must hold")
-            source, counted = asked.source_recipe, memory.weights_bytes + memory.gradient_bytes + memory.optimizer_bytes
-            figure_is = source.figure
-            table = MemoryTable(
-                held, np.array([figure_is is not Figure.ALLOCATED]), np.array([figure_is is Figure.DRIVER])
-            )
-            found.append(
-                case(
-                    "memory",
-                    table,
-                    "peak_memory_bytes",
-                    asked.peak_memory_bytes,
-                    set_aside=source.open or None,
-                    counted_bytes=float(counted[0]),
-                    recipe_known=not source.open,
-                )
-            )
+            table, own = memory_table(asked, counts, plans, degree)
+            found.append(case("memory", table, "peak_memory_bytes", asked.peak_memory_bytes, **own))
         if not found:
             raise NotCompared("no speed and no peak memory is given")
         return found
@@ -350,6 +333,24 @@ class TrainingCases:
         splits = [engine_named(self.market.engines[code]).framework.splits for code in plans.framework.tolist()]
         found: Mask = ~np.array(splits, dtype=bool) & np.isin(plans.zero_stage, (1, 2))
         return found
+
+
+def memory_table(
+    asked: Asked, counts: Counts, plans: TrainingPlans, degree: Column
+) -> tuple[MemoryTable, dict[str, Any]]:
+    """What a row's run holds, and what its source's recipe makes of the comparison."""
+    held, memory = memory_of(counts, plans, degree, ASSUMED)
+    if (asked.peak_memory_bytes or 0.0) < STATES_HELD * float((held.weights_bytes + held.optimizer_bytes)[0]):
+        raise NotCompared("a peak below the states that the run must hold")
+    source = asked.source_recipe
+    counted = memory.weights_bytes + memory.gradient_bytes + memory.optimizer_bytes
+    figure_is = np.array([source.figure is not Figure.ALLOCATED]), np.array([source.figure is Figure.DRIVER])
+    own = {
+        "set_aside": source.open or None,
+        "counted_bytes": float(counted[0]),
+        "recipe_known": not source.open,
+    }
+    return MemoryTable(held, *figure_is), own
 
 
 def read_training_cases(

@@ -13,7 +13,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, column, stacked
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
 from app.sizing.training.margins import around_memory
-from app.sizing.training.moments import peak_of
+from app.sizing.training.moments import collective_buffer_bytes, peak_of
 from app.sizing.training.step import micro_batch_time, sample_batch_time, sample_step_time, step_time
 
 ASSUMED = Assumptions()
@@ -86,8 +86,7 @@ def predict_samples(table: SpeedTable, achieved: SampleTrainingAchieved) -> dict
 
 def predict_memory(table: MemoryTable, factors: TrainingMemoryFactors) -> dict[str, Column]:
     peak, states = peak_of(table.held, factors), table.held.weights_bytes + table.held.optimizer_bytes
-    buffers = np.where(table.held.communicates, factors.training_collective_bytes, 0.0)
-    around = factors.training_context_bytes + buffers
+    around = factors.training_context_bytes + collective_buffer_bytes(table.held, factors)
     outside = np.where(table.reserved, peak.overhead_bytes - around, 0.0) + np.where(table.driver, around, 0.0)
     return {"peak_memory_bytes": states + peak.gradient_bytes + peak.activation_bytes + outside}
 

@@ -256,6 +256,8 @@ class Run:
             ranks, tp, pp, cp, ep = 1, None, None, None, None
         if ranks > self.accelerators or self.accelerators % ranks:
             tp, pp, cp, ep = None, None, None, None
+        if "ETP=" in notes:
+            raise NotCompared("experts split over tensor ranks too are no layout that can be asked")
         virtual, known = re.search(r"VP=(\d+)", notes), recipe_of(row)
         old = (row.get("source_date") or "9") < FUSED_SINCE or row["source_key"] in _STORED_SCORES
         zero = self.given("zero_stage")

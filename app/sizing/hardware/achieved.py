@@ -93,7 +93,7 @@ class TrainingMemoryFactors(Columns):
     """What no trace can know of training memory."""
 
     training_context_bytes: Column
-    training_collective_bytes: Column  # where devices talk to one another
+    training_collective_bytes: Column  # of one group of ranks
     training_fragmentation_fraction: Column  # of what comes and goes, kept by the allocator beyond it
 
 

@@ -118,7 +118,7 @@ class Counts:
 def counts_of(workload: TrainingWorkload) -> Counts:
     """Everything that formulas read of a workload."""
     model, sample = workload.model, workload.model.sample or SampleWork(0.0, layers=0)
-    head, routed, adapters = model.head_matmul_params, model.routed_matmul_params, adapter_params(workload)
+    adapters = adapter_params(workload)
     return Counts(
         in_samples=workload.in_samples,
         units=workload.units,
@@ -145,28 +145,37 @@ def counts_of(workload: TrainingWorkload) -> Counts:
         experts_per_token=model.experts_per_token,
         expert_inputs=float(next((t.inputs for t in model.tensors if t.role == "experts.up_proj"), 0)),
         routing_layers=float(model.moe_layers if model.is_moe else 0),
-        total_params=model.total_params,
-        routed_params=model.routed_params,
-        embedding_params=model.parts.get("embedding", 0),
-        head_params=model.parts.get("head", 0),
-        dense_matmul_params=model.training_matmul_params - head - routed,
-        head_matmul_params=head,
-        routed_matmul_params=routed,
-        linear_params=model.linear_params,
-        adapter_params=adapters,
-        checkpointed_params=model.total_params - frozen_params(model) if workload.method is Method.FULL else adapters,
-        frozen_params=frozen_params(model),
+        **parameter_counts(workload),
         score_flops_per_token=scores_of(workload),
         recurrent_flops_per_token=model.recurrent_flops_per_token,
         adapter_flops_per_token=adapter_flops_per_token(model, adapters),
         flops_per_unit=flops_per_unit(workload, scores_of(workload), adapter_flops_per_token(model, adapters)),
         attention_activation_bytes=model.attention_activation_bytes,
         layer=layer_of(workload),
-        unquantised_share=1 - model.linear_params / max(1, model.total_params),
-        tied_params=head if model.tied_head else 0.0,
-        largest_matrix_params=float(max((t.size for t in model.tensors if t.copies), default=0)),
         **sample_counts(sample, recipe_of(workload).weight_bytes_per_param / BYTES_16_BIT),
     )
+
+
+def parameter_counts(workload: TrainingWorkload) -> dict[str, float]:
+    """Parameters by what is done with them."""
+    model, adapters = workload.model, adapter_params(workload)
+    head, routed, frozen = model.head_matmul_params, model.routed_matmul_params, frozen_params(model)
+    return {
+        "total_params": model.total_params,
+        "routed_params": model.routed_params,
+        "embedding_params": model.parts.get("embedding", 0),
+        "head_params": model.parts.get("head", 0),
+        "dense_matmul_params": model.training_matmul_params - head - routed,
+        "head_matmul_params": head,
+        "routed_matmul_params": routed,
+        "linear_params": model.linear_params,
+        "adapter_params": adapters,
+        "checkpointed_params": model.total_params - frozen if workload.method is Method.FULL else adapters,
+        "frozen_params": frozen,
+        "unquantised_share": 1 - model.linear_params / max(1, model.total_params),
+        "tied_params": head if model.tied_head else 0.0,
+        "largest_matrix_params": float(max((t.size for t in model.tensors if t.copies), default=0)),
+    }
 
 
 def layer_of(workload: TrainingWorkload) -> Layer:

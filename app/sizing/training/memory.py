@@ -261,8 +261,19 @@ def held_bytes(
         loss_gathered_bytes=at_loss + casts,
         backward_gathered_bytes=in_backward + casts,
         update_bytes=update_bytes(counts, plans, spread.updated_params, spread.data_group, params, recipe),
-        communicates=spread.accelerators > 1,
+        communicators=communicators(plans, spread),
     )
+
+
+@formula(unit="groups", source="counted")
+def communicators(plans: TrainingPlans, spread: Spread) -> Column:
+    """Groups of ranks that one accelerator talks in: of replicas, tensors, stages, sequences and experts.
+
+    Source: counted.
+    """
+    split = np.where(plans.tensor_parallel > 1, 1.0, 0.0) + np.where(plans.pipeline_parallel > 1, 1.0, 0.0)
+    split = split + np.where(plans.context_parallel > 1, 1.0, 0.0) + np.where(plans.expert_parallel > 1, 1.0, 0.0)
+    return split + np.where(spread.data_group > plans.context_parallel, 1.0, 0.0)
 
 
 def _buckets(plans: TrainingPlans, rank: RankParams, spread: Spread, params: ParamBytes) -> Column:

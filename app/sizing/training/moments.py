@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.sizing.columns import Codes, Column, Columns, Mask
+from app.sizing.columns import Codes, Column, Columns
 from app.sizing.formula import formula
 from app.sizing.hardware.achieved import TrainingMemoryFactors
 
@@ -37,7 +37,7 @@ class HeldBytes(Columns):
     loss_gathered_bytes: Column  # weights on their way from other ranks, and 16-bit copies of those in 32 bit
     backward_gathered_bytes: Column
     update_bytes: Column  # temporaries of the optimizer's step
-    communicates: Mask  # with other accelerators
+    communicators: Column  # groups of ranks that it talks in
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +130,23 @@ def activations_at_peak_bytes(peak_bytes: Column, gradients_at_peak_bytes: Colum
     return peak_bytes - gradients_at_peak_bytes
 
 
+@formula(unit="B", source="NCCL: 342 to 392 MB of a communicator, as AIConfigurator's tables have it")
+def collective_buffer_bytes(held: HeldBytes, factors: TrainingMemoryFactors) -> Column:
+    """Buffers of collectives: those of one communicator for each group of ranks.
+
+    Source: AIConfigurator's memory tables (0, 342, 392 MB of one group of 1, 2 and 4 or 8).
+    """
+    return held.communicators * factors.training_collective_bytes
+
+
 @formula(unit="B", source="counted; the allocator's part is fitted")
-def overhead_bytes(held: HeldBytes, peak_bytes: Column, factors: TrainingMemoryFactors) -> Column:
+def overhead_bytes(peak_bytes: Column, collective_buffer_bytes: Column, factors: TrainingMemoryFactors) -> Column:
     """Runtime context, buffers of collectives, and what the allocator keeps beyond what comes and goes.
 
     Source: fitted to published peaks.
     """
     slack = factors.training_fragmentation_fraction * peak_bytes
-    buffers = np.where(held.communicates, factors.training_collective_bytes, 0.0)
-    return factors.training_context_bytes + buffers + slack
+    return factors.training_context_bytes + collective_buffer_bytes + slack
 
 
 def moments_of(held: HeldBytes) -> Moments:
@@ -171,7 +179,8 @@ def whole_moments(held: HeldBytes, factors: TrainingMemoryFactors) -> Moments:
     """Everything on an accelerator at each of the four moments, context and slack among it."""
     states, found = held.weights_bytes + held.optimizer_bytes, moments_of(held)
     each = (found.loss_bytes, found.backward_bytes, found.gradients_bytes, found.update_bytes)
-    return Moments(*(states + m + overhead_bytes(held, m, factors) for m in each))
+    buffers = collective_buffer_bytes(held, factors)
+    return Moments(*(states + m + overhead_bytes(m, buffers, factors) for m in each))
 
 
 def peak_of(held: HeldBytes, factors: TrainingMemoryFactors) -> Peak:
@@ -185,6 +194,6 @@ def peak_of(held: HeldBytes, factors: TrainingMemoryFactors) -> Peak:
     return Peak(
         gradient_bytes=gradients,
         activation_bytes=activations_at_peak_bytes(highest, gradients),
-        overhead_bytes=overhead_bytes(held, highest, factors),
+        overhead_bytes=overhead_bytes(highest, collective_buffer_bytes(held, factors), factors),
         moment=moment,
     )

@@ -96,19 +96,15 @@ def bytes_per_gradient(kinds: ParamKinds, recipe: Recipe) -> Column:
 
 @formula(unit="B", source="Rajbhandari et al. 2020 (arXiv:1910.02054)")
 def bytes_of_states(kinds: ParamKinds, recipe: Recipe) -> Column:
-    """Master copy, moments, and where a framework keeps one a 32-bit copy of its shard's gradients.
+    """Master copy and moments.
 
     Source: Rajbhandari et al. 2020 (arXiv:1910.02054), section 3.1.
-    Check: AdamW beside a master copy is 12 bytes, where weights are their own 8, all in 16 bit 4, with a copy 16.
-        >>> kinds = row(own_master=np.array([0, 1, 0, 0]) > 0, pure=np.array([0, 0, 1, 0]) > 0,
-        ...     copies_gradients=np.array([0, 0, 0, 1]) > 0)
+    Check: AdamW beside a master copy is 12 bytes, where weights are their own 8, all in 16 bit 4.
+        >>> kinds = row(own_master=np.array([0, 1, 0]) > 0, pure=np.array([0, 0, 1]) > 0)
         >>> bytes_of_states(kinds, PRETRAIN_COUNTS.recipe).tolist()
-        [12.0, 8.0, 4.0, 16.0]
+        [12.0, 8.0, 4.0]
     """
-    beside = np.where(
-        kinds.copies_gradients, recipe.master_bytes_per_param + BYTES_32_BIT, recipe.master_bytes_per_param
-    )
-    mixed = recipe.state_bytes_per_param + np.where(kinds.own_master, 0.0, beside)
+    mixed = recipe.state_bytes_per_param + np.where(kinds.own_master, 0.0, recipe.master_bytes_per_param)
     return np.where(kinds.pure, recipe.narrow_state_bytes_per_param, mixed)
 
 
@@ -150,8 +146,12 @@ def bytes_per_end_weight(kinds: ParamKinds, recipe: Recipe) -> Column:
 
 
 def copied_bytes(kinds: ParamKinds, stepped_bytes_per_param: Column) -> Column:
-    """What an optimizer that steps all tensors at once copies of each parameter it steps: traced steps of `foreach`."""
-    return np.where(kinds.foreach, stepped_bytes_per_param, 0.0)
+    """What a step copies of each parameter: one that steps all tensors at once what it steps (traced steps of
+    `foreach`), one on 16-bit gradients these in 32 (DeepSpeed's ZeRO optimizers and Megatron's of 16-bit weights form
+    them in the step and let go of them after it).
+    """
+    widened = np.where(kinds.copies_gradients, BYTES_32_BIT, 0.0)
+    return np.where(kinds.foreach, stepped_bytes_per_param, 0.0) + widened
 
 
 def param_bytes(run: Recipe, kinds: ParamKinds) -> ParamBytes:

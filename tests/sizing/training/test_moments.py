@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from app.sizing.training.moments import (
@@ -20,7 +19,6 @@ from app.sizing.training.moments import (
 )
 from tests.examples import col, row
 
-YES, NO = np.array([True]), np.array([False])
 FACTORS: Any = row(
     training_fragmentation_fraction=col(0.1), training_collective_bytes=col(7), training_context_bytes=col(11)
 )
@@ -43,7 +41,7 @@ def held(**changed: Any) -> HeldBytes:
         "loss_gathered_bytes": col(4),
         "backward_gathered_bytes": col(5),
         "update_bytes": col(8),
-        "communicates": YES,
+        "communicators": col(2),
     }
     return HeldBytes(**columns | changed)
 
@@ -68,9 +66,9 @@ def test_the_peak_is_the_highest_of_four(
     parts = parts_at(held(**changed), found.moment)
     each = (parts.kept_bytes, parts.working_bytes, parts.logits_bytes, parts.gathered_bytes, parts.update_bytes)
     assert sum(float(p[0]) for p in each) == activations
-    assert found.overhead_bytes[0] == pytest.approx(11 + 7 + 0.1 * (gradients + activations))
-    alone = peak_of(held(**changed, communicates=NO), FACTORS)
-    assert alone.overhead_bytes[0] == pytest.approx(found.overhead_bytes[0] - 7)
+    assert found.overhead_bytes[0] == pytest.approx(11 + 2 * 7 + 0.1 * (gradients + activations))
+    alone = peak_of(held(**changed, communicators=col(0)), FACTORS)
+    assert alone.overhead_bytes[0] == pytest.approx(found.overhead_bytes[0] - 14)
 
 
 def test_every_moment_is_told() -> None:

@@ -58,7 +58,7 @@ GRADIENTS: Mapping[str, str] = MappingProxyType(
     {
         "as_weights": "as wide as the weights they are of",
         "32bit": "32 bit whatever the weights are",
-        "copied": "as wide as the weights, and a 32-bit copy of the shard that is stepped",
+        "copied": "as wide as the weights, and while they are stepped a 32-bit copy of the shard",
     }
 )
 RECOMPUTATIONS: Mapping[str, str] = MappingProxyType(

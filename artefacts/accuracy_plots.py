@@ -1,0 +1,117 @@
+"""The plots of docs/accuracy.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+from app.calibration.report import INSIDE, KINDS, MANY, SURE_OF, TOO_FAR, report_on
+from app.catalog.queries import calibration_notes
+from app.sizing.evidence import Compared
+from app.sizing.units import GIB
+
+DOCS = Path(__file__).parents[1] / "docs"
+NAMES = {
+    "throughput": "Throughput",
+    "tpot": "Time per output token",
+    "ttft": "Time to first token",
+    "single_stream": "One stream",
+    "prefill": "Prompt rate of one stream",
+    "e2e": "Static batch, end to end",
+    "training": "Training, tokens",
+    "training_samples": "Training, samples",
+    "training_memory": "Training, peak memory",
+}
+AXES = {"tpot": "s", "ttft": "s", "e2e": "s", "training_samples": "samples/s", "training_memory": "bytes"}
+
+STYLE: dict[Any, Any] = {
+    "svg.hashsalt": "headroom",
+    "svg.fonttype": "none",
+    "savefig.dpi": 110,
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+FAMILY_KINDS = ("throughput", "tpot", "single_stream", "training", "training_memory")
+
+
+def plots(rows: Sequence[Compared]) -> None:
+    """The page's figures, in docs/accuracy."""
+    mpl.rcParams.update(STYLE)
+    (DOCS / "accuracy").mkdir(exist_ok=True)
+    saved(measured_figure(rows), "predicted-over-measured")
+    saved(family_figure(rows), "by-family")
+    saved(interval_figure(rows), "intervals")
+    saved(cache_figure(), "kv-cache")
+
+
+def saved(figure: Figure, name: str) -> None:
+    figure.tight_layout()
+    figure.savefig(DOCS / "accuracy" / f"{name}.svg", metadata={"Date": None})
+    plt.close(figure)
+
+
+def measured_figure(rows: Sequence[Compared]) -> Figure:
+    """Predictions without their source over measurements, a panel a quantity."""
+    figure, axes = plt.subplots(3, 3, figsize=(11, 10.5))
+    for axis, kind in zip(axes.flat, KINDS, strict=True):
+        of_kind = [r for r in rows if r.kind == kind and not r.set_aside]
+        measured, held_out = np.array([r.measured for r in of_kind]), np.array([r.held_out for r in of_kind])
+        axis.loglog(measured, held_out, ".", markersize=3, alpha=0.35, rasterized=True)
+        ends = np.array([min(measured.min(), held_out.min()), max(measured.max(), held_out.max())])
+        axis.loglog(ends, ends, color="black", linewidth=0.8)
+        axis.fill_between(ends, ends / 1.5, ends * 1.5, color="grey", alpha=0.15, linewidth=0)
+        axis.set_title(f"{NAMES[kind]}, {AXES.get(kind, 'tokens/s')}")
+        axis.set_xlabel("measured")
+        axis.set_ylabel("predicted, source unseen")
+    return figure
+
+
+def family_figure(rows: Sequence[Compared]) -> Figure:
+    """Median errors by accelerator family, of unseen sources and in sample."""
+    families = [s for s in report_on(rows).by["accelerator_family"] if s.rows >= MANY and s.metric in FAMILY_KINDS]
+    figure, axis = plt.subplots(figsize=(9, 0.28 * len(families) + 1))
+    places = np.arange(len(families))
+    axis.barh(places - 0.2, [min(s.held_out.median, 1.5) for s in families], 0.4, label="source unseen")
+    axis.barh(places + 0.2, [min(s.in_sample.median, 1.5) for s in families], 0.4, label="in sample")
+    axis.axvline(TOO_FAR, color="black", linewidth=0.8, linestyle=":")
+    axis.set_yticks(places, [f"{NAMES[s.metric]}, {s.value} ({s.rows})" for s in families])
+    axis.invert_yaxis()
+    axis.set_xlabel("median absolute relative error (cut at 1.5)")
+    axis.legend(frameon=False)
+    return figure
+
+
+def interval_figure(rows: Sequence[Compared]) -> Figure:
+    """Share of unseen results inside the intervals of a family, over their width."""
+    families = [s for s in report_on(rows).by["accelerator_family"] if s.rows >= SURE_OF]
+    figure, axis = plt.subplots(figsize=(9, 5))
+    for kind in KINDS:
+        held = [s.intervals for s in families if s.metric == kind]
+        axis.semilogx([h.width for h in held], [h.coverage for h in held], "o", alpha=0.7, label=NAMES[kind])
+    for s in families:
+        axis.annotate(s.value, (s.intervals.width, s.intervals.coverage), fontsize=6)
+    axis.axhspan(*INSIDE, color="grey", alpha=0.15, linewidth=0)
+    axis.set_xlabel("high over low, median")
+    axis.set_ylabel("share inside, source unseen")
+    axis.legend(frameon=False, fontsize=7)
+    return figure
+
+
+def cache_figure() -> Figure:
+    """Cache sizes predicted over those of start-up logs."""
+    logs = calibration_notes()["kv_cache"]
+    figure, axis = plt.subplots(figsize=(5, 4.5))
+    measured = np.array([log["measured_bytes"] for log in logs]) / GIB
+    predicted = np.array([log["predicted_bytes"] for log in logs]) / GIB
+    axis.loglog(measured, predicted, "o", markersize=4, alpha=0.5)
+    axis.loglog([1, 150], [1, 150], color="black", linewidth=0.8)
+    axis.set_xlabel("cache in the start-up log, GiB per device")
+    axis.set_ylabel("predicted, GiB per device")
+    return figure
