@@ -110,6 +110,16 @@ class Counts:
         return (self.total_params - self.embedding_params - self.head_params) / max(1.0, self.weight_layers)
 
     @property
+    def recomputed_share(self) -> float:
+        """Of the layers, where every second is recomputed: of an odd number one more is not."""
+        return self.num_layers // 2 / max(1.0, self.num_layers)
+
+    @property
+    def last_recomputed(self) -> float:
+        """Whether the last of them is, where every second layer is recomputed."""
+        return 1.0 - self.num_layers % 2
+
+    @property
     def head_layers(self) -> float:
         """Mean layers that the output head is worth, by what a token multiplies."""
         return self.head_matmul_params * self.num_layers / (self.dense_matmul_params + self.routed_matmul_params)
@@ -197,7 +207,7 @@ def layer_of(workload: TrainingWorkload) -> Layer:
         readers=widths.readers,
         products=3.0 if gated else 2.0,
         written_products=4.0 if gated else 5.0 if model.block.writes_gelu else 2.0,
-        last_kept=1.0 if gated else 0.0,
+        last_kept=1.0 if gated and not model.is_moe else 0.0,
         adapted_inputs=adapted.inputs,
         unshared_inputs=adapted.unshared,
         adapted_matrices=adapted.matrices,

@@ -250,7 +250,7 @@ def kept_hidden_bytes(
     Source: traced steps of PyTorch 2.15; torchtitan's list of operators keeps every second matrix.
     """
     chosen = residual_bytes + layer.last_kept * recipe.element_bytes * counts.hidden_size
-    every_second = (norm_bytes + residual_bytes) / 2
+    every_second = norm_bytes + counts.recomputed_share * (residual_bytes - norm_bytes)
     some = np.where(kinds.recomputes == OPERATORS, chosen, norm_bytes)
     some = np.where(kinds.recomputes == EVERY_SECOND, every_second, some)
     return np.where(kinds.recomputes == FULL, residual_bytes, some)
@@ -269,51 +269,53 @@ def kept_split_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Re
     chosen = held + np.where(kinds.flash, sums, recipe.element_bytes * pairs)
     some = np.where(kinds.recomputes == OPERATORS, chosen, matrix_bytes)
     some = np.where(kinds.recomputes == ATTENTION, matrix_bytes - np.where(kinds.flash, sums, 6 * pairs), some)
-    some = np.where(kinds.recomputes == EVERY_SECOND, matrix_bytes / 2, some)
+    some = np.where(kinds.recomputes == EVERY_SECOND, matrix_bytes * (1 - counts.recomputed_share), some)
     return np.where(kinds.recomputes == FULL, 0.0, some)
 
 
 @formula(unit="B", source=TRACED)
-def kept_routed_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe, expert_bytes: Column) -> Column:
-    """Of routed experts what is kept; with operators chosen one product.
+def kept_routed_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Recipe, expert_bytes: Column) -> Column:
+    """Of routed experts what is kept; a list of operators has the router's product, and no grouped ones.
 
     Source: traced steps of PyTorch 2.15.
     """
-    chosen = recipe.element_bytes * layer.routed + 4 * layer.router + 20 * layer.choices
-    some = np.where(kinds.recomputes == OPERATORS, chosen, expert_bytes)
-    some = np.where(kinds.recomputes == EVERY_SECOND, expert_bytes / 2, some)
+    some = np.where(kinds.recomputes == OPERATORS, recipe.element_bytes * layer.router, expert_bytes)
+    some = np.where(kinds.recomputes == EVERY_SECOND, expert_bytes * (1 - counts.recomputed_share), some)
     return np.where(kinds.recomputes == FULL, 0.0, some)
 
 
 @formula(unit="B", source=TRACED)
-def kept_sent_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe, sent_bytes: Column) -> Column:
-    """Of tokens on their way what is kept; with operators chosen the experts' output.
+def kept_sent_bytes(counts: Counts, kinds: LayerKinds, sent_bytes: Column) -> Column:
+    """Of tokens on their way what is kept; nothing where operators are chosen.
 
     Source: traced steps of PyTorch 2.15.
     """
-    some = np.where(kinds.recomputes == OPERATORS, recipe.element_bytes * layer.sent, sent_bytes)
-    some = np.where(kinds.recomputes == EVERY_SECOND, sent_bytes / 2, some)
-    return np.where(kinds.recomputes == FULL, 0.0, some)
+    some = np.where(kinds.recomputes == EVERY_SECOND, sent_bytes * (1 - counts.recomputed_share), sent_bytes)
+    return np.where((kinds.recomputes == OPERATORS) | (kinds.recomputes == FULL), 0.0, some)
 
 
 @formula(unit="B", source=TRACED)
-def working_hidden_bytes(kinds: LayerKinds, norm_bytes: Column, work_bytes: Column) -> Column:
+def working_hidden_bytes(counts: Counts, kinds: LayerKinds, norm_bytes: Column, work_bytes: Column) -> Column:
     """Tensors as wide as the model that a layer holds beyond what is kept while its backward runs.
 
     Source: traced steps of PyTorch 2.15.
     Limits: what a list of operators keeps of these is beside the norms, not among them.
     """
     whole = (kinds.recomputes == NONE) | (kinds.recomputes == ATTENTION)
-    return np.where(whole, 0.0, norm_bytes) + work_bytes
+    again = np.where(kinds.recomputes == EVERY_SECOND, counts.last_recomputed * norm_bytes, norm_bytes)
+    return np.where(whole, 0.0, again) + work_bytes
 
 
 @formula(unit="B", source=TRACED)
-def working_split_bytes(kinds: LayerKinds, whole_bytes: Column, kept_bytes: Column, work_bytes: Column) -> Column:
+def working_split_bytes(
+    counts: Counts, kinds: LayerKinds, whole_bytes: Column, kept_bytes: Column, work_bytes: Column
+) -> Column:
     """Of heads and MLP, or of experts, what a layer holds beyond what is kept while its backward runs.
 
     Source: traced steps of PyTorch 2.15.
     """
-    again = np.where(kinds.recomputes == EVERY_SECOND, whole_bytes, whole_bytes - kept_bytes)
+    last = counts.last_recomputed * whole_bytes
+    again = np.where(kinds.recomputes == EVERY_SECOND, last, whole_bytes - kept_bytes)
     return again + work_bytes
 
 
@@ -332,15 +334,17 @@ def layer_bytes(counts: Counts, kinds: LayerKinds) -> LayerBytes:
     experts = expert_bytes(layer, kinds, run) if layer.sent else none
     hidden = kept_hidden_bytes(counts, layer, kinds, run, norms, residual)
     split = kept_split_bytes(counts, layer, kinds, run, matrices)
-    routed = kept_routed_bytes(layer, kinds, run, experts) if layer.sent else none
+    routed = kept_routed_bytes(counts, layer, kinds, run, experts) if layer.sent else none
     sent = sent_bytes(layer, kinds, run) if layer.sent else none
-    on_way = kept_sent_bytes(layer, kinds, run, sent) if layer.sent else none
-    working_hidden = working_hidden_bytes(kinds, norms, work)
-    working_split = working_split_bytes(kinds, matrices, split, mlp_work_bytes(layer, kinds, run))
+    on_way = kept_sent_bytes(counts, kinds, sent) if layer.sent else none
+    working_hidden = working_hidden_bytes(counts, kinds, norms, work)
+    working_split = working_split_bytes(counts, kinds, matrices, split, mlp_work_bytes(layer, kinds, run))
     working_routed = working_sent = none
     if layer.sent:
         with told_as("experts"):
-            working_routed = working_split_bytes(kinds, experts, routed, none + expert_work_bytes(layer.routed, run))
+            between = none + expert_work_bytes(layer.routed, run)
+            working_routed = working_split_bytes(counts, kinds, experts, routed, between)
         with told_as("tokens"):
-            working_sent = working_split_bytes(kinds, sent, on_way, none + expert_work_bytes(layer.sent, run))
+            between = none + expert_work_bytes(layer.sent, run)
+            working_sent = working_split_bytes(counts, kinds, sent, on_way, between)
     return LayerBytes(hidden, split, routed, on_way, working_hidden, working_split, working_routed, working_sent)

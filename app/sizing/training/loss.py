@@ -10,7 +10,7 @@ from app.sizing.columns import Column, Columns
 from app.sizing.formula import formula
 from app.sizing.hardware.recipes import Recipes, code
 from app.sizing.training.counts import Counts, Layer
-from app.sizing.training.layer import EAGER, TRACED
+from app.sizing.training.layer import ADAPTERS_AUTOCAST, EAGER, TRACED
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.recipes import BYTES_16_BIT, BYTES_32_BIT, Recipe
 
@@ -73,15 +73,16 @@ def head_weights_gradient_bytes(counts: Counts, plans: TrainingPlans, recipe: Re
 def held_logits_bytes(
     recipe: Recipes, run: Recipe, plans: TrainingPlans, logits: Column, logits_at_a_time: Column
 ) -> Column:
-    """What the loss itself holds of logits; a head in 32 bit makes those wider that are held in 16 bit. Of a single
-    sequence a shifted copy is none.
+    """What the loss itself holds of logits; a head in 32 bit makes those wider that are held in 16 bit, unless autocast
+    narrows its product. Of a single sequence a shifted copy is none.
 
     Source: traced steps of PyTorch 2.15 and 2.13.
     """
     copies = np.where(recipe.loss == UPCAST, 0.0, np.where(recipe.loss == COMPILED, 2.0, 1.0))
     wider = copies * (BYTES_32_BIT - BYTES_16_BIT)
     view = np.where((recipe.loss == SHIFTED) & (plans.micro_batch_sequences <= 1), BYTES_32_BIT, 0.0)
-    held = recipe.bytes_per_logit - view + np.where(recipe.kbit_widening & run.quantised, wider, 0.0)
+    widened = recipe.kbit_widening & run.quantised & (recipe.adapter_precision != ADAPTERS_AUTOCAST)
+    held = recipe.bytes_per_logit - view + np.where(widened, wider, 0.0)
     return np.where(recipe.loss == FUSED, 0.0, held) * logits + recipe.chunk_bytes_per_logit * logits_at_a_time
 
 

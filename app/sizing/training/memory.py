@@ -9,6 +9,7 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask
 from app.sizing.formula import formula, told_as
+from app.sizing.hardware.recipes import Recipes
 from app.sizing.training.activations import (
     MicroBatchMemory,
     in_flight_bytes,
@@ -19,6 +20,7 @@ from app.sizing.training.buckets import gradient_bucket_bytes, live_bytes
 from app.sizing.training.counts import Counts
 from app.sizing.training.layer import TRACED
 from app.sizing.training.layouts import FULL
+from app.sizing.training.loss import CHUNKED
 from app.sizing.training.moments import HeldBytes, peak_of
 from app.sizing.training.offload import OnHost, host_bytes_per_machine, on_host
 from app.sizing.training.pipeline import micro_batches_in_flight
@@ -98,13 +100,14 @@ def formed_gradient_bytes(trained_params: Column, params: ParamBytes) -> Column:
 
 @formula(unit="parameters", source="definition")
 def layer_params_per_rank(counts: Counts, plans: TrainingPlans, expert_shards: Column) -> Column:
-    """Parameters of a mean layer on one model-parallel rank.
+    """Parameters of a layer on one model-parallel rank, of those with experts where some have none.
 
     Source: definition.
     """
     ends = counts.embedding_params + counts.head_params
     dense = (counts.total_params - counts.routed_params - ends) / plans.tensor_parallel
-    found: Column = (dense + counts.routed_params / expert_shards) / np.maximum(1.0, counts.weight_layers)
+    routed = counts.routed_params / (expert_shards * np.maximum(1.0, counts.routing_layers))
+    found: Column = dense / np.maximum(1.0, counts.weight_layers) + routed
     return found
 
 
@@ -133,14 +136,31 @@ def gathered_bytes(
 
 @formula(unit="B", source="PyTorch's documentation of autocast")
 def cast_bytes(counts: Counts, plans: TrainingPlans, params: ParamBytes) -> Column:
-    """16-bit copies of weights in 32 bit, which autocast keeps until backward: of all matrices, or where layers are
-    recomputed or sharded of the head alone.
+    """16-bit copies of layers' weights in 32 bit, which autocast keeps until backward; none where layers are recomputed
+    or sharded.
 
     Source: PyTorch's documentation of autocast; traced steps of PyTorch 2.15.
     """
     passing = (plans.activation_checkpointing == FULL) | (plans.zero_stage >= 3)
-    layers = np.where(passing, 0.0, counts.linear_params * params.casts / plans.pipeline_parallel)
-    return (layers + counts.head_matmul_params * params.head_casts) / plans.tensor_parallel
+    layers = counts.linear_params * params.casts / (plans.pipeline_parallel * plans.tensor_parallel)
+    return np.where(passing, 0.0, layers)
+
+
+@formula(unit="B", source="PyTorch's documentation of autocast")
+def head_cast_bytes(
+    counts: Counts, plans: TrainingPlans, framework: Recipes, params: ParamBytes, recipe: Recipe
+) -> Column:
+    """16-bit copies of a head in 32 bit: autocast keeps one of what is trained, and makes one for each product of what
+    is not, each of a loss in chunks among them.
+
+    Source: PyTorch's documentation of autocast (its cache holds leaves that need gradients); traced steps.
+    Check: a frozen head of 1000 parameters under a loss in eight chunks.
+        >>> counts, chunked = row(head_matmul_params=1000), row(loss=col(CHUNKED), loss_chunks=col(8))
+        >>> head_cast_bytes(counts, row(tensor_parallel=col(1)), chunked, row(head_casts=2), row(frozen=True)).tolist()
+        [16000.0]
+    """
+    copies = np.where(recipe.frozen & (framework.loss == CHUNKED), framework.loss_chunks, 1.0)
+    return copies * counts.head_matmul_params * params.head_casts / plans.tensor_parallel
 
 
 @formula(unit="B", source=TRACED)
@@ -151,12 +171,15 @@ def last_gradients_bytes(
     accumulates: Mask,
     end_params_per_rank: Column,
     layer_params_per_rank: Column,
+    end_gathered_bytes: Column,
+    data_group: Column,
     stream_bytes: Column,
     params: ParamBytes,
     recipe: Recipe,
 ) -> Column:
     """Beside all gradients when the last of them, of the embedding, forms: one that is the head too has three; one that
-    is added to a sum is there twice; shards are reduced in 32 bit; in a step within backward a unit's is all there is.
+    is added to a sum is there twice; shards are reduced in 32 bit, those of a tied end while what is gathered is still
+    there; in a step within backward a unit's is all there is.
 
     Source: traced steps of PyTorch 2.15.
     """
@@ -165,7 +188,9 @@ def last_gradients_bytes(
     unit = np.maximum(end_params_per_rank, layer_params_per_rank) * params.gradients
     whole = np.where(params.in_backward, unit + tied, added)
     reduced = end_params_per_rank * (params.ends + BYTES_32_BIT)
-    trained = np.where(gathers, reduced, whole)
+    to_come = np.where(accumulates, 0.0, end_params_per_rank * params.gradients / data_group)
+    shared = np.where(counts.tied_params > 0, end_gathered_bytes + 1.5 * tied - to_come, 0.0)
+    trained = np.where(gathers, np.maximum(reduced, shared), whole)
     return stream_bytes + np.where(recipe.frozen, 0.0, trained)
 
 
@@ -235,15 +260,17 @@ def held_bytes(
     with told_as("last stage"):
         at_last = in_flight_bytes(micro.activation_bytes, last_stage)
     ends, layer = end_params_per_rank(counts, plans), layer_params_per_rank(counts, plans, rank.expert_shards)
-    ahead, casts = plans.stack.recipe.gathered_units, cast_bytes(counts, plans, params)
-    live = live_bytes(gathers, rank.dense + rank.routed, plans.stack.recipe.live_params)
+    framework, group, casts = plans.stack.recipe, spread.data_group, cast_bytes(counts, plans, params)
+    live = live_bytes(gathers, rank.dense + rank.routed, framework.live_params)
     with told_as("loss"):
         at_loss = np.maximum(live, gathered_bytes(gathers, ends, layer, np.ones(len(plans)), params))
     with told_as("backward"):
-        in_backward = np.maximum(live, gathered_bytes(gathers, ends, layer, ahead + 1, params))
+        in_backward = np.maximum(live, gathered_bytes(gathers, ends, layer, framework.gathered_units + 1, params))
     with told_as("end"):
-        at_end = gathered_bytes(gathers, ends, layer, ahead, params)
-    whole = last_gradients_bytes(counts, plans, gathers, accumulates, ends, layer, micro.stream_bytes, params, recipe)
+        at_end = gathered_bytes(gathers, ends, layer, framework.gathered_units, params)
+    whole = last_gradients_bytes(
+        counts, plans, gathers, accumulates, ends, layer, at_end, group, micro.stream_bytes, params, recipe
+    )
     first = last_layer_bytes(gathers, accumulates, ends, layer, micro, params, recipe)
     head, host, buckets = micro.loss.head_gradient_bytes, states.host, _buckets(plans, rank, spread, params)
     return HeldBytes(
@@ -258,9 +285,9 @@ def held_bytes(
         last_norm_bytes=micro.loss.norm_bytes,
         working_bytes=micro.working_bytes,
         last_bytes=last_bytes(whole, first, at_end),
-        loss_gathered_bytes=at_loss + casts,
+        loss_gathered_bytes=at_loss + casts + head_cast_bytes(counts, plans, framework, params, recipe),
         backward_gathered_bytes=in_backward + casts,
-        update_bytes=update_bytes(counts, plans, spread.updated_params, spread.data_group, params, recipe),
+        update_bytes=update_bytes(counts, plans, spread.updated_params, group, params, recipe),
         communicators=communicators(plans, spread),
     )
 

@@ -100,6 +100,23 @@ def test_experts_keep_tokens_on_their_way_and_products() -> None:
     assert kept(model, kernels="fused") == 8 * h + heads + 6 * kh + 6 * kf + 4 * 128 + 20 * 8
 
 
+def test_a_list_of_operators_has_no_grouped_products() -> None:
+    """Of a layer with experts its input, queries, values, attention's output, and the router's product."""
+    model = registered("Qwen/Qwen3-30B-A3B")
+    held = 2 * 2048 + 4 * 32 * 128 + 2 * 4 * 128 + 4 * 32 + 2 * 128
+    assert kept(model, checkpointing=SELECTIVE, kernels="fused") == held
+
+
+def test_of_an_odd_number_of_layers_one_more_is_not_recomputed() -> None:
+    def every_second(model: ModelArchitecture) -> tuple[float, float]:
+        said: dict[str, Any] = {"selective": "every_second_layer"}
+        return kept(model, SELECTIVE, **said), working(model, SELECTIVE, **said)
+
+    odd = replace(LLAMA_8B, num_layers=31)
+    assert every_second(LLAMA_8B) == ((kept() + 2 * H) / 2, kept() + working())
+    assert np.allclose(every_second(odd), ((16 * kept(odd) + 15 * 2 * H) / 31, working(odd)))  # its last one is whole
+
+
 @pytest.mark.parametrize(
     ("targets", "recipe", "expected"),
     [
