@@ -9,7 +9,7 @@ from app.api.schemas.recipe import RecipeSpec
 from app.api.schemas.requests import DeploymentSpec, EstimateRequest
 from app.api.schemas.workload import FineTuningSpec, InferenceSpec, TrainingSpec
 from app.sizing.hardware.recipes import OF_ADAPTERS
-from app.sizing.hardware.recipes.record import WEIGHTS
+from app.sizing.hardware.recipes.record import GRADIENTS, WEIGHTS
 
 AT = "#/deployment/recipe"
 PURE = "bf16-true"  # precision in which nothing is 32 bit
@@ -56,9 +56,13 @@ def _method(recipe: RecipeSpec, workload: TrainingSpec | FineTuningSpec) -> Iter
 
 
 def _precision(recipe: RecipeSpec, workload: TrainingSpec | FineTuningSpec) -> Iterable[Refused]:
-    if workload.precision == PURE and recipe.weights not in (None, "16bit"):
-        yield Refused(
-            f"{AT}/weights",
-            f"recipe.weights {recipe.weights} ({WEIGHTS[recipe.weights]}) does not go with precision {PURE}, which "
-            "keeps nothing in 32 bit: precision bf16 does.",
-        )
+    if workload.precision != PURE:
+        return
+    for name, goes, words in (("weights", "16bit", WEIGHTS), ("gradients", "as_weights", GRADIENTS)):
+        said = getattr(recipe, name)
+        if said not in (None, goes):
+            yield Refused(
+                f"{AT}/{name}",
+                f"recipe.{name} {said} ({words[said]}) does not go with precision {PURE}, which keeps nothing in "
+                "32 bit: precision bf16 does.",
+            )

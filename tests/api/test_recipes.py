@@ -40,6 +40,22 @@ def test_an_answers_recipe_is_complete_and_gives_the_same_numbers_back(client: T
     assert again["performance"]["step_time_s"] == first["performance"]["step_time_s"]
 
 
+@pytest.mark.parametrize("framework", ["maxtext", "deepspeed", "axolotl"])
+def test_where_nothing_is_kept_in_32_bit_the_recipe_says_so_and_comes_back(client: TestClient, framework: str) -> None:
+    pure = FULL | {"precision": "bf16-true"}
+    first = asked(client, pure, framework=framework).json()
+    assert [first["deployment"]["recipe"][name] for name in ("weights", "gradients")] == ["16bit", "as_weights"]
+    again = asked(client, pure, **{k: v for k, v in first["deployment"].items() if k != "accelerator"}).json()
+    assert again["memory"] == first["memory"]
+
+
+@pytest.mark.parametrize("framework", ["megatron", "nemo"])
+def test_what_keeps_a_32_bit_copy_does_not_train_in_16_bit_alone(client: TestClient, framework: str) -> None:
+    refused = asked(client, FULL | {"precision": "bf16-true"}, framework=framework).json()
+    assert not refused["fits"]
+    assert "precision bf16 runs there" in refused["rule"]
+
+
 def test_a_loss_that_holds_fewer_logits_needs_less_memory(client: TestClient) -> None:
     layout: dict[str, Any] = {
         "framework": "fsdp",
@@ -79,6 +95,12 @@ def test_what_memory_was_counted_by_is_said_in_a_sentence(client: TestClient) ->
         (FULL, {"recipe": {"adapter_precision": "fp32"}}, "recipe/adapter_precision", "goes with method lora or qlora"),
         (TUNE, {"recipe": {"kbit_widening": True}}, "recipe/kbit_widening", "goes with method qlora"),
         (FULL | {"precision": "bf16-true"}, {"recipe": {"weights": "master"}}, "recipe/weights", "precision bf16 does"),
+        (
+            FULL | {"precision": "bf16-true"},
+            {"recipe": {"gradients": "32bit"}},
+            "recipe/gradients",
+            "nothing in 32 bit",
+        ),
         (SERVE, {"recipe": {"loss": "held"}}, "recipe", "does not apply to serving"),
         (SERVE, {"framework_version": "1.0"}, "framework_version", "engine_version does"),
         (

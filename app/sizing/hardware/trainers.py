@@ -11,7 +11,7 @@ from app.sizing.columns import Codes, Columns, Mask
 from app.sizing.hardware.engines import engine_named, place_of
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.hardware.stacks import engines_on, families_of
-from app.sizing.hardware.support.formats import stored_as
+from app.sizing.hardware.support.formats import keeps_16_bit, stored_as
 from app.sizing.hardware.support.records import QLORA, Level, Work
 from app.sizing.hardware.support.verdicts import Documents, verdict
 from app.sizing.hardware.tables import codes, flags, indices
@@ -38,7 +38,8 @@ def training_work(phase: str, method: str, precision: str, task: ModelTask) -> t
         'nf4'
     """
     own = stored_as(precision)
-    return ("nf4", Work(phase, method, task, own)) if method == QLORA else (own, Work(phase, method, task))
+    weights, trained_in = ("nf4", own) if method == QLORA else (own, "")
+    return weights, Work(phase, method, task, trained_in, keeps_16_bit(precision))
 
 
 def trainers_of(

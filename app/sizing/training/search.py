@@ -20,7 +20,7 @@ from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieve
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.links import LINKS, known_network_bytes_per_s
 from app.sizing.hardware.parts import Link
-from app.sizing.hardware.recipes import Recipes, as_said, recipe_of_framework
+from app.sizing.hardware.recipes import Recipes, as_said, in_16_bit, recipe_of_framework
 from app.sizing.hardware.stacks import competing
 from app.sizing.hardware.support.records import Work
 from app.sizing.hardware.trainers import Trainers, training_work
@@ -161,13 +161,17 @@ def _stacks(
 
 
 def _recipes(workload: TrainingWorkload, snapshot: Snapshot, trainers: Trainers, fixed: Deployment | None) -> Recipes:
-    """What each framework does with memory, at the version and with the changes that a deployment says."""
+    """What each framework does with memory, at the version and with the changes that a deployment says, in the
+    precision asked for.
+    """
     method = workload.method.value
     if fixed is None or (fixed.recipe is None and fixed.framework_version is None):
-        return snapshot.recipes[method].take(trainers.engine)
-    names = [snapshot.engines[engine] for engine in trainers.engine.tolist()]
-    own = [recipe_of_framework(name, fixed.framework_version, method) for name in names]
-    return Recipes.of([as_said(recipe, fixed.recipe) for recipe in own])
+        found = snapshot.recipes[method].take(trainers.engine)
+    else:
+        names = [snapshot.engines[engine] for engine in trainers.engine.tolist()]
+        own = [recipe_of_framework(name, fixed.framework_version, method) for name in names]
+        found = Recipes.of([as_said(recipe, fixed.recipe) for recipe in own])
+    return in_16_bit(found) if PRECISIONS[workload.precision].only_16_bit else found
 
 
 def _underneath(workload: TrainingWorkload, snapshot: Snapshot, pairs: list[tuple[int, int]]) -> list[tuple[str, str]]:

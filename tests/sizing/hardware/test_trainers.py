@@ -38,3 +38,10 @@ def test_evidence_and_rules_are_told_apart_by_accelerator() -> None:
     assert ("torchtune", "nvidia-h100-sxm5-80gb", True) in found
     assert not {slug for _, slug, _ in found} & {"nvidia-t4"}
     assert "nvidia-t4" in {slug for _, slug, _ in runs("fine_tuning", "qlora", "fp16")}
+
+
+def test_megatron_keeps_its_masters_in_32_bit() -> None:
+    assert "megatron" in {engine for engine, _, _ in runs("training", "full", "bf16")}
+    found = {engine for engine, _, _ in runs("training", "full", "bf16-true")}
+    assert "fsdp" in found
+    assert not found & {"megatron", "nemo"}

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from app.sizing.hardware.engines import engine_named, release_of
-from app.sizing.hardware.recipes.columns import Recipes, code, word
+from app.sizing.hardware.recipes.columns import Recipes, code, in_16_bit, word
 from app.sizing.hardware.recipes.frameworks import RECIPES, USUAL
 from app.sizing.hardware.recipes.record import LOSSES, RECOMPUTATIONS, VOCABULARIES, TrainingRecipe
 from app.sizing.hardware.recipes.said import OF_ADAPTERS, WHOLE, RecipeSaid, as_said
@@ -28,6 +28,7 @@ __all__ = [
     "TrainingRecipe",
     "as_said",
     "code",
+    "in_16_bit",
     "recipe_of_framework",
     "recipes_of_framework",
     "recipes_today",

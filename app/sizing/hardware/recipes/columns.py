@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from app.sizing.columns import Codes, Column, Columns, Mask, column
 from app.sizing.hardware.recipes.frameworks import PLACES
@@ -68,6 +70,14 @@ class Recipes(Columns):
 def _places(name: str, recipes: Sequence[TrainingRecipe]) -> Codes:
     words = VOCABULARIES[name]
     return codes([words.index(getattr(r, name)) for r in recipes])
+
+
+def in_16_bit(recipes: Recipes) -> Recipes:
+    """Recipes of a run that keeps nothing in 32 bit."""
+    weights, gradients = code("weights", "16bit"), code("gradients", "as_weights")
+    return replace(
+        recipes, weights=np.full_like(recipes.weights, weights), gradients=np.full_like(recipes.gradients, gradients)
+    )
 
 
 def word(recipes: Recipes, name: str, row: int) -> str:

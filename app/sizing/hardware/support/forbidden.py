@@ -24,4 +24,11 @@ FORBIDDEN: tuple[Forbidden, ...] = (
         engines=("vllm",),
         formats=GGUF,
     ),
+    Forbidden(
+        "Megatron's optimizer keeps a 32-bit copy of what it trains: precision bf16 runs there, bf16-true does not.",
+        "Megatron-LM, core/optimizer/optimizer_config.py at 2026-08-22: main_params_dtype",
+        _AS_OF,
+        engines=("megatron", "mindspeed", "nemo", "primus"),
+        in_16_bit=True,
+    ),
 )

@@ -21,7 +21,7 @@ SAID_AS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "tf32": ("tf32", "fp32", "bf16"),
     }
 )
-# Precisions that are another one with other states.
+# Precisions that are another one with everything in 16 bit.
 _PRECISIONS: Mapping[str, str] = MappingProxyType({"bf16-true": "bf16"})
 
 
@@ -33,6 +33,16 @@ def stored_as(precision: str) -> str:
         ('bf16', 'mxfp8')
     """
     return _PRECISIONS.get(precision, precision)
+
+
+def keeps_16_bit(precision: str) -> bool:
+    """Whether a training precision keeps nothing in 32 bit.
+
+    Check:
+        >>> keeps_16_bit("bf16-true"), keeps_16_bit("bf16")
+        (True, False)
+    """
+    return precision in _PRECISIONS
 
 
 def words(weight_format: str) -> str:

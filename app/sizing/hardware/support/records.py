@@ -123,6 +123,7 @@ class Forbidden:
     formats: tuple[str, ...] = ()
     tasks: tuple[ModelTask, ...] = ()
     phases: tuple[str, ...] = ()
+    in_16_bit: bool = False  # only training that keeps nothing in 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,7 @@ class Work:
     method: str = ""
     task: ModelTask = ModelTask.DECODER
     precision: str = ""  # that adapters are trained in, where the base is held in another format
+    in_16_bit: bool = False  # nothing is kept in 32
 
     @property
     def trains(self) -> bool:

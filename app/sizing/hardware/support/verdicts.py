@@ -155,7 +155,7 @@ def verdict(
 def ruled(generation: Generation, engine: str, weight_format: str, work: Work) -> Ruling:
     """What the rules say, without evidence: of several builds the one that gets farthest."""
     for f in FORBIDDEN:
-        if all(
+        if (work.in_16_bit or not f.in_16_bit) and all(
             not among or it in among
             for it, among in (
                 (engine, f.engines),
