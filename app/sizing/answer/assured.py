@@ -12,8 +12,8 @@ from app.sizing.columns import at
 from app.sizing.result import Assurance, Interval, Level, Reason
 from app.sizing.training.doubt import memory_scale
 from app.sizing.training.finalists import Finalists
-from app.sizing.units import SECONDS_PER_DAY
-from app.sizing.words import figure, measured
+from app.sizing.units import HOURS_PER_DAY, SECONDS_PER_DAY
+from app.sizing.words import figure, measured, span
 from app.sizing.workload import TrainingWorkload
 
 NO_INTERRUPTION = 0.01
@@ -75,12 +75,13 @@ def deadline_reason(workload: TrainingWorkload, finalists: Finalists, row: int) 
     """How much of the time allowed a run takes: expected, and with the confidence asked."""
     days, limit = at(finalists.outcome.days, row), workload.deadline_s / SECONDS_PER_DAY
     sure, asked = at(finalists.assured.wall_s, row) / SECONDS_PER_DAY, finalists.plans.stack.margins.asked
-    unit, each = ("day", 1.0) if limit >= 2 else ("hour", 24.0)
+    unit, each = ("day", 1.0) if limit >= 2 else ("hour", HOURS_PER_DAY)
+    expected, surely = (figure(d * each) if d * each >= 1 else span(d) for d in (days, sure))
     interruptions = at(finalists.run.interruptions, row)
     broken = "no interruption" if interruptions < NO_INTERRUPTION else measured(interruptions, "interruption")
     return Reason(
         "deadline",
-        f"The run takes {figure(days * each)} of {measured(limit * each, unit)} expected, {figure(sure * each)} at "
+        f"The run takes {expected} of {measured(limit * each, unit)} expected, {surely} at "
         f"{asked:.0%} confidence, with {workload.experiment_overhead:.0%} for experiments and {broken} expected.",
         "days",
         days,

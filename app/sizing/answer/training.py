@@ -222,7 +222,8 @@ def batch_reason(workload: TrainingWorkload, run: Run, row: int) -> Iterator[Rea
 
 def alternative_words(other: Alternative) -> str:
     """A neighbouring layout and what speaks against it."""
-    speed = f"is {abs(other.slower):.0%} {'slower' if other.slower >= 0 else 'faster'}"
+    share = f"{abs(other.slower):.0%}"
+    speed = "is as fast" if share == "0%" else f"is {share} {'slower' if other.slower >= 0 else 'faster'}"
     return f"{other.words} {speed if other.fits else f'needs {other.total_bytes / GIB:.0f} GiB'}"
 
 

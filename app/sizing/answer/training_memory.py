@@ -28,9 +28,10 @@ def memory_reason(workload: TrainingWorkload, plans: TrainingPlans, run: Run, ro
     """What an accelerator holds, and by which choices it does."""
     total, usable = at(run.memory.total_bytes, row) / GIB, at(run.memory.usable_bytes, row) / GIB
     choices = []
-    if at(plans.zero_stage, row) >= 3:
+    stage = at(plans.zero_stage, row) if at(run.data_parallel, row) * at(plans.context_parallel, row) > 1 else 0
+    if stage >= 3:
         choices.append("weights, gradients and optimizer states sharded (ZeRO-3)")
-    elif at(plans.zero_stage, row) >= 1:
+    elif stage >= 1:
         choices.append("optimizer states sharded (distributed optimizer)")
     kept = ACTIVATION_CHECKPOINTING[int(plans.activation_checkpointing[row])]
     if kept != "none":

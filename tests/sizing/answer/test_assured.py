@@ -109,3 +109,6 @@ def test_a_deadline_is_told_in_days_or_in_hours_expected_and_with_confidence() -
     )
     short = deadline_reason(replace(PRETRAIN, deadline_s=36 * 3600.0), finalists(), 0).text
     assert short.startswith("The run takes 120 of 36 hours expected, 192 at 80% confidence")
+    brief = finalists(outcome=row(days=col(0.01)), assured=row(wall_s=col(0.07 * 86400)))
+    text = deadline_reason(PRETRAIN, brief, 0).text
+    assert text.startswith("The run takes 14.4 minutes of 14 days expected, 1.68 hours at 80% confidence")

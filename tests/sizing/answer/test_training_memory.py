@@ -39,6 +39,13 @@ def test_memory_is_told_with_the_choices_that_make_it(columns: dict[str, Any], h
     assert found.value == pytest.approx(60.0)
 
 
+def test_on_one_accelerator_nothing_is_sharded_whatever_the_stage() -> None:
+    text = memory_reason(PRETRAIN, plans(zero_stage=col(3)), run(data_parallel=col(1)), 0).text
+    assert "with nothing sharded or recomputed" in text
+    text = memory_reason(PRETRAIN, plans(context_parallel=col(2)), run(data_parallel=col(1)), 0).text
+    assert "with optimizer states sharded" in text
+
+
 def test_a_quantised_base_and_a_peak_in_the_update_are_told() -> None:
     late = row(total_bytes=col(1), usable_bytes=col(1), host_bytes=col(0), moment=np.array([3]))
     text = memory_reason(replace(PRETRAIN, method=Method.QLORA), plans(), run(memory=late), 0).text
