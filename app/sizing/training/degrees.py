@@ -138,7 +138,7 @@ class Degrees:
 def degrees_of(counts: Counts, plans: TrainingPlans) -> Degrees:
     """Data-parallel degrees each row may take. Rows on machines of one size that split a batch alike are asked once."""
     example, of = kinds(
-        *shapes(plans),
+        plans.machine.shape,
         plans.ranks,
         plans.micro_batch_sequences,
         plans.tensor_parallel,
@@ -157,13 +157,6 @@ def degrees_of(counts: Counts, plans: TrainingPlans) -> Degrees:
     packed = np.full(allowed.shape, np.inf)
     packed[kind, np.cumsum(allowed, axis=1)[kind, option] - 1] = divisors[option]
     return Degrees(packed, allowed.sum(axis=1), of)
-
-
-def shapes(plans: TrainingPlans) -> tuple[Column, Column, Mask, Mask]:
-    """What degrees read of machines: those alike in it take the same."""
-    machine = plans.machine
-    unknown: Mask = np.isnan(plans.node.network_bytes_per_s)
-    return plans.accelerators_per_node, machine.scale_up_accelerators, machine.training_class, unknown
 
 
 def kinds(*columns: Column | Codes | Mask) -> tuple[Codes, Codes]:

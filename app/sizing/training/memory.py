@@ -375,7 +375,11 @@ def training_memory(
     assumed: Assumptions,
 ) -> TrainingMemory:
     """Memory at the peak moment of a step, against what may be used of the accelerator."""
-    held = held_bytes(counts, plans, rank, spread, micro)
+    return _at_peak(plans, held_bytes(counts, plans, rank, spread, micro), assumed)
+
+
+def _at_peak(plans: TrainingPlans, held: HeldBytes, assumed: Assumptions) -> TrainingMemory:
+    """What is held at the peak moment."""
     peak, capacity = peak_of(held, plans.stack.memory_factors), plans.node.memory_bytes
     return TrainingMemory(
         weights_bytes=held.weights_bytes,
@@ -397,4 +401,4 @@ def memory_of(
     rank = rank_params(counts, plans)
     spread, micro = spread_of(counts, plans, rank, data_parallel), micro_batch_memory(counts, plans, assumed)
     held = held_bytes(counts, plans, rank, spread, micro)
-    return held, training_memory(counts, plans, rank, spread, micro, assumed)
+    return held, _at_peak(plans, held, assumed)

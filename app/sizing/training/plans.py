@@ -44,6 +44,7 @@ class TrainingMachines(Columns):
     scale_up_bytes_per_s: Column  # of one accelerator, one way
     network_bytes_per_s: Column  # of one accelerator between machines; a usual one where it is not known
     scale_up_accelerators: Column  # that the faster link joins
+    shape: Codes  # what data-parallel degrees read of a machine: those alike in it take the same
 
     @property
     def known(self) -> Mask:

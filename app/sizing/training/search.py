@@ -29,6 +29,7 @@ from app.sizing.snapshot import Snapshot
 from app.sizing.surroundings import Shape, StackKey, pool_of
 from app.sizing.training.around import around
 from app.sizing.training.counts import Counts
+from app.sizing.training.degrees import kinds
 from app.sizing.training.least import least_measures, least_of_each
 from app.sizing.training.margins import Margins, margins_of, surely_in_time
 from app.sizing.training.outcome import units_per_s
@@ -112,11 +113,12 @@ def _machines(
         peak = np.where(columns.has_bf16[accelerator], peak, np.nan)
     whole = precision.weight_bytes == BYTES_32_BIT
     network, link = node.network_bytes_per_s, node.link_bytes_per_s
+    joined, training_class = np.maximum(node.accelerators_per_node, node.scale_up_domain), columns.training_class
     return TrainingMachines(
         offered=found,
         family=snapshot.family_of[accelerator],
         spot=found.spot,
-        training_class=columns.training_class[accelerator],
+        training_class=training_class[accelerator],
         unified_memory=columns.unified[accelerator],
         peak_flops_per_s=peak,
         unquantised_flops_per_s=peak if whole else np.where(np.isnan(wide), peak, wide),
@@ -124,7 +126,8 @@ def _machines(
         pcie=node.link == LINKS.index(Link.PCIE),
         scale_up_bytes_per_s=np.where(link > 0, link, NO_LINK_BYTES_PER_S),
         network_bytes_per_s=known_network_bytes_per_s(network, assumed),
-        scale_up_accelerators=np.maximum(node.accelerators_per_node, node.scale_up_domain),
+        scale_up_accelerators=joined,
+        shape=kinds(node.accelerators_per_node, joined, training_class[accelerator], np.isnan(network))[1],
     )
 
 

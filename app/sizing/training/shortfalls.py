@@ -8,7 +8,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Mask
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.result import Reached
-from app.sizing.training.doubt import memory_factor, surely_held
+from app.sizing.training.doubt import memory_factor
 from app.sizing.training.run import Run, host_holds
 from app.sizing.training.smallest import Attempts
 from app.sizing.units import GIB, SECONDS_PER_DAY
@@ -36,7 +36,7 @@ def turn_down(
     )
     memory = tried.memory
     needed, hosted = memory.total_bytes, host_holds(tried.layouts, memory, assumed)
-    fitting, likely = surely_held(tried.layouts, memory) & hosted, memory.fits & hosted
+    fitting, likely = tried.held & hosted, memory.fits & hosted
     needed[judged], fitting[judged], likely[judged] = run.memory.total_bytes, False, False
     fitting[judged[holds]] = likely[judged[holds]] = True
     _too_large(tried, needed, fitting, likely, rejections)
@@ -53,7 +53,7 @@ def _too_large(tried: Attempts, needed_bytes: Column, fitting: Mask, likely: Mas
         code="out_of_memory",
         text=f"{{name}} is expected to fit, but needs {{needed}} of {{available}} GiB on {{each}} "
         f"with {margins.asked:.0%} confidence.",
-        needed=(needed_bytes * memory_factor(tried.layouts, memory, margins.asked))[gone] / GIB,
+        needed=needed_bytes[gone] * memory_factor(tried.layouts.take(gone), memory.take(gone), margins.asked) / GIB,
         available=memory.capacity_bytes[gone] / GIB,
         unit="gib",
         count=tried.accelerators[gone],

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, Mask, stacked
+from app.sizing.columns import Codes, Column, Mask, with_rows
 from app.sizing.training.activations import MicroBatchMemory, micro_batch_memory
 from app.sizing.training.counts import Counts
-from app.sizing.training.degrees import Degrees, degrees_of, kinds, shapes
+from app.sizing.training.degrees import Degrees, degrees_of, kinds
 from app.sizing.training.doubt import surely_held
 from app.sizing.training.least import least_accelerator_s
 from app.sizing.training.margins import surely_in_time
@@ -32,6 +32,7 @@ class Attempts:
     places: Codes  # of its largest degree among them
     largest: Column
     memory: TrainingMemory
+    held: Mask  # whether memory surely does
     wall_s: Column  # infinite where memory does not do
     able: Codes  # layouts that surely fit and are in time
     plans: TrainingPlans  # of those
@@ -63,7 +64,7 @@ def attempted(
     held = _held_at_most(counts, plans, degrees, rows, assumed)
     places, memory = held.places, held.memory
     degree = degrees.at(rows, places)
-    holds = np.flatnonzero(surely_held(plans, memory))
+    holds = np.flatnonzero(held.surely)
     near, of = plans.take(holds), held.of[holds]
     parts = Parts(held.rank.take(of), held.micro.take(of), micro_batch_time_of(counts, near, assumed))
     largest = run_at(counts, near, degree[holds], assumed, parts, memory.take(holds))
@@ -71,7 +72,19 @@ def attempted(
     wall[holds] = largest.wall_s
     timely = np.flatnonzero(surely_in_time(near.stack.margins, largest.wall_s, deadline_s))
     able = holds[timely]
-    return Attempts(plans, degrees, rows, places, degree, memory, wall, able, near.take(timely), parts.take(timely))
+    return Attempts(
+        layouts=plans,
+        degrees=degrees,
+        rows=rows,
+        places=places,
+        largest=degree,
+        memory=memory,
+        held=held.surely,
+        wall_s=wall,
+        able=able,
+        plans=near.take(timely),
+        parts=parts.take(timely),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +93,7 @@ class _Held:
 
     places: Codes  # of the degree of each row
     memory: TrainingMemory
+    surely: Mask  # whether it does with the confidence asked
     of: Codes  # which of those counted each row is
     rank: RankParams  # of those counted, the same at every degree
     micro: MicroBatchMemory
@@ -89,7 +103,7 @@ def _held_at_most(counts: Counts, plans: TrainingPlans, degrees: Degrees, rows: 
     """Each row at its largest degree. A pipeline with a single micro-batch has its loss beside what it keeps: what does
     not fit for that is tried with two.
     """
-    example, of = kinds(kinds(plans.stack_row, plans.layout_row)[1], kinds(*shapes(plans))[1])
+    example, of = kinds(kinds(plans.stack_row, plans.layout_row)[1], plans.machine.shape)
     few, lists = plans.take(example), rows[example]
     rank, micro = rank_params(counts, few), micro_batch_memory(counts, few, assumed)
 
@@ -102,7 +116,8 @@ def _held_at_most(counts: Counts, plans: TrainingPlans, degrees: Degrees, rows: 
     largest = degrees.counts()[lists] - 1
     memory = _on(plans, memory_at(np.arange(len(few)), degrees.at(lists, largest)).take(of), assumed)
     states = memory.weights_bytes + memory.gradient_bytes + memory.optimizer_bytes
-    again = np.flatnonzero(~surely_held(plans, memory) & (states <= memory.usable_bytes))
+    surely = surely_held(plans, memory)
+    again = np.flatnonzero(~surely & (states <= memory.usable_bytes))
     kind = np.unique(of[again])
     two = counts.global_batch / (AT_LEAST_TWO * few.micro_batch_sequences[kind])
     smaller = (degrees.options[degrees.of[lists[kind]]] <= two[:, None]).sum(axis=1) - 1
@@ -113,14 +128,14 @@ def _held_at_most(counts: Counts, plans: TrainingPlans, degrees: Degrees, rows: 
     again = again[at[of[again]] >= 0]
     tried, places = at[of[again]], largest[of]
     if not len(again):
-        return _Held(places, memory, of, rank, micro)
+        return _Held(places, memory, surely, of, rank, micro)
     near = plans.take(again)
     less = _on(near, memory_at(kind, degrees.at(lists[kind], smaller)).take(tried), assumed)
     holds = np.flatnonzero(surely_held(near, less))
-    which = np.arange(len(rows))
-    which[again[holds]] = len(rows) + holds
-    places[again[holds]] = smaller[tried[holds]]
-    return _Held(places, stacked([memory, less]).take(which), of, rank, micro)
+    more = again[holds]
+    places[more] = smaller[tried[holds]]
+    surely[more] = True
+    return _Held(places, with_rows(memory, more, less.take(holds)), surely, of, rank, micro)
 
 
 def _on(plans: TrainingPlans, memory: TrainingMemory, assumed: Assumptions) -> TrainingMemory:
