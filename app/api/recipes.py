@@ -8,10 +8,11 @@ from app.api.phases import Refused, refuse
 from app.api.schemas.recipe import RecipeSpec
 from app.api.schemas.requests import DeploymentSpec, EstimateRequest
 from app.api.schemas.workload import FineTuningSpec, InferenceSpec, TrainingSpec
+from app.sizing.hardware.engines import release_of
 from app.sizing.hardware.recipes import OF_ADAPTERS
 from app.sizing.hardware.recipes.record import GRADIENTS, WEIGHTS
 
-AT = "#/deployment/recipe"
+AT, VERSION_AT = "#/deployment/recipe", "#/deployment/framework_version"
 PURE = "bf16-true"  # precision in which nothing is 32 bit
 OFFLOADED = "offloaded"
 
@@ -19,14 +20,24 @@ OFFLOADED = "offloaded"
 def check_recipe(request: EstimateRequest) -> None:
     """Refuse words of a recipe that contradict the layout, the method or the precision."""
     d, workload = request.deployment, request.workload
-    found = [] if d.framework_version is None or d.framework is not None else [_version()]
+    found = [*_version(d)]
     if d.recipe is not None and not isinstance(workload, InferenceSpec):
         found += [*_layout(d, d.recipe), *_method(d.recipe, workload), *_precision(d.recipe, workload)]
     refuse(found)
 
 
-def _version() -> Refused:
-    return Refused("#/deployment/framework_version", "framework_version goes with framework: name it too.")
+def _version(d: DeploymentSpec) -> Iterable[Refused]:
+    said = d.framework_version
+    if said is None:
+        return
+    if d.framework is None:
+        yield Refused(VERSION_AT, "framework_version goes with framework: name it too.")
+    elif release_of(said) is None:
+        yield Refused(
+            VERSION_AT,
+            f"framework_version {said!r} has no major and minor number: write it as 0.6 or 0.6.1, or leave it out for "
+            "today's.",
+        )
 
 
 def _layout(d: DeploymentSpec, recipe: RecipeSpec) -> Iterable[Refused]:

@@ -110,6 +110,7 @@ def test_what_memory_was_counted_by_is_said_in_a_sentence(client: TestClient) ->
             "works on samples",
         ),
         (TUNE, {"framework_version": "0.6"}, "framework_version", "goes with framework"),
+        (TUNE, {"framework": "fsdp", "framework_version": "banana"}, "framework_version", "write it as 0.6"),
     ],
 )
 def test_a_recipe_that_contradicts_is_refused_with_what_does_not(

@@ -40,7 +40,7 @@ def memory_reason(workload: TrainingWorkload, plans: TrainingPlans, run: Run, ro
         host = at(run.memory.host_bytes, row) / GIB
         choices.append(f"{' and '.join(moved)} offloaded to {host:.0f} GiB of host memory")
     if workload.method is Method.QLORA:
-        choices.append("base weights in NF4")
+        choices.append("base weights in 4 bit")
     how = f", with {', '.join(choices)}" if choices else ", with nothing sharded or recomputed"
     when = PEAK_WORDS[int(run.memory.moment[row])]
     return Reason(

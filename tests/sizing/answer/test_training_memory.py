@@ -49,7 +49,7 @@ def test_on_one_accelerator_nothing_is_sharded_whatever_the_stage() -> None:
 def test_a_quantised_base_and_a_peak_in_the_update_are_told() -> None:
     late = row(total_bytes=col(1), usable_bytes=col(1), host_bytes=col(0), moment=np.array([3]))
     text = memory_reason(replace(PRETRAIN, method=Method.QLORA), plans(), run(memory=late), 0).text
-    assert text.endswith("base weights in NF4; most in the optimizer's step.")
+    assert text.endswith("base weights in 4 bit; most in the optimizer's step.")
 
 
 def test_every_moment_has_its_words() -> None:
