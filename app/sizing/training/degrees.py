@@ -163,7 +163,7 @@ def kinds(*columns: Column | Codes | Mask) -> tuple[Codes, Codes]:
     """(a row of every combination of whole numbers that occurs, the combination of every row)."""
     code = np.zeros(len(columns[0]), dtype=np.int64)
     for values in columns:
-        place, count = _placed(values.astype(np.int64))
+        place, count = _placed(values.astype(np.int64, copy=False))
         code = code * count + place
     of, count = _placed(code)
     example = np.zeros(count, dtype=np.int64)

@@ -23,7 +23,7 @@ from app.sizing.training.layouts import FULL, LAYOUT, SELECTIVE, layouts_of
 from app.sizing.training.margins import Margins
 from app.sizing.workload import TrainingWorkload
 
-HALVES = (code("selective", "operators"), code("selective", "every_second_layer"))
+OPERATORS, EVERY_SECOND = code("selective", "operators"), code("selective", "every_second_layer")
 EAGER, GRADIENTS_32_BIT, NO_SELECTIVE = code("kernels", "eager"), code("gradients", "32bit"), code("selective", "none")
 SHARDS_WEIGHTS = 3  # the ZeRO stage that does
 
@@ -134,7 +134,9 @@ class TrainingPlans(Columns):
     @property
     def recomputes_half(self) -> Mask:
         """Whether every second matrix, or layer, is recomputed."""
-        found: Mask = (self.activation_checkpointing == SELECTIVE) & np.isin(self.stack.recipe.selective, HALVES)
+        selective = self.stack.recipe.selective
+        half = (selective == OPERATORS) | (selective == EVERY_SECOND)
+        found: Mask = (self.activation_checkpointing == SELECTIVE) & half
         return found
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, Mask, with_rows
+from app.sizing.columns import Codes, Column, Mask, late, with_rows
 from app.sizing.training.activations import MicroBatchMemory, micro_batch_memory
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import Degrees, degrees_of, kinds
@@ -66,12 +66,11 @@ def attempted(
     degree = degrees.at(rows, places)
     holds = np.flatnonzero(held.surely)
     near, of = plans.take(holds), held.of[holds]
-    parts = Parts(held.rank.take(of), held.micro.take(of), micro_batch_time_of(counts, near, assumed))
+    parts = Parts(late(held.rank, of), late(held.micro, of), micro_batch_time_of(counts, near, assumed))
     largest = run_at(counts, near, degree[holds], assumed, parts, memory.take(holds))
     wall = np.full(len(plans), np.inf)
     wall[holds] = largest.wall_s
-    timely = np.flatnonzero(surely_in_time(near.stack.margins, largest.wall_s, deadline_s))
-    able = holds[timely]
+    timely = surely_in_time(near.stack.margins, largest.wall_s, deadline_s)
     return Attempts(
         layouts=plans,
         degrees=degrees,
@@ -81,7 +80,7 @@ def attempted(
         memory=memory,
         held=held.surely,
         wall_s=wall,
-        able=able,
+        able=holds[timely],
         plans=near.take(timely),
         parts=parts.take(timely),
     )
