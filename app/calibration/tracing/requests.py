@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.calibration.tracing.rows import Case
-from app.calibration.tracing.setups import Setup, fused_chunks
+from app.calibration.tracing.setups import Setup, Shape, fused_chunks
 from app.calibration.tracing.shapes import shape_of
 from app.errors import Unanswerable
 
@@ -16,6 +16,7 @@ QLORA_FRAMEWORK = "axolotl"  # that shards too
 AS_RECIPE = {"shift": "upcast"}
 CHECKPOINTING = {"none": "none", "full": "full"}  # all others are ways of selective
 LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len")
+OF_MLP = ("gate_proj", "up_proj", "down_proj")
 LOSS_CHUNKS = 8  # of one that is not fused
 PRECISIONS = ("bf16", "fp16", "bf16-true")
 NOT_TRACED = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
@@ -58,8 +59,23 @@ def body_of(case: Case) -> dict[str, Any]:
         "deadline_days": 1000,
     }
     if s.frozen:
-        workload["lora"] = {"rank": s.adapter_rank, "target_modules": s.adapter_targets}
+        workload["lora"] = {"rank": s.adapter_rank, "target_modules": targets_of(s)}
     return {"workload": workload, "deployment": deployment}
+
+
+def targets_of(s: Setup) -> str | list[str]:
+    """What adapters stand beside: experts, whose matrices lie in one tensor, have none."""
+    every = s.adapter_targets == "all-linear" and s.shape.experts
+    return beside_experts(s.shape) if every else s.adapter_targets
+
+
+def beside_experts(shape: Shape) -> list[str]:
+    """Every matrix of a model with experts that is none of theirs."""
+    queries = ("q_a_proj", "q_b_proj") if shape.q_latent else ("q_proj",)
+    keys = ("kv_a_proj_with_mqa", "kv_b_proj") if shape.kv_latent else ("k_proj", "v_proj")
+    dense = OF_MLP if shape.dense_layers else ()
+    shared = tuple(f"shared_expert.{name}" for name in OF_MLP) if shape.shared_width else ()
+    return [*queries, *keys, "o_proj", *dense, *shared]
 
 
 def as_long(config: Mapping[str, Any], sequence: int) -> dict[str, Any]:
@@ -123,7 +139,7 @@ def setup_of(body: Mapping[str, Any], config: Mapping[str, Any]) -> Setup:
     if workload.get("precision") == "bf16-true":
         said["weights"] = "16bit"
     shape, sequence = shape_of(config), int(workload["sequence_length"])
-    fused = said.get("loss") == "fused"
+    fused, targets = said.get("loss") == "fused", lora.get("target_modules", "all-linear")
     return Setup(
         shape=shape,
         sequence=sequence,
@@ -137,7 +153,7 @@ def setup_of(body: Mapping[str, Any], config: Mapping[str, Any]) -> Setup:
         optimizer_offload=bool(deployment.get("optimizer_offload")),
         shards=ranks if sharded else 1,
         adapter_rank=int(lora.get("rank", 16)),
-        adapter_targets=lora.get("target_modules", "all-linear"),
+        adapter_targets="all-linear" if targets == beside_experts(shape) else targets,
         **said,
     )
 

@@ -9,7 +9,7 @@ from app.sizing.model.tensors import Part, Per, Tensor
 Targets = str | Sequence[str]
 
 _Q_V = ("q_proj", "v_proj", "qkv_proj", "q_b_proj", "kv_b_proj")
-_MIXING = (Part.ATTENTION, Part.RECURRENT)
+MIXING = (Part.ATTENTION, Part.RECURRENT)
 
 
 def is_adapted(tensor: Tensor, targets: Targets) -> bool:
@@ -23,7 +23,7 @@ def is_adapted(tensor: Tensor, targets: Targets) -> bool:
     if targets == "all-linear":
         return True
     if targets == "attention":
-        return tensor.part in _MIXING
+        return tensor.part in MIXING
     return tensor.role in (_Q_V if targets == "q_v" else targets)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from app.sizing.model.adapters import Targets, is_adapted
+from app.sizing.model.adapters import MIXING, Targets, is_adapted
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.attention import AttentionGroup
 from app.sizing.model.tensors import Part, Per, Tensor
@@ -32,6 +32,8 @@ class AdapterWidths:
 
     inputs: float  # by each of them
     unshared: float  # each tensor once, without attention's output, which is kept anyway
+    outputs: float  # of attention, which the matrix after it reads
+    of_mlp: float  # what those of MLPs and experts read
     matrices: float
 
 
@@ -109,6 +111,8 @@ def adapter_widths(model: ModelArchitecture, targets: Targets) -> AdapterWidths:
     return AdapterWidths(
         inputs=sum(map(_read, adapted)) / layers,
         unshared=sum(seen.values()) / layers,
+        outputs=sum(_read(t) for t in adapted if t.role.endswith("o_proj")) / layers,
+        of_mlp=sum(_read(t) for t in adapted if t.part not in MIXING) / layers,
         matrices=sum(t.used * len(t.layers) for t in adapted) / layers,
     )
 

@@ -32,6 +32,8 @@ class Layer:
     last_kept: float  # whether a list of operators keeps the output of the layer's last matrix: it keeps every second
     adapted_inputs: float  # that adapted matrices read, each
     unshared_inputs: float  # the same, each tensor once
+    adapted_outputs: float  # of attention, read by the matrix after it
+    adapts_mlp: float  # whether any of its matrices, or of experts'
     adapted_matrices: float
 
 
@@ -193,7 +195,7 @@ def layer_of(workload: TrainingWorkload) -> Layer:
     model = workload.model
     widths, gated = layer_widths(model), model.is_gated
     frozen = workload.method is not Method.FULL
-    adapted = adapter_widths(model, workload.lora_targets) if frozen else AdapterWidths(0.0, 0.0, 0.0)
+    adapted = adapter_widths(model, workload.lora_targets) if frozen else AdapterWidths(0.0, 0.0, 0.0, 0.0, 0.0)
     return Layer(
         queries=widths.queries,
         keys=widths.keys,
@@ -210,6 +212,8 @@ def layer_of(workload: TrainingWorkload) -> Layer:
         last_kept=1.0 if gated and not model.is_moe else 0.0,
         adapted_inputs=adapted.inputs,
         unshared_inputs=adapted.unshared,
+        adapted_outputs=adapted.outputs,
+        adapts_mlp=float(adapted.of_mlp > 0),
         adapted_matrices=adapted.matrices,
     )
 

@@ -21,7 +21,9 @@ TRACED = "traced steps of PyTorch 2.15"
 EAGER, COMPILED = code("kernels", "eager"), code("kernels", "compiled")
 NONE, OPERATORS, ATTENTION = (code("selective", name) for name in ("none", "operators", "attention"))
 EVERY_SECOND, FULL = code("selective", "every_second_layer"), code("selective", "full")
-ADAPTERS_32_BIT, ADAPTERS_AUTOCAST = code("adapter_precision", "fp32"), code("adapter_precision", "autocast")
+ADAPTERS_32_BIT, ADAPTERS_AUTOCAST, ADAPTERS_16_BIT = (
+    code("adapter_precision", name) for name in ("fp32", "autocast", "16bit")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +59,14 @@ class LayerBytes(Columns):
 
 def kinds_of(run: Recipe, recipe: Recipes, recomputes: Codes, autocast: Mask, flash: Mask) -> LayerKinds:
     """What tells layers apart, by recipe."""
-    wide = recipe.adapter_precision == ADAPTERS_32_BIT
     return LayerKinds(
         written_out=recipe.kernels == EAGER,
         compiled=recipe.kernels == COMPILED,
         autocast=autocast,
         flash=flash,
         widened=recipe.kbit_widening & run.quantised,
-        adapters_32_bit=wide,
-        copies_inputs=wide | recipe.adapter_dropout | (recipe.kbit_widening & run.quantised),
+        adapters_32_bit=recipe.adapter_precision == ADAPTERS_32_BIT,
+        copies_inputs=recipe.adapter_dropout | (recipe.adapter_precision != ADAPTERS_16_BIT),
         dropout=recipe.adapter_dropout,
         adapters_autocast=recipe.adapter_precision == ADAPTERS_AUTOCAST,
         sent_copies=recipe.sent_copies,
@@ -139,12 +140,13 @@ def frozen_mlp_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
 
 @formula(unit="B", source=TRACED)
 def expert_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
-    """Of routed experts: products as of an MLP, scores 4E, and places 20k.
+    """Of routed experts: products as of an MLP, in 32 bit around quantised weights that widen, scores 4E, places 20k.
 
     Source: traced steps of PyTorch 2.15.
     """
     products = np.where(kinds.written_out, layer.written_products, layer.products) - recipe.frozen
-    return products * recipe.element_bytes * layer.routed + 4 * layer.router + 20 * layer.choices
+    width = np.where(kinds.widened, BYTES_32_BIT, recipe.element_bytes)
+    return products * width * layer.routed + 4 * layer.router + 20 * layer.choices
 
 
 @formula(unit="B", source=TRACED)
@@ -159,13 +161,16 @@ def sent_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
 
 @formula(unit="B", source=TRACED)
 def adapter_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
-    """What adapters keep: a copy of each matrix's input with a mask where they drop out, else each input once.
+    """What adapters keep: a copy of each matrix's input with a mask where they drop out, else each input once, as it is
+    where the residual stream is as wide as they are; only attention's output is widened for them then.
 
     Source: traced steps of PyTorch 2.15 with PEFT's layers.
     """
     width = np.where(kinds.adapters_32_bit, BYTES_32_BIT, BYTES_16_BIT)
     own = (width + kinds.dropout) * layer.adapted_inputs
-    inputs = np.where(kinds.copies_inputs, own, BYTES_16_BIT * layer.unshared_inputs)
+    as_they_are = kinds.widened & kinds.adapters_32_bit & (kinds.dropout == 0)
+    once = np.where(as_they_are, BYTES_32_BIT * (layer.unshared_inputs + layer.adapted_outputs), own)
+    inputs = np.where(kinds.copies_inputs, once, BYTES_16_BIT * layer.unshared_inputs)
     return inputs + width * recipe.adapter_rank * layer.adapted_matrices
 
 
@@ -202,14 +207,14 @@ def trained_work_bytes(counts: Counts, kinds: LayerKinds, layer: Layer, recipe: 
 
 
 @formula(unit="B", source=TRACED)
-def frozen_work_bytes(counts: Counts, kinds: LayerKinds) -> Column:
+def frozen_work_bytes(counts: Counts, layer: Layer, kinds: LayerKinds) -> Column:
     """Gradients between a frozen layer's matrices, as wide as the model, while its own backward runs: those of each
-    adapter's copy among them.
+    adapter's copy among them, where the MLP has any.
 
     Source: traced steps of PyTorch 2.15.
     """
     narrow = np.where(kinds.adapters_autocast, 10.0, np.where(kinds.written_out, 4.0, 0.0))
-    return np.where(kinds.adapters_32_bit, 16.0, narrow) * counts.hidden_size
+    return np.where(kinds.adapters_32_bit & (layer.adapts_mlp > 0), 16.0, narrow) * counts.hidden_size
 
 
 @formula(unit="B", source=TRACED)
@@ -326,7 +331,7 @@ def layer_bytes(counts: Counts, kinds: LayerKinds) -> LayerBytes:
     none = np.zeros(len(kinds))
     if run.frozen:
         norms, mlp = frozen_norm_bytes(counts, layer, kinds, run), frozen_mlp_bytes(layer, kinds, run)
-        adapters, work = adapter_bytes(layer, kinds, run), frozen_work_bytes(counts, kinds)
+        adapters, work = adapter_bytes(layer, kinds, run), frozen_work_bytes(counts, layer, kinds)
     else:
         norms, mlp = trained_norm_bytes(counts, layer, kinds, run), trained_mlp_bytes(layer, kinds, run)
         adapters, work = none, trained_work_bytes(counts, kinds, layer, run)

@@ -8,15 +8,11 @@ from app.catalog.snapshot import SnapshotStore
 from tests.calibration.tracing.estimates import Judged, judged, median_and_p90
 
 MEDIAN, P90 = 0.03, 0.10
-# Groups that are further off still; nothing may join, and none may get worse. Adapters on experts, activations in the
-# host's memory and few layers on very many shards are the most of it.
+# Groups that are further off still; nothing may join, and none may get worse. Activations in the host's memory
+# and few layers on very many shards are the most of it.
 FURTHER = {
     ("full", "operators"): (0.03, 0.105),
-    ("lora", "attention"): (0.04, 0.10),
-    ("lora", "every_second_layer"): (0.03, 0.12),
-    ("qlora", "attention"): (0.03, 0.28),
-    ("qlora", "every_second_layer"): (0.03, 0.19),
-    ("qlora", "none"): (0.03, 0.18),
+    ("qlora", "attention"): (0.03, 0.135),
 }
 ENOUGH = 10  # cases of a group that can be judged
 

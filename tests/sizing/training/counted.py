@@ -57,6 +57,8 @@ COUNTS = replace(
         last_kept=1.0,
         adapted_inputs=0.0,
         unshared_inputs=0.0,
+        adapted_outputs=0.0,
+        adapts_mlp=0.0,
         adapted_matrices=0.0,
     ),
     unquantised_share=0.1,
