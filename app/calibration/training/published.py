@@ -27,6 +27,9 @@ from app.sizing.training.recipes import PRECISIONS
 from app.sizing.units import GIB
 from app.sizing.workload import Method, TrainingWorkload
 
+# GPT-3 175B is 12,288 wide at 96 layers; Megatron's of 1 to 530 billion lie between 96 and 200.
+GPT_WIDTH_PER_LAYER = 128
+
 _PRECISIONS: Mapping[str, str] = MappingProxyType(
     {
         "fp16-mixed": "fp16",
@@ -145,7 +148,10 @@ def shape_of(
     number = {k: int(figure(row.get(k)) or 0) for k in ("hidden", "layers", "heads", "kv_heads", "ffn", "vocab")}
     if not number["hidden"] or not number["layers"] or not number["heads"]:
         size = figure(row.get("model_params_b"))
-        return assumed_architecture(size * 1e9) if size and name.startswith(("GPT", "Llama")) else None
+        if size and name.startswith("GPT"):
+            number = gpt_shape(size * 1e9, int(figure(row.get("tp")) or 1), int(figure(row.get("pp")) or 1))
+        else:
+            return assumed_architecture(size * 1e9) if size and name.startswith("Llama") else None
     h = number["hidden"]
     gated = number["ffn"] < 4 * h if number["ffn"] else False
     config: dict[str, Any] = {
@@ -166,6 +172,22 @@ def shape_of(
             "n_positions": 2048,
         }
     return read_architecture(config, name=name)
+
+
+def gpt_shape(parameters: float, tensor_parallel: int, pipeline_parallel: int) -> dict[str, int]:
+    """A GPT of which only the size is known: as wide and deep as GPT-3's family, 12 h^2 in a layer, heads of 128, in
+    numbers that its run's layout divides.
+
+    Check: GPT-3 on eight tensor ranks and as many stages.
+        >>> shape = gpt_shape(175e9, 8, 8)
+        >>> shape["hidden"], shape["layers"]
+        (12288, 96)
+    """
+    usual = (parameters / 12 / GPT_WIDTH_PER_LAYER**2) ** (1 / 3)
+    layers = pipeline_parallel * max(1, round(usual / pipeline_parallel))
+    each = 128 * tensor_parallel
+    hidden = each * max(1, round((parameters / 12 / layers) ** 0.5 / each))
+    return {"hidden": hidden, "layers": layers, "heads": hidden // 128, "kv_heads": 0, "ffn": 0, "vocab": 0}
 
 
 def with_layers(model: ModelArchitecture, layers: int) -> ModelArchitecture:

@@ -77,6 +77,11 @@ def test_interruptions() -> None:
 
 def test_hosts_hold_what_is_offloaded() -> None:
     share = ASSUMED.host_memory_share
-    plans: Any = row(offered=row(ram_bytes=col(100, 100, np.nan)))
-    memory: Any = row(host_bytes=col(100 * share, 101 * share, 1e15))
-    assert host_holds(plans, memory, ASSUMED).tolist() == [True, False, True]
+    plans: Any = row(
+        offered=row(ram_bytes=col(100, 100, np.nan, np.nan)),
+        last_resort=np.array([False, False, False, True]),  # of more than states no unknown host is taken to hold it
+        accelerators_per_node=col(8, 8, 8, 8),
+        node=row(memory_bytes=col(80, 80, 80, 80)),
+    )
+    memory: Any = row(host_bytes=col(100 * share, 101 * share, 1e15, 1e15))
+    assert host_holds(plans, memory, ASSUMED).tolist() == [True, False, True, False]

@@ -77,7 +77,7 @@ def test_a_run_that_may_fit_shows_its_speed(market: Snapshot) -> None:
     near = asked(market, replace(workload, units_per_sequence=most.too_large), accelerators_per_replica=8)
     assert not near.fits
     assert near.performance is not None
-    assert "in case it fits" in near.explanation[0].text
+    assert "in case it does" in near.explanation[0].text
     far = asked(market, replace(workload, units_per_sequence=8 * most.too_large), accelerators_per_replica=8)
     assert far.performance is None
 
