@@ -23,6 +23,21 @@ def gradient_bucket_bytes(bucket_bytes: Column, whole_gradient_bytes: Column, ex
     return np.where(exchanges, np.minimum(bucket_bytes, whole_gradient_bytes), 0.0)
 
 
+@formula(unit="parameters", source="DeepSpeed's parameter coordinator; PyTorch's fully_shard")
+def gathered_unit_params(
+    layer_params_per_rank: Column, largest_matrix_params: float, tensor_parallel: Column, live_params: Column
+) -> Column:
+    """Weights that are gathered and let go of together: a layer, or a matrix where that goes by number.
+
+    Source: DeepSpeed's partitioned_param_coordinator.py fetches what one module holds; PyTorch's fully_shard a layer.
+    Check: a layer of four matrices.
+        >>> gathered_unit_params(col(8e8, 8e8), 2e8, col(1, 1), col(0, 1e9)).tolist()
+        [800000000.0, 200000000.0]
+    """
+    matrix = np.minimum(layer_params_per_rank, largest_matrix_params / tensor_parallel)
+    return np.where(live_params > 0, matrix, layer_params_per_rank)
+
+
 @formula(unit="B", source="DeepSpeed's stage3_max_live_parameters")
 def live_bytes(gathers: Mask, rank_params: Column, live_params: Column) -> Column:
     """Weights that lie gathered where a framework lets go of them by number: those that are used again soon stay, up to

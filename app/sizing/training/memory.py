@@ -16,7 +16,7 @@ from app.sizing.training.activations import (
     loss_beyond_bytes,
     micro_batch_memory,
 )
-from app.sizing.training.buckets import gradient_bucket_bytes, live_bytes
+from app.sizing.training.buckets import gathered_unit_params, gradient_bucket_bytes, live_bytes
 from app.sizing.training.counts import Counts
 from app.sizing.training.layer import TRACED
 from app.sizing.training.layouts import FULL
@@ -124,13 +124,13 @@ def end_params_per_rank(counts: Counts, plans: TrainingPlans) -> Column:
 
 @formula(unit="B", source="Zhao et al. 2023 (arXiv:2304.11277)")
 def gathered_bytes(
-    gathers: Mask, end_params_per_rank: Column, layer_params_per_rank: Column, units: Column, params: ParamBytes
+    gathers: Mask, end_params_per_rank: Column, gathered_unit_params: Column, units: Column, params: ParamBytes
 ) -> Column:
     """ZeRO-3: embedding and head stay gathered through the loss, and with them the layers in use and fetched ahead.
 
     Source: Zhao et al. 2023 (arXiv:2304.11277), section 4.3; traced steps of PyTorch 2.15 (`fully_shard`).
     """
-    gathered = end_params_per_rank * params.ends + units * layer_params_per_rank * params.gathered
+    gathered = end_params_per_rank * params.ends + units * gathered_unit_params * params.gathered
     return np.where(gathers, gathered, 0.0)
 
 
@@ -262,12 +262,13 @@ def held_bytes(
     ends, layer = end_params_per_rank(counts, plans), layer_params_per_rank(counts, plans, rank.expert_shards)
     framework, group, casts = plans.stack.recipe, spread.data_group, cast_bytes(counts, plans, params)
     live = live_bytes(gathers, rank.dense + rank.routed, framework.live_params)
+    unit = gathered_unit_params(layer, counts.largest_matrix_params, plans.tensor_parallel, framework.live_params)
     with told_as("loss"):
-        at_loss = np.maximum(live, gathered_bytes(gathers, ends, layer, np.ones(len(plans)), params))
+        at_loss = np.maximum(live, gathered_bytes(gathers, ends, unit, np.ones(len(plans)), params))
     with told_as("backward"):
-        in_backward = np.maximum(live, gathered_bytes(gathers, ends, layer, framework.gathered_units + 1, params))
+        in_backward = np.maximum(live, gathered_bytes(gathers, ends, unit, framework.gathered_units + 1, params))
     with told_as("end"):
-        at_end = gathered_bytes(gathers, ends, layer, framework.gathered_units, params)
+        at_end = gathered_bytes(gathers, ends, unit, framework.gathered_units, params)
     whole = last_gradients_bytes(
         counts, plans, gathers, accumulates, ends, layer, at_end, group, micro.stream_bytes, params, recipe
     )

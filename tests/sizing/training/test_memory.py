@@ -25,7 +25,7 @@ from tests.sizing.training.layouts import SINGLE, WORKLOAD, asked, held, memory,
         ({"optimizer": "lion"}, 12.0),
         ({"optimizer": "muon"}, 12.0),
         ({"optimizer": "sgd"}, 12.0),
-        ({"precision": "bf16-true"}, 8.0),
+        ({"precision": "bf16-true", "framework": "fsdp", "recipe": None}, 8.0),
         ({"precision": "fp32"}, 16.0),
     ],
 )
