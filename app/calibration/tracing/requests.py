@@ -153,7 +153,7 @@ def setup_of(body: Mapping[str, Any], config: Mapping[str, Any]) -> Setup:
         optimizer_offload=bool(deployment.get("optimizer_offload")),
         shards=ranks if sharded else 1,
         adapter_rank=int(lora.get("rank", 16)),
-        adapter_targets="all-linear" if targets == beside_experts(shape) else targets,
+        adapter_targets="all-linear" if shape.experts and targets == beside_experts(shape) else targets,
         **said,
     )
 
