@@ -230,12 +230,13 @@ def alternative_words(other: Alternative) -> str:
 def storage_reason(performance: Performance) -> Reason:
     """What checkpoints ask of storage."""
     rate = (performance.required_storage_bytes_per_s or 0.0) / 1e9
+    rate_words = f"{figure(rate)} GB/s" if rate >= 0.1 else f"{figure(rate * 1e3)} MB/s"
     return Reason(
         "storage",
         f"A checkpoint ({(performance.checkpoint_bytes or 0) / 1e9:,.1f} GB) every "
         f"{figure((performance.checkpoint_interval_s or 0) / 60)} min stalls "
         f"{figure(performance.checkpoint_stall_s or 0)} s; "
-        f"storage must take {figure(rate)} GB/s, a quarter of that long.",
+        f"storage must take {rate_words} within a quarter of that time.",
         "required_storage_gb_per_s",
         rate,
         "GB/s",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isnan
+
 from app.sizing.columns import Columns, at, names_of
 from app.sizing.result import DeviceMemory, Reason
 from app.sizing.training.finalists import Finalists
@@ -38,7 +40,8 @@ def memory_reason(workload: TrainingWorkload, plans: TrainingPlans, run: Run, ro
         choices.append(f"{kept} activation checkpointing")
     if moved := [words for column, words in MOVED.items() if getattr(plans, column)[row]]:
         host = at(run.memory.host_bytes, row) / GIB
-        choices.append(f"{' and '.join(moved)} offloaded to {host:.0f} GiB of host memory")
+        unknown = " (ask how much it has)" if isnan(at(plans.offered.ram_bytes, row)) else ""
+        choices.append(f"{' and '.join(moved)} offloaded to {host:.0f} GiB of host memory{unknown}")
     if workload.method is Method.QLORA:
         choices.append("base weights in 4 bit")
     how = f", with {', '.join(choices)}" if choices else ", with nothing sharded or recomputed"

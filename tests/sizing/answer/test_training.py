@@ -43,6 +43,7 @@ def plans(**columns: Any) -> Any:
         "activation_checkpointing": np.array([0]),
         "optimizer_offload": np.array([False]),
         "parameter_offload": np.array([False]),
+        "offered": row(ram_bytes=col(2e12)),
         "activation_offload": np.array([False]),
         "node": row(
             link=np.array([2]),

@@ -39,6 +39,11 @@ def test_memory_is_told_with_the_choices_that_make_it(columns: dict[str, Any], h
     assert found.value == pytest.approx(60.0)
 
 
+def test_a_host_whose_memory_nobody_says_is_to_be_asked_about() -> None:
+    offloaded = plans(zero_stage=col(0), optimizer_offload=np.array([True]), offered=row(ram_bytes=col(np.nan)))
+    assert "0 GiB of host memory (ask how much it has)" in memory_reason(PRETRAIN, offloaded, run(), 0).text
+
+
 def test_on_one_accelerator_nothing_is_sharded_whatever_the_stage() -> None:
     text = memory_reason(PRETRAIN, plans(zero_stage=col(3)), run(data_parallel=col(1)), 0).text
     assert "with nothing sharded or recomputed" in text
