@@ -58,13 +58,13 @@ def test_committed_errors_hold_what_is_promised(market: Snapshot) -> None:
     assert found["training"]["held_out"] <= 0.18
     assert found["training"]["in_sample"] <= 0.12
     # of 313 peaks 60 are of recipes that are published whole: the others leave open what a peak depends on
-    assert found["training_memory"]["held_out"] <= 0.17
+    assert found["training_memory"]["held_out"] <= 0.19
     notes = json.loads(data_text("accuracy.json"))
     (known,) = (p for p in notes["peaks"] if (p["part"], p["value"]) == ("recipe", "published"))
     assert known["median"] <= 0.10
     assert known["p90"] <= 0.25
     assert known["too_low_with_reserve"] <= 0.05
-    assert notes["runs"]["misfits"] <= 0.06 * notes["runs"]["asked"]
+    assert notes["runs"]["misfits"] <= 0.04 * notes["runs"]["asked"]
     assert found["training_samples"]["held_out"] <= 0.18
     scaling = json.loads(data_text("accuracy.json"))["scaling"]
     # the file holds five digits of each prediction: a rounded figure may differ by its last one
