@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,6 +21,9 @@ from app.sizing.training.ranks import RankParams, rank_params, spread_of
 from app.sizing.training.run import Parts, micro_batch_time_of, run_at
 
 AT_LEAST_TWO = 1.5  # micro-batches are rounded
+AT_ONCE = 2000  # runs that are judged in hardly more time than a few are
+
+Does = Callable[[Codes, Codes], Mask]  # whether rows do at a place of each
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,21 +185,46 @@ def _smallest(
     The very smallest that may be in time is tried first: one replica exchanges nothing, so it may do where two are
     late.
     """
-    high = largest.copy()
     busy_s = least_accelerator_s(
         counts, plans.micro_batch_sequences, plans.ranks, parts.time.compute_s + parts.time.exposed_s
     )
     least = busy_s * plans.stack.margins.time_factor / (plans.ranks * deadline_s)
-    low = np.minimum((degrees.options[degrees.of[rows]] < least[:, None]).sum(axis=1), high)
-    at, tried = np.arange(len(rows)), low
+    low = np.minimum((degrees.options[degrees.of[rows]] < least[:, None]).sum(axis=1), largest)
+
+    def does(which: Codes, tried: Codes) -> Mask:
+        near = plans.take(which)
+        run = run_at(counts, near, degrees.at(rows[which], tried), assumed, parts.take(which))
+        return surely_held(near, run.memory) & surely_in_time(near.stack.margins, run.wall_s, deadline_s)
+
+    return bisected(low, largest, does)
+
+
+def bisected(low: Codes, high: Codes, does: Does) -> Codes:
+    """The least place of each row that does, where the highest is known to: by bisection from the lowest. When few
+    places are left all of them are tried together, and the bisection goes on among these.
+    """
+    tried, judge = low, does
     while True:
-        still = np.flatnonzero(low[at] < high[at])
-        if not len(still):
+        at = np.flatnonzero(low < high)
+        if not len(at):
             return high
-        if len(still) < len(at):
-            at, plans, parts, tried = at[still], plans.take(still), parts.take(still), tried[still]
-        run = run_at(counts, plans, degrees.at(rows[at], tried), assumed, parts)
-        good = surely_held(plans, run.memory) & surely_in_time(plans.stack.margins, run.wall_s, deadline_s)
-        high[at] = np.where(good, tried, high[at])
-        low[at] = np.where(good, low[at], tried + 1)
-        tried = (low[at] + high[at]) // 2
+        if judge is does and (high - low).sum() <= AT_ONCE:
+            judge = _known(low, high, does)
+        good = np.zeros(len(low), dtype=bool)
+        good[at] = judge(at, tried[at])
+        high, low = np.where(good, tried, high), np.where(good | (low >= high), low, tried + 1)
+        tried = (low + high) // 2
+
+
+def _known(low: Codes, high: Codes, does: Does) -> Does:
+    """Which places from low to high do, tried once."""
+    count = high - low
+    start = np.cumsum(count) - count - low
+    which = np.repeat(np.arange(len(low)), count)
+    known = does(which, np.arange(len(which)) - start[which])
+
+    def found(at: Codes, tried: Codes) -> Mask:
+        good: Mask = known[start[at] + tried]
+        return good
+
+    return found

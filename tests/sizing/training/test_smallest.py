@@ -13,7 +13,7 @@ from app.sizing.training import smallest
 from app.sizing.training.counts import counts_of
 from app.sizing.training.degrees import degrees_of
 from app.sizing.training.run import Run, run_at
-from app.sizing.training.smallest import Attempts, Sized, attempted, sized
+from app.sizing.training.smallest import Attempts, Sized, attempted, bisected, sized
 from tests.examples import PRETRAIN
 from tests.sizing.small import SMALL
 from tests.sizing.training.layouts import plans_of
@@ -95,3 +95,28 @@ def test_only_what_is_chosen_is_sized() -> None:
     assert set(some.rows.tolist()) == {int(tried.able[3]), int(tried.able[1])}
     known = set(zip(whole.rows.tolist(), whole.data_parallel.tolist(), strict=True))
     assert set(zip(some.rows.tolist(), some.data_parallel.tolist(), strict=True)) <= known
+
+
+@pytest.mark.parametrize("rows", [1, 40, 600])
+def test_places_tried_together_are_those_that_bisection_finds(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where more replicas do not always do: one row, tables below and above what is tried at once."""
+    random = np.random.default_rng(rows)
+    able = random.random((rows, 24)) < 0.5
+    high = random.integers(0, 24, rows)
+    low = np.minimum(random.integers(0, 8, rows), high)
+    able[np.arange(rows), high] = True
+    judged: list[int] = []
+
+    def does(which: Any, tried: Any) -> Any:
+        judged.append(len(which))
+        return able[which, tried]
+
+    found = bisected(low, high, does)
+    together = len(judged)
+    assert able[np.arange(rows), found].all() and (low <= found).all() and (found <= high).all()
+    rising = np.cumsum(able, axis=1) > 0
+    first = bisected(low, high, lambda which, tried: rising[which, tried])
+    assert (first == np.maximum(low, np.minimum(high, rising.argmax(axis=1)))).all()
+    monkeypatch.setattr(smallest, "AT_ONCE", 0)
+    assert (bisected(low, high, does) == found).all()
+    assert together < len(judged) - together or rows == 1
