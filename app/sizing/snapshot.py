@@ -5,7 +5,7 @@ Whatever a request would compute from the catalogue alone stands here, computed 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -62,11 +62,12 @@ def systems_sold(
     return {s.slug: s for s in (*sold, *owned)}, owned
 
 
-def measured_of(evidence: Evidence) -> Iterator[Measured]:
-    """What somebody published a result of."""
+def measured_of(evidence: Evidence, engines: Container[str]) -> Iterator[Measured]:
+    """What somebody published a result of, of engines that are sized."""
     for r in evidence.rows:
         s = r.setting
-        yield Measured(s.engine, s.family, s.format_class, pool_of(r.kind) != SERVING)
+        if s.engine in engines:
+            yield Measured(s.engine, s.family, s.format_class, pool_of(r.kind) != SERVING)
 
 
 class Snapshot:
@@ -95,7 +96,8 @@ class Snapshot:
         self.coefficients = CoefficientTable(coefficients, factors)
         of_samples = sample_spreads(*(self.coefficients.value(f"sample_interval_{end}") for end in ("low", "high")))
         self.spreads = Spreads({s.quantity: s for s in (*spreads, *of_samples)})
-        self.documents = Documents(support, measured_of(self.evidence))
+        self.engines = tuple(sorted({s.engine for s in support} | set(BUILDS)))
+        self.documents = Documents(support, measured_of(self.evidence, self.engines))
 
         self.accelerators = tuple(sorted(accelerators, key=lambda a: a.slug))
         self.accelerator_index = indices([a.slug for a in self.accelerators])
@@ -108,7 +110,6 @@ class Snapshot:
 
         self.formats, self.format_index = FORMATS, indices(FORMATS)
         self.phases = records.PHASES
-        self.engines = tuple(sorted({s.engine for s in support} | set(BUILDS)))
         self.frameworks, self.recipes = Frameworks.of(self.engines), recipes_today(self.engines)
         self.software = Software(self.accelerators, self.documents, self.engines, self.families)
         self.stacks, self.beside_stacks = self._stacks()
