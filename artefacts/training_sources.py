@@ -53,4 +53,4 @@ def off(rows: Sequence[Compared]) -> Iterator[list[str]]:
         unseen, seen = errors_of((r.held_out for r in own), measured), errors_of((r.predicted for r in own), measured)
         if unseen.median > ASKED_MEDIAN or unseen.p90 > ASKED_P90:
             figures = (f"{unseen.median:.0%}", f"{unseen.p90:.0%}", f"{unseen.bias:.2f}", f"{seen.median:.0%}")
-            yield [source, str(len(own)), *figures, WHY.get(source, "not read yet")]
+            yield [source, str(len(own)), *figures, WHY.get(source, "no cause found")]

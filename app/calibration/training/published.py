@@ -146,10 +146,14 @@ def shape_of(
     if proxy and whole is not None:
         return with_layers(whole, int(proxy[2]))
     number = {k: int(figure(row.get(k)) or 0) for k in ("hidden", "layers", "heads", "kv_heads", "ffn", "vocab")}
+    assumed = False
     if not number["hidden"] or not number["layers"] or not number["heads"]:
         size = figure(row.get("model_params_b"))
         if size and name.startswith("GPT"):
-            number = gpt_shape(size * 1e9, int(figure(row.get("tp")) or 1), int(figure(row.get("pp")) or 1))
+            assumed, number = (
+                True,
+                gpt_shape(size * 1e9, int(figure(row.get("tp")) or 1), int(figure(row.get("pp")) or 1)),
+            )
         else:
             return assumed_architecture(size * 1e9) if size and name.startswith("Llama") else None
     h = number["hidden"]
@@ -171,7 +175,7 @@ def shape_of(
             "n_inner": number["ffn"] or 4 * h,
             "n_positions": 2048,
         }
-    return read_architecture(config, name=name)
+    return replace(read_architecture(config, name=name), shape_is_assumed=assumed)
 
 
 def gpt_shape(parameters: float, tensor_parallel: int, pipeline_parallel: int) -> dict[str, int]:
