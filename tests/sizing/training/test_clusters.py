@@ -78,6 +78,8 @@ def test_a_recommendation_is_the_best_on_its_own_hardware_and_on_its_curve(
     assert max(efficiency) <= 1
     assert all(later <= before for before, later in pairwise(efficiency))
     size = best.deployment.accelerators_per_replica
+    if size is None or size > w.global_batch:
+        return  # a search tries no more replicas than there are sequences in a step; a size that is given may have more
     assert [p.days for p in curve.points if p.accelerators == size] == pytest.approx([best.performance.days])
     asked = replace(question, constraints=Constraints(confidence=confidence))
     same = estimate(asked, Deployment(name, accelerators_per_replica=size), market)
