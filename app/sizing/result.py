@@ -40,6 +40,7 @@ class Notice:
 class Percentiles:
     """Seconds; None where the queue never empties."""
 
+    mean_s: float | None
     p50_s: float | None
     p95_s: float | None
     p99_s: float | None

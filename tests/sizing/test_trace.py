@@ -92,8 +92,14 @@ def ends(found: Estimate, lines: Mapping[str, float]) -> dict[str, tuple[float |
     def at(percentiles: Percentiles | None, line: str) -> dict[str, tuple[float | None, float | None]]:
         if percentiles is None:
             return {}
-        shown = {"p50": percentiles.p50_s, "p95": percentiles.p95_s, "p99": percentiles.p99_s}
-        return {f"{line} ({p})": (v, lines.get(f"{line} ({p})", lines.get(line))) for p, v in shown.items()}
+        shown = {
+            "mean": percentiles.mean_s,
+            "p50": percentiles.p50_s,
+            "p95": percentiles.p95_s,
+            "p99": percentiles.p99_s,
+        }
+        told = {p: "p50" if line == "sample_e2e_s" and p == "mean" else p for p in shown}  # its mean is its median
+        return {f"{line} ({p})": (v, lines.get(f"{line} ({told[p]})", lines.get(line))) for p, v in shown.items()}
 
     whole = "sample_e2e_s" if performance.ttft is None and performance.tpot is None else "e2e_s"
     return {

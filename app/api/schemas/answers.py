@@ -70,6 +70,7 @@ class DeploymentShown(Shown):
 class PercentilesShown(Shown):
     """Milliseconds; null where the queue never empties."""
 
+    mean: float | None
     p50: float | None
     p95: float | None
     p99: float | None

@@ -107,7 +107,7 @@ def memory_json(m: DeviceMemory) -> dict[str, Any]:
 def _ms(p: Percentiles | None) -> dict[str, Any] | None:
     if p is None:
         return None
-    values = {"p50": p.p50_s, "p95": p.p95_s, "p99": p.p99_s}
+    values = {"mean": p.mean_s, "p50": p.p50_s, "p95": p.p95_s, "p99": p.p99_s}
     return {k: None if v is None else rounded(v * 1e3) for k, v in values.items()}
 
 

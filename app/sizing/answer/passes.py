@@ -61,11 +61,15 @@ class PassWords:
         operation = judged.operation
         requests = at(throughput_per_s(workload, judged.options), row)
         most = at(judged.fleet.replicas * best.rate_per_s, row)
-        whole = at(operation.e2e_p50_s, row)
-        spent = inside(sure.interval("e2e_s", whole, "sample_latency", "p50"), whole, least=at(best.tpot_s, row))
+        shown = {s: at(getattr(operation, f"e2e_{s}_s"), row) for s in ("p50", "mean")}
+        spent = tuple(
+            inside(sure.interval("e2e_s", whole, "sample_latency", s), whole, least=at(best.tpot_s, row))
+            for s, whole in shown.items()
+            if math.isfinite(whole)
+        )
         return Performance(
             interval=inside(sure.interval("samples_per_s", requests, "samples"), requests, most=most),
-            intervals=(spent,) if math.isfinite(whole) else (),
+            intervals=spent,
             basis=sure.basis,
             samples_per_s=requests,
             requests_per_s_capacity=requests,

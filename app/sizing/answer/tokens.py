@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -32,8 +33,9 @@ Streamed = Judged[ServingMemory, StreamSpeed, StreamOperation]
 
 
 def percentiles_of(operation: Operation, quantity: str, row: int) -> Percentiles:
-    """The percentiles of one latency in a row."""
-    return Percentiles(*(finite(at(getattr(operation, f"{quantity}_p{q:.0f}_s"), row)) for q in QUANTILES))
+    """The mean and the percentiles of one latency in a row."""
+    shown = ("mean", *(f"p{q:.0f}" for q in QUANTILES))
+    return Percentiles(*(finite(at(getattr(operation, f"{quantity}_{s}_s"), row)) for s in shown))
 
 
 def load_share(judged: Judged[Any, Any, Any], row: int) -> float | None:
@@ -123,21 +125,34 @@ class TokenWords:
     def intervals(
         self, workload: InferenceWorkload, operation: StreamOperation, row: int, sure: Certainty, best: Best
     ) -> tuple[Interval, ...]:
-        """Between what the medians of latencies may be; of a whole request what its parts add up to."""
+        """Between what latencies may be, at the median and in the mean."""
+        found = (self.intervals_at(s, workload, operation, row, sure, best) for s in ("p50", "mean"))
+        return tuple(itertools.chain.from_iterable(found))
+
+    def intervals_at(
+        self,
+        statistic: str,
+        workload: InferenceWorkload,
+        operation: StreamOperation,
+        row: int,
+        sure: Certainty,
+        best: Best,
+    ) -> tuple[Interval, ...]:
+        """Between what a statistic of latencies may be; of a whole request what its parts add up to."""
         _, tpot_kind, ttft_kind = kinds_of(workload)
         least_tpot, least_ttft = at(best.tpot_s, row), at(best.ttft_s, row)
-        tpot, ttft, e2e = (at(getattr(operation, f"{name}_p50_s"), row) for name in ("tpot", "ttft", "e2e"))
+        tpot, ttft, e2e = (at(getattr(operation, f"{name}_{statistic}_s"), row) for name in ("tpot", "ttft", "e2e"))
         if not math.isfinite(e2e):
             return ()
-        token = inside(sure.interval("tpot_s", tpot, tpot_kind, "p50"), tpot, least=least_tpot)
+        token = inside(sure.interval("tpot_s", tpot, tpot_kind, statistic), tpot, least=least_tpot)
         if workload.load is Load.OFFLINE:
             return (token,)
-        first = inside(sure.interval("ttft_s", ttft, ttft_kind, "p50"), ttft, least=least_ttft)
+        first = inside(sure.interval("ttft_s", ttft, ttft_kind, statistic), ttft, least=least_ttft)
         later = max(0.0, workload.output_tokens.mean - 1)
-        whole = Interval("e2e_s", first.low + later * token.low, first.high + later * token.high, "p50")
+        whole = Interval("e2e_s", first.low + later * token.low, first.high + later * token.high, statistic)
         if workload.load is Load.BATCH:
             least = least_ttft + later * least_tpot
-            whole = inside(sure.interval("e2e_s", e2e, "e2e", "p50"), e2e, least=least)
+            whole = inside(sure.interval("e2e_s", e2e, "e2e", statistic), e2e, least=least)
         return token, first, whole
 
     def prefixes(

@@ -102,6 +102,19 @@ def mean_batch(slo_batch: Column, z: float) -> Column:
     return np.maximum(np.minimum(1.0, slo_batch), ((np.sqrt(z * z + 4 * slo_batch) - z) / 2) ** 2)
 
 
+@formula(unit="s", source="Kingman 1961")
+def mean_wait_s(replica_rate_per_s: Column, occupancy_s: Column, variation: float) -> Column:
+    """Mean wait for the replica's prefill slot, M/G/1; infinite at saturation. `variation` is (ca^2 + cs^2) / 2.
+
+    Source: Kingman 1961. Limits: independent arrivals.
+    Check:
+        >>> round(one(mean_wait_s(col(0.8), col(1), 1.0)), 3)  # M/M/1: 0.8 / 0.2
+        4.0
+    """
+    load = replica_rate_per_s * occupancy_s
+    return np.where(load >= 1, np.inf, load / np.maximum(1 - load, 1e-12) * occupancy_s * variation)
+
+
 @formula(unit="s", source="Kingman 1961 for the mean; the tail is exact for M/M/1")
 def queue_wait_s(replica_rate_per_s: Column, occupancy_s: Column, percentile: float, variation: float) -> Column:
     """Percentile of the wait for the replica's prefill slot, M/G/1 with an exponential tail; infinite at saturation.

@@ -88,6 +88,7 @@ class Operation(Columns):
     batch: Column  # mean sequences running
     rate_per_s: Column  # requests per second of one replica
     utilization: Column
+    e2e_mean_s: Column
     e2e_p50_s: Column
     e2e_p95_s: Column
     e2e_p99_s: Column

@@ -15,6 +15,7 @@ from app.sizing.serving.load import (
     idle_first_token_s,
     interleaved_s,
     later_tokens,
+    mean_wait_s,
     queue_wait_s,
     queued_s,
     rate_per_s,
@@ -32,10 +33,11 @@ from app.sizing.workload import InferenceWorkload, Load, z_score
 class StreamOperation(Operation):
     """Latencies of a stream of tokens, at the mean and at percentiles."""
 
-    tpot_s: Column  # at the mean
+    ttft_mean_s: Column
     ttft_p50_s: Column
     ttft_p95_s: Column
     ttft_p99_s: Column
+    tpot_mean_s: Column
     tpot_p50_s: Column
     tpot_p95_s: Column
     tpot_p99_s: Column
@@ -221,11 +223,22 @@ def operate_stream(
         )
         overloaded = np.zeros(len(replicas), bool)
         used = np.ones(len(replicas)) if offline else in_flight / np.maximum(speed.slo_batch, 1.0)
-    values: dict[str, Column] = {}
+    with told_as("mean"):
+        values = means(workload, speed, flow, overloaded)
     for q in QUANTILES:
         with told_as(f"p{q:.0f}"):
             values |= percentiles(workload, memory, speed, flow, overloaded, q)
-    return StreamOperation(batch=flow.batch, tpot_s=flow.tpot_s, rate_per_s=flow.rate_per_s, utilization=used, **values)
+    return StreamOperation(batch=flow.batch, rate_per_s=flow.rate_per_s, utilization=used, **values)
+
+
+def means(workload: InferenceWorkload, speed: StreamSpeed, flow: Flow, overloaded: Mask) -> dict[str, Column]:
+    """Latencies in the mean, by the names of an operation's columns; a closed loop's wait is in its first token."""
+    wait: Column | float = 0.0
+    if workload.load is Load.OPEN:
+        wait = mean_wait_s(flow.rate_per_s, speed.occupancy_s, variation_of(workload))
+    ttft = ttft_s(flow.ttft_s, 0.0, speed.occupancy_s, wait, overloaded)
+    whole = e2e_s(ttft, max(0.0, workload.output_tokens.mean - 1), flow.tpot_s)
+    return {"ttft_mean_s": ttft, "tpot_mean_s": np.where(overloaded, np.inf, flow.tpot_s), "e2e_mean_s": whole}
 
 
 def percentiles(

@@ -248,4 +248,5 @@ def operate_single_pass(workload: InferenceWorkload, memory: Memory, speed: Batc
                 met = sample_crowd(batch, max(0.0, z_score(q)), workload.burstiness, most)
                 waits = waiting_share(q, rate, speed.saturation_per_s)
             values[f"e2e_p{q:.0f}_s"] = sample_e2e_s(of_batch_s(terms, met), waits, terms.hosting.host_s, overloaded)
-    return Operation(batch=np.maximum(batch, 1.0), rate_per_s=rate, utilization=used, **values)
+    mean = values["e2e_p50_s"]  # what remains of a batch is uniform: its mean is its median
+    return Operation(batch=np.maximum(batch, 1.0), rate_per_s=rate, utilization=used, e2e_mean_s=mean, **values)

@@ -27,8 +27,8 @@ SERVED = Performance(
     requests_per_s_capacity=7.0,
     utilization_at_peak=0.7,
     batch_at_peak=10.0,
-    ttft=Percentiles(0.2, 0.45, 0.6),
-    tpot=Percentiles(0.015, 0.02, 0.03),
+    ttft=Percentiles(0.2, 0.2, 0.45, 0.6),
+    tpot=Percentiles(0.015, 0.015, 0.02, 0.03),
 )
 # five days of fourteen, at worst seven
 TRAINED = replace(
@@ -127,7 +127,7 @@ def test_the_slow_end_misses_a_limit() -> None:
     assert codes(replace(CHAT, slo=Slo(0.9, None, None, 95))) == []
     (text,) = told(replace(CHAT, slo=Slo(0.8, None, None, 95)))
     assert "the time to first token is 900 ms at p95, above the 800 ms allowed" in text
-    (text,) = told(replace(CHAT, slo=Slo(None, 0.02, None, 99.0)), tpot=Percentiles(0.015, 0.018, 0.019))
+    (text,) = told(replace(CHAT, slo=Slo(None, 0.02, None, 99.0)), tpot=Percentiles(0.015, 0.015, 0.018, 0.019))
     assert "the time per output token is 25 ms at p99, above the 20 ms allowed" in text
     assert codes(replace(CHAT, slo=Slo(0.3, None, None, 50))) == ["low_end_misses_limit"]  # 0.2, at worst 0.4
     assert codes(replace(CHAT, slo=Slo(0.4, None, None, 95))) == []  # missed as predicted

@@ -22,7 +22,7 @@ def cost(usd_per_hour: float | None) -> Any:
 
 
 def speed(e2e_s: float) -> Any:
-    return replace(SPEED, e2e=Percentiles(e2e_s, 2 * e2e_s, 3 * e2e_s))
+    return replace(SPEED, e2e=Percentiles(e2e_s, e2e_s, 2 * e2e_s, 3 * e2e_s))
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,8 @@ def test_an_interval_is_the_one_of_the_coefficients_as_far_as_the_device_allows(
     rate = found.samples_per_s or 0
     assert found.interval.low == pytest.approx(rate * 0.6)
     assert rate < found.interval.high < rate * 1.9  # it computes 1.5 times as fast at most
-    (whole,) = found.intervals
+    whole, mean = found.intervals
+    assert (mean.quantity, mean.statistic) == ("e2e_s", "mean")
     assert found.e2e is not None and found.e2e.p50_s is not None
     assert (whole.quantity, whole.statistic) == ("e2e_s", "p50")
     assert whole.high == pytest.approx(found.e2e.p50_s / 0.6)

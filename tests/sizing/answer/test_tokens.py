@@ -119,9 +119,12 @@ def test_memory_binds_where_it_is_full_before_the_limits_are(
 
 
 def test_percentiles_are_a_rows_own_and_none_where_the_queue_never_empties() -> None:
-    operation: Any = row(ttft_p50_s=col(0.1, 0.2), ttft_p95_s=col(0.3, 0.5), ttft_p99_s=col(0.4, float("inf")))
+    mean = col(0.12, 0.22)
+    operation: Any = row(
+        ttft_mean_s=mean, ttft_p50_s=col(0.1, 0.2), ttft_p95_s=col(0.3, 0.5), ttft_p99_s=col(0.4, float("inf"))
+    )
     found = percentiles_of(operation, "ttft", 1)
-    assert (found.p50_s, found.p95_s, found.p99_s) == (0.2, 0.5, None)
+    assert (found.mean_s, found.p50_s, found.p95_s, found.p99_s) == (0.22, 0.2, 0.5, None)
 
 
 def test_performance_is_of_the_whole_deployment() -> None:
@@ -129,7 +132,9 @@ def test_performance_is_of_the_whole_deployment() -> None:
     assert once is not None
     assert once.output_tokens_per_s == pytest.approx((once.requests_per_s_capacity or 0) * 256)
     assert once.total_tokens_per_s == pytest.approx((once.requests_per_s_capacity or 0) * (1024 + 256))
-    assert [i.quantity for i in once.intervals] == ["tpot_s", "ttft_s", "e2e_s"]
+    assert [(i.quantity, i.statistic) for i in once.intervals] == [
+        (name, statistic) for statistic in ("p50", "mean") for name in ("tpot_s", "ttft_s", "e2e_s")
+    ]
     assert once.interval.low < (once.output_tokens_per_s or 0) < once.interval.high
     assert (once.unstable_above_requests_per_s or 0) >= 5.0
 
@@ -137,7 +142,7 @@ def test_performance_is_of_the_whole_deployment() -> None:
 def test_a_whole_request_lies_between_what_its_parts_add_up_to() -> None:
     once = found().performance
     assert once is not None
-    token, first, whole = once.intervals
+    token, first, whole = once.intervals[:3]
     assert whole.low == pytest.approx(first.low + 255 * token.low)
     assert whole.high == pytest.approx(first.high + 255 * token.high)
     static = found(load=Load.BATCH, in_flight=4.0, peak_per_s=0.0, average_per_s=0.0).performance
@@ -155,7 +160,7 @@ def test_cost_lies_between_where_it_is_spread_over_what_the_hardware_does() -> N
     rate, per_million = offline.performance.interval, offline.cost.usd_per_million or 0
     output = offline.performance.output_tokens_per_s or 0
     assert (cost.low * rate.high, cost.high * rate.low) == pytest.approx([per_million * output] * 2)
-    assert [i.quantity for i in offline.performance.intervals] == ["tpot_s", "usd_per_million_tokens"]
+    assert [i.quantity for i in offline.performance.intervals] == ["tpot_s", "tpot_s", "usd_per_million_tokens"]
 
 
 def test_offline_work_has_no_latencies_and_closed_loops_no_rate_to_be_unstable_at() -> None:

@@ -30,8 +30,8 @@ def test_a_request_rate_keeps_as_many_running_as_it_takes() -> None:
     batch = 20 / 0.95
     assert found.rate_per_s.tolist() == [5]
     assert found.batch[0] == pytest.approx(batch, rel=1e-3)
-    assert found.tpot_s[0] == pytest.approx(0.020 + (batch - 1) / 200 * 0.010, rel=1e-4)
-    assert found.tpot_p50_s[0] == pytest.approx(found.tpot_s[0])
+    assert found.tpot_mean_s[0] == pytest.approx(0.020 + (batch - 1) / 200 * 0.010, rel=1e-4)
+    assert found.tpot_p50_s[0] == pytest.approx(found.tpot_mean_s[0])
     crowd = batch + Z95 * np.sqrt(batch)
     assert found.tpot_p95_s[0] == pytest.approx(0.020 + (crowd - 1) / 200 * 0.010, rel=1e-4)
     first = 0.015 + 0.020 * (1 - 1 / batch)
@@ -47,7 +47,7 @@ def test_a_request_rate_keeps_as_many_running_as_it_takes() -> None:
 def test_a_rate_that_leaves_a_replica_idle_meets_no_crowd() -> None:
     found = operated(100)
     assert found.batch[0] == pytest.approx(0.1 * 4.01, rel=0.01)
-    assert found.tpot_s[0] == pytest.approx(0.020)
+    assert found.tpot_mean_s[0] == pytest.approx(0.020)
     assert found.ttft_p50_s[0] == pytest.approx(0.015)
 
 
@@ -82,8 +82,8 @@ def test_a_fixed_number_in_flight_shares_the_replicas() -> None:
     # uniform: at the 95th percentile 1.9 times the mean, at the 99th 1.98
     assert found.ttft_p95_s[0] == pytest.approx(first + 1.9 * behind)
     assert found.ttft_p99_s[0] == pytest.approx(first + 1.98 * behind)
-    assert found.tpot_s[0] == pytest.approx(0.020 + 4 / 200 * 0.7 * 0.010)
-    assert found.tpot_p99_s[0] == found.tpot_s[0]
+    assert found.tpot_mean_s[0] == pytest.approx(0.020 + 4 / 200 * 0.7 * 0.010)
+    assert found.tpot_p99_s[0] == found.tpot_mean_s[0]
     # a turn takes five prompts, 200 steps, and the ingest that no other shares
     assert found.rate_per_s[0] == pytest.approx(5 / (0.005 + 5 * 0.010 + 200 * 0.020))
     assert found.utilization[0] == pytest.approx(5 / 64)
@@ -103,7 +103,7 @@ def test_a_static_batch_computes_every_prompt_first() -> None:
     first = 0.005 + 16 * 0.010
     assert found.ttft_p50_s[0] == pytest.approx(first)
     assert found.ttft_p99_s[0] == pytest.approx(first)
-    assert found.tpot_s[0] == pytest.approx(0.020)
+    assert found.tpot_mean_s[0] == pytest.approx(0.020)
     assert found.rate_per_s[0] == pytest.approx(16 / (first + 4))
 
 
@@ -114,3 +114,13 @@ def test_an_offline_queue_fills_the_replica() -> None:
     assert found.utilization.tolist() == [1]
     assert found.ttft_p50_s[0] == pytest.approx(0.015 + 0.020 * 63 / 64 + 0.3 * 63 * 0.010)
     assert found.ttft_p99_s[0] == found.ttft_p50_s[0]
+
+
+def test_a_mean_has_the_mean_wait_and_no_longer_prompt() -> None:
+    """5 % busy, lengths alike: 10 ms / 0.95 * 5 % * half in the queue."""
+    found = operated()
+    assert found.ttft_mean_s[0] == pytest.approx(found.ttft_p50_s[0] + 0.05 / 0.95 * 0.010 * 0.5)
+    assert found.e2e_mean_s[0] == pytest.approx(found.ttft_mean_s[0] + 200 * found.tpot_mean_s[0])
+    closed = operated(1, load=Load.CLOSED, in_flight=5.0)
+    assert closed.ttft_mean_s[0] == closed.ttft_p50_s[0]
+    assert np.isinf(operated(1, sequences=24).ttft_mean_s[0])
