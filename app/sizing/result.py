@@ -14,6 +14,7 @@ from app.sizing.formula import Step
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.hardware.prices import Terms
 from app.sizing.hosted import HostedApi
+from app.sizing.latencies import LoadCurve, Percentiles, Simulation
 from app.sizing.question import Deployment
 from app.sizing.ways import Alternative, Cheaper
 from app.sizing.words import apart, counted, span
@@ -34,16 +35,6 @@ class Reason:
 class Notice:
     code: str
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Percentiles:
-    """Seconds; None where the queue never empties."""
-
-    mean_s: float | None
-    p50_s: float | None
-    p95_s: float | None
-    p99_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +158,8 @@ class Performance:
     ttft: Percentiles | None = None
     tpot: Percentiles | None = None
     e2e: Percentiles | None = None
+    simulation: Simulation | None = None
+    load_curve: LoadCurve | None = None
     unstable_above_requests_per_s: float | None = None
     cold_start_s: float | None = None
     tokens_per_s: float | None = None

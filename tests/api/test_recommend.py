@@ -107,6 +107,9 @@ def test_what_a_large_model_for_little_money_would_take(client: TestClient) -> N
         assert bool(client.post("/recommend", json=asked).json()["recommendations"]) == enough
 
 
+SIMULATED = ("simulation", "load_curve")
+
+
 @pytest.mark.parametrize("name", [n for n in body_names("recommend") if "infeasible" not in n])
 def test_a_recommended_deployment_posted_back_gives_the_same_numbers(client: TestClient, name: str) -> None:
     answer = recommend(client, name)
@@ -116,6 +119,8 @@ def test_a_recommended_deployment_posted_back_gives_the_same_numbers(client: Tes
         ).json()
         if ranked["cost"]["parts"] is None:  # said of the first ranks only
             again["cost"]["parts"] = None
+        if ranked["rank"] > 1:  # said of the first rank only
+            again["performance"] = {k: v for k, v in again["performance"].items() if k not in SIMULATED}
         for part in ("deployment", "fits", "memory", "performance", "bottleneck", "cost"):
             assert again[part] == ranked[part], part
 

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from app.api.schemas.base import Shown
 from app.api.schemas.bill import PartShown
+from app.api.schemas.latencies import LoadCurveShown, PercentilesShown, SimulationShown
 from app.api.schemas.memory import MemoryShown
 from app.api.schemas.prices import PriceShown
 from app.api.schemas.recipe import RecipeShown
@@ -65,15 +66,6 @@ class DeploymentShown(Shown):
     flash_attention: bool | None = None
     framework_version: str | None = None
     recipe: RecipeShown | None = None
-
-
-class PercentilesShown(Shown):
-    """Milliseconds; null where the queue never empties."""
-
-    mean: float | None
-    p50: float | None
-    p95: float | None
-    p99: float | None
 
 
 class IntervalShown(Shown):
@@ -178,6 +170,10 @@ class PerformanceShown(Shown):
     ttft_ms: PercentilesShown | None = None
     tpot_ms: PercentilesShown | None = None
     e2e_ms: PercentilesShown | None = None
+    simulation: SimulationShown | None = Field(
+        None, description="Of the first recommendation and of POST /estimate; null of work that is not simulated."
+    )
+    load_curve: LoadCurveShown | None = Field(None, description="Of the same.")
     unstable_above_requests_per_s: float | None = None
     cold_start_s: float | None = None
     tokens_per_s: float | None = None

@@ -13,6 +13,7 @@ from typing import Any
 from app.api.schemas.answers import DeploymentShown
 from app.api.schemas.base import present, rounded
 from app.api.schemas.bill import part_json
+from app.api.schemas.latencies import load_curve_json, percentiles_json, simulation_json
 from app.api.schemas.prices import price_json
 from app.api.schemas.ways import alternative_json, cheaper_json, hosted_json
 from app.sizing.assumptions import Assumed
@@ -30,7 +31,6 @@ from app.sizing.result import (
     Interval,
     Maximum,
     Notice,
-    Percentiles,
     Performance,
     Reason,
     Rejection,
@@ -102,13 +102,6 @@ def memory_json(m: DeviceMemory) -> dict[str, Any]:
     if m.host_weights_bytes is not None:
         told["host_gib"] = {k: round(v / GIB, 4) for k, v in host.items() if v is not None}
     return told
-
-
-def _ms(p: Percentiles | None) -> dict[str, Any] | None:
-    if p is None:
-        return None
-    values = {"mean": p.mean_s, "p50": p.p50_s, "p95": p.p95_s, "p99": p.p99_s}
-    return {k: None if v is None else rounded(v * 1e3) for k, v in values.items()}
 
 
 # How the wire names quantities and counts them, by the end of their name.
@@ -191,7 +184,8 @@ def maximum_json(m: Maximum) -> dict[str, Any]:
     return {"quantity": m.quantity, "value": rounded(m.value), "too_large": rounded(m.too_large), "unit": m.unit}
 
 
-def performance_json(p: Performance) -> dict[str, Any]:
+def performance_json(p: Performance, *, simulated: bool = True) -> dict[str, Any]:
+    """Speed and latencies; `simulated`: with what was simulated, where anything was."""
     same = (
         "output_tokens_per_s",
         "total_tokens_per_s",
@@ -224,8 +218,11 @@ def performance_json(p: Performance) -> dict[str, Any]:
         if value is not None:
             shown[name] = rounded(value / unit)
     for name, percentiles in (("ttft_ms", p.ttft), ("tpot_ms", p.tpot), ("e2e_ms", p.e2e)):
-        if (ms := _ms(percentiles)) is not None:
-            shown[name] = ms
+        if percentiles is not None:
+            shown[name] = percentiles_json(percentiles)
+    if simulated and p.overloaded is not None:
+        shown["simulation"] = None if p.simulation is None else simulation_json(p.simulation)
+        shown["load_curve"] = None if p.load_curve is None else load_curve_json(p.load_curve)
     if p.step_breakdown_s is not None:
         shown["step_breakdown_s"] = {k: rounded(v) for k, v in p.step_breakdown_s.items()}
     shown["interval"] = interval_json(p.interval)
@@ -294,13 +291,13 @@ def neighbour_json(n: Neighbour) -> dict[str, Any]:
     }
 
 
-def estimate_json(e: Estimate, *, trace: bool, neighbours: int = 3) -> dict[str, Any]:
+def estimate_json(e: Estimate, *, trace: bool, neighbours: int = 3, simulated: bool = True) -> dict[str, Any]:
     shown: dict[str, Any] = {"deployment": deployment_json(e.deployment), "fits": e.fits}
     shown |= present(support=e.support, rule=e.rule or None)
     if e.memory is not None:
         shown["memory"] = memory_json(e.memory)
     if e.performance is not None:
-        shown["performance"] = performance_json(e.performance)
+        shown["performance"] = performance_json(e.performance, simulated=simulated)
     if e.bottleneck is not None:
         shown["bottleneck"] = e.bottleneck
     if e.cost is not None:
@@ -369,7 +366,11 @@ def answer_json(
         "assumptions": [assumed_json(a) for a in answer.assumptions],
         "warnings": [notice_json(w) for w in answer.warnings],
         "recommendations": [
-            {"rank": r.rank, "score": rounded(r.score), **estimate_json(r.estimate, trace=trace, neighbours=1)}
+            {
+                "rank": r.rank,
+                "score": rounded(r.score),
+                **estimate_json(r.estimate, trace=trace, neighbours=1, simulated=r.rank == 1),
+            }
             for r in answer.recommendations
         ],
         "rejected": [rejection_json(r) for r in answer.rejected],

@@ -15,7 +15,8 @@ from app.sizing.answer.money import finite
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, at
 from app.sizing.formula import unrecorded
-from app.sizing.result import DeviceMemory, Interval, Percentiles, Performance, PrefixCache, Reason
+from app.sizing.latencies import Percentiles
+from app.sizing.result import DeviceMemory, Interval, Performance, PrefixCache, Reason
 from app.sizing.serving.load import StreamSpeed
 from app.sizing.serving.margins import kinds_of
 from app.sizing.serving.measured import QUANTILES, Best, Operation

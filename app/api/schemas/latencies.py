@@ -1,0 +1,140 @@
+"""How long users wait on the wire: percentiles, the simulation behind them, and what comes of other loads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ConfigDict, Field
+
+from app.api.schemas.base import Shown, rounded
+from app.sizing.latencies import LoadCurve, LoadPoint, Percentiles, Simulation
+
+POINT_DIGITS = 4
+WAITS = {"mean": 21.4, "p50": 18.2, "p95": 44.9, "p99": 71.3}
+POINT = {
+    "requests_per_s": 12.4,
+    "ttft_ms": {"p50": 212, "p95": 640.2},
+    "tpot_ms": {"p50": 24.1, "p95": 31.7},
+    "output_tokens_per_s": 3174,
+    "goodput_share": 0.998,
+}
+SIMULATED = {
+    "requests": 10_000,
+    "seed": 1,
+    "arrivals": "poisson",
+    "policy": "mixed",
+    "inter_token_ms": WAITS,
+    "queue_ms": WAITS,
+    "mean_batch": 31.8,
+    "cache_occupancy": 0.42,
+    "preemptions_per_request": 0,
+    "goodput_requests_per_s": 12.38,
+    "goodput_share": 0.998,
+}
+
+
+def shown_as(example: dict[str, Any]) -> ConfigDict:
+    """Settings of a model with an example of it."""
+    return ConfigDict(json_schema_extra={"examples": [example]})
+
+
+class PercentilesShown(Shown):
+    """Milliseconds; null where the queue never empties."""
+
+    mean: float | None
+    p50: float | None
+    p95: float | None
+    p99: float | None
+
+
+class SimulationShown(Shown):
+    """What the scheduler of one replica did, simulated at the peak."""
+
+    model_config = shown_as(SIMULATED)
+
+    requests: int = Field(description="Simulated at every load of the curve.")
+    seed: int
+    arrivals: str = Field(
+        description="poisson, bursty, closed (a number kept in flight), burst (a finite run from a standing start) or "
+        "trace."
+    )
+    policy: str = Field(description="How prompts and decoding share steps: mixed, prefill_first or static.")
+    inter_token_ms: PercentilesShown = Field(description="From one token to the next.")
+    queue_ms: PercentilesShown = Field(description="Until the prompt is begun.")
+    mean_batch: float = Field(description="Sequences of a replica that run at once, in the mean.")
+    cache_occupancy: float = Field(description="Share of the KV cache in use, in the mean.")
+    preemptions_per_request: float
+    goodput_requests_per_s: float = Field(description="Requests that meet every limit, of the whole deployment.")
+    goodput_share: float = Field(description="Share of requests that meet every limit.")
+
+
+class MedianShown(Shown):
+    """Milliseconds."""
+
+    model_config = shown_as({"p50": 212, "p95": 640.2})
+
+    p50: float
+    p95: float
+
+
+class LoadPointShown(Shown):
+    """What the whole deployment does at a load."""
+
+    model_config = shown_as(POINT)
+
+    requests_per_s: float
+    in_flight: float | None = Field(None, description="Where a number of requests is kept in flight.")
+    ttft_ms: MedianShown
+    tpot_ms: MedianShown
+    output_tokens_per_s: float
+    goodput_share: float
+
+
+class LoadCurveShown(Shown):
+    """From light load to collapse, the deployment as it is."""
+
+    model_config = shown_as({"points": [POINT], "knee_requests_per_s": 14.2})
+
+    points: list[LoadPointShown]
+    knee_requests_per_s: float = Field(description="The load from which p95 grows faster than throughput.")
+
+
+def percentiles_json(p: Percentiles) -> dict[str, Any]:
+    values = {"mean": p.mean_s, "p50": p.p50_s, "p95": p.p95_s, "p99": p.p99_s}
+    return {k: None if v is None else rounded(v * 1e3) for k, v in values.items()}
+
+
+def simulation_json(s: Simulation) -> dict[str, Any]:
+    return {
+        "requests": s.requests,
+        "seed": s.seed,
+        "arrivals": s.arrivals,
+        "policy": s.policy,
+        "inter_token_ms": percentiles_json(s.inter_token),
+        "queue_ms": percentiles_json(s.queue),
+        "mean_batch": rounded(s.mean_batch),
+        "cache_occupancy": rounded(s.cache_occupancy),
+        "preemptions_per_request": rounded(s.preemptions_per_request),
+        "goodput_requests_per_s": rounded(s.goodput_per_s),
+        "goodput_share": rounded(s.goodput_share),
+    }
+
+
+def point_json(p: LoadPoint) -> dict[str, Any]:
+    """A point of the curve, in as many digits as a reader uses."""
+
+    def shown(value: float) -> Any:
+        return rounded(value, POINT_DIGITS)
+
+    return {
+        "requests_per_s": shown(p.requests_per_s),
+        **({} if p.in_flight is None else {"in_flight": shown(p.in_flight)}),
+        "ttft_ms": {"p50": shown(p.ttft_p50_s * 1e3), "p95": shown(p.ttft_p95_s * 1e3)},
+        "tpot_ms": {"p50": shown(p.tpot_p50_s * 1e3), "p95": shown(p.tpot_p95_s * 1e3)},
+        "output_tokens_per_s": shown(p.output_tokens_per_s),
+        "goodput_share": shown(p.goodput_share),
+    }
+
+
+def load_curve_json(c: LoadCurve) -> dict[str, Any]:
+    return {"points": [point_json(p) for p in c.points], "knee_requests_per_s": rounded(c.knee_per_s)}
