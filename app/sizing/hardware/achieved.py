@@ -29,16 +29,20 @@ class Achieved(Columns):
     expert_memory_fraction: Column  # reading routed experts, of what dense weights achieve
     roofline_exponent: Column
     prefill_compute_fraction: Column  # matrices of a prompt, of what large decode batches achieve
+    prefill_expert_fraction: Column  # routed experts of a prompt, of what its other matrices achieve
     attention_compute_fraction: Column
     attention_half_length_tokens: Column
     attention_memory_fraction: Column
     attention_latency_s: Column  # per layer
     layer_overhead_s: Column
     moe_layer_overhead_s: Column  # routing and permuting, per layer of experts
+    latent_layer_overhead_s: Column  # per layer of latent attention
     step_overhead_s: Column
     sequence_overhead_s: Column
     prefill_layer_overhead_s: Column
-    request_overhead_s: Column  # ingest, tokenising, first response
+    request_overhead_s: Column  # ingest and first response
+    tokenise_token_s: Column  # of a server, per prompt token, one request after another
+    stream_token_s: Column  # of a server, per token it hands to its clients, one after another
     queued_share: Column  # of the prompts that arrive together, the share a new one waits behind
     scale_up_latency_s: Column  # per collective
     scale_up_bandwidth_fraction: Column

@@ -28,6 +28,16 @@ class AttentionGroup:
     index_macs: float = 0.0
     crosses: bool = False
 
+    @property
+    def is_latent(self) -> bool:
+        """Whether one latent of all heads is kept (MLA), which is decoded in its absorbed form.
+
+        Check:
+            >>> [g.is_latent for g in (registered("deepseek-ai/DeepSeek-R1").attention[0], LLAMA_8B.attention[0])]
+            [True, False]
+        """
+        return self.decode_macs > self.prefill_macs
+
     def held_elements(self, context_tokens: float) -> float:
         """Elements one layer keeps at a context, indexer keys included.
 

@@ -34,6 +34,7 @@ from app.sizing.serving.single_pass import (
     single_pass_speed,
 )
 from app.sizing.serving.step import StepTerms, speculating, step_terms, step_work
+from app.sizing.serving.streaming import served
 from app.sizing.workload import InferenceWorkload, Load
 
 M = TypeVar("M", bound=Memory)
@@ -179,7 +180,8 @@ class TokenStreams:
         link = link_use(plans, assumed)
         links = link_speed(link, achieved)
         context = workload.input_tokens.mean + workload.output_tokens.mean / 2
-        step = step_terms(step_work(workload.model, plans, link, context_tokens=context), achieved, links)
+        work = step_work(workload.model, plans, link, context_tokens=context)
+        step = step_terms(work, achieved, links, served(workload.load))
         return speculating(step, workload.model, speculative), link, links
 
     def prompts(
@@ -212,7 +214,7 @@ class TokenStreams:
             cached_tokens=tokens * workload.cached_prefix_fraction,
             encoder_flops=workload.encoder_flops_per_request,
         )
-        return prefill_terms(work, achieved, links)
+        return prefill_terms(work, achieved, links, served(workload.load))
 
     def limits(self, alone: StreamAlone) -> tuple[Limit, ...]:
         """A token's time, then the first token's."""

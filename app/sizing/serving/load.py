@@ -132,10 +132,10 @@ def queue_wait_s(replica_rate_per_s: Column, occupancy_s: Column, percentile: fl
         return np.where(load >= 1, np.inf, np.where(load > 0, mean / np.maximum(load, 1e-12) * tail, 0.0))
 
 
-@formula(unit="s", source="ingest and the prompt's own steps")
-def alone_s(request_s: Column, prefill_s: Column) -> Column:
+@formula(unit="s", source="ingest, tokenising and the prompt's own steps")
+def alone_s(request_s: Column, tokenise_s: Column, prefill_s: Column) -> Column:
     """TTFT on an idle replica. Source: counted. Limits: the network is not counted."""
-    return request_s + prefill_s
+    return request_s + tokenise_s + prefill_s
 
 
 @formula(unit="s", source="each chunk of a prompt is computed beside a step of the others")
@@ -168,7 +168,7 @@ def variation_of(workload: InferenceWorkload) -> float:
 
 def idle_first_token_s(prefill: PrefillTerms, max_batched_tokens: Column) -> Column:
     """TTFT of a prompt on an idle replica."""
-    return alone_s(prefill.request_s, prompt_s(prefill, max_batched_tokens, 1.0))
+    return alone_s(prefill.request_s, prefill.tokenise_s, prompt_s(prefill, max_batched_tokens, 1.0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from app.sizing.serving.step import (
     touched_experts,
     weights_read_s,
 )
+from app.sizing.serving.streaming import tokenise_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ class PrefillWork(Columns):
     """Prefill of one prompt on one device, whatever its speed."""
 
     prompt_linear_flops: Column
+    expert_flops_share: Column  # of them, of routed experts
     dense_bytes: Column
     routed_bytes: Column
     expert_share: Column
@@ -69,6 +71,7 @@ class PrefillTerms(Columns):
     prefill_latency_s: Column
     dispatch_s: Column  # host time to launch the layers, hidden unless it is longer
     request_s: Column
+    tokenise_s: Column  # one prompt after another; none where nothing is served
     queued_share: Column
     new_tokens: Column
     expert_share: Column
@@ -97,6 +100,11 @@ def prompt_linear_flops(
     ) / tensor_parallel
 
 
+def expert_flops_share(model: ModelArchitecture) -> float:
+    """Share of a prompt's matrix FLOPs that routed experts take, the head left out."""
+    return model.routed_matmul_params / model.prompt_matmul_params if model.is_moe else 0.0
+
+
 @formula(unit="FLOP", source="Dao et al. 2022 (arXiv:2205.14135)")
 def score_flops(prompt_flops: float, cached_flops: float, tensor_parallel: Column) -> Column:
     """Attention of a prompt on one device, less that of the part that is cached.
@@ -121,6 +129,7 @@ def prefill_work(
     cached = model.prefill_attention_flops(cached_tokens) if cached_tokens > 0 else 0.0
     work = PrefillWork(
         prompt_linear_flops=prompt_linear_flops(model, new, encoder_flops, tp),
+        expert_flops_share=np.full(n, expert_flops_share(model)),
         dense_bytes=dense_bytes(plans.streamed_bytes, tp),
         routed_bytes=routed_bytes(plans.expert_bytes, tp),
         expert_share=np.full(n, expert_share_of(model)),
@@ -157,10 +166,13 @@ def moved(work: PrefillWork, achieved: Achieved) -> HostPrompt | None:
 
 @formula(unit="s/prompt", source="roofline")
 def prompt_linear_s(work: PrefillWork, rates: DeviceRates, achieved: Achieved) -> Column:
-    """Multiplying one prompt. Source: Williams et al. 2009. Limits: prompts that fill the device."""
-    return work.prompt_linear_flops / (
-        rates.linear_flops_per_s * achieved.linear_compute_fraction * achieved.prefill_compute_fraction
-    )
+    """Multiplying one prompt; routed experts, of which each gets a part of its tokens, achieve less of the rate.
+
+    Source: Williams et al. 2009. Limits: prompts that fill the device.
+    """
+    slower = 1 + work.expert_flops_share * (1 / achieved.prefill_expert_fraction - 1)
+    fraction = achieved.linear_compute_fraction * achieved.prefill_compute_fraction
+    return work.prompt_linear_flops * slower / (rates.linear_flops_per_s * fraction)
 
 
 @formula(unit="s/prompt", source="roofline; the achieved fraction grows with the prompt")
@@ -203,8 +215,10 @@ def dispatch_s(work: PrefillWork, achieved: Achieved) -> Column:
     return work.layers * achieved.prefill_layer_overhead_s
 
 
-def prefill_terms(work: PrefillWork, achieved: Achieved, speed: LinkSpeed | None = None) -> PrefillTerms:
-    """Terms of prefill."""
+def prefill_terms(
+    work: PrefillWork, achieved: Achieved, speed: LinkSpeed | None = None, served: Column | float = 1.0
+) -> PrefillTerms:
+    """Terms of prefill; `served` is 1 where prompts come through a server, 0 from the engine's own process."""
     rates, links = work.rates, link_speed(work.link, achieved) if speed is None else speed
     return PrefillTerms(
         prompt_linear_s=prompt_linear_s(work, rates, achieved),
@@ -215,6 +229,7 @@ def prefill_terms(work: PrefillWork, achieved: Achieved, speed: LinkSpeed | None
         prefill_latency_s=prefill_latency_s(work, links),
         dispatch_s=dispatch_s(work, achieved),
         request_s=achieved.request_overhead_s,
+        tokenise_s=served * tokenise_s(work.prompt_tokens, achieved),
         queued_share=achieved.queued_share,
         new_tokens=work.new_tokens,
         expert_share=work.expert_share,

@@ -5,10 +5,9 @@ A decode step over B sequences is
     linear(B) = ((B * linear_slope)^p + (dense + experts * touched(B))^p)^(1/p)
     step(B)   = linear(B) + B * sequence_slope + fixed
 
-with everything that does not depend on B computed once per plan, so that the search may ask for
-many batch sizes at almost no cost. Work (FLOPs, bytes, messages of one device) knows no speed;
-terms are work over the device's rates times the achieved fractions. The fit of those fractions to
-measurements goes through the same functions.
+with everything that does not depend on B computed once per plan, so that the search may ask for many batch sizes at
+almost no cost. Work (FLOPs, bytes, messages of one device) knows no speed; terms are work over the device's rates times
+the achieved fractions. The fit of those fractions to measurements goes through the same functions.
 """
 
 from __future__ import annotations
@@ -34,6 +33,7 @@ from app.sizing.serving.host_weights import (
     left_on_accelerators,
 )
 from app.sizing.serving.plans import Plans, layer_groups
+from app.sizing.serving.streaming import streamed_step_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,7 @@ class StepWork(Columns):
     cache_flops: Column  # of one sequence
     layers: Column
     moe_layers: Column
+    latent_layers: Column
     hidden_bytes: Column  # one sequence's activations between layers
     tensor_parallel: Column
     pipeline_parallel: Column
@@ -81,6 +82,7 @@ class StepTerms(Columns):
     exponent: Column
     pipeline_parallel: Column
     expert_share: Column
+    stream_token_s: Column  # of the server in front, for each token of a step; none where nothing is served
     host: HostStep | None = None
     drafted: float = 0.0  # tokens a step verifies beside the one it would compute anyway
     draft_share: float = 0.0  # work of drafting one of them, of a plain step's
@@ -150,10 +152,7 @@ def cache_read_of_layers(
 
 @formula(unit="B", source="counts of the configuration")
 def cache_read_bytes(cache_read_of_layers: Column, model: ModelArchitecture, tensor_parallel: Column) -> Column:
-    """Cache that a step reads of one sequence, and recurrent states read and written.
-
-    Source: counted. Limits: none.
-    """
+    """Cache that a step reads of one sequence, and recurrent states read and written. Source: counted. Limits: none."""
     return cache_read_of_layers + 2 * model.state_bytes_per_sequence / tensor_parallel
 
 
@@ -194,6 +193,7 @@ def step_work(model: ModelArchitecture, plans: Plans, link: LinkUse, *, context_
         cache_flops=cache_flops(model.decode_attention_flops(context_tokens), model, tp),
         layers=np.full(n, float(model.num_layers)),
         moe_layers=np.full(n, float(model.moe_layers)),
+        latent_layers=np.full(n, float(sum(g.layers * g.is_latent for g in model.attention))),
         hidden_bytes=np.full(n, 2.0 * model.hidden_size),
         tensor_parallel=tp,
         pipeline_parallel=plans.pipeline_parallel,
@@ -291,12 +291,15 @@ def host_fixed_s(work: StepWork, achieved: Achieved) -> Column:
     return (
         work.layers * achieved.layer_overhead_s
         + work.moe_layers * achieved.moe_layer_overhead_s
+        + work.latent_layers * achieved.latent_layer_overhead_s
         + achieved.step_overhead_s
     )
 
 
-def step_terms(work: StepWork, achieved: Achieved, speed: LinkSpeed | None = None) -> StepTerms:
-    """Everything of a decode step that does not depend on the batch."""
+def step_terms(
+    work: StepWork, achieved: Achieved, speed: LinkSpeed | None = None, served: Column | float = 1.0
+) -> StepTerms:
+    """Everything of a decode step that does not depend on the batch; `served` is 1 where tokens go through a server."""
     rates, links = work.rates, link_speed(work.link, achieved) if speed is None else speed
     return StepTerms(
         linear_slope_s=linear_slope_s(work, rates, achieved),
@@ -311,6 +314,7 @@ def step_terms(work: StepWork, achieved: Achieved, speed: LinkSpeed | None = Non
         exponent=achieved.roofline_exponent,
         pipeline_parallel=work.pipeline_parallel,
         expert_share=work.expert_share,
+        stream_token_s=served * achieved.stream_token_s,
         host=work.host,
     )
 
@@ -345,14 +349,8 @@ def forward_s(
 ) -> Column:
     """One pass over a batch: each micro-batch passes every stage. Source: counted. Limits: parts do not overlap."""
     slope = terms.attention_slope_s + tokens_per_sequence * terms.collective_slope_s
-    return (
-        linear_s
-        + micro_batch * slope
-        + batch * terms.host_slope_s
-        + terms.attention_fixed_s
-        + terms.collective_fixed_s
-        + terms.host_fixed_s
-    )
+    fixed = terms.attention_fixed_s + terms.collective_fixed_s + terms.host_fixed_s
+    return linear_s + micro_batch * slope + batch * terms.host_slope_s + fixed
 
 
 @formula(unit="s", source="Leviathan et al. 2023 (arXiv:2211.17192)")
@@ -390,8 +388,9 @@ def host_part_s(terms: StepTerms, tokens: Column, micro: Column, batch: Column) 
 
 def step_s(terms: StepTerms, batch: Column) -> Column:
     """Seconds in which `batch` sequences each gain one token."""
-    if not terms.drafted:
-        return decode_step_s(pass_s(terms, batch), 0.0, terms)
-    with told_as("drafting"):
-        plain = pass_s(terms, batch)
-    return decode_step_s(pass_s(terms, batch, 1.0 + terms.drafted), plain, terms)
+    plain: Column | float = 0.0
+    if terms.drafted:
+        with told_as("drafting"):
+            plain = pass_s(terms, batch)
+    forward = pass_s(terms, batch, 1.0 + terms.drafted)
+    return streamed_step_s(decode_step_s(forward, plain, terms), batch, terms.stream_token_s)

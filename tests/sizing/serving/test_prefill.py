@@ -20,6 +20,7 @@ LINK = LinkUse(np.array([False, False]), col(450e9, 450e9), np.array([True, Fals
 # A prompt of 1024 tokens, 256 of them cached, on 4 x 3 devices; and the same on one.
 WORK = PrefillWork(
     prompt_linear_flops=col(14e12, 14e12),
+    expert_flops_share=col(0.5, 0.0),
     dense_bytes=col(16e9, 16e9),
     routed_bytes=col(4e9, 4e9),
     expert_share=col(0.25, 0.25),
@@ -38,7 +39,9 @@ WORK = PrefillWork(
 
 def test_terms_of_a_prompt_are_its_work_over_what_the_device_achieves() -> None:
     found = prefill_terms(WORK, achieved(2))
-    assert found.prompt_linear_s[0] == pytest.approx(14e12 / (2e15 * 0.8 * 0.7))
+    # half of it in experts, which achieve eight tenths of what the rest does
+    assert found.prompt_linear_s[0] == pytest.approx(14e12 * (0.5 + 0.5 / 0.8) / (2e15 * 0.8 * 0.7))
+    assert found.prompt_linear_s[1] == pytest.approx(14e12 / (2e15 * 0.8 * 0.7))
     # attention reaches two thirds of its share at 1024 tokens, being half of it at 512
     assert found.prompt_attention_s[0] == pytest.approx(1e12 / (1e15 * 0.4 * 2 / 3))
     message = 768 * 8192
@@ -49,6 +52,8 @@ def test_terms_of_a_prompt_are_its_work_over_what_the_device_achieves() -> None:
     assert found.experts_s[0] == pytest.approx(4e9 / (3.2e12 * 0.85 * 0.75))
     assert found.prefill_latency_s[0] == pytest.approx(2 * 32 * 8e-6 + 2 * 15e-6)
     assert found.dispatch_s[0] == pytest.approx(32 * 40e-6)
+    assert found.tokenise_s[0] == pytest.approx(1024 * 2e-6)
+    assert prefill_terms(WORK, achieved(2), served=0.0).tokenise_s[0] == 0
     assert (found.request_s[0], found.queued_share[0], found.exponent[0]) == (5e-3, 0.3, 3.0)
     assert (found.new_tokens[0], found.expert_share[0], found.overlapped_stages[0]) == (768, 0.25, 1)
 
@@ -110,6 +115,7 @@ def terms(**changed: float) -> PrefillTerms:
         "prefill_latency_s": 0.004,
         "dispatch_s": 0.001,
         "request_s": 0.005,
+        "tokenise_s": 0.0,
         "queued_share": 0.3,
         "new_tokens": 300.0,
         "expert_share": 0.0,

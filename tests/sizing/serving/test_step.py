@@ -49,6 +49,7 @@ WORK = StepWork(
     cache_flops=col(7e9, 1e9),
     layers=col(32, 32),
     moe_layers=col(8, 8),
+    latent_layers=col(4, 4),
     hidden_bytes=col(8192, 8192),
     tensor_parallel=col(4, 1),
     pipeline_parallel=col(3, 1),
@@ -72,7 +73,9 @@ def test_terms_of_a_step_are_its_work_over_what_the_device_achieves() -> None:
     assert found.collective_slope_s[0] == pytest.approx(2 * 32 * reduced + 2 * 8192 / (50e9 * 0.9))
     assert found.collective_fixed_s[0] == pytest.approx(2 * 32 * 8e-6 + 2 * 15e-6)
     assert found.host_slope_s[0] == 20e-6
-    assert found.host_fixed_s[0] == pytest.approx(32 * 10e-6 + 8 * 30e-6 + 500e-6)
+    assert found.host_fixed_s[0] == pytest.approx(32 * 10e-6 + 8 * 30e-6 + 4 * 5e-6 + 500e-6)
+    assert found.stream_token_s[0] == 40e-6
+    assert step_terms(WORK, achieved(2), served=0.0).stream_token_s[0] == 0
     assert (found.exponent[0], found.pipeline_parallel[0], found.expert_share[0]) == (3, 3, 0.25)
     assert (found.collective_slope_s[1], found.collective_fixed_s[1]) == (0, 0)
 
@@ -116,6 +119,7 @@ def terms(**changed: float) -> StepTerms:
         "exponent": 1.0,
         "pipeline_parallel": 1.0,
         "expert_share": 0.0,
+        "stream_token_s": 0.0,
     }
     columns: dict[str, Any] = {name: col(value) for name, value in (known | changed).items()}
     return StepTerms(**columns)
