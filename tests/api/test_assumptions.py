@@ -80,7 +80,7 @@ FIELDS = [
     ("constraints.kv_formats", "kv_formats", ["bf16"]),
     ("workload.target_utilization", "target_utilization", 0.7),
     ("workload.slo.percentile", "slo.percentile", 95),
-    ("workload.max_context_tokens", "max_context_tokens", 768),
+    ("workload.max_context_tokens", "max_context_tokens", 1536),
     ("workload.availability.redundancy", "redundancy", "none"),
     ("workload.traffic.input_tokens", "input_tokens", 512),
     ("workload.traffic.output_tokens", "output_tokens", 256),

@@ -131,7 +131,7 @@ def test_what_was_given_is_told_as_asked_and_the_rest_as_chosen() -> None:
     asked = {name for name, a in shown.items() if a.asked}
     assert asked == {"input_tokens", "average_requests_per_s"}
     assert (shown["input_tokens"].value, shown["output_tokens"].value) == (800, 256)
-    assert shown["max_context_tokens"].value == 1056
+    assert shown["max_context_tokens"].value == 800 + 2 * 256  # an answer's spread is assumed, the prompt has none
     for a in shown.values():
         assert a.bounds is None or a.bounds[0] <= float(a.value) <= a.bounds[1]
 

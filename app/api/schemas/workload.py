@@ -2,164 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Required, TypedDict, Unpack
+from typing import Annotated, Literal, Required, TypedDict, Unpack
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Field, model_validator
 
 from app.api.schemas.base import WHOLE, Wire
-from app.api.schemas.model import Images, LoraSpec, ModelReference, SampleSpec
+from app.api.schemas.lengths import to_lengths
+from app.api.schemas.model import LoraSpec, ModelReference, SampleSpec
 from app.api.schemas.names import FailureDomainName, MethodName, OptimizerName, PrecisionName, RedundancyName
+from app.api.schemas.traffic import Traffic
 from app.sizing.assumptions import Assumptions
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.units import GB, SECONDS_PER_DAY, SECONDS_PER_HOUR
 from app.sizing.workload import (
     Amount,
-    Arrivals,
     GlobalBatch,
     Hits,
     InferenceWorkload,
-    Lengths,
     Limits,
-    Load,
     Method,
     Redundancy,
     TrainingWorkload,
-    arrivals_of_users,
     inference_workload,
+    recorded_workload,
     training_workload,
 )
 
-Tokens = Annotated[float, Field(ge=0, le=1e8)]
 Positive = Annotated[float, Field(gt=0, le=1e18)]
-
-
-class LengthDistribution(Wire):
-    """Mean and 95th percentile of a token count; a log-normal is put through both."""
-
-    mean: Tokens
-    p95: Tokens | None = None
-
-    @model_validator(mode="after")
-    def _ordered(self) -> LengthDistribution:
-        if self.p95 is not None and self.p95 < self.mean:
-            raise ValueError("p95 must be at least the mean")
-        return self
-
-
-def _length_kind(value: Any) -> str:
-    return "distribution" if isinstance(value, dict | LengthDistribution) else "number"
-
-
-class PromptLengths(LengthDistribution):
-    """As any length, and at least one token: an empty prompt cannot be served."""
-
-    mean: Annotated[float, Field(ge=1, le=1e8)]
-
-
-PromptSpec = Annotated[
-    Annotated[Annotated[float, Field(ge=1, le=1e8)], Tag("number")] | Annotated[PromptLengths, Tag("distribution")],
-    Discriminator(_length_kind),
-]
-LengthSpec = Annotated[
-    Annotated[Tokens, Tag("number")] | Annotated[LengthDistribution, Tag("distribution")], Discriminator(_length_kind)
-]
-
-
-def to_lengths(spec: float | LengthDistribution | None) -> Lengths | None:
-    if spec is None:
-        return None
-    if isinstance(spec, LengthDistribution):
-        return Lengths(spec.mean, spec.p95)
-    return Lengths(float(spec))
-
-
-class Users(Wire):
-    """People rather than a rate; turned into peak requests by the busy-hour rule."""
-
-    count: Annotated[float, Field(gt=0, le=1e9)]
-    requests_per_hour_each: Annotated[float, Field(gt=0, le=1e5)]
-
-
-class Traffic(Wire):
-    """How requests arrive: exactly one of peak_requests_per_s, concurrent_requests, users, batch, offline,
-    samples_per_s.
-    """
-
-    peak_requests_per_s: Annotated[float, Field(gt=0, le=1e6)] | None = None
-    concurrent_requests: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] | None = None
-    users: Users | None = None
-    batch: Annotated[int, Field(ge=1, le=100_000), WHOLE] | None = None
-    offline: Literal[True] | None = None
-    samples_per_s: Annotated[float, Field(gt=0, le=1e7)] | None = None
-    volume_requests: Annotated[float, Field(ge=1, le=1e15)] | None = Field(
-        None, description="Of offline work that ends: requests (or samples) in all."
-    )
-    deadline_hours: Annotated[float, Field(gt=0, le=876000)] | None = Field(
-        None, description="Hours in which the volume is to be done, from the start of the machines."
-    )
-    average_requests_per_s: Annotated[float, Field(gt=0, le=1e6)] | None = None
-    burstiness: Annotated[float, Field(ge=0, le=20)] = Field(
-        1.0, description="Coefficient of variation of inter-arrival times; 1 is Poisson."
-    )
-    input_tokens: PromptSpec | None = Field(None, description="Default: the assumption default_input_tokens, 512.")
-    output_tokens: LengthSpec | None = Field(None, description="Default: the assumption default_output_tokens, 256.")
-    images: Images | None = Field(
-        None, description="Images with every request; their tokens are added to input_tokens."
-    )
-    cached_prefix_fraction: Annotated[float, Field(ge=0, le=0.99)] = Field(
-        0.0, description="Part of a prompt that is found in the cache: what its session or all requests began with."
-    )
-    shared_prefix_fraction: Annotated[float, Field(ge=0, le=0.99)] | None = Field(
-        None, description="Part of cached_prefix_fraction that all requests share; a replica keeps it once. Default 0."
-    )
-    turn_gap_s: Annotated[float, Field(ge=0, le=604800)] | None = Field(
-        None,
-        description="From a session's answer to its next request; its prefix must stay in the cache for so long. "
-        "Default: the assumption session_turn_gap_s, 60.",
-    )
-
-    @model_validator(mode="after")
-    def _prefixes(self) -> Traffic:
-        shared, cached = self.shared_prefix_fraction or 0.0, self.cached_prefix_fraction
-        if shared > cached:
-            raise ValueError("shared_prefix_fraction is part of cached_prefix_fraction and must not exceed it")
-        if self.turn_gap_s is not None and not cached:
-            raise ValueError("turn_gap_s goes with a cached_prefix_fraction above 0")
-        if self.turn_gap_s is not None and (self.offline or self.batch is not None):
-            raise ValueError("turn_gap_s is for sessions of a service; offline and batch requests wait for no turn")
-        return self
-
-    @model_validator(mode="after")
-    def _one_load(self) -> Traffic:
-        kinds = ("peak_requests_per_s", "concurrent_requests", "users", "batch", "offline", "samples_per_s")
-        given = [k for k in kinds if getattr(self, k) is not None]
-        if len(given) != 1:
-            raise ValueError(f"exactly one of {', '.join(kinds)} says how requests arrive; {len(given)} were given")
-        peak = self.peak_requests_per_s or self.samples_per_s
-        if not self.offline and (self.volume_requests is not None or self.deadline_hours is not None):
-            raise ValueError("volume_requests and deadline_hours go with offline: true")
-        if self.deadline_hours is not None and self.volume_requests is None:
-            raise ValueError("deadline_hours needs volume_requests: how much is to be done by then")
-        if peak is not None and self.average_requests_per_s is not None and self.average_requests_per_s > peak:
-            raise ValueError("average_requests_per_s must not exceed the peak")
-        return self
-
-    def to_arrivals(self, assumed: Assumptions) -> Arrivals:
-        if self.users is not None:
-            return arrivals_of_users(self.users.count, self.users.requests_per_hour_each, assumed)
-        if self.concurrent_requests is not None:
-            return Arrivals(Load.CLOSED, in_flight=float(self.concurrent_requests))
-        if self.batch is not None:
-            return Arrivals(Load.BATCH, in_flight=float(self.batch))
-        if self.offline:
-            hours = self.deadline_hours
-            return Arrivals(
-                Load.OFFLINE,
-                volume_requests=self.volume_requests,
-                deadline_s=None if hours is None else hours * SECONDS_PER_HOUR,
-            )
-        peak = float(self.peak_requests_per_s or self.samples_per_s or 0.0)
-        return Arrivals(Load.OPEN, peak_per_s=peak, samples=self.samples_per_s is not None)
 
 
 class SloSpec(Wire):
@@ -214,9 +83,25 @@ class InferenceSpec(Wire):
 
     def to_workload(self, model: ModelArchitecture, assumed: Assumptions) -> InferenceWorkload:
         """The same in units of the core; raises Unanswerable where the parts contradict."""
-        t = self.traffic
+        t, trace = self.traffic, self.traffic.to_trace()
+        model = self.sample.applied_to(model) if self.sample is not None else model
+        limits = None if self.slo is None else self.slo.to_limits()
+        redundancy, available = self.availability.to_redundancy(), self.availability.said
+        if trace is not None:
+            return recorded_workload(
+                model,
+                trace,
+                assumed,
+                average_per_s=t.average_requests_per_s,
+                turn_gap_s=t.turn_gap_s,
+                limits=limits,
+                max_context_tokens=self.max_context_tokens,
+                redundancy=redundancy,
+                availability_asked=available,
+                target_utilization=self.target_utilization,
+            )
         return inference_workload(
-            self.sample.applied_to(model) if self.sample is not None else model,
+            model,
             t.to_arrivals(assumed),
             assumed,
             input_tokens=to_lengths(t.input_tokens),
@@ -225,10 +110,10 @@ class InferenceSpec(Wire):
             average_per_s=t.average_requests_per_s,
             burstiness=t.burstiness,
             hits=Hits(t.cached_prefix_fraction, t.shared_prefix_fraction or 0.0, t.turn_gap_s),
-            limits=None if self.slo is None else self.slo.to_limits(),
+            limits=limits,
             max_context_tokens=self.max_context_tokens,
-            redundancy=self.availability.to_redundancy(),
-            availability_asked=self.availability.said,
+            redundancy=redundancy,
+            availability_asked=available,
             target_utilization=self.target_utilization,
         )
 

@@ -75,10 +75,9 @@ def sensitivity(
 def cases(workload: InferenceWorkload) -> Iterator[Case]:
     """What is asked again with one thing changed; work without a rate or a number at once has no load to change."""
     if workload.load is Load.OPEN:
-        twice = replace(workload, peak_per_s=2 * workload.peak_per_s, average_per_s=2 * workload.average_per_s)
-        yield Case("twice the peak load", twice, load=2.0)
+        yield Case("twice the peak load", workload.busier(2.0), load=2.0)
     elif workload.load is not Load.OFFLINE:
-        yield Case("twice as many requests at once", replace(workload, in_flight=2 * workload.in_flight), load=2.0)
+        yield Case("twice as many requests at once", workload.busier(2.0), load=2.0)
     if workload.load is Load.OFFLINE:
         return
     redundancy = workload.redundancy

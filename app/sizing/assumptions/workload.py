@@ -145,6 +145,15 @@ class WorkloadAssumptions:
         source="chosen: people read and type, agents' tools run",
         as_of="2026-11",
     )
+    trace_window_s: float = assumption(
+        60,
+        low=1,
+        high=3600,
+        unit="s",
+        reason="longest stretch whose rate a trace is planned for",
+        source="chosen: a minute",
+        as_of="2026-11",
+    )
     # Lengths
     default_input_tokens: float = assumption(
         512,
@@ -162,6 +171,15 @@ class WorkloadAssumptions:
         unit="tokens",
         reason="answer where none is given",
         source="chosen: a chat turn",
+        as_of="2026-11",
+    )
+    length_p95_to_mean: float = assumption(
+        2.0,
+        low=1.0,
+        high=5.0,
+        unit="1",
+        reason="p95 of lengths over their mean where only that is told",
+        source="chosen: chats vary more, templates less",
         as_of="2026-11",
     )
     context_percentile: float = assumption(

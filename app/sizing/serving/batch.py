@@ -135,7 +135,7 @@ def padding_of(workload: InferenceWorkload, plans: Plans, assumed: Assumptions) 
     texts = workload.input_tokens
     if workload.model.kind is not ModelKind.ENCODER or not texts.sigma:
         return np.ones(len(plans))
-    return padding(max(texts.mean, texts.quantile(95.0)), texts.mean, plans.packs, assumed)
+    return padding(max(texts.mean, workload.long_prompt(95.0)), texts.mean, plans.packs, assumed)
 
 
 @formula(unit="1", source="base coefficients")

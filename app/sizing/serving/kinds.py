@@ -190,7 +190,7 @@ class TokenStreams:
         """Seconds of a mean prompt and of a long one."""
         prompt = workload.input_tokens
         late = prefill = self.prompt(workload, plans, achieved, link, links, prompt.mean)
-        tail = prompt.quantile(workload.slo.percentile)
+        tail = workload.long_prompt(workload.slo.percentile)
         if tail > prompt.mean:
             with told_as("long prompt"):
                 late = self.prompt(workload, plans, achieved, link, links, tail)

@@ -276,7 +276,7 @@ def limits_of(workload: InferenceWorkload, quickest: Column, margins: Margins) -
     tpot = np.full(len(quickest), np.inf if slo.tpot_s is None else slo.tpot_s)
     ttft = np.full(len(quickest), np.inf if slo.ttft_s is None else slo.ttft_s)
     if slo.e2e_s is not None:
-        tokens = max(1.0, workload.output_tokens.quantile(slo.percentile))
+        tokens = max(1.0, workload.long_answer(slo.percentile))
         tpot = np.minimum(tpot, np.maximum(slo.e2e_s - quickest * margins.ttft, 1e-9) / tokens)
         ttft = np.minimum(ttft, slo.e2e_s)
     return tpot / margins.tpot, ttft / margins.ttft

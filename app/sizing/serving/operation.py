@@ -246,7 +246,7 @@ def percentiles(
 ) -> dict[str, Column]:
     """Latencies at one percentile, by the names of an operation's columns."""
     prompt, output, occupied = workload.input_tokens, workload.output_tokens, speed.occupancy_s
-    longer = max(0.0, prompt.quantile(q) / max(prompt.mean, 1.0) - 1.0) if q > 50 else 0.0
+    longer = max(0.0, workload.long_prompt(q) / max(prompt.mean, 1.0) - 1.0) if q > 50 else 0.0
     wait: Column | float = 0.0
     tpot = flow.tpot_s
     if workload.load is Load.OPEN:
@@ -259,6 +259,6 @@ def percentiles(
             median = queued_s(share, occupied, flow.batch, 50)
         wait = longer_queue_s(queued_s(share, occupied, flow.batch, q), median)
     ttft = ttft_s(flow.ttft_s, longer, occupied, wait, overloaded)
-    tokens = max(0.0, (output.quantile(q) if q > 50 else output.mean) - 1)
+    tokens = max(0.0, (workload.long_answer(q) if q > 50 else output.mean) - 1)
     whole = e2e_s(ttft, tokens, tpot)
     return {f"ttft_p{q:.0f}_s": ttft, f"tpot_p{q:.0f}_s": np.where(overloaded, np.inf, tpot), f"e2e_p{q:.0f}_s": whole}

@@ -1,17 +1,14 @@
 """What somebody wants to run: three phases, one value each, in base units, put together from what was said of it."""
 
-from app.sizing.workload.inference import (
-    Arrivals,
-    Hits,
-    InferenceWorkload,
-    PromptImages,
-    arrivals_of_users,
-    inference_workload,
-)
+from app.sizing.workload.arrivals import Arrivals, arrivals_of_users
+from app.sizing.workload.images import PromptImages
+from app.sizing.workload.inference import Hits, InferenceWorkload, inference_workload
 from app.sizing.workload.lengths import Lengths, z_score
 from app.sizing.workload.limits import Limits, Load, Slo
+from app.sizing.workload.recorded import recorded_workload
 from app.sizing.workload.redundancy import REDUNDANCIES, FailureDomain, Redundancy
 from app.sizing.workload.sizes import adapted_matrices, sized
+from app.sizing.workload.trace import Trace
 from app.sizing.workload.training import Amount, GlobalBatch, Method, TrainingWorkload, training_workload
 
 __all__ = [
@@ -29,10 +26,12 @@ __all__ = [
     "PromptImages",
     "Redundancy",
     "Slo",
+    "Trace",
     "TrainingWorkload",
     "adapted_matrices",
     "arrivals_of_users",
     "inference_workload",
+    "recorded_workload",
     "sized",
     "training_workload",
     "z_score",

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from app.errors import Unanswerable
+import numpy as np
+
 from app.sizing.assumptions import Assumed, Assumptions
-from app.sizing.formula import formula
+from app.sizing.columns import Codes, Column
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
-from app.sizing.units import SECONDS_PER_HOUR
+from app.sizing.workload.arrivals import Arrivals
+from app.sizing.workload.images import PromptImages, with_images
 from app.sizing.workload.lengths import Lengths
 from app.sizing.workload.limits import Limits, Load, Slo, limits_told, slo_of
+from app.sizing.workload.longest import MOST_TOKENS, Longest, context_tokens
 from app.sizing.workload.redundancy import Redundancy
+from app.sizing.workload.trace import Trace
 
-MOST_TOKENS = 1e8  # of a sequence, where a model says nothing
 LONGEST_TURN_GAP_S = 604_800.0  # a week
 
 
@@ -40,6 +43,8 @@ class InferenceWorkload:
     deadline_s: float | None = None  # by which a volume is to be done
     shared_prefix_fraction: float = 0.0  # of the prompt, what every request begins with
     turn_gap_s: float = 0.0  # from a session's answer to its next request
+    requests: float | None = None  # of a run that ends: from a standing start, `in_flight` of them at a time
+    trace: Trace | None = None  # recorded arrivals, whose busiest stretch `peak_per_s` is
     derived: tuple[Assumed, ...] = ()  # figures reckoned from what was said otherwise
 
     @property
@@ -66,6 +71,31 @@ class InferenceWorkload:
     def tokens_per_request(self) -> float:
         return self.input_tokens.mean + self.output_tokens.mean
 
+    def long_prompt(self, percentile: float) -> float:
+        """Tokens of a prompt at a percentile, which the longest sequence holds."""
+        return min(self.input_tokens.quantile(percentile), self.max_context_tokens)
+
+    def long_answer(self, percentile: float) -> float:
+        """Tokens of an answer at a percentile, which the longest sequence holds."""
+        return min(self.output_tokens.quantile(percentile), self.max_context_tokens)
+
+    def drawn(self, prompts: Column, answers: Column) -> tuple[Codes, Codes]:
+        """Prompts and answers at these shares of their distributions, as the model's window cuts them off."""
+        window = int(self.model.max_context_tokens or MOST_TOKENS)
+        read = np.minimum(self.input_tokens.drawn(prompts), window - 1)
+        return read, np.minimum(self.output_tokens.drawn(answers), window - read)
+
+    def busier(self, times: float) -> InferenceWorkload:
+        """The same with so many times the load."""
+        return replace(
+            self,
+            peak_per_s=times * self.peak_per_s,
+            average_per_s=times * self.average_per_s,
+            in_flight=times * self.in_flight,
+            requests=None if self.requests is None else times * self.requests,
+            trace=None if self.trace is None else self.trace.faster(times),
+        )
+
     @property
     def keeps_prefixes(self) -> bool:
         """Whether hits are counted on what sessions left in the cache some time ago."""
@@ -79,55 +109,8 @@ class InferenceWorkload:
     @property
     def without_hits(self) -> InferenceWorkload:
         """The same where nothing of a prompt is found in the cache."""
-        return replace(self, cached_prefix_fraction=0.0, shared_prefix_fraction=0.0, turn_gap_s=0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Arrivals:
-    """How requests arrive. `samples`: they were counted in samples."""
-
-    load: Load
-    peak_per_s: float = 0.0
-    in_flight: float = 0.0
-    samples: bool = False
-    volume_requests: float | None = None
-    deadline_s: float | None = None
-    derived: tuple[Assumed, ...] = ()
-
-
-@formula(unit="requests/s", source="definition")
-def busy_hour_requests_per_s(requests_per_hour: float, assumed: Assumptions) -> float:
-    """Requests per second in the busiest minute, from what users ask in an hour.
-
-    Check:
-        >>> busy_hour_requests_per_s(40 * 12, Assumptions())
-        0.4
-    """
-    return requests_per_hour / SECONDS_PER_HOUR * assumed.busy_hour_factor
-
-
-def arrivals_of_users(count: float, requests_per_hour_each: float, assumed: Assumptions) -> Arrivals:
-    """People rather than a rate, by the busy-hour rule."""
-    peak = busy_hour_requests_per_s(count * requests_per_hour_each, assumed)
-    low, high = Assumptions.bounds("busy_hour_factor")
-    told = Assumed(
-        "peak_requests_per_s",
-        peak,
-        "1/s",
-        "load that is planned for: users times busy_hour_factor",
-        "users",
-        (peak * low / assumed.busy_hour_factor, peak * high / assumed.busy_hour_factor),
-    )
-    return Arrivals(Load.OPEN, peak_per_s=peak, derived=(told,))
-
-
-@dataclass(frozen=True, slots=True)
-class PromptImages:
-    """Images that come with every request, in pixels."""
-
-    width: int
-    height: int
-    per_request: float = 1.0
+        trace = None if self.trace is None else self.trace.without_hits()
+        return replace(self, cached_prefix_fraction=0.0, shared_prefix_fraction=0.0, turn_gap_s=0.0, trace=trace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +133,8 @@ def inference_workload(
     arrivals: Arrivals,
     assumed: Assumptions,
     *,
-    input_tokens: Lengths | None = None,
-    output_tokens: Lengths | None = None,
+    input_tokens: Lengths | float | None = None,
+    output_tokens: Lengths | float | None = None,
     images: PromptImages | None = None,
     average_per_s: float | None = None,
     burstiness: float = 1.0,
@@ -162,11 +145,13 @@ def inference_workload(
     availability_asked: frozenset[str] = frozenset(),
     target_utilization: float | None = None,
 ) -> InferenceWorkload:
-    """A complete workload from what was said of it; None is chosen. Raises Unanswerable where the parts contradict."""
+    """A complete workload from what was said of it; None is chosen, and of a length that is a number its spread. Raises
+    Unanswerable where the parts contradict.
+    """
     prompt, output = usual_lengths(model, input_tokens, output_tokens, assumed)
     model, prompt, image_flops = with_images(model, prompt, images)
-    asked, hits = limits or Limits(), hits or Hits()
-    personal = arrivals.load is Load.CLOSED and arrivals.in_flight <= assumed.most_personal_in_flight
+    asked, hits, personal = limits or Limits(), hits or Hits(), arrivals.personal(assumed)
+    longest = Longest(prompt, output, isinstance(input_tokens, Lengths), isinstance(output_tokens, Lengths))
     workload = InferenceWorkload(
         model=model,
         load=arrivals.load,
@@ -179,7 +164,7 @@ def inference_workload(
         cached_prefix_fraction=hits.cached_fraction,
         shared_prefix_fraction=hits.shared_fraction,
         turn_gap_s=hits.gap_s(arrivals.load, assumed),
-        max_context_tokens=context_tokens(model, arrivals, prompt, output, max_context_tokens, assumed),
+        max_context_tokens=context_tokens(model, arrivals, longest, max_context_tokens, assumed),
         slo=slo_of(asked, model, arrivals.load, prompt.mean, assumed, personal=personal),
         redundancy=redundancy or Redundancy(),
         target_utilization=usual_utilization(arrivals, assumed) if target_utilization is None else target_utilization,
@@ -187,6 +172,7 @@ def inference_workload(
         most_personal_in_flight=assumed.most_personal_in_flight if arrivals.in_flight else 0.0,
         volume_requests=arrivals.volume_requests,
         deadline_s=arrivals.deadline_s,
+        requests=arrivals.requests,
     )
     lengths = said(input_tokens=input_tokens, output_tokens=output_tokens, max_context_tokens=max_context_tokens)
     given = availability_asked | lengths | said(average_requests_per_s=average_per_s, turn_gap_s=hits.turn_gap_s)
@@ -205,13 +191,21 @@ def usual_utilization(arrivals: Arrivals, assumed: Assumptions) -> float:
 
 
 def usual_lengths(
-    model: ModelArchitecture, prompt: Lengths | None, output: Lengths | None, assumed: Assumptions
+    model: ModelArchitecture, prompt: Lengths | float | None, output: Lengths | float | None, assumed: Assumptions
 ) -> tuple[Lengths, Lengths]:
-    """Prompt and answer as given, or the usual ones of what the model is."""
-    tokens = assumed.default_output_tokens if output is None and model.kind is ModelKind.DECODER else 0.0
+    """Prompt and answer as given, or the usual ones of what the model is; a mean alone is spread as usual."""
     if prompt is None:
-        prompt = Lengths(1.0 if model.sample is not None else assumed.default_input_tokens)
-    return prompt, output or Lengths(tokens)
+        prompt = 1.0 if model.sample is not None else assumed.default_input_tokens
+    if output is None:
+        output = assumed.default_output_tokens if model.kind is ModelKind.DECODER else 0.0
+    return spread(prompt, assumed), spread(output, assumed)
+
+
+def spread(length: Lengths | float, assumed: Assumptions) -> Lengths:
+    """A mean alone with the usual spread about it; what is told in full as it is."""
+    if isinstance(length, Lengths):
+        return length
+    return Lengths(length) if length <= 1 else Lengths(length, length * assumed.length_p95_to_mean)
 
 
 def said(**parts: object) -> frozenset[str]:
@@ -231,9 +225,11 @@ def told(w: InferenceWorkload, given: frozenset[str]) -> tuple[Assumed, ...]:
         prices = "load that prices tokens", "average_to_peak"
         shown.append(figure("average_requests_per_s", w.average_per_s, "1/s", *prices, (0.0, w.peak_per_s)))
     if w.model.kind is not ModelKind.SAMPLES:
-        shown.append(figure("input_tokens", prompt, "tokens", "mean prompt", "default_input_tokens", (1.0, longest)))
+        mean = f"mean prompt; p95 {w.input_tokens.quantile(95):,.0f}", "default_input_tokens"
+        shown.append(figure("input_tokens", prompt, "tokens", *mean, (1.0, longest)))
     if w.model.kind is ModelKind.DECODER:
-        shown.append(figure("output_tokens", output, "tokens", "mean answer", "default_output_tokens", (1.0, longest)))
+        mean = f"mean answer; p95 {w.output_tokens.quantile(95):,.0f}", "default_output_tokens"
+        shown.append(figure("output_tokens", output, "tokens", *mean, (1.0, longest)))
         longer = "of the longest sequence", "context_percentile"
         bounds = (prompt + output, max(longest, prompt + output))
         shown.append(figure("max_context_tokens", w.max_context_tokens, "tokens", *longer, bounds))
@@ -246,65 +242,3 @@ def told(w: InferenceWorkload, given: frozenset[str]) -> tuple[Assumed, ...]:
         lost, named = "what may be lost at once", "failure_domain"
         shown.append(Assumed(named, spare.domain.value, "text", lost, "chosen: the usual loss", asked=named in given))
     return tuple(shown)
-
-
-def context_tokens(
-    model: ModelArchitecture,
-    arrivals: Arrivals,
-    prompt: Lengths,
-    output: Lengths,
-    asked: float | None,
-    assumed: Assumptions,
-) -> float:
-    """Tokens the longest sequence may have: as asked, or a long prompt with a long answer.
-
-    Raises Unanswerable where model, load and lengths contradict one another.
-    """
-    generates = model.kind is ModelKind.DECODER
-    if generates and output.mean < 1:
-        raise Unanswerable(
-            "A model that generates tokens needs output_tokens of at least 1; an embedding model of the catalogue "
-            "takes output_tokens 0."
-        )
-    if arrivals.samples and model.kind is not ModelKind.SAMPLES:
-        raise Unanswerable("samples_per_s is for models that work on samples; this one takes peak_requests_per_s.")
-    if asked is None:
-        asked = prompt.mean + output.mean
-        if prompt.sigma > 0 or output.sigma > 0:
-            share = assumed.context_percentile
-            longest = prompt.quantile(share) + output.quantile(share) if generates else prompt.quantile(share)
-            asked = max(longest, asked)
-    if model.max_context_tokens and asked > model.max_context_tokens and model.sample is None:
-        raise Unanswerable(
-            f"A context of {asked:,.0f} tokens was asked for; {model.name} takes at most {model.max_context_tokens:,}."
-        )
-    if asked < prompt.mean + (output.mean if generates else 0):
-        raise Unanswerable("max_context_tokens is smaller than the mean input and output together.")
-    return float(asked)
-
-
-def with_images(
-    model: ModelArchitecture, prompt: Lengths, images: PromptImages | None
-) -> tuple[ModelArchitecture, Lengths, float]:
-    """The model and prompt with the images of a request, and the FLOPs of reading them.
-
-    Tokens of the images join the prompt; where layers cross to the image instead, its keys and values are kept
-    for the whole sequence. Raises Unanswerable for a model that takes no images.
-    """
-    if images is None:
-        return model, prompt, 0.0
-    if model.images is None:
-        raise Unanswerable(f"{model.name} takes no images; traffic.images is for vision-language models.")
-    width, height, count = images.width, images.height, images.per_request
-    tokens = count * model.images.tokens(width, height)
-    kept = count * model.images.patches(width, height) * model.cross_kv_bytes_per_source_token
-    one = count == 1
-    note = (
-        f"{count:g} image{'' if one else 's'} of {width} x {height} pixels add{'s' if one else ''} "
-        f"{tokens:,.0f} tokens to a prompt"
-    )
-    model = replace(
-        model, state_bytes_per_sequence=model.state_bytes_per_sequence + kept, assumed=(*model.assumed, note)
-    )
-    longer = Lengths(prompt.mean + tokens, None if prompt.p95 is None else prompt.p95 + tokens)
-    return model, longer, count * model.image_flops(width, height)

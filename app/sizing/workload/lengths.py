@@ -1,12 +1,21 @@
-"""How long prompts and answers are."""
+"""How long prompts and answers are: a mean, how far they spread about it, and lengths drawn from that."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from statistics import NormalDist
 
+import numpy as np
+
+from app.sizing.columns import Codes, Column, column
+from app.sizing.exact import between, exp_of, log_of, normal_grid
+
 _NORMAL = NormalDist()
+Z_95 = 1.6448536269514722
 
 
 def z_score(percentile: float) -> float:
@@ -16,26 +25,92 @@ def z_score(percentile: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """A token-length distribution: fixed at the mean, or log-normal through mean and p95."""
+    """A distribution of token counts: log-normal through mean and p95, all at the mean without one.
+
+    `bounds`: every whole number from the one to the other is as likely. `values`: only these, ascending, of which the
+    share in `upto` is no longer.
+    """
 
     mean: float
     p95: float | None = None
+    bounds: tuple[int, int] | None = None
+    values: tuple[int, ...] = ()
+    upto: tuple[float, ...] = ()
+
+    @classmethod
+    def even(cls, low: int, high: int) -> Lengths:
+        """Any whole number from low to high."""
+        return cls((low + high) / 2, bounds=(low, high))
+
+    @classmethod
+    def histogram(cls, values: Sequence[int], weights: Sequence[float]) -> Lengths:
+        """So many of each value.
+
+        Check:
+            >>> Lengths.histogram([100, 300], [3, 1]).mean
+            150.0
+        """
+        counted = sorted((value, weight) for value, weight in zip(values, weights, strict=True) if weight > 0)
+        found, shares = zip(*counted, strict=True)
+        total = math.fsum(shares)
+        upto = [share / total for share in accumulate(shares)]
+        mean = math.fsum(value * share for value, share in counted) / total
+        return cls(mean, values=found, upto=(*upto[:-1], 1.0))
 
     @property
     def sigma(self) -> float:
-        """Log-normal sigma from ln(p95 / mean) = z * sigma - sigma^2 / 2, the smaller root."""
+        """Log-normal sigma from ln(p95 / mean) = z * sigma - sigma^2 / 2, the smaller root; of other shapes that of as
+        much variation.
+        """
+        if self.bounds is not None or self.values:
+            return math.sqrt(math.log1p(self.squared_variation))
         if self.p95 is None or self.mean <= 0 or self.p95 <= self.mean:
             return 0.0
-        z = z_score(95)
-        ratio = min(math.log(self.p95 / self.mean), z * z / 2)
-        return z - math.sqrt(z * z - 2 * ratio)
+        ratio = min(float(log_of(column((self.p95 / self.mean,)))[0]), Z_95 * Z_95 / 2)
+        return Z_95 - math.sqrt(Z_95 * Z_95 - 2 * ratio)
 
     @property
     def squared_variation(self) -> float:
         """Squared coefficient of variation."""
+        if self.bounds is not None:
+            low, high = self.bounds
+            return ((high - low + 1) ** 2 - 1) / 12 / self.mean**2
+        if self.values:
+            shares = np.diff(column(self.upto), prepend=0.0)
+            return float(np.sum(shares * (column(self.values) / self.mean - 1) ** 2))
         return math.expm1(self.sigma**2)
 
     def quantile(self, percentile: float) -> float:
+        """The length that so many per cent do not exceed."""
         if self.mean <= 0:
             return 0.0
+        if self.bounds is not None:
+            low, high = self.bounds
+            return low + (high - low) * percentile / 100
+        if self.values:
+            return float(self.values[bisect_left(self.upto, percentile / 100)])
         return self.mean * math.exp(z_score(percentile) * self.sigma - self.sigma**2 / 2)
+
+    def longer(self, tokens: float) -> Lengths:
+        """The same with so many tokens more in each."""
+        if self.bounds is not None:
+            return Lengths.even(*(bound + round(tokens) for bound in self.bounds))
+        mean, values = self.mean + tokens, tuple(value + round(tokens) for value in self.values)
+        return replace(self, mean=mean, p95=None if self.p95 is None else self.p95 + tokens, values=values)
+
+    def drawn(self, uniforms: Column) -> Codes:
+        """Whole lengths at these shares (0..1) of the distribution, the same on every machine; at least one token."""
+        if self.bounds is not None:
+            low, high = self.bounds
+            found = np.minimum(low + np.floor(uniforms * (high - low + 1)), high)
+        elif self.values:
+            place = np.searchsorted(column(self.upto), uniforms, side="right")
+            found = column(self.values)[np.minimum(place, len(self.values) - 1)]
+        elif sigma := self.sigma:
+            z, shares = normal_grid()
+            found = np.rint(between(uniforms, shares, self.mean * exp_of(sigma * z - sigma * sigma / 2)))
+        else:
+            found = np.full(len(uniforms), np.rint(self.mean))
+        least = 1.0 if self.mean > 0 else 0.0
+        whole: Codes = np.maximum(found, least).astype(np.int64)
+        return whole

@@ -1,0 +1,116 @@
+"""How long prompts and answers are, in the four ways a request may say it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+
+from app.api.schemas.base import WHOLE, Wire
+from app.sizing.workload import Lengths
+
+MOST_VALUES = 1000
+WAYS = (("mean", "p95"), ("min", "max"), ("values", "weights"))
+
+Tokens = Annotated[float, Field(ge=0, le=1e8)]
+PromptTokens = Annotated[float, Field(ge=1, le=1e8)]
+WholeTokens = Annotated[int, Field(ge=1, le=100_000_000), WHOLE]
+
+
+class LengthDistribution(Wire):
+    """Mean and 95th percentile of a token count; a log-normal is put through both. Equal ones are a fixed length."""
+
+    mean: Tokens
+    p95: Tokens | None = Field(None, description="Default: the assumption length_p95_to_mean, 2, times the mean.")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> LengthDistribution:
+        if self.p95 is not None and self.p95 < self.mean:
+            raise ValueError("p95 must be at least the mean")
+        return self
+
+    def to_lengths(self) -> Lengths | float:
+        return self.mean if self.p95 is None else Lengths(self.mean, self.p95)
+
+
+class PromptLengths(LengthDistribution):
+    """As any length, and at least one token: an empty prompt cannot be served."""
+
+    mean: PromptTokens
+
+
+class LengthRange(Wire):
+    """Every whole number of tokens from min to max is as likely. Equal ones are a fixed length."""
+
+    model_config = {"json_schema_extra": {"examples": [{"min": 820, "max": 1024}]}}
+
+    min: WholeTokens
+    max: WholeTokens
+
+    @model_validator(mode="after")
+    def _ordered(self) -> LengthRange:
+        if self.max < self.min:
+            raise ValueError("max must be at least min")
+        return self
+
+    def to_lengths(self) -> Lengths:
+        return Lengths.even(self.min, self.max)
+
+
+class LengthHistogram(Wire):
+    """Token counts, and how often each occurs."""
+
+    model_config = {"json_schema_extra": {"examples": [{"values": [200, 800, 6000], "weights": [60, 30, 10]}]}}
+
+    values: Annotated[list[WholeTokens], Field(min_length=1, max_length=MOST_VALUES)]
+    weights: Annotated[
+        list[Annotated[float, Field(ge=0, le=1e15)]],
+        Field(min_length=1, max_length=MOST_VALUES, description="As many as values, of any sum above 0."),
+    ]
+
+    @model_validator(mode="after")
+    def _weighed(self) -> LengthHistogram:
+        if len(self.values) != len(self.weights):
+            raise ValueError(f"{len(self.values)} values and {len(self.weights)} weights: each value has one")
+        if sum(self.weights) <= 0:
+            raise ValueError("at least one weight must be above 0")
+        return self
+
+    def to_lengths(self) -> Lengths:
+        return Lengths.histogram(self.values, self.weights)
+
+
+def _said_once(value: Any) -> Any:
+    """Refuses an object of two ways in one."""
+    ways = [way for way in WAYS if isinstance(value, dict) and any(name in value for name in way)]
+    if len(ways) > 1:
+        raise ValueError("a length is said in one way: mean and p95, min and max, or values and weights")
+    return value
+
+
+def _length_kind(value: Any) -> str:
+    if isinstance(value, LengthRange | LengthHistogram | LengthDistribution):
+        return {LengthRange: "range", LengthHistogram: "histogram"}.get(type(value), "distribution")
+    if not isinstance(value, dict):
+        return "number"
+    return next(
+        (tag for tag, way in zip(("range", "histogram"), WAYS[1:], strict=True) if {*way} & {*value}), "distribution"
+    )
+
+
+Shaped = Annotated[LengthRange, Tag("range")] | Annotated[LengthHistogram, Tag("histogram")]
+PromptSpec = Annotated[
+    Annotated[PromptTokens, Tag("number")] | Annotated[PromptLengths, Tag("distribution")] | Shaped,
+    Discriminator(_length_kind),
+    BeforeValidator(_said_once),
+]
+LengthSpec = Annotated[
+    Annotated[Tokens, Tag("number")] | Annotated[LengthDistribution, Tag("distribution")] | Shaped,
+    Discriminator(_length_kind),
+    BeforeValidator(_said_once),
+]
+
+
+def to_lengths(spec: float | LengthDistribution | LengthRange | LengthHistogram | None) -> Lengths | float | None:
+    """The same as the core has it; a number is a mean."""
+    return spec.to_lengths() if isinstance(spec, Wire) else spec

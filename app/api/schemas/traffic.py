@@ -1,0 +1,187 @@
+"""The traffic of a request: how often, by how many at once, as recorded; and how long prompts and answers are."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import AfterValidator, Field, model_validator
+
+from app.api.schemas.base import WHOLE, Wire
+from app.api.schemas.lengths import LengthSpec, PromptSpec
+from app.api.schemas.model import Images
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import column
+from app.sizing.units import SECONDS_PER_HOUR
+from app.sizing.workload import Arrivals, Load, Trace, arrivals_of_users
+
+LENGTHS = "A number is a mean, about which lengths spread as the assumption length_p95_to_mean says."
+
+
+class Users(Wire):
+    """People rather than a rate; turned into peak requests by the busy-hour rule."""
+
+    count: Annotated[float, Field(gt=0, le=1e9)]
+    requests_per_hour_each: Annotated[float, Field(gt=0, le=1e5)]
+
+
+class TracedRequest(Wire):
+    """One recorded request."""
+
+    model_config = {
+        "json_schema_extra": {
+            "examples": [{"at_s": 12.5, "input_tokens": 900, "output_tokens": 210, "prefix_tokens": 600}]
+        }
+    }
+
+    at_s: Annotated[float, Field(ge=0, le=31_622_400, description="Arrival, from any beginning.")]
+    input_tokens: Annotated[int, Field(ge=1, le=100_000_000), WHOLE]
+    output_tokens: Annotated[int, Field(ge=0, le=100_000_000), WHOLE]
+    prefix_tokens: Annotated[int, Field(ge=0, le=100_000_000), WHOLE] = Field(
+        0, description="Of its input, what begins as an earlier request did and is found in the cache."
+    )
+
+    @model_validator(mode="after")
+    def _some_is_new(self) -> TracedRequest:
+        if self.prefix_tokens >= self.input_tokens:
+            raise ValueError("prefix_tokens must be fewer than input_tokens: the end of a prompt is always computed")
+        return self
+
+
+def _in_order(trace: list[TracedRequest]) -> list[TracedRequest]:
+    late = next((i for i, (a, b) in enumerate(pairwise(trace), 1) if b.at_s < a.at_s), None)
+    if late is not None:
+        raise ValueError(f"must be in order of arrival: at_s of entry {late} is before that of entry {late - 1}")
+    return trace
+
+
+Recorded = Annotated[list[TracedRequest], Field(min_length=2, max_length=20_000), AfterValidator(_in_order)]
+KINDS = ("peak_requests_per_s", "concurrent_requests", "users", "batch", "offline", "samples_per_s", "trace")
+IN_TRACE = ("input_tokens", "output_tokens", "burstiness", "cached_prefix_fraction", "shared_prefix_fraction", "images")
+
+
+class Traffic(Wire):
+    """How requests arrive: exactly one of peak_requests_per_s, concurrent_requests, users, batch, offline,
+    samples_per_s, trace.
+    """
+
+    peak_requests_per_s: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    concurrent_requests: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] | None = None
+    users: Users | None = None
+    batch: Annotated[int, Field(ge=1, le=100_000), WHOLE] | None = None
+    offline: Literal[True] | None = None
+    samples_per_s: Annotated[float, Field(gt=0, le=1e7)] | None = None
+    trace: Recorded | None = Field(
+        None,
+        description="Recorded requests in order of arrival, 2 to 20,000. The whole body must stay within the service's "
+        "limit, 65,536 bytes (about 900 requests) unless HEADROOM_MAX_BODY_BYTES raises it.",
+    )
+    requests: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] | None = Field(
+        None,
+        description="With concurrent_requests: a run of so many in all, which starts with all those at once and ends. "
+        "Without it the service goes on for ever.",
+    )
+    volume_requests: Annotated[float, Field(ge=1, le=1e15)] | None = Field(
+        None, description="Of offline work that ends: requests (or samples) in all."
+    )
+    deadline_hours: Annotated[float, Field(gt=0, le=876000)] | None = Field(
+        None, description="Hours in which the volume is to be done, from the start of the machines."
+    )
+    average_requests_per_s: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    burstiness: Annotated[float, Field(ge=0, le=20)] = Field(
+        1.0, description="Coefficient of variation of inter-arrival times; 1 is Poisson."
+    )
+    input_tokens: PromptSpec | None = Field(
+        None, description=f"{LENGTHS} Default: the assumption default_input_tokens, 512."
+    )
+    output_tokens: LengthSpec | None = Field(
+        None, description=f"{LENGTHS} Default: the assumption default_output_tokens, 256."
+    )
+    images: Images | None = Field(
+        None, description="Images with every request; their tokens are added to input_tokens."
+    )
+    cached_prefix_fraction: Annotated[float, Field(ge=0, le=0.99)] = Field(
+        0.0, description="Part of a prompt that is found in the cache: what its session or all requests began with."
+    )
+    shared_prefix_fraction: Annotated[float, Field(ge=0, le=0.99)] | None = Field(
+        None, description="Part of cached_prefix_fraction that all requests share; a replica keeps it once. Default 0."
+    )
+    turn_gap_s: Annotated[float, Field(ge=0, le=604800)] | None = Field(
+        None,
+        description="From a session's answer to its next request; its prefix must stay in the cache for so long. "
+        "Default: the assumption session_turn_gap_s, 60.",
+    )
+
+    @model_validator(mode="after")
+    def _prefixes(self) -> Traffic:
+        shared, cached = self.shared_prefix_fraction or 0.0, self.cached_prefix_fraction
+        if shared > cached:
+            raise ValueError("shared_prefix_fraction is part of cached_prefix_fraction and must not exceed it")
+        if self.turn_gap_s is not None and not cached and self.trace is None:
+            raise ValueError("turn_gap_s goes with a cached_prefix_fraction above 0")
+        if self.turn_gap_s is not None and (self.offline or self.batch is not None):
+            raise ValueError("turn_gap_s is for sessions of a service; offline and batch requests wait for no turn")
+        return self
+
+    @model_validator(mode="after")
+    def _one_load(self) -> Traffic:
+        given = [k for k in KINDS if getattr(self, k) is not None]
+        if len(given) != 1:
+            raise ValueError(f"exactly one of {', '.join(KINDS)} says how requests arrive; {len(given)} were given")
+        peak = self.peak_requests_per_s or self.samples_per_s
+        if not self.offline and (self.volume_requests is not None or self.deadline_hours is not None):
+            raise ValueError("volume_requests and deadline_hours go with offline: true")
+        if self.deadline_hours is not None and self.volume_requests is None:
+            raise ValueError("deadline_hours needs volume_requests: how much is to be done by then")
+        if peak is not None and self.average_requests_per_s is not None and self.average_requests_per_s > peak:
+            raise ValueError("average_requests_per_s must not exceed the peak")
+        return self
+
+    @model_validator(mode="after")
+    def _run(self) -> Traffic:
+        if self.requests is None:
+            return self
+        if self.concurrent_requests is None:
+            raise ValueError("requests goes with concurrent_requests: how many of the run are in flight at once")
+        if self.requests < self.concurrent_requests:
+            raise ValueError("requests must be at least concurrent_requests: fewer are never so many at once")
+        return self
+
+    @model_validator(mode="after")
+    def _recorded(self) -> Traffic:
+        if self.trace is None:
+            return self
+        beside = [name for name in IN_TRACE if name in self.model_fields_set and getattr(self, name) is not None]
+        if beside:
+            raise ValueError(f"a trace says {', '.join(beside)} itself: leave that out, or the trace")
+        return self
+
+    def to_trace(self) -> Trace | None:
+        """The same as the core has it."""
+        if self.trace is None:
+            return None
+        return Trace(
+            column([request.at_s for request in self.trace]),
+            np.array([request.input_tokens for request in self.trace], np.int64),
+            np.array([request.output_tokens for request in self.trace], np.int64),
+            np.array([request.prefix_tokens for request in self.trace], np.int64),
+        )
+
+    def to_arrivals(self, assumed: Assumptions) -> Arrivals:
+        if self.users is not None:
+            return arrivals_of_users(self.users.count, self.users.requests_per_hour_each, assumed)
+        if self.concurrent_requests is not None:
+            requests = None if self.requests is None else float(self.requests)
+            return Arrivals(Load.CLOSED, in_flight=float(self.concurrent_requests), requests=requests)
+        if self.batch is not None:
+            return Arrivals(Load.BATCH, in_flight=float(self.batch))
+        if self.offline:
+            hours = self.deadline_hours
+            return Arrivals(
+                Load.OFFLINE,
+                volume_requests=self.volume_requests,
+                deadline_s=None if hours is None else hours * SECONDS_PER_HOUR,
+            )
+        peak = float(self.peak_requests_per_s or self.samples_per_s or 0.0)
+        return Arrivals(Load.OPEN, peak_per_s=peak, samples=self.samples_per_s is not None)

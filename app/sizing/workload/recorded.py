@@ -1,0 +1,63 @@
+"""Recorded traffic as a workload: a search plans for its busiest stretch, with the lengths it holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypedDict, Unpack
+
+from app.errors import Unanswerable
+from app.sizing.assumptions import Assumptions
+from app.sizing.model.architecture import ModelArchitecture, ModelKind
+from app.sizing.workload.arrivals import Arrivals
+from app.sizing.workload.inference import Hits, InferenceWorkload, inference_workload
+from app.sizing.workload.limits import Limits, Load
+from app.sizing.workload.redundancy import Redundancy
+from app.sizing.workload.trace import Trace, planned, rates_told
+
+
+class BesideTrace(TypedDict, total=False):
+    """What a trace leaves to be said."""
+
+    limits: Limits | None
+    redundancy: Redundancy | None
+    availability_asked: frozenset[str]
+    target_utilization: float | None
+
+
+def recorded_workload(
+    model: ModelArchitecture,
+    trace: Trace,
+    assumed: Assumptions,
+    *,
+    average_per_s: float | None = None,
+    turn_gap_s: float | None = None,
+    max_context_tokens: float | None = None,
+    **beside: Unpack[BesideTrace],
+) -> InferenceWorkload:
+    """A complete workload from a trace and what was said beside it. Raises Unanswerable where they contradict."""
+    found = planned(trace, assumed)
+    if model.kind is ModelKind.DECODER and trace.output_tokens.min() < 1:
+        raise Unanswerable("Every request of a trace has at least one output token where a model generates tokens.")
+    if max_context_tokens is not None and max_context_tokens < trace.longest_tokens:
+        raise Unanswerable(
+            f"max_context_tokens is smaller than the longest request of the trace, {trace.longest_tokens:,.0f} tokens."
+        )
+    if average_per_s is not None and average_per_s > found.peak_per_s:
+        raise Unanswerable(
+            f"average_requests_per_s exceeds the trace's busiest stretch, {found.peak_per_s:.4g} requests/s."
+        )
+    if turn_gap_s is not None and not trace.cached_fraction:
+        raise Unanswerable("turn_gap_s goes with a trace that has prefix_tokens.")
+    workload = inference_workload(
+        model,
+        Arrivals(Load.OPEN, peak_per_s=found.peak_per_s, derived=rates_told(found, trace)),
+        assumed,
+        input_tokens=trace.prompts,
+        output_tokens=trace.answers,
+        average_per_s=found.average_per_s if average_per_s is None else average_per_s,
+        burstiness=found.burstiness,
+        hits=Hits(trace.cached_fraction, turn_gap_s=turn_gap_s),
+        max_context_tokens=trace.longest_tokens if max_context_tokens is None else max_context_tokens,
+        **beside,
+    )
+    return replace(workload, trace=trace)

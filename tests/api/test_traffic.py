@@ -1,0 +1,192 @@
+"""Lengths, finite runs and recorded traffic on the wire: what is taken, what is refused and how it is told."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+MODEL = "meta-llama/Llama-3.1-8B-Instruct"
+ENTRY = {"at_s": 0, "input_tokens": 100, "output_tokens": 10}
+TRACE = [{**ENTRY, "at_s": second / 2, "input_tokens": 500 + 40 * (second % 7)} for second in range(40)]
+
+
+def asked(**traffic: Any) -> dict[str, Any]:
+    return {
+        "workload": {"phase": "inference", "model": MODEL, "traffic": traffic},
+        "deployment": {"accelerator": "nvidia-h100-sxm5-80gb", "engine": "vllm", "weight_format": "fp8"},
+    }
+
+
+def estimate(client: TestClient, **traffic: Any) -> dict[str, Any]:
+    response = client.post("/estimate", json=asked(**traffic))
+    assert response.status_code == 200, response.text
+    found: dict[str, Any] = response.json()
+    return found
+
+
+def refused(client: TestClient, **traffic: Any) -> dict[str, str]:
+    response = client.post("/estimate", json=asked(**traffic))
+    assert response.status_code == 422, response.text
+    problem = response.json()
+    errors = problem.get("errors") or [{"pointer": "", "detail": problem["detail"]}]
+    return {error["pointer"].removeprefix("#/workload/traffic"): error["detail"] for error in errors}
+
+
+def told(answer: dict[str, Any], name: str) -> dict[str, Any]:
+    (entry,) = (a for a in answer["assumptions"] if a["name"] == name)
+    return dict(entry)
+
+
+def test_a_plain_number_is_a_mean_whose_spread_is_assumed_and_told(client: TestClient) -> None:
+    plain = estimate(client, peak_requests_per_s=3, input_tokens=800, output_tokens=300)
+    spelled = estimate(
+        client,
+        peak_requests_per_s=3,
+        input_tokens={"mean": 800, "p95": 1600},
+        output_tokens={"mean": 300, "p95": 600},
+    )
+    assert plain["performance"] == spelled["performance"]
+    assert plain["memory"] == spelled["memory"]
+    spread = told(plain, "length_p95_to_mean")
+    assert (spread["value"], spread["asked"]) == (2, False)
+    assert "length_p95_to_mean" not in {a["name"] for a in spelled["assumptions"]}
+    assert told(plain, "input_tokens")["reason"] == "mean prompt; p95 1,600"
+    assert told(plain, "max_context_tokens")["value"] == 2200
+
+
+@pytest.mark.parametrize(
+    "fixed", [{"mean": 800, "p95": 800}, {"min": 800, "max": 800}, {"values": [800], "weights": [3]}]
+)
+def test_a_fixed_length_is_asked_for_in_three_ways(client: TestClient, fixed: dict[str, Any]) -> None:
+    found = estimate(client, peak_requests_per_s=3, input_tokens=fixed, output_tokens={"mean": 300, "p95": 300})
+    assert told(found, "max_context_tokens")["value"] == 1100
+    even = estimate(
+        client, peak_requests_per_s=3, input_tokens={"mean": 800, "p95": 800}, output_tokens={"min": 300, "max": 300}
+    )
+    assert found["performance"] == even["performance"]
+
+
+@pytest.mark.parametrize(
+    ("length", "at", "detail"),
+    [
+        ({"mean": 800, "p95": 700}, "", "p95 must be at least the mean"),
+        ({"min": 10, "max": 9}, "", "max must be at least min"),
+        ({"min": 0, "max": 9}, "/min", "greater than or equal to 1"),
+        ({"min": 1.5, "max": 9}, "/min", "valid integer"),
+        ({"min": 5}, "/max", "Field required"),
+        ({"max": 5}, "/min", "Field required"),
+        ({"values": [5, 6], "weights": [1]}, "", "2 values and 1 weights: each value has one"),
+        ({"values": [5, 6], "weights": [0, 0]}, "", "at least one weight must be above 0"),
+        ({"values": [5, 6], "weights": [1, -1]}, "/weights/1", "greater than or equal to 0"),
+        ({"values": [0], "weights": [1]}, "/values/0", "greater than or equal to 1"),
+        ({"values": [], "weights": []}, "/values", "at least 1 item"),
+        ({"values": [1] * 1001, "weights": [1] * 1001}, "/values", "at most 1000 items"),
+        ({"values": [5]}, "/weights", "Field required"),
+        ({"mean": 5, "max": 9}, "", "said in one way"),
+        ({"mean": 5, "weights": [9]}, "", "said in one way"),
+        ({"average": 5}, "/mean", "Field required"),
+        ({}, "/mean", "Field required"),
+        ("long", "", "valid number"),
+        (True, "", "valid number"),
+        ([800], "", "valid number"),
+    ],
+)
+@pytest.mark.parametrize("name", ["input_tokens", "output_tokens"])
+def test_a_length_that_says_nothing_is_refused(
+    client: TestClient, name: str, length: Any, at: str, detail: str
+) -> None:
+    problems = refused(client, peak_requests_per_s=3, **{name: length})
+    assert detail in problems[f"/{name}{at}"]
+
+
+def test_a_number_that_is_none_is_no_json(client: TestClient) -> None:
+    for text in ('{"values": [5], "weights": [NaN]}', '{"min": 1, "max": Infinity}', '{"mean": 1e999}'):
+        body = str(asked(peak_requests_per_s=1, input_tokens="HERE")).replace("'HERE'", text).replace("'", '"')
+        response = client.post("/estimate", content=body, headers={"content-type": "application/json"})
+        assert response.status_code == 400
+        assert "number" in response.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("traffic", "at", "detail"),
+    [
+        ({"requests": 100, "peak_requests_per_s": 3}, "", "requests goes with concurrent_requests"),
+        ({"requests": 100, "offline": True}, "", "requests goes with concurrent_requests"),
+        ({"requests": 100}, "", "exactly one of"),
+        ({"requests": 10, "concurrent_requests": 64}, "", "requests must be at least concurrent_requests"),
+        ({"requests": 0, "concurrent_requests": 1}, "/requests", "greater than or equal to 1"),
+        ({"requests": 1.5, "concurrent_requests": 1}, "/requests", "valid integer"),
+        ({"requests": 10_000_000, "concurrent_requests": 1}, "/requests", "less than or equal to 1000000"),
+    ],
+)
+def test_a_run_without_those_in_flight_is_refused(
+    client: TestClient, traffic: dict[str, Any], at: str, detail: str
+) -> None:
+    assert detail in refused(client, **traffic)[at]
+
+
+def test_a_run_of_so_many_requests_is_taken(client: TestClient) -> None:
+    found = estimate(client, concurrent_requests=64, requests=640, input_tokens=1024, output_tokens=256)
+    assert found["performance"]["batch_at_peak"] > 1
+
+
+def changed(**entry: Any) -> list[dict[str, Any]]:
+    trace = copy.deepcopy(TRACE)
+    trace[5].update(entry)
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("traffic", "at", "detail"),
+    [
+        ({"trace": TRACE[:1]}, "/trace", "at least 2 items"),
+        ({"trace": []}, "/trace", "at least 2 items"),
+        ({"trace": changed(at_s=100)}, "/trace", "at_s of entry 6 is before that of entry 5"),
+        ({"trace": changed(at_s=-1)}, "/trace/5/at_s", "greater than or equal to 0"),
+        ({"trace": changed(input_tokens=0)}, "/trace/5/input_tokens", "greater than or equal to 1"),
+        ({"trace": changed(output_tokens=-1)}, "/trace/5/output_tokens", "greater than or equal to 0"),
+        ({"trace": changed(output_tokens=0)}, "", "at least one output token"),
+        ({"trace": changed(prefix_tokens=700)}, "/trace/5", "prefix_tokens must be fewer than input_tokens"),
+        ({"trace": changed(session="a")}, "/trace/5/session", "no such field here"),
+        ({"trace": changed(input_tokens=200_000)}, "", "takes at most 131,072"),
+        ({"trace": TRACE, "peak_requests_per_s": 3}, "", "exactly one of"),
+        ({"trace": TRACE, "requests": 40}, "", "requests goes with concurrent_requests"),
+        ({"trace": TRACE, "input_tokens": 800}, "", "a trace says input_tokens itself"),
+        ({"trace": TRACE, "burstiness": 1.0, "output_tokens": 3}, "", "a trace says output_tokens, burstiness itself"),
+        ({"trace": TRACE, "cached_prefix_fraction": 0.5}, "", "a trace says cached_prefix_fraction itself"),
+        ({"trace": TRACE, "turn_gap_s": 5}, "", "turn_gap_s goes with a trace that has prefix_tokens"),
+        ({"trace": TRACE, "average_requests_per_s": 50}, "", "exceeds the trace's busiest stretch, 2 requests/s"),
+    ],
+)
+def test_a_trace_that_contradicts_itself_is_refused(
+    client: TestClient, traffic: dict[str, Any], at: str, detail: str
+) -> None:
+    assert detail in refused(client, **traffic)[at]
+
+
+def test_a_trace_beyond_the_body_is_refused_with_the_limit(client: TestClient) -> None:
+    response = client.post("/estimate", json=asked(trace=TRACE * 60))
+    assert response.status_code == 413
+    assert "65,536 bytes" in response.json()["detail"]
+
+
+def test_a_trace_is_planned_as_its_own_statistics_are(client: TestClient) -> None:
+    found = estimate(client, trace=TRACE)
+    tokens = [entry["input_tokens"] for entry in TRACE]
+    values = sorted(set(tokens))
+    said = {
+        "peak_requests_per_s": 2,
+        "average_requests_per_s": 2,
+        "burstiness": 0,
+        "input_tokens": {"values": values, "weights": [tokens.count(value) for value in values]},
+        "output_tokens": {"min": 10, "max": 10},
+    }
+    assert told(found, "peak_requests_per_s")["value"] == 2
+    assert told(found, "burstiness")["value"] == 0
+    assert told(found, "max_context_tokens")["value"] == max(tokens) + 10
+    same = estimate(client, **said)
+    assert found["memory"]["per_accelerator_gib"]["weights"] == same["memory"]["per_accelerator_gib"]["weights"]
+    assert found["performance"]["utilization_at_peak"] == pytest.approx(same["performance"]["utilization_at_peak"])
