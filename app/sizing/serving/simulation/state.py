@@ -1,0 +1,184 @@
+"""What changes while a replica is simulated, and the order in which running sequences will finish."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, cast
+
+import numba
+import numpy as np
+
+from app.sizing.serving.simulation.record import (
+    GAP_BINS_PER_DOUBLING,
+    GAP_DOUBLINGS,
+    Counts,
+    Replica,
+    Requests,
+    Seconds,
+)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Places in State.clock: seconds, bytes and sums
+NOW, LAST_STEP, LAST_TOKEN, INGESTED, CONTEXTS, LEFT, RESERVED = 0, 1, 2, 3, 4, 5, 6
+RUNNING_S, WAITING_S, CACHE_S, BUSY_S, ALLOCATED, FROM, TO = 7, 8, 9, 10, 11, 12, 13
+# Places in State.count
+ISSUED, VISIBLE, ADMITTED, FINISHED, DECODING, DECODED, PREFILLING, RETURNED = 0, 1, 2, 3, 4, 5, 6, 7
+SINCE_LOOK, WAITED, PREEMPTED, HITS, NEWEST, COUNTED, FREE, WIDE, WANTED = 8, 9, 10, 11, 12, 13, 14, 15, 16
+
+
+def compiled(function: F) -> F:
+    """The function as machine code, compiled when it is first called.
+
+    It allocates nothing, so arrays need no counting of references, which would take most of the time.
+    """
+    return cast(F, numba.njit(nogil=True, forceinline=True, error_model="numpy", _nrt=False)(function))
+
+
+class State(NamedTuple):
+    """Everything that changes. Sequences that decode lie in slots."""
+
+    clock: Seconds
+    count: Counts
+    ready_s: Seconds  # of requests, when the scheduler could see them
+    arrival_s: Seconds
+    first_s: Seconds
+    finish_s: Seconds
+    done: Counts  # tokens of a prompt, or of what is recomputed, that were computed
+    target: Counts  # tokens to compute before the next token comes
+    made: Counts  # output tokens so far
+    prefilling: Counts  # requests whose prompts are being computed, in order
+    returned: Counts  # requests that lost their room, the last one on top
+    slot_request: Counts
+    slot_base: Counts  # context when it joined, less the steps decoded by then
+    heap: Counts  # slots by when they finish
+    heap_key: Counts
+    free: Counts  # empty slots
+    newer: Counts  # neighbours of a slot in the order of admission
+    older: Counts
+    room: Seconds  # bytes that a request holds before it decodes
+    allocated_at: Seconds  # tokens ever allocated when a request was admitted
+    gaps: Counts
+
+
+def fresh(r: Replica, q: Requests) -> State:
+    """Nothing has happened yet."""
+    n = len(q.input_tokens)
+    slots = int(min(r.max_sequences, n))
+    moments, numbers = np.zeros(14), np.zeros(17, np.int64)
+    numbers[NEWEST], numbers[FREE], numbers[SINCE_LOOK] = -1, slots, r.receive_interval_steps
+    widest = int(r.window_tokens.max()) if len(r.window_tokens) else 0
+    numbers[WIDE] = int(q.input_tokens.min()) >= widest
+
+    def times() -> Seconds:
+        return np.full(n, np.nan)
+
+    def counts(size: int) -> Counts:
+        return np.zeros(size, np.int64)
+
+    return State(
+        moments,
+        numbers,
+        times(),
+        times(),
+        times(),
+        times(),
+        counts(n),
+        counts(n),
+        counts(n),
+        counts(slots),
+        counts(n),
+        counts(slots),
+        counts(slots),
+        counts(slots),
+        counts(slots),
+        np.arange(slots, dtype=np.int64),
+        counts(slots),
+        counts(slots),
+        np.zeros(n),
+        np.zeros(n),
+        counts(GAP_DOUBLINGS * GAP_BINS_PER_DOUBLING),
+    )
+
+
+@compiled
+def push(s: State, slot: int, key: int) -> None:
+    """Put a slot into the heap."""
+    at = s.count[DECODING]
+    s.heap[at], s.heap_key[at] = slot, key
+    while at > 0:
+        above = (at - 1) // 2
+        if s.heap_key[above] <= s.heap_key[at]:
+            break
+        s.heap[above], s.heap[at] = s.heap[at], s.heap[above]
+        s.heap_key[above], s.heap_key[at] = s.heap_key[at], s.heap_key[above]
+        at = above
+
+
+@compiled
+def sift(s: State, at: int, size: int) -> None:
+    """Restore the heap below a place."""
+    while True:
+        least = at
+        for below in (2 * at + 1, 2 * at + 2):
+            if below < size and s.heap_key[below] < s.heap_key[least]:
+                least = below
+        if least == at:
+            return
+        s.heap[least], s.heap[at] = s.heap[at], s.heap[least]
+        s.heap_key[least], s.heap_key[at] = s.heap_key[at], s.heap_key[least]
+        at = least
+
+
+@compiled
+def remove(s: State, at: int) -> int:
+    """Take the slot at a place out of the heap."""
+    slot, last = s.heap[at], s.count[DECODING] - 1
+    key = s.heap_key[at]
+    s.heap[at], s.heap_key[at] = s.heap[last], s.heap_key[last]
+    if at < last:
+        if s.heap_key[at] < key:
+            while at > 0 and s.heap_key[(at - 1) // 2] > s.heap_key[at]:
+                above = (at - 1) // 2
+                s.heap[above], s.heap[at] = s.heap[at], s.heap[above]
+                s.heap_key[above], s.heap_key[at] = s.heap_key[at], s.heap_key[above]
+                at = above
+        else:
+            sift(s, at, last)
+    return int(slot)
+
+
+@compiled
+def join(s: State, i: int, context: int, left: int) -> None:
+    """A request begins to decode, the newest of all."""
+    s.count[FREE] -= 1
+    slot = s.free[s.count[FREE]]
+    s.slot_request[slot], s.slot_base[slot] = i, context - s.count[DECODED]
+    s.older[slot], s.newer[slot] = s.count[NEWEST], -1
+    if s.count[NEWEST] >= 0:
+        s.newer[s.count[NEWEST]] = slot
+    s.count[NEWEST] = slot
+    push(s, slot, s.count[DECODED] + left)
+    s.count[DECODING] += 1
+    s.clock[CONTEXTS] += context
+    s.clock[LEFT] += left
+
+
+@compiled
+def leave(s: State, at: int) -> int:
+    """The sequence at a place of the heap decodes no more; its request."""
+    left = s.heap_key[at] - s.count[DECODED]
+    slot = remove(s, at)
+    s.count[DECODING] -= 1
+    s.clock[CONTEXTS] -= s.slot_base[slot] + s.count[DECODED]
+    s.clock[LEFT] -= left
+    if s.older[slot] >= 0:
+        s.newer[s.older[slot]] = s.newer[slot]
+    if s.newer[slot] >= 0:
+        s.older[s.newer[slot]] = s.older[slot]
+    else:
+        s.count[NEWEST] = s.older[slot]
+    s.free[s.count[FREE]] = slot
+    s.count[FREE] += 1
+    i = int(s.slot_request[slot])
+    return i

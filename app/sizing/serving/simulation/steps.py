@@ -1,0 +1,87 @@
+"""Seconds and bytes of a step, from the tables of a replica."""
+
+from __future__ import annotations
+
+from app.sizing.serving.simulation.record import Replica
+from app.sizing.serving.simulation.state import CONTEXTS, DECODED, DECODING, LEFT, RESERVED, WIDE, State, compiled
+
+
+@compiled
+def linear_s(r: Replica, tokens: float) -> float:
+    """Seconds of a step's linear layers over so many tokens."""
+    if tokens <= r.linear_exact:
+        place = int(tokens)
+        part = tokens - place
+    else:
+        beyond = (tokens - r.linear_exact) / r.linear_stride
+        place = r.linear_exact + int(beyond)
+        part = beyond - int(beyond)
+    if place >= len(r.linear_s) - 1:
+        last = len(r.linear_s) - 1
+        place, part = last - 1, part + (place - last + 1)
+    return float(r.linear_s[place] + part * (r.linear_s[place + 1] - r.linear_s[place]))
+
+
+@compiled
+def attention_of_s(r: Replica, tokens: float) -> float:
+    """Seconds of attention of the first so many tokens of a prompt."""
+    if tokens <= 0:
+        return 0.0
+    doubling, least = 0, 1.0
+    while tokens >= 2 * least and 8 * (doubling + 1) < len(r.prompt_attention_s) - 1:
+        least *= 2
+        doubling += 1
+    within = min((tokens - least) / least * 8, 8.0) if tokens > least else 0.0
+    place = min(8 * doubling + int(within), len(r.prompt_attention_s) - 2)
+    part = within + 8 * doubling - place
+    each = r.prompt_attention_s[place] + part * (r.prompt_attention_s[place + 1] - r.prompt_attention_s[place])
+    return float(tokens * each)
+
+
+@compiled
+def windows(r: Replica, s: State, ahead: int) -> tuple[float, float, float]:
+    """Attention of windows so many steps ahead, the cache they hold, and what that grows by in a step."""
+    attention, held, growth, busy = 0.0, 0.0, 0.0, s.count[DECODING]
+    for j in range(len(r.window_tokens)):
+        width = r.window_tokens[j]
+        inside, below = width * busy, 0
+        if s.count[WIDE] == 0:
+            inside = 0
+            for i in range(busy):
+                context = s.slot_base[s.heap[i]] + s.count[DECODED] + ahead
+                inside += min(context, width)
+                below += context < width
+        attention += r.window_attention_s[j] * inside
+        held += r.window_cache_bytes[j] * inside
+        growth += r.window_cache_bytes[j] * below
+    return attention, held, growth
+
+
+@compiled
+def bytes_of(r: Replica, tokens: int) -> float:
+    """Cache of a sequence."""
+    held = r.cache_fixed_bytes + r.cache_token_bytes * tokens
+    for j in range(len(r.window_tokens)):
+        held += r.window_cache_bytes[j] * min(tokens, r.window_tokens[j])
+    return float(held)
+
+
+@compiled
+def held_bytes(r: Replica, s: State) -> float:
+    """Cache that sequences hold, those whose prompts are being computed included."""
+    held = s.clock[RESERVED] + r.cache_fixed_bytes * s.count[DECODING] + r.cache_token_bytes * s.clock[CONTEXTS]
+    return float(held + windows(r, s, 0)[1])
+
+
+@compiled
+def promised_bytes(r: Replica, s: State) -> float:
+    """What is set aside for the rest of outputs that are being decoded."""
+    return float(r.output_reserve_share * r.cache_token_bytes * s.clock[LEFT])
+
+
+@compiled
+def decode_step_s(r: Replica, s: State, ahead: int) -> float:
+    """Seconds of a step that only decodes, so many steps from now."""
+    busy = s.count[DECODING]
+    attention = r.attention_token_s * (s.clock[CONTEXTS] + ahead * busy) + windows(r, s, ahead)[0]
+    return float(r.decode_s[busy] + attention / max(min(busy, r.stages), 1))
