@@ -15,6 +15,7 @@ ENV PYTHONUNBUFFERED=1 \
     PATH=/opt/headroom/bin:$PATH \
     HEADROOM_HOST=0.0.0.0 \
     HEADROOM_DATABASE_URL=sqlite:////data/headroom.sqlite3 \
+    HEADROOM_CACHE_DIR=/data/cache \
     PORT=8000
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin headroom \
     && install -d -o headroom -g headroom /data

@@ -25,6 +25,7 @@ from app.catalog.queries import list_compared
 from app.catalog.seed import seed
 from app.catalog.snapshot import SnapshotStore
 from app.catalog.tables import ModelRow
+from app.compiled import compile_simulation
 from app.config import Settings
 from app.db import make_engine
 from app.errors import AppError
@@ -41,8 +42,9 @@ def alembic_config() -> Config:
 
 @cli.command()
 def prepare() -> None:
-    """Migrate the database and load the curated catalogue; does nothing where both are current."""
+    """Migrate the database, load the curated catalogue, compile the simulation; does nothing where all are current."""
     settings = Settings()
+    compile_simulation(settings.cache_dir)
     command.upgrade(alembic_config(), "head")
     engine = make_engine(settings.database_url)
     with Session(engine) as session:

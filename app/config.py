@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from pathlib import Path
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -29,6 +30,9 @@ class Settings(BaseSettings):
     today: date | None = Field(
         None,
         description="Day to which ages of prices are counted, in place of that of each request: for documents, tests.",
+    )
+    cache_dir: Path | None = Field(
+        None, description="Folder that keeps the compiled simulation; absent: ~/.cache/headroom."
     )
     log_level: str = Field("info", description="debug, info, warning or error.")
     model_hub_url: str | None = Field(

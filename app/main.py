@@ -14,6 +14,7 @@ from app.api.searches import Searches
 from app.catalog.hub import ModelHub
 from app.catalog.recommendations import AnswerStore
 from app.catalog.snapshot import SnapshotStore
+from app.compiled import compile_simulation
 from app.config import Settings
 from app.db import make_engine
 
@@ -21,6 +22,7 @@ from app.db import make_engine
 def create_app(settings: Settings | None = None) -> FastAPI:
     """The application; without settings they are read from the environment."""
     settings = settings or Settings()
+    compile_simulation(settings.cache_dir)
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,

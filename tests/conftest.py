@@ -18,11 +18,15 @@ from starlette.testclient import TestClient
 from app.catalog.seed import seed
 from app.catalog.snapshot import SnapshotStore
 from app.cli import alembic_config
+from app.compiled import compile_simulation
 from app.config import Settings
 from app.db import make_engine
 from app.main import create_app
 from app.sizing.snapshot import Snapshot
 from artefacts.service import DAY
+
+# Compiled once for all, as a service does before its first request.
+compile_simulation()
 
 # Where a red run holds up others, the same code meets the same examples; at a desk every run tries new ones.
 settings.register_profile("ci", derandomize=True)

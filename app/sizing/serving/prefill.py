@@ -297,19 +297,24 @@ def prefill_s(
     return prefill_step_s / prompts_per_step * turns
 
 
-def prompt_s(prefill: PrefillTerms, max_batched_tokens: Column, together: Column | float | None) -> Column:
-    """Seconds of the replica per prompt when `together` of them wait; None: as many as a step takes."""
-    if together is None:
-        per_step = busy_prompts_per_step(max_batched_tokens, prefill.new_tokens)
-    else:
-        per_step = prompts_per_step(max_batched_tokens, prefill.new_tokens, together)
+def linear_of_step_s(prefill: PrefillTerms, per_step: Column) -> Column:
+    """Seconds of the linear layers of a step with so many prompts, the host's part of them included."""
     read = prefill.dense_s
     touched = np.ones(len(per_step))
     if prefill.experts_s.any() or prefill.host is not None:
         touched = touched_experts(per_step * prefill.new_tokens, prefill.expert_share)
         read = weights_read_s(prefill.dense_s, prefill.experts_s, touched)
     linear = prefill_linear_s(per_step, prefill.prompt_linear_s, read, prefill.exponent)
-    step = prefill_step_s(linear, per_step, prefill)
-    if prefill.host is not None:
-        step = beside_host_s(step, host_prompt_s(prefill.host, per_step, touched))
+    if prefill.host is None:
+        return linear
+    return beside_host_s(linear, host_prompt_s(prefill.host, per_step, touched))
+
+
+def prompt_s(prefill: PrefillTerms, max_batched_tokens: Column, together: Column | float | None) -> Column:
+    """Seconds of the replica per prompt when `together` of them wait; None: as many as a step takes."""
+    if together is None:
+        per_step = busy_prompts_per_step(max_batched_tokens, prefill.new_tokens)
+    else:
+        per_step = prompts_per_step(max_batched_tokens, prefill.new_tokens, together)
+    step = prefill_step_s(linear_of_step_s(prefill, per_step), per_step, prefill)
     return prefill_s(step, per_step, prefill.new_tokens, max_batched_tokens, prefill.overlapped_stages)

@@ -7,20 +7,27 @@ closed form until a request finishes, another can be admitted, or the cache is f
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any, TypeVar, get_type_hints
+
 import numpy as np
 
+from app.sizing.serving.simulation.admission import issue, plan, waiting
 from app.sizing.serving.simulation.record import (
     GAP_BINS_PER_DOUBLING,
     MIXED,
     SWAPPED,
+    Counts,
     Gaps,
     Replica,
     Requests,
+    Seconds,
     Simulated,
 )
 from app.sizing.serving.simulation.state import (
     ADMITTED,
-    ALLOCATED,
     BUSY_S,
     CACHE_S,
     CONTEXTS,
@@ -30,7 +37,6 @@ from app.sizing.serving.simulation.state import (
     FINISHED,
     FROM,
     HITS,
-    INGESTED,
     ISSUED,
     LAST_STEP,
     LAST_TOKEN,
@@ -54,145 +60,16 @@ from app.sizing.serving.simulation.state import (
     join,
     leave,
 )
-from app.sizing.serving.simulation.steps import (
-    attention_of_s,
-    bytes_of,
-    decode_step_s,
-    held_bytes,
-    linear_s,
-    promised_bytes,
-    windows,
-)
-
-
-@compiled
-def issue(r: Replica, q: Requests, s: State, at_s: float) -> None:
-    """A client sends its next request: it is tokenised behind those before it, and read."""
-    i = s.count[ISSUED]
-    if i >= len(q.input_tokens):
-        return
-    s.arrival_s[i] = at_s
-    s.clock[INGESTED] = max(s.clock[INGESTED], at_s) + r.tokenise_token_s * q.input_tokens[i]
-    s.ready_s[i] = s.clock[INGESTED] + r.ingest_s
-    s.count[ISSUED] = i + 1
-
-
-@compiled
-def look(r: Replica, s: State) -> None:
-    """Let the scheduler see what was ready when the step before was planned."""
-    idle = s.count[DECODING] == 0 and s.count[PREFILLING] == 0
-    if s.count[DECODING] > 0 and s.count[SINCE_LOOK] < r.receive_interval_steps:
-        return
-    by = s.clock[NOW] if idle or r.planning_lag_steps == 0 else s.clock[LAST_STEP]
-    s.count[SINCE_LOOK] = 0
-    while s.count[VISIBLE] < s.count[ISSUED] and s.ready_s[s.count[VISIBLE]] <= by:
-        s.count[VISIBLE] += 1
-
-
-@compiled
-def found_tokens(r: Replica, q: Requests, s: State, i: int, held: float) -> int:
-    """Tokens of a prompt that are in the cache: what all share, and a session's own part where it was not evicted."""
-    prefix = q.prefix_tokens[i]
-    if prefix <= q.shared_tokens:
-        return int(prefix)
-    left_s, low, high = s.arrival_s[i] - q.reuse_gap_s, 0, s.count[ADMITTED]
-    while low < high:
-        middle = (low + high) // 2
-        if s.arrival_s[middle] <= left_s:
-            low = middle + 1
-        else:
-            high = middle
-    since = s.clock[ALLOCATED] - (s.allocated_at[low - 1] if low > 0 else 0.0)
-    kept = since * r.cache_token_bytes <= r.cache_bytes - held
-    return int(prefix) if kept else int(min(prefix, q.shared_tokens))
-
-
-@compiled
-def admit(r: Replica, q: Requests, s: State, held: float) -> float:
-    """Start on the next prompt if there is room for it; the bytes it takes, or a negative number."""
-    back, busy = s.count[RETURNED] > 0, s.count[DECODING] + s.count[PREFILLING]
-    if (not back and s.count[ADMITTED] >= s.count[VISIBLE]) or busy >= r.max_sequences:
-        return -1.0
-    i = s.returned[s.count[RETURNED] - 1] if back else s.count[ADMITTED]
-    prompt, left = q.input_tokens[i] + s.made[i], q.output_tokens[i] - s.made[i]
-    taken = bytes_of(r, prompt) + r.output_reserve_share * r.cache_token_bytes * left
-    if held + taken > r.cache_bytes and busy > 0:
-        return -1.0
-    s.target[i], s.done[i] = prompt, 0
-    if back:
-        s.count[RETURNED] -= 1
-        s.done[i] = prompt - 1 if r.preemption == SWAPPED else 0
-    else:
-        s.done[i] = min(found_tokens(r, q, s, i, held), prompt - 1)
-        s.count[ADMITTED] += 1
-        s.count[HITS] += s.done[i]
-        s.allocated_at[i] = s.clock[ALLOCATED]
-        s.clock[ALLOCATED] += prompt - s.done[i] + left
-    s.room[i] = taken
-    s.clock[RESERVED] += taken
-    s.prefilling[s.count[PREFILLING]] = i
-    s.count[PREFILLING] += 1
-    return float(taken)
-
-
-@compiled
-def waits_for_company(r: Replica, q: Requests, s: State, budget: int) -> bool:
-    """Whether prompts are held back until more of them fill a step."""
-    if r.batch_wait_steps == 0 or s.count[DECODING] == 0 or s.count[PREFILLING] > 0:
-        return False
-    tokens, i = 0, s.count[ADMITTED]
-    while i < s.count[VISIBLE] and tokens < budget:
-        tokens += q.input_tokens[i]
-        i += 1
-    if tokens == 0 or tokens >= r.batch_wait_share * budget or s.count[WAITED] >= r.batch_wait_steps:
-        s.count[WAITED] = 0
-        return False
-    return True
-
-
-@compiled
-def plan(r: Replica, q: Requests, s: State) -> int:
-    """Admit prompts up to a step's budget; tokens of prompts that the step will take."""
-    look(r, s)
-    budget = max(r.max_batched_tokens - (s.count[DECODING] if r.policy == MIXED else 0), 1)
-    if waits_for_company(r, q, s, budget):
-        return 0
-    tokens = 0
-    for j in range(s.count[PREFILLING]):
-        tokens += s.target[s.prefilling[j]] - s.done[s.prefilling[j]]
-    if tokens >= budget:
-        return budget
-    if s.count[RETURNED] == 0 and s.count[ADMITTED] >= s.count[VISIBLE]:
-        return int(tokens)
-    held = held_bytes(r, s) + promised_bytes(r, s)
-    while tokens < budget:
-        if not r.chunked and tokens > 0 and tokens + next_tokens(q, s) > budget:
-            break
-        taken = admit(r, q, s, held)
-        if taken < 0:
-            break
-        held += taken
-        i = s.prefilling[s.count[PREFILLING] - 1]
-        tokens += s.target[i] - s.done[i]
-    return int(min(tokens, budget)) if r.chunked else int(tokens)
-
-
-@compiled
-def next_tokens(q: Requests, s: State) -> int:
-    """Prompt of the request that would be admitted next; none: 0."""
-    if s.count[RETURNED] > 0:
-        i = s.returned[s.count[RETURNED] - 1]
-        return int(q.input_tokens[i] + s.made[i])
-    return int(q.input_tokens[s.count[ADMITTED]]) if s.count[ADMITTED] < s.count[VISIBLE] else 0
+from app.sizing.serving.simulation.steps import attention_of_s, decode_step_s, held_bytes, linear_s, windows
 
 
 @compiled
 def note(s: State, lasts_s: float, held: float) -> None:
     """Add a stretch of time to what is measured."""
-    if s.count[FINISHED] >= s.count[WANTED]:
+    if s.number[FINISHED] >= s.number[WANTED]:
         return
-    s.clock[RUNNING_S] += lasts_s * (s.count[DECODING] + s.count[PREFILLING])
-    s.clock[WAITING_S] += lasts_s * (s.count[VISIBLE] - s.count[ADMITTED] + s.count[RETURNED])
+    s.clock[RUNNING_S] += lasts_s * (s.number[DECODING] + s.number[PREFILLING])
+    s.clock[WAITING_S] += lasts_s * (s.number[VISIBLE] - s.number[ADMITTED] + s.number[RETURNED])
     s.clock[CACHE_S] += lasts_s * held
     s.clock[BUSY_S] += lasts_s
 
@@ -212,14 +89,14 @@ def note_gaps(s: State, gap_s: float, tokens: int) -> None:
 @compiled
 def advance(s: State, steps: int, first_s: float, lasts_s: float, last_s: float) -> None:
     """Everything that decodes gains so many tokens."""
-    busy = s.count[DECODING]
+    busy = s.number[DECODING]
     end = s.clock[NOW] + lasts_s
     note_gaps(s, s.clock[NOW] + first_s - s.clock[LAST_TOKEN], busy)
     if steps > 1:
         note_gaps(s, (lasts_s - first_s) / (steps - 1), busy * (steps - 1))
     s.clock[LAST_STEP], s.clock[NOW], s.clock[LAST_TOKEN] = end - last_s, end, end
-    s.count[DECODED] += steps
-    s.count[SINCE_LOOK] += steps
+    s.number[DECODED] += steps
+    s.number[SINCE_LOOK] += steps
     s.clock[CONTEXTS] += steps * busy
     s.clock[LEFT] -= steps * busy
 
@@ -228,13 +105,13 @@ def advance(s: State, steps: int, first_s: float, lasts_s: float, last_s: float)
 def finish(r: Replica, q: Requests, s: State, i: int, warm: int) -> None:
     """A request is answered; in a closed loop its client sends the next."""
     s.finish_s[i] = s.clock[NOW]
-    s.count[FINISHED] += 1
-    s.count[COUNTED] += warm <= i < s.count[WANTED]
-    if s.count[FINISHED] == warm:
+    s.number[FINISHED] += 1
+    s.number[COUNTED] += warm <= i < s.number[WANTED]
+    if s.number[FINISHED] == warm:
         s.clock[FROM] = s.clock[NOW]
         s.clock[RUNNING_S], s.clock[WAITING_S], s.clock[CACHE_S], s.clock[BUSY_S] = 0.0, 0.0, 0.0, 0.0
         s.gaps[:] = 0
-    if s.count[FINISHED] <= s.count[WANTED]:
+    if s.number[FINISHED] <= s.number[WANTED]:
         s.clock[TO] = s.clock[NOW]
     if len(q.arrival_s) == 0:
         issue(r, q, s, s.clock[NOW])
@@ -243,7 +120,7 @@ def finish(r: Replica, q: Requests, s: State, i: int, warm: int) -> None:
 @compiled
 def finish_due(r: Replica, q: Requests, s: State, warm: int) -> None:
     """Answer every request whose last token came."""
-    while s.count[DECODING] > 0 and s.heap_key[0] <= s.count[DECODED]:
+    while s.number[DECODING] > 0 and s.heap_key[0] <= s.number[DECODED]:
         finish(r, q, s, leave(s, 0), warm)
 
 
@@ -251,7 +128,7 @@ def finish_due(r: Replica, q: Requests, s: State, warm: int) -> None:
 def prompt_step(r: Replica, q: Requests, s: State, tokens: int, warm: int) -> None:
     """One step that computes so many tokens of prompts, beside decodes where the scheduler mixes them."""
     equivalent, links_s, attention_s, left, whole = 0.0, r.prompt_token_s * tokens, 0.0, tokens, 0
-    for j in range(s.count[PREFILLING]):
+    for j in range(s.number[PREFILLING]):
         i = s.prefilling[j]
         chunk = min(left, s.target[i] - s.done[i])
         if r.preemption == SWAPPED and s.made[i] > 0:
@@ -265,7 +142,7 @@ def prompt_step(r: Replica, q: Requests, s: State, tokens: int, warm: int) -> No
             whole += 1
         if left == 0:
             break
-    busy = s.count[DECODING] if r.policy == MIXED else 0
+    busy = s.number[DECODING] if r.policy == MIXED else 0
     extra_s = linear_s(r, busy + equivalent) - linear_s(r, float(busy)) + links_s + attention_s
     share = 1.0 / r.stages if r.stages_overlap else 1.0 / min(r.stages, max(whole + waiting(s), 1))
     held = held_bytes(r, s)
@@ -279,23 +156,17 @@ def prompt_step(r: Replica, q: Requests, s: State, tokens: int, warm: int) -> No
         note(s, lasts_s, held)
         s.clock[LAST_STEP] = s.clock[NOW]
         s.clock[NOW] += lasts_s
-        s.count[SINCE_LOOK] += 1
-        if s.count[DECODING] == 0:
+        s.number[SINCE_LOOK] += 1
+        if s.number[DECODING] == 0:
             s.clock[LAST_TOKEN] = s.clock[NOW]
     finish_due(r, q, s, warm)
     begin_decoding(r, q, s, extra_s * (1 - share), warm)
 
 
 @compiled
-def waiting(s: State) -> int:
-    """Requests that wait, and prompts that are not done."""
-    return int(s.count[VISIBLE] - s.count[ADMITTED] + s.count[RETURNED])
-
-
-@compiled
 def begin_decoding(r: Replica, q: Requests, s: State, later_s: float, warm: int) -> None:
     """Prompts that are computed give a token; the others stay in order."""
-    kept, count = 0, s.count[PREFILLING]
+    kept, count = 0, s.number[PREFILLING]
     for j in range(count):
         i = s.prefilling[j]
         if s.done[i] < s.target[i]:
@@ -307,28 +178,28 @@ def begin_decoding(r: Replica, q: Requests, s: State, later_s: float, warm: int)
             s.first_s[i] = s.clock[NOW] + later_s
         s.made[i] += 1
         if s.made[i] >= q.output_tokens[i]:
-            s.count[PREFILLING] -= 1
+            s.number[PREFILLING] -= 1
             finish(r, q, s, i, warm)
-            s.count[PREFILLING] += 1
+            s.number[PREFILLING] += 1
         else:
             join(s, i, s.target[i], q.output_tokens[i] - s.made[i])
-    s.count[PREFILLING] = kept
-    if s.count[DECODING] == 0 and kept == 0:
+    s.number[PREFILLING] = kept
+    if s.number[DECODING] == 0 and kept == 0:
         s.clock[RESERVED] = 0.0
 
 
 @compiled
 def give_way(q: Requests, s: State) -> None:
     """The newest sequence loses its room and waits before all others."""
-    slot, at = s.count[NEWEST], 0
+    slot, at = s.number[NEWEST], 0
     while s.heap[at] != slot:
         at += 1
-    left = s.heap_key[at] - s.count[DECODED]
+    left = s.heap_key[at] - s.number[DECODED]
     i = leave(s, at)
     s.made[i] = q.output_tokens[i] - left
-    s.returned[s.count[RETURNED]] = i
-    s.count[RETURNED] += 1
-    s.count[PREEMPTED] += 1
+    s.returned[s.number[RETURNED]] = i
+    s.number[RETURNED] += 1
+    s.number[PREEMPTED] += 1
 
 
 @compiled
@@ -343,36 +214,37 @@ def steps_until(step_s: float, growth_s: float, time_s: float) -> int:
 @compiled
 def steps_ahead(r: Replica, s: State, step_s: float, growth_s: float, room: float) -> int:
     """Steps that only decode, until something else may happen."""
-    steps = max(s.heap_key[0] - s.count[DECODED], 1)
+    steps = max(s.heap_key[0] - s.number[DECODED], 1)
     steps = min(steps, max(int(room), 1))
     if waiting(s) > 0:
-        held_back = r.batch_wait_steps > 0 and s.count[RETURNED] == 0
-        return int(min(steps, max(r.batch_wait_steps - s.count[WAITED], 1))) if held_back else int(steps)
-    if s.count[VISIBLE] == s.count[ISSUED]:
+        held_back = r.batch_wait_steps > 0 and s.number[RETURNED] == 0
+        return int(min(steps, max(r.batch_wait_steps - s.number[WAITED], 1))) if held_back else int(steps)
+    if s.number[VISIBLE] == s.number[ISSUED]:
         return int(steps)
-    time_s = s.ready_s[s.count[VISIBLE]] - s.clock[NOW]
-    until = steps_until(step_s, growth_s, time_s) if time_s > 0 else 1
-    return int(min(steps, max(until, r.receive_interval_steps - s.count[SINCE_LOOK], 1)))
+    time_s = s.ready_s[s.number[VISIBLE]] - s.clock[NOW]
+    until = max(steps_until(step_s, growth_s, time_s), 1) if time_s > 0 else 1
+    late = (s.number[SINCE_LOOK] + until) % r.receive_interval_steps
+    return int(min(steps, until + (r.receive_interval_steps - late if late else 0)))
 
 
 @compiled
 def decode(r: Replica, q: Requests, s: State, warm: int) -> None:
     """Decode until something else may happen."""
     held = held_bytes(r, s)
-    grows = r.cache_token_bytes * s.count[DECODING] + windows(r, s, 0)[2]
+    grows = r.cache_token_bytes * s.number[DECODING] + windows(r, s, 0)[2]
     room = (r.cache_bytes - held) / grows if grows > 0 else 1e18
-    if room < 1 and s.count[DECODING] > 1:
+    if room < 1 and s.number[DECODING] > 1:
         give_way(q, s)
         return
     first_s = decode_step_s(r, s, 0)
     growth_s = decode_step_s(r, s, 1) - first_s
     steps = steps_ahead(r, s, first_s, growth_s, room)
-    floor_s = s.count[DECODING] * r.stream_token_s
+    floor_s = s.number[DECODING] * r.stream_token_s
     last_s = first_s + (steps - 1) * growth_s
     lasts_s = max(steps * (first_s + last_s) / 2, steps * floor_s)
     note(s, lasts_s, held + grows * (steps / 2))
     if waiting(s) > 0:
-        s.count[WAITED] += steps
+        s.number[WAITED] += steps
     advance(s, steps, max(first_s, floor_s), lasts_s, max(last_s, floor_s))
     finish_due(r, q, s, warm)
 
@@ -386,17 +258,37 @@ def loop(r: Replica, q: Requests, s: State, warm: int) -> None:
     else:
         for _ in range(min(q.in_flight, len(q.input_tokens))):
             issue(r, q, s, 0.0)
-    while s.count[COUNTED] < s.count[WANTED] - warm:
+    while s.number[COUNTED] < s.number[WANTED] - warm:
         tokens = plan(r, q, s)
         if tokens > 0:
             prompt_step(r, q, s, tokens, warm)
-        elif s.count[DECODING] > 0:
+        elif s.number[DECODING] > 0:
             decode(r, q, s, warm)
-        elif s.count[VISIBLE] < s.count[ISSUED]:
-            s.clock[NOW] = max(s.clock[NOW], s.ready_s[s.count[VISIBLE]])
+        elif s.number[VISIBLE] < s.number[ISSUED]:
+            s.clock[NOW] = max(s.clock[NOW], s.ready_s[s.number[VISIBLE]])
             s.clock[LAST_TOKEN] = s.clock[NOW]
         else:
             break
+
+
+Given = TypeVar("Given", Replica, Requests)
+# What a field's type makes of a value.
+KINDS: Mapping[Any, Callable[[Any], Any]] = MappingProxyType(
+    {
+        int: int,
+        float: float,
+        bool: bool,
+        Seconds: partial(np.ascontiguousarray, dtype=np.float64),
+        Counts: partial(np.ascontiguousarray, dtype=np.int64),
+    }
+)
+HINTS = MappingProxyType({record: tuple(get_type_hints(record).values()) for record in (Replica, Requests)})
+
+
+def settled(given: Given) -> Given:
+    """The same with every field of the type it is said to have, for which the loop is compiled."""
+    kinds = HINTS[type(given)]
+    return type(given)(*(KINDS[kind](value) for kind, value in zip(kinds, given, strict=True)))
 
 
 def run(r: Replica, q: Requests, *, warm: int, wanted: int) -> Simulated:
@@ -404,12 +296,13 @@ def run(r: Replica, q: Requests, *, warm: int, wanted: int) -> Simulated:
 
     Limits: lengths of at least one token; arrivals in order.
     """
+    r, q = settled(r), settled(q)
     s = fresh(r, q)
-    s.count[WANTED] = wanted
+    s.number[WANTED] = wanted
     loop(r, q, s, warm)
     of, clock = slice(warm, wanted), s.clock
     lasts_s = max(clock[TO] - clock[FROM], 1e-12)
-    requests = max(int(s.count[FINISHED]), 1)
+    requests = max(int(s.number[FINISHED]), 1)
     return Simulated(
         arrival_s=s.arrival_s[of],
         first_token_s=s.first_s[of],
@@ -421,7 +314,7 @@ def run(r: Replica, q: Requests, *, warm: int, wanted: int) -> Simulated:
         waiting=float(clock[WAITING_S] / lasts_s),
         cache_share=float(clock[CACHE_S] / lasts_s / r.cache_bytes) if r.cache_bytes > 0 else 0.0,
         busy_share=float(clock[BUSY_S] / lasts_s),
-        preempted=s.count[PREEMPTED] / requests,
-        hit_tokens=s.count[HITS] / requests,
+        preempted=s.number[PREEMPTED] / requests,
+        hit_tokens=s.number[HITS] / requests,
         finished=max(min(requests, wanted) - warm, 0),
     )

@@ -73,7 +73,6 @@ class Requests(NamedTuple):
     prefix_tokens: Counts  # of a prompt, what its session left in the cache
     shared_tokens: int  # of it, what all requests share
     reuse_gap_s: float  # since it was left there
-    first_outputs: Counts  # of a closed loop in its stride: what is left to what runs first; empty: a standing start
 
 
 @dataclass(frozen=True, slots=True)

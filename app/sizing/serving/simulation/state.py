@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numba
@@ -22,24 +23,27 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Places in State.clock: seconds, bytes and sums
 NOW, LAST_STEP, LAST_TOKEN, INGESTED, CONTEXTS, LEFT, RESERVED = 0, 1, 2, 3, 4, 5, 6
 RUNNING_S, WAITING_S, CACHE_S, BUSY_S, ALLOCATED, FROM, TO = 7, 8, 9, 10, 11, 12, 13
-# Places in State.count
+# Places in State.number
 ISSUED, VISIBLE, ADMITTED, FINISHED, DECODING, DECODED, PREFILLING, RETURNED = 0, 1, 2, 3, 4, 5, 6, 7
 SINCE_LOOK, WAITED, PREEMPTED, HITS, NEWEST, COUNTED, FREE, WIDE, WANTED = 8, 9, 10, 11, 12, 13, 14, 15, 16
 
 
-def compiled(function: F) -> F:
-    """The function as machine code, compiled when it is first called.
+# Nothing is allocated inside, so arrays need no counting of references, which would take most of the time.
+OPTIONS: Mapping[str, Any] = MappingProxyType(
+    {"nogil": True, "forceinline": True, "error_model": "numpy", "_nrt": False}
+)
 
-    It allocates nothing, so arrays need no counting of references, which would take most of the time.
-    """
-    return cast(F, numba.njit(nogil=True, forceinline=True, error_model="numpy", _nrt=False)(function))
+
+def compiled(function: F) -> F:
+    """The function as machine code, compiled when it is first called."""
+    return cast(F, numba.njit(**OPTIONS)(function))
 
 
 class State(NamedTuple):
     """Everything that changes. Sequences that decode lie in slots."""
 
     clock: Seconds
-    count: Counts
+    number: Counts
     ready_s: Seconds  # of requests, when the scheduler could see them
     arrival_s: Seconds
     first_s: Seconds
@@ -66,7 +70,7 @@ def fresh(r: Replica, q: Requests) -> State:
     n = len(q.input_tokens)
     slots = int(min(r.max_sequences, n))
     moments, numbers = np.zeros(14), np.zeros(17, np.int64)
-    numbers[NEWEST], numbers[FREE], numbers[SINCE_LOOK] = -1, slots, r.receive_interval_steps
+    numbers[NEWEST], numbers[FREE] = -1, slots
     widest = int(r.window_tokens.max()) if len(r.window_tokens) else 0
     numbers[WIDE] = int(q.input_tokens.min()) >= widest
 
@@ -104,7 +108,7 @@ def fresh(r: Replica, q: Requests) -> State:
 @compiled
 def push(s: State, slot: int, key: int) -> None:
     """Put a slot into the heap."""
-    at = s.count[DECODING]
+    at = s.number[DECODING]
     s.heap[at], s.heap_key[at] = slot, key
     while at > 0:
         above = (at - 1) // 2
@@ -133,7 +137,7 @@ def sift(s: State, at: int, size: int) -> None:
 @compiled
 def remove(s: State, at: int) -> int:
     """Take the slot at a place out of the heap."""
-    slot, last = s.heap[at], s.count[DECODING] - 1
+    slot, last = s.heap[at], s.number[DECODING] - 1
     key = s.heap_key[at]
     s.heap[at], s.heap_key[at] = s.heap[last], s.heap_key[last]
     if at < last:
@@ -151,15 +155,15 @@ def remove(s: State, at: int) -> int:
 @compiled
 def join(s: State, i: int, context: int, left: int) -> None:
     """A request begins to decode, the newest of all."""
-    s.count[FREE] -= 1
-    slot = s.free[s.count[FREE]]
-    s.slot_request[slot], s.slot_base[slot] = i, context - s.count[DECODED]
-    s.older[slot], s.newer[slot] = s.count[NEWEST], -1
-    if s.count[NEWEST] >= 0:
-        s.newer[s.count[NEWEST]] = slot
-    s.count[NEWEST] = slot
-    push(s, slot, s.count[DECODED] + left)
-    s.count[DECODING] += 1
+    s.number[FREE] -= 1
+    slot = s.free[s.number[FREE]]
+    s.slot_request[slot], s.slot_base[slot] = i, context - s.number[DECODED]
+    s.older[slot], s.newer[slot] = s.number[NEWEST], -1
+    if s.number[NEWEST] >= 0:
+        s.newer[s.number[NEWEST]] = slot
+    s.number[NEWEST] = slot
+    push(s, slot, s.number[DECODED] + left)
+    s.number[DECODING] += 1
     s.clock[CONTEXTS] += context
     s.clock[LEFT] += left
 
@@ -167,18 +171,17 @@ def join(s: State, i: int, context: int, left: int) -> None:
 @compiled
 def leave(s: State, at: int) -> int:
     """The sequence at a place of the heap decodes no more; its request."""
-    left = s.heap_key[at] - s.count[DECODED]
+    left = s.heap_key[at] - s.number[DECODED]
     slot = remove(s, at)
-    s.count[DECODING] -= 1
-    s.clock[CONTEXTS] -= s.slot_base[slot] + s.count[DECODED]
+    s.number[DECODING] -= 1
+    s.clock[CONTEXTS] -= s.slot_base[slot] + s.number[DECODED]
     s.clock[LEFT] -= left
     if s.older[slot] >= 0:
         s.newer[s.older[slot]] = s.newer[slot]
     if s.newer[slot] >= 0:
         s.older[s.newer[slot]] = s.older[slot]
     else:
-        s.count[NEWEST] = s.older[slot]
-    s.free[s.count[FREE]] = slot
-    s.count[FREE] += 1
-    i = int(s.slot_request[slot])
-    return i
+        s.number[NEWEST] = s.older[slot]
+    s.free[s.number[FREE]] = slot
+    s.number[FREE] += 1
+    return int(s.slot_request[slot])

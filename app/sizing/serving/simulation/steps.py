@@ -41,14 +41,14 @@ def attention_of_s(r: Replica, tokens: float) -> float:
 @compiled
 def windows(r: Replica, s: State, ahead: int) -> tuple[float, float, float]:
     """Attention of windows so many steps ahead, the cache they hold, and what that grows by in a step."""
-    attention, held, growth, busy = 0.0, 0.0, 0.0, s.count[DECODING]
+    attention, held, growth, busy = 0.0, 0.0, 0.0, s.number[DECODING]
     for j in range(len(r.window_tokens)):
         width = r.window_tokens[j]
         inside, below = width * busy, 0
-        if s.count[WIDE] == 0:
+        if s.number[WIDE] == 0:
             inside = 0
             for i in range(busy):
-                context = s.slot_base[s.heap[i]] + s.count[DECODED] + ahead
+                context = s.slot_base[s.heap[i]] + s.number[DECODED] + ahead
                 inside += min(context, width)
                 below += context < width
         attention += r.window_attention_s[j] * inside
@@ -69,7 +69,7 @@ def bytes_of(r: Replica, tokens: int) -> float:
 @compiled
 def held_bytes(r: Replica, s: State) -> float:
     """Cache that sequences hold, those whose prompts are being computed included."""
-    held = s.clock[RESERVED] + r.cache_fixed_bytes * s.count[DECODING] + r.cache_token_bytes * s.clock[CONTEXTS]
+    held = s.clock[RESERVED] + r.cache_fixed_bytes * s.number[DECODING] + r.cache_token_bytes * s.clock[CONTEXTS]
     return float(held + windows(r, s, 0)[1])
 
 
@@ -82,6 +82,6 @@ def promised_bytes(r: Replica, s: State) -> float:
 @compiled
 def decode_step_s(r: Replica, s: State, ahead: int) -> float:
     """Seconds of a step that only decodes, so many steps from now."""
-    busy = s.count[DECODING]
+    busy = s.number[DECODING]
     attention = r.attention_token_s * (s.clock[CONTEXTS] + ahead * busy) + windows(r, s, ahead)[0]
     return float(r.decode_s[busy] + attention / max(min(busy, r.stages), 1))

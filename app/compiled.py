@@ -1,0 +1,55 @@
+"""Compiles the simulation ahead of the first request, and keeps the machine code for the next process."""
+
+from __future__ import annotations
+
+import platform
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, cast
+
+import llvmlite
+import numba
+import numpy as np
+
+from app.sizing.serving import simulation
+from app.sizing.serving.simulation import Replica, Requests, kernel
+from app.sizing.serving.simulation.record import Counts, Seconds
+
+USUAL_FOLDER = Path("~/.cache/headroom")
+
+
+def compile_simulation(folder: Path | None = None) -> None:
+    """Have the simulation ready to run: from machine code kept below the folder (by default the user's cache), else
+    compiled now and kept there. Where nothing can be written it is compiled for this process alone.
+
+    Machine code lies in a folder named by the text it was compiled from and by the compiler, so that it is never old;
+    the compiler itself tells processors apart.
+    """
+    loop, settings = cast(Any, kernel.loop), cast(Any, numba.config)
+    if loop.signatures:
+        return
+    kept = (USUAL_FOLDER.expanduser() if folder is None else folder) / version()
+    try:
+        kept.mkdir(parents=True, exist_ok=True)
+        settings.CACHE_DIR = str(kept)
+        loop.enable_caching()
+    except (OSError, RuntimeError):
+        settings.CACHE_DIR = ""
+    simulation.run(*smallest(), warm=0, wanted=2)
+
+
+def version() -> str:
+    """A name for the text that is compiled, and what compiles it."""
+    text = sha256()
+    for module in sorted(Path(kernel.__file__).parent.glob("*.py")):
+        text.update(module.read_bytes())
+    for tool in (numba.__version__, llvmlite.__version__, np.__version__, platform.python_version()):
+        text.update(tool.encode())
+    return text.hexdigest()[:16]
+
+
+def smallest() -> tuple[Replica, Requests]:
+    """A replica and two requests: enough to be compiled for."""
+    none, two = np.zeros(0), np.ones(2, np.int64)
+    usual: dict[Any, Any] = {int: 1, float: 1.0, bool: True, Seconds: np.full(8, 0.01), Counts: 0 * two}
+    return Replica(*(usual[kind] for kind in kernel.HINTS[Replica])), Requests(none, 1, two, 2 * two, 0 * two, 0, 0.0)

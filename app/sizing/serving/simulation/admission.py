@@ -1,0 +1,150 @@
+"""Who is let in: requests as they come, are seen, and get room in the cache and in a step."""
+
+from __future__ import annotations
+
+from app.sizing.serving.simulation.record import MIXED, SWAPPED, Replica, Requests
+from app.sizing.serving.simulation.state import (
+    ADMITTED,
+    ALLOCATED,
+    DECODING,
+    HITS,
+    INGESTED,
+    ISSUED,
+    LAST_STEP,
+    NOW,
+    PREFILLING,
+    RESERVED,
+    RETURNED,
+    SINCE_LOOK,
+    VISIBLE,
+    WAITED,
+    State,
+    compiled,
+)
+from app.sizing.serving.simulation.steps import bytes_of, held_bytes, promised_bytes
+
+
+@compiled
+def issue(r: Replica, q: Requests, s: State, at_s: float) -> None:
+    """A client sends its next request: it is tokenised behind those before it, and read."""
+    i = s.number[ISSUED]
+    if i >= len(q.input_tokens):
+        return
+    s.arrival_s[i] = at_s
+    s.clock[INGESTED] = max(s.clock[INGESTED], at_s) + r.tokenise_token_s * q.input_tokens[i]
+    s.ready_s[i] = s.clock[INGESTED] + r.ingest_s
+    s.number[ISSUED] = i + 1
+
+
+@compiled
+def look(r: Replica, s: State) -> None:
+    """Let the scheduler see what was ready when the step before was planned."""
+    idle = s.number[DECODING] == 0 and s.number[PREFILLING] == 0
+    if s.number[DECODING] > 0 and s.number[SINCE_LOOK] % r.receive_interval_steps != 0:
+        return
+    by = s.clock[NOW] if idle or r.planning_lag_steps == 0 else s.clock[LAST_STEP]
+    while s.number[VISIBLE] < s.number[ISSUED] and s.ready_s[s.number[VISIBLE]] <= by:
+        s.number[VISIBLE] += 1
+
+
+@compiled
+def found_tokens(r: Replica, q: Requests, s: State, i: int, held: float) -> int:
+    """Tokens of a prompt that are in the cache: what all share, and a session's own part where it was not evicted."""
+    prefix = q.prefix_tokens[i]
+    if prefix <= q.shared_tokens:
+        return int(prefix)
+    left_s, low, high = s.arrival_s[i] - q.reuse_gap_s, 0, s.number[ADMITTED]
+    while low < high:
+        middle = (low + high) // 2
+        if s.arrival_s[middle] <= left_s:
+            low = middle + 1
+        else:
+            high = middle
+    since = s.clock[ALLOCATED] - (s.allocated_at[low - 1] if low > 0 else 0.0)
+    kept = since * r.cache_token_bytes <= r.cache_bytes - held
+    return int(prefix) if kept else int(min(prefix, q.shared_tokens))
+
+
+@compiled
+def admit(r: Replica, q: Requests, s: State, held: float) -> float:
+    """Start on the next prompt if there is room for it; the bytes it takes, or a negative number."""
+    back, busy = s.number[RETURNED] > 0, s.number[DECODING] + s.number[PREFILLING]
+    if (not back and s.number[ADMITTED] >= s.number[VISIBLE]) or busy >= r.max_sequences:
+        return -1.0
+    i = s.returned[s.number[RETURNED] - 1] if back else s.number[ADMITTED]
+    prompt, left = q.input_tokens[i] + s.made[i], q.output_tokens[i] - s.made[i]
+    taken = bytes_of(r, prompt) + r.output_reserve_share * r.cache_token_bytes * left
+    if held + taken > r.cache_bytes and busy > 0:
+        return -1.0
+    s.target[i], s.done[i] = prompt, 0
+    if back:
+        s.number[RETURNED] -= 1
+        s.done[i] = prompt - 1 if r.preemption == SWAPPED else 0
+    else:
+        s.done[i] = min(found_tokens(r, q, s, i, held), prompt - 1)
+        s.number[ADMITTED] += 1
+        s.number[HITS] += s.done[i]
+        s.allocated_at[i] = s.clock[ALLOCATED]
+        s.clock[ALLOCATED] += prompt - s.done[i] + left
+    s.room[i] = taken
+    s.clock[RESERVED] += taken
+    s.prefilling[s.number[PREFILLING]] = i
+    s.number[PREFILLING] += 1
+    return float(taken)
+
+
+@compiled
+def waits_for_company(r: Replica, q: Requests, s: State, budget: int) -> bool:
+    """Whether prompts are held back until more of them fill a step."""
+    if r.batch_wait_steps == 0 or s.number[DECODING] == 0 or s.number[PREFILLING] > 0:
+        return False
+    tokens, i = 0, s.number[ADMITTED]
+    while i < s.number[VISIBLE] and tokens < budget:
+        tokens += q.input_tokens[i]
+        i += 1
+    if tokens == 0 or tokens >= r.batch_wait_share * budget or s.number[WAITED] >= r.batch_wait_steps:
+        s.number[WAITED] = 0
+        return False
+    return True
+
+
+@compiled
+def plan(r: Replica, q: Requests, s: State) -> int:
+    """Admit prompts up to a step's budget; tokens of prompts that the step will take."""
+    look(r, s)
+    budget = max(r.max_batched_tokens - (s.number[DECODING] if r.policy == MIXED else 0), 1)
+    if waits_for_company(r, q, s, budget):
+        return 0
+    tokens = 0
+    for j in range(s.number[PREFILLING]):
+        tokens += s.target[s.prefilling[j]] - s.done[s.prefilling[j]]
+    if tokens >= budget:
+        return budget
+    if s.number[RETURNED] == 0 and s.number[ADMITTED] >= s.number[VISIBLE]:
+        return int(tokens)
+    held = held_bytes(r, s) + promised_bytes(r, s)
+    while tokens < budget:
+        if not r.chunked and tokens > 0 and tokens + next_tokens(q, s) > budget:
+            break
+        taken = admit(r, q, s, held)
+        if taken < 0:
+            break
+        held += taken
+        i = s.prefilling[s.number[PREFILLING] - 1]
+        tokens += s.target[i] - s.done[i]
+    return int(min(tokens, budget)) if r.chunked else int(tokens)
+
+
+@compiled
+def next_tokens(q: Requests, s: State) -> int:
+    """Prompt of the request that would be admitted next; none: 0."""
+    if s.number[RETURNED] > 0:
+        i = s.returned[s.number[RETURNED] - 1]
+        return int(q.input_tokens[i] + s.made[i])
+    return int(q.input_tokens[s.number[ADMITTED]]) if s.number[ADMITTED] < s.number[VISIBLE] else 0
+
+
+@compiled
+def waiting(s: State) -> int:
+    """Requests that wait, and prompts that are not done."""
+    return int(s.number[VISIBLE] - s.number[ADMITTED] + s.number[RETURNED])

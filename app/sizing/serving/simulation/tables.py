@@ -1,0 +1,210 @@
+"""The tables of a replica, from the functions that time a step everywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import numpy as np
+
+from app.sizing.columns import Column, Columns, stacked
+from app.sizing.formula import unrecorded
+from app.sizing.hardware.achieved import Achieved
+from app.sizing.hardware.engines.scheduling import Policy, Preemption, Scheduler
+from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.question import Speculative
+from app.sizing.serving.cache import cache_bytes
+from app.sizing.serving.communication import LinkUse
+from app.sizing.serving.plans import Plans
+from app.sizing.serving.prefill import PrefillTerms, PrefillWork, linear_of_step_s, prefill_terms, prefill_work
+from app.sizing.serving.simulation.record import MIXED, NEVER, PREFILL_FIRST, RECOMPUTED, SWAPPED, Replica, Seconds
+from app.sizing.serving.step import (
+    StepTerms,
+    StepWork,
+    linear_s,
+    read_and_multiply,
+    speculating,
+    step_s,
+    step_terms,
+    step_work,
+)
+
+STRIDE = 64  # tokens between the points of a step's grid beyond the sequences that may run
+FAR_TOKENS = 2.0**22  # a context beyond every window
+PIECES, DOUBLINGS = 8, 21  # the grid of prompts: every eighth of a doubling
+PROMPT, TWICE = 1024.0, 2048.0  # between which a prompt's multiplying is taken for linear
+GRAIN_S = 2.0**-40  # seconds are whole multiples of it: what rounds differently on another processor is gone
+MOST_SEQUENCES = 8192
+POLICIES: Mapping[Policy, int] = MappingProxyType(
+    {Policy.MIXED: MIXED, Policy.PREFILL_FIRST: PREFILL_FIRST, Policy.STATIC: MIXED}
+)
+PREEMPTIONS: Mapping[Preemption, int] = MappingProxyType(
+    {Preemption.RECOMPUTE: RECOMPUTED, Preemption.SWAP: SWAPPED, Preemption.NONE: NEVER}
+)
+
+
+def prompt_grid() -> Column:
+    """Prompts whose attention is worked out, in tokens."""
+    eighths = 1 + np.arange(PIECES) / PIECES
+    return np.append(np.outer(2.0 ** np.arange(DOUBLINGS), eighths).ravel(), 2.0**DOUBLINGS)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaWork:
+    """What one replica computes and keeps, whatever its speed.
+
+    `contexts` are no tokens, the ends of the model's windows, and a context beyond them all: between these
+    attention and cache grow evenly.
+    """
+
+    contexts: Column
+    at_contexts: StepWork  # a row for each
+    cache_bytes: Column  # of a sequence at each, on one device
+    prompts: PrefillWork  # a row for each of the grid
+    pair: PrefillWork  # prompts of 1,024 and 2,048 tokens with what comes with every prompt
+    model: ModelArchitecture
+
+
+def contexts_of(model: ModelArchitecture) -> Column:
+    """Where attention or cache of a sequence begin to grow otherwise."""
+    ends = {end for g in model.attention for end in (g.window_tokens, g.read_tokens) if end}
+    return np.array([0.0, *sorted(ends), FAR_TOKENS])
+
+
+def replica_work(model: ModelArchitecture, plan: Plans, link: LinkUse, *, encoder_flops: float = 0.0) -> ReplicaWork:
+    """The work of one plan's replica; `plan` and `link` have one row."""
+    contexts, grid, tp = contexts_of(model), prompt_grid(), plan.tensor_parallel
+    with unrecorded():
+        steps = [step_work(model, plan, link, context_tokens=float(c)) for c in contexts]
+        held = [cache_bytes(model, float(c), plan) for c in contexts]
+        one = prefill_work(model, plan, link, prompt_tokens=1.0)
+        pair = [
+            prefill_work(model, plan, link, prompt_tokens=tokens, encoder_flops=encoder_flops)
+            for tokens in (PROMPT, TWICE)
+        ]
+    scores = np.array([model.prefill_attention_flops(float(t)) for t in grid]) / tp
+    prompts = replace(one.take(np.zeros(len(grid), np.int64)), score_flops=scores, prompt_tokens=grid, new_tokens=grid)
+    return ReplicaWork(contexts, stacked(steps), np.concatenate(held), prompts, stacked(pair), model)
+
+
+@dataclass(frozen=True, slots=True)
+class Evenly:
+    """A quantity of one sequence by its context: fixed + token * c + sum of window * min(c, W)."""
+
+    fixed: float
+    token: float
+    windows: Column
+
+
+def evenly(contexts: Column, values: Column) -> Evenly:
+    """What goes through these values and grows evenly between them.
+
+    Check: 2 a token up to 100 tokens, then 1.
+        >>> evenly(col(0, 100, 1100), col(5, 205, 1205))
+        Evenly(fixed=5.0, token=1.0, windows=array([1.]))
+    """
+    slopes = np.diff(values) / np.diff(contexts)
+    return Evenly(float(values[0]), float(slopes[-1]), slopes[:-1] - slopes[1:])
+
+
+def rounded_s(seconds: Column) -> Seconds:
+    """The same to a grain that sums keep exactly."""
+    return np.rint(seconds / GRAIN_S) * GRAIN_S
+
+
+def repeated(terms: StepTerms, count: int) -> StepTerms:
+    """The terms of one plan, for so many batches."""
+    return terms.take(np.zeros(count, np.int64))
+
+
+def replica_of(
+    work: ReplicaWork,
+    achieved: Achieved,
+    scheduler: Scheduler,
+    *,
+    pool_bytes: float,
+    overlaps: bool = False,
+    speculative: Speculative | None = None,
+) -> Replica:
+    """A replica as it is simulated, from its work, one row of coefficients, and its scheduler."""
+    most = int(min(scheduler.max_sequences, MOST_SEQUENCES))
+    with unrecorded():
+        terms = speculating_terms(work, achieved, speculative)
+        prompts, pair = (
+            prefill_terms(work.prompts, spread(achieved, work.prompts)),
+            prefill_terms(work.pair, spread(achieved, work.pair)),
+        )
+        verified = (1 + terms.drafted * terms.draft_share) / terms.gained  # passes over a context for each token
+        attention = evenly(work.contexts, terms.attention_slope_s * verified)
+        cache = evenly(work.contexts, work.cache_bytes)
+        first = replace(terms.take(np.zeros(1, np.int64)), attention_slope_s=np.full(1, terms.attention_slope_s[0]))
+        decode = step_s(repeated(first, most + 1), np.maximum(np.arange(most + 1.0), 1.0))
+        tokens = linear_grid(most, int(scheduler.max_batched_tokens), pair, first)
+        linear = linear_by_tokens(first, pair, tokens)
+    each = float(np.diff(pair.prompt_linear_s)[0] / (TWICE - PROMPT))
+    slope = each if first.host is not None else float(first.linear_slope_s[0])
+    fixed = float(pair.prompt_linear_s[0]) - each * PROMPT
+    return Replica(
+        policy=POLICIES[scheduler.policy],
+        chunked=scheduler.chunked,
+        max_batched_tokens=int(scheduler.max_batched_tokens),
+        max_sequences=most,
+        preemption=PREEMPTIONS[scheduler.preemption],
+        receive_interval_steps=scheduler.receive_interval_steps,
+        batch_wait_steps=scheduler.batch_wait_steps,
+        batch_wait_share=float(scheduler.batch_wait_share),
+        planning_lag_steps=scheduler.planning_lag_steps,
+        decode_s=rounded_s(decode),
+        linear_s=rounded_s(linear),
+        linear_exact=most,
+        linear_stride=STRIDE,
+        prompt_equivalent=each / slope,
+        prompt_fixed_tokens=max(fixed, 0.0) / slope,
+        prompt_token_s=float(pair.prompt_collective_s[0] / PROMPT),
+        prompt_step_s=float(pair.prefill_latency_s[0]),
+        dispatch_s=float(pair.dispatch_s[0]),
+        prompt_attention_s=prompts.prompt_attention_s / work.prompts.prompt_tokens,
+        stages=int(work.at_contexts.pipeline_parallel[0]),
+        stages_overlap=overlaps,
+        attention_token_s=attention.token,
+        window_tokens=work.contexts[1:-1].astype(np.int64),
+        window_attention_s=attention.windows,
+        cache_fixed_bytes=cache.fixed,
+        cache_token_bytes=cache.token,
+        window_cache_bytes=cache.windows,
+        cache_bytes=float(pool_bytes),
+        output_reserve_share=1.0 if scheduler.preemption is Preemption.NONE else float(scheduler.output_reserve_share),
+        swap_token_s=0.0,
+        ingest_s=float(pair.request_s[0]),
+        tokenise_token_s=0.0,
+        stream_token_s=0.0,
+    )
+
+
+def spread(achieved: Achieved, work: Columns) -> Achieved:
+    """One row of coefficients for every row of a table."""
+    return achieved.take(np.zeros(len(work), np.int64))
+
+
+def speculating_terms(work: ReplicaWork, achieved: Achieved, speculative: Speculative | None) -> StepTerms:
+    """A decode step at every context."""
+    terms = step_terms(work.at_contexts, spread(achieved, work.at_contexts))
+    return speculating(terms, work.model, speculative)
+
+
+def linear_grid(most: int, max_batched_tokens: int, pair: PrefillTerms, first: StepTerms) -> Column:
+    """Tokens at which a step's linear layers are timed: every number of sequences, then every 64th."""
+    longest = max_batched_tokens * max(1.0, float(pair.prompt_linear_s[0] / PROMPT / first.linear_slope_s[0]))
+    return np.append(np.arange(most + 1.0), most + STRIDE * np.arange(1.0, longest / STRIDE + 2))
+
+
+def linear_by_tokens(first: StepTerms, pair: PrefillTerms, tokens: Column) -> Column:
+    """Seconds of a step's linear layers over so many tokens: of decoding where all weights lie on the accelerators, of
+    prompts where a host computes part of them, because it moves them for many tokens.
+    """
+    if first.host is None:
+        terms = repeated(first, len(tokens))
+        return linear_s(*read_and_multiply(terms, tokens), terms.exponent)
+    prompt = pair.take(np.zeros(len(tokens), np.int64))
+    return linear_of_step_s(prompt, tokens / PROMPT)

@@ -1,0 +1,48 @@
+"""Machine code that is kept, and where it cannot be."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app import compiled
+from app.sizing.serving.simulation import kernel
+
+ASK = """
+import sys
+from pathlib import Path
+from app.compiled import compile_simulation
+from app.sizing.serving.simulation import kernel
+compile_simulation(Path(sys.argv[1]))
+print(len(kernel.loop.signatures), sum(kernel.loop.stats.cache_hits.values()) if kernel.loop.stats else 0)
+"""
+
+
+def asked(folder: Path) -> list[str]:
+    found = subprocess.run(
+        [sys.executable, "-c", ASK, str(folder)], capture_output=True, text=True, check=True, env=dict(os.environ)
+    )
+    return found.stdout.split()
+
+
+def test_the_second_process_reads_what_the_first_compiled(tmp_path: Path) -> None:
+    assert asked(tmp_path) == ["1", "0"]
+    assert asked(tmp_path) == ["1", "1"]
+    assert [folder.name for folder in tmp_path.iterdir()] == [compiled.version()]
+
+
+def test_the_name_changes_with_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = compiled.version()
+    for module in Path(kernel.__file__).parent.glob("*.py"):
+        (tmp_path / module.name).write_bytes(module.read_bytes() + b"#")
+    monkeypatch.setattr(kernel, "__file__", str(tmp_path / "kernel.py"))
+    assert compiled.version() != before
+
+
+def test_a_request_compiles_nothing() -> None:
+    compiled.compile_simulation()
+    assert len(kernel.loop.signatures) == 1  # type: ignore[attr-defined]
