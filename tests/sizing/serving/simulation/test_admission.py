@@ -24,7 +24,7 @@ def hits(cache_bytes: float, gap_s: float, shared: int = 0) -> float:
 def test_a_prefix_is_found_until_others_have_taken_its_room() -> None:
     # each request allocates 30 tokens beside its prefix or 110 without it; ten arrive in a second
     assert hits(1e9, 1.0) == pytest.approx(80)
-    assert hits(500.0, 10.0) < 2  # of the first few
+    assert hits(500.0, 10.0) < 4  # of the first few
     assert hits(500.0, 10.0, shared=50) == pytest.approx(50, abs=2)
     assert hits(20_000.0, 1.0) >= hits(20_000.0, 60.0)
 
