@@ -126,19 +126,18 @@ def replica_of(
     pool_bytes: float,
     overlaps: bool = False,
     speculative: Speculative | None = None,
+    served: float = 1.0,
 ) -> Replica:
-    """A replica as it is simulated, from its work, one row of coefficients, and its scheduler."""
+    """A replica as it is simulated, from its work, one row of coefficients, and its scheduler; `served` as in a step."""
     most = int(min(scheduler.max_sequences, MOST_SEQUENCES))
     with unrecorded():
-        terms = speculating_terms(work, achieved, speculative)
-        prompts, pair = (
-            prefill_terms(work.prompts, spread(achieved, work.prompts)),
-            prefill_terms(work.pair, spread(achieved, work.pair)),
-        )
+        terms = speculating_terms(work, achieved, speculative, served)
+        prompts = prefill_terms(work.prompts, spread(achieved, work.prompts))
+        pair = prefill_terms(work.pair, spread(achieved, work.pair), served=served)
         verified = (1 + terms.drafted * terms.draft_share) / terms.gained  # passes over a context for each token
         attention = evenly(work.contexts, terms.attention_slope_s * verified)
         cache = evenly(work.contexts, work.cache_bytes)
-        first = replace(terms.take(np.zeros(1, np.int64)), attention_slope_s=np.full(1, terms.attention_slope_s[0]))
+        first = replace(repeated(terms, 1), stream_token_s=np.zeros(1))
         decode = step_s(repeated(first, most + 1), np.maximum(np.arange(most + 1.0), 1.0))
         tokens = linear_grid(most, int(scheduler.max_batched_tokens), pair, first)
         linear = linear_by_tokens(first, pair, tokens)
@@ -177,8 +176,8 @@ def replica_of(
         output_reserve_share=1.0 if scheduler.preemption is Preemption.NONE else float(scheduler.output_reserve_share),
         swap_token_s=0.0,
         ingest_s=float(pair.request_s[0]),
-        tokenise_token_s=0.0,
-        stream_token_s=0.0,
+        tokenise_token_s=float(pair.tokenise_s[0] / PROMPT),
+        stream_token_s=float(terms.stream_token_s[0]),
     )
 
 
@@ -187,9 +186,11 @@ def spread(achieved: Achieved, work: Columns) -> Achieved:
     return achieved.take(np.zeros(len(work), np.int64))
 
 
-def speculating_terms(work: ReplicaWork, achieved: Achieved, speculative: Speculative | None) -> StepTerms:
+def speculating_terms(
+    work: ReplicaWork, achieved: Achieved, speculative: Speculative | None, served: float
+) -> StepTerms:
     """A decode step at every context."""
-    terms = step_terms(work.at_contexts, spread(achieved, work.at_contexts))
+    terms = step_terms(work.at_contexts, spread(achieved, work.at_contexts), served=served)
     return speculating(terms, work.model, speculative)
 
 
