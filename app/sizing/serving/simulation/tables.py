@@ -128,7 +128,7 @@ def replica_of(
     speculative: Speculative | None = None,
     served: float = 1.0,
 ) -> Replica:
-    """A replica as it is simulated, from its work, one row of coefficients, and its scheduler; `served` as in a step."""
+    """A replica as it is simulated, from its work, a row of coefficients, and its scheduler; `served` as in a step."""
     most = int(min(scheduler.max_sequences, MOST_SEQUENCES))
     with unrecorded():
         terms = speculating_terms(work, achieved, speculative, served)

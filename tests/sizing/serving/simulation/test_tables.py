@@ -47,7 +47,7 @@ def test_a_prompt_alone_takes_what_the_closed_form_says(model: ModelArchitecture
 def test_a_step_of_decodes_takes_what_the_closed_form_says(batch: int) -> None:
     plan = on_big(DENSE)
     link = link_use(plan, Assumptions())
-    terms = step_terms(step_work(DENSE, plan, link, context_tokens=500.0), achieved(1))
+    terms = step_terms(step_work(DENSE, plan, link, context_tokens=500.0), achieved(1), served=0.0)
     found = made(DENSE)
     said = found.decode_s[batch] + batch * found.attention_token_s * 500
     assert said == pytest.approx(step_s(terms, col(batch))[0], rel=1e-6)
