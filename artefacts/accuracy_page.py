@@ -136,6 +136,13 @@ Families above {TOO_FAR:.0%} for an unseen source, and why:
 
 {bullets(f"{NAMES[s.metric]}, {s.value} ({s.held_out.median:.0%}): {FAMILY_REASONS[s.value]}" for s in far)}
 
+## Concurrency sweeps
+
+Published sweeps beside the same runs simulated: as many requests, started as their source starts them, by the statistic
+it publishes. The band is the 80 % interval of an unseen source.
+
+![concurrency sweeps](accuracy/concurrency.svg)
+
 ## By engine, format, model size and load
 
 {table(("quantity and slice", *HEAD), slices(others))}"""

@@ -15,6 +15,7 @@ from app.calibration.report import INSIDE, KINDS, MANY, SURE_OF, TOO_FAR, report
 from app.catalog.queries import calibration_notes
 from app.sizing.evidence import Compared
 from app.sizing.units import GIB
+from artefacts.sweep_plots import sweep_figure
 
 DOCS = Path(__file__).parents[1] / "docs"
 NAMES = {
@@ -49,6 +50,7 @@ def plots(rows: Sequence[Compared]) -> None:
     saved(family_figure(rows), "by-family")
     saved(interval_figure(rows), "intervals")
     saved(cache_figure(), "kv-cache")
+    saved(sweep_figure(rows), "concurrency")
 
 
 def saved(figure: Figure, name: str) -> None:
