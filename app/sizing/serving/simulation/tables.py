@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +37,7 @@ PIECES, DOUBLINGS = 8, 21  # the grid of prompts: every eighth of a doubling
 PROMPT, TWICE = 1024.0, 2048.0  # between which a prompt's multiplying is taken for linear
 GRAIN_S = 2.0**-40  # seconds are whole multiples of it: what rounds differently on another processor is gone
 MOST_SEQUENCES = 8192
+SWAP_BYTES_PER_S = 25e9  # of a device to its host's memory over PCIe 4.0 x16, less its protocol
 POLICIES: Mapping[Policy, int] = MappingProxyType(
     {Policy.MIXED: MIXED, Policy.PREFILL_FIRST: PREFILL_FIRST, Policy.STATIC: MIXED}
 )
@@ -124,6 +126,7 @@ def replica_of(
     scheduler: Scheduler,
     *,
     pool_bytes: float,
+    swap_bytes_per_s: float = SWAP_BYTES_PER_S,
     overlaps: bool = False,
     speculative: Speculative | None = None,
     served: float = 1.0,
@@ -132,37 +135,22 @@ def replica_of(
     most = int(min(scheduler.max_sequences, MOST_SEQUENCES))
     with unrecorded():
         terms = speculating_terms(work, achieved, speculative, served)
-        prompts = prefill_terms(work.prompts, spread(achieved, work.prompts))
         pair = prefill_terms(work.pair, spread(achieved, work.pair), served=served)
-        verified = (1 + terms.drafted * terms.draft_share) / terms.gained  # passes over a context for each token
-        attention = evenly(work.contexts, terms.attention_slope_s * verified)
-        cache = evenly(work.contexts, work.cache_bytes)
+        prompts = prefill_terms(work.prompts, spread(achieved, work.prompts))
         first = replace(repeated(terms, 1), stream_token_s=np.zeros(1))
         decode = step_s(repeated(first, most + 1), np.maximum(np.arange(most + 1.0), 1.0))
-        tokens = linear_grid(most, int(scheduler.max_batched_tokens), pair, first)
-        linear = linear_by_tokens(first, pair, tokens)
-    each = float(np.diff(pair.prompt_linear_s)[0] / (TWICE - PROMPT))
-    slope = each if first.host is not None else float(first.linear_slope_s[0])
-    fixed = float(pair.prompt_linear_s[0]) - each * PROMPT
+        linear = linear_by_tokens(first, pair, linear_grid(most, int(scheduler.max_batched_tokens), pair, first))
+    verified = (1 + terms.drafted * terms.draft_share) / terms.gained  # passes over a context for each token
+    attention = evenly(work.contexts, terms.attention_slope_s * verified)
+    cache = evenly(work.contexts, work.cache_bytes)
     return Replica(
-        policy=POLICIES[scheduler.policy],
-        chunked=scheduler.chunked,
-        max_batched_tokens=int(scheduler.max_batched_tokens),
+        **rules_of(scheduler),
+        **prompt_seconds(pair, 0.0 if first.host is not None else float(first.linear_slope_s[0])),
         max_sequences=most,
-        preemption=PREEMPTIONS[scheduler.preemption],
-        receive_interval_steps=scheduler.receive_interval_steps,
-        batch_wait_steps=scheduler.batch_wait_steps,
-        batch_wait_share=float(scheduler.batch_wait_share),
-        planning_lag_steps=scheduler.planning_lag_steps,
         decode_s=rounded_s(decode),
         linear_s=rounded_s(linear),
         linear_exact=most,
         linear_stride=STRIDE,
-        prompt_equivalent=each / slope,
-        prompt_fixed_tokens=max(fixed, 0.0) / slope,
-        prompt_token_s=float(pair.prompt_collective_s[0] / PROMPT),
-        prompt_step_s=float(pair.prefill_latency_s[0]),
-        dispatch_s=float(pair.dispatch_s[0]),
         prompt_attention_s=prompts.prompt_attention_s / work.prompts.prompt_tokens,
         stages=int(work.at_contexts.pipeline_parallel[0]),
         stages_overlap=overlaps,
@@ -173,12 +161,42 @@ def replica_of(
         cache_token_bytes=cache.token,
         window_cache_bytes=cache.windows,
         cache_bytes=float(pool_bytes),
-        output_reserve_share=1.0 if scheduler.preemption is Preemption.NONE else float(scheduler.output_reserve_share),
-        swap_token_s=0.0,
-        ingest_s=float(pair.request_s[0]),
-        tokenise_token_s=float(pair.tokenise_s[0] / PROMPT),
+        swap_token_s=cache.token / swap_bytes_per_s,
         stream_token_s=float(terms.stream_token_s[0]),
     )
+
+
+def rules_of(scheduler: Scheduler) -> dict[str, Any]:
+    """What a scheduler's record says, as the simulation reads it."""
+    reserves = scheduler.preemption is Preemption.NONE
+    return {
+        "policy": POLICIES[scheduler.policy],
+        "chunked": scheduler.chunked,
+        "max_batched_tokens": int(scheduler.max_batched_tokens),
+        "preemption": PREEMPTIONS[scheduler.preemption],
+        "receive_interval_steps": scheduler.receive_interval_steps,
+        "batch_wait_steps": scheduler.batch_wait_steps,
+        "batch_wait_share": float(scheduler.batch_wait_share),
+        "planning_lag_steps": scheduler.planning_lag_steps,
+        "output_reserve_share": 1.0 if reserves else float(scheduler.output_reserve_share),
+    }
+
+
+def prompt_seconds(pair: PrefillTerms, decode_token_s: float) -> dict[str, Any]:
+    """Seconds of prompts beside their attention; a token of them multiplies like so many of decoding, of
+    `decode_token_s` each (0: where linear layers are timed by prompts).
+    """
+    each = float(np.diff(pair.prompt_linear_s)[0] / (TWICE - PROMPT))
+    slope = decode_token_s or each
+    return {
+        "prompt_equivalent": each / slope,
+        "prompt_fixed_tokens": max(float(pair.prompt_linear_s[0]) - each * PROMPT, 0.0) / slope,
+        "prompt_token_s": float(pair.prompt_collective_s[0] / PROMPT),
+        "prompt_step_s": float(pair.prefill_latency_s[0]),
+        "dispatch_s": float(pair.dispatch_s[0]),
+        "ingest_s": float(pair.request_s[0]),
+        "tokenise_token_s": float(pair.tokenise_s[0] / PROMPT),
+    }
 
 
 def spread(achieved: Achieved, work: Columns) -> Achieved:
