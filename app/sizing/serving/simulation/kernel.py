@@ -228,14 +228,19 @@ def steps_ahead(r: Replica, s: State, step_s: float, growth_s: float, room: floa
 
 
 @compiled
+def growth_bytes(r: Replica, s: State) -> float:
+    """Cache that a step of all that decodes adds."""
+    return float(r.cache_token_bytes * s.number[DECODING] + windows(r, s, 0)[2])
+
+
+@compiled
 def decode(r: Replica, q: Requests, s: State, warm: int) -> None:
     """Decode until something else may happen."""
-    held = held_bytes(r, s)
-    grows = r.cache_token_bytes * s.number[DECODING] + windows(r, s, 0)[2]
-    room = (r.cache_bytes - held) / grows if grows > 0 else 1e18
-    if room < 1 and s.number[DECODING] > 1:
+    held, grows = held_bytes(r, s), growth_bytes(r, s)
+    while held + grows > r.cache_bytes and s.number[DECODING] > 1:
         give_way(q, s)
-        return
+        held, grows = held_bytes(r, s), growth_bytes(r, s)
+    room = (r.cache_bytes - held) / grows if grows > 0 else 1e18
     first_s = decode_step_s(r, s, 0)
     growth_s = decode_step_s(r, s, 1) - first_s
     steps = steps_ahead(r, s, first_s, growth_s, room)

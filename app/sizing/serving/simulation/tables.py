@@ -126,7 +126,6 @@ def replica_of(
     scheduler: Scheduler,
     *,
     pool_bytes: float,
-    swap_bytes_per_s: float = SWAP_BYTES_PER_S,
     overlaps: bool = False,
     speculative: Speculative | None = None,
     served: float = 1.0,
@@ -161,7 +160,7 @@ def replica_of(
         cache_token_bytes=cache.token,
         window_cache_bytes=cache.windows,
         cache_bytes=float(pool_bytes),
-        swap_token_s=cache.token / swap_bytes_per_s,
+        swap_token_s=cache.token / SWAP_BYTES_PER_S,
         stream_token_s=float(terms.stream_token_s[0]),
     )
 
