@@ -7,10 +7,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from app.api.schemas.lengths import LengthDistribution
 from app.api.schemas.requests import EstimateRequest, RecommendRequest
+from app.api.schemas.workload import InferenceSpec
 from app.sizing.result import Notice
+from app.sizing.workload import WIDEST_P95_TO_MEAN
 
-CODE = "unit_looks_wrong"
+CODE, TOO_WIDE = "unit_looks_wrong", "spread_too_wide"
 MOST_PER_CENT = 100.0
 # What a field counts in, for a value out of its range.
 COUNTED_IN: Mapping[str, str] = {
@@ -75,6 +78,20 @@ USUAL = (
     Usual(("constraints", "max_power_kw"), 0.015, 1e9, "{value:g} kW is less than any computer takes"),
     Usual(("constraints", "max_purchase_usd"), 100, 1e13, "{value:g} USD for a machine"),
 )
+
+
+def doubts(request: RecommendRequest | EstimateRequest) -> Iterator[Notice]:
+    """Values that were not taken as they may have been meant."""
+    yield from unit_doubts(request)
+    if isinstance(request.workload, InferenceSpec):
+        traffic = request.workload.traffic
+        for name, length in (("input_tokens", traffic.input_tokens), ("output_tokens", traffic.output_tokens)):
+            if isinstance(length, LengthDistribution) and (length.p95 or 0) > WIDEST_P95_TO_MEAN * length.mean:
+                text = (
+                    f"No log-normal has a p95 above {WIDEST_P95_TO_MEAN:.3g} times its mean; {name} was taken as "
+                    "that wide. Values with weights say any spread."
+                )
+                yield Notice(TOO_WIDE, text)
 
 
 def unit_doubts(request: RecommendRequest | EstimateRequest) -> Iterator[Notice]:

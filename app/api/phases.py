@@ -18,6 +18,7 @@ OF_SERVING = {
     "kv_format": "",
     "max_batch": "micro_batch_sequences",
     "max_batched_tokens": "micro_batch_sequences",
+    "scheduler": "",
     "memory_fraction": "",
     "weights_on_host": "optimizer_offload",
     "speculative": "",
@@ -114,6 +115,9 @@ def check_units(
     if model.kind is ModelKind.SAMPLES and deployment is not None and deployment.recipe is not None:
         detail = f"recipe is of models that work on tokens; {model.name} works on samples."
         refuse([Refused("#/deployment/recipe", detail)])
+    if model.kind is not ModelKind.DECODER and deployment is not None and deployment.scheduler is not None:
+        detail = f"scheduler is of models that generate tokens; {model.name} answers in one piece."
+        refuse([Refused("#/deployment/scheduler", detail)])
     if isinstance(workload, InferenceSpec):
         refuse(_served(workload, model))
     else:
@@ -130,7 +134,7 @@ def _served(workload: InferenceSpec, model: ModelArchitecture) -> Iterable[Refus
             )
         ).removesuffix("; ")
         why = f"{model.name} works on samples, not on tokens: {accepted}."
-        for name in ("input_tokens", "output_tokens", "images", "turn_gap_s"):
+        for name in ("input_tokens", "output_tokens", "images", "turn_gap_s", "trace"):
             if name in said(traffic) and _tokens(getattr(traffic, name)):
                 yield Refused(f"{at}/{name}", f"traffic.{name} does not apply: {why}")
         if workload.max_context_tokens is not None:

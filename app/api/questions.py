@@ -10,6 +10,7 @@ from app.api.deps import resolve_model
 from app.api.naming import estimate_named, recommend_named
 from app.api.phases import check_phase, check_units
 from app.api.recipes import check_recipe
+from app.api.schedulers import check_scheduler
 from app.api.schemas.requests import EstimateRequest, RecommendRequest, assumed_in
 from app.catalog.directory import Directory
 from app.catalog.names import formats_in
@@ -40,6 +41,7 @@ def estimate_question(
     """What is asked and the deployment to judge, in names of the catalogue; raises what is wrong with them."""
     check_phase(request)
     check_recipe(request)
+    check_scheduler(request)
     named = estimate_named(request, directory)
     check_deployment(named.deployment, directory)
     assumed = assumed_in(named)

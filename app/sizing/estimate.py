@@ -46,7 +46,8 @@ def estimate(question: Question, deployment: Deployment, market: Snapshot) -> Es
 
     Raises Conflict for a deployment that contradicts itself or the catalogue.
     """
-    question = replace(question, assumptions=question.assumptions.noted())
+    workload = as_launched(question.workload, deployment)
+    question = replace(question, workload=workload, assumptions=question.assumptions.noted())
     found = judge_deployment(question, deployment, market)
     accelerator = market.accelerators[market.accelerator_index[found.deployment.accelerator]]
     alone = (Ranked(rank=1, score=1.0, estimate=found, accelerator=accelerator),)
@@ -58,6 +59,14 @@ def estimate(question: Question, deployment: Deployment, market: Snapshot) -> Es
         assumptions=assumptions(question, deployment),
         hosted_api=hosted_api(question, market, found),
     )
+
+
+def as_launched(
+    workload: InferenceWorkload | TrainingWorkload, deployment: Deployment
+) -> InferenceWorkload | TrainingWorkload:
+    """The workload as an engine meets it: without a prefix cache nothing of a prompt is found."""
+    off = deployment.scheduler is not None and deployment.scheduler.prefix_cache is False
+    return workload.without_hits if off and isinstance(workload, InferenceWorkload) else workload
 
 
 def judge_deployment(question: Question, deployment: Deployment, market: Snapshot) -> Estimate:
@@ -193,6 +202,7 @@ def estimate_inference(
         found.deployment,
         engine_version=deployment.engine_version,
         speculative=deployment.speculative,
+        scheduler=deployment.scheduler,
         expert_parallel=deployment.expert_parallel or 1,
     )
     said = choice_reasons(question, deployment, choice, echoed)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from app.sizing.assumptions import Assumptions
+from app.sizing.hardware.engines.scheduling import SchedulerSettings
 from app.sizing.hardware.parts import Environment, PricingModel
 from app.sizing.hardware.prices import Commitment, PriceKind
 from app.sizing.hardware.recipes import RecipeSaid
@@ -155,6 +156,7 @@ class Deployment:
     kv_format: str | None = None
     max_batch: int | None = None
     max_batched_tokens: int | None = None
+    scheduler: SchedulerSettings | None = None  # with the two before, where it sets them
     memory_fraction: float | None = None
     weights_on_host: float | None = None  # share of them in the host's memory
     speculative: Speculative | None = None

@@ -190,3 +190,26 @@ def test_a_trace_is_planned_as_its_own_statistics_are(client: TestClient) -> Non
     same = estimate(client, **said)
     assert found["memory"]["per_accelerator_gib"]["weights"] == same["memory"]["per_accelerator_gib"]["weights"]
     assert found["performance"]["utilization_at_peak"] == pytest.approx(same["performance"]["utilization_at_peak"])
+
+
+def test_a_spread_that_no_log_normal_has_is_told(client: TestClient) -> None:
+    wide = estimate(client, peak_requests_per_s=3, input_tokens={"mean": 100, "p95": 900}, output_tokens=50)
+    (told_of,) = (w for w in wide["warnings"] if w["code"] == "spread_too_wide")
+    assert told_of["text"].startswith("No log-normal has a p95 above 3.87 times its mean; input_tokens was taken")
+    most = estimate(client, peak_requests_per_s=3, input_tokens={"mean": 100, "p95": 386}, output_tokens=50)
+    assert "spread_too_wide" not in {w["code"] for w in most["warnings"]}
+
+
+def test_a_trace_is_told_beside_its_prefixes(client: TestClient) -> None:
+    found = estimate(client, trace=[{**entry, "prefix_tokens": entry["input_tokens"] // 2} for entry in TRACE])
+    assert told(found, "cached_prefix_fraction")["value"] == pytest.approx(0.5)
+    assert told(found, "turn_gap_s")["asked"] is False
+    assert "as recorded" in found["summary"]
+
+
+def test_tokens_in_a_trace_are_of_models_that_read_them(client: TestClient) -> None:
+    asked_of = asked(trace=TRACE)
+    asked_of["workload"]["model"] = "microsoft/resnet-50"
+    response = client.post("/recommend", json={"workload": asked_of["workload"]})
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["pointer"] == "#/workload/traffic/trace"

@@ -16,7 +16,7 @@ from fastapi.responses import Response
 
 from app.api.body import parsed
 from app.api.deps import Answers, RawBody, Snapshots, Today, Turns
-from app.api.doubts import unit_doubts
+from app.api.doubts import doubts
 from app.api.openapi import body_of, problems
 from app.api.questions import estimate_question, recommend_question
 from app.api.schemas.answers import EstimateShown, RecommendResponse
@@ -133,8 +133,8 @@ def estimated(raw: bytes, snapshots: SnapshotStore, today: date) -> Response:
 
 def with_doubts(document: Document, request: RecommendRequest | EstimateRequest) -> Document:
     """The answer with what of the request looks as if another unit was meant, before all other warnings."""
-    doubts = [notice_json(doubt) for doubt in unit_doubts(request)]
-    return {**document, "warnings": [*doubts, *document.get("warnings", [])]} if doubts else document
+    found = [notice_json(doubt) for doubt in doubts(request)]
+    return {**document, "warnings": [*found, *document.get("warnings", [])]} if found else document
 
 
 @router.get(

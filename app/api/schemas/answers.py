@@ -12,6 +12,7 @@ from app.api.schemas.latencies import LoadCurveShown, PercentilesShown, Simulati
 from app.api.schemas.memory import MemoryShown
 from app.api.schemas.prices import PriceShown
 from app.api.schemas.recipe import RecipeShown
+from app.api.schemas.scheduler import SchedulerShown
 from app.api.schemas.ways import AlternativeShown, CheaperShown, HostedApiShown
 
 
@@ -49,6 +50,7 @@ class DeploymentShown(Shown):
     kv_format: str | None = None
     max_batch: int | None = None
     max_batched_tokens: int | None = None
+    scheduler: SchedulerShown | None = None
     memory_fraction: float | None = None
     weights_on_host: float | None = Field(None, description="Share of the weights in the host's memory.")
     speculative: SpeculativeShown | None = None

@@ -15,6 +15,7 @@ from app.api.schemas.base import present, rounded
 from app.api.schemas.bill import part_json
 from app.api.schemas.latencies import load_curve_json, percentiles_json, simulation_json
 from app.api.schemas.prices import price_json
+from app.api.schemas.scheduler import scheduler_json
 from app.api.schemas.ways import alternative_json, cheaper_json, hosted_json
 from app.sizing.assumptions import Assumed
 from app.sizing.evidence import Neighbour
@@ -39,7 +40,9 @@ from app.sizing.result import (
 from app.sizing.units import GB, GIB, MB
 
 # Fields of a deployment that the wire names as the core does, in its order.
-SAME_IN_DEPLOYMENT = tuple(n for n in DeploymentShown.model_fields if n not in ("offer", "recipe", "speculative"))
+SAME_IN_DEPLOYMENT = tuple(
+    n for n in DeploymentShown.model_fields if n not in ("offer", "recipe", "scheduler", "speculative")
+)
 
 METRICS = {
     "ttft_ms": "from sending a request to its first token, queueing included",
@@ -73,6 +76,7 @@ def deployment_json(d: Deployment) -> dict[str, Any]:
         )
     recipe = None if d.recipe is None else present(**asdict(d.recipe)) or None
     told = {**values, "offer": offer, "speculative": drafting, "recipe": recipe}
+    told["scheduler"] = scheduler_json(d.scheduler)
     return {k: v for k, v in told.items() if v is not None}
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator
 
 from app.catalog.names import format_slug
+from app.sizing.hardware.engines.scheduling import Policy
 from app.sizing.hardware.parts import SEGMENTS, Environment, PricingModel
 from app.sizing.hardware.prices import Commitment, PriceKind
 from app.sizing.hardware.recipes import VOCABULARIES
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     OptimizerImplementationName = str
     OptimizerName = str
     PackingName = str
+    PolicyName = str
     PrecisionName = str
     PriceKindName = str
     PricingName = str
@@ -69,6 +71,7 @@ else:
     OptimizerImplementationName = Literal[VOCABULARIES["optimizer_implementation"]]
     OptimizerName = Literal[tuple(OPTIMIZERS)]
     PackingName = Literal[VOCABULARIES["packing"]]
+    PolicyName = Literal[tuple(p.value for p in Policy)]
     PrecisionName = Literal[tuple(PRECISIONS)]
     PriceKindName = Literal[tuple(k.value for k in PriceKind)]
     PricingName = Literal[tuple(p.value for p in PricingModel)]

@@ -25,6 +25,7 @@ from app.api.schemas.names import (
     WeightFormatName,
 )
 from app.api.schemas.recipe import RecipeSpec
+from app.api.schemas.scheduler import SchedulerSpec
 from app.api.schemas.workload import InferenceSpec, WorkloadSpec
 from app.sizing.assumptions import Assumptions, Noted
 from app.sizing.hardware.parts import Environment, PricingModel
@@ -249,6 +250,7 @@ class DeploymentSpec(Wire):
     kv_format: KvFormatName | None = None
     max_batch: Degree | None = None
     max_batched_tokens: Annotated[int, Field(ge=16, le=10_000_000), WHOLE] | None = None
+    scheduler: SchedulerSpec | None = None
     memory_fraction: Annotated[float, Field(gt=0.05, le=1)] | None = None
     weights_on_host: Annotated[float, Field(ge=0, le=1)] | None = Field(
         None,
@@ -275,7 +277,11 @@ class DeploymentSpec(Wire):
 
     def to_deployment(self) -> Deployment:
         offer = self.offer or OfferSpec()
-        same = self.model_dump(exclude={"offer", "speculative", "recipe"})
+        same = self.model_dump(exclude={"offer", "speculative", "recipe", "scheduler"})
+        scheduler = None if self.scheduler is None else self.scheduler.to_settings()
+        if scheduler is not None:
+            same["max_batch"] = self.max_batch or scheduler.max_sequences
+            same["max_batched_tokens"] = self.max_batched_tokens or scheduler.max_batched_tokens
         recipe = None if self.recipe is None else self.recipe.to_recipe()
         if recipe is not None:
             same["activation_checkpointing"] = recipe.layout or self.activation_checkpointing
@@ -287,6 +293,7 @@ class DeploymentSpec(Wire):
             instance_type=offer.instance_type,
             speculative=None if self.speculative is None else self.speculative.to_speculative(),
             recipe=recipe,
+            scheduler=scheduler,
             **same,
         )
 

@@ -157,7 +157,8 @@ def load_places(workload: InferenceWorkload, d: Deployment, p: Performance, assu
     batch = max(1, round(p.batch_at_peak or 1))
     prompt, output = max(1, round(workload.input_tokens.mean)), max(1, round(workload.output_tokens.mean))
     prefix = round(prompt * workload.cached_prefix_fraction)
-    prompts = max(10, math.ceil(served * window_s))
+    run = None if workload.requests is None else math.ceil(workload.requests / replicas)
+    prompts = run or max(10, math.ceil(served * window_s))
     return {
         "rate": served if paced else None,
         "burstiness": max(workload.burstiness, EVEN) ** -2 if paced and workload.burstiness != 1 else None,

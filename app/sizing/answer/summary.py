@@ -26,12 +26,15 @@ def load_words(workload: InferenceWorkload) -> str:
     """The second question: one user, or a service, and how big."""
     unit = "samples" if workload.model.sample else "requests"
     if workload.load is Load.OPEN:
-        return f"a service of {measured(workload.peak_per_s, unit.removesuffix('s'))}/s at peak"
+        recorded = "" if workload.trace is None else ", as recorded"
+        return f"a service of {measured(workload.peak_per_s, unit.removesuffix('s'))}/s at peak{recorded}"
     if workload.volume_requests is not None:
         within = "" if workload.deadline_s is None else f" within {span(workload.deadline_s / SECONDS_PER_DAY)}"
         return f"{counted(workload.volume_requests, unit.removesuffix('s'))} offline{within}"
     if workload.load is Load.OFFLINE:
         return "offline work with no latency limit"
+    if workload.requests is not None:
+        return f"a run of {counted(workload.requests, unit.removesuffix('s'))}, {figure(workload.in_flight)} in flight"
     if workload.in_flight <= 1:
         return "one user at a time"
     return f"{figure(workload.in_flight)} {unit} {'in a static batch' if workload.load is Load.BATCH else 'in flight'}"

@@ -3,7 +3,7 @@
 from app.sizing.workload.arrivals import Arrivals, arrivals_of_users
 from app.sizing.workload.images import PromptImages
 from app.sizing.workload.inference import Hits, InferenceWorkload, inference_workload
-from app.sizing.workload.lengths import Lengths, z_score
+from app.sizing.workload.lengths import WIDEST_P95_TO_MEAN, Lengths, z_score
 from app.sizing.workload.limits import Limits, Load, Slo
 from app.sizing.workload.recorded import recorded_workload
 from app.sizing.workload.redundancy import REDUNDANCIES, FailureDomain, Redundancy
@@ -13,6 +13,7 @@ from app.sizing.workload.training import Amount, GlobalBatch, Method, TrainingWo
 
 __all__ = [
     "REDUNDANCIES",
+    "WIDEST_P95_TO_MEAN",
     "Amount",
     "Arrivals",
     "FailureDomain",

@@ -16,6 +16,7 @@ from app.sizing.exact import between, exp_of, log_of, normal_grid
 
 _NORMAL = NormalDist()
 Z_95 = 1.6448536269514722
+WIDEST_P95_TO_MEAN = math.exp(Z_95**2 / 2)  # that a log-normal has; what is told wider is taken as this
 
 
 def z_score(percentile: float) -> float:

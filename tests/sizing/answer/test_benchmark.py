@@ -77,6 +77,11 @@ def test_requests_in_flight_are_shared_by_the_replicas() -> None:
     assert "--request-rate" not in line
 
 
+def test_a_run_that_ends_is_run_as_it_is() -> None:
+    line = command(replace(CHAT, load=Load.CLOSED, peak_per_s=0.0, in_flight=100.0, requests=1000.0))
+    assert "--num-prompts 334" in line  # a third of 1,000
+
+
 def test_minutes_and_rent() -> None:
     # two minutes to start, five to warm up, ten of load; one of the four machines at 40 USD an hour for all
     question = Question(CHAT)

@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from app.sizing.answer.summary import hardware_words, impossible, load_words, purpose, summary
 from app.sizing.hardware.parts import PricingModel
 from app.sizing.question import Deployment, Objective, Question
 from app.sizing.result import Rejection
-from app.sizing.workload import Load, Method
+from app.sizing.workload import Load, Method, Trace
 from tests.examples import CHAT, LLAMA_8B, PRETRAIN
 from tests.sizing.answer.given import COST, RUN, ranked
 from tests.sizing.small import BIG, CARD
+
+TRACE = Trace(np.arange(2.0), np.full(2, 900), np.full(2, 90), np.zeros(2, np.int64))
 
 
 @pytest.mark.parametrize(
@@ -24,6 +27,8 @@ from tests.sizing.small import BIG, CARD
         ({"load": Load.OFFLINE}, "offline work with no latency limit"),
         ({"load": Load.CLOSED, "in_flight": 1.0}, "one user at a time"),
         ({"load": Load.CLOSED, "in_flight": 12.0}, "12 requests in flight"),
+        ({"load": Load.CLOSED, "in_flight": 64.0, "requests": 640.0}, "a run of 640 requests, 64 in flight"),
+        ({"trace": TRACE}, "a service of 5 requests/s at peak, as recorded"),
         ({"load": Load.BATCH, "in_flight": 32.0}, "32 requests in a static batch"),
     ],
 )

@@ -1,0 +1,105 @@
+"""Settings of an engine's scheduler on the wire: taken, echoed, refused where they contradict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
+LENGTHS = {"input_tokens": 4000, "output_tokens": 300}
+TRAFFIC = {"concurrent_requests": 16, **LENGTHS, "cached_prefix_fraction": 0.8, "turn_gap_s": 1}
+SERVICE = {"phase": "inference", "model": LLAMA, "traffic": TRAFFIC}
+DEPLOYMENT = {"accelerator": "nvidia-h100-sxm5-80gb", "engine": "vllm", "weight_format": "fp8", "replicas": 1}
+EVERY = {
+    "max_batched_tokens": 4096,
+    "max_sequences": 48,
+    "policy": "prefill_first",
+    "prefix_cache": True,
+    "receive_interval_steps": 30,
+    "batch_wait_steps": 20,
+    "batch_wait_share": 0.9,
+    "planning_lag_steps": 1,
+}
+
+
+def estimate(client: TestClient, workload: Any = SERVICE, **deployment: Any) -> dict[str, Any]:
+    response = client.post("/estimate", json={"workload": workload, "deployment": {**DEPLOYMENT, **deployment}})
+    assert response.status_code == 200, response.text
+    found: dict[str, Any] = response.json()
+    return found
+
+
+def refused(client: TestClient, workload: Any = SERVICE, **deployment: Any) -> dict[str, str]:
+    response = client.post("/estimate", json={"workload": workload, "deployment": {**DEPLOYMENT, **deployment}})
+    assert response.status_code == 422, response.text
+    return {error["pointer"]: error["detail"] for error in response.json()["errors"]}
+
+
+def test_what_was_set_is_echoed_and_taken_again(client: TestClient) -> None:
+    first = estimate(client, scheduler=EVERY)
+    assert first["deployment"]["scheduler"] == EVERY
+    assert (first["deployment"]["max_batch"], first["deployment"]["max_batched_tokens"]) == (48, 4096)
+    again = estimate(client, **first["deployment"])
+    assert again["deployment"] == first["deployment"]
+    assert again["performance"] == first["performance"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "same"), [({"max_sequences": 48}, {"max_batch": 48}), ({"max_batched_tokens": 2048},) * 2]
+)
+def test_a_setting_is_one_setting_wherever_it_is_said(
+    client: TestClient, setting: dict[str, int], same: dict[str, int]
+) -> None:
+    one, two, both = (
+        estimate(client, **said) for said in ({"scheduler": setting}, same, {"scheduler": setting, **same})
+    )
+    assert one["performance"] == two["performance"] == both["performance"]
+    assert one["memory"] == two["memory"]
+
+
+@pytest.mark.parametrize(("name", "other"), [("max_sequences", "max_batch"), ("max_batched_tokens",) * 2])
+def test_one_setting_said_in_two_ways_is_refused(client: TestClient, name: str, other: str) -> None:
+    problems = refused(client, scheduler={name: 64}, **{other: 128})
+    assert problems == {
+        f"#/deployment/scheduler/{name}": f"scheduler.{name} is 64 and deployment.{other}, the same setting, 128: give "
+        "one of them."
+    }
+
+
+def test_without_a_prefix_cache_nothing_is_found_in_it(client: TestClient) -> None:
+    off = estimate(client, scheduler={"prefix_cache": False})
+    cold = estimate(client, {**SERVICE, "traffic": {"concurrent_requests": 16, **LENGTHS}})
+    assert off["performance"] == cold["performance"]
+    assert off["memory"] == cold["memory"]
+    hot = estimate(client, scheduler={"prefix_cache": True})
+    assert hot["performance"]["ttft_ms"]["p50"] < off["performance"]["ttft_ms"]["p50"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "detail"),
+    [
+        ({"max_sequences": 0}, "greater than or equal to 1"),
+        ({"max_sequences": 1.5}, "valid integer"),
+        ({"max_batched_tokens": 8}, "greater than or equal to 16"),
+        ({"policy": "fifo"}, "accepted: mixed, prefill_first, static"),
+        ({"prefix_cache": 1}, "valid boolean"),
+        ({"receive_interval_steps": 0}, "greater than or equal to 1"),
+        ({"batch_wait_steps": -1}, "greater than or equal to 0"),
+        ({"batch_wait_share": 1.1}, "less than or equal to 1"),
+        ({"planning_lag_steps": 100}, "less than or equal to 16"),
+        ({"max_seqs": 5}, "no such field here"),
+    ],
+)
+def test_settings_out_of_range_are_refused(client: TestClient, setting: dict[str, Any], detail: str) -> None:
+    (name,) = setting
+    assert detail in refused(client, scheduler=setting)[f"#/deployment/scheduler/{name}"]
+
+
+def test_a_scheduler_is_of_what_generates_tokens(client: TestClient) -> None:
+    encoder = {"phase": "inference", "model": "BAAI/bge-large-en-v1.5", "traffic": {"peak_requests_per_s": 5}}
+    run = {"phase": "training", "model": LLAMA, "training_tokens": 1e9}
+    said = {"max_sequences": 8}
+    assert "answers in one piece" in refused(client, encoder, scheduler=said)["#/deployment/scheduler"]
+    assert "does not apply to training" in refused(client, run, scheduler=said)["#/deployment/scheduler"]
