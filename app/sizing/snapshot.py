@@ -30,6 +30,7 @@ from app.sizing.hardware.tables import (
     Listings,
     Machines,
     MemoryRules,
+    SchedulingColumns,
     Stacks,
     alike,
     codes,
@@ -187,11 +188,16 @@ class Snapshot:
         return Achieved(**{name: values(name)[rows] for name in names_of(Achieved)})
 
     def of_version(self, stacks: Stacks, version: str | None) -> Stacks:
-        """Stacks with the memory rules and the coefficients of an engine's version; all of one engine."""
+        """Stacks with the rules and the coefficients of an engine's version; all of one engine."""
         if not version or not len(stacks):
             return stacks
         engine = engine_named(self.engines[int(stacks.engine[0])])
-        ruled = replace(stacks, memory=MemoryRules.of([engine.memory_at(version)] * len(stacks)))
+        families = [self.families[family] for family in stacks.family.tolist()]
+        ruled = replace(
+            stacks,
+            memory=MemoryRules.of([engine.memory_at(version)] * len(stacks)),
+            scheduling=SchedulingColumns.of([engine.scheduling_at(version)] * len(stacks), families),
+        )
         if engine.generation(version) == "today":
             return ruled
         rows = zip(stacks.family.tolist(), stacks.weight_format.tolist(), stacks.native.tolist(), strict=True)

@@ -28,11 +28,11 @@ def test_every_assumption_says_what_it_is_within_which_range_and_where_it_is_fro
 
 def test_what_is_read_is_noted_once_and_what_is_set_is_asked_for() -> None:
     assumed = Assumptions().noted({"pue": 1.1})
-    assert assumed.max_sequences == assumed.max_sequences == Assumptions().max_sequences
+    assert assumed.max_samples == assumed.max_samples == Assumptions().max_samples
     told = {a.name: a for a in assumed.touched()}
-    assert told.keys() == {"pue", "max_sequences"}
+    assert told.keys() == {"pue", "max_samples"}
     assert (told["pue"].value, told["pue"].asked) == (1.1, True)
-    assert (told["max_sequences"].value, told["max_sequences"].asked) == (Assumptions().max_sequences, False)
+    assert (told["max_samples"].value, told["max_samples"].asked) == (Assumptions().max_samples, False)
 
 
 def test_noting_is_for_one_answer() -> None:

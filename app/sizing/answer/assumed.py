@@ -14,17 +14,14 @@ from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 def assumptions(question: Question, deployment: Deployment | None = None) -> tuple[Assumed, ...]:
     """What the question left open, with what it said in place of that, and every chosen number that was read on the
-    way to the answer. To be called last. Of a `deployment` that was given, what it says is no assumption.
+    way to the answer. To be called last. The formats that a `deployment` says are not left open.
     """
     workload = question.workload
     shape = tuple(
         Assumed("model_shape", text, "text", "only part of the model was given", "usual shapes")
         for text in workload.model.assumed
     )
-    read = (
-        a for a in question.assumptions.noted().touched() if deployment is None or not getattr(deployment, a.name, None)
-    )
-    return (*shape, *workload.derived, *choices(question, deployment), *read)
+    return (*shape, *workload.derived, *choices(question, deployment), *question.assumptions.noted().touched())
 
 
 def choices(question: Question, deployment: Deployment | None) -> Iterable[Assumed]:

@@ -73,57 +73,12 @@ class ServingAssumptions:
         source="chosen",
         as_of="2026-11",
     )
-    max_batched_tokens: float = assumption(
-        8192,
-        low=256,
-        high=65536,
-        unit="tokens",
-        reason="tokens of a step on large devices",
-        source="vLLM's default",
-        as_of="2025-06",
-    )
-    max_batched_tokens_small_device: float = assumption(
-        2048,
-        low=256,
-        high=65536,
-        unit="tokens",
-        reason="tokens of a step on smaller devices",
-        source="vLLM's default",
-        as_of="2025-06",
-    )
-    max_batched_tokens_small_engine: float = assumption(
-        512,
-        low=32,
-        high=8192,
-        unit="tokens",
-        reason="tokens of a step, llama.cpp-like",
-        source="llama.cpp's -ub",
-        as_of="2025-06",
-    )
-    max_sequences: float = assumption(
-        1024,
-        low=1,
-        high=4096,
-        unit="sequences",
-        reason="most sequences on large devices",
-        source="vLLM's default",
-        as_of="2025-06",
-    )
-    max_sequences_small_device: float = assumption(
-        256,
-        low=1,
-        high=4096,
-        unit="sequences",
-        reason="most sequences on smaller devices",
-        source="vLLM's default",
-        as_of="2025-06",
-    )
     max_sequences_small_engine: float = assumption(
         16,
         low=1,
         high=256,
         unit="sequences",
-        reason="slots of llama.cpp-like engines",
+        reason="slots an engine is started with that must be told",
         source="chosen",
         as_of="2026-11",
     )
@@ -246,15 +201,6 @@ class ServingAssumptions:
         as_of="2026-11",
     )
     # Plans that are judged, and what bounds them
-    large_device_gib: float = assumption(
-        70.0,
-        low=16.0,
-        high=512.0,
-        unit="GiB",
-        reason="memory from which steps are larger",
-        source="vLLM (arg_utils.py)",
-        as_of="2025-06",
-    )
     overhead_memory_fraction_limit: float = assumption(
         0.12,
         low=0.02,

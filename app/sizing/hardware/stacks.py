@@ -15,7 +15,7 @@ from app.sizing.hardware.support.builds import BUILDS, formats_of, served
 from app.sizing.hardware.support.generations import generation_of
 from app.sizing.hardware.support.records import LEVELS, SAMPLES, SERVING, Level, Verdict, Work
 from app.sizing.hardware.support.verdicts import Documents, verdict
-from app.sizing.hardware.tables import MemoryRules, Stacks, codes, flags
+from app.sizing.hardware.tables import MemoryRules, SchedulingColumns, Stacks, codes, flags
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
 from app.sizing.model.tasks import TASKS, ModelTask
 
@@ -160,6 +160,7 @@ def stack_columns(
         padded_experts=flags([w.name == "mxfp4" for w in stored]),
         beside=beside,
         memory=MemoryRules.of([e.memory for e in of_engine]),
+        scheduling=SchedulingColumns.of([e.scheduling for e in of_engine], [s.family for s in stacks]),
         achieved=achieved,
     )
 

@@ -9,14 +9,11 @@ import numpy as np
 
 from app.sizing.columns import Codes, Column, Columns, Mask, column
 from app.sizing.hardware.achieved import Achieved
-from app.sizing.hardware.engines import (
-    RULES,
-    SMALL_STEP_FAMILIES,
-    EngineMemory,
-    engine_named,
-)
+from app.sizing.hardware.engines import RULES, EngineMemory, engine_named
+from app.sizing.hardware.engines.scheduling import Policy, Preemption, Scheduler, Scheduling
 from app.sizing.hardware.parts import BENEATH_SERVERS, SOCKET, WHOLE_MACHINE, Accelerator, Segment
 from app.sizing.model.formats import WEIGHT_FORMATS
+from app.sizing.units import GIB
 
 # Weight formats in the order of their codes.
 FORMATS = tuple(sorted(WEIGHT_FORMATS))
@@ -58,7 +55,6 @@ class AcceleratorColumns(Columns):
     beneath_servers: Mask  # consumer cards, Macs and development kits
     desktop: Mask  # consumer, workstation and edge parts, which live in a desktop host
     memory_is_reported: Mask  # by the device's driver; otherwise it is the label
-    large_steps: Mask  # engines take their larger steps where its memory is large
 
     def rate(self, name: str) -> Column:
         """Matrix rate by a name of RATES; NaN where the hardware has none."""
@@ -89,7 +85,6 @@ class AcceleratorColumns(Columns):
             beneath_servers=flags([a.segment in BENEATH_SERVERS for a in accelerators]),
             desktop=flags([a.segment is not Segment.DATACENTER for a in accelerators]),
             memory_is_reported=flags([a.memory_is_reported for a in accelerators]),
-            large_steps=flags([a.family not in SMALL_STEP_FAMILIES for a in accelerators]),
         )
 
 
@@ -147,8 +142,6 @@ class MemoryRules(Columns):
     rule: Codes  # what the fraction is of, an index into RULES
     logits_copies: Column
     graphs_inside: Mask
-    sequences: Column  # most at once; NaN: the usual
-    reserves: Mask
 
     @classmethod
     def of(cls, rules: Sequence[EngineMemory]) -> MemoryRules:
@@ -157,9 +150,96 @@ class MemoryRules(Columns):
             rule=codes([tuple(RULES).index(r.fraction_of) for r in rules]),
             logits_copies=column([r.logits_copies for r in rules]),
             graphs_inside=flags([r.graphs_inside for r in rules]),
-            sequences=column([r.sequences for r in rules]),
-            reserves=flags([r.reserves for r in rules]),
         )
+
+
+# Policies and what becomes of a request when the cache is full, in the order of their codes.
+POLICIES, PREEMPTIONS = tuple(Policy), tuple(Preemption)
+MOST_STEP_SIZES = 4  # that memory decides between
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulingColumns(Columns):
+    """How an engine schedules on a family of devices, one row per stack; see `engines.scheduling`.
+
+    The first four have a column for each of the step sizes that memory decides between, least memory first.
+    """
+
+    from_gib: Column
+    max_batched_tokens: Column
+    offline_tokens: Column
+    max_sequences: Column
+    slots: Mask
+    policy: Codes  # an index into POLICIES
+    chunked: Mask
+    preemption: Codes  # an index into PREEMPTIONS
+    prefix_cache: Mask
+    kv_block_tokens: Column
+    receive_interval_steps: Column
+    batch_wait_steps: Column
+    batch_wait_share: Column
+    planning_lag_steps: Column
+    output_reserve_share: Column
+
+    @property
+    def reserves(self) -> Mask:
+        """Whether room for a whole request is kept from its start."""
+        reserved: Mask = self.preemption == PREEMPTIONS.index(Preemption.NONE)
+        return reserved
+
+    @classmethod
+    def of(cls, rules: Sequence[Scheduling], families: Sequence[str]) -> SchedulingColumns:
+        """A row for each rule on the family beside it."""
+        own = [rule.of_family(family) for rule, family in zip(rules, families, strict=True)]
+        sizes = [(*some, *[some[-1]] * (MOST_STEP_SIZES - len(some))) for some in own]
+
+        def by_memory(name: str) -> Column:
+            return column([[getattr(size, name) for size in some] for some in sizes]).reshape(-1, MOST_STEP_SIZES)
+
+        return cls(
+            from_gib=by_memory("from_gib"),
+            max_batched_tokens=by_memory("max_batched_tokens"),
+            offline_tokens=by_memory("offline_tokens"),
+            max_sequences=by_memory("max_sequences"),
+            slots=flags([r.slots for r in rules]),
+            policy=codes([POLICIES.index(r.policy) for r in rules]),
+            chunked=flags([r.chunked for r in rules]),
+            preemption=codes([PREEMPTIONS.index(r.preemption) for r in rules]),
+            prefix_cache=flags([r.prefix_cache for r in rules]),
+            kv_block_tokens=column([r.kv_block_tokens for r in rules]),
+            receive_interval_steps=column([r.receive_interval_steps for r in rules]),
+            batch_wait_steps=column([r.batch_wait_steps for r in rules]),
+            batch_wait_share=column([r.batch_wait_share for r in rules]),
+            planning_lag_steps=column([r.planning_lag_steps for r in rules]),
+            output_reserve_share=column([r.output_reserve_share for r in rules]),
+        )
+
+
+def step_sizes(rules: SchedulingColumns, memory_bytes: Column, *, offline: bool) -> tuple[Column, Column]:
+    """Most tokens of a step and most sequences at once on devices of so much memory, when nothing is set."""
+    larger = memory_bytes[:, None] >= rules.from_gib[:, 1:] * GIB
+    size = larger.sum(axis=1)
+    tokens = rules.offline_tokens if offline else rules.max_batched_tokens
+    rows = np.arange(len(size))
+    return tokens[rows, size], rules.max_sequences[rows, size]
+
+
+def scheduler_at(rules: SchedulingColumns, row: int, tokens: float, sequences: float) -> Scheduler:
+    """The scheduler of one row, with so many tokens of a step and sequences at once."""
+    return Scheduler(
+        policy=POLICIES[rules.policy[row]],
+        max_batched_tokens=tokens,
+        max_sequences=sequences,
+        chunked=bool(rules.chunked[row]),
+        preemption=PREEMPTIONS[rules.preemption[row]],
+        prefix_cache=bool(rules.prefix_cache[row]),
+        kv_block_tokens=int(rules.kv_block_tokens[row]),
+        receive_interval_steps=int(rules.receive_interval_steps[row]),
+        batch_wait_steps=int(rules.batch_wait_steps[row]),
+        batch_wait_share=float(rules.batch_wait_share[row]),
+        planning_lag_steps=int(rules.planning_lag_steps[row]),
+        output_reserve_share=float(rules.output_reserve_share[row]),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +280,7 @@ class Stacks(Columns):
     padded_experts: Mask  # experts' rows are padded to whole blocks when they are loaded
     beside: Codes  # which stack it is as far as evidence goes: a row of Snapshot.beside_stacks
     memory: MemoryRules
+    scheduling: SchedulingColumns
     achieved: Achieved
 
 

@@ -126,6 +126,7 @@ class TokenStreams:
             final_tokens=workload.tokens_per_request,
             output_tokens=workload.output_tokens.mean,
             longest_tokens=workload.max_context_tokens,
+            offline=workload.load is Load.OFFLINE,
             settings=settings,
             unforeseen_share=None if margins is None else margins.memory_share,
         )

@@ -10,6 +10,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Mask
 from app.sizing.formula import formula, told_as
 from app.sizing.hardware.engines import RULES
+from app.sizing.hardware.tables import step_sizes
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.serving.cache import Prefixes, caches_of
 from app.sizing.serving.host_weights import HostMemory, OnHost, host_sequences, left_on_accelerators
@@ -209,20 +210,21 @@ def sequences(kv_pool_bytes: Column, held_bytes_per_sequence: Column, max_sequen
         )
 
 
-def engine_limits(plans: Plans, capacity: Column, assumed: Assumptions, settings: Settings) -> tuple[Column, Column]:
-    """Most sequences at once and most tokens of a step: what is set, else the engine's defaults for such a device."""
-    large = (capacity >= assumed.large_device_gib * GIB) & plans.large_steps
-    small, own = plans.small_engine, plans.memory_rules.sequences
+def engine_limits(
+    plans: Plans, capacity: Column, assumed: Assumptions, settings: Settings, *, offline: bool
+) -> tuple[Column, Column]:
+    """Most sequences at once and most tokens of a step: what is set, else the engine's defaults for such a device.
+
+    An engine that is always told how many run at once is given as many slots as are assumed.
+    """
+    rules = plans.scheduling
+    own_tokens, own = step_sizes(rules, capacity, offline=offline)
     most = settings.max_sequences
     if most is None or np.isnan(most).any():
-        usual = np.where(large, assumed.max_sequences, assumed.max_sequences_small_device)
-        chosen = np.where(small, assumed.max_sequences_small_engine, np.where(own > 0, own, usual))
+        chosen = np.where(rules.slots, assumed.max_sequences_small_engine, own) if rules.slots.any() else own
         most = chosen if most is None else np.where(np.isnan(most), chosen, most)
     tokens = settings.max_batched_tokens
-    if tokens is None:
-        usual = np.where(large, assumed.max_batched_tokens, assumed.max_batched_tokens_small_device)
-        tokens = np.where(small, assumed.max_batched_tokens_small_engine, usual)
-    return most, tokens
+    return most, own_tokens if tokens is None else tokens
 
 
 def weights_of(model: ModelArchitecture, plans: Plans, assumed: Assumptions) -> Column:
@@ -235,6 +237,13 @@ def weights_of(model: ModelArchitecture, plans: Plans, assumed: Assumptions) -> 
     )
 
 
+def share_taken(plans: Plans, assumed: Assumptions, settings: Settings) -> Column:
+    """Share of a device that an engine takes: what is set, else its own."""
+    if settings.memory_fraction is not None:
+        return settings.memory_fraction
+    return memory_fraction(plans.unified, plans.small_engine, plans.memory_rules.fraction, assumed)
+
+
 def serving_memory(
     model: ModelArchitecture,
     plans: Plans,
@@ -243,31 +252,29 @@ def serving_memory(
     final_tokens: float,
     longest_tokens: float,
     output_tokens: float = 0.0,
+    offline: bool = False,
     settings: Settings | None = None,
     unforeseen_share: Column | None = None,
 ) -> ServingMemory:
     """Memory of every plan: weights, workspace and overhead first, the cache gets the rest of what the engine takes.
 
-    `unforeseen_share` of a device is allowed for beyond that.
+    `unforeseen_share` of a device is allowed for beyond that. `offline`: no server stands before the engine.
     """
     settings = Settings() if settings is None else settings
     rules, small, tp = plans.memory_rules, plans.small_engine, plans.tensor_parallel
     capacity = capacity_bytes(plans.memory_bytes, plans.memory_is_reported, assumed)
-    most, tokens = engine_limits(plans, capacity, assumed, settings)
-    share = settings.memory_fraction
-    if share is None:
-        share = memory_fraction(plans.unified, small, rules.fraction, assumed)
+    most, tokens = engine_limits(plans, capacity, assumed, settings, offline=offline)
+    share = share_taken(plans, assumed, settings)
     weights = weights_of(model, plans, assumed)
     activations = activation_bytes(model, tokens, most, rules.logits_copies, tp, plans.pipeline_parallel, assumed)
     overhead = overhead_bytes(small, rules.graphs_inside, tp, capacity, assumed)
     fixed = fixed_bytes(weights, activations, overhead)
-    rule = np.where(small, 0, rules.rule)
     if unforeseen_share is not None:
         fixed = fixed + unforeseen_share * capacity
-    usable = usable_bytes(rule, capacity, share, activations, overhead, fixed)
+    usable = usable_bytes(np.where(small, 0, rules.rule), capacity, share, activations, overhead, fixed)
     pool = kv_pool_bytes(usable, fixed)
     final, growing, longest = caches_of(model, plans, final_tokens, output_tokens, longest_tokens)
-    held = np.where(rules.reserves, final, growing)
+    held = np.where(plans.scheduling.reserves, final, growing)
     found = ServingMemory(
         weights_bytes=weights,
         activation_bytes=activations,

@@ -14,7 +14,7 @@ from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.unsupported import Unsupported
 from app.sizing.formula import unrecorded
 from app.sizing.hardware.achieved import RATES, Achieved
-from app.sizing.hardware.tables import FORMATS, AcceleratorColumns, Machines, MemoryRules, Stacks
+from app.sizing.hardware.tables import FORMATS, AcceleratorColumns, Machines, MemoryRules, SchedulingColumns, Stacks
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.attention import AttentionGroup
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS, Use
@@ -65,10 +65,6 @@ class Plans(Columns):
         return self.types.table.memory_is_reported[self.types.rows]
 
     @property
-    def large_steps(self) -> Mask:
-        return self.types.table.large_steps[self.types.rows]
-
-    @property
     def is_processor(self) -> Mask:
         return self.types.table.processor[self.types.rows]
 
@@ -87,6 +83,10 @@ class Plans(Columns):
     @property
     def memory_rules(self) -> MemoryRules:
         return late(self.stacks.table.memory, self.stacks.rows)
+
+    @property
+    def scheduling(self) -> SchedulingColumns:
+        return late(self.stacks.table.scheduling, self.stacks.rows)
 
     @property
     def padded_experts(self) -> Mask:

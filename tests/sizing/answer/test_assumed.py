@@ -43,17 +43,10 @@ def test_what_one_binds_oneself_to_and_whose_prices_count_is_asked() -> None:
 
 
 def test_what_a_deployment_says_is_no_assumption() -> None:
-    noted = Assumptions().noted()
-    assert noted.max_batched_tokens > 1
-    question = Question(CHAT, assumptions=noted)
-    fixed = Deployment("x", weight_format="fp8", kv_format="fp8", max_batched_tokens=4096)
+    question = Question(CHAT, assumptions=Assumptions().noted())
+    fixed = Deployment("x", weight_format="fp8", kv_format="fp8")
     assert told(question, fixed).keys() == {"pricing_models"}
-    assert told(question, Deployment("x")).keys() == {
-        "pricing_models",
-        "weight_formats",
-        "kv_formats",
-        "max_batched_tokens",
-    }
+    assert told(question, Deployment("x")).keys() == {"pricing_models", "weight_formats", "kv_formats"}
 
 
 def test_what_was_read_and_what_was_guessed_of_the_model_is_told() -> None:

@@ -7,7 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.sizing.hardware.tables import AcceleratorColumns, alike, indices
+from app.sizing.columns import late
+from app.sizing.hardware.engines import engine_named
+from app.sizing.hardware.tables import (
+    AcceleratorColumns,
+    SchedulingColumns,
+    alike,
+    indices,
+    scheduler_at,
+    step_sizes,
+)
+from app.sizing.units import GIB
 from tests.sizing.small import BIG, CARD, DESK, RARE, SMALL
 
 COLUMNS = AcceleratorColumns.of((BIG, CARD, DESK, RARE))
@@ -45,3 +55,25 @@ def test_machines_alike_within_and_across() -> None:
     for table, inside, between in ((pair, True, True), (network, True, False), (memory, False, False)):
         within, across = alike(table)
         assert (within[0] == within[1], across[0] == across[1]) == (inside, between)
+
+
+def test_schedulers_as_columns_say_what_their_records_say() -> None:
+    rules = [engine_named(name).scheduling for name in ("vllm", "vllm", "sglang", "tensorrt-llm", "lmdeploy")]
+    families = ["nvidia_hopper", "nvidia_ampere", "amd_cdna3", "nvidia_hopper", "nvidia_ampere"]
+    table = SchedulingColumns.of(rules, families)
+    for memory_gib in (16.0, 44.0, 79.2, 191.0):
+        memory = np.full(len(rules), memory_gib * GIB)
+        for offline in (False, True):
+            tokens, sequences = step_sizes(table, memory, offline=offline)
+            for row, (rule, family) in enumerate(zip(rules, families, strict=True)):
+                expected = rule.on(memory[row], family, offline=offline)
+                assert scheduler_at(table, row, tokens[row], sequences[row]) == expected
+    assert table.reserves.tolist() == [False, False, False, True, False]
+
+
+def test_rows_of_schedulers_are_picked_with_their_step_sizes() -> None:
+    table = SchedulingColumns.of([engine_named("vllm").scheduling, engine_named("sglang").scheduling], ["", ""])
+    picked = late(table, np.array([1, 1, 0]))
+    tokens, sequences = step_sizes(picked, np.array([200.0, 24.0, 200.0]) * GIB, offline=False)
+    assert tokens.tolist() == [16384, 2048, 8192] and sequences.tolist() == [2048, 2048, 1024]
+    assert picked.reserves.tolist() == [False, False, False]

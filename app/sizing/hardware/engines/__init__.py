@@ -20,7 +20,6 @@ __all__ = [
     "ALIASES",
     "ENGINES",
     "RULES",
-    "SMALL_STEP_FAMILIES",
     "Engine",
     "EngineMemory",
     "Framework",
@@ -28,10 +27,6 @@ __all__ = [
     "place_of",
     "release_of",
 ]
-
-# Families whose devices keep the smaller steps however large their memory is: vLLM leaves the A100 out of its larger
-# defaults (vllm/engine/arg_utils.py, get_batch_defaults).
-SMALL_STEP_FAMILIES = ("nvidia_ampere",)
 
 _RECORDS = (*SERVING, *TRAINING, *FRONTS)
 _PLACES = {engine.name: i for i, engine in enumerate(_RECORDS)}

@@ -6,13 +6,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from app.sizing.hardware import benchmarks
 from app.sizing.hardware.benchmarks import Benchmark
+from app.sizing.hardware.engines.scheduling import Scheduling
 from app.sizing.model.tasks import TASKS, ModelTask
 
 Release = tuple[int, int]  # major and minor number
+Rule = TypeVar("Rule")
 
 # What an engine's fraction is of, and what it will take then; `beside` is workspace and overhead, `fixed` weights too.
 RULES: Mapping[str, str] = MappingProxyType(
@@ -38,12 +40,11 @@ class EngineMemory:
     fraction_of: str
     logits_copies: float
     graphs_inside: bool
-    sequences: float | None = None  # most at once, where it is not the usual
-    reserves: bool = False  # keeps room for a whole request from its start
 
 
 # What vLLM does today.
 USUAL_MEMORY = EngineMemory(0.92, "device", 3.8, graphs_inside=True)
+USUAL_SCHEDULING = Scheduling()
 
 
 # What a documented switch of a framework moves to the host's memory; trained parameters take their states along.
@@ -81,6 +82,8 @@ class Engine:
     today: tuple[Release, str] | None = None
     memory: EngineMemory = USUAL_MEMORY
     memory_since: tuple[tuple[Release, EngineMemory], ...] = ()  # by first release, oldest first
+    scheduling: Scheduling = USUAL_SCHEDULING
+    scheduling_since: tuple[tuple[Release, Scheduling], ...] = ()  # likewise
     small: bool = False  # batching stops paying early, and the runtime is small
     ggml: bool = False  # multiplies with ggml's kernels
     splits_layers: bool = False  # gives each accelerator its share of the layers, not of every layer
@@ -104,10 +107,18 @@ class Engine:
             >>> Engine("vllm", memory_since=(((0, 0), old),)).memory_at("0.11.2.dev690+g67475a6e8").fraction
             0.9
         """
-        released = release_of(version)
-        if released is None:
-            return self.memory
-        return next((rule for first, rule in reversed(self.memory_since) if released >= first), self.memory)
+        return _at(version, self.memory_since, self.memory)
+
+    def scheduling_at(self, version: str | None) -> Scheduling:
+        """Its scheduler at a version; today's where none is said.
+
+        Check:
+            >>> old = Scheduling(prefix_cache=False)
+            >>> engine = Engine("vllm", scheduling_since=(((0, 0), old), ((0, 8), Scheduling())))
+            >>> [engine.scheduling_at(version).prefix_cache for version in ("0.6.3", "0.9.1", None)]
+            [False, True, True]
+        """
+        return _at(version, self.scheduling_since, self.scheduling)
 
     def generation(self, version: str | None, date: str = "") -> str:
         """Which generation a version is, else a date it was run at; what is not said is today's.
@@ -140,8 +151,17 @@ class Engine:
             >>> Engine("llama.cpp", runtime="ggml").under("ollama").runtime
             'ggml'
         """
-        bare: dict[str, Any] = {"published_as": (), "today": None, "memory_since": (), "competes": ()}
+        bare: dict[str, Any] = {"published_as": (), "today": None, "competes": ()}
+        bare |= {"memory_since": (), "scheduling_since": ()}
         return replace(self, **bare | own, name=name, aliases=aliases, judged_as=self.name, adapts_as=adapts_as)
+
+
+def _at(version: str | None, since: tuple[tuple[Release, Rule], ...], today: Rule) -> Rule:
+    """What holds at a version, of what is told by first releases."""
+    released = release_of(version)
+    if released is None:
+        return today
+    return next((rule for first, rule in reversed(since) if released >= first), today)
 
 
 def release_of(version: str | None) -> Release | None:

