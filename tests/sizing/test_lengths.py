@@ -71,6 +71,7 @@ def test_the_first_and_the_last_share_have_a_length_too() -> None:
     ends = np.array([0.0, np.nextafter(1.0, 0.0)])
     assert Lengths.even(3, 7).drawn(ends).tolist() == [3, 7]
     assert Lengths.histogram([9, 4, 6], [1, 2, 0]).drawn(ends).tolist() == [4, 9]  # what has no weight never comes
+    assert Lengths.histogram([4, 9], [1, 1]).drawn(np.array([0.49, 0.5])).tolist() == [4, 9]
     few, many = Lengths(100.0, 200.0).drawn(ends)
     assert 1 <= few < 100 < many < 10_000
     assert Lengths(0.0).drawn(ends).tolist() == [0, 0]

@@ -225,10 +225,10 @@ def told(w: InferenceWorkload, given: frozenset[str]) -> tuple[Assumed, ...]:
         prices = "load that prices tokens", "average_to_peak"
         shown.append(figure("average_requests_per_s", w.average_per_s, "1/s", *prices, (0.0, w.peak_per_s)))
     if w.model.kind is not ModelKind.SAMPLES:
-        mean = f"mean prompt; p95 {w.input_tokens.quantile(95):,.0f}", "default_input_tokens"
+        mean = f"mean prompt; p95 {min(w.input_tokens.quantile(95), longest):,.0f}", "default_input_tokens"
         shown.append(figure("input_tokens", prompt, "tokens", *mean, (1.0, longest)))
     if w.model.kind is ModelKind.DECODER:
-        mean = f"mean answer; p95 {w.output_tokens.quantile(95):,.0f}", "default_output_tokens"
+        mean = f"mean answer; p95 {min(w.output_tokens.quantile(95), longest):,.0f}", "default_output_tokens"
         shown.append(figure("output_tokens", output, "tokens", *mean, (1.0, longest)))
         longer = "of the longest sequence", "context_percentile"
         bounds = (prompt + output, max(longest, prompt + output))

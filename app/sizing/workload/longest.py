@@ -62,10 +62,10 @@ def context_tokens(
         raise Unanswerable("samples_per_s is for models that work on samples; this one takes peak_requests_per_s.")
     if asked is not None and asked < longest.prompt.mean + (longest.output.mean if generates else 0):
         raise Unanswerable("max_context_tokens is smaller than the mean input and output together.")
-    if asked is None:
-        asked = longest.tokens(model, arrivals, assumed)
-    if model.max_context_tokens and asked > model.max_context_tokens and model.sample is None:
+    tokens = longest.tokens(model, arrivals, assumed) if asked is None else float(asked)
+    if model.max_context_tokens and tokens > model.max_context_tokens and model.sample is None:
+        said = "was asked for" if asked is not None else "is what long prompts and answers come to"
         raise Unanswerable(
-            f"A context of {asked:,.0f} tokens was asked for; {model.name} takes at most {model.max_context_tokens:,}."
+            f"A context of {tokens:,.0f} tokens {said}; {model.name} takes at most {model.max_context_tokens:,}."
         )
-    return float(asked)
+    return tokens
