@@ -283,7 +283,8 @@ def test_another_format_that_is_named_goes_before(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "key"), [("providers", "provider"), ("regions", "region"), ("frameworks", "framework")]
+    ("path", "key"),
+    [("providers", "provider"), ("regions", "region"), ("frameworks", "framework"), ("schedulers", "engine")],
 )
 def test_closed_lists_come_in_pages(client: TestClient, path: str, key: str) -> None:
     whole = client.get(f"/catalog/{path}", params={"limit": 1000}).json()

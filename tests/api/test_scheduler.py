@@ -103,3 +103,32 @@ def test_a_scheduler_is_of_what_generates_tokens(client: TestClient) -> None:
     said = {"max_sequences": 8}
     assert "answers in one piece" in refused(client, encoder, scheduler=said)["#/deployment/scheduler"]
     assert "does not apply to training" in refused(client, run, scheduler=said)["#/deployment/scheduler"]
+
+
+def test_the_catalogue_lists_how_engines_schedule_and_where_that_was_read(client: TestClient) -> None:
+    listed = {e["engine"]: e for e in client.get("/catalog/schedulers?limit=1000").json()["items"]}
+    assert {"vllm", "sglang", "tensorrt-llm", "tgi", "lmdeploy", "llama.cpp", "ollama"} <= listed.keys()
+    assert listed["llm-d"]["judged_as"] == "vllm"
+    vllm = listed["vllm"]["versions"]
+    assert [v["since"] for v in vllm] == [None, "0.8", "0.14"]
+    assert [v["policy"] for v in vllm] == ["prefill_first", "mixed", "mixed"]
+    assert vllm[-1]["steps"][-1] == {
+        "from_gib": 70,
+        "max_batched_tokens": 8192,
+        "offline_max_batched_tokens": 16384,
+        "max_sequences": 1024,
+    }
+    assert all(
+        v["sources"]["steps"] and v["read"] for e in listed.values() for v in e["versions"] if e["engine"] == "vllm"
+    )
+
+
+def test_what_is_echoed_without_settings_is_what_the_catalogue_lists(client: TestClient) -> None:
+    listed = {e["engine"]: e for e in client.get("/catalog/schedulers?limit=1000").json()["items"]}
+    today = listed["vllm"]["versions"][-1]["steps"][-1]
+    shown = estimate(client)["deployment"]
+    assert shown["max_batched_tokens"] == today["max_batched_tokens"]
+    assert (
+        estimate(client, engine="sglang", accelerator="nvidia-b200-sxm-180gb")["deployment"]["max_batched_tokens"]
+        == 16384
+    )

@@ -1,4 +1,4 @@
-"""GET /catalog/providers, /catalog/regions, /catalog/frameworks: the closed lists of names, read from the snapshot."""
+"""GET /catalog/providers, /regions, /frameworks and /schedulers, below /catalog: lists of names and what they mean."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from app.api.deps import Snapshots
 from app.api.openapi import problems
 from app.api.routes.catalog import after, page_of, unchanged
 from app.api.schemas import lists as wire
+from app.api.schemas import schedulers
 from app.api.schemas.catalog import Page
 from app.catalog.directory import Directory
 
@@ -48,3 +49,11 @@ def list_regions(request: Request, page: Annotated[Page, Query()], snapshots: Sn
 def list_frameworks(request: Request, page: Annotated[Page, Query()], snapshots: Snapshots) -> Response:
     """What trains: methods, runtimes and kinds of model of each framework."""
     return _page(request, page, snapshots.directory(), "framework", wire.frameworks_json)
+
+
+@router.get(
+    "/schedulers", operation_id="listSchedulers", response_model=schedulers.SchedulerList, responses=LIST_PROBLEMS
+)
+def list_schedulers(request: Request, page: Annotated[Page, Query()], snapshots: Snapshots) -> Response:
+    """How engines schedule when nothing is set, by version: step sizes, policy, preemption, and where it was read."""
+    return _page(request, page, snapshots.directory(), "engine", schedulers.schedulers_json)

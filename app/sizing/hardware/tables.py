@@ -228,8 +228,8 @@ def scheduler_at(rules: SchedulingColumns, row: int, tokens: float, sequences: f
     """The scheduler of one row, with so many tokens of a step and sequences at once."""
     return Scheduler(
         policy=POLICIES[rules.policy[row]],
-        max_batched_tokens=tokens,
-        max_sequences=sequences,
+        max_batched_tokens=int(tokens),
+        max_sequences=int(sequences),
         chunked=bool(rules.chunked[row]),
         preemption=PREEMPTIONS[rules.preemption[row]],
         prefix_cache=bool(rules.prefix_cache[row]),

@@ -69,8 +69,8 @@ class Scheduler:
     """
 
     policy: Policy
-    max_batched_tokens: float
-    max_sequences: float
+    max_batched_tokens: int
+    max_sequences: int
     chunked: bool
     preemption: Preemption
     prefix_cache: bool
@@ -93,6 +93,11 @@ class Scheduler:
             return self
         said = {f.name: getattr(settings, f.name) for f in fields(settings)}
         return replace(self, **{name: value for name, value in said.items() if value is not None})
+
+    @property
+    def settings(self) -> SchedulerSettings:
+        """The same as a caller would set it; what cannot be set is left out."""
+        return SchedulerSettings(**{f.name: getattr(self, f.name) for f in fields(SchedulerSettings)})
 
 
 @dataclass(frozen=True, slots=True)
