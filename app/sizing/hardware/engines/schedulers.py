@@ -47,7 +47,7 @@ _VLLM_V0 = replace(
     chunked=False,
     prefix_cache=False,
     sources=_from(
-        steps="vllm/config.py of 0.7: a step holds max_model_len tokens, at least 2,048",
+        steps="vllm/config.py of 0.6 and 0.7: a step holds max_model_len tokens, at least 2,048",
         policy="vllm/core/scheduler.py of 0.7: prompts go before decodes",
         chunked="vllm/engine/arg_utils.py of 0.7: off, but on for windows above 32k",
         preemption="vllm/core/scheduler.py of 0.7: computed again; swapped for several sequences of a request",
@@ -274,6 +274,8 @@ EXLLAMAV3 = Scheduling(
     read=_READ,
 )
 
+EXLLAMAV2 = replace(EXLLAMAV3, sources=_from(), read="")  # its generator is the same in outline; nobody read it
+
 OPENVINO = Scheduling(
     steps=(StepSize(0, 256, 256),),
     prefix_cache=False,
@@ -288,13 +290,7 @@ OPENVINO = Scheduling(
     read=_READ,
 )
 
-# Libraries that are handed a batch and give it back when the last of it has ended.
+# Libraries that are handed a batch and give it back when the last of it has ended; nobody read them.
 STATIC = Scheduling(
-    policy=Policy.STATIC,
-    chunked=False,
-    preemption=Preemption.NONE,
-    prefix_cache=False,
-    output_reserve_share=1.0,
-    sources=_from(policy="generate() takes a batch and returns when all of it has ended"),
-    read=_READ,
+    policy=Policy.STATIC, chunked=False, preemption=Preemption.NONE, prefix_cache=False, output_reserve_share=1.0
 )

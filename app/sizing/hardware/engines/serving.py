@@ -112,7 +112,7 @@ SERVING = (
         small=True,
         scheduling=schedulers.EXLLAMAV3,
     ),
-    Engine("exllamav2", aliases=("exl2", "exllama-v2"), runtime="eager", scheduling=schedulers.STATIC),
+    Engine("exllamav2", aliases=("exl2", "exllama-v2"), runtime="eager", scheduling=schedulers.EXLLAMAV2),
     Engine("autoawq", runtime="eager", scheduling=schedulers.STATIC),
     Engine("deepspeed-mii", runtime="eager"),
     Engine("ipex-llm", runtime="eager"),

@@ -26,10 +26,7 @@ def test_every_field_that_is_not_the_usual_says_where_it_was_read(rule: Scheduli
     if rule.read:
         usual = Scheduling()
         told = {name for name in named if getattr(rule, name) != getattr(usual, name)}
-        apart = (
-            {"chunked", "preemption", "prefix_cache", "output_reserve_share"} if rule.policy is Policy.STATIC else set()
-        )
-        assert told - apart <= rule.sources.keys()
+        assert told <= rule.sources.keys()
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
