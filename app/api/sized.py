@@ -154,4 +154,5 @@ LAST_STEPS = (
     _ranked(_briefly, after=WHOLE_RANKS - 1),
     _ranked(_without_bill, after=1),
     _ranked(_briefly, after=1),
+    _ranked(_without_other_levels, after=1),
 )

@@ -198,11 +198,12 @@ def estimate_inference(
     check_speculation(deployment, workload)
     choice = chosen(question, workload, plans, deployment, market)
     (found,) = judge_deployments(question, workload, choice.plan, market, choice.settings, deployment)
+    scheduler = found.deployment.scheduler
     echoed = replace(
         found.deployment,
         engine_version=deployment.engine_version,
         speculative=deployment.speculative,
-        scheduler=deployment.scheduler,
+        scheduler=scheduler and scheduler.with_settings(deployment.scheduler),
         expert_parallel=deployment.expert_parallel or 1,
     )
     said = choice_reasons(question, deployment, choice, echoed)

@@ -132,3 +132,32 @@ def test_what_is_echoed_without_settings_is_what_the_catalogue_lists(client: Tes
         estimate(client, engine="sglang", accelerator="nvidia-b200-sxm-180gb")["deployment"]["max_batched_tokens"]
         == 16384
     )
+
+
+OPEN = {"phase": "inference", "model": LLAMA, "traffic": {"peak_requests_per_s": 4, **LENGTHS}}
+
+
+def test_a_recommended_scheduler_is_the_engines_own_complete_and_taken_again(client: TestClient) -> None:
+    answer = client.post("/recommend", json={"workload": OPEN, "constraints": {"engines": ["vllm"]}}).json()
+    best = answer["recommendations"][0]
+    shown = best["deployment"]["scheduler"]
+    assert shown.keys() == EVERY.keys() - {"max_sequences", "max_batched_tokens"}
+    assert best["deployment"].keys() > {"max_batch", "max_batched_tokens"}
+    assert (shown["policy"], shown["prefix_cache"], shown["receive_interval_steps"]) == ("mixed", True, 1)
+    again = estimate(client, OPEN, **best["deployment"])
+    assert again["deployment"] == best["deployment"]
+    assert again["performance"] == best["performance"]
+
+
+def test_what_is_set_stands_among_the_engines_own(client: TestClient) -> None:
+    shown = estimate(client, engine="sglang", scheduler={"receive_interval_steps": 30})["deployment"]["scheduler"]
+    own = estimate(client, engine="sglang")["deployment"]["scheduler"]
+    assert shown == {**own, "receive_interval_steps": 30}
+
+
+def test_hits_that_are_counted_need_the_prefix_cache_on(client: TestClient) -> None:
+    hot, cold = SERVICE, {**SERVICE, "traffic": {"concurrent_requests": 16, **LENGTHS}}
+    for version, workload, kept in (("0.6.3", hot, True), ("0.6.3", cold, False), (None, cold, True)):
+        shown = estimate(client, workload, engine_version=version)
+        assert shown["deployment"]["scheduler"]["prefix_cache"] is kept
+        assert estimate(client, workload, **shown["deployment"])["performance"] == shown["performance"]

@@ -58,7 +58,7 @@ class SchedulerSpec(Wire):
 
 
 class SchedulerShown(Shown):
-    """Complete; the engine's own where nothing was set."""
+    """Complete with max_batch and max_batched_tokens beside it; the engine's own where nothing was set."""
 
     model_config = {"json_schema_extra": {"examples": [WHOLE_EXAMPLE]}}
 

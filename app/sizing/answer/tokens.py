@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from app.sizing.answer.money import finite
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, at
 from app.sizing.formula import unrecorded
+from app.sizing.hardware.engines.scheduling import SchedulerSettings
 from app.sizing.latencies import Percentiles
 from app.sizing.result import DeviceMemory, Interval, Performance, PrefixCache, Reason
 from app.sizing.serving.load import StreamSpeed
@@ -25,6 +27,7 @@ from app.sizing.serving.operation import StreamOperation
 from app.sizing.serving.options import Judged, throughput_per_s
 from app.sizing.serving.plans import KV_NAMES
 from app.sizing.serving.prefixes import survival
+from app.sizing.serving.scheduling import scheduler_of
 from app.sizing.serving.step import host_part_s, linear_s, micro_batch, read_and_multiply
 from app.sizing.units import GIB
 from app.sizing.words import counted, figure
@@ -58,7 +61,16 @@ class TokenWords:
             "kv_format": KV_NAMES[int(judged.plans.kv[row])] if workload.model.attention else None,
             "max_batched_tokens": int(at(judged.memory.max_batched_tokens, row)),
             "weights_on_host": share_on_host(judged.plans, row) or nothing,
+            "scheduler": self.launched(workload, judged, row),
         }
+
+    def launched(self, workload: InferenceWorkload, judged: Streamed, row: int) -> SchedulerSettings:
+        """Settings of its scheduler beside max_batch and max_batched_tokens, which a deployment has itself; the prefix
+        cache is on where hits are counted on.
+        """
+        own = scheduler_of(judged.plans, judged.memory, row).settings
+        keeps = bool(own.prefix_cache) or workload.cached_prefix_fraction > 0
+        return replace(own, max_sequences=None, max_batched_tokens=None, prefix_cache=keeps)
 
     def memory(self, workload: InferenceWorkload, judged: Streamed, row: int) -> DeviceMemory:
         """Memory of a row: the cache fills what is left."""

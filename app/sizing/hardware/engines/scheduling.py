@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
+from typing import Any
 
 from app.sizing.units import GIB
 
@@ -56,6 +57,21 @@ class SchedulerSettings:
     batch_wait_share: float | None = None
     planning_lag_steps: int | None = None
 
+    @property
+    def said(self) -> dict[str, Any]:
+        """What is set, by name."""
+        every = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: value for name, value in every.items() if value is not None}
+
+    def with_settings(self, settings: SchedulerSettings | None) -> SchedulerSettings:
+        """The same with what another sets.
+
+        Check:
+            >>> SchedulerSettings(max_sequences=64).with_settings(SchedulerSettings(prefix_cache=False)).said
+            {'max_sequences': 64, 'prefix_cache': False}
+        """
+        return self if settings is None else replace(self, **settings.said)
+
 
 @dataclass(frozen=True, slots=True)
 class Scheduler:
@@ -89,10 +105,7 @@ class Scheduler:
             >>> usual.with_settings(SchedulerSettings(max_sequences=64)).max_sequences
             64
         """
-        if settings is None:
-            return self
-        said = {f.name: getattr(settings, f.name) for f in fields(settings)}
-        return replace(self, **{name: value for name, value in said.items() if value is not None})
+        return self if settings is None else replace(self, **settings.said)
 
     @property
     def settings(self) -> SchedulerSettings:
