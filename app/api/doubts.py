@@ -13,7 +13,7 @@ from app.api.schemas.workload import InferenceSpec
 from app.sizing.result import Notice
 from app.sizing.workload import WIDEST_P95_TO_MEAN
 
-CODE, TOO_WIDE = "unit_looks_wrong", "spread_too_wide"
+CODE, TOO_WIDE, NO_HITS = "unit_looks_wrong", "spread_too_wide", "prefix_cache_off"
 MOST_PER_CENT = 100.0
 # What a field counts in, for a value out of its range.
 COUNTED_IN: Mapping[str, str] = {
@@ -85,6 +85,11 @@ def doubts(request: RecommendRequest | EstimateRequest) -> Iterator[Notice]:
     yield from unit_doubts(request)
     if isinstance(request.workload, InferenceSpec):
         traffic = request.workload.traffic
+        launched = request.deployment.scheduler if isinstance(request, EstimateRequest) else None
+        if launched is not None and launched.prefix_cache is False and traffic.has_hits:
+            yield Notice(
+                NO_HITS, "scheduler.prefix_cache is false: every prompt is computed whole, whatever was cached."
+            )
         for name, length in (("input_tokens", traffic.input_tokens), ("output_tokens", traffic.output_tokens)):
             if isinstance(length, LengthDistribution) and (length.p95 or 0) > WIDEST_P95_TO_MEAN * length.mean:
                 text = (

@@ -73,7 +73,9 @@ def test_without_a_prefix_cache_nothing_is_found_in_it(client: TestClient) -> No
     cold = estimate(client, {**SERVICE, "traffic": {"concurrent_requests": 16, **LENGTHS}})
     assert off["performance"] == cold["performance"]
     assert off["memory"] == cold["memory"]
+    assert "prefix_cache_off" in {w["code"] for w in off["warnings"]}
     hot = estimate(client, scheduler={"prefix_cache": True})
+    assert "prefix_cache_off" not in {w["code"] for w in hot["warnings"]}
     assert hot["performance"]["ttft_ms"]["p50"] < off["performance"]["ttft_ms"]["p50"]
 
 

@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.exact import exp_of, log_of, normal_share
+from app.sizing.serving.kinds import STREAMS
+from app.sizing.serving.measured import Settings
 from app.sizing.workload import Arrivals, Lengths, Load, inference_workload, z_score
 from tests.examples import CHAT, LLAMA_8B, registered
+from tests.sizing.serving.given import DENSE, on_big
 
 ASSUMED = Assumptions()
 RATE = Arrivals(Load.OPEN, peak_per_s=2.0)
@@ -119,6 +122,16 @@ def test_a_wider_spread_never_needs_less_room(mean: float, one: float, other: fl
         for ratio in sorted((one, other))
     ]
     assert longest[0] <= longest[1]
+
+
+@given(st.floats(1, 4000), st.floats(2, 2000), SPREAD, SPREAD)
+def test_a_wider_spread_never_takes_less_memory(prompt: float, output: float, one: float, other: float) -> None:
+    needed = []
+    for ratio in sorted((one, other)):
+        assumed = ASSUMED.with_overrides({"length_p95_to_mean": ratio})
+        workload = inference_workload(DENSE, RATE, assumed, input_tokens=prompt, output_tokens=output)
+        needed.append(STREAMS.memory(workload, on_big(), assumed, Settings()).needed_bytes)
+    assert (needed[0] <= needed[1]).all()
 
 
 @pytest.mark.parametrize(

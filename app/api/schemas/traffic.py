@@ -157,6 +157,11 @@ class Traffic(Wire):
             raise ValueError(f"a trace says {', '.join(beside)} itself: leave that out, or the trace")
         return self
 
+    @property
+    def has_hits(self) -> bool:
+        """Whether anything of a prompt is said to be found in the cache."""
+        return self.cached_prefix_fraction > 0 or any(request.prefix_tokens for request in self.trace or ())
+
     def to_trace(self) -> Trace | None:
         """The same as the core has it."""
         if self.trace is None:
