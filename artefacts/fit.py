@@ -48,6 +48,8 @@ def behaviour(market: Snapshot, store: SnapshotStore) -> Iterator[str]:
     for name, problem in PROBLEMS.items():
         cases = serving if name == "serving" else [c for c in training if c.group == name]
         fit = Fit(problem, cases, market.coefficients)
+        if problem.as_taken is not None:
+            fit = Fit(problem, problem.as_taken(cases, fit.achieved(fit.center)), market.coefficients)
         yield f"{name} {problem.caution} {problem.row_spread} {fit.names} {fit.spread.tolist()} {fit.center.tolist()}"
         figures = [fit.log_predicted(fit.achieved(fit.center + shift)) for shift in (0.0, 0.1)]
         for point, *found in zip(fit.points, *(f.tolist() for f in figures), strict=True):

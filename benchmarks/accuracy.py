@@ -23,7 +23,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, sessionmaker
 
 from app.calibration.case import NotCompared, figure
-from app.calibration.serving.cases import LOADS
+from app.calibration.serving.runs import LOADS, Start
 from app.calibration.training.cases import TrainingCases
 from app.catalog.files import rows_of
 from app.catalog.snapshot import SnapshotStore
@@ -104,13 +104,12 @@ def sample_question(model: ModelArchitecture, row: MeasurementRow) -> tuple[Ques
     said: Mapping[str, Any] = row.payload
     if samples_measured(model, said) is None:
         raise NotCompared("no samples/s")
-    if said["load_kind"] not in LOADS:
+    start = Start(said["run_start"])
+    if start is Start.POISSON:
         raise NotCompared("arrival rate or load is not given")
-    load = LOADS[said["load_kind"]]
+    load = LOADS[start]
     tokens = figure(said.get("input_len")) or SAMPLE_TOKENS.get(row.model or "", USUAL_TOKENS)
-    in_flight = (
-        0.0 if load is Load.OFFLINE else 1.0 if said["load_kind"] == "single" else figure(said.get("load_value")) or 1.0
-    )
+    in_flight = 0.0 if load is Load.OFFLINE else 1.0 if start is Start.SINGLE else figure(said.get("load_value")) or 1.0
     workload = InferenceWorkload(
         model,
         load,

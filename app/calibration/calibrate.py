@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -19,11 +20,12 @@ from typing import Any
 from sqlalchemy.orm import Session, sessionmaker
 
 from app.calibration.case import Case
-from app.calibration.fit import Fit, Problem, predicted, solved
+from app.calibration.fit import EMPTY, Parameter, Problem, fitted, predicted, solved
 from app.calibration.memory_logs import Logged, read_logs
 from app.calibration.report import headline
 from app.calibration.scale_ups import ScaleUp, scale_ups, summary
-from app.calibration.serving.cases import SET_ASIDE, ServingCases, read_cases
+from app.calibration.serving.aside import SET_ASIDE
+from app.calibration.serving.cases import ServingCases, read_cases
 from app.calibration.serving.problem import SERVING, possible
 from app.calibration.spreads import spreads_of, with_intervals
 from app.calibration.training.answered import Answered, every_answer
@@ -64,9 +66,11 @@ class Calibration:
     runs: list[Answered]
 
 
-def fold(problem: str, cases: Sequence[Case], table: CoefficientTable, source: str) -> list[tuple[str, str, float]]:
-    """(case, metric, prediction) of one source by a fit to all the others."""
-    parameters = solved(PROBLEMS[problem], [c for c in cases if c.source != source], table)
+def fold(
+    problem: str, cases: Sequence[Case], table: CoefficientTable, start: Mapping[Parameter, float], source: str
+) -> list[tuple[str, str, float]]:
+    """(case, metric, prediction) of one source by a fit to all the others, from the fit to all."""
+    parameters = solved(PROBLEMS[problem], [c for c in cases if c.source != source], table, start)
     own = [c for c in cases if c.source == source]
     return [(own[p.case].id, p.metric, value) for p, value in predicted(PROBLEMS[problem], own, table, parameters)]
 
@@ -74,12 +78,11 @@ def fold(problem: str, cases: Sequence[Case], table: CoefficientTable, source: s
 def compare(name: str, cases: Sequence[Case], table: CoefficientTable) -> tuple[list[Factor], list[Compared]]:
     """Fit one problem, and predict every figure with and without its source."""
     problem = PROBLEMS[name]
-    fit = Fit(problem, [c for c in cases if c.set_aside is None], table)
-    solution = fit.solve()
+    fit, solution = fitted(problem, cases, table)
     parameters = dict(zip(fit.names, solution.tolist(), strict=True))
     sources = sorted({c.source for c in cases})
     with ProcessPoolExecutor(WORKERS) as pool:
-        folds = pool.map(fold, [name] * len(sources), [cases] * len(sources), [table] * len(sources), sources)
+        folds = pool.map(partial(fold, name, cases, table, parameters if problem.as_taken else EMPTY), sources)
         held_out = {(case, metric): value for found in folds for case, metric, value in found}
     stacks: dict[str, set[tuple[str, str, str]]] = {s: set() for s in sources}
     for case in cases:
@@ -218,7 +221,7 @@ def notes_of(found: Calibration) -> dict[str, Any]:
         "scaling": summary(found.ups),
         "peaks": [asdict(p) for p in found.peaks],
         "runs": every_run(found.runs),
-        "set_aside": {" ".join(k): why for k, why in SET_ASIDE.items()},
+        "set_aside": {aside.name: aside.why for aside in SET_ASIDE},
         "kv_cache": [
             {**asdict(log), "measured_bytes": round(log.measured_bytes), "predicted_bytes": round(log.predicted_bytes)}
             for log in found.logs

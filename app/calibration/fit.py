@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from app.sizing.hardware.achieved import CoefficientTable, Factor, moved
 Parameter = tuple[str, tuple[str, ...], tuple[str, ...]]  # coefficient, keys, their values
 # What a coefficient varies with, and how far (standard deviation of the logarithm of the factor).
 Levels = Mapping[str, Mapping[tuple[str, ...], float]]
+EMPTY: Mapping[Parameter, float] = MappingProxyType({})
 KEYS = ("runtime", "engine", "generation", "kernels", "vendor", "family", "format_class")
 
 
@@ -43,15 +45,18 @@ class Problem:
     caution: float = 1.0
     distance: Callable[[Any, float], float] | None = None  # of a case whose prediction is known, from certainty
     row_spread: float = 0.12  # beyond this a row counts less and less
+    compared_only: frozenset[str] = frozenset()  # metrics that no factor is fitted to
+    as_taken: Callable[[Sequence[Any], Any], Sequence[Any]] | None = None  # cases as their runs go at coefficients
 
 
 # Base values come from kernel tables of one vendor; of another's kernels and drivers less is known beforehand. What an
 # engine adds to them differs no more than elsewhere: one source of it moves a stack by tens of percent, not tenfold.
 UNTABLED = 4.0
-OUTDATED = 0.7  # what a result of an engine's earlier generation counts where today's was measured on the family too
+OUTDATED = 0.4  # what a result of an engine's earlier generation counts where today's was measured on the family too
 CROWDING = 0.3  # many results of one source, stack and metric count less each: n of them as n ** 0.7
 SMALLEST = 0.005  # logarithm of a factor that is worth a row
 STEPS, ENOUGH, NUDGE = 60, 2e-5, 1.001
+ROUNDS = 3  # of runs taken at what was found, and fitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +123,7 @@ class Fit:
         count = Counter(cells)
         known = {(s.engine, s.family) for s in stacks if s.generation == "today"}
         self.weight = np.array([count[c] ** -CROWDING * (OUTDATED if outdated(c[1], known) else 1.0) for c in cells])
+        self.weight *= [p.metric not in problem.compared_only for p in self.points]
         self.weight /= self.weight.mean()
         self.where = self._where()
 
@@ -182,9 +188,9 @@ class Fit:
             (self.weight * 2 * (np.sqrt(1 + off**2) - 1)).sum() + (((x - self.center) / self.spread) ** 2).sum()
         )
 
-    def solve(self) -> Column:
+    def solve(self, start: Column | None = None) -> Column:
         """Levenberg-Marquardt on reweighted squares."""
-        x, damping = self.center.copy(), 1e-2
+        x, damping = self.center.copy() if start is None else start, 1e-2
         k = self.achieved(x)
         here = self.log_predicted(k)
         cost = self.cost(x, here)
@@ -234,10 +240,29 @@ class Fit:
         )
 
 
-def solved(problem: Problem, cases: Sequence[Case], table: CoefficientTable) -> dict[Parameter, float]:
+def fitted(
+    problem: Problem, cases: Sequence[Case], table: CoefficientTable, start: Mapping[Parameter, float] = EMPTY
+) -> tuple[Fit, Column]:
+    """The fit to all cases that are not set aside; runs are taken again at what was found, and fitted again.
+
+    `start` are parameters of a fit to much the same cases, from which fewer rounds are needed.
+    """
+    used: Sequence[Any] = [c for c in cases if c.set_aside is None]
+    fit = Fit(problem, used, table)
+    x = fit.at(start)
+    for _ in range(1 if problem.as_taken is None else ROUNDS - bool(start)):
+        if problem.as_taken is not None:
+            fit = Fit(problem, problem.as_taken(used, fit.achieved(x)), table)
+        x = fit.solve(x)
+    return fit, x
+
+
+def solved(
+    problem: Problem, cases: Sequence[Case], table: CoefficientTable, start: Mapping[Parameter, float] = EMPTY
+) -> dict[Parameter, float]:
     """Parameters fitted to all cases that are not set aside."""
-    fit = Fit(problem, [c for c in cases if c.set_aside is None], table)
-    return dict(zip(fit.names, fit.solve().tolist(), strict=True))
+    fit, x = fitted(problem, cases, table, start)
+    return dict(zip(fit.names, x.tolist(), strict=True))
 
 
 def predicted(
@@ -245,5 +270,7 @@ def predicted(
 ) -> list[tuple[Point, float]]:
     """Every figure of the cases with what the parameters predict for it."""
     fit = Fit(problem, cases, table)
+    if problem.as_taken is not None:
+        fit = Fit(problem, problem.as_taken(cases, fit.achieved(fit.at(parameters))), table)
     values = np.exp(fit.log_predicted(fit.achieved(fit.at(parameters))))
     return list(zip(fit.points, values.tolist(), strict=True))

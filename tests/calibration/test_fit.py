@@ -9,11 +9,13 @@ import numpy as np
 
 from app.calibration.fit import Fit, points_of, predicted, solved
 from app.calibration.serving.cases import ServingCase
-from app.calibration.serving.problem import SERVING, predict, table_of
+from app.calibration.serving.formulas import by_formulas, table_of
+from app.calibration.serving.problem import SERVING
 from app.catalog.files import data_text
 from app.sizing.hardware.achieved import ideal
 from app.sizing.snapshot import Snapshot
 
+FORMULAS = replace(SERVING, as_taken=None)  # without the runs
 FACTORS = list(csv.DictReader(data_text("factors.csv").splitlines()))
 
 
@@ -23,20 +25,20 @@ def test_predictions_never_beat_an_ideal_device(cases: list[ServingCase], market
     for x in (fit.center, rng.normal(0, 1, fit.size), rng.normal(0, 3, fit.size)):
         values = np.exp(fit.log_predicted(fit.achieved(x)))
         for point, value in zip(fit.points, values.tolist(), strict=True):
-            best = predict(table_of([cases[point.case]]), ideal(1))[point.metric][0]
+            best = by_formulas(table_of([cases[point.case]]), ideal(1))[point.metric][0]
             assert value <= best * 1.0001 if point.metric.endswith("per_s") else value >= best * 0.9999
 
 
 def test_the_fit_recovers_what_made_the_data(cases: list[ServingCase], market: Snapshot) -> None:
     """Measurements made by the formulas with known factors are predicted by the fit to them."""
-    fit = Fit(SERVING, cases, market.coefficients)
+    fit = Fit(FORMULAS, cases, market.coefficients)
     truth = fit.center + np.random.default_rng(3).normal(0, 1, fit.size) * fit.spread
     made = np.exp(fit.log_predicted(fit.achieved(truth)))
     synthetic = [dict(c.measured) for c in cases]
     for point, value in zip(fit.points, made.tolist(), strict=True):
         synthetic[point.case][point.metric] = value
     remade = [replace(c, measured=m) for c, m in zip(cases, synthetic, strict=True)]
-    found = predicted(SERVING, remade, market.coefficients, solved(SERVING, remade, market.coefficients))
+    found = predicted(FORMULAS, remade, market.coefficients, solved(FORMULAS, remade, market.coefficients))
     off = [abs(value / point.measured - 1) for point, value in found]
     assert np.median(off) < 0.03
     assert points_of(remade) == [point for point, _ in found]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from app.calibration.serving.runs import UNSAID_P95_TO_MEAN, LengthSpread, Run, Start, Statistic, run_of
+from app.calibration.serving.runs import LengthSpread, Run, Start, Statistic, run_of
+from app.sizing.assumptions import Assumptions
+from app.sizing.workload import Lengths
 from tests.calibration.conftest import ROWS
 
 RUNS = {name: run_of(row) for name, row in ROWS.items()}
@@ -55,11 +57,18 @@ def test_launch_settings_hold_what_the_launch_allows() -> None:
         ("uniform 0.8-1", LengthSpread(0.8, 1.0)),
         ("uniform 0-2", LengthSpread(0.0, 2.0)),
         ("lognormal 3", LengthSpread(p95_to_mean=3.0)),
-        ("", LengthSpread(p95_to_mean=UNSAID_P95_TO_MEAN)),
+        ("", LengthSpread(p95_to_mean=Assumptions.usual("length_p95_to_mean"))),
     ],
 )
 def test_a_spread_is_read_as_it_is_told(told: str, spread: LengthSpread) -> None:
     assert LengthSpread.read(told) == spread
+
+
+def test_lengths_lie_about_what_is_told() -> None:
+    assert LengthSpread.read("fixed").about(128) == Lengths(128)
+    assert LengthSpread.read("uniform 0.8-1").about(1000) == Lengths.even(800, 1000)
+    assert LengthSpread.read("uniform 0-2").about(500) == Lengths.even(1, 1000)
+    assert LengthSpread.read("lognormal 3").about(200) == Lengths(200, p95=600)
 
 
 def test_a_sweep_point_is_ten_times_what_it_has_in_flight_from_a_standing_start() -> None:

@@ -7,7 +7,7 @@ with the reason why it does not. The work is what the engine itself would count 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -15,7 +15,10 @@ from typing import Any
 import numpy as np
 
 from app.calibration.case import NotCompared, Stack, figure, gathered
+from app.calibration.serving.aside import why_aside
+from app.calibration.serving.measured import measured_figures
 from app.calibration.serving.published import engine_version, kv_format, weight_format
+from app.calibration.serving.runs import Run, Start, run_of
 from app.catalog.names import engine_slug
 from app.errors import AppError
 from app.sizing.assumptions import Assumptions
@@ -26,31 +29,22 @@ from app.sizing.decisions.rejections import Rejections
 from app.sizing.evidence import Setting
 from app.sizing.hardware.achieved import format_class
 from app.sizing.hardware.engines import engine_named
+from app.sizing.hardware.engines.scheduling import Scheduler
 from app.sizing.hardware.prices import KINDS
-from app.sizing.hardware.tables import MemoryRules
+from app.sizing.hardware.tables import MemoryRules, scheduler_at
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.question import Constraints, Deployment, Economics
 from app.sizing.serving.choice import fixed_plans
 from app.sizing.serving.communication import link_use
+from app.sizing.serving.measured import Settings
 from app.sizing.serving.memory import serving_memory
 from app.sizing.serving.plans import KV_NAMES, Plans
 from app.sizing.serving.prefill import PrefillWork, prefill_work
+from app.sizing.serving.simulation.tables import ReplicaWork, replica_work
 from app.sizing.serving.step import StepWork, step_work
 from app.sizing.snapshot import Snapshot
-from app.sizing.workload import Load
+from app.sizing.workload import Lengths, Load
 
-# Results that contradict every other source of the same engine: compared and reported, not fitted.
-SET_ASIDE = {
-    (
-        "argonne-llm-inference-bench",
-        "llama.cpp",
-        "intel",
-    ): "early SYCL back end: 1 to 3 tokens/s where the memory would allow 100",
-}
-# Throughput columns that count generated tokens, whatever their source says: 53.1 tokens/s of Llama-3-8B in
-# FP16 on one A100 is what another source measures of generation alone (54.6), and half of what both together would be.
-GENERATED_ONLY = frozenset({("argonne-llm-inference-bench", "llama.cpp")})
-LOADS = {"single": Load.CLOSED, "concurrency": Load.CLOSED, "batch": Load.BATCH, "offline": Load.OFFLINE}
 # More in flight than any memory holds.
 ENDLESS = 1e9
 
@@ -69,22 +63,39 @@ class ServingCase:
     model_params: float
     replicas: float
     wanted: float  # requests in flight per replica
+    rate_per_s: float  # per replica, where they come at one
     most: float  # that run at once
-    chunk_tokens: float
     input_tokens: float
     output_tokens: float
+    prompts: Lengths
+    outputs: Lengths
     step: StepWork
     prefill: PrefillWork
+    run: Run
+    replica: ReplicaWork
+    scheduler: Scheduler
+    pool_bytes: float
     measured: Mapping[str, float]
+    taken: Mapping[str, float]  # what the run gives over what the formulas give, by metric; none: the same
+
+    @property
+    def requests(self) -> int | None:
+        """Of one replica; None where not said."""
+        return None if self.run.requests is None else max(1, round(self.run.requests / self.replicas))
+
+    @property
+    def chunk_tokens(self) -> float:
+        """Most tokens of a step."""
+        return self.scheduler.max_batched_tokens
 
     @property
     def set_aside(self) -> str | None:
         """Why this case is compared and not fitted; None for all others."""
-        return SET_ASIDE.get((self.source, self.stack.engine, self.stack.vendor))
+        return why_aside(self.source, self.stack, self.model, self.wanted)
 
     @property
-    def group(self) -> Load:
-        return self.load
+    def group(self) -> Start:
+        return self.run.start
 
     @property
     def setting(self) -> Setting:
@@ -109,41 +120,12 @@ class Asked:
 
     model: ModelArchitecture
     deployment: Deployment
-    load: Load
+    run: Run
     wanted: float  # requests in flight per replica
-    input_tokens: float
-    output_tokens: float
+    rate_per_s: float  # likewise, where they come at one
+    prompts: Lengths
+    outputs: Lengths
     measured: Mapping[str, float]
-
-
-def measured_figures(row: Mapping[str, Any], *, alone: bool) -> Iterator[tuple[str, float]]:
-    """(metric, value) of a row, as a load tester defines them.
-
-    `decode_tokens_per_s` is one stream's rate after the first token; of a single stream only that is
-    kept where the source gives it, because its throughput column is the same figure.
-    """
-    decode = figure(row.get("decode_tok_s_per_user")) if alone else None
-    output, total = figure(row.get("output_tok_s")), figure(row.get("total_tok_s"))
-    if (row["source_key"], row["engine"]) in GENERATED_ONLY:
-        output, total = total, None
-    tpot = figure(row.get("tpot_ms_p50")) or figure(row.get("tpot_ms_mean"))
-    ttft = figure(row.get("ttft_ms_p50")) or figure(row.get("ttft_ms_mean"))
-    prompt = figure(row.get("prefill_tok_s")) if alone else None
-    if decode:
-        yield "decode_tokens_per_s", decode
-    elif output:
-        yield "output_tokens_per_s", output
-    if total and not output:
-        yield "total_tokens_per_s", total
-    if tpot:
-        yield "tpot_s", tpot / 1e3
-    if ttft:
-        yield "ttft_s", ttft / 1e3
-    elif prompt:
-        yield "prefill_tokens_per_s", prompt
-    whole = figure(row.get("e2e_ms_mean"))
-    if whole and not (decode or output or total):
-        yield "e2e_s", whole / 1e3
 
 
 class ServingCases:
@@ -153,6 +135,7 @@ class ServingCases:
         self.market = market
         self.model_named = cache(model_named)
         self.machines = cache(self._machines)
+        self.replicas: dict[Any, ReplicaWork] = {}
 
     def _machines(self, accelerator: str) -> Candidates:
         return candidates(
@@ -229,17 +212,17 @@ class ServingCases:
         inputs, outputs = figure(row.get("input_len")), figure(row.get("output_len"))
         if inputs is None or outputs is None:
             raise NotCompared("lengths are not given")
-        if row["load_kind"] not in LOADS:
-            raise NotCompared("arrival rate or load is not given")
-        model = self.model_of(row)
-        alone = row["load_kind"] == "single"
+        model, run = self.model_of(row), run_of(row)
+        alone = run.start is Start.SINGLE
         measured = dict(measured_figures(row, alone=alone))
         if not measured:
             raise NotCompared("no speed is given")
-        deployment, load = self.deployment(row, model), LOADS[row["load_kind"]]
-        in_flight = 1.0 if alone else figure(row.get("load_value")) or 1.0
-        wanted = ENDLESS if load is Load.OFFLINE else float(np.ceil(in_flight / float(deployment.replicas or 1)))
-        return Asked(model, deployment, load, wanted, inputs, outputs, measured)
+        deployment = self.deployment(row, model)
+        said, replicas = (1.0 if alone else figure(row.get("load_value")) or 1.0), float(deployment.replicas or 1)
+        at_a_rate = run.load is Load.OPEN
+        wanted = ENDLESS if run.load is Load.OFFLINE else 1.0 if at_a_rate else float(np.ceil(said / replicas))
+        rate, about = said / replicas if at_a_rate else 0.0, run.spread.about
+        return Asked(model, deployment, run, wanted, rate, about(inputs), about(outputs), measured)
 
     def model_of(self, row: Mapping[str, Any]) -> ModelArchitecture:
         """The model by name, where it generates tokens."""
@@ -265,7 +248,7 @@ class ServingCases:
     def case(self, row: Mapping[str, Any]) -> ServingCase:
         """One row; NotCompared where it does not say enough, or cannot be."""
         asked = self.asked(row)
-        model, inputs, outputs = asked.model, asked.input_tokens, asked.output_tokens
+        model, run, inputs, outputs = asked.model, asked.run, asked.prompts.mean, asked.outputs.mean
         plans = self.plan(model, asked.deployment)
         memory = serving_memory(
             model,
@@ -274,28 +257,40 @@ class ServingCases:
             final_tokens=inputs + outputs,
             longest_tokens=inputs + outputs,
             output_tokens=outputs,
+            offline=not run.served,
+            settings=launched(run),
         )
         if not memory.fits[0]:
             raise NotCompared("declined: out_of_memory")
-        link = link_use(plans, Assumptions())
+        link, sizes = link_use(plans, Assumptions()), (memory.max_batched_tokens[0], memory.max_sequences[0])
+        key = (model.name, replace(asked.deployment, engine_version=None, replicas=None))
+        if key not in self.replicas:
+            self.replicas[key] = replica_work(model, plans, link)
         return ServingCase(
             id=row["id"],
             source=row["source_key"],
             reference=row["source_ref"],
             stack=self.stack(plans, asked.deployment, row),
-            load=asked.load,
+            load=run.load,
             accelerator=row["accelerator"],
             model=model.name,
             model_params=float(model.total_params),
             replicas=float(asked.deployment.replicas or 1),
             wanted=asked.wanted,
+            rate_per_s=asked.rate_per_s,
             most=float(memory.sequences[0]),
-            chunk_tokens=float(memory.max_batched_tokens[0]),
             input_tokens=max(1.0, inputs),
             output_tokens=max(1.0, outputs),
             step=step_work(model, plans, link, context_tokens=inputs + outputs / 2),
             prefill=prefill_work(model, plans, link, prompt_tokens=max(1.0, inputs)),
+            prompts=asked.prompts,
+            outputs=asked.outputs,
+            run=run,
+            replica=self.replicas[key],
+            scheduler=scheduler_at(plans.scheduling, 0, *map(float, sizes)).with_settings(run.settings),
+            pool_bytes=float(memory.kv_pool_bytes[0]),
             measured=asked.measured,
+            taken={},
         )
 
 
@@ -305,6 +300,12 @@ def read_cases(
     """Every row that can be asked about, and the others by reason."""
     builder = ServingCases(market, model_named)
     return gathered(rows, lambda row: [builder.case(row)])
+
+
+def launched(run: Run) -> Settings:
+    """What the launch command set of memory and steps, as the memory of a replica takes it."""
+    given = (run.settings.max_sequences, run.settings.max_batched_tokens, run.memory_fraction)
+    return Settings(*(None if value is None else np.full(1, float(value)) for value in given))
 
 
 def ruled_today(plans: Plans, engine: str) -> Plans:

@@ -17,9 +17,9 @@ from enum import StrEnum
 from typing import Any
 
 from app.calibration.case import figure
+from app.sizing.assumptions import Assumptions
 from app.sizing.hardware.engines.scheduling import SchedulerSettings
-
-UNSAID_P95_TO_MEAN = 2.0  # lengths of a service of which no spread is said
+from app.sizing.workload import Lengths, Load
 
 
 class Start(StrEnum):
@@ -35,6 +35,17 @@ class Start(StrEnum):
     STATIC = "static"
     OFFLINE = "offline"
     POISSON = "poisson"
+
+
+# What a start is to the formulas.
+LOADS = {
+    Start.SINGLE: Load.CLOSED,
+    Start.BURST: Load.CLOSED,
+    Start.STEADY: Load.CLOSED,
+    Start.STATIC: Load.BATCH,
+    Start.OFFLINE: Load.OFFLINE,
+    Start.POISSON: Load.OPEN,
+}
 
 
 class Statistic(StrEnum):
@@ -66,12 +77,20 @@ class LengthSpread:
             return cls(low, high)
         if kind == "lognormal":
             return cls(p95_to_mean=float(numbers))
-        return cls() if kind == "fixed" else cls(p95_to_mean=UNSAID_P95_TO_MEAN)
+        return cls() if kind == "fixed" else cls(p95_to_mean=Assumptions.usual("length_p95_to_mean"))
 
     @property
     def mean(self) -> float:
         """Of a length that is told as 1."""
         return (self.low + self.high) / 2
+
+    def about(self, told: float) -> Lengths:
+        """The lengths of which so many tokens are told."""
+        if self.p95_to_mean is not None:
+            return Lengths(told, p95=told * self.p95_to_mean)
+        if self.low == self.high:
+            return Lengths(told)
+        return Lengths.even(max(1, round(self.low * told)), max(1, round(self.high * told)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +105,11 @@ class Run:
     settings: SchedulerSettings
     memory_fraction: float | None
     stream_interval: int
+
+    @property
+    def load(self) -> Load:
+        """What it is to the formulas."""
+        return LOADS[self.start]
 
 
 def whole(value: Any) -> int | None:

@@ -1,0 +1,144 @@
+"""Cases of one kind of run as columns, and every metric of them by closed form, from which a simulated run is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from app.calibration.serving.cases import ServingCase
+from app.calibration.serving.measured import TAILS
+from app.calibration.serving.runs import Start, Statistic
+from app.sizing.columns import Column, Mask, stacked
+from app.sizing.hardware.achieved import Achieved
+from app.sizing.serving.load import beside_s, idle_first_token_s, later_tokens, occupancy_s, rate_per_s, tpot_s
+from app.sizing.serving.prefill import PrefillTerms, PrefillWork, prefill_terms, prompt_s
+from app.sizing.serving.step import StepTerms, StepWork, step_s, step_terms
+
+FULL = 0.98  # share of its time that a replica is taken to be busy with prompts at most
+TURNS = 30  # of a rate and a batch that follow of one another
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Cases of one kind of run, as columns."""
+
+    start: Start
+    step: StepWork
+    prefill: PrefillWork
+    wanted: Column
+    rate_per_s: Column
+    most: Column
+    chunk_tokens: Column
+    input_tokens: Column
+    output_tokens: Column
+    replicas: Column
+    served: Column
+    stream_interval: Column
+    begins: Column  # share of the requests that come all at once
+    halves: Mask  # whether medians are published, rather than means
+    taken: Mapping[str, Column]  # what the run gives over what the formulas give
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """Means of one replica."""
+
+    ttft_s: Column
+    tpot_s: Column
+    rate_per_s: Column
+
+
+def column_of(cases: Sequence[ServingCase], name: str) -> Column:
+    return np.array([getattr(c, name) for c in cases], dtype=np.float64)
+
+
+def begins(case: ServingCase) -> float:
+    """Share of a run's requests that came all at once."""
+    return min(1.0, case.wanted / case.requests) if case.run.start is Start.BURST and case.requests else 0.0
+
+
+def table_of(cases: Sequence[ServingCase]) -> Table:
+    names = ("wanted", "rate_per_s", "most", "chunk_tokens", "input_tokens", "output_tokens", "replicas")
+    columns: dict[str, Any] = {name: column_of(cases, name) for name in names}
+    return Table(
+        start=cases[0].run.start,
+        step=stacked([c.step for c in cases]),
+        prefill=stacked([c.prefill for c in cases]),
+        served=np.array([float(c.run.served) for c in cases]),
+        stream_interval=np.array([float(c.run.stream_interval) for c in cases]),
+        begins=np.array([begins(c) for c in cases]),
+        halves=np.array([c.run.statistic is Statistic.P50 for c in cases]),
+        taken={m: np.array([c.taken.get(m, 1.0) for c in cases]) for m in {m for c in cases for m in c.taken}},
+        **columns,
+    )
+
+
+def static(table: Table, step: StepTerms, prefill: PrefillTerms) -> Mean:
+    """Batches that start and end together."""
+    batch = np.minimum(table.wanted, table.most)
+    first = prefill.request_s + batch * prompt_s(prefill, table.chunk_tokens, batch)
+    decode = step_s(step, batch)
+    return Mean(first, decode, batch / (first + later_tokens(table.output_tokens) * decode))
+
+
+def running(table: Table, step: StepTerms, alone: Column, occupied: Column) -> Column:
+    """Sequences that run: as many as may, or as a rate keeps running."""
+    batch = np.maximum(np.minimum(table.wanted, table.most), 1.0)
+    if table.start is not Start.POISSON:
+        return batch
+    later = later_tokens(table.output_tokens)
+    for _ in range(TURNS):
+        turn = alone + later * tpot_s(step_s(step, batch), batch, later, occupied)
+        batch = np.clip(table.rate_per_s * turn, 1.0, table.most)
+    return batch
+
+
+def continuous(table: Table, step: StepTerms, prefill: PrefillTerms) -> Mean:
+    """A batch that prompts join as others end.
+
+    A prompt waits for those that came just before it, as in M/D/1; where all came at once, in the mean for half of
+    them. What is beyond the batch waits for a place.
+    """
+    later = later_tokens(table.output_tokens)
+    occupied = occupancy_s(prompt_s(prefill, table.chunk_tokens, None), table.step.pipeline_parallel)
+    alone = idle_first_token_s(prefill, table.chunk_tokens)
+    batch = running(table, step, alone, occupied)
+    decode = step_s(step, batch)
+    idle = np.maximum(alone - occupied, 0.0) if table.start is not Start.OFFLINE else 0.0
+    rate = rate_per_s(batch, occupied, later, decode, idle)
+    busy = np.minimum(rate * occupied, FULL)
+    most = (batch - 1) / 2
+    together = np.where(table.halves & (table.begins < 0.5), 0.0, table.begins) * most
+    wait = np.maximum(np.minimum(busy / (2 * (1 - busy)), most), together) * occupied
+    first = alone + beside_s(prefill.new_tokens, table.chunk_tokens, decode, batch) + wait
+    if table.start is Start.POISSON:
+        rate = np.minimum(rate, table.rate_per_s)
+    else:
+        first = first + np.maximum(table.wanted - table.most, 0.0) / rate
+    return Mean(first, tpot_s(decode, batch, later, occupied), rate)
+
+
+def by_formulas(table: Table, achieved: Achieved) -> dict[str, Column]:
+    """Every metric of every case, by closed form."""
+    step = step_terms(table.step, achieved, served=table.served / table.stream_interval)
+    prefill = prefill_terms(table.prefill, achieved, served=table.served)
+    found = (static if table.start is Start.STATIC else continuous)(table, step, prefill)
+    requests, several = found.rate_per_s * table.replicas, table.output_tokens > 1
+    return {
+        "output_tokens_per_s": requests * table.output_tokens,
+        "total_tokens_per_s": requests * (table.input_tokens + table.output_tokens),
+        "tpot_s": found.tpot_s,
+        "decode_tokens_per_s": 1 / found.tpot_s,
+        "ttft_s": found.ttft_s,
+        "prefill_tokens_per_s": table.prefill.new_tokens / (found.ttft_s - prefill.request_s),
+        "e2e_s": found.ttft_s + np.where(several, later_tokens(table.output_tokens), 0.0) * found.tpot_s,
+        **{metric: found.ttft_s if metric.startswith("ttft") else found.tpot_s for metric in TAILS},
+    }
+
+
+def predict(table: Table, achieved: Achieved) -> dict[str, Column]:
+    """Every metric of every case: by the formulas, times what its run was found to give over them."""
+    return {m: v * table.taken.get(m, 1.0) for m, v in by_formulas(table, achieved).items()}

@@ -1,0 +1,60 @@
+"""The figures of a published row, as a load tester defines them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from app.calibration.case import figure
+from app.calibration.serving.runs import Start
+
+# Throughput columns that count generated tokens, whatever their source says: 53.1 tokens/s of Llama-3-8B in
+# FP16 on one A100 is what another source measures of generation alone (54.6), and half of what both together would be.
+GENERATED_ONLY = frozenset({("argonne-llm-inference-bench", "llama.cpp")})
+
+# Percentiles that are compared only: they follow of the run. Shares of the requests that are no slower.
+TAILS: Mapping[str, float] = MappingProxyType(
+    {"ttft_p95_s": 0.95, "ttft_p99_s": 0.99, "tpot_p95_s": 0.95, "tpot_p99_s": 0.99}
+)
+
+
+def measured_figures(row: Mapping[str, Any], *, alone: bool) -> Iterator[tuple[str, float]]:
+    """(metric, value) of a row, as a load tester defines them.
+
+    `decode_tokens_per_s` is one stream's rate after the first token; of a single stream only that is
+    kept where the source gives it, because its throughput column is the same figure.
+    """
+    decode = figure(row.get("decode_tok_s_per_user")) if alone else None
+    output, total = figure(row.get("output_tok_s")), figure(row.get("total_tok_s"))
+    if (row["source_key"], row["engine"]) in GENERATED_ONLY:
+        output, total = total, None
+    tpot = figure(row.get("tpot_ms_p50")) or figure(row.get("tpot_ms_mean"))
+    ttft = figure(row.get("ttft_ms_p50")) or figure(row.get("ttft_ms_mean"))
+    prompt = figure(row.get("prefill_tok_s")) if alone else None
+    if decode:
+        yield "decode_tokens_per_s", decode
+    elif output:
+        yield "output_tokens_per_s", output
+    if total and not output:
+        yield "total_tokens_per_s", total
+    if tpot:
+        yield "tpot_s", tpot / 1e3
+    if ttft:
+        yield "ttft_s", ttft / 1e3
+    elif prompt:
+        yield "prefill_tokens_per_s", prompt
+    whole = figure(row.get("e2e_ms_mean"))
+    if whole and not (decode or output or total):
+        yield "e2e_s", whole / 1e3
+    if row.get("run_start") in (Start.BURST, Start.POISSON):
+        yield from tails(row)
+
+
+def tails(row: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Percentiles beyond the median, of runs whose requests meet one another."""
+    for metric in TAILS:
+        what, level, _ = metric.split("_")
+        value = figure(row.get(f"{what}_ms_{level}"))
+        if value:
+            yield metric, value / 1e3

@@ -1,0 +1,107 @@
+"""A published run as its scheduler ran it: the same requests from the same start, read out as they were published."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from app.calibration.serving.cases import ServingCase
+from app.calibration.serving.formulas import by_formulas, table_of
+from app.calibration.serving.measured import TAILS
+from app.calibration.serving.runs import Start, Statistic
+from app.sizing.columns import Column
+from app.sizing.hardware.achieved import Achieved
+from app.sizing.serving.simulation import Requests, Simulated, run
+from app.sizing.serving.simulation.draws import ARRIVALS, OUTPUTS, PROMPTS, uniforms
+from app.sizing.serving.simulation.tables import replica_of
+
+SEED = 16
+MET = (Start.BURST, Start.OFFLINE, Start.POISSON)  # runs whose requests meet one another
+# Runs that do not say how many requests they were: turns of what is in flight, batches of a queue, arrivals.
+UNSAID_TURNS, UNSAID_BATCHES, UNSAID_ARRIVALS = 10, 4, 500
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What one replica was sent, of which requests `warm` to `wanted` count."""
+
+    requests: Requests
+    warm: int
+    wanted: int
+
+
+def meets(case: ServingCase) -> bool:
+    """Whether a run is more than one request or one batch at a time."""
+    return case.run.start in MET and (case.wanted > 1 or case.run.start is Start.POISSON)
+
+
+def sent_to(case: ServingCase) -> Sent:
+    """The requests of a run; of a queue without a known end its middle counts."""
+    start, said = case.run.start, case.requests
+    most = int(case.most)
+    if start is Start.OFFLINE:
+        count = said or UNSAID_BATCHES * most
+    else:
+        count = said or (UNSAID_ARRIVALS if start is Start.POISSON else UNSAID_TURNS * int(case.wanted))
+    open_ended = start is Start.OFFLINE and not said
+    arrivals = np.zeros(0)
+    if start is Start.POISSON:
+        arrivals = np.cumsum(-np.log1p(-uniforms(SEED, ARRIVALS, count))) / case.rate_per_s
+    requests = Requests(
+        arrival_s=arrivals,
+        in_flight=count if start is Start.OFFLINE else int(case.wanted),
+        input_tokens=case.prompts.drawn(uniforms(SEED, PROMPTS, count)),
+        output_tokens=np.maximum(case.outputs.drawn(uniforms(SEED, OUTPUTS, count)), 1),
+        prefix_tokens=np.zeros(count, np.int64),
+        shared_tokens=0,
+        reuse_gap_s=0.0,
+    )
+    return Sent(requests, most, count - most) if open_ended else Sent(requests, 0, count)
+
+
+def figures_of(case: ServingCase, sent: Sent, found: Simulated) -> dict[str, float]:
+    """Every metric of a run, as it is published."""
+    counted = slice(sent.warm, sent.wanted)
+    outputs, prompts = sent.requests.output_tokens[counted], sent.requests.input_tokens[counted]
+    first = found.first_token_s - found.arrival_s
+    each = (found.finish_s - found.first_token_s) / np.maximum(outputs - 1, 1)
+    rate = case.replicas / found.lasts_s
+    tpot = published(each, case)
+    return {
+        "output_tokens_per_s": float(outputs.sum()) * rate,
+        "total_tokens_per_s": float(outputs.sum() + prompts.sum()) * rate,
+        "ttft_s": published(first, case),
+        "tpot_s": tpot,
+        "decode_tokens_per_s": 1 / tpot,
+        "e2e_s": float(np.mean(found.finish_s - found.arrival_s)),
+        **{m: float(np.quantile(first if m.startswith("ttft") else each, level)) for m, level in TAILS.items()},
+    }
+
+
+def published(values: Column, case: ServingCase) -> float:
+    """The statistic of a run's latencies that its source gives."""
+    return float(np.median(values) if case.run.statistic is Statistic.P50 else np.mean(values))
+
+
+def simulated(case: ServingCase, achieved: Achieved) -> dict[str, float]:
+    """Every metric of one case; `achieved` has one row."""
+    streamed = replace(achieved, stream_token_s=achieved.stream_token_s / case.run.stream_interval)
+    served = float(case.run.served)
+    replica = replica_of(case.replica, streamed, case.scheduler, pool_bytes=case.pool_bytes, served=served)
+    sent = sent_to(case)
+    return figures_of(case, sent, run(replica, sent.requests, warm=sent.warm, wanted=sent.wanted))
+
+
+def as_taken(cases: Sequence[ServingCase], achieved: Achieved) -> list[ServingCase]:
+    """The cases with what their runs give over what the formulas give, at these coefficients."""
+    found = list(cases)
+    for start in MET:
+        rows = [i for i, case in enumerate(cases) if case.run.start is start and meets(case)]
+        formulas = by_formulas(table_of([cases[i] for i in rows]), achieved.take(np.array(rows))) if rows else {}
+        for place, i in enumerate(rows):
+            values = simulated(cases[i], achieved.take(np.array([i])))
+            taken = {m: values[m] / float(formulas[m][place]) for m in cases[i].measured}
+            found[i] = replace(cases[i], taken=taken)
+    return found
