@@ -25,7 +25,6 @@ from app.sizing.snapshot import Snapshot
 from app.sizing.workload import InferenceWorkload, Load, Redundancy, Slo
 from tests.calibration.conftest import ROWS
 
-
 ALONE = (Start.SINGLE, Start.STATIC)  # runs that no simulation tells better than the formulas
 
 
