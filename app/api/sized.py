@@ -123,6 +123,24 @@ def _without_other_levels(told: Document) -> Document:
     return {**told, "confidence": {**sure, "by_level": asked}}
 
 
+def _without_means(told: Document) -> Document:
+    """Without the intervals of means beside those of medians; POST /estimate says them."""
+    speed = told.get("performance", {})
+    kept = [i for i in speed.get("intervals", []) if "statistic" in i or not i["quantity"].endswith("_ms")]
+    return {**told, "performance": {**speed, "intervals": kept}} if "intervals" in speed else told
+
+
+def _with_half_the_curve(told: Document) -> Document:
+    """With every other point of the load curve, its ends among them; POST /estimate has all."""
+    speed = told.get("performance", {})
+    curve = speed.get("load_curve")
+    if not curve:
+        return told
+    points = curve["points"]
+    kept = [*points[:-1:2], points[-1]]
+    return {**told, "performance": {**speed, "load_curve": {**curve, "points": kept}}}
+
+
 def _without_metrics(document: Document) -> Document:
     """The OpenAPI document says what they mean."""
     return {k: v for k, v in document.items() if k != "metrics"}
@@ -142,6 +160,7 @@ STEPS: tuple[Callable[[Document], Document], ...] = (
     _ranked(_briefly, after=WHOLE_RANKS + 1),
     _ranked(_briefly, after=WHOLE_RANKS),
     _ranked(_without_standing, after=1),
+    _ranked(_without_means, after=1),
     _without_metrics,
     _misses(FEWER_MISSES),
     _ranked(_without_other_levels, after=WHOLE_RANKS),
@@ -149,6 +168,8 @@ STEPS: tuple[Callable[[Document], Document], ...] = (
     _without_whys,
     _ranked(_without_neighbours, after=1),
     _misses(FEWEST_MISSES),
+    _ranked(_with_half_the_curve, after=0),
+    _ranked(_without_means, after=0),
 )
 LAST_STEPS = (
     _ranked(_briefly, after=WHOLE_RANKS - 1),

@@ -24,8 +24,9 @@ from app.sizing.hardware.prices import KINDS, PriceKind
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.result import Estimate, Maximum, Ranked, Reason, Rival
-from app.sizing.serving.asked import check_speculation, holding
+from app.sizing.serving.asked import check_speculation, holding, settings_asked
 from app.sizing.serving.choice import Choice, chosen, fixed_plans
+from app.sizing.serving.finalists import as_run, carrying
 from app.sizing.serving.kinds import kind_of
 from app.sizing.serving.offload import with_host_weights
 from app.sizing.snapshot import Snapshot
@@ -197,7 +198,12 @@ def estimate_inference(
     plans = with_host_weights(question, workload, plans.take(held), market, deployment)
     check_speculation(deployment, workload)
     choice = chosen(question, workload, plans, deployment, market)
-    (found,) = judge_deployments(question, workload, choice.plan, market, choice.settings, deployment)
+    settings = choice.settings
+    runs = as_run(question, workload, choice.plan, settings, market, deployment)
+    if runs is not None:
+        asked = settings_asked(deployment, choice.plan, workload.redundancy)
+        settings = carrying(question, workload, choice.plan, settings, asked, runs)
+    (found,) = judge_deployments(question, workload, choice.plan, market, settings, deployment, runs=runs)
     scheduler = found.deployment.scheduler
     echoed = replace(
         found.deployment,

@@ -1,9 +1,10 @@
 """The whole way from a workload to an answer, in reading order.
 
-    candidates -> plans -> memory -> speed -> replicas and cost -> best plan per type -> words
+    candidates -> plans -> memory -> speed -> replicas and cost -> best plan per type -> simulation -> words
 
-Finalists are judged once more as the complete deployments that are echoed, by the function that
-/estimate uses (`estimate.py`), so what is recommended and what is estimated cannot differ.
+Closed forms choose the finalists; those that serve streams of tokens are sized and ranked by what their schedulers do
+in a simulation (`serving.finalists`). They are judged once more as the complete deployments that are echoed, by the
+function that /estimate uses (`estimate.py`), so what is recommended and what is estimated cannot differ.
 """
 
 from __future__ import annotations
@@ -25,14 +26,15 @@ from app.sizing.answer.verification import verification
 from app.sizing.answer.volume import volume_changes
 from app.sizing.answer.warnings import warnings
 from app.sizing.columns import at
-from app.sizing.decisions.ranking import best_per_accelerator, rivals, score_of
+from app.sizing.decisions.ranking import rivals, score_of
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.question import Question
 from app.sizing.relaxations.changes import relaxations
 from app.sizing.relaxations.cheaper import cheaper_runs, cheaper_services
 from app.sizing.result import Answer, Change, Considered, Curve, Estimate, Ranked, Rival
+from app.sizing.serving.finalists import finalists_of, first_of
 from app.sizing.serving.offload import with_host_weights
-from app.sizing.serving.options import Options, measures, stable_key
+from app.sizing.serving.options import Options, measures
 from app.sizing.serving.search import plans_sought, search
 from app.sizing.snapshot import Snapshot
 from app.sizing.training.batch import with_larger_batch
@@ -117,20 +119,22 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Snap
     options = search(question, workload, plans, market, rejections)
     if not len(options):
         return Found((), (), (), len(plans), 0)
-    merit = measures(workload, options)
-    best = best_per_accelerator(options.accelerator, question.objective, merit, stable_key(options))
-    scores, shown = score_of(question.objective, merit), best[: question.limit]
-    chosen = options.take(shown)
-    estimates = judge_deployments(question, workload, chosen.plans, market, chosen.settings)
+    closed_form = score_of(question.objective, measures(workload, options))
+    finalists, types = finalists_of(question, workload, options, market, rejections)
+    options, shown, chosen = finalists.options, finalists.rows, finalists.chosen
+    if not len(shown):
+        return Found((), (), (), len(plans), 0)
+    estimates = judge_deployments(question, workload, chosen.plans, market, chosen.settings, runs=finalists.runs)
+    engines, formats = options.plans.engine, options.plans.weight_format
     return Found(
         estimates,
-        tuple(scores[shown].tolist()),
-        rivals(question, market, options.accelerator, options.plans.engine, scores, shown, options.plans.weight_format),
+        tuple(finalists.scores.tolist()),
+        rivals(question, market, options.accelerator, engines, closed_form, shown, formats),
         len(plans),
-        len(best),
+        types,
         volume_changes(question, workload, options)
         if workload.ends
-        else sensitivity(question, workload, options, int(shown[0]), estimates[0], market),
+        else sensitivity(question, workload, options, int(shown[0]), estimates[0], market, first_of(finalists.runs)),
         cheapest=cheapest_of(options, market),
         cheaper_if=cheaper_services(question, workload, options, int(shown[0]), market),
     )

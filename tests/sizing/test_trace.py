@@ -100,12 +100,14 @@ def ends(found: Estimate, lines: Mapping[str, float]) -> dict[str, tuple[float |
             "p99": percentiles.p99_s,
         }
         told = {p: "p50" if line == "sample_e2e_s" and p == "mean" else p for p in shown}  # its mean is its median
-        return {f"{line} ({p})": (v, lines.get(f"{line} ({told[p]})", lines.get(line))) for p, v in shown.items()}
+        closed_form = {p: lines.get(f"{line} ({told[p]})", lines.get(line)) for p in shown}
+        simulated = {p: lines.get(f"between_loads_s (simulated, {line.removesuffix('_s')} {p})") for p in shown}
+        return {f"{line} ({p})": (v, simulated[p] or closed_form[p]) for p, v in shown.items()}
 
     whole = "sample_e2e_s" if performance.ttft is None and performance.tpot is None else "e2e_s"
     return {
         **at(performance.ttft, "ttft_s"),
-        **at(performance.tpot, "tpot_s" if "tpot_s" in lines else "decode_step_s"),
+        **at(performance.tpot, "tpot_s" if "tpot_s" in lines or performance.simulation else "decode_step_s"),
         **at(performance.e2e, whole),
         "usable_bytes": (found.memory.usable_bytes, lines.get("usable_bytes", lines.get("usable_sample_bytes"))),
         "usd_per_million": (found.cost.usd_per_million, lines.get("usd_per_million")),

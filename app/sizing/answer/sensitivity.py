@@ -18,6 +18,7 @@ from app.sizing.decisions.ranking import score_of
 from app.sizing.decisions.rejections import Unread
 from app.sizing.question import Objective, Question
 from app.sizing.result import Change, Estimate
+from app.sizing.serving.finalists import AsRun, expected_at
 from app.sizing.serving.options import Options, allowed, measures, served_per_s, throughput_per_s, units_per_request
 from app.sizing.serving.search import judge, resized
 from app.sizing.snapshot import Snapshot
@@ -51,10 +52,16 @@ class State:
 
 
 def sensitivity(
-    question: Question, workload: InferenceWorkload, options: Options, row: int, first: Estimate, market: Snapshot
+    question: Question,
+    workload: InferenceWorkload,
+    options: Options,
+    row: int,
+    first: Estimate,
+    market: Snapshot,
+    runs: AsRun | None = None,
 ) -> tuple[Change, ...]:
     """What the first recommendation, row `row` of the options, would come to with more load, another redundancy or more
-    room kept free; and what renting or buying costs.
+    room kept free; and what renting or buying costs. `runs`: as it was simulated.
     """
     now = state_of(first)
     if now is None:
@@ -62,7 +69,7 @@ def sensitivity(
 
     def told(case: Case, now: State) -> str:
         again = placed(question, case, options)
-        then = changed(question, case, now, options, again, row)
+        then = changed(question, case, now, options, again, row, runs)
         kept = allowed(question, again, Unread(market.accelerators))
         return words(question.objective, workload, now, then, kept=bool(kept[row])) + better(
             question, again, kept, row, market
@@ -113,7 +120,15 @@ def placed(question: Question, case: Case, options: Options) -> Options:
     return resized(question, case.workload, options, replicas)
 
 
-def changed(question: Question, case: Case, now: State, options: Options, again: Options, row: int) -> State:
+def changed(
+    question: Question,
+    case: Case,
+    now: State,
+    options: Options,
+    again: Options,
+    row: int,
+    runs: AsRun | None = None,
+) -> State:
     """The same deployment in a case: on more or fewer machines, as full as that makes it."""
     then, workload = again.take(np.array([row])), case.workload
     accelerators, replicas = one(then.fleet.accelerators), one(then.fleet.replicas)
@@ -128,7 +143,10 @@ def changed(question: Question, case: Case, now: State, options: Options, again:
     )
     if question.objective is Objective.COST or replicas / case.load == now.replicas:
         return state
-    judged = judge(replace(question, trace=False), workload, then.plans, then.settings).options
+    if runs is None:
+        judged = judge(replace(question, trace=False), workload, then.plans, then.settings).options
+    else:
+        judged = expected_at(workload, then, runs)
     served = served_per_s(workload, judged) * units_per_request(workload)
     return replace(
         state,

@@ -13,6 +13,7 @@ from app.sizing.answer.certainty import Certainty, certainty_of, setting_of
 from app.sizing.answer.host_weights import host_weight_reasons, out_of_host_memory
 from app.sizing.answer.money import cost_summary, million_of, price_reason
 from app.sizing.answer.passes import PassWords, host_reasons
+from app.sizing.answer.simulated import reasons_of_run, with_simulation
 from app.sizing.answer.standing import standing_reasons
 from app.sizing.answer.support import with_support
 from app.sizing.answer.tokens import TokenWords
@@ -25,16 +26,17 @@ from app.sizing.decisions.cost import usd_per_million
 from app.sizing.decisions.sold import Sold, sold
 from app.sizing.evidence import Near, Setting
 from app.sizing.formula import recording
-from app.sizing.question import Deployment, Question
+from app.sizing.question import Deployment, Question, Speculative
 from app.sizing.result import CostSummary, Estimate, Interval, Part, Performance, Reason
-from app.sizing.serving.assurance import assured, by_margins, measured_by
+from app.sizing.serving.assurance import by_margins, measured_by
+from app.sizing.serving.finalists import AsRun, judged_as_run, sure_as_run, sure_of
 from app.sizing.serving.kinds import SINGLE_PASSES, STREAMS, kind_of
 from app.sizing.serving.margins import around_plans
 from app.sizing.serving.measured import Best, Settings
 from app.sizing.serving.offload import note
 from app.sizing.serving.options import Judged, served_per_s, throughput_per_s, units_per_request
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import judged_of, within_service
+from app.sizing.serving.search import judged_of, replicas_of, within_service
 from app.sizing.snapshot import Snapshot
 from app.sizing.surroundings import SERVING
 from app.sizing.uncertainty import Around
@@ -64,6 +66,7 @@ class Known:
     best: Best
     shares: Mapping[str, Column]  # of a step's time, by what it is spent on
     bills: tuple[tuple[Part, ...], ...]
+    runs: AsRun | None  # what was simulated
 
 
 def words_of(workload: InferenceWorkload) -> Any:
@@ -257,6 +260,10 @@ def serving_estimate(
     sure = certainty_around(workload, setting, around, snapshot, question.assumptions, alone=away)
     start = at(judged.options.cold_start_s, row)
     performance = words.performance(workload, judged, row, sure, known.best, cold_start_s=start)
+    limits = limit_reasons(workload, judged, row)
+    if known.runs is not None:
+        performance = with_simulation(workload, performance, judged, known.runs, row)
+        limits = list(reasons_of_run(workload, judged, known.runs, row))
     intervals = (*performance.intervals, *cost_interval(workload, cost, performance))
     size, name = deployment.accelerators_per_replica or 1, at_sale.accelerator.name
     held = "on one accelerator" if size == 1 else f"on each of {size} accelerators"
@@ -273,7 +280,7 @@ def serving_estimate(
             bottleneck_reason(bottleneck, shares, away=away),
             *host_weight_reasons(workload, judged, row, share_of(shares, "host")),
             *(host_reasons(judged, row) if workload.single_pass else ()),
-            *limit_reasons(workload, judged, row),
+            *limits,
             *fleet_reasons(workload, judged, row, deployment, name, question.constraints.confidence),
             *price_reason(cost, deployment),
         ),
@@ -288,6 +295,23 @@ def deployed(judged: Judged[Any, Any, Any]) -> Deployed:
     return Deployed(plans.offered, judged.cost, judged.fleet.nodes, plans.linked_nodes, spanning, nothing)
 
 
+def known_of(
+    question: Question,
+    workload: InferenceWorkload,
+    judged: Judged[Any, Any, Any],
+    snapshot: Snapshot,
+    around: Around,
+    speculative: Speculative | None,
+    runs: AsRun | None,
+) -> Known:
+    """What is known of deployments that were judged."""
+    plans, measured = judged.plans, (judged.memory, judged.speed, judged.operation)
+    best = kind_of(workload).best(workload, plans, *measured, question.assumptions, speculative)
+    bought, host = (plans.offered, judged.fleet.nodes, plans.linked_nodes), plans.host_bytes
+    billed = bills(*bought, question.assumptions, question.economics, host_bytes=host)
+    return Known(snapshot, around, best, words_of(workload).shares(workload, judged), billed, runs)
+
+
 def judge_deployments(
     question: Question,
     workload: InferenceWorkload,
@@ -295,8 +319,12 @@ def judge_deployments(
     snapshot: Snapshot,
     settings: Settings,
     asked: Deployment | None = None,
+    *,
+    runs: AsRun | None = None,
 ) -> tuple[Estimate, ...]:
-    """The estimate of every plan, each with its row of these engine settings; `asked` is what a caller fixed."""
+    """The estimate of every plan, each with its row of these engine settings; `asked` is what a caller fixed, `runs`
+    what their schedulers did in a simulation.
+    """
     speculative = asked.speculative if asked else None
     note(plans, question.assumptions)
     around = around_plans(workload, plans, snapshot.beside_stacks, question.assumptions)
@@ -305,24 +333,24 @@ def judge_deployments(
         memory, speed = measured_by(question, workload, plans, settings, by, speculative=speculative)
         expected = memory.take(by.predicted), speed.take(by.predicted)
         judged = judged_of(question, workload, plans, settings, expected[0], within_service(workload, *expected))
+        prefixes = words_of(workload).prefixes(workload, judged, question.assumptions)
+        if runs is not None:
+            judged = judged_as_run(workload, judged, runs)
+        sure_capacity, sure_batch = sure_of(workload, speed, by, question.constraints.confidence, runs)
+        replicas_of(question, workload, plans, sure_capacity, sure_batch, Settings())
         served = served_per_s(workload, judged.options) * units_per_request(workload)
         usd_per_million(judged.cost.usd_per_hour, served)
         ends = ending(question, workload, judged, around, snapshot.spreads)
-    sure = assured(question, workload, judged, by, memory, speed)
-    measured = judged.memory, judged.speed, judged.operation
-    best = kind_of(workload).best(workload, plans, *measured, question.assumptions, speculative)
-    bought, host = (judged.plans.offered, judged.fleet.nodes, judged.plans.linked_nodes), judged.plans.host_bytes
-    billed = bills(*bought, question.assumptions, question.economics, host_bytes=host)
-    known = Known(snapshot, around, best, words_of(workload).shares(workload, judged), billed)
+    sure = sure_as_run(question, workload, judged, by, memory, speed, runs)
+    known = known_of(question, workload, judged, snapshot, around, speculative, runs)
     at_sale = sold(snapshot, judged.plans.offered, question.today)
     estimates = [serving_estimate(question, workload, judged, row, at_sale[row], known) for row in range(len(plans))]
     if ends is not None:
         estimates = [with_ending(question, workload, found, ends, row) for row, found in enumerate(estimates)]
     others = alternatives(question, snapshot, deployed(judged))
-    sure_of = (workload, snapshot, question.assumptions)
+    known_around = (workload, snapshot, question.assumptions)
     known_to_run = zip(estimates, plans.expected.tolist(), strict=True)
-    estimates = [with_support(found, *sure_of, expected=expected) for found, expected in known_to_run]
-    prefixes = words_of(workload).prefixes(workload, judged, question.assumptions)
+    estimates = [with_support(found, *known_around, expected=expected) for found, expected in known_to_run]
     return tuple(
         replace(
             found,

@@ -161,7 +161,7 @@ class TokenWords:
         if workload.load is Load.OFFLINE:
             return (token,)
         first = inside(sure.interval("ttft_s", ttft, ttft_kind, statistic), ttft, least=least_ttft)
-        later = max(0.0, workload.output_tokens.mean - 1)
+        later = (e2e - ttft) / tpot if tpot > 0 else 0.0
         whole = Interval("e2e_s", first.low + later * token.low, first.high + later * token.high, statistic)
         if workload.load is Load.BATCH:
             least = least_ttft + later * least_tpot

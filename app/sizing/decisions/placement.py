@@ -29,7 +29,7 @@ class Fleet(Columns):
 
 
 @formula(unit="replicas")
-def replicas_for_rate(peak_per_s: float, capacity_per_s: Column, target_utilization: float) -> Column:
+def replicas_for_rate(peak_per_s: float, sure_capacity_per_s: Column, target_utilization: float) -> Column:
     """Replicas so that each carries at most the target share of its capacity within the SLO.
 
     Source: definition.
@@ -38,7 +38,7 @@ def replicas_for_rate(peak_per_s: float, capacity_per_s: Column, target_utilizat
         >>> float(replicas_for_rate(10.0, 5.2, 0.7))
         3.0
     """
-    needed = peak_per_s / np.maximum(capacity_per_s * target_utilization, LEAST_PER_S)
+    needed = peak_per_s / np.maximum(sure_capacity_per_s * target_utilization, LEAST_PER_S)
     return np.maximum(1.0, np.ceil(needed - ROUNDING))
 
 

@@ -51,6 +51,11 @@ class ByMargins:
         """Rows by no margin."""
         return np.arange(self.count)
 
+    def at(self, level: float) -> slice:
+        """Rows of one level."""
+        start = self.count * (1 + self.levels.index(level))
+        return slice(start, start + self.count)
+
     @property
     def at_level(self) -> slice:
         """Rows of the levels."""
@@ -97,26 +102,29 @@ def assured(
     by: ByMargins,
     memory: Memory,
     speed: Speed,
+    within: Column | None = None,
 ) -> tuple[Assurance, ...]:
     """Of every deployment how sure it is as it stands, and what its machine, engine and layout take at each level, of
-    its memory and speed by all margins.
+    its memory and speed by all margins. `within`: where it was simulated, how many times its latency at the lightest
+    load would be allowed.
     """
     rows, at_level, count = by.rows, by.at_level, by.count
     capacity, batch, start = speed.capacity_per_s, speed.slo_batch, judged.options.cold_start_s[rows]
     needed = replicas_of(question, workload, judged.plans.take(rows), capacity, batch, Settings())
-    holds = able(workload, memory, speed) & may_be_in_time(workload, capacity, batch, start)
+    serves = able(workload, memory, speed) if within is None else memory.fits & speed.serves
+    holds = serves & may_be_in_time(workload, capacity, batch, start)
     needed = np.where(holds, needed, np.inf)[at_level].reshape(-1, count)
     of_levels = speed.take(np.arange(at_level.start, at_level.stop))
     by_level = levels_of(question, workload, by.levels, judged.options, needed, of_levels)
     room = (memory.usable_bytes - memory.needed_bytes) / memory.capacity_bytes
-    slack = np.minimum(slack_of(workload, speed, judged.fleet.replicas[rows], start), room)
+    slack = np.minimum(slack_of(workload, speed, judged.fleet.replicas[rows], start, within), room)
     fits, meets = (sureness(by.tried, left[at_level.stop :].reshape(-1, count)) for left in (room, slack))
-    within, in_time = limited(workload), workload.deadline_s is not None
+    bounded, in_time = limited(workload), workload.deadline_s is not None
     return tuple(
         Assurance(
             question.constraints.confidence,
             fits[i],
-            meets[i] if within else None,
+            meets[i] if bounded else None,
             meets[i] if in_time else None,
             by_level[i],
         )
@@ -183,8 +191,12 @@ def levels_of(
     ]
 
 
-def slack_of(workload: InferenceWorkload, speed: Speed, replicas: Column, cold_start_s: Column) -> Column:
-    """Logarithm of how many times what was asked is done, by whatever falls shortest; rows by their margins."""
+def slack_of(
+    workload: InferenceWorkload, speed: Speed, replicas: Column, cold_start_s: Column, within: Column | None = None
+) -> Column:
+    """Logarithm of how many times what was asked is done, by whatever falls shortest; rows by their margins. `within`:
+    how many times the latency of a request alone would be allowed, where that was simulated.
+    """
     kind = kind_of(workload)
     if workload.load is Load.OPEN:
         shares = [replicas * speed.capacity_per_s / max(workload.peak_per_s, LEAST_SHARE)]
@@ -193,7 +205,10 @@ def slack_of(workload: InferenceWorkload, speed: Speed, replicas: Column, cold_s
     else:
         each = np.ceil(workload.in_flight / replicas)
         shares = [np.where(each > 1, speed.slo_batch / np.maximum(each, 1.0), np.inf)]  # one alone meets its limits
-    shares += [limit.available_s / np.maximum(limit.needed_s, LEAST_SHARE) for limit in kind.limits(speed.alone)]
+    if within is not None:
+        shares.append(within)
+    else:
+        shares += [limit.available_s / np.maximum(limit.needed_s, LEAST_SHARE) for limit in kind.limits(speed.alone)]
     found: Column = np.log(np.maximum(np.min(shares, axis=0), LEAST_SHARE))
     return found
 

@@ -162,9 +162,9 @@ def open_flow(workload: InferenceWorkload, memory: ServingMemory, speed: StreamS
 
 
 @formula(unit="1", source="definition")
-def utilization(replica_rate_per_s: Column, capacity_per_s: Column) -> Column:
+def utilization(replica_rate_per_s: Column, expected_capacity_per_s: Column) -> Column:
     """Share of its capacity within the limits that a replica carries. Source: definition. Limits: none."""
-    return replica_rate_per_s / np.maximum(capacity_per_s, 1e-12)
+    return replica_rate_per_s / np.maximum(expected_capacity_per_s, 1e-12)
 
 
 @formula(unit="sequences", source="occupancy fluctuates like a Poisson count")

@@ -149,12 +149,12 @@ def replicas_of(
     settings: Settings,
 ) -> Column:
     """Replicas that carry the load: what is set, else what it needs."""
+    if settings.replicas is not None:
+        return settings.replicas
     if workload.load is Load.OFFLINE:
         each = replicas_per_node(plans.accelerators_per_replica, plans.accelerators_per_node)
-        needed = replicas_for_volume(workload, capacity_per_s, slo_batch, start_s(question, plans), each)
-    else:
-        needed = replicas_needed(workload, capacity_per_s, slo_batch)
-    return needed if settings.replicas is None else settings.replicas
+        return replicas_for_volume(workload, capacity_per_s, slo_batch, start_s(question, plans), each)
+    return replicas_needed(workload, capacity_per_s, slo_batch)
 
 
 def options_of(

@@ -83,6 +83,7 @@ def admit(r: Replica, q: Requests, s: State, held: float) -> float:
     else:
         s.done[i] = min(found_tokens(r, q, s, i, held), prompt - 1)
         s.number[ADMITTED] += 1
+        s.began_s[i] = s.clock[NOW]
         s.number[HITS] += s.done[i]
         s.allocated_at[i] = s.clock[ALLOCATED]
         s.clock[ALLOCATED] += prompt - s.done[i] + left

@@ -310,6 +310,7 @@ def run(r: Replica, q: Requests, *, warm: int, wanted: int) -> Simulated:
     requests = max(int(s.number[FINISHED]), 1)
     return Simulated(
         arrival_s=s.arrival_s[of],
+        began_s=s.began_s[of],
         first_token_s=s.first_s[of],
         finish_s=s.finish_s[of],
         gaps=Gaps(s.gaps),

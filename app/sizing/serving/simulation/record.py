@@ -103,6 +103,7 @@ class Simulated:
     """Every request's times, and what the replica did between `from_s` and `to_s`."""
 
     arrival_s: Seconds
+    began_s: Seconds  # when the prompt was let in
     first_token_s: Seconds
     finish_s: Seconds
     gaps: Gaps

@@ -48,6 +48,7 @@ class State(NamedTuple):
     arrival_s: Seconds
     first_s: Seconds
     finish_s: Seconds
+    began_s: Seconds  # when a prompt was first let in
     done: Counts  # tokens of a prompt, or of what is recomputed, that were computed
     target: Counts  # tokens to compute before the next token comes
     made: Counts  # output tokens so far
@@ -83,6 +84,7 @@ def fresh(r: Replica, q: Requests) -> State:
     return State(
         moments,
         numbers,
+        times(),
         times(),
         times(),
         times(),

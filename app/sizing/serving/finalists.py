@@ -1,0 +1,345 @@
+"""Finalists of serving: chosen in closed form, sized by what their schedulers do in a simulation, ranked by that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from app.sizing.columns import Codes, Column, Mask, stacked, with_rows
+from app.sizing.decisions.cost import MOST_ACCELERATORS
+from app.sizing.decisions.ranking import best_per_accelerator, score_of
+from app.sizing.decisions.rejections import Rejections
+from app.sizing.formula import told_as, unrecorded
+from app.sizing.question import Deployment, Question
+from app.sizing.result import Assurance, Reached
+from app.sizing.serving.assurance import ByMargins, assured
+from app.sizing.serving.curves import (
+    Curve,
+    expected_capacity_per_s,
+    in_flight_within,
+    most_within,
+    stable_below,
+    sure_capacity_per_s,
+    waits_at,
+)
+from app.sizing.serving.margins import Margins
+from app.sizing.serving.measured import LEAST_CAPACITY_PER_S, Memory, Settings, Speed
+from app.sizing.serving.operation import utilization
+from app.sizing.serving.options import Judged, Options, allowed, measures, stable_key
+from app.sizing.serving.plans import Plans
+from app.sizing.serving.search import margins_asked, measured, replicas_of, resized, turn_down
+from app.sizing.serving.simulated import curves_of, is_simulated
+from app.sizing.snapshot import Snapshot
+from app.sizing.workload import InferenceWorkload, Load
+
+FEWEST = 3  # types of which the best is simulated, however few are shown
+MISSED = "{name} takes {needed} ms at the percentile asked on {on} however light the load; the limit is {available}."
+
+
+@dataclass(frozen=True, slots=True)
+class AsRun:
+    """Replicas of plans as their schedulers run, a curve each."""
+
+    curves: tuple[Curve, ...]
+    sequences: Column  # that run at once
+    margins: Margins  # of the confidence asked for
+
+    def surely(self, workload: InferenceWorkload) -> tuple[Column, Column]:
+        """Requests per second, and in flight, of a replica within the limits, with the confidence asked for."""
+        if workload.load is Load.CLOSED:
+            rate, held = self.in_flight(workload, self.margins)
+            return rate / self.margins.rate, held
+        within = most_within(self.curves, workload.slo, self.margins)
+        return sure_capacity_per_s(within, stable_below(self.curves), self.margins.rate), self.sequences
+
+    def expected(self, workload: InferenceWorkload) -> tuple[Column, Column]:
+        """The same as predicted."""
+        none = Margins.none(len(self.curves))
+        if workload.load is Load.CLOSED:
+            return self.in_flight(workload, none)
+        within = most_within(self.curves, workload.slo, none)
+        return expected_capacity_per_s(within, stable_below(self.curves)), self.sequences
+
+    def in_flight(self, workload: InferenceWorkload, margins: Margins) -> tuple[Column, Column]:
+        """What is held in flight by margins, and answered of it."""
+        held = in_flight_within(self.curves, workload.slo, margins, self.sequences)
+        return np.where(held >= 1, self.answered(np.maximum(held, 1.0)), 0.0), held
+
+    def answered(self, loads: Column) -> Column:
+        """Requests per second that replicas answer at their loads."""
+        return np.array([c.answered(load) for c, load in zip(self.curves, loads.tolist(), strict=True)])
+
+    def take(self, rows: Codes, margins: Margins | None = None) -> AsRun:
+        """Some of the rows, by their own margins or by others."""
+        curves = tuple(self.curves[row] for row in rows.tolist())
+        return AsRun(curves, self.sequences[rows], self.margins.take(rows) if margins is None else margins)
+
+
+def as_run(
+    question: Question,
+    workload: InferenceWorkload,
+    plans: Plans,
+    settings: Settings,
+    market: Snapshot,
+    asked: Deployment | None = None,
+) -> AsRun | None:
+    """Plans with complete settings, simulated; None of work that is not. `asked` is what a caller fixed."""
+    if not is_simulated(workload):
+        return None
+    with unrecorded():
+        drafting = None if asked is None else asked.speculative
+        memory, speed = measured(question, workload, plans, settings, speculative=drafting)
+        curves = curves_of(workload, plans, memory, speed, question.assumptions, asked)
+        return AsRun(curves, memory.sequences, margins_asked(question, workload, plans, market))
+
+
+def loads_of(workload: InferenceWorkload, replicas: Column) -> Column:
+    """What each replica gets of the load: requests a second, or in flight."""
+    if workload.load is Load.OPEN:
+        return workload.peak_per_s / replicas
+    return np.ceil(workload.in_flight / replicas)
+
+
+def replicas_run(question: Question, workload: InferenceWorkload, plans: Plans, runs: AsRun) -> Column:
+    """Replicas that carry the load within the limits with the confidence asked for."""
+    capacity, held = runs.surely(workload)
+    return replicas_of(question, workload, plans, capacity, held, Settings())
+
+
+def sized(question: Question, workload: InferenceWorkload, options: Options, runs: AsRun) -> Options:
+    """Plans with the replicas, machines and cost that the simulation makes of them, and its figures by margins."""
+    capacity, held = runs.surely(workload)
+    replicas = replicas_run(question, workload, options.plans, runs)
+    again = resized(question, workload, replace(options, capacity_per_s=capacity, slo_batch=held), replicas)
+    loads, margins = loads_of(workload, replicas), runs.margins
+    with unrecorded():
+        waits = waits_at(runs.curves, loads)
+    first, whole = waits["ttft_p50_s"], waits["e2e_p50_s"]
+    later = np.subtract(whole, first, out=whole.copy(), where=np.isfinite(whole))
+    latency = first * margins.ttft + later * margins.tpot
+    return replace(again, rate_per_s=runs.answered(loads) / margins.rate, e2e_p50_s=latency)
+
+
+@dataclass(frozen=True, slots=True)
+class Finalists:
+    """The best of a search, best first. `options` are all it found, these as they were sized."""
+
+    options: Options
+    rows: Codes
+    scores: Column
+    runs: AsRun | None
+
+    def first(self, count: int) -> Finalists:
+        """The best so many."""
+        kept = np.arange(min(count, len(self.rows)))
+        runs = None if self.runs is None else self.runs.take(kept)
+        return Finalists(self.options, self.rows[kept], self.scores[kept], runs)
+
+    @property
+    def chosen(self) -> Options:
+        """The finalists alone."""
+        return self.options.take(self.rows)
+
+
+def finalists_of(
+    question: Question, workload: InferenceWorkload, options: Options, market: Snapshot, rejections: Rejections
+) -> tuple[Finalists, int]:
+    """The best option of each type, as many as are asked for, and how many types there are."""
+    merit = measures(workload, options)
+    best = best_per_accelerator(options.accelerator, question.objective, merit, stable_key(options))
+    if not is_simulated(workload):
+        shown = best[: question.limit]
+        return Finalists(options, shown, score_of(question.objective, merit)[shown], None), len(best)
+    tables: list[Options] = []
+    found: list[AsRun] = []
+    kept: list[Codes] = []
+    looked, wanted = 0, max(question.limit, FEWEST)
+    while wanted and looked < len(best):
+        rows = best[looked : looked + wanted]
+        looked += len(rows)
+        chosen = options.take(rows)
+        runs = as_run(question, workload, chosen.plans, chosen.settings, market)
+        assert runs is not None
+        held = serving(question, workload, chosen, runs, rejections)
+        if not held.any():
+            continue
+        rows, runs, chosen = rows[held], runs.take(np.flatnonzero(held)), chosen.take(held)
+        again = sized(question, workload, chosen, runs)
+        within = np.flatnonzero(allowed(question, again, rejections))
+        if len(within):
+            tables.append(again.take(within))
+            found.append(runs.take(within))
+            kept.append(rows[within])
+            wanted -= len(within)
+    ranked = joined(question, workload, options, tables, found, kept)
+    return ranked.first(question.limit), len(best) - looked + sum(map(len, kept))
+
+
+def serving(
+    question: Question, workload: InferenceWorkload, options: Options, runs: AsRun, rejections: Rejections
+) -> Mask:
+    """Which plans meet the limits at any load; the others are turned down."""
+    capacity, held = runs.surely(workload)
+    able = (capacity > LEAST_CAPACITY_PER_S) & (held >= 1)
+    if able.all():
+        return able
+    slo, expected = workload.slo, runs.expected(workload)[0] > LEAST_CAPACITY_PER_S
+    misses = [c.least(slo, runs.margins, row) for row, c in enumerate(runs.curves)]
+    waits, limits = np.array(misses).T
+    turn_down(
+        rejections,
+        question.constraints.confidence,
+        options.accelerator[~able],
+        expected[~able],
+        code="too_slow",
+        text=MISSED,
+        needed=waits[~able] * 1e3,
+        available=limits[~able] * 1e3,
+        unit="ms",
+        count=options.plans.accelerators_per_replica[~able],
+        reached=Reached.SPEED,
+    )
+    return able
+
+
+def joined(
+    question: Question,
+    workload: InferenceWorkload,
+    options: Options,
+    tables: list[Options],
+    found: list[AsRun],
+    kept: list[Codes],
+) -> Finalists:
+    """What was sized, ranked, and written back among all that was found."""
+    if not tables:
+        none = np.zeros(0, np.int64)
+        return Finalists(options, none, np.zeros(0), None)
+    rows = np.concatenate(kept)
+    again = written(options, rows, tables)
+    merit = measures(workload, again.take(rows))
+    order = best_per_accelerator(again.accelerator[rows], question.objective, merit, stable_key(again.take(rows)))
+    runs = AsRun(
+        tuple(c for part in found for c in part.curves),
+        np.concatenate([part.sequences for part in found]),
+        stacked([part.margins for part in found]),
+    )
+    return Finalists(again, rows[order], score_of(question.objective, merit)[order], runs.take(order))
+
+
+def written(options: Options, rows: Codes, tables: list[Options]) -> Options:
+    """All options, some rows of them as they were sized."""
+
+    def column(name: str, of: Any, parts: list[Any]) -> Column:
+        changed: Column = getattr(of, name).copy()
+        changed[rows] = np.concatenate([getattr(part, name) for part in parts])
+        return changed
+
+    settings = [table.settings for table in tables]
+    counts = {name: column(name, options.settings, settings) for name in ("replicas", "spare_replicas", "nodes")}
+    return replace(
+        options,
+        slo_batch=column("slo_batch", options, tables),
+        capacity_per_s=column("capacity_per_s", options, tables),
+        rate_per_s=column("rate_per_s", options, tables),
+        e2e_p50_s=column("e2e_p50_s", options, tables),
+        settings=replace(options.settings, **counts),
+        fleet=with_rows(options.fleet, rows, stacked([table.fleet for table in tables])),
+        cost=with_rows(options.cost, rows, stacked([table.cost for table in tables])),
+    )
+
+
+def carrying(
+    question: Question, workload: InferenceWorkload, plans: Plans, settings: Settings, asked: Settings, runs: AsRun
+) -> Settings:
+    """Settings with as many replicas as carry the load; where no number does with the confidence asked as predicted,
+    or without the limits, as far as anybody has accelerators. What was asked for of spares and machines stays.
+    """
+    if asked.replicas is not None:
+        return settings
+    capacity, held = runs.surely(workload)
+    able = (capacity > LEAST_CAPACITY_PER_S) & (held >= 1)
+    likely, likely_held = runs.expected(workload)
+    at_all = (likely > LEAST_CAPACITY_PER_S) & (likely_held >= 1)
+    capacity = np.where(able, capacity, np.where(at_all, likely, stable_below(runs.curves)))
+    held = np.where(able, held, np.where(at_all, likely_held, runs.sequences))
+    replicas = replicas_of(question, workload, plans, capacity, held, Settings())
+    each = np.maximum(plans.accelerators_per_replica, plans.accelerators_per_node)
+    enough = np.clip(replicas, 1.0, np.floor(MOST_ACCELERATORS / each))
+    return replace(settings, replicas=enough, spare_replicas=asked.spare_replicas, nodes=asked.nodes)
+
+
+def judged_as_run(workload: InferenceWorkload, judged: Judged[Any, Any, Any], runs: AsRun) -> Judged[Any, Any, Any]:
+    """Deployments with the capacity, latencies, rates and batches that were simulated at their load."""
+    loads, rate, speed = loads_of(workload, judged.fleet.replicas), judged.operation.rate_per_s, judged.speed
+    with told_as("simulated"):
+        capacity, held = runs.expected(workload)
+        if workload.load is Load.OPEN:
+            used = utilization(rate, capacity)
+            speed = replace(speed, capacity_per_s=capacity, saturation_per_s=stable_below(runs.curves))
+        else:
+            rate, used = runs.answered(loads), loads / np.maximum(held, 1.0)
+            speed = replace(speed, capacity_per_s=capacity, slo_batch=held)
+        waits = waits_at(runs.curves, loads)
+    batch = np.array([c.share_of_load(c.running, load) for c, load in zip(runs.curves, loads.tolist(), strict=True)])
+    operation = replace(judged.operation, batch=batch, rate_per_s=rate, utilization=used, **waits)
+    options = replace(
+        judged.options,
+        slo_batch=speed.slo_batch,
+        capacity_per_s=capacity,
+        rate_per_s=rate,
+        e2e_p50_s=operation.e2e_p50_s,
+    )
+    return replace(judged, options=options, speed=speed, operation=operation)
+
+
+def expected_at(workload: InferenceWorkload, options: Options, runs: AsRun) -> Options:
+    """Plans at a load with the capacity, rate and latency that are expected there."""
+    loads = loads_of(workload, options.fleet.replicas)
+    with unrecorded():
+        waits, (capacity, _) = waits_at(runs.curves, loads), runs.expected(workload)
+    return replace(options, capacity_per_s=capacity, rate_per_s=runs.answered(loads), e2e_p50_s=waits["e2e_p50_s"])
+
+
+def first_of(runs: AsRun | None) -> AsRun | None:
+    """The first row of what was simulated."""
+    return None if runs is None else runs.take(np.zeros(1, np.int64))
+
+
+def by_curves(workload: InferenceWorkload, speed: Speed, by: ByMargins, runs: AsRun) -> tuple[Speed, Column]:
+    """A speed by all margins, with what the simulation carries by each; and how many times its worst latency at the
+    lightest load would be allowed.
+    """
+    every = runs.take(by.rows, by.margins)
+    with unrecorded():
+        capacity, held = every.surely(workload)
+    least = [c.least(workload.slo, by.margins, row) for row, c in enumerate(every.curves)]
+    wait_s, limit_s = np.array(least).T
+    batch = speed.slo_batch if workload.load is Load.OPEN else held
+    return replace(speed, capacity_per_s=capacity, slo_batch=batch), limit_s / wait_s
+
+
+def sure_as_run(
+    question: Question,
+    workload: InferenceWorkload,
+    judged: Judged[Any, Any, Any],
+    by: ByMargins,
+    memory: Memory,
+    speed: Speed,
+    runs: AsRun | None,
+) -> tuple[Assurance, ...]:
+    """How sure deployments are, by what was simulated where anything was."""
+    if runs is None:
+        return assured(question, workload, judged, by, memory, speed)
+    return assured(question, workload, judged, by, memory, *by_curves(workload, speed, by, runs))
+
+
+def sure_of(
+    workload: InferenceWorkload, speed: Speed, by: ByMargins, asked: float, runs: AsRun | None
+) -> tuple[Column, Column]:
+    """Requests per second, and at once, of a replica within the limits with the confidence asked."""
+    if runs is not None:
+        return runs.surely(workload)
+    at_asked = by.at(asked)
+    return speed.capacity_per_s[at_asked], speed.slo_batch[at_asked]

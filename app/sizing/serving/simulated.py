@@ -1,0 +1,266 @@
+"""Finalists as their schedulers run: one replica of each simulated at a fixed grid of loads, with the same requests.
+
+Rates are shares of the rate at which a replica saturates, numbers in flight are powers of two and as many as run at
+once. Lengths and arrivals are drawn once and only their rate changes, so that loads differ by nothing but the load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Column, at
+from app.sizing.formula import unrecorded
+from app.sizing.hardware.engines.scheduling import Policy
+from app.sizing.question import Deployment
+from app.sizing.serving.communication import link_use
+from app.sizing.serving.curves import Curve, Waits
+from app.sizing.serving.load import StreamSpeed
+from app.sizing.serving.measured import QUANTILES
+from app.sizing.serving.memory import ServingMemory
+from app.sizing.serving.plans import Plans
+from app.sizing.serving.scheduling import scheduler_of
+from app.sizing.serving.simulation import MIXED, PREFILL_FIRST, Replica, Requests, run
+from app.sizing.serving.simulation.draws import OUTPUTS, PROMPTS, Drawn, uniforms, unit_gaps
+from app.sizing.serving.simulation.tables import replica_of, replica_work
+from app.sizing.serving.streaming import served
+from app.sizing.workload import InferenceWorkload, Load, Trace
+
+SEED = 1
+# Rates that are simulated, as shares of what a replica does when more arrives than it can do.
+SHARES = (0.12, 0.45, 0.7, 0.85, 0.95, 1.02)
+SATURATING = 3.0  # times the rate at which a replica saturates by the closed form
+FEWEST, FILLED_SHARE = 400, 0.4  # sequences that are reckoned with, and what of the requests fills a replica
+FILLS = 8  # times as many requests as run at once show what a replica does when more arrives
+WARM_SHARE = 0.2  # of the requests are not measured
+WARM_ROUNDS = 4  # of a closed loop are not, so that what began together is out of step
+MEASURED_ROUNDS = 2
+BEYOND_FULL, BEYOND_ASKED = 2, 4  # times what runs at once, or is asked for, is looked at in flight
+MOST_TIMES = 4  # the requests that are simulated at a load, of a run that ends: the rest goes on as the last of these
+LEAST_RATE = 1e-9
+POLICY_NAMES = {MIXED: Policy.MIXED.value, PREFILL_FIRST: Policy.PREFILL_FIRST.value}
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Requests that a replica gets at a load, of which the first `warm` are not measured."""
+
+    requests: Requests
+    warm: int
+    wanted: int
+
+
+def is_simulated(workload: InferenceWorkload) -> bool:
+    """Whether a scheduler is simulated: of streams of tokens that somebody waits for."""
+    return not workload.single_pass and workload.load in (Load.OPEN, Load.CLOSED)
+
+
+def curves_of(
+    workload: InferenceWorkload,
+    plans: Plans,
+    memory: ServingMemory,
+    speed: StreamSpeed,
+    assumed: Assumptions,
+    asked: Deployment | None = None,
+) -> tuple[Curve, ...]:
+    """The curve of every finalist, as its engine is set; `asked` is what a caller fixed."""
+    count = int(assumed.simulated_requests)
+    with unrecorded():
+        replicas = [replica_at(workload, plans, memory, row, assumed, asked) for row in range(len(plans))]
+        if workload.load is Load.CLOSED:
+            most = memory.sequences.tolist()
+            return tuple(curve_in_flight(workload, r, int(m), count) for r, m in zip(replicas, most, strict=True))
+        saturation, sent = speed.saturation_per_s.tolist(), drawn_of(workload, count)
+        at_rates = curve_of_rates if workload.trace is None else curve_of_trace
+        return tuple(at_rates(workload, r, s, sent) for r, s in zip(replicas, saturation, strict=True))
+
+
+def replica_at(
+    workload: InferenceWorkload,
+    plans: Plans,
+    memory: ServingMemory,
+    row: int,
+    assumed: Assumptions,
+    asked: Deployment | None,
+) -> Replica:
+    """The replica of a row, from the functions that time its steps everywhere else."""
+    plan = plans.take(np.array([row]))
+    work = replica_work(workload.model, plan, link_use(plan, assumed), encoder_flops=workload.encoder_flops_per_request)
+    return replica_of(
+        work,
+        plan.achieved,
+        scheduler_of(plans, memory, row, None if asked is None else asked.scheduler),
+        pool_bytes=at(memory.kv_pool_bytes, row),
+        overlaps=bool(plans.small_engine[row]),
+        speculative=None if asked is None else asked.speculative,
+        served=served(workload.load),
+    )
+
+
+def drawn_of(workload: InferenceWorkload, count: int) -> Drawn:
+    """So many requests of a workload, the same for every replica and load."""
+    prompts, answers = workload.drawn(uniforms(SEED, PROMPTS, count), uniforms(SEED, OUTPUTS, count))
+    return Drawn(
+        unit_gaps(SEED, count, workload.burstiness),
+        prompts,
+        np.maximum(answers, 1),
+        np.floor(prompts * workload.cached_prefix_fraction).astype(np.int64),
+        int(workload.input_tokens.mean * workload.shared_prefix_fraction),
+        workload.turn_gap_s,
+    )
+
+
+def curve_of_rates(workload: InferenceWorkload, replica: Replica, saturation_per_s: float, sent: Drawn) -> Curve:
+    """A replica at rates of requests up to a little more than it can do."""
+    count, most = len(sent.input_tokens), saturated_per_s(replica, saturation_per_s, sent)
+    warm, rates = int(WARM_SHARE * count), most * np.array(SHARES)
+    stretches = (Stretch(sent.at_rate(rate), warm, count) for rate in rates.tolist())
+    return curve_of(replica, rates, [node_of(workload, replica, s) for s in stretches], stable_below=most, closed=False)
+
+
+def saturated_per_s(replica: Replica, saturation_per_s: float, sent: Drawn) -> float:
+    """Requests per second that a replica answers when far more arrive."""
+    held = replica.cache_fixed_bytes + replica.cache_token_bytes * float(
+        (sent.input_tokens + sent.output_tokens).mean()
+    )
+    fitting = replica.cache_bytes / held if held > 0 else np.inf
+    count = int(min(len(sent.input_tokens), FILLS * max(min(replica.max_sequences, fitting), FEWEST)))
+    requests = first_of(sent, count).at_rate(SATURATING * saturation_per_s)
+    found = run(replica, requests, warm=int(FILLED_SHARE * count), wanted=int((1 - WARM_SHARE) * count))
+    return max(found.finished / max(found.lasts_s, LEAST_RATE), LEAST_RATE)
+
+
+def curve_of_trace(workload: InferenceWorkload, replica: Replica, saturation_per_s: float, sent: Drawn) -> Curve:
+    """A replica that gets one in so many requests of a trace, a little faster or slower where that makes it the rate;
+    a rate is that of the busiest stretch.
+    """
+    trace, most = workload.trace, saturated_per_s(replica, saturation_per_s, sent)
+    assert trace is not None
+    rates, nodes = most * np.array(SHARES), []
+    for rate in rates.tolist():
+        every = max(1, round(workload.peak_per_s / rate))
+        requests = part_of(workload, trace.faster(rate * every / workload.peak_per_s), every)
+        nodes.append(node_of(workload, replica, Stretch(requests, 0, len(requests.arrival_s))))
+    return curve_of(replica, rates, nodes, stable_below=most, closed=False)
+
+
+def part_of(workload: InferenceWorkload, trace: Trace, every: int) -> Requests:
+    """What one of so many replicas gets of a trace."""
+    outputs = np.maximum(trace.output_tokens[::every], 1)
+    at_s = trace.at_s[::every] - trace.at_s[0]
+    return Requests(at_s, 0, trace.input_tokens[::every], outputs, trace.prefix_tokens[::every], 0, workload.turn_gap_s)
+
+
+def numbers_in_flight(workload: InferenceWorkload, sequences: int) -> list[int]:
+    """Powers of two and as many as run at once, up to all that are in flight or to where most of them only wait."""
+    most = min(BEYOND_ASKED * int(np.ceil(workload.in_flight)), BEYOND_FULL * sequences)
+    powers = 2 ** np.arange(int(np.ceil(np.log2(max(most, 1)))) + 1)
+    return sorted({*powers.tolist(), *([sequences] if sequences < powers[-1] else [])})
+
+
+def curve_in_flight(workload: InferenceWorkload, replica: Replica, sequences: int, count: int) -> Curve:
+    """A replica with a number of requests always in flight, or with its part of a run that ends."""
+    numbers = numbers_in_flight(workload, sequences)
+    parts = [stretch_of(workload, held, count) for held in numbers]
+    sent = drawn_of(workload, max(wanted + held for held, (_, wanted) in zip(numbers, parts, strict=True)))
+    nodes = []
+    for held, (warm, wanted) in zip(numbers, parts, strict=True):
+        requests = first_of(sent, wanted + (held if warm else 0)).in_flight(held)
+        nodes.append(node_of(workload, replica, Stretch(requests, warm, wanted)))
+    return curve_of(replica, np.array(numbers, float), nodes, stable_below=np.inf, closed=True)
+
+
+def stretch_of(workload: InferenceWorkload, held: int, count: int) -> tuple[int, int]:
+    """Requests that are answered before any is measured, and until the last one is, with so many in flight."""
+    if workload.requests is not None:
+        part = np.ceil(workload.requests * held / max(workload.in_flight, 1.0))
+        return 0, int(np.clip(part, held, max(MOST_TIMES * count, MEASURED_ROUNDS * held)))
+    warm = max(int(WARM_SHARE * count), WARM_ROUNDS * held)
+    return warm, warm + max(count - int(WARM_SHARE * count), MEASURED_ROUNDS * held)
+
+
+def first_of(sent: Drawn, count: int) -> Drawn:
+    """The first so many of the requests."""
+    return replace(
+        sent,
+        unit_gaps=sent.unit_gaps[:count],
+        input_tokens=sent.input_tokens[:count],
+        output_tokens=sent.output_tokens[:count],
+        prefix_tokens=sent.prefix_tokens[:count],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A replica at one load."""
+
+    waits_s: Waits
+    answered_per_s: float
+    running: float
+    cache_share: float
+    preempted: float
+    goodput_share: float
+    requests: int
+
+
+def node_of(workload: InferenceWorkload, replica: Replica, stretch: Stretch) -> Node:
+    """What comes of a replica and the requests it gets."""
+    found = run(replica, stretch.requests, warm=stretch.warm, wanted=stretch.wanted)
+    later = stretch.requests.output_tokens[stretch.warm : stretch.wanted] - 1
+    streamed = found.finish_s - found.first_token_s
+    first, whole = found.first_token_s - found.arrival_s, found.finish_s - found.arrival_s
+    token = np.divide(streamed, later, out=np.zeros(len(later)), where=later > 0)
+    slo = workload.slo
+    limits = ((first, slo.ttft_s), (token, slo.tpot_s), (whole, slo.e2e_s))
+    met = np.logical_and.reduce([wait <= limit for wait, limit in limits if limit is not None] or [first >= 0])
+    shares = (*QUANTILES, slo.percentile)
+    several = later > 0
+    return Node(
+        waits_s=np.stack(
+            [
+                told_of(first, shares),
+                told_of(token if several.all() else token[several], shares),
+                told_of(whole, shares),
+                told_of(found.began_s - found.arrival_s, shares),
+                np.array([streamed.sum() / max(later.sum(), 1), *map(found.gaps.quantile_s, shares)]),
+            ]
+        ),
+        answered_per_s=found.finished / max(found.lasts_s, LEAST_RATE),
+        running=found.running,
+        cache_share=found.cache_share,
+        preempted=found.preempted,
+        goodput_share=float(met.mean()),
+        requests=stretch.wanted,
+    )
+
+
+def told_of(wait_s: Column, percentiles: Sequence[float]) -> Column:
+    """Mean and percentiles of a wait: what so many per cent do not exceed."""
+    if not len(wait_s):
+        return np.zeros(1 + len(percentiles))
+    places = [max(int(np.ceil(q / 100 * len(wait_s))) - 1, 0) for q in percentiles]
+    return np.append(wait_s.mean(), np.partition(wait_s, sorted({*places}))[places])
+
+
+def curve_of(replica: Replica, loads: Column, nodes: Sequence[Node], *, stable_below: float, closed: bool) -> Curve:
+    """What was found at every load, without what chance alone makes better at a higher one."""
+
+    def each(name: str) -> Column:
+        return np.array([getattr(node, name) for node in nodes], float)
+
+    return Curve(
+        closed=closed,
+        policy=POLICY_NAMES[replica.policy],
+        loads=loads,
+        waits_s=np.maximum.accumulate(np.stack([node.waits_s for node in nodes])),
+        answered_per_s=np.maximum.accumulate(each("answered_per_s")),
+        running=each("running"),
+        cache_share=each("cache_share"),
+        preempted=each("preempted"),
+        goodput_share=np.minimum.accumulate(each("goodput_share")),
+        stable_below=stable_below,
+        requests=nodes[0].requests,
+    )

@@ -1,0 +1,159 @@
+"""Finalists: sized and ranked by what is simulated, the same for a recommendation and an estimate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.decisions.rejections import Rejections
+from app.sizing.question import Constraints, Deployment, Question
+from app.sizing.serving.asked import settings_asked
+from app.sizing.serving.finalists import (
+    AsRun,
+    as_run,
+    carrying,
+    expected_at,
+    finalists_of,
+    first_of,
+    loads_of,
+    replicas_run,
+)
+from app.sizing.serving.margins import Margins
+from app.sizing.serving.options import Options
+from app.sizing.serving.search import search
+from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
+from tests.examples import col
+from tests.sizing.serving.given import planned, varied
+from tests.sizing.serving.test_curves import curve
+from tests.sizing.small import SMALL
+
+FEW = replace(Assumptions(), simulated_requests=1000.0)
+BUSY = varied(
+    peak_per_s=300.0,
+    average_per_s=100.0,
+    input_tokens=Lengths(800.0, 1600.0),
+    output_tokens=Lengths(200.0, 400.0),
+    slo=Slo(0.5, 0.03, None, 95.0),
+    target_utilization=0.7,
+)
+LIMITS = Constraints(weight_formats=("bf16",), confidence=0.8)
+
+
+def asked(workload: InferenceWorkload, **told: Any) -> Question:
+    return Question(workload, replace(LIMITS, **told), assumptions=FEW)
+
+
+def options_of(question: Question, workload: InferenceWorkload) -> Options:
+    rejections = Rejections(SMALL.accelerators)
+    return search(question, workload, planned(workload.model, constraints=question.constraints), SMALL, rejections)
+
+
+def found(workload: InferenceWorkload = BUSY, **told: Any) -> Any:
+    question = asked(workload, **told)
+    return finalists_of(question, workload, options_of(question, workload), SMALL, Rejections(SMALL.accelerators))
+
+
+def run(**told: Any) -> AsRun:
+    return AsRun((curve(**told),), col(100), Margins.none(1))
+
+
+def test_replicas_are_those_that_the_simulation_says_carry_the_peak() -> None:
+    finalists, types = found()
+    assert types >= len(finalists.rows) > 0
+    chosen, runs = finalists.chosen, finalists.runs
+    capacity, _ = runs.surely(BUSY)
+    needed = np.maximum(1.0, np.ceil(BUSY.peak_per_s / (capacity * BUSY.target_utilization) - 1e-9))
+    assert chosen.fleet.replicas.tolist() == needed.tolist()
+    assert chosen.capacity_per_s.tolist() == capacity.tolist()
+    assert (np.diff(finalists.scores) >= 0).all()
+    again = replicas_run(asked(BUSY), BUSY, chosen.plans, runs)
+    assert again.tolist() == needed.tolist()
+
+
+def test_what_was_sized_is_written_among_all_that_was_found() -> None:
+    finalists, _ = found()
+    for row, whole in zip(finalists.rows.tolist(), finalists.chosen.fleet.accelerators.tolist(), strict=True):
+        assert finalists.options.fleet.accelerators[row] == whole
+        assert finalists.options.settings.replicas is not None
+
+
+def test_more_load_and_more_confidence_never_take_fewer_replicas_of_a_plan() -> None:
+    finalists, _ = found()
+    plans, runs = finalists.chosen.plans, finalists.runs
+    loads = [replace(BUSY, peak_per_s=times * BUSY.peak_per_s) for times in (0.1, 0.5, 1.0, 1.1, 3.0)]
+    counts = [replicas_run(asked(load), load, plans, runs) for load in loads]
+    assert all((less <= more).all() for less, more in pairwise(counts))
+    waits = [runs.curves[0].wait_s("ttft", "p95", load) for load in np.linspace(0.1, 60, 50)]
+    assert (np.diff(waits) >= 0).all() or np.isinf(waits[-1])
+    assert (runs.surely(BUSY)[0] <= runs.expected(BUSY)[0]).all()
+
+
+def test_a_looser_limit_never_takes_more_replicas_of_a_plan() -> None:
+    finalists, _ = found()
+    plans, runs = finalists.chosen.plans, finalists.runs
+    limits = [Slo(0.3, 0.02, None, 95.0), Slo(0.5, 0.03, None, 95.0), Slo(5.0, 0.3, None, 95.0)]
+    counts = [replicas_run(asked(w), w, plans, runs) for w in (replace(BUSY, slo=slo) for slo in limits)]
+    assert all((tight >= loose).all() for tight, loose in pairwise(counts))
+
+
+def test_what_meets_no_limit_however_light_the_load_is_turned_down() -> None:
+    question = asked(replace(BUSY, slo=Slo(0.011, None, None, 95.0)))
+    rejections = Rejections(SMALL.accelerators)
+    workload: Any = question.workload
+    finalists, _ = finalists_of(question, workload, options_of(asked(BUSY), BUSY), SMALL, rejections)
+    assert not len(finalists.rows)
+    assert {r.code for r in rejections.by_accelerator.values()} == {"too_slow"}
+    assert all("however light the load" in r.text for r in rejections.by_accelerator.values())
+
+
+def test_work_that_is_not_simulated_keeps_its_order() -> None:
+    offline = varied(load=Load.OFFLINE, peak_per_s=0.0, average_per_s=0.0)
+    finalists, types = found(offline)
+    assert finalists.runs is None
+    assert len(finalists.rows) == min(types, 5)
+    question = asked(offline)
+    assert as_run(question, offline, finalists.chosen.plans, finalists.chosen.settings, SMALL) is None
+    assert first_of(None) is None
+
+
+def test_what_is_left_open_is_sized_and_what_is_fixed_stays() -> None:
+    finalists, _ = found()
+    chosen = finalists.chosen.take(np.array([0]))
+    runs = finalists.runs.take(np.array([0]))
+    name = SMALL.accelerators[int(chosen.accelerator[0])].slug
+
+    def sized(**fixed: Any) -> Any:
+        settings = settings_asked(Deployment(name, **fixed), chosen.plans, BUSY.redundancy)
+        return carrying(asked(BUSY), BUSY, chosen.plans, chosen.settings, settings, runs)
+
+    assert sized().replicas.tolist() == chosen.fleet.replicas.tolist()
+    assert sized(replicas=2) is chosen.settings
+
+
+def test_each_replica_gets_its_part_of_the_load() -> None:
+    assert loads_of(BUSY, col(4)).tolist() == [75]
+    assert loads_of(varied(load=Load.CLOSED, in_flight=9.0), col(4)).tolist() == [3]
+
+
+def test_other_loads_are_read_from_the_same_curve() -> None:
+    finalists, _ = found()
+    first = finalists.chosen.take(np.array([0]))
+    runs = first_of(finalists.runs)
+    assert runs is not None
+    twice = replace(BUSY, peak_per_s=2 * BUSY.peak_per_s)
+    now, then = expected_at(BUSY, first, runs), expected_at(twice, first, runs)
+    assert then.e2e_p50_s[0] >= now.e2e_p50_s[0]
+    assert now.capacity_per_s[0] == runs.expected(BUSY)[0][0]
+
+
+def test_in_flight_is_held_up_to_a_limit() -> None:
+    closed = varied(load=Load.CLOSED, in_flight=50.0, slo=Slo(0.4, None, None, 95.0))
+    one = run(closed=True, stable_below=np.inf)
+    rate, held = one.surely(closed)
+    assert held.tolist() == [2]
+    assert rate[0] == pytest.approx(2.0)
