@@ -52,7 +52,7 @@ class Problem:
 # Base values come from kernel tables of one vendor; of another's kernels and drivers less is known beforehand. What an
 # engine adds to them differs no more than elsewhere: one source of it moves a stack by tens of percent, not tenfold.
 UNTABLED = 4.0
-OUTDATED = 0.4  # what a result of an engine's earlier generation counts where today's was measured on the family too
+OUTDATED = 0.7  # what a result of an engine's earlier generation counts where today's was measured on the family too
 CROWDING = 0.3  # many results of one source, stack and metric count less each: n of them as n ** 0.7
 SMALLEST = 0.005  # logarithm of a factor that is worth a row
 STEPS, ENOUGH, NUDGE = 60, 2e-5, 1.001
