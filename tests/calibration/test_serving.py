@@ -58,7 +58,7 @@ def test_estimate_answers_what_the_committed_predictions_say(
     same = []
     metrics = ("output_tokens_per_s", "tpot_s", "ttft_s")
     alone = [r for r in market.evidence.rows if r.metric in metrics and r.measurement in ROWS]
-    for c in [r for r in alone if run_of(ROWS[r.measurement]).start in ALONE][::23]:
+    for c in [r for r in alone if run_of(ROWS[r.measurement]).start in ALONE][::11]:
         case = builder.case(ROWS[c.measurement])
         question, deployment = asked(dict(ROWS[c.measurement]), builder, snapshots)
         if engine_named(case.stack.engine).generation(deployment.engine_version) != case.stack.generation:
@@ -71,7 +71,7 @@ def test_estimate_answers_what_the_committed_predictions_say(
             "tpot_s": p.tpot and p.tpot.p50_s,
             "ttft_s": p.ttft and p.ttft.p50_s,
         }[c.metric]
-        if found is not None and (c.metric != "ttft_s" or case.run.served or case.load is Load.BATCH):
+        if found is not None and (case.run.served or case.load is Load.BATCH):  # as a stream that is asked for
             same.append(found == pytest.approx(c.predicted, rel=0.01))
     assert len(same) >= 40
     assert np.mean(same) >= 0.97  # the rest stand in another machine of the same accelerator
