@@ -26,6 +26,7 @@ from app.sizing.workload import InferenceWorkload, Load
 # Loads of the curve that are shown beside those that were simulated, as parts of the way between two of these.
 SHOWN_BETWEEN = ((0, 0.6), (1, 0.6), (3, 0.5))
 FEWEST_LOADS = 4  # that a knee is seen in
+LONG_S = 120.0  # from which a run is told in minutes
 LEAST_PREEMPTED = 0.01  # of a request, from which it is told
 SHORT = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "whole request"}
 
@@ -48,7 +49,7 @@ def simulation_of(workload: InferenceWorkload, curve: Curve, load: float, replic
     """What the scheduler did at a replica's load."""
     share = curve.level(curve.goodput_share, load)
     return Simulation(
-        requests=curve.requests,
+        requests=round(curve.level(curve.requests, load)),
         seed=SEED,
         arrivals=arrivals_of(workload),
         policy=curve.policy,
@@ -97,7 +98,7 @@ def with_simulation(
         found = replace(
             performance,
             simulation=simulation_of(workload, curve, load, replicas),
-            load_curve=load_curve_of(workload, curve, replicas),
+            load_curve=load_curve_of(workload, curve, replicas) if workload.requests is None else None,
         )
     if workload.requests is None:
         return found
@@ -124,7 +125,8 @@ def reasons_of_run(
         yield from held_up(judged, curve, load, row)
     if workload.requests is not None:
         seconds = workload.requests / (at(judged.fleet.replicas, row) * curve.answered(load))
-        text = f"All {counted(workload.requests, 'request')} of the run are answered after {span(seconds / 86400)}."
+        lasts = f"{figure(seconds)} s" if seconds < LONG_S else span(seconds / SECONDS_PER_DAY)
+        text = f"All {counted(workload.requests, 'request')} of the run are answered after {lasts}."
         yield Reason("run", text, "duration_s", seconds, "s")
 
 
@@ -147,7 +149,7 @@ def limits_of_run(workload: InferenceWorkload, curve: Curve, load: float) -> Ite
 
 def knee_of_run(workload: InferenceWorkload, curve: Curve, load: float) -> Iterator[Reason]:
     """From where waiting grows faster than throughput."""
-    if len(curve.loads) < FEWEST_LOADS:
+    if len(curve.loads) < FEWEST_LOADS or workload.requests is not None:
         return
     knee = curve.knee()
     unit = "requests/s" if workload.load is Load.OPEN else "requests in flight"

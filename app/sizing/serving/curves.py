@@ -85,7 +85,7 @@ class Curve:
     preempted: Column  # per request
     goodput_share: Column  # of requests that meet every limit
     stable_below: float  # the rate from which the queue never empties
-    requests: int  # that were simulated at the lightest of them
+    requests: Column  # that were simulated
 
     def place(self, load: float) -> Place:
         """Where a load lies; below the least it is the least, beyond the greatest a closed loop waits on."""

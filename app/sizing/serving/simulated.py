@@ -40,6 +40,7 @@ WARM_ROUNDS = 4  # of a closed loop are not, so that what began together is out 
 MEASURED_ROUNDS = 2
 BEYOND_FULL, BEYOND_ASKED = 2, 4  # times what runs at once, or is asked for, is looked at in flight
 MOST_TIMES = 4  # the requests that are simulated at a load, of a run that ends: the rest goes on as the last of these
+MOST_PARTS = 16  # replicas among which a run that ends is simulated as it is parted
 LEAST_RATE = 1e-9
 POLICY_NAMES = {MIXED: Policy.MIXED.value, PREFILL_FIRST: Policy.PREFILL_FIRST.value}
 
@@ -155,7 +156,12 @@ def part_of(workload: InferenceWorkload, trace: Trace, every: int) -> Requests:
 
 
 def numbers_in_flight(workload: InferenceWorkload, sequences: int) -> list[int]:
-    """Powers of two and as many as run at once, up to all that are in flight or to where most of them only wait."""
+    """Powers of two and as many as run at once, up to all that are in flight or to where most of them only wait; of a
+    run that ends what few replicas get of it, each as it is.
+    """
+    if workload.requests is not None:
+        parts = np.ceil(workload.in_flight / np.arange(1, MOST_PARTS + 1)).astype(int).tolist()
+        return sorted({*parts, *(2**i for i in range(int(np.log2(min(parts))) + 1))})
     most = min(BEYOND_ASKED * int(np.ceil(workload.in_flight)), BEYOND_FULL * sequences)
     powers = 2 ** np.arange(int(np.ceil(np.log2(max(most, 1)))) + 1)
     return sorted({*powers.tolist(), *([sequences] if sequences < powers[-1] else [])})
@@ -262,5 +268,5 @@ def curve_of(replica: Replica, loads: Column, nodes: Sequence[Node], *, stable_b
         preempted=each("preempted"),
         goodput_share=np.minimum.accumulate(each("goodput_share")),
         stable_below=stable_below,
-        requests=nodes[0].requests,
+        requests=each("requests"),
     )

@@ -40,7 +40,7 @@ def curve(ttft_s: tuple[float, ...] = (0.1, 0.2, 0.8), tpot_s: float = 0.02, **t
         "preempted": col(0, 0, 0.4)[: len(ttft_s)],
         "goodput_share": col(1, 0.9, 0.1)[: len(ttft_s)],
         "stable_below": 3.9,
-        "requests": 10_000,
+        "requests": np.full(len(ttft_s), 10_000.0),
     }
     return Curve(**usual | told)
 

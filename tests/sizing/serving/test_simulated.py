@@ -73,6 +73,13 @@ def test_numbers_in_flight_are_powers_of_two_and_what_runs_at_once() -> None:
     assert numbers_in_flight(varied(load=Load.CLOSED, in_flight=5000.0), 100) == [1, 2, 4, 8, 16, 32, 64, 100, 128, 256]
 
 
+def test_of_a_run_that_ends_every_part_that_few_replicas_get_is_simulated_as_it_is() -> None:
+    run = varied(load=Load.CLOSED, in_flight=1000.0, requests=3000.0)
+    numbers = numbers_in_flight(run, 100)
+    assert {1000, 500, 334, 250, 63, 1, 2, 32} <= set(numbers)
+    assert found(replace(run, in_flight=96.0, requests=96.0)).requests[-1] == 96
+
+
 def test_a_run_that_ends_is_measured_whole_and_shared_by_what_is_in_flight() -> None:
     run = varied(load=Load.CLOSED, in_flight=32.0, requests=960.0)
     assert stretch_of(run, 32, 10_000) == (0, 960)
