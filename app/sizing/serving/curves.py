@@ -108,8 +108,13 @@ class Curve:
         """
         if not self.closed and load >= self.stable_below:
             return np.inf, np.inf, 0.0
+        return self.simulated_ends(wait, statistic, load)
+
+    def simulated_ends(self, wait: str, statistic: str, load: float) -> tuple[float, float, float]:
+        """The same of the requests that were simulated; a wait that begins with none is told no further than it was."""
         at, values = self.place(load), self.of(wait, statistic)
-        return float(values[at.lighter]), float(values[at.heavier]), at.part
+        lighter = float(values[at.lighter])
+        return lighter, float(values[at.heavier]), at.part if lighter > 0 else at.inside
 
     def wait_s(self, wait: str, statistic: str, load: float) -> float:
         """A wait at a load; infinite where the queue never empties."""
@@ -118,8 +123,8 @@ class Curve:
 
     def simulated_s(self, wait: str, statistic: str, load: float) -> float:
         """The same of the requests that were simulated, even where the queue never empties."""
-        at, values = self.place(load), self.of(wait, statistic)
-        return float(values[at.lighter] ** (1 - at.part) * values[at.heavier] ** at.part)
+        lighter, heavier, part = self.simulated_ends(wait, statistic, load)
+        return lighter if part == 0 else float(lighter ** (1 - part) * heavier**part)
 
     def level(self, values: Column, load: float) -> float:
         """A figure that is no wait at a load: straight between two."""

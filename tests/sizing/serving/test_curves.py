@@ -117,3 +117,9 @@ def test_a_single_load_is_all_there_is() -> None:
     alone = curve((0.1,))
     assert alone.wait_s("ttft", "p50", 0.5) == pytest.approx(0.1)
     assert alone.knee() == 1.0
+
+
+def test_a_wait_that_begins_with_none_is_told_no_further_than_it_was_simulated() -> None:
+    closed = curve((0.0, 0.0, 0.8), closed=True, stable_below=np.inf)
+    assert closed.wait_s("ttft", "p50", 1.5) == 0
+    assert closed.wait_s("ttft", "p50", 16.0) == pytest.approx(0.8)
