@@ -183,7 +183,6 @@ VALUES = {
     "request_overhead_s": 5e-3,
     "tokenise_token_s": 2e-6,
     "stream_token_s": 40e-6,
-    "queued_share": 0.3,
     "scale_up_latency_s": 8e-6,
     "scale_up_bandwidth_fraction": 0.78,
     "pcie_latency_s": 22e-6,

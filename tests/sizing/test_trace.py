@@ -176,7 +176,7 @@ def test_a_trace_goes_from_weights_to_money(market: Snapshot) -> None:
         *("weights_bytes_per_accelerator", "activation_bytes", "overhead_bytes", "usable_bytes", "kv_pool_bytes"),
         *("cache_bytes_per_sequence", "sequences", "linear_slope_s", "dense_s", "attention_slope_s", "forward_s"),
         *("host_fixed_s", "decode_step_s", "occupancy_s", "tpot_s (p99)", "ttft_s (p99)"),
-        *("capacity_per_s", "rate_per_s (all sequences running)", "replicas_for_rate", "nodes", "usd_per_million"),
+        *("capacity_per_s", "loop_rate_per_s (all sequences running)", "replicas_for_rate", "nodes", "usd_per_million"),
     }
     assert wanted <= {s.name for s in best.trace}
 

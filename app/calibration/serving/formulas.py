@@ -13,7 +13,8 @@ from app.calibration.serving.measured import TAILS
 from app.calibration.serving.runs import Start, Statistic
 from app.sizing.columns import Column, Mask, stacked
 from app.sizing.hardware.achieved import Achieved
-from app.sizing.serving.load import beside_s, idle_first_token_s, later_tokens, occupancy_s, rate_per_s, tpot_s
+from app.sizing.serving.load import occupancy_s
+from app.sizing.serving.pace import idle_first_token_s, later_tokens
 from app.sizing.serving.prefill import PrefillTerms, PrefillWork, prefill_terms, prompt_s
 from app.sizing.serving.step import StepTerms, StepWork, step_s, step_terms
 
@@ -84,6 +85,17 @@ def static(table: Table, step: StepTerms, prefill: PrefillTerms) -> Mean:
     return Mean(first, decode, batch / (first + later_tokens(table.output_tokens) * decode))
 
 
+def tpot_s(decode: Column, batch: Column, later: Column, occupied: Column) -> Column:
+    """A step, and the prompts of the others' successors."""
+    return decode + np.maximum(batch - 1, 0.0) / later * occupied
+
+
+def beside_s(new_tokens: Column, chunk_tokens: Column, decode: Column, batch: Column) -> Column:
+    """What a running batch adds to TTFT: each chunk of a prompt is computed beside a step of the others."""
+    found: Column = np.ceil(new_tokens / chunk_tokens) * decode * (1 - 1 / np.maximum(batch, 1.0))
+    return found
+
+
 def running(table: Table, step: StepTerms, alone: Column, occupied: Column) -> Column:
     """Sequences that run: as many as may, or as a rate keeps running."""
     batch = np.maximum(np.minimum(table.wanted, table.most), 1.0)
@@ -108,7 +120,7 @@ def continuous(table: Table, step: StepTerms, prefill: PrefillTerms) -> Mean:
     batch = running(table, step, alone, occupied)
     decode = step_s(step, batch)
     idle = np.maximum(alone - occupied, 0.0) if table.start is not Start.OFFLINE else 0.0
-    rate = rate_per_s(batch, occupied, later, decode, idle)
+    rate = batch / (idle + np.maximum(batch, 1.0) * occupied + later * decode)
     busy = np.minimum(rate * occupied, FULL)
     most = (batch - 1) / 2
     together = np.where(table.halves & (table.begins < 0.5), 0.0, table.begins) * most

@@ -43,7 +43,6 @@ class Achieved(Columns):
     request_overhead_s: Column  # ingest and first response
     tokenise_token_s: Column  # of a server, per prompt token, one request after another
     stream_token_s: Column  # of a server, per token it hands to its clients, one after another
-    queued_share: Column  # of the prompts that arrive together, the share a new one waits behind
     scale_up_latency_s: Column  # per collective
     scale_up_bandwidth_fraction: Column
     pcie_latency_s: Column
@@ -117,7 +116,7 @@ def ideal(count: int) -> Achieved:
     """Every rate fully achieved and no time lost: what no measurement can beat."""
     whole, none = np.full(count, 1.0), np.zeros(count)
     values = {name: whole if name in SHARES else none for name in Achieved.__slots__}
-    return Achieved(**values | {"roofline_exponent": np.full(count, SHARP), "queued_share": none})
+    return Achieved(**values | {"roofline_exponent": np.full(count, SHARP)})
 
 
 Number = TypeVar("Number", float, Column)

@@ -20,17 +20,19 @@ whole layers where an engine tells them apart, a layer's cache with it. Both par
 what a batch touches at its memory's rate, or multiplies, whichever takes longer; prompts are computed there or their
 weights moved over the slot. It competes for a handful of requests, where nothing of an accelerator fits without.
 
-Load: while a sequence gains its o tokens each of the others is replaced once and its prompt computed. A fitted share q
-of those prompts arrives together with the sequence's own, which waits behind them (load tests start all slots at once);
-the others come in between its tokens:
+Load: while a sequence gains its o tokens each of the others is replaced once and its prompt computed, beside the
+decodes of a step where the scheduler mixes them, in steps of their own and first where it does not:
 
-    ttft(B) = ingest + own prompt + q (B - 1) * prefill     tpot(B) = step(B) + (1 - q) (B - 1) / (o - 1) * prefill
-    rate(B) = B / (B * prefill + (o - 1) * step(B))
+    tpot(B) = step(B) + (B - 1) / (o - 1) * prompt(B)        rate = B / (ttft + (o - 1) * tpot)
+
+A steady state has no burst: its first tokens wait for the running step, what the scheduler plans ahead, the own
+prompt's steps, and prompts that queue as a machine repairman's clients do, or of a rate as in M/G/1 where a step holds
+one prompt and by less where it holds several.
 
 TTFT counts from sending a request to its first token; TPOT is the mean time of a token after the first. The batch is
 the largest whose TPOT and TTFT meet the limits and whose cache fits. For a request rate the occupancy fluctuates like a
-Poisson count, so the mean is held below the batch by the percentile's margin; prompts wait as in M/G/1 with an
-exponential tail, burstiness included. Capacity is the highest rate that meets both; replicas carry the target share of
+Poisson count, so the mean is held below the batch by the percentile's margin; waits have an exponential tail,
+burstiness included. Capacity is the highest rate that meets both; replicas carry the target share of
 it; spares follow from redundancy, by zone where there are zones; whole machines are paid for.
 
 Work of a known volume lasts as long as its engines start and each replica does its share, at least one batch, at its

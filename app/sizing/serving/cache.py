@@ -71,16 +71,46 @@ def cache_bytes(model: ModelArchitecture, context_tokens: float, plans: Plans) -
     return cache_bytes_per_sequence(total, model, plans.tensor_parallel, plans.pipeline_parallel)
 
 
+@formula(unit="tokens", source="what runs at a time has run the longer the longer it takes")
+def aged_output_tokens(output_tokens: float, output_variation: float) -> float:
+    """Mean output of what runs at a time, of which a half is there; `output_variation` is the squared one of lengths.
+
+    Source: renewal theory. Limits: tokens come at one pace.
+    Check:
+        >>> aged_output_tokens(200.0, 0.25)
+        250.0
+    """
+    return output_tokens * (1 + output_variation)
+
+
+@formula(unit="B", source="documentation of the engines on what is set aside")
+def held_bytes(half_bytes: Column, whole_bytes: Column, output_reserve_share: Column) -> Column:
+    """Cache of one sequence in the mean while it runs: what is there, and the share of the rest that is set aside.
+
+    Source: Kwon et al. 2023 (arXiv:2309.06180) for blocks given as a sequence grows. Limits: a steady state.
+    """
+    return half_bytes + output_reserve_share * (whole_bytes - half_bytes)
+
+
 def caches_of(
-    model: ModelArchitecture, plans: Plans, final_tokens: float, output_tokens: float, longest_tokens: float
+    model: ModelArchitecture,
+    plans: Plans,
+    final_tokens: float,
+    output_tokens: float,
+    output_variation: float,
+    longest_tokens: float,
 ) -> tuple[Column, Column, Column]:
-    """Cache of a request at its end, in the mean over its life, and of the longest context."""
+    """Cache of a request at its end, in the mean over what runs, and of the longest context."""
     final = cache_bytes(model, final_tokens, plans)
-    with told_as("mean over its life"):
-        growing = cache_bytes(model, final_tokens - output_tokens / 2, plans)
+    prompt, aged = final_tokens - output_tokens, aged_output_tokens(output_tokens, output_variation)
+    with told_as("half of the output there"):
+        half = cache_bytes(model, prompt + aged / 2, plans)
+    with told_as("the output there"):
+        whole = cache_bytes(model, prompt + aged, plans)
     with told_as("longest context"):
         longest = cache_bytes(model, longest_tokens, plans)
-    return final, growing, longest
+    rules = plans.scheduling
+    return final, held_bytes(half, whole, np.where(rules.reserves, 1.0, rules.output_reserve_share)), longest
 
 
 def prefixes_of(workload: InferenceWorkload, plans: Plans) -> Prefixes | None:

@@ -13,15 +13,17 @@ from app.sizing.formula import told_as
 from app.sizing.hardware.achieved import Achieved, ideal
 from app.sizing.question import Speculative
 from app.sizing.serving.batch import batch_terms, of_batch_s, work_of
-from app.sizing.serving.cache import prefixes_of
+from app.sizing.serving.cache import aged_output_tokens, prefixes_of
 from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed, link_use
-from app.sizing.serving.load import StreamAlone, StreamSpeed, occupancy_s, stream_alone, stream_by, stream_speed
+from app.sizing.serving.flow import Flow, steady_flow
+from app.sizing.serving.load import StreamAlone, StreamSpeed, stream_alone, stream_by, stream_speed
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import Alone, Best, Limit, Memory, Operation, Settings, Speed
 from app.sizing.serving.memory import ServingMemory, serving_memory
-from app.sizing.serving.operation import Flow, StreamOperation, operate_stream, running, steady_flow
+from app.sizing.serving.operation import StreamOperation, operate_stream, running
+from app.sizing.serving.pace import Scheduled, Stream, stream_of
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.prefill import PrefillTerms, prefill_terms, prefill_work, prompt_s
+from app.sizing.serving.prefill import PrefillTerms, prefill_terms, prefill_work
 from app.sizing.serving.prefixes import at_once, speed_with_prefixes, with_idle
 from app.sizing.serving.single_pass import (
     BatchAlone,
@@ -125,6 +127,7 @@ class TokenStreams:
             assumed,
             final_tokens=workload.tokens_per_request,
             output_tokens=workload.output_tokens.mean,
+            output_variation=workload.output_tokens.squared_variation,
             longest_tokens=workload.max_context_tokens,
             offline=workload.load is Load.OFFLINE,
             settings=settings,
@@ -180,7 +183,8 @@ class TokenStreams:
         """Seconds of a step, and the links that prompts cross too."""
         link = link_use(plans, assumed)
         links = link_speed(link, achieved)
-        context = workload.input_tokens.mean + workload.output_tokens.mean / 2
+        answer = workload.output_tokens
+        context = workload.input_tokens.mean + aged_output_tokens(answer.mean, answer.squared_variation) / 2
         work = step_work(workload.model, plans, link, context_tokens=context)
         step = step_terms(work, achieved, links, served(workload.load))
         return speculating(step, workload.model, speculative), link, links
@@ -263,23 +267,15 @@ class TokenStreams:
             plans = replace(plans, on_host=plans.on_host.at_best())
         step, link, links = self.steps(workload, plans, whole, assumed, speculative)
         prefill = self.prompt(workload, plans, whole, link, links, workload.input_tokens.mean)
+        scheduled = Scheduled.mixed(memory.max_batched_tokens)
+        stream = stream_of(step, prefill, scheduled, output_tokens=workload.output_tokens.mean)
+        at = self.unhindered(workload, stream, running(operation.batch))
+        most = self.unhindered(workload, stream, speed.slo_batch) if workload.load is Load.OPEN else at
+        return Best(most.rate_per_s, at.tpot_s, stream.idle_s)
 
-        def flow(batch: Column) -> Flow:
-            busy = prompt_s(prefill, memory.max_batched_tokens, batch)  # no more prompts share a step than run at once
-            return steady_flow(
-                workload.load,
-                step,
-                prefill,
-                occupancy_s(busy, plans.pipeline_parallel),
-                max_batched_tokens=memory.max_batched_tokens,
-                output_tokens=workload.output_tokens.mean,
-                in_flight=batch,
-                sequences=batch,
-            )
-
-        at = flow(running(operation.batch))
-        most = flow(speed.slo_batch) if workload.load is Load.OPEN else at
-        return Best(most.rate_per_s, at.tpot_s, at.ttft_s)
+    def unhindered(self, workload: InferenceWorkload, stream: Stream, batch: Column) -> Flow:
+        """So many at once, each of which is let in at once."""
+        return steady_flow(Load.BATCH if workload.load is Load.BATCH else Load.OFFLINE, stream, batch, batch)
 
     def operate(
         self, workload: InferenceWorkload, memory: ServingMemory, speed: StreamSpeed, replicas: Column

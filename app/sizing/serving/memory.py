@@ -194,9 +194,9 @@ def kv_pool_bytes(usable_bytes: Column, fixed_bytes: Column) -> Column:
 @formula(unit="sequences", source="what fits into the pool, up to the engine's own limit")
 def sequences(kv_pool_bytes: Column, held_bytes_per_sequence: Column, max_sequences: Column) -> Column:
     """Sequences that run at once: KV blocks are given as a sequence grows, so that in the mean each holds half its
-    output.
+    output; near the limit some lose their room for a while, which costs few prompts.
 
-    Source: Kwon et al. 2023 (arXiv:2309.06180). Limits: preemption is not modelled.
+    Source: Kwon et al. 2023 (arXiv:2309.06180). Limits: a steady state; a burst in step ends at its whole outputs.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.maximum(
@@ -252,6 +252,7 @@ def serving_memory(
     final_tokens: float,
     longest_tokens: float,
     output_tokens: float = 0.0,
+    output_variation: float = 0.0,
     offline: bool = False,
     settings: Settings | None = None,
     unforeseen_share: Column | None = None,
@@ -273,8 +274,7 @@ def serving_memory(
         fixed = fixed + unforeseen_share * capacity
     usable = usable_bytes(np.where(small, 0, rules.rule), capacity, share, activations, overhead, fixed)
     pool = kv_pool_bytes(usable, fixed)
-    final, growing, longest = caches_of(model, plans, final_tokens, output_tokens, longest_tokens)
-    held = np.where(plans.scheduling.reserves, final, growing)
+    final, held, longest = caches_of(model, plans, final_tokens, output_tokens, output_variation, longest_tokens)
     found = ServingMemory(
         weights_bytes=weights,
         activation_bytes=activations,

@@ -72,7 +72,6 @@ class PrefillTerms(Columns):
     dispatch_s: Column  # host time to launch the layers, hidden unless it is longer
     request_s: Column
     tokenise_s: Column  # one prompt after another; none where nothing is served
-    queued_share: Column
     new_tokens: Column
     expert_share: Column
     overlapped_stages: Column
@@ -230,7 +229,6 @@ def prefill_terms(
         dispatch_s=dispatch_s(work, achieved),
         request_s=achieved.request_overhead_s,
         tokenise_s=served * tokenise_s(work.prompt_tokens, achieved),
-        queued_share=achieved.queued_share,
         new_tokens=work.new_tokens,
         expert_share=work.expert_share,
         overlapped_stages=work.overlapped_stages,

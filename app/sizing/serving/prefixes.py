@@ -21,12 +21,13 @@ from app.sizing.decisions.placement import replicas_for_requests
 from app.sizing.formula import formula, told_as, unrecorded
 from app.sizing.result import PrefixCache
 from app.sizing.serving.cache import Prefixes
-from app.sizing.serving.load import BesidePrefixes, StreamSpeed, mean_batch, rate_per_s, stream_speed
+from app.sizing.serving.flow import closed_turn, open_rate_per_s
+from app.sizing.serving.load import BesidePrefixes, StreamSpeed, mean_batch, stream_speed
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import LEAST_CAPACITY_PER_S, largest
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.operation import StreamOperation, crowd
-from app.sizing.serving.step import StepTerms, step_s
+from app.sizing.serving.pace import Stream
 from app.sizing.workload import InferenceWorkload, Load, z_score
 
 # Computing prompts whole counts for so little where they take longer than their limit: only where hits serve nothing.
@@ -83,19 +84,20 @@ def hits_counted(merit_with_hits: Column, merit_without_hits: Column) -> Column:
 class Fitting(Columns):
     """Whether so many running sequences, and the prefixes of their rate, fit into the pool."""
 
-    step: StepTerms
+    stream: Stream
     prefixes: Prefixes
-    occupancy_s: Column
     kv_pool_bytes: Column
     held_bytes_per_sequence: Column
     most: Column  # sequences at once
     margin: Column | float  # by which the rate is less than predicted
-    later_tokens: float
     z: float  # of how crowded it may get
+    closed: bool
 
     def rate(self, batch: Column) -> Column:
         """What the replica is counted on for at this mean batch."""
-        return rate_per_s(batch, self.occupancy_s, self.later_tokens, step_s(self.step, batch)) / self.margin
+        if self.closed:
+            return closed_turn(self.stream, batch, batch).rate_per_s * np.minimum(batch, 1.0) / self.margin
+        return open_rate_per_s(self.stream, batch, self.most) / self.margin
 
     def holds(self, batch: Column) -> Mask:
         """At this mean batch."""
@@ -117,15 +119,14 @@ def fitting_of(
     opened = workload.load is Load.OPEN
     z = max(0.0, z_score(workload.slo.percentile)) if opened else 0.0
     fitting = Fitting(
-        step=speed.step,
+        stream=speed.stream,
         prefixes=prefixes,
-        occupancy_s=speed.occupancy_s,
         kv_pool_bytes=memory.kv_pool_bytes,
         held_bytes_per_sequence=memory.held_bytes_per_sequence,
         most=speed.slo_batch if opened else memory.sequences,
         margin=speed.margins.rate if opened else 1.0,
-        later_tokens=speed.alone.within.later_tokens,
         z=z,
+        closed=not opened,
     )
     return fitting, mean_batch(speed.slo_batch, z) if opened else memory.sequences
 

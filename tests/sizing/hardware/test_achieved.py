@@ -12,7 +12,7 @@ def test_a_share_never_reaches_its_rate() -> None:
     assert moved("linear_memory_fraction", 0.8, 0.5) == pytest.approx(2 / 3)
     assert moved("linear_memory_fraction", 0.8, 1e9) < 1
     assert moved("step_overhead_s", 0.001, 3.0) == pytest.approx(0.003)
-    assert "queued_share" in SHARES
+    assert "prefill_compute_fraction" in SHARES
 
 
 def test_factors_apply_where_all_their_keys_agree() -> None:
@@ -39,6 +39,6 @@ def test_an_ideal_device_achieves_every_rate_and_waits_for_nothing() -> None:
     found = ideal(2)
     for name in found.__slots__:
         value = getattr(found, name).tolist()
-        whole = name in SHARES and name != "queued_share"
+        whole = name in SHARES
         assert value == [1, 1] if whole else value in ([0, 0], [50, 50]), name
     assert found.roofline_exponent.tolist() == [50, 50]

@@ -115,14 +115,20 @@ def on_big(model: ModelArchitecture = DENSE, *, of: Snapshot = SMALL, **fixed: A
 def flat_step(seconds: float) -> StepTerms:
     """A step that takes the same time whatever the batch."""
     terms: dict[str, Any] = dict.fromkeys(names_of(StepTerms), np.zeros(1))
-    same = {"pipeline_parallel": np.ones(1), "exponent": np.ones(1), "drafted": 0.0, "draft_share": 0.0, "gained": 1.0}
-    return StepTerms(**terms | same | {"host": None, "host_fixed_s": np.full(1, seconds)})
+    known = {"pipeline_parallel": 1.0, "exponent": 1.0, "linear_slope_s": 1e-12}  # prompts take far more per token
+    same = {name: np.full(1, value) for name, value in known.items()}
+    return StepTerms(
+        **terms
+        | same
+        | {"drafted": 0.0, "draft_share": 0.0, "gained": 1.0}
+        | {"host": None, "host_fixed_s": np.full(1, seconds)}
+    )
 
 
 def flat_prefill(seconds: float, *, new_tokens: float = 800.0, request_s: float = 0.005) -> PrefillTerms:
-    """Prompts that take the same time each, alone or together; of those queued a request meets three tenths."""
+    """Prompts that take the same time each, alone or together."""
     terms: dict[str, Any] = dict.fromkeys(names_of(PrefillTerms), np.zeros(1))
-    known = {"prompt_linear_s": seconds, "new_tokens": new_tokens, "request_s": request_s, "queued_share": 0.3}
+    known = {"prompt_linear_s": seconds, "new_tokens": new_tokens, "request_s": request_s}
     ones = {"overlapped_stages": 1.0, "exponent": 1.0}
     terms["host"] = None
     return PrefillTerms(**terms | {name: np.full(1, float(value)) for name, value in (known | ones).items()})

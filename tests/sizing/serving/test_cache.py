@@ -8,8 +8,16 @@ from typing import Any
 import pytest
 
 from app.sizing.model.architecture import ModelKind
-from app.sizing.serving.cache import Prefixes, cache_bytes, caches_of, prefixes_of
+from app.sizing.serving.cache import (
+    Prefixes,
+    aged_output_tokens,
+    cache_bytes,
+    caches_of,
+    held_bytes,
+    prefixes_of,
+)
 from app.sizing.workload import InferenceWorkload, Lengths, Load
+from tests.examples import col
 from tests.sizing.serving.given import DENSE, on_big, varied
 
 TOKEN = 4 * 2 * 4 * 128 * 2  # bytes of cache: keys and values of four heads in four layers
@@ -23,8 +31,15 @@ def kept(workload: InferenceWorkload, **layout: Any) -> Prefixes:
 
 
 def test_a_sequence_at_its_end_in_the_mean_and_at_its_longest() -> None:
-    final, growing, longest = caches_of(DENSE, on_big(), 1000.0, 400.0, 4000.0)
-    assert (final[0], growing[0], longest[0]) == (1000 * TOKEN, 800 * TOKEN, 4000 * TOKEN)
+    final, held, longest = caches_of(DENSE, on_big(), 1000.0, 400.0, 0.0, 4000.0)
+    assert (final[0], held[0], longest[0]) == (1000 * TOKEN, 800 * TOKEN, 4000 * TOKEN)
+    # of outputs that vary by a half what runs is the longer ones: 600 + 400 * 1.25 / 2
+    assert caches_of(DENSE, on_big(), 1000.0, 400.0, 0.25, 4000.0)[1][0] == 850 * TOKEN
+
+
+def test_an_engine_that_sets_the_output_aside_holds_it() -> None:
+    assert aged_output_tokens(400.0, 0.25) == 500
+    assert held_bytes(col(800), col(1000), col(0.0, 0.5, 1.0)).tolist() == [800, 900, 1000]
 
 
 def test_an_idle_session_keeps_what_the_next_turn_begins_with() -> None:

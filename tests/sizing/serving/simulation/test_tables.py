@@ -11,7 +11,7 @@ from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Drafting, Speculative
 from app.sizing.serving.cache import cache_bytes
 from app.sizing.serving.communication import link_use
-from app.sizing.serving.load import idle_first_token_s
+from app.sizing.serving.pace import idle_first_token_s
 from app.sizing.serving.prefill import prefill_terms, prefill_work
 from app.sizing.serving.simulation import Replica
 from app.sizing.serving.simulation.record import NEVER, PREFILL_FIRST

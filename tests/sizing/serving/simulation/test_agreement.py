@@ -1,0 +1,27 @@
+"""The closed form says what the simulated scheduler does, in the median of random workloads on real plans."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.sizing.snapshot import Snapshot
+from tests.sizing.serving.simulation.agreement import MODELS, Compared, apart, cases, compared
+
+COUNT, FEW = 80, MODELS[:4]  # dense, experts, windows, latent attention
+
+
+@pytest.fixture(scope="module")
+def found(market: Snapshot) -> list[Compared]:
+    return [compared(case) for case in cases(market, COUNT, seed=2, models=FEW)]
+
+
+@pytest.mark.parametrize(("name", "within"), [("tpot_p50", 0.05), ("ttft_p50", 0.20), ("capacity", 0.10)])
+def test_a_steady_state_is_predicted_as_it_is_simulated(found: list[Compared], name: str, within: float) -> None:
+    assert apart(found, name) < within
+
+
+def test_neither_loops_nor_rates_are_predicted_one_sidedly(found: list[Compared]) -> None:
+    for is_open in (False, True):
+        ratios = [c.ttft_p50 for c in found if c.case.is_open == is_open]
+        assert 0.85 < np.median(ratios) < 1.18

@@ -1,0 +1,99 @@
+"""How prompts and tokens share steps, worked by hand: prompts of 10 ms, steps of 20 ms, 200 tokens after the first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.sizing.serving.pace import (
+    Pace,
+    Scheduled,
+    Stream,
+    arriving,
+    chunk_turns,
+    company_steps,
+    fill,
+    later_tokens,
+    own_s,
+    pace,
+    per_step,
+    stages_filled,
+    stream_of,
+    together,
+)
+from tests.examples import col
+from tests.sizing.serving.given import flat_prefill, flat_step
+
+
+def stream(*, step: float = 0.020, prompt: float = 0.010, new_tokens: float = 800.0, **scheduled: Any) -> Stream:
+    """Requests of 201 tokens out on a replica whose steps hold 1,000."""
+    rules = Scheduled.mixed(col(1000.0))
+    rules = replace(rules, **{name: np.array([value]) for name, value in scheduled.items()})
+    return stream_of(flat_step(step), flat_prefill(prompt, new_tokens=new_tokens), rules, output_tokens=201.0)
+
+
+def at(batch: float, **told: Any) -> Pace:
+    """Its pace beside so many."""
+    return pace(stream(**told), col(batch))
+
+
+def test_a_token_takes_its_step_and_the_prompts_that_come_meanwhile() -> None:
+    # 21 sequences: a tenth of a prompt comes with every step
+    found = at(21)
+    assert found.tpot_s[0] == pytest.approx(0.020 + 0.1 * 0.010)
+    assert found.beat_s[0] == found.tpot_s[0]
+    assert found.own_s[0] == pytest.approx(0.020 + 1.1 * 0.010)
+    assert at(1).tpot_s[0] == pytest.approx(0.020)
+
+
+def test_prompts_that_go_first_have_steps_of_their_own() -> None:
+    found = at(21, prefill_first=True)
+    assert found.tpot_s[0] == pytest.approx(0.020 + 0.1 * 0.010)
+    assert found.own_s[0] == pytest.approx(1.1 * 0.010)
+    # 20 ms of every 21 a step of decodes runs, else one of prompts
+    assert found.beat_s[0] == pytest.approx((20 * 0.020 + 1 * 0.011) / 21)
+
+
+def test_a_step_holds_what_its_tokens_allow() -> None:
+    assert fill(col(1000), np.array([False, True]), col(200), col(400)).tolist() == [2, 2.5]
+    assert together(col(3, 3), col(2, 8)).tolist() == [2, 4]
+    long = at(21, new_tokens=2400.0, prompt=0.030)
+    # three steps beside the decodes, and the prompt itself
+    assert long.own_s[0] == pytest.approx(3 * 0.020 + 0.030)
+    assert long.server_s[0] == pytest.approx(0.030 + 0.020 / long.fill[0], rel=0.02)
+
+
+def test_a_scheduler_that_looks_seldom_or_waits_for_company_lets_prompts_gather() -> None:
+    assert arriving(col(0.1), col(10), 5.0)[0] == pytest.approx(1.5)
+    assert company_steps(col(20), col(0.9), col(10), col(0.1, 0.9)).tolist() == pytest.approx([20, 10])
+    seldom = at(21, receive_interval_steps=10.0)
+    assert seldom.arriving[0] == pytest.approx(1)
+    assert seldom.held_back_s[0] == pytest.approx(4.5 * seldom.tpot_s[0])
+    waiting = at(21, batch_wait_steps=20.0, batch_wait_share=0.9)
+    # the first of three waits 20 steps, the last none
+    steps = min(20, 0.9 * waiting.fill[0] / 0.1)
+    gathered = 1 + 0.1 * steps
+    assert waiting.held_back_s[0] == pytest.approx(steps * (1 + 1 / gathered) / 2 * waiting.tpot_s[0])
+    assert at(21, planning_lag_steps=1.0).held_back_s[0] == at(21).beat_s[0]
+
+
+def test_a_pipeline_takes_as_many_prompts_as_wait_for_it() -> None:
+    step = replace(flat_step(0.020), pipeline_parallel=col(4))
+
+    def filled(load: float) -> float:
+        return float(stages_filled(col(load * 0.020), col(1), col(1), col(0.020), col(0.5), step)[0])
+
+    assert filled(0.1) == 1
+    assert filled(6) == pytest.approx((0.5 + np.sqrt(0.25 + 2 * 6)) / 2)
+    assert filled(1000) == 4
+    assert chunk_turns(col(800, 300), col(100, 100), col(1, 3)).tolist() == pytest.approx([1, 5 / 9])
+
+
+def test_formulas_hold_at_their_ends() -> None:
+    assert later_tokens(col(1.0, 2.5)).tolist() == [1, 1.5]
+    assert per_step(col(0.5, 3.0), col(100, 100)).tolist() == [0, 0.02]
+    none = flat_prefill(0.01)
+    assert own_s(col(0.01), col(0.5), 1.0, col(400), none, np.array([True]), col(0.02))[0] == pytest.approx(0.02)
