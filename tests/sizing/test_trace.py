@@ -107,7 +107,7 @@ def ends(found: Estimate, lines: Mapping[str, float]) -> dict[str, tuple[float |
     whole = "sample_e2e_s" if performance.ttft is None and performance.tpot is None else "e2e_s"
     return {
         **at(performance.ttft, "ttft_s"),
-        **at(performance.tpot, "tpot_s" if "tpot_s" in lines or performance.simulation else "decode_step_s"),
+        **at(performance.tpot, "tpot_s" if "tpot_s (mean)" in lines or performance.simulation else "decode_step_s"),
         **at(performance.e2e, whole),
         "usable_bytes": (found.memory.usable_bytes, lines.get("usable_bytes", lines.get("usable_sample_bytes"))),
         "usd_per_million": (found.cost.usd_per_million, lines.get("usd_per_million")),

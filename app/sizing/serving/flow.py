@@ -194,7 +194,7 @@ def load_of(rate_per_s: Column, server_s: Column) -> Column:
 
 @formula(unit="1", source="Little's law, were there no queue")
 def loop_load(batch: Column, base_s: Column, decoding_s: Column, server_s: Column) -> Column:
-    """Share of its time that a loop's prompts would take of a server. Source: Little 1961. Limits: more than it does."""
+    """Share of its time that a loop's prompts would take of a server. Source: Little 1961. Limits: at most."""
     return batch * server_s / (base_s + decoding_s)
 
 

@@ -23,7 +23,12 @@ from app.sizing.serving.memory import ServingMemory, serving_memory
 from app.sizing.serving.operation import StreamOperation, operate_stream, running
 from app.sizing.serving.pace import Scheduled, Stream, stream_of
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.prefill import PrefillTerms, prefill_terms, prefill_work
+from app.sizing.serving.prefill import (
+    PrefillTerms,
+    attention_of_lengths,
+    prefill_terms,
+    prefill_work,
+)
 from app.sizing.serving.prefixes import at_once, speed_with_prefixes, with_idle
 from app.sizing.serving.single_pass import (
     BatchAlone,
@@ -194,7 +199,8 @@ class TokenStreams:
     ) -> tuple[PrefillTerms, PrefillTerms]:
         """Seconds of a mean prompt and of a long one."""
         prompt = workload.input_tokens
-        late = prefill = self.prompt(workload, plans, achieved, link, links, prompt.mean)
+        spread = attention_of_lengths(workload.model, prompt)
+        late = prefill = self.prompt(workload, plans, achieved, link, links, prompt.mean, spread)
         tail = workload.long_prompt(workload.slo.percentile)
         if tail > prompt.mean:
             with told_as("long prompt"):
@@ -209,6 +215,7 @@ class TokenStreams:
         link: LinkUse,
         links: LinkSpeed,
         tokens: float,
+        attention_factor: float = 1.0,
     ) -> PrefillTerms:
         """Seconds of a prompt of so many tokens."""
         work = prefill_work(
@@ -218,6 +225,7 @@ class TokenStreams:
             prompt_tokens=tokens,
             cached_tokens=tokens * workload.cached_prefix_fraction,
             encoder_flops=workload.encoder_flops_per_request,
+            attention_factor=attention_factor,
         )
         return prefill_terms(work, achieved, links, served(workload.load))
 

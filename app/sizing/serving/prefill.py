@@ -35,6 +35,9 @@ from app.sizing.serving.step import (
     weights_read_s,
 )
 from app.sizing.serving.streaming import tokenise_s
+from app.sizing.workload import Lengths
+
+MIDDLES = tuple(2.5 + 5 * i for i in range(20))  # percentiles of twenty lengths as likely
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,18 +124,22 @@ def prefill_work(
     prompt_tokens: float,
     cached_tokens: float = 0.0,
     encoder_flops: float = 0.0,
+    attention_factor: float = 1.0,
 ) -> PrefillWork:
-    """What one prompt of which `cached_tokens` are already in the cache costs on one device of every plan."""
+    """What one prompt of which `cached_tokens` are already in the cache costs on one device of every plan.
+
+    `attention_factor`: of prompts of this mean, attention over that of the mean one.
+    """
     tp, n = plans.tensor_parallel, len(plans)
     new = max(1.0, prompt_tokens - cached_tokens)
-    cached = model.prefill_attention_flops(cached_tokens) if cached_tokens > 0 else 0.0
+    cached = attention_factor * model.prefill_attention_flops(cached_tokens) if cached_tokens > 0 else 0.0
     work = PrefillWork(
         prompt_linear_flops=prompt_linear_flops(model, new, encoder_flops, tp),
         expert_flops_share=np.full(n, expert_flops_share(model)),
         dense_bytes=dense_bytes(plans.streamed_bytes, tp),
         routed_bytes=routed_bytes(plans.expert_bytes, tp),
         expert_share=np.full(n, expert_share_of(model)),
-        score_flops=score_flops(model.prefill_attention_flops(prompt_tokens), cached, tp),
+        score_flops=score_flops(attention_factor * model.prefill_attention_flops(prompt_tokens), cached, tp),
         prompt_tokens=np.full(n, max(1.0, prompt_tokens)),
         new_tokens=np.full(n, new),
         layers=np.full(n, float(model.num_layers)),
@@ -186,6 +193,15 @@ def prompt_attention_s(work: PrefillWork, rates: DeviceRates, achieved: Achieved
         / (work.prompt_tokens + achieved.attention_half_length_tokens)
     )
     return work.score_flops / (rates.bit16_flops_per_s * fraction)
+
+
+def attention_of_lengths(model: ModelArchitecture, lengths: Lengths) -> float:
+    """Attention of prompts in the mean over that of the mean prompt: it grows with the square of a prompt."""
+    at_mean = model.prefill_attention_flops(lengths.mean)
+    if at_mean <= 0 or lengths.squared_variation == 0:
+        return 1.0
+    each = [model.prefill_attention_flops(max(lengths.quantile(p), 1.0)) for p in MIDDLES]
+    return sum(each) / len(each) / at_mean
 
 
 @formula(unit="s/prompt", source="Patarasuk and Yuan 2009 (ring all-reduce)")

@@ -11,8 +11,15 @@ import pytest
 from app.sizing.hardware.links import all_reduce_s
 from app.sizing.question import Deployment
 from app.sizing.serving.communication import LinkUse
-from app.sizing.serving.prefill import PrefillTerms, PrefillWork, prefill_terms, prompt_s
+from app.sizing.serving.prefill import (
+    PrefillTerms,
+    PrefillWork,
+    attention_of_lengths,
+    prefill_terms,
+    prompt_s,
+)
 from app.sizing.serving.step import DeviceRates
+from app.sizing.workload import Lengths
 from tests.examples import col
 from tests.sizing.serving.given import DENSE, MIXTURE, achieved, on_big, planned, prompt_of
 
@@ -153,3 +160,9 @@ def terms(**changed: float) -> PrefillTerms:
 )
 def test_seconds_of_a_prompt(changed: dict[str, float], chunk: float, together: float | None, seconds: float) -> None:
     assert prompt_s(terms(**changed), col(chunk), together)[0] == pytest.approx(seconds)
+
+
+def test_attention_of_prompts_that_vary_is_more_than_that_of_the_mean_one() -> None:
+    assert attention_of_lengths(DENSE, Lengths(1000.0)) == 1
+    spread = Lengths(1000.0, 2000.0)
+    assert attention_of_lengths(DENSE, spread) == pytest.approx(1 + spread.squared_variation, rel=0.05)
