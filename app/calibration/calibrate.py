@@ -20,7 +20,7 @@ from typing import Any
 from sqlalchemy.orm import Session, sessionmaker
 
 from app.calibration.case import Case
-from app.calibration.fit import EMPTY, Parameter, Problem, fitted, predicted, solved
+from app.calibration.fit import Problem, fitted, predicted, solved
 from app.calibration.memory_logs import Logged, read_logs
 from app.calibration.report import headline
 from app.calibration.scale_ups import ScaleUp, scale_ups, summary
@@ -43,6 +43,7 @@ from app.sizing.uncertainty import LEVELS, Spread
 
 DATA = Path(__file__).resolve().parent.parent / "catalog" / "data"
 WORKERS = 2
+FOLD_ROUNDS = 2  # of taking runs at what was found without a source, from where nothing is known of it
 
 
 PROBLEMS: Mapping[str, Problem] = MappingProxyType(
@@ -66,11 +67,9 @@ class Calibration:
     runs: list[Answered]
 
 
-def fold(
-    problem: str, cases: Sequence[Case], table: CoefficientTable, start: Mapping[Parameter, float], source: str
-) -> list[tuple[str, str, float]]:
-    """(case, metric, prediction) of one source by a fit to all the others, from the fit to all."""
-    parameters = solved(PROBLEMS[problem], [c for c in cases if c.source != source], table, start)
+def fold(problem: str, cases: Sequence[Case], table: CoefficientTable, source: str) -> list[tuple[str, str, float]]:
+    """(case, metric, prediction) of one source by a fit to all the others."""
+    parameters = solved(PROBLEMS[problem], [c for c in cases if c.source != source], table, rounds=FOLD_ROUNDS)
     own = [c for c in cases if c.source == source]
     return [(own[p.case].id, p.metric, value) for p, value in predicted(PROBLEMS[problem], own, table, parameters)]
 
@@ -82,7 +81,7 @@ def compare(name: str, cases: Sequence[Case], table: CoefficientTable) -> tuple[
     parameters = dict(zip(fit.names, solution.tolist(), strict=True))
     sources = sorted({c.source for c in cases})
     with ProcessPoolExecutor(WORKERS) as pool:
-        folds = pool.map(partial(fold, name, cases, table, parameters if problem.as_taken else EMPTY), sources)
+        folds = pool.map(partial(fold, name, cases, table), sources)
         held_out = {(case, metric): value for found in folds for case, metric, value in found}
     stacks: dict[str, set[tuple[str, str, str]]] = {s: set() for s in sources}
     for case in cases:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,6 @@ from app.sizing.hardware.achieved import CoefficientTable, Factor, moved
 Parameter = tuple[str, tuple[str, ...], tuple[str, ...]]  # coefficient, keys, their values
 # What a coefficient varies with, and how far (standard deviation of the logarithm of the factor).
 Levels = Mapping[str, Mapping[tuple[str, ...], float]]
-EMPTY: Mapping[Parameter, float] = MappingProxyType({})
 KEYS = ("runtime", "engine", "generation", "kernels", "vendor", "family", "format_class")
 
 
@@ -241,16 +239,13 @@ class Fit:
 
 
 def fitted(
-    problem: Problem, cases: Sequence[Case], table: CoefficientTable, start: Mapping[Parameter, float] = EMPTY
+    problem: Problem, cases: Sequence[Case], table: CoefficientTable, rounds: int = ROUNDS
 ) -> tuple[Fit, Column]:
-    """The fit to all cases that are not set aside; runs are taken again at what was found, and fitted again.
-
-    `start` are parameters of a fit to much the same cases, from which fewer rounds are needed.
-    """
+    """The fit to all cases that are not set aside; runs are taken again at what was found, and fitted again."""
     used: Sequence[Any] = [c for c in cases if c.set_aside is None]
     fit = Fit(problem, used, table)
-    x = fit.at(start)
-    for _ in range(1 if problem.as_taken is None else ROUNDS - bool(start)):
+    x = fit.center.copy()
+    for _ in range(1 if problem.as_taken is None else rounds):
         if problem.as_taken is not None:
             fit = Fit(problem, problem.as_taken(used, fit.achieved(x)), table)
         x = fit.solve(x)
@@ -258,10 +253,10 @@ def fitted(
 
 
 def solved(
-    problem: Problem, cases: Sequence[Case], table: CoefficientTable, start: Mapping[Parameter, float] = EMPTY
+    problem: Problem, cases: Sequence[Case], table: CoefficientTable, rounds: int = ROUNDS
 ) -> dict[Parameter, float]:
     """Parameters fitted to all cases that are not set aside."""
-    fit, x = fitted(problem, cases, table, start)
+    fit, x = fitted(problem, cases, table, rounds)
     return dict(zip(fit.names, x.tolist(), strict=True))
 
 
