@@ -244,7 +244,7 @@ def prefill_terms(
         prefill_latency_s=prefill_latency_s(work, links),
         dispatch_s=dispatch_s(work, achieved),
         request_s=achieved.request_overhead_s,
-        tokenise_s=served * tokenise_s(work.prompt_tokens, achieved),
+        tokenise_s=tokenise_s(work.prompt_tokens, served, achieved),
         new_tokens=work.new_tokens,
         expert_share=work.expert_share,
         overlapped_stages=work.overlapped_stages,

@@ -33,7 +33,7 @@ from app.sizing.serving.host_weights import (
     left_on_accelerators,
 )
 from app.sizing.serving.plans import Plans, layer_groups
-from app.sizing.serving.streaming import streamed_step_s
+from app.sizing.serving.streaming import decode_step_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,7 +354,7 @@ def forward_s(
 
 
 @formula(unit="s", source="Leviathan et al. 2023 (arXiv:2211.17192)")
-def decode_step_s(forward_s: Column, plain_forward_s: Column | float, terms: StepTerms) -> Column:
+def engine_step_s(forward_s: Column, plain_forward_s: Column | float, terms: StepTerms) -> Column:
     """Seconds in which each sequence gains one token: a speculating step drafts, verifies, and gains several.
 
     Source: Leviathan et al. 2023. Limits: drafts are accepted independently.
@@ -393,4 +393,4 @@ def step_s(terms: StepTerms, batch: Column) -> Column:
         with told_as("drafting"):
             plain = pass_s(terms, batch)
     forward = pass_s(terms, batch, 1.0 + terms.drafted)
-    return streamed_step_s(decode_step_s(forward, plain, terms), batch, terms.stream_token_s)
+    return decode_step_s(engine_step_s(forward, plain, terms), batch, terms.stream_token_s)

@@ -16,18 +16,18 @@ def served(load: Load) -> float:
 
 
 @formula(unit="s/prompt", source="fitted to measurements")
-def tokenise_s(prompt_tokens: Column, achieved: Achieved) -> Column:
+def tokenise_s(prompt_tokens: Column, served: Column | float, achieved: Achieved) -> Column:
     """A server's work on a prompt before the engine sees it. Source: calibration. Limits: one process, in turn."""
-    return prompt_tokens * achieved.tokenise_token_s
+    return served * prompt_tokens * achieved.tokenise_token_s
 
 
 @formula(unit="s", source="a server's process hands out one token after another")
-def streamed_step_s(decode_step_s: Column, batch: Column, stream_token_s: Column) -> Column:
+def decode_step_s(engine_step_s: Column, batch: Column, stream_token_s: Column) -> Column:
     """A step no faster than the server in front hands out its tokens.
 
     Source: calibration. Limits: one process in front of each replica.
     Check:
-        >>> one(streamed_step_s(col(0.01), col(512), col(50e-6)))
+        >>> one(decode_step_s(col(0.01), col(512), col(50e-6)))
         0.0256
     """
-    return np.maximum(decode_step_s, batch * stream_token_s)
+    return np.maximum(engine_step_s, batch * stream_token_s)
