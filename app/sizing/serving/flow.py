@@ -96,7 +96,7 @@ def base_s(idle_s: Column, entry_s: Column, own_s: Column, accompanied: Column) 
 
 @formula(unit="s", source="conservation of throughput in a closed loop")
 def decoding_s(
-    later_tokens: Column, decode_step_s: Column, batch: Column, prompt_s: Column, first_s: Column, server_s: Column
+    later_tokens: Column, streamed_step_s: Column, batch: Column, prompt_s: Column, first_s: Column, server_s: Column
 ) -> Column:
     """From a request's first token to its last: D = later * step + (B - 1) * prompt * D / (D + first - server).
 
@@ -107,7 +107,7 @@ def decoding_s(
         4.1
     """
     away = np.maximum(first_s - server_s, 0.0)
-    tokens = later_tokens * decode_step_s
+    tokens = later_tokens * streamed_step_s
     short = tokens + np.maximum(batch - 1, 0.0) * prompt_s - away
     return (short + np.sqrt(short**2 + 4 * tokens * away)) / 2
 
@@ -233,7 +233,9 @@ def turned(stream: Stream, batch: Column, first: Column, at: Pace, *, queued: bo
     if not queued:
         entry = closed_entry_s(stream.entry_s, at.beat_s, at.held_back_s)
         base = base_s(stream.idle_s, entry, at.own_s, accompanied(batch))
-    tokens = decoding_s(stream.later_tokens, at.decode_step_s, batch, at.prompt_s, np.maximum(first, base), at.server_s)
+    tokens = decoding_s(
+        stream.later_tokens, at.streamed_step_s, batch, at.prompt_s, np.maximum(first, base), at.server_s
+    )
     load = loop_load(batch, base, tokens, at.server_s)
     wait = closed_wait_s(
         stream.scheduled.prefill_first,
@@ -348,9 +350,9 @@ def static_ttft_s(request_s: Column, batch: Column, prefill_s: Column) -> Column
 
 
 @formula(unit="requests/s", source="Little's law")
-def static_rate_per_s(batch: Column, static_ttft_s: Column, later_tokens: Column, decode_step_s: Column) -> Column:
+def static_rate_per_s(batch: Column, static_ttft_s: Column, later_tokens: Column, streamed_step_s: Column) -> Column:
     """Requests per second of static batches one after another. Source: counted. Limits: equal lengths."""
-    return batch / (static_ttft_s + later_tokens * decode_step_s)
+    return batch / (static_ttft_s + later_tokens * streamed_step_s)
 
 
 def static_turn(stream: Stream, in_flight: Column, sequences: Column) -> Flow:

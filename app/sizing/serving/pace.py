@@ -83,7 +83,7 @@ class Stream(Columns):
 class Pace(Columns):
     """What a replica's steps come to where a request sees so many sequences, itself included."""
 
-    decode_step_s: Column
+    streamed_step_s: Column
     tpot_s: Column
     prompt_s: Column  # that one of the others' prompts adds
     beat_s: Column  # of a step, prompts included, as somebody meets it who comes
@@ -150,7 +150,7 @@ def equal_tokens(
 
 @formula(unit="s", source="sum of the parts of a step")
 def prompts_s(
-    prompts_linear_s: Column, together: Column, prefill: PrefillTerms, prefill_first: Mask, decode_step_s: Column
+    prompts_linear_s: Column, together: Column, prefill: PrefillTerms, prefill_first: Mask, streamed_step_s: Column
 ) -> Column:
     """What a step's prompts take beyond the decodes beside them; launching is hidden unless it takes longer.
 
@@ -158,20 +158,20 @@ def prompts_s(
     """
     each = prefill.prompt_attention_s + prefill.prompt_collective_s
     apart = np.where(prefill_first, prefill.prefill_latency_s, 0.0)
-    least = prefill.dispatch_s - np.where(prefill_first, 0.0, decode_step_s)
+    least = prefill.dispatch_s - np.where(prefill_first, 0.0, streamed_step_s)
     return np.maximum(prompts_linear_s + together * each + apart, least)
 
 
 @formula(unit="stages", source="a pipeline computes as many prompts as there are, up to its stages")
 def stages_filled(
-    prompts_s: Column, together: Column, arriving: Column, decode_step_s: Column, variation: Column, step: StepTerms
+    prompts_s: Column, together: Column, arriving: Column, streamed_step_s: Column, variation: Column, step: StepTerms
 ) -> Column:
     """Stages that work on prompts at once: the prompts of a step, or those in the system where they queue for stages.
 
     With load y of one stage and variation h, k = y / (1 + y / k) + h.
     Source: Pollaczek 1930 for what queues. Limits: prompts of one kind.
     """
-    load = arriving * prompts_s / np.maximum(together * decode_step_s, 1e-30)
+    load = arriving * prompts_s / np.maximum(together * streamed_step_s, 1e-30)
     queued = (variation + np.sqrt(variation**2 + 4 * variation * load)) / 2
     return np.clip(np.maximum(together, queued), 1.0, np.maximum(step.pipeline_parallel, 1.0))
 
@@ -183,7 +183,7 @@ def added_s(prompts_s: Column, together: Column, stages_filled: Column | float) 
 
 
 @formula(unit="s/token", source="continuous batching in the mean")
-def token_s(decode_step_s: Column, per_step: Column, added_s: Column) -> Column:
+def token_s(streamed_step_s: Column, per_step: Column, added_s: Column) -> Column:
     """Seconds per output token: each of the other sequences' successors adds its prompt.
 
     Source: Agrawal et al. 2024 (arXiv:2403.02310) on stalls. Limits: lengths of equal mean.
@@ -191,18 +191,18 @@ def token_s(decode_step_s: Column, per_step: Column, added_s: Column) -> Column:
         >>> one(token_s(col(0.02), col(0.0), col(0.01)))  # alone: no prompt but its own
         0.02
     """
-    return decode_step_s + per_step * added_s
+    return streamed_step_s + per_step * added_s
 
 
 @formula(unit="s", source="what is met at a time is the longer the longer it lasts")
 def beat_s(
-    token_s: Column, decode_step_s: Column, per_step: Column, added_s: Column, prompts_s: Column, prefill_first: Mask
+    token_s: Column, streamed_step_s: Column, per_step: Column, added_s: Column, prompts_s: Column, prefill_first: Mask
 ) -> Column:
     """The step that somebody meets who comes: of decodes with their prompts, or of either. Source: renewal theory.
 
     Limits: in the mean.
     """
-    either = (decode_step_s**2 + per_step * added_s * prompts_s) / token_s
+    either = (streamed_step_s**2 + per_step * added_s * prompts_s) / token_s
     return np.where(prefill_first, either, token_s)
 
 
@@ -214,17 +214,17 @@ def own_s(
     max_batched_tokens: Column,
     prefill: PrefillTerms,
     prefill_first: Mask,
-    decode_step_s: Column,
+    streamed_step_s: Column,
 ) -> Column:
     """Steps of the own prompt. Source: Agrawal et al. 2024 (arXiv:2403.02310). Limits: chunked prefill."""
     chunks = np.ceil(prefill.new_tokens / max_batched_tokens)
-    return prompts_s / np.minimum(together, 1.0) * turns + np.where(prefill_first, 0.0, chunks * decode_step_s)
+    return prompts_s / np.minimum(together, 1.0) * turns + np.where(prefill_first, 0.0, chunks * streamed_step_s)
 
 
 @formula(unit="s", source="steps that hold as many prompts as they can")
 def server_s(
     full_linear_s: Column,
-    decode_step_s: Column,
+    streamed_step_s: Column,
     decode_linear_s: Column,
     fill: Column,
     prefill: PrefillTerms,
@@ -235,7 +235,7 @@ def server_s(
     each = prefill.prompt_attention_s + prefill.prompt_collective_s
     stages = np.maximum(step.pipeline_parallel, 1.0)
     prompts = np.maximum(full_linear_s - np.where(prefill_first, 0.0, decode_linear_s), 0.0) / fill + each
-    beside = np.where(prefill_first, prefill.prefill_latency_s / stages, decode_step_s)
+    beside = np.where(prefill_first, prefill.prefill_latency_s / stages, streamed_step_s)
     return prompts / stages + beside / fill
 
 
@@ -325,7 +325,7 @@ def pace(stream: Stream, batch: Column, *, queued: bool = False) -> Pace:
     tpot = token_s(decode, others, each)
     beat = beat_s(tpot, decode, others, each, taken, first)
     return Pace(
-        decode_step_s=decode,
+        streamed_step_s=decode,
         tpot_s=tpot,
         prompt_s=each,
         beat_s=beat,
