@@ -216,8 +216,11 @@ def node_of(workload: InferenceWorkload, replica: Replica, stretch: Stretch) -> 
     """What comes of a replica and the requests it gets."""
     found = run(replica, stretch.requests, warm=stretch.warm, wanted=stretch.wanted)
     later = stretch.requests.output_tokens[stretch.warm : stretch.wanted] - 1
-    streamed = found.finish_s - found.first_token_s
-    first, whole = found.first_token_s - found.arrival_s, found.finish_s - found.arrival_s
+    streamed = np.maximum(
+        found.finish_s - found.first_token_s, 0.0
+    )  # stages of a pipeline hand out the first token late
+    first = found.first_token_s - found.arrival_s
+    whole = first + streamed
     token = np.divide(streamed, later, out=np.zeros(len(later)), where=later > 0)
     slo = workload.slo
     limits = ((first, slo.ttft_s), (token, slo.tpot_s), (whole, slo.e2e_s))
@@ -230,7 +233,7 @@ def node_of(workload: InferenceWorkload, replica: Replica, stretch: Stretch) -> 
                 told_of(first, shares),
                 told_of(token if several.all() else token[several], shares),
                 told_of(whole, shares),
-                told_of(found.began_s - found.arrival_s, shares),
+                told_of(np.maximum(found.began_s - found.arrival_s, 0.0), shares),
                 np.array([streamed.sum() / max(later.sum(), 1), *map(found.gaps.quantile_s, shares)]),
             ]
         ),
