@@ -61,9 +61,9 @@ def fed(stream: Stream) -> Column:
 
 
 @formula(unit="sequences", source="as many as are in flight, up to what fits")
-def steady_batch(in_flight: Column, sequences: Column) -> Column:
+def steady_batch(in_flight: Column, most: Column) -> Column:
     """Sequences that run in a steady state. Source: counted. Limits: at least one."""
-    return np.maximum(np.minimum(in_flight, sequences), 1.0)
+    return np.maximum(np.minimum(in_flight, most), 1.0)
 
 
 @formula(unit="s", source="what comes is seen when the running step ends")
@@ -169,9 +169,9 @@ def loop_rate_per_s(batch: Column, first_s: Column, decoding_s: Column, tokenise
 
 
 @formula(unit="s", source="requests beyond what runs at once wait for a place")
-def place_wait_s(in_flight: Column, sequences: Column, rate_per_s: Column) -> Column:
+def place_wait_s(in_flight: Column, most: Column, rate_per_s: Column) -> Column:
     """Wait for one of the sequences that run. Source: Little 1961. Limits: first come, first served."""
-    return np.maximum(in_flight - sequences, 0.0) / rate_per_s
+    return np.maximum(in_flight - most, 0.0) / rate_per_s
 
 
 @formula(unit="s", source="sum of the parts")
