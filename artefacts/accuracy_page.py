@@ -160,7 +160,8 @@ def surety(s: Slice, tried: Mapping[tuple[str, str], Tried]) -> list[str]:
 
 def how_sure(report: Report, tried: Mapping[tuple[str, str], Tried]) -> str:
     """What an interval is, what a promise is, and what both were worth for sources that nothing had seen."""
-    families = [s for s in report.by["accelerator_family"] if s.rows >= SURE_OF]
+    promised = [s for s in report.overall if (s.metric, s.value) in tried]
+    families = [s for s in report.by["accelerator_family"] if s.rows >= SURE_OF and (s.metric, s.value) in tried]
     widest = ", ".join(f"{NAMES[kind].lower()} {width:g}" for kind, width in WIDEST.items())
     low, high = INSIDE
     return f"""An interval is where four fifths of what an unseen source publishes are expected: narrow beside published
@@ -172,7 +173,7 @@ factor that the spread asks for.
 
 Asked are {low:.0%} to {high:.0%} inside, as much kept at 80%, and high over low of at most: {widest}.
 
-{table(("quantity", *SURE_HEAD), [[NAMES[s.metric], *surety(s, tried)] for s in report.overall])}
+{table(("quantity", *SURE_HEAD), [[NAMES[s.metric], *surety(s, tried)] for s in promised])}
 
 By family, of {SURE_OF} results and more:
 

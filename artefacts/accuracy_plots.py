@@ -25,11 +25,19 @@ NAMES = {
     "single_stream": "One stream",
     "prefill": "Prompt rate of one stream",
     "e2e": "Static batch, end to end",
+    "ttft_p95": "Time to first token, p95",
+    "ttft_p99": "Time to first token, p99",
+    "tpot_p95": "Time per output token, p95",
+    "tpot_p99": "Time per output token, p99",
     "training": "Training, tokens",
     "training_samples": "Training, samples",
     "training_memory": "Training, peak memory",
 }
-AXES = {"tpot": "s", "ttft": "s", "e2e": "s", "training_samples": "samples/s", "training_memory": "bytes"}
+AXES = {
+    **dict.fromkeys(("tpot", "ttft", "e2e", "ttft_p95", "ttft_p99", "tpot_p95", "tpot_p99"), "s"),
+    "training_samples": "samples/s",
+    "training_memory": "bytes",
+}
 
 STYLE: dict[Any, Any] = {
     "svg.hashsalt": "headroom",
@@ -61,9 +69,12 @@ def saved(figure: Figure, name: str) -> None:
 
 def measured_figure(rows: Sequence[Compared]) -> Figure:
     """Predictions without their source over measurements, a panel a quantity."""
-    figure, axes = plt.subplots(3, 3, figsize=(11, 10.5))
-    for axis, kind in zip(axes.flat, KINDS, strict=True):
-        of_kind = [r for r in rows if r.kind == kind and not r.set_aside]
+    by_kind = {kind: [r for r in rows if r.kind == kind and not r.set_aside] for kind in KINDS}
+    shown = {kind: of_kind for kind, of_kind in by_kind.items() if of_kind}
+    figure, axes = plt.subplots(-(-len(shown) // 3), 3, figsize=(11, 3.5 * -(-len(shown) // 3)))
+    for axis in axes.flat[len(shown) :]:
+        axis.set_visible(False)
+    for axis, (kind, of_kind) in zip(axes.flat, shown.items(), strict=False):
         measured, held_out = np.array([r.measured for r in of_kind]), np.array([r.held_out for r in of_kind])
         axis.loglog(measured, held_out, ".", markersize=3, alpha=0.35, rasterized=True)
         ends = np.array([min(measured.min(), held_out.min()), max(measured.max(), held_out.max())])
