@@ -28,7 +28,7 @@ from app.sizing.serving.flow import (
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import BATCH_BISECTIONS, Alone, Speed, largest
 from app.sizing.serving.memory import ServingMemory
-from app.sizing.serving.pace import Pace, Scheduled, Stream, idle_first_token_s, pace, stream_of
+from app.sizing.serving.pace import Pace, Scheduled, Stream, idle_first_token_s, pace, per_step, stream_of
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.prefill import PrefillTerms, prompt_s
 from app.sizing.serving.step import StepTerms
@@ -83,6 +83,17 @@ def median_ttft_s(ttft_s: Column, longer_s: Column, later_s: Column) -> Column:
     return ttft_s + np.minimum(longer_s, 0.0) + np.minimum(later_s, 0.0)
 
 
+@formula(unit="s/token", source="prompts that fall between a request's tokens are a Poisson count")
+def late_tpot_s(
+    crowded_tpot_s: Column, z: float, prompt_s: Column, per_token: Column, later_tokens: Column, variation: Column
+) -> Column:
+    """TPOT at a percentile: more of the others' prompts than in the mean, and longer ones.
+
+    Source: variance of a compound Poisson count. Limits: normal approximation.
+    """
+    return crowded_tpot_s + z * prompt_s * np.sqrt(2 * variation * per_token / later_tokens)
+
+
 def ttft_at_s(ttft: Column, longer: Column, later: Column, beat: Column, percentile: float) -> Column:
     """TTFT at a percentile, from what a prompt and a queue at that percentile take beyond the mean."""
     if percentile <= 50:
@@ -127,13 +138,20 @@ class WithinLimits(Columns):
 
     def holds(self, batch: Column) -> Mask:
         """Both limits at this batch."""
+        z, stream = max(0.0, z_score(self.percentile)), self.stream
         if self.closed:
             flow = closed_turn(self.stream, batch, batch, passes=1)
-            tpot, later = flow.tpot_s, queue_tail_s(flow.queue_s, flow.waits, self.percentile) - flow.queue_s
+            tpot, added, later = (
+                flow.tpot_s,
+                flow.prompt_s,
+                queue_tail_s(flow.queue_s, flow.waits, self.percentile) - flow.queue_s,
+            )
             first = ttft_at_s(flow.ttft_s, self.longer_s, later, flow.beat_s, self.percentile)
         else:
             at = pace(self.stream, batch)
-            tpot, first = at.tpot_s, self.first_s(at, batch)
+            tpot, added, first = at.tpot_s, at.prompt_s, self.first_s(at, batch)
+        others = per_step(batch, stream.later_tokens)
+        tpot = late_tpot_s(tpot, z, added, others, stream.later_tokens, stream.variation)
         met: Mask = (tpot <= self.tpot_limit_s) & (first <= self.ttft_limit_s)
         return met
 

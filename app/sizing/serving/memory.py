@@ -299,9 +299,12 @@ def shared_with_host(found: ServingMemory, plans: Plans, on: OnHost) -> ServingM
     there = on.layers_share * plans.accelerators_per_replica
     host = HostMemory(on.weights_bytes, found.longest_sequence_bytes * there, on.room_bytes)
     with told_as("left to the accelerators"):
-        final = left_on_accelerators(found.cache_bytes_per_sequence, on.layers_share)
-        held = left_on_accelerators(found.held_bytes_per_sequence, on.layers_share)
-        longest = left_on_accelerators(found.longest_sequence_bytes, on.layers_share)
+        with told_as("at its end"):
+            final = left_on_accelerators(found.cache_bytes_per_sequence, on.layers_share)
+        with told_as("in the mean"):
+            held = left_on_accelerators(found.held_bytes_per_sequence, on.layers_share)
+        with told_as("longest context"):
+            longest = left_on_accelerators(found.longest_sequence_bytes, on.layers_share)
         fitting = sequences(found.kv_pool_bytes, held, found.max_sequences)
     beside = host_sequences(on.room_bytes, on.weights_bytes, found.held_bytes_per_sequence * there)
     return replace(

@@ -9,7 +9,7 @@ import numpy as np
 from app.sizing.columns import Column, Mask
 from app.sizing.formula import formula, told_as
 from app.sizing.serving.flow import Flow, open_turn, steady_flow
-from app.sizing.serving.load import StreamSpeed, queue_tail_s, ttft_at_s
+from app.sizing.serving.load import StreamSpeed, late_tpot_s, queue_tail_s, ttft_at_s
 from app.sizing.serving.measured import QUANTILES, Operation
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.pace import pace
@@ -69,17 +69,6 @@ def met(batch: Column, z: float, sequences: Column) -> Column:
 def longer_s(longer_prompt: float, occupancy_s: Column, pipeline_parallel: Column) -> Column:
     """What a prompt at a percentile takes beyond the mean one. Source: counted. Limits: prompts fill the device."""
     return longer_prompt * occupancy_s * np.maximum(pipeline_parallel, 1.0)
-
-
-@formula(unit="s/token", source="prompts that fall between a request's tokens are a Poisson count")
-def late_tpot_s(
-    crowded_tpot_s: Column, z: float, prompt_s: Column, per_token: Column, later_tokens: Column, variation: Column
-) -> Column:
-    """TPOT at a percentile: more of the others' prompts than in the mean, and longer ones.
-
-    Source: variance of a compound Poisson count. Limits: normal approximation.
-    """
-    return crowded_tpot_s + z * prompt_s * np.sqrt(2 * variation * per_token / later_tokens)
 
 
 @formula(unit="s", source="infinite beyond saturation")

@@ -206,9 +206,12 @@ def step_work(model: ModelArchitecture, plans: Plans, link: LinkUse, *, context_
 def shared_with_host(model: ModelArchitecture, work: StepWork, on: OnHost) -> StepWork:
     """The same with the host's part taken out, and told beside it."""
     with told_as("left to the accelerators"):
-        flops = left_on_accelerators(work.linear_flops, host_flops_share(model, on.experts_share, on.layers_share))
-        read = left_on_accelerators(work.cache_read_bytes, on.layers_share)
-        scores = left_on_accelerators(work.cache_flops, on.layers_share)
+        with told_as("of matrices"):
+            flops = left_on_accelerators(work.linear_flops, host_flops_share(model, on.experts_share, on.layers_share))
+        with told_as("of the cache"):
+            read = left_on_accelerators(work.cache_read_bytes, on.layers_share)
+        with told_as("of attention"):
+            scores = left_on_accelerators(work.cache_flops, on.layers_share)
     host = host_step(model, on, work.cache_read_bytes * work.tensor_parallel)
     return replace(work, linear_flops=flops, cache_read_bytes=read, cache_flops=scores, host=host)
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.serving.load import stream_alone, stream_speed
-from app.sizing.serving.operation import StreamOperation, late_tpot_s, longer_s, met, operate_stream
+from app.sizing.serving.load import late_tpot_s, stream_alone, stream_speed
+from app.sizing.serving.operation import StreamOperation, longer_s, met, operate_stream
 from app.sizing.workload import Lengths, Load
 from tests.examples import col
 from tests.sizing.serving.given import flat_prefill, flat_step, memory_of, on_big, varied
