@@ -102,7 +102,8 @@ def ends(found: Estimate, lines: Mapping[str, float]) -> dict[str, tuple[float |
         told = {p: "p50" if line == "sample_e2e_s" and p == "mean" else p for p in shown}  # its mean is its median
         closed_form = {p: lines.get(f"{line} ({told[p]})", lines.get(line)) for p in shown}
         simulated = {p: lines.get(f"between_loads_s (simulated, {line.removesuffix('_s')} {p})") for p in shown}
-        return {f"{line} ({p})": (v, simulated[p] or closed_form[p]) for p, v in shown.items()}
+        found_at = {p: closed_form[p] if simulated[p] is None else simulated[p] for p in shown}
+        return {f"{line} ({p})": (v, found_at[p]) for p, v in shown.items()}
 
     whole = "sample_e2e_s" if performance.ttft is None and performance.tpot is None else "e2e_s"
     return {
