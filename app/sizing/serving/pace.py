@@ -276,7 +276,7 @@ def stream_of(
     """Requests of one kind on every replica."""
     rows = np.ones(len(step))
     full = busy_prompts_per_step(scheduled.max_batched_tokens, prefill.new_tokens)
-    with told_as("steps filled with prompts"):
+    with told_as("prompts that fill a step"):
         linear = linear_beside(step, prefill, rows * 0.0, full, scheduled.prefill_first)
     with told_as("alone"):
         idle = idle_first_token_s(prefill, scheduled.max_batched_tokens)
