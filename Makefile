@@ -17,7 +17,7 @@ test: $(VENV)/.dev
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --dist worksteal
 
 # The core with one thing wrong at a time against the tests of its room: make mutants ROOM=decisions. Fails where a
 # room is below 90 %.
