@@ -16,6 +16,7 @@ LISTS = (
     "providers",
     "regions",
     "frameworks",
+    "schedulers",
     "accelerators",
     "systems",
     "offers",

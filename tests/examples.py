@@ -127,6 +127,18 @@ def row(**columns: object) -> SimpleNamespace:
     return SimpleNamespace(**columns)
 
 
+def as_told(whole: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+    """Performance without what an answer of bounded size left out: intervals of means, points of the load curve, and
+    of later ranks what was simulated.
+    """
+    kept = {key: value for key, value in whole.items() if key in told}
+    kept["intervals"] = [i for i in whole["intervals"] if i in told["intervals"]]
+    if told.get("load_curve"):
+        points = [p for p in whole["load_curve"]["points"] if p in told["load_curve"]["points"]]
+        kept["load_curve"] = {**whole["load_curve"], "points": points}
+    return kept
+
+
 def body(name: str) -> dict[str, Any]:
     """One of the worked request bodies."""
     value: dict[str, Any] = json.loads((BODIES / f"{name}.json").read_text())

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from tests.examples import as_told
+
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 LENGTHS = {"input_tokens": 4000, "output_tokens": 300}
 TRAFFIC = {"concurrent_requests": 16, **LENGTHS, "cached_prefix_fraction": 0.8, "turn_gap_s": 1}
@@ -148,7 +150,7 @@ def test_a_recommended_scheduler_is_the_engines_own_complete_and_taken_again(cli
     assert (shown["policy"], shown["prefix_cache"], shown["receive_interval_steps"]) == ("mixed", True, 1)
     again = estimate(client, OPEN, **best["deployment"])
     assert again["deployment"] == best["deployment"]
-    assert again["performance"] == best["performance"]
+    assert as_told(again["performance"], best["performance"]) == best["performance"]
 
 
 def test_what_is_set_stands_among_the_engines_own(client: TestClient) -> None:

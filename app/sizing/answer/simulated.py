@@ -153,9 +153,9 @@ def knee_of_run(workload: InferenceWorkload, curve: Curve, load: float) -> Itera
         return
     knee = curve.knee()
     unit = "requests/s" if workload.load is Load.OPEN else "requests in flight"
+    where = f"{figure(knee)} {unit}" if workload.load is Load.OPEN else f"{counted(knee, 'request')} in flight"
     text = (
-        f"From {figure(knee)} {unit} per replica on, p95 of the first token grows faster than throughput; the load is "
-        f"{figure(load)}."
+        f"From {where} per replica on, p95 of the first token grows faster than throughput; the load is {figure(load)}."
     )
     yield Reason("knee", text, "knee", knee, unit)
 

@@ -138,8 +138,9 @@ class TokenWords:
     def intervals(
         self, workload: InferenceWorkload, operation: StreamOperation, row: int, sure: Certainty, best: Best
     ) -> tuple[Interval, ...]:
-        """Between what latencies may be, at the median and in the mean."""
-        found = (self.intervals_at(s, workload, operation, row, sure, best) for s in ("p50", "mean"))
+        """Between what latencies may be, at the median and in the mean where that is another."""
+        told = ("p50", "mean") if at(operation.e2e_mean_s, row) != at(operation.e2e_p50_s, row) else ("p50",)
+        found = (self.intervals_at(s, workload, operation, row, sure, best) for s in told)
         return tuple(itertools.chain.from_iterable(found))
 
     def intervals_at(

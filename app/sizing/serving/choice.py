@@ -124,12 +124,14 @@ def most_capable(
     question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Snapshot
 ) -> Choice:
     """The plan that does most within the limits, which are to hold with the confidence asked; then the cheapest, the
-    quickest, the smallest. Nothing of it reads a request rate. Where no plan holds, of those that fall least short.
+    quickest when idle, the smallest. Nothing of it reads a request rate. Where no plan holds, of those that fall least
+    short.
     """
     count = plans.accelerators_per_node.astype(np.int64)
     first, alike = distinct(alike_for_a_replica(plans, market) * (count.max() + 1) + count)
     kinds, settings, rows = least_short(question, workload, plans.take(first), deployment, market)
-    does = judge(question, workload, kinds, settings, speculative=deployment.speculative).options
+    idle = workload if workload.load is not Load.OPEN else replace(workload, peak_per_s=LEAST_PER_S)
+    does = judge(question, idle, kinds, settings, speculative=deployment.speculative).options
     score = 1.0 / np.maximum(throughput_per_s(workload, does), LEAST_PER_S)
     row_of, most = np.full(len(first), -1), np.flatnonzero(contenders(kinds.accelerator, score))
     row_of[rows[most]] = most

@@ -95,6 +95,12 @@ def as_run(
         return AsRun(curves, memory.sequences, margins_asked(question, workload, plans, market))
 
 
+def carries(capacity_per_s: Column, held: Column) -> Mask:
+    """Which replicas do any work within the limits."""
+    able: Mask = (capacity_per_s > LEAST_CAPACITY_PER_S) & (held >= 1)
+    return able
+
+
 def loads_of(workload: InferenceWorkload, replicas: Column) -> Column:
     """What each replica gets of the load: requests a second, or in flight."""
     if workload.load is Load.OPEN:
@@ -102,23 +108,15 @@ def loads_of(workload: InferenceWorkload, replicas: Column) -> Column:
     return np.ceil(workload.in_flight / replicas)
 
 
-def replicas_run(question: Question, workload: InferenceWorkload, plans: Plans, runs: AsRun) -> Column:
-    """Replicas that carry the load within the limits with the confidence asked for."""
-    capacity, held = runs.surely(workload)
-    return replicas_of(question, workload, plans, capacity, held, Settings())
-
-
 def sized(question: Question, workload: InferenceWorkload, options: Options, runs: AsRun) -> Options:
     """Plans with the replicas, machines and cost that the simulation makes of them, and its figures by margins."""
     capacity, held = runs.surely(workload)
-    replicas = replicas_run(question, workload, options.plans, runs)
+    replicas = replicas_of(question, workload, options.plans, capacity, held, Settings())
     again = resized(question, workload, replace(options, capacity_per_s=capacity, slo_batch=held), replicas)
     loads, margins = loads_of(workload, replicas), runs.margins
     with unrecorded():
         waits = waits_at(runs.curves, loads)
-    first, whole = waits["ttft_p50_s"], waits["e2e_p50_s"]
-    later = np.subtract(whole, first, out=whole.copy(), where=np.isfinite(whole))
-    latency = first * margins.ttft + later * margins.tpot
+    latency = margins.request_s(waits["ttft_p50_s"], waits["e2e_p50_s"])
     return replace(again, rate_per_s=runs.answered(loads) / margins.rate, e2e_p50_s=latency)
 
 
@@ -181,8 +179,7 @@ def serving(
     question: Question, workload: InferenceWorkload, options: Options, runs: AsRun, rejections: Rejections
 ) -> Mask:
     """Which plans meet the limits at any load; the others are turned down."""
-    capacity, held = runs.surely(workload)
-    able = (capacity > LEAST_CAPACITY_PER_S) & (held >= 1)
+    able = carries(*runs.surely(workload))
     if able.all():
         return able
     slo, expected = workload.slo, runs.expected(workload)[0] > LEAST_CAPACITY_PER_S
@@ -259,9 +256,9 @@ def carrying(
     if asked.replicas is not None:
         return settings
     capacity, held = runs.surely(workload)
-    able = (capacity > LEAST_CAPACITY_PER_S) & (held >= 1)
+    able = carries(capacity, held)
     likely, likely_held = runs.expected(workload)
-    at_all = (likely > LEAST_CAPACITY_PER_S) & (likely_held >= 1)
+    at_all = carries(likely, likely_held)
     capacity = np.where(able, capacity, np.where(at_all, likely, stable_below(runs.curves)))
     held = np.where(able, held, np.where(at_all, likely_held, runs.sequences))
     replicas = replicas_of(question, workload, plans, capacity, held, Settings())

@@ -98,6 +98,11 @@ class HostPrompt(Columns):
     moved_experts_s: Column
     moved_multiply_s: Column  # of one prompt
 
+    @property
+    def present(self) -> Mask:
+        """Where a host has any part."""
+        return self.flops > 0
+
 
 @formula(unit="1", source="documentation of llama.cpp, Ollama and KTransformers")
 def experts_on_host(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
-import numpy as np
-
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Mask
 from app.sizing.formula import told_as
@@ -254,10 +252,8 @@ class TokenStreams:
         )
 
     def latency_s(self, operation: StreamOperation, margins: Margins) -> Column:
-        """Median of a whole request: the first token, then the others, each by its margin."""
-        first, whole = operation.ttft_p50_s, operation.e2e_p50_s
-        later = np.subtract(whole, first, out=whole.copy(), where=np.isfinite(whole))
-        return first * margins.ttft + later * margins.tpot
+        """Median of a whole request."""
+        return margins.request_s(operation.ttft_p50_s, operation.e2e_p50_s)
 
     def best(
         self,

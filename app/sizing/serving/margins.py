@@ -30,6 +30,11 @@ class Margins(Columns):
         whole = np.ones(count)
         return cls(whole, whole, whole, np.zeros(count))
 
+    def request_s(self, first_token_s: Column, whole_s: Column) -> Column:
+        """A whole request by the margins: its first token, then the others, each by its own."""
+        later = np.subtract(whole_s, first_token_s, out=whole_s.copy(), where=np.isfinite(whole_s))
+        return first_token_s * self.ttft + later * self.tpot
+
     def only(self, rows: Mask) -> Margins:
         """These in some rows, none in the others."""
         rate, tpot, ttft = (np.where(rows, factor, 1.0) for factor in (self.rate, self.tpot, self.ttft))

@@ -86,7 +86,7 @@ def tpot_s(each_s: Column, overloaded: Mask) -> Column:
 @formula(unit="s", source="the first token, then each of the others")
 def e2e_s(ttft_s: Column, tokens_after_first: float, tpot_s: Column) -> Column:
     """Percentile of a whole request. Source: definition. Limits: percentiles are added, which errs on the safe side."""
-    return ttft_s + tokens_after_first * tpot_s
+    return ttft_s + tokens_after_first * tpot_s if tokens_after_first else ttft_s
 
 
 def operate_stream(

@@ -287,11 +287,15 @@ def stream_of(
 def linear_beside(
     step: StepTerms, prefill: PrefillTerms, batch: Column, prompts: Column, prefill_first: Mask
 ) -> Column:
-    """Linear layers of a step with so many prompts beside the decodes of a batch."""
-    if prefill.host is not None:
+    """Linear layers of a step with so many prompts beside the decodes of a batch; of prompts alone where a host
+    computes part of them.
+    """
+    host = prefill.host
+    if host is not None and host.present.all():
         return linear_of_step_s(prefill, prompts)
     tokens = equal_tokens(batch, prefill_first, prompts, step, prefill)
-    return linear_s(*read_and_multiply(step, tokens), step.exponent)
+    shared = linear_s(*read_and_multiply(step, tokens), step.exponent)
+    return shared if host is None else np.where(host.present, linear_of_step_s(prefill, prompts), shared)
 
 
 @formula(unit="s", source="weights are read once for decodes and prompts")
@@ -312,11 +316,12 @@ def pace(stream: Stream, batch: Column, *, queued: bool = False) -> Pace:
         company = company_steps(scheduled.batch_wait_steps, scheduled.batch_wait_share, most, others)
     come = arriving(others, scheduled.receive_interval_steps, company)
     prompts = together(come, most)
-    if prefill.host is None:
+    away = np.zeros(len(batch), dtype=bool) if prefill.host is None else prefill.host.present
+    decoding = np.zeros(len(batch))
+    if not away.all():
         with told_as("decodes"):
             decoding = linear_s(*read_and_multiply(step, batch), step.exponent)
-    else:
-        decoding = np.zeros(len(batch))
+        decoding = np.where(away, 0.0, decoding) if away.any() else decoding
     with told_as("with prompts"):
         both = linear_beside(step, prefill, batch, prompts, first)
     taken = prompts_s(prompts_linear_s(both, decoding, first), prompts, prefill, first, decode)

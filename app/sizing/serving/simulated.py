@@ -89,6 +89,8 @@ def replica_at(
 ) -> Replica:
     """The replica of a row, from the functions that time its steps everywhere else."""
     plan = plans.take(np.array([row]))
+    if not plan.away.any():
+        plan = replace(plan, on_host=None)  # other plans of a search may have a host's part, this one is timed without
     work = replica_work(workload.model, plan, link_use(plan, assumed), encoder_flops=workload.encoder_flops_per_request)
     return replica_of(
         work,
@@ -129,7 +131,7 @@ def saturated_per_s(replica: Replica, saturation_per_s: float, sent: Drawn) -> f
     )
     fitting = replica.cache_bytes / held if held > 0 else np.inf
     count = int(min(len(sent.input_tokens), FILLS * max(min(replica.max_sequences, fitting), FEWEST)))
-    requests = first_of(sent, count).at_rate(SATURATING * saturation_per_s)
+    requests = sent.first(count).at_rate(SATURATING * saturation_per_s)
     found = run(replica, requests, warm=int(FILLED_SHARE * count), wanted=int((1 - WARM_SHARE) * count))
     return max(found.finished / max(found.lasts_s, LEAST_RATE), LEAST_RATE)
 
@@ -174,7 +176,7 @@ def curve_in_flight(workload: InferenceWorkload, replica: Replica, sequences: in
     sent = drawn_of(workload, max(wanted + held for held, (_, wanted) in zip(numbers, parts, strict=True)))
     nodes = []
     for held, (warm, wanted) in zip(numbers, parts, strict=True):
-        requests = first_of(sent, wanted + (held if warm else 0)).in_flight(held)
+        requests = sent.first(wanted + (held if warm else 0)).in_flight(held)
         nodes.append(node_of(workload, replica, Stretch(requests, warm, wanted)))
     return curve_of(replica, np.array(numbers, float), nodes, stable_below=np.inf, closed=True)
 
@@ -186,17 +188,6 @@ def stretch_of(workload: InferenceWorkload, held: int, count: int) -> tuple[int,
         return 0, int(np.clip(part, held, max(MOST_TIMES * count, MEASURED_ROUNDS * held)))
     warm = max(int(WARM_SHARE * count), WARM_ROUNDS * held)
     return warm, warm + max(count - int(WARM_SHARE * count), MEASURED_ROUNDS * held)
-
-
-def first_of(sent: Drawn, count: int) -> Drawn:
-    """The first so many of the requests."""
-    return replace(
-        sent,
-        unit_gaps=sent.unit_gaps[:count],
-        input_tokens=sent.input_tokens[:count],
-        output_tokens=sent.output_tokens[:count],
-        prefix_tokens=sent.prefix_tokens[:count],
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Column
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.serving.asked import settings_asked
@@ -21,11 +22,12 @@ from app.sizing.serving.finalists import (
     finalists_of,
     first_of,
     loads_of,
-    replicas_run,
 )
 from app.sizing.serving.margins import Margins
+from app.sizing.serving.measured import Settings
 from app.sizing.serving.options import Options
-from app.sizing.serving.search import search
+from app.sizing.serving.plans import Plans
+from app.sizing.serving.search import replicas_of, search
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
 from tests.examples import col
 from tests.sizing.serving.given import planned, varied
@@ -62,6 +64,12 @@ def run(**told: Any) -> AsRun:
     return AsRun((curve(**told),), col(100), Margins.none(1))
 
 
+def carried_by(workload: InferenceWorkload, plans: Plans, runs: AsRun) -> Column:
+    """Replicas that carry a load by what was simulated."""
+    capacity, held = runs.surely(workload)
+    return replicas_of(asked(workload), workload, plans, capacity, held, Settings())
+
+
 def test_replicas_are_those_that_the_simulation_says_carry_the_peak() -> None:
     finalists, types = found()
     assert types >= len(finalists.rows) > 0
@@ -71,8 +79,6 @@ def test_replicas_are_those_that_the_simulation_says_carry_the_peak() -> None:
     assert chosen.fleet.replicas.tolist() == needed.tolist()
     assert chosen.capacity_per_s.tolist() == capacity.tolist()
     assert (np.diff(finalists.scores) >= 0).all()
-    again = replicas_run(asked(BUSY), BUSY, chosen.plans, runs)
-    assert again.tolist() == needed.tolist()
 
 
 def test_what_was_sized_is_written_among_all_that_was_found() -> None:
@@ -86,7 +92,7 @@ def test_more_load_and_more_confidence_never_take_fewer_replicas_of_a_plan() -> 
     finalists, _ = found()
     plans, runs = finalists.chosen.plans, finalists.runs
     loads = [replace(BUSY, peak_per_s=times * BUSY.peak_per_s) for times in (0.1, 0.5, 1.0, 1.1, 3.0)]
-    counts = [replicas_run(asked(load), load, plans, runs) for load in loads]
+    counts = [carried_by(load, plans, runs) for load in loads]
     assert all((less <= more).all() for less, more in pairwise(counts))
     waits = [runs.curves[0].wait_s("ttft", "p95", load) for load in np.linspace(0.1, 60, 50)]
     assert (np.diff(waits) >= 0).all() or np.isinf(waits[-1])
@@ -97,7 +103,7 @@ def test_a_looser_limit_never_takes_more_replicas_of_a_plan() -> None:
     finalists, _ = found()
     plans, runs = finalists.chosen.plans, finalists.runs
     limits = [Slo(0.3, 0.02, None, 95.0), Slo(0.5, 0.03, None, 95.0), Slo(5.0, 0.3, None, 95.0)]
-    counts = [replicas_run(asked(w), w, plans, runs) for w in (replace(BUSY, slo=slo) for slo in limits)]
+    counts = [carried_by(w, plans, runs) for w in (replace(BUSY, slo=slo) for slo in limits)]
     assert all((tight >= loose).all() for tight, loose in pairwise(counts))
 
 

@@ -18,7 +18,6 @@ from app.sizing.serving.simulated import (
     SHARES,
     curves_of,
     drawn_of,
-    first_of,
     is_simulated,
     numbers_in_flight,
     stretch_of,
@@ -121,4 +120,4 @@ def test_percentiles_are_what_so_many_do_not_exceed() -> None:
 
 def test_the_first_requests_keep_their_order() -> None:
     sent = drawn_of(varied(**SPREAD), 100)
-    assert first_of(sent, 10).input_tokens.tolist() == sent.input_tokens[:10].tolist()
+    assert sent.first(10).input_tokens.tolist() == sent.input_tokens[:10].tolist()

@@ -45,6 +45,11 @@ class Drawn:
     shared_tokens: int = 0
     reuse_gap_s: float = 0.0
 
+    def first(self, count: int) -> Drawn:
+        """The first so many of the requests."""
+        lengths = (self.input_tokens[:count], self.output_tokens[:count], self.prefix_tokens[:count])
+        return Drawn(self.unit_gaps[:count], *lengths, self.shared_tokens, self.reuse_gap_s)
+
     def at_rate(self, requests_per_s: float) -> Requests:
         """The same requests arriving at a rate."""
         arrival_s = np.cumsum(self.unit_gaps) / requests_per_s

@@ -18,7 +18,14 @@ from app.sizing.question import Speculative
 from app.sizing.serving.cache import cache_bytes
 from app.sizing.serving.communication import LinkUse
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.prefill import PrefillTerms, PrefillWork, linear_of_step_s, prefill_terms, prefill_work
+from app.sizing.serving.prefill import (
+    PrefillTerms,
+    PrefillWork,
+    linear_of_step_s,
+    prefill_terms,
+    prefill_work,
+    prompt_attention_s,
+)
 from app.sizing.serving.simulation.record import MIXED, NEVER, PREFILL_FIRST, RECOMPUTED, SWAPPED, Replica, Seconds
 from app.sizing.serving.step import (
     StepTerms,
@@ -135,7 +142,7 @@ def replica_of(
     with unrecorded():
         terms = speculating_terms(work, achieved, speculative, served)
         pair = prefill_terms(work.pair, spread(achieved, work.pair), served=served)
-        prompts = prefill_terms(work.prompts, spread(achieved, work.prompts))
+        scores_s = prompt_attention_s(work.prompts, work.prompts.rates, spread(achieved, work.prompts))
         first = replace(repeated(terms, 1), stream_token_s=np.zeros(1))
         decode = step_s(repeated(first, most + 1), np.maximum(np.arange(most + 1.0), 1.0))
         linear = linear_by_tokens(first, pair, linear_grid(most, int(scheduler.max_batched_tokens), pair, first))
@@ -150,7 +157,7 @@ def replica_of(
         linear_s=rounded_s(linear),
         linear_exact=most,
         linear_stride=STRIDE,
-        prompt_attention_s=prompts.prompt_attention_s / work.prompts.prompt_tokens,
+        prompt_attention_s=scores_s / work.prompts.prompt_tokens,
         stages=int(work.at_contexts.pipeline_parallel[0]),
         stages_overlap=overlaps,
         attention_token_s=attention.token,
