@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from app.sizing.question import Question
+from app.sizing.relaxations.tried import least_that_does
 from app.sizing.relaxations.ways import Size, Ways, cheapest, keeping, named, types_of, ways_of
 from app.sizing.result import Change, Reached, Rejection
 from app.sizing.snapshot import Snapshot
@@ -105,8 +106,9 @@ def of_times(question: Question, market: Snapshot, judged: Sequence[Rejection], 
     for time in times:
         enough = least_time(question, time, tuple(t for t in time.types if t in types), market, sizes)
         if enough is not None:
-            value, ways = enough
-            found.append(Change(time.label, f"{time.words(value)} would do: {named(ways, cheapest(ways), market)}"))
+            does = least_that_does(question, market, time.allowing, enough[0], cheapest(enough[1]))
+            if does is not None:
+                found.append(Change(time.label, f"{time.words(does[0])} would do: {named(does[1], market)}"))
     return found
 
 

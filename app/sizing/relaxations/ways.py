@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from app.sizing.answer.money import usd
-from app.sizing.columns import Codes, Column, Columns, Mask, at
+from app.sizing.columns import Codes, Column, Columns, Mask, one
 from app.sizing.decisions.cost import usd_total
 from app.sizing.decisions.rejections import Unread, no_more
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.serving.offload import with_host_weights
-from app.sizing.serving.options import measures
+from app.sizing.serving.options import Options, measures
+from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import plans_sought, search
 from app.sizing.snapshot import Snapshot
 from app.sizing.training.counts import counts_of
@@ -42,43 +45,52 @@ class Ways(Columns):
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A limit of number, money or power: how ways count against it, and what would do in words."""
+    """A limit of number, money or power: how ways count against it, and what would do in words. `per_unit`: what its
+    field counts in one of what is told.
+    """
 
     name: str
     limit: float
     needed: Callable[[Ways], Column]
     words: Callable[[float], str]
+    field: str
+    per_unit: float = 1.0
 
     @property
     def label(self) -> str:
         """The limit in words."""
         return f"lift {self.name} ({figure(self.limit)})"
 
-    def least(self, ways: Ways) -> int:
+    def least(self, ways: Ways) -> Ways:
         """The way that takes the least; of equals the cheapest."""
-        return int(np.lexsort((ways.price, self.needed(ways)))[0])
+        return ways.take(np.lexsort((ways.price, self.needed(ways)))[:1])
+
+    def allowing(self, question: Question, value: float) -> Question:
+        """The question with another value of this limit."""
+        changed: Any = {self.field: int(value) if self.field == "max_accelerators" else value * self.per_unit}
+        return replace(question, constraints=replace(question.constraints, **changed))
 
 
 def sizes_asked(limits: Constraints) -> list[Size]:
     """The limits of number, money and power that were asked for."""
     power_kw = None if limits.max_power_w is None else limits.max_power_w / 1e3
-    found = (
-        ("max_accelerators", limits.max_accelerators, lambda w: w.accelerators, lambda v: counted(v, "accelerator")),
-        (
-            "max_usd_per_hour",
-            limits.max_usd_per_hour,
-            lambda w: w.usd_per_hour,
-            lambda v: f"{figure(at_least(v))} USD per hour",
-        ),
-        (
-            "max_purchase_usd",
-            limits.max_purchase_usd,
-            lambda w: np.nan_to_num(w.purchase_usd, nan=0.0),
-            lambda v: f"{figure(at_least(v))} USD",
-        ),
-        ("max_power_kw", power_kw, lambda w: w.rated_w / 1e3, lambda v: f"{figure(at_least(v))} kW"),
+    kinds: tuple[tuple[str, float | None, Callable[[Ways], Column], str], ...] = (
+        ("max_usd_per_hour", limits.max_usd_per_hour, lambda w: w.usd_per_hour, "USD per hour"),
+        ("max_purchase_usd", limits.max_purchase_usd, lambda w: np.nan_to_num(w.purchase_usd, nan=0.0), "USD"),
     )
-    return [Size(name, float(limit), needed, words) for name, limit, needed, words in found if limit is not None]
+    found: list[Size] = []
+    if limits.max_accelerators is not None:
+        number, name = float(limits.max_accelerators), "max_accelerators"
+        found.append(Size(name, number, lambda w: w.accelerators, lambda v: counted(v, "accelerator"), name))
+    found += [Size(n, of, needed, partial(_amount, unit), n) for n, of, needed, unit in kinds if of is not None]
+    if power_kw is not None:
+        kw = partial(_amount, "kW")
+        found.append(Size("max_power_kw", power_kw, lambda w: w.rated_w / 1e3, kw, "max_power_w", 1e3))
+    return found
+
+
+def _amount(unit: str, value: float) -> str:
+    return f"{figure(at_least(value))} {unit}"
 
 
 def without_sizes(question: Question) -> Question:
@@ -120,9 +132,18 @@ def only(limits: Constraints, types: tuple[str, ...]) -> Constraints:
 
 def _ways_to_serve(question: Question, workload: InferenceWorkload, market: Snapshot) -> Ways:
     """Every plan that meets the latency limits."""
-    unread = Unread(market.accelerators)
-    plans = with_host_weights(question, workload, plans_sought(question, workload, market, unread), market)
-    options = search(question, workload, plans, market, unread)
+    plans = plans_to_serve(question, workload, market)
+    return ways_from(workload, search(question, workload, plans, market, Unread(market.accelerators)))
+
+
+def plans_to_serve(question: Question, workload: InferenceWorkload, market: Snapshot) -> Plans:
+    """Every plan that is judged, those with weights in the host's memory among them."""
+    plans = plans_sought(question, workload, market, Unread(market.accelerators))
+    return with_host_weights(question, workload, plans, market)
+
+
+def ways_from(workload: InferenceWorkload, options: Options) -> Ways:
+    """What options take."""
     cost, total = options.cost, np.full(len(options), np.nan)
     if workload.volume_requests is not None:
         total = measures(workload, options).usd
@@ -148,30 +169,19 @@ def keeping(sizes: Sequence[Size], ways: Ways) -> Mask:
     return kept
 
 
-def of_sizes(sizes: Sequence[Size], ways: Ways, market: Snapshot) -> dict[str, str]:
-    """By the name of each limit that alone would have to give: how little, and what that is spent on."""
-    enough: dict[str, str] = {}
-    for size in sizes:
-        rest = ways.take(keeping([other for other in sizes if other is not size], ways))
-        if len(rest):
-            row = size.least(rest)
-            value = at(size.needed(rest), row)
-            enough[size.name] = f"{size.words(value)} would do: {named(rest, row, market)}"
-    return enough
+def cheapest(ways: Ways) -> Ways:
+    """The one that costs the least, of equals that of the fewest accelerators."""
+    return ways.take(np.lexsort((ways.accelerators, ways.price))[:1])
 
 
-def cheapest(ways: Ways) -> int:
-    """The row that costs the least, of equals that of the fewest accelerators."""
-    return int(np.lexsort((ways.accelerators, ways.price))[0])
-
-
-def named(ways: Ways, row: int, market: Snapshot) -> str:
-    """How many of what, and what they cost."""
-    name = market.accelerators[int(ways.accelerator[row])].name
-    total, bought = at(ways.usd_total, row), at(ways.purchase_usd, row)
-    price = f"{usd(at(ways.usd_per_hour, row))} per hour" if math.isnan(total) else f"{usd(total)} in all"
+def named(ways: Ways, market: Snapshot) -> str:
+    """How many of what the cheapest of ways is, and what they cost."""
+    best = cheapest(ways)
+    name = market.accelerators[int(best.accelerator[0])].name
+    total, bought = one(best.usd_total), one(best.purchase_usd)
+    price = f"{usd(one(best.usd_per_hour))} per hour" if math.isnan(total) else f"{usd(total)} in all"
     upfront = "" if math.isnan(bought) else f", {usd(bought)} to buy"
-    return f"{at(ways.accelerators, row):,.0f} x {name} ({price}{upfront})"
+    return f"{one(best.accelerators):,.0f} x {name} ({price}{upfront})"
 
 
 def types_of(ways: Ways, market: Snapshot) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,6 +36,8 @@ from app.sizing.snapshot import Snapshot
 from app.sizing.workload import InferenceWorkload, Load
 
 FEWEST = 3  # types of which the best is simulated, however few are shown
+MOST_OTHERS = 12  # that are simulated in the place of types' best ones that failed, or beside those that cost far more
+BETTER_BY = 1.25  # what a simulation adds to a cost at most times
 MISSED = "{name} takes {needed} ms at the percentile asked on {on} however light the load; the limit is {available}."
 
 
@@ -150,29 +153,70 @@ def finalists_of(
     if not is_simulated(workload):
         shown = best[: question.limit]
         return Finalists(options, shown, score_of(question.objective, merit)[shown], None), len(best)
+    trial = Trial(options, score_of(question.objective, merit), best)
     tables: list[Options] = []
     found: list[AsRun] = []
     kept: list[Codes] = []
-    looked, wanted = 0, max(question.limit, FEWEST)
-    while wanted and looked < len(best):
-        rows = best[looked : looked + wanted]
-        looked += len(rows)
+    wanted, reached = max(question.limit, FEWEST), np.inf
+    while len(rows := trial.next(max(wanted, int(trial.may_beat(reached))))):
         chosen = options.take(rows)
         runs = as_run(question, workload, chosen.plans, chosen.settings, market)
         assert runs is not None
-        held = serving(question, workload, chosen, runs, rejections)
-        if not held.any():
+        does = serving(question, workload, chosen, runs, rejections)
+        trial.failed(rows[~does])
+        if not does.any():
             continue
-        rows, runs, chosen = rows[held], runs.take(np.flatnonzero(held)), chosen.take(held)
+        rows, runs, chosen = rows[does], runs.take(np.flatnonzero(does)), chosen.take(does)
         again = sized(question, workload, chosen, runs)
-        within = np.flatnonzero(allowed(question, again, rejections))
-        if len(within):
+        within = allowed(question, again, rejections)
+        trial.failed(rows[~within])
+        if within.any():
             tables.append(again.take(within))
-            found.append(runs.take(within))
+            found.append(runs.take(np.flatnonzero(within)))
             kept.append(rows[within])
-            wanted -= len(within)
+            wanted = max(0, wanted - int(within.sum()))
+            reached = min(reached, score_of(question.objective, measures(workload, tables[-1])).min())
     ranked = joined(question, workload, options, tables, found, kept)
-    return ranked.first(question.limit), len(best) - looked + sum(map(len, kept))
+    return ranked.first(question.limit), len(trial.waiting) + sum(map(len, kept))
+
+
+class Trial:
+    """Rows that wait to be simulated, best first. Of a type whose best failed another layout is tried, so often."""
+
+    def __init__(self, options: Options, score: Column, best: Codes) -> None:
+        self.options, self.score = options, score
+        self.waiting: list[int] = best.tolist()
+        self.left: Mask = np.ones(len(options), bool)
+        self.tries = MOST_OTHERS
+
+    def next(self, count: int) -> Codes:
+        """The best so many of those that wait."""
+        rows, self.waiting = self.waiting[:count], self.waiting[count:]
+        return np.array(rows, np.int64)
+
+    def may_beat(self, score: float) -> bool:
+        """Whether the best that waits would be better by far, were it as formulas say; so often."""
+        found = (
+            bool(self.waiting) and self.tries > 0 and float(self.score[self.waiting[0]]) * BETTER_BY < score < np.inf
+        )
+        self.tries -= found
+        return found
+
+    def failed(self, rows: Codes) -> None:
+        """Has the best other layout of each row's type wait in its place."""
+        for row in rows[: self.tries].tolist():
+            self.tries -= 1
+            of_type = np.flatnonzero((self.options.accelerator == self.options.accelerator[row]) & self.left)
+            alike = self.alike(of_type) == self.alike(np.array([row]))
+            self.left[of_type[alike]] = False
+            other = of_type[~alike]
+            if len(other):
+                insort(self.waiting, int(other[np.argmin(self.score[other])]), key=self.score.__getitem__)
+
+    def alike(self, rows: Codes) -> Codes:
+        """A number that rows share whose replicas are laid out alike."""
+        plans = self.options.plans.take(rows)
+        return (plans.engine * 4096 + plans.weight_format) * 4096 + plans.accelerators_per_replica.astype(np.int64)
 
 
 def serving(

@@ -244,7 +244,7 @@ def search(
     decisive = np.ones(len(options), bool)
     if workload.load is Load.OPEN and question.objective not in (Objective.LATENCY, Objective.BALANCED):
         score = score_of(question.objective, measures(workload, options))
-        decisive = contenders(options.accelerator, score, types=question.limit)
+        decisive = contenders(options.accelerator, score, types=question.limit if workload.single_pass else None)
     return operated(workload, options, rows, decisive, memory, speed)
 
 

@@ -116,8 +116,9 @@ def test_what_an_estimate_leaves_open_is_sized_for_the_confidence_where_any_size
     for one in found:
         assert one.assurance is not None
         (level,) = (n for n in one.assurance.by_level if n.confidence == one.assurance.asked)
-        if level.total_accelerators is None:  # no number would do: sized as predicted
-            assert abs((one.deployment.replicas or 0) - (found[0].deployment.replicas or 0)) <= 2
+        if level.total_accelerators is None:  # no number would do: sized as predicted, or for the load alone
+            assert (one.deployment.replicas or 0) >= 1
+            assert (one.assurance.meets_slo or 0) < one.assurance.asked
         else:
             assert one.deployment.total_accelerators == level.total_accelerators
             replicas.append(one.deployment.replicas or 0)
@@ -130,10 +131,10 @@ def test_what_an_estimate_leaves_open_is_sized_for_the_confidence_where_any_size
 def test_more_confidence_never_costs_less(
     market: Snapshot, workload: InferenceWorkload, one: float, other: float
 ) -> None:
-    """By more than the simulation adds to the closed form that sets the largest batch by the confidence."""
+    """But for the largest batch, which formulas set by the confidence before the number is simulated."""
     low, high = sorted((one, other))
     less, more = (cheapest(recommend(asked(workload, c, limit=1), market)) for c in (low, high))
-    assert more >= less / 2 * (1 - 1e-9)  # two replicas where the simulation takes one
+    assert more >= less * 0.7
 
 
 def sized(found: Estimate) -> list[float]:

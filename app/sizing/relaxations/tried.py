@@ -1,0 +1,72 @@
+"""What formulas say would do, tried: the whole decision again with the limit that would have to give."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from app.sizing.decisions.rejections import Unread
+from app.sizing.question import Objective, Question
+from app.sizing.relaxations.ways import Ways, cheapest, no_way, only, plans_to_serve, ways_from
+from app.sizing.serving.finalists import finalists_of
+from app.sizing.serving.search import search
+from app.sizing.serving.simulated import is_simulated
+from app.sizing.snapshot import Snapshot
+from app.sizing.words import at_least
+from app.sizing.workload import InferenceWorkload
+
+# How many times what formulas say a limit may have to be, in turn.
+STEPS = (1.0, 1.03, 1.1, 1.2, 1.4, 2.0, 4.0)
+CHEAPEST_TYPES = 3  # that are tried where one thing allowed would do
+
+
+def decided(question: Question, market: Snapshot, slug: str) -> Ways:
+    """What would be recommended of one type; an empty table where nothing is."""
+    question = replace(question, constraints=only(question.constraints, (slug,)), limit=1, objective=Objective.COST)
+    workload, unread = question.workload, Unread(market.accelerators)
+    assert isinstance(workload, InferenceWorkload)
+    options = search(question, workload, plans_to_serve(question, workload, market), market, unread)
+    if not len(options):
+        return no_way()
+    finalists, _ = finalists_of(question, workload, options, market, unread)
+    return ways_from(workload, finalists.chosen)
+
+
+def is_tried(question: Question) -> bool:
+    """Whether anything but formulas decides."""
+    return isinstance(question.workload, InferenceWorkload) and is_simulated(question.workload)
+
+
+def least_that_does(
+    question: Question,
+    market: Snapshot,
+    allowing: Callable[[Question, float], Question],
+    value: float,
+    ways: Ways,
+) -> tuple[float, Ways] | None:
+    """The least value of a limit that does, from the one that formulas say, and the first of `ways` as it then is."""
+    if not is_tried(question):
+        return value, ways
+    slug, whole = market.accelerators[int(ways.accelerator[0])].slug, float(value).is_integer()
+    tried = [math.ceil(value * step) if whole else at_least(value * step) for step in STEPS]
+    for least in dict.fromkeys(tried):
+        found = decided(allowing(question, least), market, slug)
+        if len(found):
+            return least, found
+    return None
+
+
+def that_does(question: Question, market: Snapshot, ways: Ways) -> Ways | None:
+    """The cheapest of ways that does, tried by type."""
+    if not is_tried(question):
+        return cheapest(ways)
+    order = np.lexsort((ways.accelerators, ways.price))
+    _, first = np.unique(ways.accelerator[order], return_index=True)
+    for row in order[np.sort(first)[:CHEAPEST_TYPES]].tolist():
+        found = decided(question, market, market.accelerators[int(ways.accelerator[row])].slug)
+        if len(found):
+            return found
+    return None
