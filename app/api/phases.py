@@ -110,8 +110,12 @@ def check_units(
     workload: InferenceSpec | TrainingSpec | FineTuningSpec,
     model: ModelArchitecture,
     deployment: DeploymentSpec | None = None,
+    *,
+    at: str = "#/workload",
 ) -> None:
-    """Refuse tokens of a model that works on samples, and samples of one that works on tokens."""
+    """Refuse tokens of a model that works on samples, and samples of one that works on tokens; `at` is where the
+    workload stands.
+    """
     if model.kind is ModelKind.SAMPLES and deployment is not None and deployment.recipe is not None:
         detail = f"recipe is of models that work on tokens; {model.name} works on samples."
         refuse([Refused("#/deployment/recipe", detail)])
@@ -119,13 +123,13 @@ def check_units(
         detail = f"scheduler is of models that generate tokens; {model.name} answers in one piece."
         refuse([Refused("#/deployment/scheduler", detail)])
     if isinstance(workload, InferenceSpec):
-        refuse(_served(workload, model))
+        refuse(_served(workload, model, at))
     else:
         refuse(_trained(workload, model))
 
 
-def _served(workload: InferenceSpec, model: ModelArchitecture) -> Iterable[Refused]:
-    traffic, at = workload.traffic, "#/workload/traffic"
+def _served(workload: InferenceSpec, model: ModelArchitecture, place: str) -> Iterable[Refused]:
+    traffic, at = workload.traffic, f"{place}/traffic"
     if model.kind is ModelKind.SAMPLES:
         accepted = "; ".join(
             (
@@ -138,7 +142,7 @@ def _served(workload: InferenceSpec, model: ModelArchitecture) -> Iterable[Refus
             if name in said(traffic) and _tokens(getattr(traffic, name)):
                 yield Refused(f"{at}/{name}", f"traffic.{name} does not apply: {why}")
         if workload.max_context_tokens is not None:
-            yield Refused("#/workload/max_context_tokens", f"max_context_tokens does not apply: {why}")
+            yield Refused(f"{place}/max_context_tokens", f"max_context_tokens does not apply: {why}")
     if model.kind is ModelKind.ENCODER and _tokens(traffic.output_tokens):
         yield Refused(
             f"{at}/output_tokens",
@@ -146,7 +150,7 @@ def _served(workload: InferenceSpec, model: ModelArchitecture) -> Iterable[Refus
         )
     if model.kind is not ModelKind.DECODER and workload.slo is not None and workload.slo.tpot_ms is not None:
         yield Refused(
-            "#/workload/slo/tpot_ms",
+            f"{place}/slo/tpot_ms",
             f"{model.name} answers in one piece: slo.e2e_ms limits its wait, slo.tpot_ms does not apply.",
         )
 

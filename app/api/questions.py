@@ -12,12 +12,16 @@ from app.api.phases import check_phase, check_units
 from app.api.recipes import check_recipe
 from app.api.schedulers import check_scheduler
 from app.api.schemas.requests import EstimateRequest, RecommendRequest, assumed_in
+from app.api.schemas.workload import InferenceSpec
 from app.catalog.directory import Directory
-from app.catalog.names import formats_in
+from app.catalog.names import formats_in, quoted
 from app.catalog.snapshot import SnapshotStore
+from app.errors import Unanswerable
+from app.sizing.assumptions import Assumptions
 from app.sizing.model.architecture import ModelKind
 from app.sizing.question import Deployment, Question
 from app.sizing.workload import InferenceWorkload
+from app.sizing.workload.companions import Companion
 
 
 def recommend_question(
@@ -32,6 +36,7 @@ def recommend_question(
     check_units(named.workload, model)
     question = named.to_question(model, assumed, today)
     question = replace(question, constraints=replace(question.constraints, by_pattern=by_pattern))
+    question = replace(question, companions=companions_of(request, snapshots, assumed))
     return in_the_format_named(question, named)
 
 
@@ -48,7 +53,27 @@ def estimate_question(
     model = resolve_model(named.workload.model, snapshots, assumed)
     check_units(named.workload, model, named.deployment)
     question = in_the_format_named(named.to_question(model, assumed, today), named)
+    question = replace(question, companions=companions_of(request, snapshots, assumed))
     return question, named.deployment.to_deployment()
+
+
+def companions_of(
+    request: RecommendRequest | EstimateRequest, snapshots: SnapshotStore, assumed: Assumptions
+) -> tuple[Companion, ...]:
+    """The models to be packed beside the one asked about, by names that tell them apart."""
+    if not isinstance(request.workload, InferenceSpec):
+        return ()
+    found: dict[str, Companion] = {}
+    for i, spec in enumerate(request.workload.companions):
+        pointer = f"#/workload/companions/{i}"
+        model = resolve_model(spec.model, snapshots, assumed, pointer=f"{pointer}/model")
+        check_units(spec.alone, model, at=pointer)
+        name = spec.name or model.name
+        if name in found:
+            detail = f"Two companions are called {quoted(name)}; give each a name of its own."
+            raise Unanswerable(detail, errors=[{"pointer": f"{pointer}/name", "detail": detail}])
+        found[name] = Companion(name, spec.alone.to_workload(model, assumed))
+    return tuple(found.values())
 
 
 def in_the_format_named(question: Question, request: RecommendRequest | EstimateRequest) -> Question:

@@ -22,6 +22,7 @@ from app.sizing.decisions.prices import UNINTERRUPTED
 from app.sizing.decisions.rejections import Rejections, Unread
 from app.sizing.hardware.prices import KINDS, PriceKind
 from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.packing.together import with_packing
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.result import Estimate, Maximum, Ranked, Reason, Rival
 from app.sizing.serving.asked import check_speculation, holding, settings_asked
@@ -204,6 +205,7 @@ def estimate_inference(
         asked = settings_asked(deployment, choice.plan, workload.redundancy)
         settings = carrying(question, workload, choice.plan, settings, asked, runs)
     (found,) = judge_deployments(question, workload, choice.plan, market, settings, deployment, runs=runs)
+    found = with_packing(question, workload, found, choice.plan, market)
     scheduler = found.deployment.scheduler
     echoed = replace(
         found.deployment,

@@ -12,6 +12,7 @@ from app.sizing.hardware.prices import Commitment, PriceKind
 from app.sizing.hardware.recipes import RecipeSaid
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
+from app.sizing.workload.companions import Companion
 
 # Plans ranked and types turned down that are told of where nobody says how many.
 DEFAULT_RANKED = 5
@@ -203,4 +204,5 @@ class Question:
     rejected_limit: int = DEFAULT_REJECTED
     trace: bool = False
     today: str = ""  # day to which the ages of prices are counted; empty: they are not
+    companions: tuple[Companion, ...] = ()  # to stand on the same cards
     maximize: str | None = None  # what to make as large as fits: maximum.QUANTITIES

@@ -28,6 +28,7 @@ from app.sizing.answer.warnings import warnings
 from app.sizing.columns import at
 from app.sizing.decisions.ranking import rivals, score_of
 from app.sizing.decisions.rejections import Rejections
+from app.sizing.packing.together import with_packing
 from app.sizing.question import Question
 from app.sizing.relaxations.changes import relaxations
 from app.sizing.relaxations.cheaper import cheaper_runs, cheaper_services
@@ -125,9 +126,10 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Snap
     if not len(shown):
         return Found((), (), (), len(plans), 0)
     estimates = judge_deployments(question, workload, chosen.plans, market, chosen.settings, runs=finalists.runs)
+    first = with_packing(question, workload, estimates[0], chosen.plans.take(np.zeros(1, np.int64)), market)
     engines, formats = options.plans.engine, options.plans.weight_format
     return Found(
-        estimates,
+        (first, *estimates[1:]),
         tuple(finalists.scores.tolist()),
         rivals(question, market, options.accelerator, engines, closed_form, shown, formats),
         len(plans),

@@ -15,6 +15,7 @@ from app.sizing.hardware.parts import Accelerator
 from app.sizing.hardware.prices import Terms
 from app.sizing.hosted import HostedApi
 from app.sizing.latencies import LoadCurve, Percentiles, Simulation
+from app.sizing.packed import Packing
 from app.sizing.question import Deployment
 from app.sizing.ways import Alternative, Cheaper
 from app.sizing.words import apart, counted, span
@@ -241,6 +242,7 @@ class Estimate:
     verification: Verification | None = None  # of the same
     warnings: tuple[Notice, ...] = ()  # of the same
     hosted_api: HostedApi | None = None  # of the same
+    packing: Packing | None = None  # with the companions asked for; of the first rank
     support: str | None = None  # how surely its software runs there; None where it does not
     rule: str = ""  # that keeps it from running
 

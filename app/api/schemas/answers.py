@@ -10,6 +10,7 @@ from app.api.schemas.base import Shown
 from app.api.schemas.bill import PartShown
 from app.api.schemas.latencies import LoadCurveShown, PercentilesShown, SimulationShown
 from app.api.schemas.memory import MemoryShown
+from app.api.schemas.packing import PackingShown
 from app.api.schemas.prices import PriceShown
 from app.api.schemas.recipe import RecipeShown
 from app.api.schemas.scheduler import SchedulerShown
@@ -297,6 +298,7 @@ class EstimateShown(Shown):
     assumptions: list[AssumedShown] | None = Field(None, description="Of POST /estimate.")
     nearest_measurements: list[NearestShown]
     hosted_api: HostedApiShown | None = Field(None, description="Of POST /estimate.")
+    packing: PackingShown | None = Field(None, description="With the companions asked for; of the first rank.")
     scaling: ScalingShown | None = Field(None, description="Of training: days and money against accelerators.")
     maximum: MaximumShown | None = Field(None, description="Where the request asked to maximize something.")
     metrics: dict[str, str] | None = Field(None, description="What each metric means, as load testers define it.")

@@ -14,6 +14,7 @@ from app.api.schemas.answers import DeploymentShown
 from app.api.schemas.base import present, rounded
 from app.api.schemas.bill import part_json
 from app.api.schemas.latencies import load_curve_json, percentiles_json, simulation_json
+from app.api.schemas.packing import packing_json
 from app.api.schemas.prices import price_json
 from app.api.schemas.scheduler import scheduler_json
 from app.api.schemas.ways import alternative_json, cheaper_json, hosted_json
@@ -319,6 +320,8 @@ def estimate_json(e: Estimate, *, trace: bool, neighbours: int = 3, simulated: b
         shown["warnings"] = [notice_json(n) for n in e.warnings]
     if e.hosted_api is not None:
         shown["hosted_api"] = hosted_json(e.hosted_api)
+    if e.packing is not None:
+        shown["packing"] = packing_json(e.packing)
     if neighbours > 1 and (metrics := metrics_of(e)) is not None:
         shown["metrics"] = metrics
     shown["nearest_measurements"] = [neighbour_json(n) for n in e.nearest[:neighbours]]

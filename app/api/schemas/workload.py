@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Required, TypedDict, Unpack
 
 from pydantic import Field, model_validator
 
-from app.api.schemas.base import WHOLE, Wire
+from app.api.schemas.base import WHOLE, Name, Wire
 from app.api.schemas.lengths import to_lengths
 from app.api.schemas.model import LoraSpec, ModelReference, SampleSpec
 from app.api.schemas.names import FailureDomainName, MethodName, OptimizerName, PrecisionName, RedundancyName
@@ -69,6 +69,33 @@ class Availability(Wire):
         return Redundancy.named(self.redundancy or "none", zones=self.zones, domain=self.failure_domain)
 
 
+class CompanionSpec(Wire):
+    """A small model to stand on the same cards, with traffic and limits of its own."""
+
+    model_config = {
+        "json_schema_extra": {
+            "examples": [{"model": "BAAI/bge-m3", "traffic": {"peak_requests_per_s": 20, "input_tokens": 300}}]
+        }
+    }
+
+    model: ModelReference
+    traffic: Traffic
+    slo: SloSpec | None = None
+    name: Name | None = Field(None, description="What the answer calls it. Default: the model's name.")
+
+    @model_validator(mode="after")
+    def _comes_by_itself(self) -> CompanionSpec:
+        t = self.traffic
+        if t.trace is not None or t.batch is not None or t.offline is not None or t.requests is not None:
+            raise ValueError("a companion's traffic is a rate, users or concurrent_requests: other work shares nothing")
+        return self
+
+    @property
+    def alone(self) -> InferenceSpec:
+        """The same as a workload of its own."""
+        return InferenceSpec(phase="inference", model=self.model, traffic=self.traffic, slo=self.slo)
+
+
 class InferenceSpec(Wire):
     """Traffic on a model, with what its users may be kept waiting."""
 
@@ -80,6 +107,9 @@ class InferenceSpec(Wire):
     max_context_tokens: Annotated[int, Field(ge=1, le=100_000_000), WHOLE] | None = None
     availability: Availability = Availability()
     target_utilization: Annotated[float, Field(ge=0.05, le=1)] | None = None
+    companions: Annotated[list[CompanionSpec], Field(max_length=8)] = Field(
+        [], description="Small models to be packed on the same cards; the answer's `packing` says how, at which cost."
+    )
 
     def to_workload(self, model: ModelArchitecture, assumed: Assumptions) -> InferenceWorkload:
         """The same in units of the core; raises Unanswerable where the parts contradict."""

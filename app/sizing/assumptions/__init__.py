@@ -17,6 +17,7 @@ from app.sizing.assumptions.hardware import HardwareAssumptions
 from app.sizing.assumptions.hosts import HostAssumptions
 from app.sizing.assumptions.machines import MachineAssumptions
 from app.sizing.assumptions.model import ModelAssumptions
+from app.sizing.assumptions.packing import PackingAssumptions
 from app.sizing.assumptions.serving import ServingAssumptions
 from app.sizing.assumptions.training import TrainingAssumptions
 from app.sizing.assumptions.workload import WorkloadAssumptions
@@ -35,6 +36,7 @@ class Assumptions(
     MachineAssumptions,
     WorkloadAssumptions,
     ModelAssumptions,
+    PackingAssumptions,
 ):
     """All of them. The rooms' classes hold the fields: read `assumed.name`, wherever it is defined."""
 

@@ -1,0 +1,110 @@
+"""Several models on the same cards, as an answer shows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from app.api.schemas.base import Shown, present, rounded
+from app.sizing.packed import Packing
+
+
+class PlacedShown(Shown):
+    """A model's share of a card, and of those after it that are divided alike."""
+
+    model_config = {
+        "json_schema_extra": {"examples": [{"card": 1, "name": "chat", "share_memory": 0.6, "share_time": 0.7}]}
+    }
+
+    card: int
+    cards: int | None = Field(None, description="How many from `card` on are divided alike; absent of one.")
+    name: str
+    share_memory: float
+    share_time: float
+
+
+class PackedShown(Shown):
+    """How a model runs in its shares: `share_memory` is what its engine is set to take of each card."""
+
+    model_config = {
+        "json_schema_extra": {
+            "examples": [
+                {
+                    "name": "embeddings",
+                    "engine": "vllm",
+                    "weight_format": "bf16",
+                    "replicas": 1,
+                    "share_memory": 0.1,
+                    "share_time": 0.2,
+                }
+            ]
+        }
+    }
+
+    name: str
+    engine: str
+    weight_format: str
+    replicas: int = Field(description="With spares; one at most on a card.")
+    share_memory: float
+    share_time: float
+
+
+class PackingShown(Shown):
+    """The model and its companions on shares of the same cards, beside each on the cheapest machines of its own."""
+
+    model_config = {
+        "json_schema_extra": {
+            "examples": [
+                {
+                    "cards": 1,
+                    "machines": 1,
+                    "usd_per_hour": 2.5,
+                    "on": [{"card": 1, "name": "chat", "share_memory": 0.6, "share_time": 0.7}],
+                    "models": [],
+                    "apart_usd_per_hour": 3.4,
+                    "cheaper": "together",
+                    "why": "2 models share 1 card of nvidia-h100-sxm5-80gb for 2.50 USD per hour.",
+                }
+            ]
+        }
+    }
+
+    cards: int | None = Field(None, description="Absent where a model cannot run on one card of this kind.")
+    machines: int | None = None
+    usd_per_hour: float | None = None
+    on: list[PlacedShown]
+    models: list[PackedShown]
+    apart_usd_per_hour: float | None = None
+    cheaper: str | None = Field(None, description="`together` or `apart`.")
+    why: str
+
+
+def packing_json(found: Packing) -> dict[str, Any]:
+    """The same on the wire."""
+    return {
+        **present(cards=found.cards, machines=found.machines, usd_per_hour=found.usd_per_hour),
+        "on": [
+            {
+                "card": p.card,
+                **({"cards": p.cards} if p.cards > 1 else {}),
+                "name": p.name,
+                "share_memory": rounded(p.share_memory),
+                "share_time": rounded(p.share_time),
+            }
+            for p in found.on
+        ],
+        "models": [
+            {
+                "name": m.name,
+                "engine": m.engine,
+                "weight_format": m.weight_format,
+                "replicas": m.replicas,
+                "share_memory": rounded(m.share_memory),
+                "share_time": rounded(m.share_time),
+            }
+            for m in found.models
+        ],
+        **present(apart_usd_per_hour=found.apart_usd_per_hour, cheaper=found.cheaper),
+        "why": found.why,
+    }

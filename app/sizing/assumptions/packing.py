@@ -1,0 +1,38 @@
+"""How cards are divided among several models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.sizing.assumptions.chosen import assumption
+
+
+@dataclass(frozen=True)
+class PackingAssumptions:
+    packed_memory_share: float = assumption(
+        0.95,
+        low=0.5,
+        high=1.0,
+        unit="1",
+        reason="of a shared card's memory, all engines together",
+        source="chosen: room for drivers and fragments",
+        as_of="2026-11",
+    )
+    packed_time_share: float = assumption(
+        0.95,
+        low=0.3,
+        high=1.0,
+        unit="1",
+        reason="of a shared card's time, all models together",
+        source="chosen: the rest is lost to switching",
+        as_of="2026-11",
+    )
+    packing_step_share: float = assumption(
+        0.05,
+        low=0.02,
+        high=0.5,
+        unit="1",
+        reason="steps in which shares of a card are given",
+        source="chosen: finer steps save little",
+        as_of="2026-11",
+    )

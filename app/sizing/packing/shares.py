@@ -1,0 +1,188 @@
+"""What a model can live in: shares of a card's memory and time at which its limits hold, and how many cards then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from app.sizing.columns import Codes, Column, at
+from app.sizing.decisions.placement import fleet
+from app.sizing.decisions.rejections import Unread
+from app.sizing.formula import formula
+from app.sizing.packing.cards import Option
+from app.sizing.question import Deployment, Question
+from app.sizing.serving.finalists import as_run, carries
+from app.sizing.serving.kinds import kind_of
+from app.sizing.serving.measured import Settings
+from app.sizing.serving.memory import capacity_bytes
+from app.sizing.serving.plans import Plans
+from app.sizing.serving.search import able_replicas, complete, margins_asked, replicas_of
+from app.sizing.snapshot import Snapshot
+from app.sizing.workload import InferenceWorkload, Load
+
+LEAST_SHARE = 1e-4  # shares of memory are told to so much, upwards
+ROUNDING = 1e-6
+
+
+@formula(unit="s")
+def shared_s(alone_s: float, time_share: float) -> float:
+    """How long something takes in a share of a card's time.
+
+    Source: definition of time slices.
+    Limits: the others take all of theirs; while they idle it is faster.
+    Check: 20 ms in half of the time.
+        >>> shared_s(0.02, 0.5)
+        0.04
+    """
+    return alone_s / time_share
+
+
+def slowed(workload: InferenceWorkload, time_share: float) -> InferenceWorkload:
+    """The load that asks of a whole card what this one asks of a share of its time: as if its clock ran slower, more
+    arrives in a second and less of one may be waited.
+    """
+
+    def within(limit_s: float | None) -> float | None:
+        return None if limit_s is None else limit_s * time_share
+
+    slo = workload.slo
+    return replace(
+        workload,
+        peak_per_s=shared_s(workload.peak_per_s, time_share),
+        average_per_s=shared_s(workload.average_per_s, time_share),
+        turn_gap_s=workload.turn_gap_s * time_share,
+        slo=replace(slo, ttft_s=within(slo.ttft_s), tpot_s=within(slo.tpot_s), e2e_s=within(slo.e2e_s)),
+    )
+
+
+def shares_time(workload: InferenceWorkload) -> bool:
+    """Whether a load leaves time to others: one that comes by itself, not all that can be done."""
+    ends = workload.trace is not None or workload.requests is not None or workload.ends
+    return workload.load in (Load.OPEN, Load.CLOSED) and not ends
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A model with the plans it may run in, one row for each share of memory; `asked` is what is fixed of them."""
+
+    name: str
+    workload: InferenceWorkload
+    plans: Plans
+    settings: Settings
+    deployment: Deployment | None = None  # of the model asked about, whose replicas are settled
+    placed: int | None = None  # of it, with spares
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One way a model runs in a share of each of its cards."""
+
+    option: Option
+    replicas: int  # with spares
+    workload: InferenceWorkload  # as its share makes it
+    plan: Plans | None  # None: as it was judged
+    settings: Settings | None
+    simulated: bool = False
+
+
+def memory_shares(question: Question, member: Member) -> Column:
+    """Share of a card's memory that the engine of every row takes."""
+    plans, assumed = member.plans, question.assumptions
+    memory = kind_of(member.workload).memory(member.workload, plans, assumed, member.settings)
+    visible = capacity_bytes(plans.memory_bytes, plans.memory_is_reported, assumed)
+    taken: Column = np.ceil(memory.usable_bytes / visible / LEAST_SHARE - ROUNDING) * LEAST_SHARE
+    return taken
+
+
+def time_shares(question: Question, *, whole: bool) -> list[float]:
+    """Shares of a card's time that are tried, largest first."""
+    step = question.assumptions.packing_step_share
+    some = [round(step * k, 9) for k in range(int(1 / step + 1e-9), 0, -1)]
+    return ([1.0] if whole else []) + [s for s in some if s <= question.assumptions.packed_time_share]
+
+
+def shares_of(question: Question, market: Snapshot, member: Member) -> list[Share]:
+    """The ways a model runs in shares, none of which another beats in cards, memory and time; as closed forms say."""
+    if not len(member.plans):
+        return []
+    taken, found = memory_shares(question, member), list[Share]()
+    whole = member.placed is None
+    tried = time_shares(question, whole=whole) if shares_time(member.workload) else [1.0] * whole
+    for time_share in tried:
+        at_share = sized_in(question, market, member, taken, time_share)
+        if not at_share:
+            break  # less time does not do either
+        found += at_share
+    return [s for i, s in enumerate(found) if not any(beats(o, s, j < i) for j, o in enumerate(found) if j != i)]
+
+
+def beats(other: Share, share: Share, before: bool) -> bool:
+    """Whether another way takes no more of anything, and less of something or stands before it."""
+    a, b = other.option, share.option
+    mine, theirs = (b.cards, b.memory_share, b.time_share), (a.cards, a.memory_share, a.time_share)
+    return all(x <= y for x, y in zip(theirs, mine, strict=True)) and (theirs != mine or before)
+
+
+def sized_in(question: Question, market: Snapshot, member: Member, taken: Column, time_share: float) -> list[Share]:
+    """At one share of time, for each number of replicas the least memory."""
+    workload = slowed(member.workload, time_share)
+    margins = margins_asked(question, workload, member.plans, market)
+    drafting = None if member.deployment is None else member.deployment.speculative
+    refused = Unread(market.accelerators)
+    able, memory, speed = able_replicas(question, workload, member.plans, margins, refused, member.settings, drafting)
+    serving = np.flatnonzero(speed.serves)
+    able, memory, speed = able[serving], memory.take(serving), speed.take(serving)
+    plans, asked = member.plans.take(able), member.settings.take(able)
+    replicas = replicas_of(question, workload, plans, speed.capacity_per_s, speed.slo_batch, Settings())
+    settings = complete(memory, speed, replicas, asked)
+    cards = cards_for(member, plans, workload, replicas)
+    least: dict[int, int] = {}
+    for row in np.argsort(taken[able], kind="stable").tolist():
+        if np.isfinite(cards[row]):
+            least.setdefault(int(cards[row]), row)
+    return [
+        Share(
+            Option(count, at(taken[able], row), time_share),
+            int(count / at(plans.accelerators_per_replica, row)),
+            workload,
+            plans.take(one_row(row)),
+            settings.take(one_row(row)),
+        )
+        for count, row in sorted(least.items())
+    ]
+
+
+def one_row(row: int) -> Codes:
+    return np.array([row])
+
+
+def cards_for(member: Member, plans: Plans, workload: InferenceWorkload, replicas: Column) -> Column:
+    """Cards under so many replicas and their spares; infinite where more are needed than are settled."""
+    size, each = plans.accelerators_per_replica, plans.accelerators_per_node
+    placed = fleet(workload.redundancy, size, each, replicas)
+    needed: Column = (placed.replicas + placed.spare_replicas) * size
+    if member.placed is None:
+        return needed
+    settled = member.placed * size
+    return np.where(needed <= settled, settled, np.inf)
+
+
+def as_simulated(question: Question, market: Snapshot, member: Member, share: Share) -> Share | None:
+    """The same way with the cards that its scheduler needs in a simulation; None where its limits do not hold."""
+    plan, settings, share = share.plan, share.settings, replace(share, simulated=True)
+    if plan is None or settings is None:
+        return share
+    runs = as_run(question, share.workload, plan, settings, market, member.deployment)
+    if runs is None:
+        return share
+    capacity, held = runs.surely(share.workload)
+    if not carries(capacity, held)[0]:
+        return None
+    replicas = replicas_of(question, share.workload, plan, capacity, held, Settings())
+    cards = at(cards_for(member, plan, share.workload, replicas), 0)
+    if not np.isfinite(cards):
+        return None
+    count = max(share.option.cards, int(cards))
+    size = at(plan.accelerators_per_replica, 0)
+    return replace(share, option=replace(share.option, cards=count), replicas=int(count / size))

@@ -1,0 +1,46 @@
+"""Companions on the wire: packed onto the first rank, the same from an estimate, refused where they contradict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+EMBEDDINGS = {"model": "BAAI/bge-m3", "traffic": {"peak_requests_per_s": 5, "input_tokens": 300}, "name": "passages"}
+WORKLOAD: dict[str, Any] = {
+    "phase": "inference",
+    "model": "meta-llama/Llama-3.1-8B-Instruct",
+    "traffic": {"peak_requests_per_s": 2, "input_tokens": 800, "output_tokens": 200},
+    "companions": [EMBEDDINGS],
+}
+
+
+def with_companion(**changed: Any) -> dict[str, Any]:
+    return {**WORKLOAD, "companions": [EMBEDDINGS, {**EMBEDDINGS, "name": None, **changed}]}
+
+
+def test_the_first_rank_is_packed_and_its_deployment_gives_the_same(client: TestClient) -> None:
+    body = client.post("/recommend", json={"workload": WORKLOAD}).json()
+    first, second = body["recommendations"][:2]
+    assert "packing" not in second
+    assert {p["name"] for p in first["packing"]["on"]} == {WORKLOAD["model"], "passages"}
+    again = client.post("/estimate", json={"workload": WORKLOAD, "deployment": first["deployment"]}).json()
+    assert again["packing"] == first["packing"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "pointer"),
+    [
+        ({"name": "passages"}, "#/workload/companions/1/name"),
+        ({"traffic": {"offline": True}}, "#/workload/companions/1"),
+        ({"traffic": {"peak_requests_per_s": 1, "output_tokens": 9}}, "#/workload/companions/1/traffic/output_tokens"),
+        ({"model": "nobody/nothing"}, "#/workload/companions/1/model"),
+    ],
+)
+def test_what_is_wrong_with_a_companion_is_said_where_it_stands(
+    client: TestClient, changed: dict[str, Any], pointer: str
+) -> None:
+    answer = client.post("/recommend", json={"workload": with_companion(**changed)})
+    assert answer.status_code in (404, 422)
+    assert pointer in [error["pointer"] for error in answer.json()["errors"]]
