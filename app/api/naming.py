@@ -9,6 +9,7 @@ from typing import Any
 
 from app.api.doubts import doubted
 from app.api.problems import escaped
+from app.api.schemas.pools import PoolSpec
 from app.api.schemas.requests import ConstraintsSpec, DeploymentSpec, EstimateRequest, RecommendRequest
 from app.catalog.directory import WILD, Directory, Named, close_to, machine_key, run_together
 from app.catalog.names import engine_slug, quoted
@@ -213,7 +214,26 @@ def constraints_named(spec: ConstraintsSpec, naming: Naming, at: str) -> tuple[C
 
 def deployment_named(spec: DeploymentSpec, naming: Naming, at: str) -> DeploymentSpec:
     """A deployment in names of the catalogue; a machine named as the accelerator is the system."""
-    found = naming.accelerator(spec.accelerator, f"{at}/accelerator")
+    changed = placed(spec, spec.accelerator, naming, at)
+    if spec.engine is not None:
+        changed["engine"] = naming.engine(spec.engine, f"{at}/engine")
+    if spec.framework is not None:
+        changed["framework"] = naming.engine(spec.framework, f"{at}/framework", "framework")
+    if spec.pools is not None:
+        pools = {name: getattr(spec.pools, name) for name in ("prefill", "decode")}
+        named = {
+            name: pool.model_copy(
+                update=placed(pool, pool.accelerator or spec.accelerator, naming, f"{at}/pools/{name}")
+            )
+            for name, pool in pools.items()
+        }
+        changed["pools"] = spec.pools.model_copy(update=named)
+    return spec.model_copy(update=changed)
+
+
+def placed(spec: DeploymentSpec | PoolSpec, accelerator: str, naming: Naming, at: str) -> dict[str, Any]:
+    """Accelerator, machine and offer in names of the catalogue."""
+    found = naming.accelerator(accelerator, f"{at}/accelerator")
     changed: dict[str, Any] = {}
     if found is not None:
         changed["accelerator"] = found.accelerators[0]
@@ -221,10 +241,6 @@ def deployment_named(spec: DeploymentSpec, naming: Naming, at: str) -> Deploymen
             changed["system"] = _system(spec.system, found.accelerators[0], naming, f"{at}/system")
         elif found.system is not None:
             changed["system"] = found.system
-    if spec.engine is not None:
-        changed["engine"] = naming.engine(spec.engine, f"{at}/engine")
-    if spec.framework is not None:
-        changed["framework"] = naming.engine(spec.framework, f"{at}/framework", "framework")
     if spec.offer is not None:
         offer: dict[str, Any] = {}
         if spec.offer.provider is not None:
@@ -239,7 +255,7 @@ def deployment_named(spec: DeploymentSpec, naming: Naming, at: str) -> Deploymen
                 "instance type", spec.offer.instance_type, known, f"{at}/offer/instance_type", where
             )
         changed["offer"] = spec.offer.model_copy(update=offer)
-    return spec.model_copy(update=changed)
+    return changed
 
 
 def _one_region(name: str, naming: Naming, pointer: str) -> str:

@@ -22,6 +22,7 @@ OF_SERVING = {
     "memory_fraction": "",
     "weights_on_host": "optimizer_offload",
     "speculative": "",
+    "pools": "",
 }
 OF_TRAINING = {
     "framework": "engine",

@@ -175,6 +175,7 @@ class Deployment:
     flash_attention: bool | None = None
     framework_version: str | None = None
     recipe: RecipeSaid | None = None
+    pools: Pools | None = None  # prefill and decode apart, in the place of replicas that do both
 
     @property
     def sized(self) -> bool:
@@ -189,6 +190,14 @@ class Deployment:
         """Whether a replica's layout is written out in full."""
         said = (self.tensor_parallel, self.pipeline_parallel, self.accelerators_per_replica)
         return sum(degree is not None for degree in said) > 1
+
+
+@dataclass(frozen=True, slots=True)
+class Pools:
+    """Replicas that read prompts, and replicas that write answers from the cache the others send."""
+
+    prefill: Deployment
+    decode: Deployment
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from app.sizing.hosted import HostedApi
 from app.sizing.latencies import LoadCurve, Percentiles, Simulation
 from app.sizing.packed import Packing
 from app.sizing.question import Deployment
+from app.sizing.split import Split
 from app.sizing.ways import Alternative, Cheaper
 from app.sizing.words import apart, counted, span
 
@@ -178,6 +179,7 @@ class Performance:
     checkpoint_interval_s: float | None = None
     checkpoint_stall_s: float | None = None
     cluster: ClusterNeeds | None = None
+    pools: Split | None = None  # of prefill and decode in pools of their own
 
 
 @dataclass(frozen=True, slots=True)

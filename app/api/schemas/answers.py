@@ -11,6 +11,7 @@ from app.api.schemas.bill import PartShown
 from app.api.schemas.latencies import LoadCurveShown, PercentilesShown, SimulationShown
 from app.api.schemas.memory import MemoryShown
 from app.api.schemas.packing import PackingShown
+from app.api.schemas.pools import PoolsShown, SplitShown
 from app.api.schemas.prices import PriceShown
 from app.api.schemas.recipe import RecipeShown
 from app.api.schemas.scheduler import SchedulerShown
@@ -69,6 +70,7 @@ class DeploymentShown(Shown):
     flash_attention: bool | None = None
     framework_version: str | None = None
     recipe: RecipeShown | None = None
+    pools: PoolsShown | None = None
 
 
 class IntervalShown(Shown):
@@ -194,6 +196,7 @@ class PerformanceShown(Shown):
     checkpoint_interval_minutes: float | None = None
     checkpoint_stall_s: float | None = None
     cluster: ClusterShown | None = None
+    pools: SplitShown | None = Field(None, description="Of prefill and decode in pools of their own.")
     interval: IntervalShown
     intervals: list[IntervalShown] = Field(
         [], description="80 % intervals of the other figures: latencies in ms, memory in GiB, cost in USD, days."

@@ -15,6 +15,7 @@ from app.api.schemas.base import present, rounded
 from app.api.schemas.bill import part_json
 from app.api.schemas.latencies import load_curve_json, percentiles_json, simulation_json
 from app.api.schemas.packing import packing_json
+from app.api.schemas.pools import pools_json, split_json
 from app.api.schemas.prices import price_json
 from app.api.schemas.scheduler import scheduler_json
 from app.api.schemas.ways import alternative_json, cheaper_json, hosted_json
@@ -42,7 +43,7 @@ from app.sizing.units import GB, GIB, MB
 
 # Fields of a deployment that the wire names as the core does, in its order.
 SAME_IN_DEPLOYMENT = tuple(
-    n for n in DeploymentShown.model_fields if n not in ("offer", "recipe", "scheduler", "speculative")
+    n for n in DeploymentShown.model_fields if n not in ("offer", "pools", "recipe", "scheduler", "speculative")
 )
 
 METRICS = {
@@ -78,6 +79,7 @@ def deployment_json(d: Deployment) -> dict[str, Any]:
     recipe = None if d.recipe is None else present(**asdict(d.recipe)) or None
     told = {**values, "offer": offer, "speculative": drafting, "recipe": recipe}
     told["scheduler"] = scheduler_json(d.scheduler)
+    told["pools"] = None if d.pools is None else pools_json(d.pools, deployment_json)
     return {k: v for k, v in told.items() if v is not None}
 
 
@@ -235,6 +237,8 @@ def performance_json(p: Performance, *, simulated: bool = True) -> dict[str, Any
         shown["intervals"] = [interval_json(i) for i in p.intervals]
     if p.cluster is not None:
         shown["cluster"] = cluster_json(p.cluster)
+    if p.pools is not None:
+        shown["pools"] = split_json(p.pools)
     shown["basis"] = p.basis
     return shown
 

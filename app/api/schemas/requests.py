@@ -24,6 +24,8 @@ from app.api.schemas.names import (
     SegmentName,
     WeightFormatName,
 )
+from app.api.schemas.offer import MOST_COUNTED, Count, Degree, OfferSpec
+from app.api.schemas.pools import PoolsSpec
 from app.api.schemas.recipe import RecipeSpec
 from app.api.schemas.scheduler import SchedulerSpec
 from app.api.schemas.workload import InferenceSpec, WorkloadSpec
@@ -193,21 +195,6 @@ class RecommendRequest(Wire):
         )
 
 
-class OfferSpec(Wire):
-    """Which price of the catalogue is meant."""
-
-    provider: Name | None = None
-    region: Annotated[str, Field(min_length=1, max_length=80)] | None = None
-    pricing_model: PricingName | None = None
-    instance_type: Annotated[str, Field(min_length=1, max_length=120)] | None = None
-
-
-Degree = Annotated[int, Field(ge=1, le=1_000_000), WHOLE]
-# Far beyond any fleet: what was asked for in replicas comes back in accelerators and is taken again.
-MOST_COUNTED = 10**12
-Count = Annotated[int, Field(ge=1, le=MOST_COUNTED), WHOLE]
-
-
 class SpeculativeSpec(Wire):
     """Speculative decoding; off unless it is asked for. The acceptance rate depends on the text: measure yours."""
 
@@ -274,10 +261,13 @@ class DeploymentSpec(Wire):
     flash_attention: bool | None = None
     framework_version: Annotated[str, Field(max_length=60)] | None = None
     recipe: RecipeSpec | None = None
+    pools: PoolsSpec | None = Field(
+        None, description="Of serving: prompts are read in one pool, answers written in another; said in its place."
+    )
 
     def to_deployment(self) -> Deployment:
         offer = self.offer or OfferSpec()
-        same = self.model_dump(exclude={"offer", "speculative", "recipe", "scheduler"})
+        same = self.model_dump(exclude={"offer", "speculative", "recipe", "scheduler", "pools"})
         scheduler = None if self.scheduler is None else self.scheduler.to_settings()
         if scheduler is not None:
             same["max_batch"] = self.max_batch or scheduler.max_sequences
@@ -294,6 +284,7 @@ class DeploymentSpec(Wire):
             speculative=None if self.speculative is None else self.speculative.to_speculative(),
             recipe=recipe,
             scheduler=scheduler,
+            pools=None if self.pools is None else self.pools.to_pools(self.accelerator),
             **same,
         )
 

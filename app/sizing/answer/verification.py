@@ -46,7 +46,8 @@ class Stake:
 
 def verification(question: Question, ranked: Sequence[Ranked]) -> Verification | None:
     """The benchmark that would settle most; None where nothing is known of other confidences."""
-    stakes = [stake for each in ranked if (stake := stake_of(each)) is not None]
+    whole = [each for each in ranked if each.estimate.deployment.pools is None]  # of two pools no one command tells
+    stakes = [stake for each in whole if (stake := stake_of(each)) is not None]
     if not ranked or not stakes or stakes[0].ranked is not ranked[0]:
         return None
     first = stakes[0]

@@ -92,7 +92,7 @@ def replica_at(
     if not plan.away.any():
         plan = replace(plan, on_host=None)  # other plans of a search may have a host's part, this one is timed without
     work = replica_work(workload.model, plan, link_use(plan, assumed), encoder_flops=workload.encoder_flops_per_request)
-    return replica_of(
+    found = replica_of(
         work,
         plan.achieved,
         scheduler_of(plans, memory, row, None if asked is None else asked.scheduler),
@@ -101,6 +101,7 @@ def replica_at(
         speculative=None if asked is None else asked.speculative,
         served=served(workload.load),
     )
+    return found._replace(ingest_s=0.0, tokenise_token_s=0.0) if workload.comes_read else found
 
 
 def drawn_of(workload: InferenceWorkload, count: int) -> Drawn:
@@ -154,7 +155,9 @@ def part_of(workload: InferenceWorkload, trace: Trace, every: int) -> Requests:
     """What one of so many replicas gets of a trace."""
     outputs = np.maximum(trace.output_tokens[::every], 1)
     at_s = trace.at_s[::every] - trace.at_s[0]
-    return Requests(at_s, 0, trace.input_tokens[::every], outputs, trace.prefix_tokens[::every], 0, workload.turn_gap_s)
+    shared = int(workload.input_tokens.mean * workload.shared_prefix_fraction)
+    lengths = (trace.input_tokens[::every], outputs, trace.prefix_tokens[::every])
+    return Requests(at_s, 0, *lengths, shared, workload.turn_gap_s)
 
 
 def numbers_in_flight(workload: InferenceWorkload, sequences: int) -> list[int]:

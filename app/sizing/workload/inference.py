@@ -45,6 +45,7 @@ class InferenceWorkload:
     turn_gap_s: float = 0.0  # from a session's answer to its next request
     requests: float | None = None  # of a run that ends: from a standing start, `in_flight` of them at a time
     trace: Trace | None = None  # recorded arrivals, whose busiest stretch `peak_per_s` is
+    comes_read: bool = False  # prompts come with their cache, from a pool that read them
     derived: tuple[Assumed, ...] = ()  # figures reckoned from what was said otherwise
 
     @property

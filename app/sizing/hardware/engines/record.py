@@ -89,6 +89,7 @@ class Engine:
     splits_layers: bool = False  # gives each accelerator its share of the layers, not of every layer
     on_host: tuple[str, ...] = ()  # what it computes in the host's memory, first that which goes there first
     pads_heads: bool = False  # to a tensor-parallel degree that does not divide them
+    splits_pools: str = ""  # where it is told that prefill and decode may run apart: file, and the day it was read
     packs: bool = False  # texts of a batch, without padding the shorter ones
     fp8_checkpoints_cache_fp8: bool = False  # checkpoints made for it in FP8 carry an FP8 cache
     framework: Framework = Framework()
@@ -151,7 +152,7 @@ class Engine:
             >>> Engine("llama.cpp", runtime="ggml").under("ollama").runtime
             'ggml'
         """
-        bare: dict[str, Any] = {"published_as": (), "today": None, "competes": ()}
+        bare: dict[str, Any] = {"published_as": (), "today": None, "competes": (), "splits_pools": ""}
         bare |= {"memory_since": (), "scheduling_since": ()}
         return replace(self, **bare | own, name=name, aliases=aliases, judged_as=self.name, adapts_as=adapts_as)
 

@@ -27,6 +27,7 @@ SERVING = (
         memory_since=_VLLM_MEMORY,
         scheduling=schedulers.VLLM,
         scheduling_since=schedulers.VLLM_SINCE,
+        splits_pools="vllm-project/vllm:docs/features/disagg_prefill.md, 2026-11-23",
         packs=True,
         benchmark=benchmarks.VLLM,
         competes=(ModelTask.DECODER, ModelTask.EMBEDDING, ModelTask.RERANKER),  # Whisper where it is named
@@ -38,6 +39,7 @@ SERVING = (
         memory=EngineMemory(0.88, "static", 1.9, graphs_inside=False),  # twice the sequences, and as much for them
         scheduling=schedulers.SGLANG,
         scheduling_since=schedulers.SGLANG_SINCE,
+        splits_pools="sgl-project/sglang:docs/advanced_features/pd_disaggregation.md, 2026-11-23",
         packs=True,
         benchmark=benchmarks.SGLANG,
     ),
@@ -48,6 +50,7 @@ SERVING = (
         memory=EngineMemory(0.9, "free", 1.0, graphs_inside=True),
         scheduling=schedulers.TENSORRT_LLM,
         scheduling_since=schedulers.TENSORRT_LLM_SINCE,
+        splits_pools="NVIDIA/TensorRT-LLM:docs/source/features/disagg-serving.md, 2026-11-23",
         fp8_checkpoints_cache_fp8=True,
         benchmark=benchmarks.TENSORRT_LLM,
     ),

@@ -1,0 +1,184 @@
+"""Prefill and decode in pools of their own, on the wire: what a deployment says of each, and what comes of both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field
+
+from app.api.schemas.base import WHOLE, Name, Shown, Wire, present
+from app.api.schemas.names import KvFormatName, WeightFormatName
+from app.api.schemas.offer import MOST_COUNTED, Count, Degree, OfferSpec
+from app.api.schemas.scheduler import SchedulerShown, SchedulerSpec
+from app.sizing.hardware.parts import PricingModel
+from app.sizing.question import Deployment, Pools
+from app.sizing.split import PoolLoad, Split, Transfer
+from app.sizing.units import GBIT, MIB
+
+POOL: dict[str, Any] = {"accelerators_per_replica": 4, "tensor_parallel": 4, "replicas": 2, "weight_format": "fp8"}
+POOLS: dict[str, Any] = {"prefill": POOL, "decode": {**POOL, "accelerators_per_replica": 8, "tensor_parallel": 8}}
+LOAD = {"utilization": 0.61, "requests_per_s_capacity": 8.2}
+TRANSFER = {
+    "mib_per_request": 320,
+    "ms": 2.4,
+    "link": "network",
+    "gbit_per_s": 1120,
+    "requests_per_s_capacity": 834,
+    "utilization": 0.006,
+}
+
+
+def shown_as(example: dict[str, Any]) -> ConfigDict:
+    """Settings of a model with an example of it."""
+    return ConfigDict(json_schema_extra={"examples": [example]})
+
+
+class PoolSpec(Wire):
+    """One pool; its accelerator is the deployment's and its replicas are as many as the load needs where not said."""
+
+    model_config = {"json_schema_extra": {"examples": [POOL]}}
+
+    accelerator: Name | None = None
+    system: Name | None = None
+    offer: OfferSpec | None = None
+    accelerators_per_replica: Degree | None = None
+    replicas: Count | None = None
+    spare_replicas: Annotated[int, Field(ge=0, le=MOST_COUNTED), WHOLE] | None = None
+    nodes: Count | None = None
+    total_accelerators: Count | None = None
+    tensor_parallel: Degree | None = None
+    pipeline_parallel: Degree | None = None
+    data_parallel: Degree | None = None
+    expert_parallel: Degree | None = None
+    weight_format: WeightFormatName | None = None
+    kv_format: KvFormatName | None = Field(None, description="The same in both pools: the cache is sent as it is kept.")
+    max_batch: Degree | None = None
+    max_batched_tokens: Annotated[int, Field(ge=16, le=10_000_000), WHOLE] | None = None
+    scheduler: SchedulerSpec | None = None
+    memory_fraction: Annotated[float, Field(gt=0.05, le=1)] | None = None
+    weights_on_host: Annotated[float, Field(ge=0, le=0)] | None = None
+
+    def to_deployment(self, accelerator: str) -> Deployment:
+        offer, scheduler = self.offer or OfferSpec(), None if self.scheduler is None else self.scheduler.to_settings()
+        said: dict[str, Any] = self.model_dump(exclude={"accelerator", "offer", "scheduler"})
+        return Deployment(
+            accelerator=self.accelerator or accelerator,
+            provider=offer.provider,
+            region=offer.region,
+            pricing_model=None if offer.pricing_model is None else PricingModel(offer.pricing_model),
+            instance_type=offer.instance_type,
+            scheduler=scheduler,
+            **said,
+        )
+
+
+class PoolsSpec(Wire):
+    """Replicas that read prompts, and replicas that write answers from the caches these send."""
+
+    model_config = {"json_schema_extra": {"examples": [POOLS]}}
+
+    prefill: PoolSpec
+    decode: PoolSpec
+
+    def to_pools(self, accelerator: str) -> Pools:
+        return Pools(self.prefill.to_deployment(accelerator), self.decode.to_deployment(accelerator))
+
+
+class PoolShown(Shown):
+    """One pool, complete."""
+
+    model_config = shown_as({**POOL, "accelerator": "nvidia-h100-sxm5-80gb"})
+
+    accelerator: str
+    system: str | None = None
+    offer: OfferSpec | None = None
+    accelerators_per_replica: int | None = None
+    replicas: int | None = None
+    spare_replicas: int | None = None
+    nodes: int | None = None
+    total_accelerators: int | None = None
+    tensor_parallel: int | None = None
+    pipeline_parallel: int | None = None
+    data_parallel: int | None = None
+    expert_parallel: int | None = None
+    weight_format: str | None = None
+    kv_format: str | None = None
+    max_batch: int | None = None
+    max_batched_tokens: int | None = None
+    scheduler: SchedulerShown | None = None
+    memory_fraction: float | None = None
+    weights_on_host: float | None = None
+
+
+class PoolsShown(Shown):
+    """Both pools, complete."""
+
+    model_config = shown_as({name: {**pool, "accelerator": "nvidia-h100-sxm5-80gb"} for name, pool in POOLS.items()})
+
+    prefill: PoolShown
+    decode: PoolShown
+
+
+class PoolLoadShown(Shown):
+    """How full a pool is, and what it carries within its part of the limits."""
+
+    model_config = shown_as(LOAD)
+
+    utilization: float | None = None
+    requests_per_s_capacity: float
+
+
+class TransferShown(Shown):
+    """A mean prompt's cache on its way from pool to pool."""
+
+    model_config = shown_as(TRANSFER)
+
+    mib_per_request: float
+    ms: float = Field(description="Part of every time to the first token.")
+    link: str = Field(description="network, or scale_up where both pools share a domain.")
+    gbit_per_s: float = Field(description="Of a replica's accelerators, which send side by side.")
+    requests_per_s_capacity: float
+    utilization: float | None = None
+
+
+class SplitShown(Shown):
+    """Where the load of two pools stands."""
+
+    model_config = shown_as({"prefill": LOAD, "decode": LOAD, "transfer": TRANSFER})
+
+    prefill: PoolLoadShown
+    decode: PoolLoadShown
+    transfer: TransferShown
+
+
+def pools_json(pools: Pools, deployment_json: Callable[[Deployment], dict[str, Any]]) -> dict[str, Any]:
+    """Both pools as they are echoed."""
+    return {name: pool_json(deployment_json(getattr(pools, name))) for name in ("prefill", "decode")}
+
+
+def pool_json(told: dict[str, Any]) -> dict[str, Any]:
+    """A pool as it is echoed: what is said of both stands beside the pools."""
+    return {name: value for name, value in told.items() if name in PoolShown.model_fields}
+
+
+def split_json(split: Split) -> dict[str, Any]:
+    """How full both pools and the way between them are."""
+    pools: dict[str, PoolLoad] = {"prefill": split.prefill, "decode": split.decode}
+    return {
+        **{name: present(**asdict(load)) for name, load in pools.items()},
+        "transfer": transfer_json(split.transfer),
+    }
+
+
+def transfer_json(transfer: Transfer) -> dict[str, Any]:
+    """What handing over takes."""
+    return present(
+        mib_per_request=transfer.request_bytes / MIB,
+        ms=transfer.seconds * 1e3,
+        link=transfer.link,
+        gbit_per_s=transfer.bytes_per_s / GBIT,
+        requests_per_s_capacity=transfer.requests_per_s_capacity,
+        utilization=transfer.utilization,
+    )

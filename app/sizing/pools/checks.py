@@ -1,0 +1,71 @@
+"""What two pools cannot be asked for: refused with what is accepted, never ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.errors import Conflict
+from app.sizing.question import Deployment, Pools
+from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
+
+# Said of each pool, not of both.
+OF_A_POOL = (
+    "accelerators_per_replica",
+    "replicas",
+    "spare_replicas",
+    "nodes",
+    "tensor_parallel",
+    "pipeline_parallel",
+    "expert_parallel",
+    "data_parallel",
+    "context_parallel",
+    "max_batch",
+    "max_batched_tokens",
+    "scheduler",
+    "weights_on_host",
+)
+
+
+def check_pools(
+    workload: InferenceWorkload | TrainingWorkload, deployment: Deployment, pools: Pools, splitting: Sequence[str]
+) -> InferenceWorkload:
+    """The workload, where two pools can serve it."""
+    if isinstance(workload, TrainingWorkload) or workload.single_pass:
+        raise Conflict("deployment.pools is for models that generate tokens: others have no decode to keep apart.")
+    if workload.load not in (Load.OPEN, Load.CLOSED) or workload.requests is not None:
+        raise Conflict("deployment.pools serves traffic that goes on: give peak_requests_per_s or concurrent_requests.")
+    both = [name for name in OF_A_POOL if getattr(deployment, name) is not None]
+    if both:
+        raise Conflict(f"With deployment.pools {', '.join(both)} is said of each pool: put it into prefill and decode.")
+    if deployment.engine is not None and deployment.engine not in splitting:
+        raise Conflict(
+            f"{deployment.engine} keeps no pools apart that the catalogue knows of; these engines do: "
+            f"{', '.join(splitting)}."
+        )
+    formats = {pool.kv_format for pool in (pools.prefill, pools.decode) if pool.kv_format is not None}
+    if len(formats) > 1:
+        raise Conflict("Both pools keep the cache in one kv_format, because it is sent from one to the other.")
+    open_counts = [name for name, pool in named(pools) if not pool.sized]
+    if workload.load is Load.CLOSED and open_counts:
+        raise Conflict(
+            f"Say the replicas of {' and '.join(open_counts)}: how many requests of those in flight each pool holds "
+            "follows from its size. Pools are sized for peak_requests_per_s."
+        )
+    check_total(deployment, pools)
+    return workload
+
+
+def named(pools: Pools) -> tuple[tuple[str, Deployment], ...]:
+    """Both pools by their names."""
+    return (("prefill", pools.prefill), ("decode", pools.decode))
+
+
+def check_total(deployment: Deployment, pools: Pools) -> None:
+    """Refuse a total that is not that of both pools, and one that has nothing to be parted by."""
+    total, counts = deployment.total_accelerators, [pool.total_accelerators for _, pool in named(pools)]
+    if total is None:
+        return
+    if None in counts or sum(count or 0 for count in counts) != total:
+        raise Conflict(
+            "total_accelerators is that of both pools together: say it in prefill and in decode, or leave it out."
+        )

@@ -1,0 +1,281 @@
+"""Two pools as one answer: what a client sees of both, what both cost together, and which of the three parts binds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from app.sizing.columns import one
+from app.sizing.decisions.cost import kwh_per_million, usd_per_million
+from app.sizing.latencies import Percentiles
+from app.sizing.pools.told import reasons
+from app.sizing.question import Deployment, Pools
+from app.sizing.result import Assurance, CostSummary, DeviceMemory, Estimate, Interval, Level, Part, Performance
+from app.sizing.serving.measured import OVERLOAD_ROUNDING
+from app.sizing.split import PoolLoad, Split, Transfer
+from app.sizing.units import LEAST_PER_S
+from app.sizing.workload import InferenceWorkload, Load
+
+BASES = ("roofline", "calibrated", "measured")  # the poorest first
+SUPPORT = ("expected", "documented")
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """An estimate of each pool."""
+
+    prefill: Estimate
+    decode: Estimate
+
+    @property
+    def each(self) -> tuple[Estimate, Estimate]:
+        """Both in the order in which a request meets them."""
+        return self.prefill, self.decode
+
+    @property
+    def deployments(self) -> Pools:
+        """Both complete."""
+        return Pools(self.prefill.deployment, self.decode.deployment)
+
+
+def deployment_of(asked: Deployment, both: Both) -> Deployment:
+    """The complete deployment of both, as it is echoed and may be posted back."""
+    decode = both.decode.deployment
+    totals = [found.deployment.total_accelerators or 0 for found in both.each]
+    return Deployment(
+        accelerator=asked.accelerator,
+        total_accelerators=sum(totals),
+        engine=decode.engine,
+        engine_version=asked.engine_version,
+        speculative=asked.speculative,
+        pools=both.deployments,
+    )
+
+
+def unanswered(asked: Deployment, both: Both) -> Estimate:
+    """What does not fit, or does not run: the pool of which that is so, and why."""
+    name, found = ("prefill", both.prefill) if not both.prefill.fits else ("decode", both.decode)
+    why = tuple(replace(reason, text=f"The {name} pool: {reason.text}") for reason in found.explanation)
+    deployment = asked if found.memory is None else deployment_of(asked, both)
+    return replace(found, deployment=deployment, explanation=why, alternatives=(), assurance=None)
+
+
+def joined(
+    workload: InferenceWorkload,
+    asked: Deployment,
+    both: Both,
+    transfer: Transfer,
+    rate_per_s: float | None,
+) -> Estimate:
+    """One estimate of both pools; `rate_per_s` is what is answered of so many in flight."""
+    deployment = deployment_of(asked, both)
+    split = split_of(workload, both, transfer, rate_per_s)
+    performance = performance_of(workload, both, split, rate_per_s)
+    tight, memory = tighter(both)
+    slowest = binding(both, split)
+    return Estimate(
+        deployment=deployment,
+        fits=True,
+        memory=memory,
+        performance=performance,
+        bottleneck=bottleneck_of(both, slowest),
+        cost=cost_of(workload, both, performance),
+        explanation=reasons(workload, both.each, split, performance, tight),
+        trace=(*both.prefill.trace, *both.decode.trace),
+        nearest=(*both.decode.nearest, *both.prefill.nearest),
+        assurance=assurance_of(both),
+        prefixes=both.prefill.prefixes,
+        support=least((found.support for found in both.each), SUPPORT),
+    )
+
+
+def least(found: Iterable[str | None], order: Sequence[str]) -> str | None:
+    """The poorest of several, by an order."""
+    said = [each for each in found if each is not None]
+    return min(said, key=order.index, default=None)
+
+
+def capacity_of(found: Estimate) -> float:
+    """Requests per second that a pool carries within its limits."""
+    assert found.performance is not None
+    return found.performance.requests_per_s_capacity or 0.0
+
+
+def split_of(workload: InferenceWorkload, both: Both, transfer: Transfer, rate_per_s: float | None) -> Split:
+    """How full each pool and the way between them are at the load."""
+    asked = workload.peak_per_s if rate_per_s is None else rate_per_s
+
+    def used(capacity: float) -> float | None:
+        return asked / capacity if capacity > LEAST_PER_S else None
+
+    prefill, decode = (PoolLoad(used(capacity_of(found)), capacity_of(found)) for found in both.each)
+    return Split(prefill, decode, replace(transfer, utilization=used(transfer.requests_per_s_capacity)))
+
+
+def least_capacity(split: Split) -> float:
+    """Requests per second that all three parts carry."""
+    parts = (split.prefill, split.decode, split.transfer)
+    return min(part.requests_per_s_capacity for part in parts)
+
+
+def binding(both: Both, split: Split) -> Estimate | None:
+    """The pool that carries least; None where the link between them does."""
+    capacity = least_capacity(split)
+    if split.transfer.requests_per_s_capacity <= capacity:
+        return None
+    return both.prefill if split.prefill.requests_per_s_capacity <= capacity else both.decode
+
+
+def bottleneck_of(both: Both, slowest: Estimate | None) -> str | None:
+    """What limits both: the link, the arithmetic of prompts, or what limits the pool that writes."""
+    if slowest is None:
+        return "interconnect"
+    return "compute" if slowest is both.prefill else both.decode.bottleneck
+
+
+def summed(*waits: Percentiles | None) -> Percentiles | None:
+    """One wait after another: the mean of all, and of percentiles no less than theirs together."""
+    names = ("mean_s", "p50_s", "p95_s", "p99_s")
+    if any(wait is None for wait in waits):
+        return None
+    found = [[getattr(wait, name) for wait in waits] for name in names]
+    return Percentiles(*(None if None in values else float(sum(values)) for values in found))
+
+
+def less(whole: Percentiles, part: Percentiles) -> Percentiles:
+    """What is left of a wait after its first part."""
+    pairs = [(getattr(whole, n), getattr(part, n)) for n in ("mean_s", "p50_s", "p95_s", "p99_s")]
+    return Percentiles(*(None if a is None or b is None else max(a - b, 0.0) for a, b in pairs))
+
+
+def performance_of(workload: InferenceWorkload, both: Both, split: Split, rate_per_s: float | None) -> Performance:
+    """What both do together."""
+    reads, writes = both.prefill.performance, both.decode.performance
+    assert reads is not None and writes is not None and writes.simulation is not None
+    assert reads.ttft is not None and writes.ttft is not None and writes.e2e is not None
+    capacity = least_capacity(split) if rate_per_s is None else rate_per_s
+    output = capacity * workload.output_tokens.mean
+    sent = Percentiles(*(4 * (split.transfer.seconds,)))
+    ttft = summed(reads.ttft, sent, writes.simulation.queue)
+    e2e = summed(ttft, less(writes.e2e, writes.ttft))
+    assert ttft is not None
+    used = workload.peak_per_s / capacity if rate_per_s is None and capacity > LEAST_PER_S else None
+    slowest = binding(both, split)
+    unstable = [p.unstable_above_requests_per_s for p in (reads, writes)]
+    known = [count for count in (reads.sources, writes.sources) if count is not None]
+    return Performance(
+        interval=scaled((slowest or both.decode).performance, output),
+        intervals=intervals_of(reads, writes, ttft, e2e),
+        basis=least((reads.basis, writes.basis), BASES) or BASES[0],
+        sources=min(known, default=None),
+        output_tokens_per_s=output,
+        total_tokens_per_s=capacity * workload.tokens_per_request,
+        prefill_tokens_per_s=reads.prefill_tokens_per_s,
+        requests_per_s_capacity=capacity,
+        utilization_at_peak=used,
+        overloaded=bool(reads.overloaded or writes.overloaded or (used or 0.0) > 1 + OVERLOAD_ROUNDING),
+        batch_at_peak=writes.batch_at_peak,
+        ttft=ttft,
+        tpot=writes.tpot,
+        e2e=e2e,
+        unstable_above_requests_per_s=min(
+            (*(limit for limit in unstable if limit is not None), split.transfer.requests_per_s_capacity)
+        )
+        if workload.load is Load.OPEN
+        else None,
+        cold_start_s=max(p.cold_start_s or 0.0 for p in (reads, writes)),
+        pools=split,
+    )
+
+
+def scaled(performance: Performance | None, output_tokens_per_s: float) -> Interval:
+    """What may come out per second, as the pool that binds is known."""
+    assert performance is not None
+    own, point = performance.interval, performance.output_tokens_per_s or 1.0
+    times = output_tokens_per_s / max(point, LEAST_PER_S)
+    return Interval("output_tokens_per_s", own.low * times, own.high * times)
+
+
+def intervals_of(
+    reads: Performance, writes: Performance, ttft: Percentiles, e2e: Percentiles | None
+) -> tuple[Interval, ...]:
+    """Between what latencies may be: a first token by the pool that reads, the others by the one that writes."""
+    found = []
+    for token in (i for i in writes.intervals if i.quantity == "tpot_s"):
+        name = f"{token.statistic}_s"
+        first = next((i for i in reads.intervals if i.quantity == "ttft_s" and i.statistic == token.statistic), None)
+        whole_s, first_s, read_s = (None if p is None else getattr(p, name) for p in (e2e, ttft, reads.ttft))
+        token_s = None if writes.tpot is None else getattr(writes.tpot, name)
+        if first is None or whole_s is None or first_s is None or read_s is None or not token_s:
+            continue
+        beside, tokens = first_s - read_s, (whole_s - first_s) / token_s
+        first = replace(first, low=first.low + beside, high=first.high + beside)
+        whole = (first.low + tokens * token.low, first.high + tokens * token.high)
+        found += [token, first, Interval("e2e_s", *whole, token.statistic)]
+    return tuple(found)
+
+
+def tighter(both: Both) -> tuple[str, DeviceMemory]:
+    """The pool whose memory is used most, by name."""
+
+    def taken(memory: DeviceMemory) -> float:
+        return (memory.total_bytes - memory.kv_cache_bytes) / max(memory.usable_bytes, 1.0)
+
+    held = [(name, found.memory) for name, found in zip(("prefill", "decode"), both.each, strict=True)]
+    return max(((name, memory) for name, memory in held if memory is not None), key=lambda pair: taken(pair[1]))
+
+
+def total(*values: float | None) -> float | None:
+    """The sum, where all are known."""
+    return None if None in values else float(sum(value or 0.0 for value in values))
+
+
+def cost_of(workload: InferenceWorkload, both: Both, performance: Performance) -> CostSummary | None:
+    """What both cost together; the price shown is that of the pool that costs more."""
+    first, second = (found.cost for found in both.each)
+    if first is None or second is None:
+        return None
+    requests = performance.requests_per_s_capacity or 0.0
+    served = min(workload.average_per_s, requests) if workload.load is Load.OPEN else requests
+    units = np.array([served * max(1.0, workload.tokens_per_request)])
+    hourly, power = total(first.usd_per_hour, second.usd_per_hour), first.power_w + second.power_w
+    dearer = max((first, second), key=lambda cost: cost.usd_per_hour or 0.0)
+    return CostSummary(
+        usd_per_hour=hourly,
+        usd_per_month=total(first.usd_per_month, second.usd_per_month),
+        usd_per_million=None if hourly is None else one(usd_per_million(np.array([hourly]), units)),
+        usd_total=None,
+        purchase_usd=total(first.purchase_usd, second.purchase_usd),
+        power_w=power,
+        kwh_per_million=one(kwh_per_million(np.array([power]), units)),
+        tco_usd=total(first.tco_usd, second.tco_usd),
+        price=dearer.price,
+        per_million=second.per_million,
+        million_of="input and output tokens",
+        parts=(*first.parts[:-1], *second.parts[:-1], Part("tokens_per_s", one(units))),
+    )
+
+
+def assurance_of(both: Both) -> Assurance | None:
+    """How sure both are: no surer than either. Both err alike, because they run on one engine."""
+    first, second = (found.assurance for found in both.each)
+    if first is None or second is None:
+        return None
+    met = [sure.meets_slo for sure in (first, second) if sure.meets_slo is not None]
+    pairs = zip(first.by_level, second.by_level, strict=True)
+    return Assurance(
+        asked=first.asked,
+        fits=min(first.fits, second.fits),
+        meets_slo=min(met, default=None),
+        meets_deadline=None,
+        by_level=tuple(level_of(one_level, other) for one_level, other in pairs),
+    )
+
+
+def level_of(first: Level, second: Level) -> Level:
+    """What both take with a confidence."""
+    count = total(first.total_accelerators, second.total_accelerators)
+    hourly = None if count is None else total(first.usd_per_hour, second.usd_per_hour)
+    return Level(first.confidence, None if count is None else int(count), usd_per_hour=hourly)

@@ -1,0 +1,122 @@
+"""The cache of a prompt on its way from the pool that read it to the pool that answers it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Column, one
+from app.sizing.decisions.fixed import machines_for
+from app.sizing.decisions.rejections import Unread
+from app.sizing.formula import formula
+from app.sizing.hardware.links import known_network_bytes_per_s
+from app.sizing.hardware.prices import KINDS
+from app.sizing.question import Constraints, Deployment, Question
+from app.sizing.serving.cache import cache_bytes
+from app.sizing.serving.choice import fixed_plans
+from app.sizing.serving.kinds import STREAMS
+from app.sizing.serving.plans import Plans
+from app.sizing.snapshot import Snapshot
+from app.sizing.split import Transfer
+from app.sizing.workload import InferenceWorkload
+
+NETWORK, SCALE_UP = "network", "scale_up"
+
+
+@formula(unit="s", source="bytes over the slower side's link")
+def transfer_s(
+    sent_bytes: Column, sending_bytes_per_s: Column, received_bytes: Column, taking_bytes_per_s: Column
+) -> Column:
+    """Time of a prompt's cache between two pools: what one accelerator sends, or one takes, over its own link; all of a
+    replica do so side by side.
+
+    Source: counted.
+    Limits: sent once the prompt is read, on links that are otherwise idle.
+    Check: 4,096 tokens of Llama 3.1 70B in 16 bits are 1.34 GB; four accelerators send a quarter each at 35 GB/s.
+        >>> round(float(transfer_s(1.34e9 / 4, 35e9, 1.34e9 / 8, 35e9)) * 1e3, 2)
+        9.57
+    """
+    return np.maximum(sent_bytes / sending_bytes_per_s, received_bytes / taking_bytes_per_s)
+
+
+@formula(unit="1/s", source="counted")
+def sent_per_s(replicas: Column, device_bytes: Column, device_bytes_per_s: Column) -> Column:
+    """Caches that the links of one pool carry per second, when they do nothing else.
+
+    Source: counted.
+    Limits: replicas get as many requests each.
+    Check: two replicas of which each accelerator sends 335 MB of a cache at 35 GB/s.
+        >>> round(float(sent_per_s(2.0, 335e6, 35e9)), 1)
+        209.0
+    """
+    return replicas * device_bytes_per_s / np.maximum(device_bytes, 1.0)
+
+
+def shares_domain(prefill: Plans, decode: Plans, accelerators: float) -> bool:
+    """Whether both pools lie in one scale-up domain that spans machines."""
+    alike = bool(prefill.accelerator[0] == decode.accelerator[0])
+    domain, machine = one(decode.scale_up_domain), one(decode.accelerators_per_node)
+    return alike and domain > machine and accelerators <= domain
+
+
+def side_bytes_per_s(plan: Plans, assumed: Assumptions, *, in_domain: bool) -> float:
+    """What one accelerator of a pool achieves on the link between the pools."""
+    achieved, node = plan.achieved, plan.node
+    if in_domain:
+        return one(node.link_bytes_per_s * achieved.scale_up_bandwidth_fraction)
+    return one(known_network_bytes_per_s(node.network_bytes_per_s, assumed) * achieved.network_bandwidth_fraction)
+
+
+def transfer_of(
+    workload: InferenceWorkload,
+    prefill: Plans,
+    decode: Plans,
+    replicas: tuple[float, float],
+    accelerators: float,
+    assumed: Assumptions,
+) -> Transfer:
+    """What handing over takes between one plan of each pool, with so many replicas of each."""
+    prompt, in_domain = workload.input_tokens.mean, shares_domain(prefill, decode, accelerators)
+    sides = [
+        (cache_bytes(workload.model, prompt, plan), side_bytes_per_s(plan, assumed, in_domain=in_domain))
+        for plan in (prefill, decode)
+    ]
+    (sent, sending), (received, taking) = sides
+    seconds = one(transfer_s(sent, np.array([sending]), received, np.array([taking])))
+    carried = [
+        one(sent_per_s(np.array([count]), held, np.array([rate])))
+        for count, (held, rate) in zip(replicas, sides, strict=True)
+    ]
+    capacity = min(carried)
+    request_bytes = cache_of_model(workload, decode)
+    return Transfer(
+        request_bytes=request_bytes,
+        seconds=seconds,
+        link=SCALE_UP if in_domain else NETWORK,
+        bytes_per_s=request_bytes / max(seconds, 1e-12),
+        requests_per_s_capacity=capacity,
+        utilization=None,
+    )
+
+
+def plan_of(question: Question, workload: InferenceWorkload, deployment: Deployment, market: Snapshot) -> Plans:
+    """The one plan of a complete deployment."""
+    return fixed_plans(
+        workload.model,
+        market,
+        machines_for(question, deployment, market, KINDS),
+        Constraints(accelerators=(deployment.accelerator,)),
+        Unread(market.accelerators),
+        deployment,
+        question.assumptions,
+        phase=STREAMS.phase,
+        personal=False,
+    ).take(np.zeros(1, np.int64))
+
+
+def cache_of_model(workload: InferenceWorkload, plan: Plans) -> float:
+    """Cache of a mean prompt, counted once however often ranks keep it."""
+    whole = replace(plan, tensor_parallel=np.ones(1), pipeline_parallel=np.ones(1))
+    return one(cache_bytes(workload.model, workload.input_tokens.mean, whole))

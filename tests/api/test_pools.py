@@ -1,0 +1,77 @@
+"""Prefill and decode in pools of their own, over the wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from app.api.schemas.answers import EstimateShown
+
+WORKLOAD: dict[str, Any] = {
+    "phase": "inference",
+    "model": "meta-llama/Llama-3.1-70B-Instruct",
+    "traffic": {"peak_requests_per_s": 10, "input_tokens": 4000, "output_tokens": 300},
+    "slo": {"ttft_ms": 1500, "tpot_ms": 40},
+}
+POOLS: dict[str, Any] = {
+    "prefill": {"tensor_parallel": 4, "pipeline_parallel": 1},
+    "decode": {"accelerator": "h200 sxm"},
+}
+DEPLOYMENT: dict[str, Any] = {"accelerator": "nvidia-h100-sxm5-80gb", "pools": POOLS}
+
+
+def test_two_pools_are_sized_and_posted_back_they_are_the_same(client: TestClient) -> None:
+    first = client.post("/estimate", json={"workload": WORKLOAD, "deployment": DEPLOYMENT})
+    assert first.status_code == 200, first.text
+    answer = first.json()
+    EstimateShown.model_validate(answer)
+    pools = answer["deployment"]["pools"]
+    assert pools["prefill"]["tensor_parallel"] == 4
+    assert pools["decode"]["accelerator"] == "nvidia-h200-sxm-141gb"
+    assert sum(pool["total_accelerators"] for pool in pools.values()) == answer["deployment"]["total_accelerators"]
+    told = answer["performance"]["pools"]
+    assert answer["performance"]["requests_per_s_capacity"] == min(p["requests_per_s_capacity"] for p in told.values())
+    assert 0 < told["transfer"]["utilization"] < told["prefill"]["utilization"] < 1
+    assert len(first.content) < 30_000
+    again = client.post("/estimate", json={"workload": WORKLOAD, "deployment": answer["deployment"]}).json()
+    for name in ("deployment", "performance", "memory", "cost", "confidence"):
+        assert again[name] == answer[name], name
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "words"),
+    [
+        ({"replicas": 2}, 422, "is said of each pool"),
+        ({"engine": "ollama"}, 422, "keeps no pools apart"),
+        ({"pools": {"prefill": {}}}, 422, "decode"),
+        ({"pools": {"prefill": {"accelerator": "h999"}, "decode": {}}}, 404, "h999"),
+        ({"pools": {"prefill": {"zero_stage": 1}, "decode": {}}}, 422, "zero_stage"),
+    ],
+)
+def test_what_pools_cannot_be_asked_for_is_refused(
+    client: TestClient, changes: dict[str, Any], status: int, words: str
+) -> None:
+    found = client.post("/estimate", json={"workload": WORKLOAD, "deployment": {**DEPLOYMENT, **changes}})
+    assert found.status_code == status, found.text
+    assert words in found.text
+
+
+def test_a_layout_that_a_pool_cannot_have_is_no_error(client: TestClient) -> None:
+    odd = {"prefill": {"tensor_parallel": 3}, "decode": {}}
+    found = client.post("/estimate", json={"workload": WORKLOAD, "deployment": {**DEPLOYMENT, "pools": odd}}).json()
+    assert not found["fits"]
+    assert found["explanation"][0]["text"].startswith("The prefill pool: ")
+
+
+def test_training_has_no_pools(client: TestClient) -> None:
+    run = {
+        "phase": "training",
+        "model": "meta-llama/Llama-3.1-8B-Instruct",
+        "training_tokens": 1e9,
+        "deadline_days": 30,
+    }
+    found = client.post("/estimate", json={"workload": run, "deployment": DEPLOYMENT})
+    assert found.status_code == 422
+    assert "pools" in found.text

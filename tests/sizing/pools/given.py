@@ -1,0 +1,59 @@
+"""What tests of split pools start from: a small model on the small catalogue, and machines with any network."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from app.sizing.estimate import estimate
+from app.sizing.hardware.parts import SystemKind
+from app.sizing.question import Deployment, Pools, Question
+from app.sizing.result import Estimate, Performance
+from app.sizing.snapshot import Snapshot
+from app.sizing.split import Split
+from app.sizing.workload import InferenceWorkload
+from tests.sizing.serving.given import STEADY
+from tests.sizing.small import BIG, SMALL, offer, snapshot, system
+
+ONE: dict[str, Any] = {"tensor_parallel": 1, "pipeline_parallel": 1, "replicas": 1}
+
+
+def networked(bytes_per_s: float) -> Snapshot:
+    """The small catalogue with one kind of machine, whose eight accelerators share such a network."""
+    machine = system("big-8", SystemKind.CLOUD_INSTANCE, BIG, 8, ram_bytes=2e12, network_bytes_per_s=bytes_per_s)
+    return snapshot(systems=(machine,), offers=(offer("big-8", 40.0),))
+
+
+INFINITE = networked(1e24)
+
+
+def pools_of(prefill: dict[str, Any] | None = None, decode: dict[str, Any] | None = None) -> Pools:
+    """Two pools on the board of eight, of one accelerator each where nothing else is said."""
+    sides = [Deployment(**{"accelerator": BIG.slug, **(ONE if said is None else said)}) for said in (prefill, decode)]
+    return Pools(*sides)
+
+
+def split(pools: Pools, market: Snapshot = SMALL, workload: InferenceWorkload = STEADY, **said: Any) -> Estimate:
+    """Two pools, judged."""
+    return estimate(Question(workload), Deployment(BIG.slug, pools=pools, **said), market)
+
+
+def whole(market: Snapshot = SMALL, workload: InferenceWorkload = STEADY, **said: Any) -> Estimate:
+    """One deployment that does both, judged."""
+    return estimate(Question(workload), Deployment(BIG.slug, **{**ONE, **said}), market)
+
+
+def speed(found: Estimate) -> Performance:
+    assert found.performance is not None
+    return found.performance
+
+
+def parts(found: Estimate) -> Split:
+    told = speed(found).pools
+    assert told is not None
+    return told
+
+
+def at_rate(requests_per_s: float, **changes: Any) -> InferenceWorkload:
+    """The steady workload at another rate."""
+    return replace(STEADY, peak_per_s=requests_per_s, average_per_s=requests_per_s / 2, **changes)

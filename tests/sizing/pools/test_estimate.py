@@ -1,0 +1,149 @@
+"""Two pools judged: beside the engine that does both, sized, posted back, and on different accelerators."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.sizing.estimate import estimate
+from app.sizing.hardware.engines import ENGINES
+from app.sizing.pools.estimate import SPLITTING
+from app.sizing.question import Deployment, Pools, Question
+from app.sizing.workload import Lengths, Load, Slo
+from tests.sizing.pools.given import INFINITE, ONE, at_rate, networked, parts, pools_of, speed, split, whole
+from tests.sizing.serving.given import STEADY
+from tests.sizing.small import BIG, CARD, SMALL
+
+LIMITED = replace(STEADY, slo=Slo(0.3, 0.02, None, 95))
+OPEN: dict[str, Any] = {"tensor_parallel": 1, "pipeline_parallel": 1}
+STATISTICS = ("mean_s", "p50_s", "p95_s", "p99_s")
+
+
+def test_engines_that_keep_pools_apart_are_told_by_their_records() -> None:
+    assert SPLITTING == ("vllm", "sglang", "tensorrt-llm")
+    assert all(", 2026-" in ENGINES[name].splits_pools for name in SPLITTING)
+
+
+def test_prompts_alone_wait_as_long_over_an_infinite_link_as_in_one_engine() -> None:
+    reading = at_rate(20.0, output_tokens=Lengths(1.0))
+    one = whole(INFINITE, reading, engine="vllm", max_batch=256)
+    two = split(pools_of({**ONE, "max_batch": 256}), INFINITE, reading, engine="vllm")
+    assert parts(two).transfer.seconds < 1e-12
+    first, both = speed(one).ttft, speed(two).ttft
+    assert first is not None and both is not None
+    assert [getattr(both, s) for s in STATISTICS] == pytest.approx([getattr(first, s) for s in STATISTICS], rel=0.02)
+    assert parts(two).prefill.requests_per_s_capacity == pytest.approx(
+        speed(one).requests_per_s_capacity or 0, rel=0.02
+    )
+
+
+def test_answers_alone_take_as_long_over_an_infinite_link_as_in_one_engine() -> None:
+    writing = at_rate(20.0, input_tokens=Lengths(1.0))
+    one = whole(INFINITE, writing, engine="vllm", max_batch=256)
+    two = split(pools_of(decode={**ONE, "max_batch": 256}), INFINITE, writing, engine="vllm")
+    alone, both = speed(one).tpot, speed(two).tpot
+    assert alone is not None and both is not None
+    assert [getattr(both, s) for s in STATISTICS] == pytest.approx([getattr(alone, s) for s in STATISTICS], rel=1e-9)
+    capacity = speed(one).requests_per_s_capacity
+    assert parts(two).decode.requests_per_s_capacity == pytest.approx(capacity or 0, rel=1e-9)
+
+
+def test_decoding_is_steadier_where_no_prompt_comes_between() -> None:
+    busy = at_rate(15.0, input_tokens=Lengths(4000.0))
+    one, two = whole(INFINITE, busy, replicas=2), split(pools_of(), INFINITE, busy)
+    mixed, apart = speed(one).tpot, speed(two).tpot
+    assert mixed is not None and apart is not None and mixed.p99_s is not None and apart.p99_s is not None
+    assert apart.p99_s < mixed.p99_s
+
+
+def test_a_first_token_is_seen_later_by_what_the_cache_is_on_its_way() -> None:
+    slow, fast = split(pools_of(), networked(8e9)), split(pools_of(), INFINITE)
+    late, early = speed(slow).ttft, speed(fast).ttft
+    assert late is not None and early is not None and late.p50_s is not None and early.p50_s is not None
+    assert late.p50_s - early.p50_s == pytest.approx(parts(slow).transfer.seconds, rel=1e-9)
+    assert speed(slow).tpot == speed(fast).tpot
+
+
+def test_what_a_client_is_promised_is_the_least_of_all_three_parts() -> None:
+    found = split(pools_of(), networked(8e7))
+    told = parts(found)
+    least = min(p.requests_per_s_capacity for p in (told.prefill, told.decode, told.transfer))
+    assert told.transfer.requests_per_s_capacity == least == speed(found).requests_per_s_capacity
+    assert speed(found).overloaded
+    assert found.bottleneck == "interconnect"
+
+
+def test_open_replicas_are_as_many_as_the_load_takes_and_the_answer_posted_back_is_the_same() -> None:
+    found = split(pools_of(OPEN, OPEN), workload=replace(LIMITED, peak_per_s=5000.0))
+    pools = found.deployment.pools
+    assert pools is not None and (pools.prefill.replicas or 0) > 1 and (pools.decode.replicas or 0) > 1
+    assert not speed(found).overloaded
+    total = (pools.prefill.total_accelerators or 0) + (pools.decode.total_accelerators or 0)
+    assert found.deployment.total_accelerators == total
+    again = estimate(Question(replace(LIMITED, peak_per_s=5000.0)), found.deployment, SMALL)
+    for name in ("deployment", "performance", "cost", "memory", "assurance", "explanation"):
+        assert getattr(again, name) == getattr(found, name), name
+
+
+def test_pools_may_lie_on_different_accelerators_and_cost_what_both_cost() -> None:
+    found = split(pools_of(decode={**ONE, "accelerator": CARD.slug}))
+    own = estimate(Question(STEADY), Deployment(CARD.slug, **ONE), SMALL).cost
+    big, both = whole().cost, found.cost
+    assert own is not None and big is not None and both is not None
+    assert both.usd_per_hour == pytest.approx((big.usd_per_hour or 0) + (own.usd_per_hour or 0))
+    assert found.deployment.pools is not None
+    assert [pool.accelerator for pool in (found.deployment.pools.prefill, found.deployment.pools.decode)] == [
+        BIG.slug,
+        CARD.slug,
+    ]
+
+
+def test_requests_in_flight_are_parted_so_that_both_pools_do_the_same() -> None:
+    some = replace(STEADY, load=Load.CLOSED, in_flight=32.0)
+    found = split(pools_of(), workload=some)
+    told = parts(found)
+    assert speed(found).requests_per_s_capacity == pytest.approx(
+        min(told.decode.requests_per_s_capacity, told.prefill.requests_per_s_capacity), rel=0.1
+    )
+    assert speed(found).batch_at_peak == pytest.approx(32, rel=0.1)
+
+
+def test_a_pool_that_does_not_fit_says_which_it_is() -> None:
+    long = replace(STEADY, max_context_tokens=2e7, model=replace(STEADY.model, max_context_tokens=None))
+    found = split(pools_of(), workload=long)
+    assert not found.fits
+    assert found.explanation[0].text.startswith("The ")
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    rate=st.floats(1.0, 60.0),
+    prompt=st.integers(16, 4000),
+    answer=st.integers(2, 400),
+    counts=st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    tensor=st.tuples(st.sampled_from([1, 2, 4]), st.sampled_from([1, 2, 4])),
+)
+def test_more_of_either_pool_never_does_less_and_a_deployment_is_judged_alike_twice(
+    rate: float, prompt: int, answer: int, counts: tuple[int, int], tensor: tuple[int, int]
+) -> None:
+    load = at_rate(
+        rate, input_tokens=Lengths(prompt), output_tokens=Lengths(answer), max_context_tokens=prompt + answer
+    )
+
+    def of(first: int, second: int) -> Deployment:
+        sides = [
+            Deployment(BIG.slug, tensor_parallel=tp, pipeline_parallel=1, replicas=count, max_batch=64)
+            for tp, count in zip(tensor, (first, second), strict=True)
+        ]
+        return Deployment(BIG.slug, engine="vllm", pools=Pools(*sides))
+
+    few = estimate(Question(load), of(*counts), SMALL)
+    again = estimate(Question(load), few.deployment, SMALL)
+    assert again.performance == few.performance and again.cost == few.cost
+    for more in ((1, 0), (0, 1)):
+        larger = estimate(Question(load), of(counts[0] + more[0], counts[1] + more[1]), SMALL)
+        assert (speed(larger).requests_per_s_capacity or 0) >= (speed(few).requests_per_s_capacity or 0) * (1 - 1e-9)
