@@ -44,7 +44,7 @@ def test_nothing_is_put_off_and_the_formatter_is_never_told_to_look_away() -> No
     assert [named(p) for p in FILES if words.search(p.read_text())] == []
 
 
-ROOMS = ("answer", "decisions", "hardware", "model", "pools", "serving", "training")
+ROOMS = ("answer", "day", "decisions", "hardware", "model", "pools", "serving", "training")
 
 
 def test_every_module_of_a_room_has_its_tests_at_the_mirrored_place() -> None:

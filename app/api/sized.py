@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from app.sizing.assumptions.answer import AnswerAssumptions
+from app.sizing.assumptions.day import DayAssumptions
 from app.sizing.assumptions.hardware import HardwareAssumptions
 from app.sizing.assumptions.machines import MachineAssumptions
 from app.sizing.assumptions.serving import ServingAssumptions
@@ -21,13 +22,18 @@ LARGEST_REQUEST_COUNTED = 2_000  # what a caller sent beyond this, such as a mod
 ROOM_TO_SAY_SO = len(b',"assumptions_omitted":100')
 WHOLE_RANKS = 3
 MISSES_TOLD, FEWER_MISSES, FEWEST_MISSES = 12, 10, 8
-ALWAYS_TOLD = ("memory", "comparison", "near_tie")
-# Figures of the inside, least decisive first: GET /catalog/assumptions lists what is usual.
-INNER = tuple(
-    field.name
-    for room in (AnswerAssumptions, HardwareAssumptions, MachineAssumptions, ServingAssumptions, TrainingAssumptions)
-    for field in reversed(fields(room))
+COMPARED = ("comparison", "near_tie")
+ALWAYS_TOLD = ("memory", *COMPARED)
+ROOMS = (
+    AnswerAssumptions,
+    DayAssumptions,
+    HardwareAssumptions,
+    MachineAssumptions,
+    ServingAssumptions,
+    TrainingAssumptions,
 )
+# Figures of the inside, least decisive first: GET /catalog/assumptions lists what is usual.
+INNER = tuple(field.name for room in ROOMS for field in reversed(fields(room)))
 
 Document = dict[str, Any]
 
@@ -42,7 +48,7 @@ def within_size(document: Document) -> bytes:
     leaner = list(accumulate(STEPS, lambda found, step: step(found), initial=document))
     first = bisect_left(leaner, -room, key=lambda found: -len(json_bytes(found)))
     document = leaner[min(first, len(leaner) - 1)]
-    for step in (_without(_inner, room), *LAST_STEPS, _without(_last_misses, room)):
+    for step in (_without(_inner, room), *LAST_STEPS, _without(_last_misses, room), _ranked(_only_compared, after=1)):
         body = json_bytes(document)
         if len(body) <= room:
             return body
@@ -130,6 +136,17 @@ def _without_means(told: Document) -> Document:
     return {**told, "performance": {**speed, "intervals": kept}} if "intervals" in speed else told
 
 
+def _without_intervals(told: Document) -> Document:
+    """With the interval of its rate alone; POST /estimate says the others."""
+    speed = {key: value for key, value in told.get("performance", {}).items() if key != "intervals"}
+    return {**told, "performance": speed} if speed else told
+
+
+def _only_compared(told: Document) -> Document:
+    """Of its reasons those that set it beside the first; POST /estimate says the others."""
+    return {**told, "explanation": [reason for reason in told["explanation"] if reason["code"] in COMPARED]}
+
+
 def _with_half_the_curve(told: Document) -> Document:
     """With every other point of the load curve, its ends among them; POST /estimate has all."""
     speed = told.get("performance", {})
@@ -176,4 +193,5 @@ LAST_STEPS = (
     _ranked(_without_bill, after=1),
     _ranked(_briefly, after=1),
     _ranked(_without_other_levels, after=1),
+    _ranked(_without_intervals, after=1),
 )

@@ -14,6 +14,7 @@ from app.sizing.formula import Step
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.hardware.prices import Terms
 from app.sizing.hosted import HostedApi
+from app.sizing.hours import Day
 from app.sizing.latencies import LoadCurve, Percentiles, Simulation
 from app.sizing.packed import Packing
 from app.sizing.question import Deployment
@@ -245,6 +246,7 @@ class Estimate:
     warnings: tuple[Notice, ...] = ()  # of the same
     hosted_api: HostedApi | None = None  # of the same
     packing: Packing | None = None  # with the companions asked for; of the first rank
+    day: Day | None = None  # of the same and of the first recommendation, where the hours of one are told
     support: str | None = None  # how surely its software runs there; None where it does not
     rule: str = ""  # that keeps it from running
 

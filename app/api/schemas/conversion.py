@@ -13,6 +13,7 @@ from typing import Any
 from app.api.schemas.answers import DeploymentShown
 from app.api.schemas.base import present, rounded
 from app.api.schemas.bill import part_json
+from app.api.schemas.day import day_json
 from app.api.schemas.latencies import load_curve_json, percentiles_json, simulation_json
 from app.api.schemas.packing import packing_json
 from app.api.schemas.pools import pools_json, split_json
@@ -322,6 +323,7 @@ def estimate_json(e: Estimate, *, trace: bool, neighbours: int = 3, simulated: b
         shown["summary"] = e.summary
         shown["assumptions"] = [assumed_json(a) for a in e.assumptions]
         shown["warnings"] = [notice_json(n) for n in e.warnings]
+    shown |= present(day=day_json(e.day))
     if e.hosted_api is not None:
         shown["hosted_api"] = hosted_json(e.hosted_api)
     if e.packing is not None:

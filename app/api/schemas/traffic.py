@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Annotated, Literal
 
@@ -14,7 +15,7 @@ from app.api.schemas.model import Images
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import column
 from app.sizing.units import SECONDS_PER_HOUR
-from app.sizing.workload import Arrivals, Load, Trace, arrivals_of_users
+from app.sizing.workload import HOURS, Arrivals, Load, Shares, Trace, arrivals_of_users, peak_of, shares_of, smooth_day
 
 LENGTHS = "A number is a mean, about which lengths spread as the assumption length_p95_to_mean says."
 
@@ -56,14 +57,23 @@ def _in_order(trace: list[TracedRequest]) -> list[TracedRequest]:
     return trace
 
 
+def _some_load(factors: list[float]) -> list[float]:
+    if max(factors) <= 0:
+        raise ValueError("must not all be 0: at least one hour has load")
+    return factors
+
+
+Factor = Annotated[float, Field(ge=0, le=1e9)]
+Hourly = Annotated[list[Factor], Field(min_length=HOURS, max_length=HOURS), AfterValidator(_some_load)]
 Recorded = Annotated[list[TracedRequest], Field(min_length=2, max_length=20_000), AfterValidator(_in_order)]
 KINDS = ("peak_requests_per_s", "concurrent_requests", "users", "batch", "offline", "samples_per_s", "trace")
+RATES = ("peak_requests_per_s", "samples_per_s", "users")
 IN_TRACE = ("input_tokens", "output_tokens", "burstiness", "cached_prefix_fraction", "shared_prefix_fraction", "images")
 
 
 class Traffic(Wire):
     """How requests arrive: exactly one of peak_requests_per_s, concurrent_requests, users, batch, offline,
-    samples_per_s, trace.
+    samples_per_s, trace; with the hours of a day average_requests_per_s may stand in its place.
     """
 
     peak_requests_per_s: Annotated[float, Field(gt=0, le=1e6)] | None = None
@@ -89,6 +99,12 @@ class Traffic(Wire):
         None, description="Hours in which the volume is to be done, from the start of the machines."
     )
     average_requests_per_s: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    hourly_factors: Hourly | None = Field(
+        None, description="Load of each hour of a day, of any scale; the largest is the peak. The answer has `day`."
+    )
+    peak_to_average: Annotated[float, Field(ge=1, le=HOURS)] | None = Field(
+        None, description="In place of hourly_factors: a smooth day whose busiest hour has so many times the mean."
+    )
     burstiness: Annotated[float, Field(ge=0, le=20)] = Field(
         1.0, description="Coefficient of variation of inter-arrival times; 1 is Poisson."
     )
@@ -127,7 +143,7 @@ class Traffic(Wire):
     @model_validator(mode="after")
     def _one_load(self) -> Traffic:
         given = [k for k in KINDS if getattr(self, k) is not None]
-        if len(given) != 1:
+        if len(given) != 1 and not (self.has_day and not given and self.average_requests_per_s is not None):
             raise ValueError(f"exactly one of {', '.join(KINDS)} says how requests arrive; {len(given)} were given")
         peak = self.peak_requests_per_s or self.samples_per_s
         if not self.offline and (self.volume_requests is not None or self.deadline_hours is not None):
@@ -136,6 +152,18 @@ class Traffic(Wire):
             raise ValueError("deadline_hours needs volume_requests: how much is to be done by then")
         if peak is not None and self.average_requests_per_s is not None and self.average_requests_per_s > peak:
             raise ValueError("average_requests_per_s must not exceed the peak")
+        return self
+
+    @model_validator(mode="after")
+    def _day(self) -> Traffic:
+        if not self.has_day:
+            return self
+        if self.hourly_factors is not None and self.peak_to_average is not None:
+            raise ValueError("give hourly_factors or peak_to_average, not both")
+        named = "hourly_factors" if self.hourly_factors is not None else "peak_to_average"
+        others = [k for k in KINDS if k not in RATES and getattr(self, k) is not None]
+        if others:
+            raise ValueError(f"{named} goes with a rate or users, not with {others[0]}")
         return self
 
     @model_validator(mode="after")
@@ -158,6 +186,17 @@ class Traffic(Wire):
         return self
 
     @property
+    def has_day(self) -> bool:
+        """Whether the hours of a day are told."""
+        return self.hourly_factors is not None or self.peak_to_average is not None
+
+    def to_shares(self, assumed: Assumptions) -> Shares:
+        """The hours of a day over its busiest; none where nobody told."""
+        if self.hourly_factors is not None:
+            return shares_of(self.hourly_factors)
+        return () if self.peak_to_average is None else smooth_day(self.peak_to_average, assumed)
+
+    @property
     def has_hits(self) -> bool:
         """Whether anything of a prompt is said to be found in the cache."""
         return self.cached_prefix_fraction > 0 or any(request.prefix_tokens for request in self.trace or ())
@@ -174,8 +213,12 @@ class Traffic(Wire):
         )
 
     def to_arrivals(self, assumed: Assumptions) -> Arrivals:
+        shares = self.to_shares(assumed)
         if self.users is not None:
-            return arrivals_of_users(self.users.count, self.users.requests_per_hour_each, assumed)
+            by_users = arrivals_of_users(self.users.count, self.users.requests_per_hour_each, assumed)
+            if shares:
+                peak_of(by_users.peak_per_s, self.average_requests_per_s, shares)
+            return replace(by_users, hourly_shares=shares)
         if self.concurrent_requests is not None:
             requests = None if self.requests is None else float(self.requests)
             return Arrivals(Load.CLOSED, in_flight=float(self.concurrent_requests), requests=requests)
@@ -188,5 +231,8 @@ class Traffic(Wire):
                 volume_requests=self.volume_requests,
                 deadline_s=None if hours is None else hours * SECONDS_PER_HOUR,
             )
-        peak = float(self.peak_requests_per_s or self.samples_per_s or 0.0)
-        return Arrivals(Load.OPEN, peak_per_s=peak, samples=self.samples_per_s is not None)
+        peak = self.peak_requests_per_s or self.samples_per_s
+        if shares:
+            peak = peak_of(peak, self.average_requests_per_s, shares)
+        counted_in_samples = self.samples_per_s is not None
+        return Arrivals(Load.OPEN, peak_per_s=float(peak or 0.0), samples=counted_in_samples, hourly_shares=shares)

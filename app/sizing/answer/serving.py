@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from app.sizing.answer.certainty import Certainty, certainty_of, setting_of
+from app.sizing.answer.day import with_day
 from app.sizing.answer.host_weights import host_weight_reasons, out_of_host_memory
 from app.sizing.answer.money import cost_summary, million_of, price_reason
 from app.sizing.answer.passes import PassWords, host_reasons
@@ -347,6 +348,7 @@ def judge_deployments(
     estimates = [serving_estimate(question, workload, judged, row, at_sale[row], known) for row in range(len(plans))]
     if ends is not None:
         estimates = [with_ending(question, workload, found, ends, row) for row, found in enumerate(estimates)]
+    estimates[0] = with_day(question, workload, estimates[0], judged, sure_capacity, 0)
     others = alternatives(question, snapshot, deployed(judged))
     known_around = (workload, snapshot, question.assumptions)
     known_to_run = zip(estimates, plans.expected.tolist(), strict=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from app.errors import Unanswerable
 from app.sizing.assumptions.answer import AnswerAssumptions
 from app.sizing.assumptions.chosen import Assumed, assumption
+from app.sizing.assumptions.day import DayAssumptions
 from app.sizing.assumptions.decisions import DecisionsAssumptions
 from app.sizing.assumptions.hardware import HardwareAssumptions
 from app.sizing.assumptions.hosts import HostAssumptions
@@ -29,6 +30,7 @@ __all__ = ["Assumed", "Assumptions", "Noted", "assumption"]
 class Assumptions(
     AnswerAssumptions,
     DecisionsAssumptions,
+    DayAssumptions,
     TrainingAssumptions,
     ServingAssumptions,
     HardwareAssumptions,

@@ -29,7 +29,7 @@ class Fleet(Columns):
 
 
 @formula(unit="replicas")
-def replicas_for_rate(peak_per_s: float, sure_capacity_per_s: Column, target_utilization: float) -> Column:
+def replicas_for_rate(peak_per_s: Column | float, sure_capacity_per_s: Column, target_utilization: float) -> Column:
     """Replicas so that each carries at most the target share of its capacity within the SLO.
 
     Source: definition.

@@ -1,6 +1,7 @@
 """What somebody wants to run: three phases, one value each, in base units, put together from what was said of it."""
 
 from app.sizing.workload.arrivals import Arrivals, arrivals_of_users
+from app.sizing.workload.day import HOURS, Shares, peak_of, shares_of, smooth_day
 from app.sizing.workload.images import PromptImages
 from app.sizing.workload.inference import Hits, InferenceWorkload, inference_workload
 from app.sizing.workload.lengths import WIDEST_P95_TO_MEAN, Lengths, z_score
@@ -12,6 +13,7 @@ from app.sizing.workload.trace import Trace
 from app.sizing.workload.training import Amount, GlobalBatch, Method, TrainingWorkload, training_workload
 
 __all__ = [
+    "HOURS",
     "REDUNDANCIES",
     "WIDEST_P95_TO_MEAN",
     "Amount",
@@ -26,14 +28,18 @@ __all__ = [
     "Method",
     "PromptImages",
     "Redundancy",
+    "Shares",
     "Slo",
     "Trace",
     "TrainingWorkload",
     "adapted_matrices",
     "arrivals_of_users",
     "inference_workload",
+    "peak_of",
     "recorded_workload",
+    "shares_of",
     "sized",
+    "smooth_day",
     "training_workload",
     "z_score",
 ]

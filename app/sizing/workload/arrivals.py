@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from app.sizing.assumptions import Assumed, Assumptions
 from app.sizing.formula import formula
 from app.sizing.units import SECONDS_PER_HOUR
+from app.sizing.workload.day import Shares
 from app.sizing.workload.limits import Load
 
 
@@ -21,6 +22,7 @@ class Arrivals:
     volume_requests: float | None = None
     deadline_s: float | None = None
     requests: float | None = None
+    hourly_shares: Shares = ()  # of a day, over its busiest hour; empty: nobody told
     derived: tuple[Assumed, ...] = ()
 
     def personal(self, assumed: Assumptions) -> bool:

@@ -10,6 +10,7 @@ from app.sizing.assumptions import Assumed, Assumptions
 from app.sizing.columns import Codes, Column
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.workload.arrivals import Arrivals
+from app.sizing.workload.day import Shares, mean_of
 from app.sizing.workload.images import PromptImages, with_images
 from app.sizing.workload.lengths import Lengths
 from app.sizing.workload.limits import Limits, Load, Slo, limits_told, slo_of
@@ -44,6 +45,7 @@ class InferenceWorkload:
     shared_prefix_fraction: float = 0.0  # of the prompt, what every request begins with
     turn_gap_s: float = 0.0  # from a session's answer to its next request
     requests: float | None = None  # of a run that ends: from a standing start, `in_flight` of them at a time
+    hourly_shares: Shares = ()  # of a day, over its busiest hour, which `peak_per_s` is; empty: nobody told
     trace: Trace | None = None  # recorded arrivals, whose busiest stretch `peak_per_s` is
     comes_read: bool = False  # prompts come with their cache, from a pool that read them
     derived: tuple[Assumed, ...] = ()  # figures reckoned from what was said otherwise
@@ -146,9 +148,7 @@ def inference_workload(
     availability_asked: frozenset[str] = frozenset(),
     target_utilization: float | None = None,
 ) -> InferenceWorkload:
-    """A complete workload from what was said of it; None is chosen, and of a length that is a number its spread. Raises
-    Unanswerable where the parts contradict.
-    """
+    """A complete workload from what was said of it; None is chosen. Raises Unanswerable where the parts contradict."""
     prompt, output = usual_lengths(model, input_tokens, output_tokens, assumed)
     model, prompt, image_flops = with_images(model, prompt, images)
     asked, hits, personal = limits or Limits(), hits or Hits(), arrivals.personal(assumed)
@@ -174,6 +174,7 @@ def inference_workload(
         volume_requests=arrivals.volume_requests,
         deadline_s=arrivals.deadline_s,
         requests=arrivals.requests,
+        hourly_shares=arrivals.hourly_shares,
     )
     lengths = said(input_tokens=input_tokens, output_tokens=output_tokens, max_context_tokens=max_context_tokens)
     given = availability_asked | lengths | said(average_requests_per_s=average_per_s, turn_gap_s=hits.turn_gap_s)
@@ -182,7 +183,9 @@ def inference_workload(
 
 
 def usual_average_per_s(arrivals: Arrivals, assumed: Assumptions) -> float:
-    """Requests per second over a day where nobody says; of a rate only."""
+    """Requests per second over a day where nobody says: of its hours, else as is usual; of a rate only."""
+    if arrivals.hourly_shares:
+        return arrivals.peak_per_s * mean_of(arrivals.hourly_shares)
     return arrivals.peak_per_s * assumed.average_to_peak if arrivals.load is Load.OPEN else 0.0
 
 
@@ -223,7 +226,7 @@ def told(w: InferenceWorkload, given: frozenset[str]) -> tuple[Assumed, ...]:
     prompt, output, longest = w.input_tokens.mean, w.output_tokens.mean, w.model.max_context_tokens or MOST_TOKENS
     shown: list[Assumed] = []
     if w.load is Load.OPEN:
-        prices = "load that prices tokens", "average_to_peak"
+        prices = "load that prices tokens", "the day's hours" if w.hourly_shares else "average_to_peak"
         shown.append(figure("average_requests_per_s", w.average_per_s, "1/s", *prices, (0.0, w.peak_per_s)))
     if w.model.kind is not ModelKind.SAMPLES:
         mean = f"mean prompt; p95 {min(w.input_tokens.quantile(95), longest):,.0f}", "default_input_tokens"

@@ -84,6 +84,7 @@ class Engine:
     memory_since: tuple[tuple[Release, EngineMemory], ...] = ()  # by first release, oldest first
     scheduling: Scheduling = USUAL_SCHEDULING
     scheduling_since: tuple[tuple[Release, Scheduling], ...] = ()  # likewise
+    large_image: bool = False  # a whole toolkit comes along in its container image
     small: bool = False  # batching stops paying early, and the runtime is small
     ggml: bool = False  # multiplies with ggml's kernels
     splits_layers: bool = False  # gives each accelerator its share of the layers, not of every layer

@@ -51,6 +51,7 @@ SERVING = (
         scheduling=schedulers.TENSORRT_LLM,
         scheduling_since=schedulers.TENSORRT_LLM_SINCE,
         splits_pools="NVIDIA/TensorRT-LLM:docs/source/features/disagg-serving.md, 2026-11-23",
+        large_image=True,
         fp8_checkpoints_cache_fp8=True,
         benchmark=benchmarks.TENSORRT_LLM,
     ),

@@ -1,0 +1,176 @@
+"""A day of a deployment, put together: fixed against following the load, from nothing, and how it starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Column
+from app.sizing.day.money import fixed_usd_per_day, note_of, saved_usd
+from app.sizing.day.scaling import (
+    MINUTES,
+    SECONDS_PER_MINUTE,
+    Following,
+    Running,
+    following,
+    per_minute,
+    steepest_per_minute,
+)
+from app.sizing.day.start import MANY, Starting, parts_s, start_s, supply_per_s
+from app.sizing.day.zero import idle_share
+from app.sizing.decisions.placement import fleet
+from app.sizing.formula import unrecorded
+from app.sizing.hardware.parts import PricingModel
+from app.sizing.hours import AutoscaledDay, ColdStart, Day, FleetDay, Hour, ScaleOut, ZeroDay
+from app.sizing.question import Economics
+from app.sizing.units import HOURS_PER_DAY, LEAST_PER_S
+from app.sizing.words import counted, figure
+from app.sizing.workload import HOURS, Redundancy, Shares
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A deployment as its day sees it: `replicas`, spares and machines are those of the peak."""
+
+    peak_per_s: float
+    shares: Shares
+    replicas: float
+    spare_replicas: float
+    nodes: float
+    redundancy: Redundancy
+    accelerators_per_replica: float
+    accelerators_per_node: float
+    capacity_per_s: float  # of a replica within the limits, with the confidence asked
+    target_utilization: float
+    first_s: float  # of a request that nothing waits for
+    usd_per_hour: float | None
+    power_w: float
+    pricing: PricingModel | None
+    starting: Starting
+
+    @property
+    def placed(self) -> float:
+        """Replicas at the peak, spares included."""
+        return self.replicas + self.spare_replicas
+
+
+def day_of(service: Service, assumed: Assumptions, economics: Economics) -> Day:
+    """A day of a deployment whose hours are told."""
+    with unrecorded():
+        load = per_minute(service.peak_per_s, service.shares)
+        once = start_s(service.starting, 1.0, assumed)
+        at = Following(
+            capacity_per_s=service.capacity_per_s,
+            target_utilization=service.target_utilization,
+            most_replicas=service.replicas,
+            start_s=once + assumed.autoscaler_reaction_s,
+            supply_per_s=supply_per_s(service.starting, assumed),
+            keep_s=assumed.scale_in_delay_s,
+        )
+        running = following(load, at)
+        placed, nodes = standing(service, running.ordered)
+        idle = idle_share(load, assumed.scale_to_zero_after_s, once)
+        fixed = fixed_day(service)
+        autoscaled = autoscaled_day(service, running, placed, nodes, fixed, assumed, economics)
+        awake, awake_nodes = placed * (1 - idle), nodes * (1 - idle)
+        return Day(
+            hours=hours_of(service, placed),
+            fixed=fixed,
+            autoscaled=autoscaled,
+            scale_to_zero=ZeroDay(
+                replica_hours=float(awake.mean()) * HOURS_PER_DAY,
+                usd_per_day=usd_of(service, fixed, awake_nodes, assumed, economics),
+                idle_hours=float(idle.mean()) * HOURS_PER_DAY,
+                first_request_s=once + service.first_s,
+            ),
+            cold_start=ColdStart(
+                once, start_s(service.starting, MANY, assumed), parts_s(service.starting, 1.0, assumed)
+            ),
+            scale_out=scale_out(load, at, running),
+            cheaper="autoscaled" if autoscaled.saving_share > 0 else "fixed",
+        )
+
+
+def standing(service: Service, replicas: Column) -> tuple[Column, Column]:
+    """Replicas with their spares, and machines, where so many carry the load; never more than at the peak."""
+    counts, which = np.unique(replicas, return_inverse=True)
+    each, count = np.array([service.accelerators_per_replica]), np.array([service.accelerators_per_node])
+    found = fleet(service.redundancy, each, count, counts)
+    full = counts >= service.replicas
+    spares = np.where(full, service.spare_replicas, np.minimum(found.spare_replicas, service.spare_replicas))
+    nodes = np.where(full, service.nodes, np.minimum(found.nodes, service.nodes))
+    return (counts + spares)[which], nodes[which]
+
+
+def hours_of(service: Service, placed: Column) -> tuple[Hour, ...]:
+    """Every hour with its load and the most that runs in it."""
+    most = placed.reshape(HOURS, MINUTES).max(axis=1)
+    return tuple(
+        Hour(service.peak_per_s * share, int(replicas))
+        for share, replicas in zip(service.shares, most.tolist(), strict=True)
+    )
+
+
+def fixed_day(service: Service) -> FleetDay:
+    """The fleet of the peak, all day."""
+    usd = None if service.usd_per_hour is None else fixed_usd_per_day(service.usd_per_hour)
+    return FleetDay(service.placed * HOURS_PER_DAY, usd)
+
+
+def usd_of(
+    service: Service, fixed: FleetDay, nodes: Column, assumed: Assumptions, economics: Economics
+) -> float | None:
+    """What a day costs with so many machines in use in every minute."""
+    if fixed.usd_per_day is None or service.usd_per_hour is None:
+        return None
+    idle = 1 - float(nodes.mean()) / service.nodes
+    paid = service.usd_per_hour, service.power_w, idle, service.pricing
+    return fixed.usd_per_day - saved_usd(*paid, assumed, economics)
+
+
+def autoscaled_day(
+    service: Service,
+    running: Running,
+    placed: Column,
+    nodes: Column,
+    fixed: FleetDay,
+    assumed: Assumptions,
+    economics: Economics,
+) -> AutoscaledDay:
+    """The fleet that follows the load."""
+    hours = float(placed.mean()) * HOURS_PER_DAY
+    usd = usd_of(service, fixed, nodes, assumed, economics)
+    saving = 1 - hours / fixed.replica_hours
+    if usd is not None and fixed.usd_per_day:
+        saving = 1 - usd / fixed.usd_per_day
+    return AutoscaledDay(
+        replica_hours=hours,
+        usd_per_day=usd,
+        least_replicas=int(placed.min()),
+        warm_replicas=running.warm,
+        saving_share=max(0.0, saving),
+        note=note_of(service.pricing if usd is not None else None),
+    )
+
+
+def scale_out(load: Column, at: Following, running: Running) -> ScaleOut:
+    """Whether replicas ordered as the load rises come in time."""
+    steepest = steepest_per_minute(load)
+    each = max(at.capacity_per_s * at.target_utilization, LEAST_PER_S)
+    minutes, warm = at.start_s / SECONDS_PER_MINUTE, running.warm
+    risen = (
+        f"The load rises by at most {figure(steepest)} requests/s a minute, {figure(steepest / each)} replicas' worth"
+    )
+    if warm == 0:
+        why = f"{risen}: what runs carries that within its limits for the {figure(minutes)} minutes that one takes."
+    else:
+        why = (
+            f"{risen}: in the {figure(minutes)} minutes that one takes the load outgrows what runs, so up to "
+            f"{counted(warm, 'replica')} start ahead of it."
+        )
+    fed = at.supply_per_s * SECONDS_PER_MINUTE
+    if steepest / each > fed:
+        why += f" Registry and storage feed {figure(fed)} replicas a minute."
+    return ScaleOut(warm == 0, steepest, steepest / each, why)

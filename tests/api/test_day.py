@@ -1,0 +1,75 @@
+"""A day on the wire: what is taken, what is refused, and that its answer keeps its size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from app.api.schemas.answers import EstimateShown
+from app.api.sized import MAX_BYTES
+from tests.api.test_traffic import estimate, refused
+
+FACTORS = [1, 0, 0, 0, 1, 2, 4, 6, 9, 12, 14, 15, 14, 14, 15, 16, 15, 13, 10, 8, 6, 4, 3, 2]
+SHAPE: dict[str, Any] = {"hourly_factors": FACTORS, "input_tokens": 800, "output_tokens": 250}
+
+
+def test_a_peak_and_an_average_give_each_other(client: TestClient) -> None:
+    by_peak = estimate(client, peak_requests_per_s=40, **SHAPE)
+    mean = 40 * sum(FACTORS) / 16 / 24
+    by_mean = estimate(client, average_requests_per_s=mean, **SHAPE)
+    assert by_peak["day"] == by_mean["day"]
+    assert by_peak["day"]["hours"][15]["requests_per_s"] == 40
+    told = {a["name"]: a for a in by_peak["assumptions"]}
+    assert told["average_requests_per_s"]["value"] == pytest.approx(mean, rel=1e-4)
+    assert "average_to_peak" not in told
+    EstimateShown.model_validate(by_peak)
+
+
+def test_a_ratio_is_a_smooth_day(client: TestClient) -> None:
+    found = estimate(client, users={"count": 4000, "requests_per_hour_each": 12}, peak_to_average=3)
+    rates = [hour["requests_per_s"] for hour in found["day"]["hours"]]
+    assert rates.index(max(rates)) == 14
+    assert max(rates) / (sum(rates) / 24) == pytest.approx(3, rel=1e-3)
+    assert found["day"]["autoscaled"]["replica_hours"] < found["day"]["fixed"]["replica_hours"]
+
+
+def test_nobody_who_told_no_hours_is_told_of_a_day(client: TestClient) -> None:
+    assert "day" not in estimate(client, peak_requests_per_s=40)
+
+
+@pytest.mark.parametrize(
+    ("traffic", "detail"),
+    [
+        ({"peak_requests_per_s": 4, "hourly_factors": [0] * 24}, "must not all be 0"),
+        ({"peak_requests_per_s": 4, "hourly_factors": [1] * 23}, "24"),
+        ({"peak_requests_per_s": 4, "hourly_factors": [-1, *[1] * 23]}, "0"),
+        ({"peak_requests_per_s": 4, "peak_to_average": 0.5}, "1"),
+        ({"peak_requests_per_s": 4, "peak_to_average": 25}, "24"),
+        ({"peak_requests_per_s": 4, "peak_to_average": 2, "hourly_factors": FACTORS}, "not both"),
+        ({"concurrent_requests": 4, "peak_to_average": 2}, "goes with a rate or users"),
+        ({"offline": True, "hourly_factors": FACTORS}, "goes with a rate or users"),
+        (
+            {"peak_requests_per_s": 4, "average_requests_per_s": 3, "peak_to_average": 2},
+            "leave the average or the peak",
+        ),
+        ({"hourly_factors": FACTORS}, "exactly one of"),
+        ({"average_requests_per_s": 3}, "exactly one of"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(client: TestClient, traffic: dict[str, Any], detail: str) -> None:
+    assert any(detail in said for said in refused(client, **traffic).values())
+
+
+def test_a_recommendation_with_a_day_stays_within_its_size(client: TestClient) -> None:
+    workload = {
+        "phase": "inference",
+        "model": "meta-llama/Llama-3.1-70B-Instruct",
+        "traffic": {"peak_requests_per_s": 40, **SHAPE},
+    }
+    response = client.post("/recommend", json={"workload": workload})
+    assert response.status_code == 200, response.text
+    assert len(response.content) <= MAX_BYTES
+    ranks = response.json()["recommendations"]
+    assert ["day" in rank for rank in ranks] == [True, *[False] * (len(ranks) - 1)]

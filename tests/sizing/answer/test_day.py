@@ -1,0 +1,40 @@
+"""The day of an answer: of the first recommendation and of an estimate, and of nothing whose hours nobody told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.estimate import estimate
+from app.sizing.question import Question
+from app.sizing.recommend import recommend
+from app.sizing.snapshot import Snapshot
+from app.sizing.workload import smooth_day
+from tests.examples import CHAT
+
+DAILY = replace(CHAT, peak_per_s=60.0, average_per_s=20.0, hourly_shares=smooth_day(3.0, Assumptions()))
+
+
+def test_the_first_recommendation_has_a_day_and_posted_back_it_is_the_same(market: Snapshot) -> None:
+    question = Question(DAILY)
+    first, *others = recommend(question, market).recommendations
+    day = first.estimate.day
+    assert day is not None
+    assert all(other.estimate.day is None for other in others)
+    assert estimate(question, first.estimate.deployment, market).day == day
+    placed = (first.estimate.deployment.replicas or 0) + (first.estimate.deployment.spare_replicas or 0)
+    assert max(hour.replicas for hour in day.hours) == placed
+    assert day.fixed.replica_hours == placed * 24
+    assert first.estimate.cost is not None
+    assert first.estimate.cost.usd_per_hour is not None
+    assert day.fixed.usd_per_day == pytest.approx(first.estimate.cost.usd_per_hour * 24)
+
+
+def test_without_hours_there_is_no_day_and_what_is_chosen_is_the_same(market: Snapshot) -> None:
+    plain, daily = (recommend(Question(w), market) for w in (replace(DAILY, hourly_shares=()), DAILY))
+    assert plain.recommendations[0].estimate.day is None
+    assert [r.estimate.deployment for r in plain.recommendations] == [
+        r.estimate.deployment for r in daily.recommendations
+    ]

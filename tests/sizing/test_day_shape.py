@@ -1,0 +1,32 @@
+"""The shape of a day, from hours that are told or a ratio, and the rates that follow from it."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.errors import Unanswerable
+from app.sizing.assumptions import Assumptions
+from app.sizing.workload import HOURS, peak_of, shares_of, smooth_day
+
+
+@pytest.mark.parametrize("ratio", [1.0, 1.2, 2.0, 3.7, 10.0, 24.0])
+def test_a_smooth_day_has_the_ratio_asked_for_and_one_peak(ratio: float) -> None:
+    day = smooth_day(ratio, Assumptions())
+    assert max(day) / (sum(day) / HOURS) == pytest.approx(ratio, rel=1e-4)
+    assert day[14] == max(day)
+    rising = [day[(2 + i) % HOURS] for i in range(13)]
+    assert rising == sorted(rising)
+
+
+def test_factors_are_of_any_scale() -> None:
+    factors = [float(i) for i in range(HOURS)]
+    assert shares_of(factors) == pytest.approx(shares_of([1e6 * f for f in factors]))
+
+
+def test_a_peak_and_an_average_give_each_other_or_must_agree() -> None:
+    shares = (0.25, 1.0, 0.25)
+    assert peak_of(None, 5.0, shares) == 10.0
+    assert peak_of(8.0, None, shares) == 8.0
+    assert peak_of(10.0, 5.02, shares) == 10.0
+    with pytest.raises(Unanswerable, match="leave the average or the peak out"):
+        peak_of(10.0, 6.0, shares)
