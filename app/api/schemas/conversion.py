@@ -15,6 +15,7 @@ from app.api.schemas.base import present, rounded
 from app.api.schemas.bill import part_json
 from app.api.schemas.day import day_json
 from app.api.schemas.latencies import load_curve_json, percentiles_json, simulation_json
+from app.api.schemas.memory import memory_json
 from app.api.schemas.packing import packing_json
 from app.api.schemas.pools import pools_json, split_json
 from app.api.schemas.prices import price_json
@@ -30,7 +31,6 @@ from app.sizing.result import (
     ClusterNeeds,
     CostSummary,
     Curve,
-    DeviceMemory,
     Estimate,
     Interval,
     Maximum,
@@ -82,34 +82,6 @@ def deployment_json(d: Deployment) -> dict[str, Any]:
     told["scheduler"] = scheduler_json(d.scheduler)
     told["pools"] = None if d.pools is None else pools_json(d.pools, deployment_json)
     return {k: v for k, v in told.items() if v is not None}
-
-
-def memory_json(m: DeviceMemory) -> dict[str, Any]:
-    parts = {
-        "weights": m.weights_bytes,
-        "kv_cache": m.kv_cache_bytes,
-        "activations": m.activation_bytes,
-        "overhead": m.overhead_bytes,
-        "gradients": m.gradient_bytes,
-        "optimizer": m.optimizer_bytes,
-        "total": m.total_bytes,
-        "capacity": m.capacity_bytes,
-        "usable": m.usable_bytes,
-    }
-    shown = {k: round(v / GIB, 4) for k, v in parts.items()}
-    shown["total"] = round(sum(v for k, v in shown.items() if k not in ("total", "capacity", "usable")), 4)
-    counts = {"kv_cache_tokens": m.kv_cache_tokens, "max_concurrent_sequences": m.max_concurrent_sequences}
-    told: dict[str, Any] = {"per_accelerator_gib": shown, **{k: int(v) for k, v in counts.items() if v is not None}}
-    if m.prefix_cache_bytes is not None and m.idle_sessions is not None:
-        told |= {"prefix_cache_gib": rounded(m.prefix_cache_bytes / GIB), "idle_sessions": rounded(m.idle_sessions)}
-    if m.moments_bytes is not None:
-        told["peak_moment"] = max(m.moments_bytes, key=m.moments_bytes.__getitem__)
-        for name, parts_of in (("moments", m.moments_bytes), ("activation_parts", m.activation_parts_bytes or {})):
-            told[f"{name}_gib"] = {k: round(v / GIB, 2) for k, v in parts_of.items()}
-    host = {"weights": m.host_weights_bytes, "cache": m.host_cache_bytes, "usable": m.host_usable_bytes}
-    if m.host_weights_bytes is not None:
-        told["host_gib"] = {k: round(v / GIB, 4) for k, v in host.items() if v is not None}
-    return told
 
 
 # How the wire names quantities and counts them, by the end of their name.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
-from app.api.schemas.base import Shown
+from app.api.schemas.base import Shown, rounded
+from app.sizing.result import DeviceMemory
+from app.sizing.units import GIB
 
 
 class MemoryPartsShown(Shown):
@@ -78,3 +80,32 @@ class MemoryShown(Shown):
     )
     moments_gib: MomentsShown | None = None
     activation_parts_gib: ActivationPartsShown | None = None
+
+
+def memory_json(m: DeviceMemory) -> dict[str, Any]:
+    """Where memory goes."""
+    parts = {
+        "weights": m.weights_bytes,
+        "kv_cache": m.kv_cache_bytes,
+        "activations": m.activation_bytes,
+        "overhead": m.overhead_bytes,
+        "gradients": m.gradient_bytes,
+        "optimizer": m.optimizer_bytes,
+        "total": m.total_bytes,
+        "capacity": m.capacity_bytes,
+        "usable": m.usable_bytes,
+    }
+    shown = {k: round(v / GIB, 4) for k, v in parts.items()}
+    shown["total"] = round(sum(v for k, v in shown.items() if k not in ("total", "capacity", "usable")), 4)
+    counts = {"kv_cache_tokens": m.kv_cache_tokens, "max_concurrent_sequences": m.max_concurrent_sequences}
+    told: dict[str, Any] = {"per_accelerator_gib": shown, **{k: int(v) for k, v in counts.items() if v is not None}}
+    if m.prefix_cache_bytes is not None and m.idle_sessions is not None:
+        told |= {"prefix_cache_gib": rounded(m.prefix_cache_bytes / GIB), "idle_sessions": rounded(m.idle_sessions)}
+    if m.moments_bytes is not None:
+        told["peak_moment"] = max(m.moments_bytes, key=m.moments_bytes.__getitem__)
+        for name, parts_of in (("moments", m.moments_bytes), ("activation_parts", m.activation_parts_bytes or {})):
+            told[f"{name}_gib"] = {k: round(v / GIB, 2) for k, v in parts_of.items()}
+    host = {"weights": m.host_weights_bytes, "cache": m.host_cache_bytes, "usable": m.host_usable_bytes}
+    if m.host_weights_bytes is not None:
+        told["host_gib"] = {k: round(v / GIB, 4) for k, v in host.items() if v is not None}
+    return told
