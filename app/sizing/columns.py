@@ -80,7 +80,7 @@ class _Late(Picked[Table]):
         found = getattr(self.table, name)
         if isinstance(found, np.ndarray):
             found = found[self.rows]
-        elif isinstance(found, Columns):
+        elif isinstance(found, Columns | _Late):
             found = _Late(found, self.rows)
         self.__dict__[name] = found
         return found
@@ -89,6 +89,11 @@ class _Late(Picked[Table]):
 def late(table: Table, rows: Codes) -> Table:
     """Rows of a table whose columns are looked up when they are asked for."""
     return cast(Table, _Late(table, rows))
+
+
+def looked_up(kind: type[Table], table: Table) -> Table:
+    """A table of its own, of what may be looked up late."""
+    return kind(**{name: getattr(table, name) for name in names_of(kind)})
 
 
 # What a field of a table is where it is a table itself.

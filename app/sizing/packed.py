@@ -14,6 +14,7 @@ class Placed:
     name: str
     share_memory: float
     share_time: float
+    slice: str | None = None  # as the driver calls it, where the card is cut
 
 
 @dataclass(frozen=True, slots=True)

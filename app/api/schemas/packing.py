@@ -21,7 +21,8 @@ class PlacedShown(Shown):
     cards: int | None = Field(None, description="How many from `card` on are divided alike; absent of one.")
     name: str
     share_memory: float
-    share_time: float
+    share_time: float = Field(description="Of its time; of a slice its part of the compute.")
+    slice: str | None = Field(None, description="The MIG profile, where the card is cut into slices.")
 
 
 class PackedShown(Shown):
@@ -91,6 +92,7 @@ def packing_json(found: Packing) -> dict[str, Any]:
                 "name": p.name,
                 "share_memory": rounded(p.share_memory),
                 "share_time": rounded(p.share_time),
+                **present(slice=p.slice),
             }
             for p in found.on
         ],

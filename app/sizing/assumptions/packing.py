@@ -36,3 +36,21 @@ class PackingAssumptions:
         source="chosen: finer steps save little",
         as_of="2026-11",
     )
+    slice_memory_fraction: float = assumption(
+        0.95,
+        low=0.8,
+        high=1.0,
+        unit="1",
+        reason="of its part of a card's memory that a slice has",
+        source="nvidia-smi mig -lgip, A100: 9.5 of 10 GiB",
+        as_of="2026-11",
+    )
+    slice_compute_fraction: float = assumption(
+        0.85,
+        low=0.6,
+        high=1.0,
+        unit="1",
+        reason="of its part of a card's compute that a slice has",
+        source="nvidia-smi mig -lgip, H100: 16 of 132 / 7 SMs",
+        as_of="2026-11",
+    )

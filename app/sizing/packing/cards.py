@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from app.sizing.hardware.slices import Slice, lie_beside
+
 # Arrangements that are tried before the best so far is taken; a few models take fewer.
 MOST_TRIED = 4_000
 ROUNDING = 1e-9
@@ -18,17 +20,22 @@ class Option:
     cards: int
     memory_share: float
     time_share: float
+    slice: Slice | None = None  # that it is, of a card that is cut
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What several models together may take of a card."""
+    """What several models together may take of a card that they share, and the parts of memory of one that is cut."""
 
     memory_share: float
     time_share: float
+    parts: int = 0
 
     def holds(self, options: Sequence[Option]) -> bool:
         """Whether these stand on one card; a model alone has all of it."""
+        slices = tuple(sorted(o.slice for o in options if o.slice is not None))
+        if slices:
+            return len(slices) == len(options) and lie_beside(slices, self.parts)
         if len(options) == 1:
             return max(options[0].memory_share, options[0].time_share) <= 1 + ROUNDING
         memory, time = sum(o.memory_share for o in options), sum(o.time_share for o in options)
@@ -107,7 +114,7 @@ class Search:
         """A number of cards below which no arrangement comes: what is taken already and what is left at its least."""
         least = sum(cards.values())
         for name in ("memory_share", "time_share"):
-            most = getattr(self.room, name)
+            most = 1.0 if self.room.parts else getattr(self.room, name)
             whole = sum(n * min(most, sum(getattr(self.taken[i], name) for i in t)) for t, n in cards.items())
             whole += sum(min(o.cards * min(most, getattr(o, name)) for o in self.models[i]) for i in left)
             least = max(least, math.ceil(whole / most - ROUNDING))

@@ -70,6 +70,7 @@ class Member:
     workload: InferenceWorkload
     plans: Plans
     settings: Settings
+    whole: Plans  # the same on a whole card, one row each
     deployment: Deployment | None = None  # of the model asked about, whose replicas are settled
     placed: int | None = None  # of it, with spares
 
@@ -114,7 +115,8 @@ def shares_of(question: Question, market: Snapshot, member: Member) -> list[Shar
         if not at_share:
             break  # less time does not do either
         found += at_share
-    return [s for i, s in enumerate(found) if not any(beats(o, s, j < i) for j, o in enumerate(found) if j != i)]
+    beaten = [any(beats(o, s, j < i) for j, o in enumerate(found) if j != i) for i, s in enumerate(found)]
+    return [s for s, worse in zip(found, beaten, strict=True) if not worse or s.option.time_share == 1]
 
 
 def beats(other: Share, share: Share, before: bool) -> bool:
@@ -124,37 +126,53 @@ def beats(other: Share, share: Share, before: bool) -> bool:
     return all(x <= y for x, y in zip(theirs, mine, strict=True)) and (theirs != mine or before)
 
 
-def sized_in(question: Question, market: Snapshot, member: Member, taken: Column, time_share: float) -> list[Share]:
-    """At one share of time, for each number of replicas the least memory."""
-    workload = slowed(member.workload, time_share)
-    margins = margins_asked(question, workload, member.plans, market)
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """Plans that hold within a share, with the cards that each takes; `rows` are those they had before."""
+
+    member: Member
+    workload: InferenceWorkload
+    rows: Codes
+    plans: Plans
+    settings: Settings
+    cards: Column
+
+    def share(self, row: int, option: Option) -> Share:
+        """One of them as a way to run."""
+        replicas = int(option.cards / at(self.plans.accelerators_per_replica, row))
+        only = np.array([row])
+        return Share(option, replicas, self.workload, self.plans.take(only), self.settings.take(only))
+
+
+def sized(
+    question: Question, market: Snapshot, member: Member, plans: Plans, asked: Settings, workload: InferenceWorkload
+) -> Sized:
+    """Plans of a member that meet the limits of a workload with the confidence asked, by closed forms."""
+    margins = margins_asked(question, workload, plans, market)
     drafting = None if member.deployment is None else member.deployment.speculative
     refused = Unread(market.accelerators)
-    able, memory, speed = able_replicas(question, workload, member.plans, margins, refused, member.settings, drafting)
+    rows, memory, speed = able_replicas(question, workload, plans, margins, refused, asked, drafting)
     serving = np.flatnonzero(speed.serves)
-    able, memory, speed = able[serving], memory.take(serving), speed.take(serving)
-    plans, asked = member.plans.take(able), member.settings.take(able)
+    rows, memory, speed = rows[serving], memory.take(serving), speed.take(serving)
+    plans, asked = plans.take(rows), asked.take(rows)
     replicas = replicas_of(question, workload, plans, speed.capacity_per_s, speed.slo_batch, Settings())
-    settings = complete(memory, speed, replicas, asked)
-    cards = cards_for(member, plans, workload, replicas)
+    settings, cards = complete(memory, speed, replicas, asked), cards_for(member, plans, workload, replicas)
+    return Sized(member, workload, rows, plans, settings, cards)
+
+
+def sized_in(question: Question, market: Snapshot, member: Member, taken: Column, time_share: float) -> list[Share]:
+    """At one share of time, for each number of cards the least memory; of a whole card also the most."""
+    workload = slowed(member.workload, time_share)
+    found = sized(question, market, member, member.plans, member.settings, workload)
+    memory = taken[found.rows]
     least: dict[int, int] = {}
-    for row in np.argsort(taken[able], kind="stable").tolist():
-        if np.isfinite(cards[row]):
-            least.setdefault(int(cards[row]), row)
-    return [
-        Share(
-            Option(count, at(taken[able], row), time_share),
-            int(count / at(plans.accelerators_per_replica, row)),
-            workload,
-            plans.take(one_row(row)),
-            settings.take(one_row(row)),
-        )
-        for count, row in sorted(least.items())
-    ]
-
-
-def one_row(row: int) -> Codes:
-    return np.array([row])
+    for row in np.argsort(memory, kind="stable").tolist():
+        if np.isfinite(found.cards[row]):
+            least.setdefault(int(found.cards[row]), row)
+    ways = [(count, row) for count, row in sorted(least.items())]
+    if ways and time_share == 1:
+        ways.append((ways[0][0], int(np.lexsort((-memory, found.cards))[0])))
+    return [found.share(row, Option(count, at(memory, row), time_share)) for count, row in ways]
 
 
 def cards_for(member: Member, plans: Plans, workload: InferenceWorkload, replicas: Column) -> Column:

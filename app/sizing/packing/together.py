@@ -12,10 +12,12 @@ from app.sizing.columns import at
 from app.sizing.decisions.cost import deployment_cost
 from app.sizing.decisions.rejections import Unread
 from app.sizing.formula import unrecorded
+from app.sizing.hardware.slices import SLICINGS, Slicing
 from app.sizing.packed import Packed, Packing, Placed
 from app.sizing.packing.apart import usd_per_hour_apart
 from app.sizing.packing.cards import Arrangement, Option, Room, arranged
 from app.sizing.packing.shares import Member, Share, as_simulated, shares_of
+from app.sizing.packing.slices import slices_of
 from app.sizing.question import Question
 from app.sizing.result import Estimate
 from app.sizing.serving.kinds import kind_of
@@ -45,13 +47,14 @@ def packing_of(
     """All models on cards of the deployment's kind, in the machines that it stands in."""
     members = [own_member(question, workload, found, plan)]
     members += [member_of(question, c, plan, market) for c in question.companions]
-    shares = [shares_of(question, market, m) for m in members]
-    shares[0] = [as_judged(found, workload), *shares[0]]
+    slicing = SLICINGS.get(found.deployment.accelerator)
+    shares = [ways_of(question, market, m, slicing) for m in members]
+    shares[0] = [*shares[0], as_judged(found, workload)]
     assert found.cost is not None
     alone = [found.cost.usd_per_hour, *(usd_per_hour_apart(question, m.workload, market) for m in members[1:])]
     apart = None if any(usd is None for usd in alone) else sum(usd for usd in alone if usd is not None)
     missing = [m.name for m, ways in zip(members, shares, strict=True) if not ways]
-    chosen = None if missing else simulated(question, market, members, shares)
+    chosen = None if missing else simulated(question, market, members, shares, slicing)
     if chosen is None:
         return unpacked(found, missing, apart)
     arrangement, ways = chosen
@@ -61,12 +64,18 @@ def packing_of(
         cards=arrangement.count,
         machines=nodes,
         usd_per_hour=usd,
-        on=placed(arrangement, members, ways),
+        on=placed(arrangement, members, ways, slicing),
         models=tuple(running(member, share, found, market) for member, share in zip(members, ways, strict=True)),
         apart_usd_per_hour=apart,
         cheaper=cheaper_of(usd, apart),
         why=why(found, arrangement.count, len(members), usd, apart),
     )
+
+
+def ways_of(question: Question, market: Snapshot, member: Member, slicing: Slicing | None) -> list[Share]:
+    """The ways a model runs on such cards: in slices first, which keep others from slowing it, then in shares."""
+    sliced = [] if slicing is None else slices_of(question, market, member, slicing)
+    return [*sliced, *shares_of(question, market, member)]
 
 
 def own_member(question: Question, workload: InferenceWorkload, found: Estimate, plan: Plans) -> Member:
@@ -78,7 +87,7 @@ def own_member(question: Question, workload: InferenceWorkload, found: Estimate,
     placed = (d.replicas or 1) + (d.spare_replicas or 0)
     fixed = bool(plan.away[0]) or (plan.memory_rules.rule[0] >= STATIC and not plan.small_engine[0])
     plans, settings = by_memory(question, workload, plan if not fixed else plan.take(np.zeros(0, np.int64)), shared)
-    return Member(workload.model.name, workload, plans, settings, d, placed)
+    return Member(workload.model.name, workload, plans, settings, plan, d, placed)
 
 
 def member_of(question: Question, companion: Companion, plan: Plans, market: Snapshot) -> Member:
@@ -99,9 +108,8 @@ def member_of(question: Question, companion: Companion, plan: Plans, market: Sna
     )
     shareable = (plans.memory_rules.rule < STATIC) | plans.small_engine | workload.single_pass
     plans = plans.take(np.flatnonzero((plans.accelerators_per_replica == 1) & shareable))
-    return Member(
-        companion.name, workload, *by_memory(question, workload, fastest(question, workload, plans), Settings())
-    )
+    whole = fastest(question, workload, plans)
+    return Member(companion.name, workload, *by_memory(question, workload, whole, Settings()), whole)
 
 
 def fastest(question: Question, workload: InferenceWorkload, plans: Plans) -> Plans:
@@ -141,13 +149,14 @@ def as_judged(found: Estimate, workload: InferenceWorkload) -> Share:
 
 
 def simulated(
-    question: Question, market: Snapshot, members: Sequence[Member], shares: list[list[Share]]
+    question: Question, market: Snapshot, members: Sequence[Member], shares: list[list[Share]], slicing: Slicing | None
 ) -> tuple[Arrangement, list[Share]] | None:
     """The arrangement of fewest cards every share of which holds in a simulation: shares are simulated as they are
     chosen, and those that need more cards than closed forms said are weighed again as what they are.
     """
     assumed = question.assumptions
-    room = Room(assumed.packed_memory_share, assumed.packed_time_share)
+    parts = 0 if slicing is None else slicing.memory
+    room = Room(assumed.packed_memory_share, assumed.packed_time_share, parts)
     while True:
         options = [[share.option for share in ways] for ways in shares]
         arrangement = arranged(options, room)
@@ -169,14 +178,17 @@ def usd_on(question: Question, plan: Plans, nodes: int) -> float | None:
     return None if math.isnan(usd) else usd
 
 
-def placed(arrangement: Arrangement, members: Sequence[Member], ways: Sequence[Share]) -> tuple[Placed, ...]:
+def placed(
+    arrangement: Arrangement, members: Sequence[Member], ways: Sequence[Share], slicing: Slicing | None
+) -> tuple[Placed, ...]:
     """Who stands on which card."""
     found: list[Placed] = []
     card = 1
     for tenants, count in sorted(arrangement.cards.items()):
         for i in sorted(tenants):
             option = ways[i].option
-            found.append(Placed(card, count, members[i].name, option.memory_share, option.time_share))
+            name = slicing.name(option.slice) if slicing is not None and option.slice is not None else None
+            found.append(Placed(card, count, members[i].name, option.memory_share, option.time_share, name))
         card += count
     return tuple(found)
 
