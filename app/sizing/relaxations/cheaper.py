@@ -35,9 +35,11 @@ from app.sizing.decisions.sold import sold
 from app.sizing.formula import unrecorded
 from app.sizing.hardware.parts import PricingModel
 from app.sizing.question import Objective, Question
+from app.sizing.serving.finalists import as_run, carries, sized
 from app.sizing.serving.kinds import kind_of
 from app.sizing.serving.options import Options, measures, stable_key
 from app.sizing.serving.search import plans_of, search
+from app.sizing.serving.simulated import is_simulated
 from app.sizing.snapshot import Snapshot
 from app.sizing.training.counts import Counts
 from app.sizing.training.margins import surely_in_time
@@ -57,6 +59,7 @@ ACCEPTING = (
     "prices that nobody has seen for a year",
 )
 UNQUOTED, BROKERS, COMMITMENT, SPOT, CONSUMER, OLD = range(len(ACCEPTING))
+TRIED_REQUESTS = 2000  # that are simulated of what is only named
 CONSUMER_RISK = "no data-centre support, mostly no ECC memory"
 NOTHING = -1
 MOST = 1 << 20  # accelerators or processors of a machine
@@ -259,10 +262,26 @@ def _searched(
     families = plans.stacks.table.family
     tried = np.isin(plans.stacks.rows, proven) | ~np.isin(families, families[proven])[plans.stacks.rows]
     options = search(question, workload, plans.take(tried), market, unread)
+    options = _as_simulated(question, workload, options, market, accepting[options.plans.offered.listing])
     offered = options.plans.offered
     accelerators, usd = options.fleet.accelerators, measures(workload, options).usd
     total = usd if workload.ends else np.full(len(usd), np.nan)
     return Priced(offered, accepting[offered.listing], accelerators, options.cost.usd_per_hour, total, usd)
+
+
+def _as_simulated(
+    question: Question, workload: InferenceWorkload, options: Options, market: Snapshot, accepted: Codes
+) -> Options:
+    """The cheapest for each thing that is accepted, as it is simulated; without what does not do then."""
+    if not len(options) or not is_simulated(workload):
+        return options
+    first = cheapest_each(accepted, measures(workload, options).usd, np.arange(len(options)))
+    options = options.take(first)
+    runs = as_run(question, workload, options.plans, options.settings, market, most_requests=TRIED_REQUESTS)
+    assert runs is not None
+    does = np.flatnonzero(carries(*runs.surely(workload)))
+    options = options.take(does)
+    return sized(question, workload, options, runs.take(does)) if len(does) else options
 
 
 def _told(question: Question, market: Snapshot, found: Priced, usd: float) -> tuple[Cheaper, ...]:

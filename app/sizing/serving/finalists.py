@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import insort
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,12 +31,11 @@ from app.sizing.serving.options import Judged, Options, allowed, measures, stabl
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import margins_asked, measured, replicas_of, resized, turn_down
 from app.sizing.serving.simulated import curves_of, is_simulated
+from app.sizing.serving.trial import Trial
 from app.sizing.snapshot import Snapshot
 from app.sizing.workload import InferenceWorkload, Load
 
 FEWEST = 3  # types of which the best is simulated, however few are shown
-MOST_OTHERS = 12  # that are simulated in the place of types' best ones that failed, or beside those that cost far more
-BETTER_BY = 1.25  # what a simulation adds to a cost at most times
 MISSED = "{name} takes {needed} ms at the percentile asked on {on} however light the load; the limit is {available}."
 
 
@@ -87,6 +85,8 @@ def as_run(
     settings: Settings,
     market: Snapshot,
     asked: Deployment | None = None,
+    *,
+    most_requests: int | None = None,
 ) -> AsRun | None:
     """Plans with complete settings, simulated; None of work that is not. `asked` is what a caller fixed."""
     if not is_simulated(workload):
@@ -94,7 +94,7 @@ def as_run(
     with unrecorded():
         drafting = None if asked is None else asked.speculative
         memory, speed = measured(question, workload, plans, settings, speculative=drafting)
-        curves = curves_of(workload, plans, memory, speed, question.assumptions, asked)
+        curves = curves_of(workload, plans, memory, speed, question.assumptions, asked, most_requests)
         return AsRun(curves, memory.sequences, margins_asked(question, workload, plans, market))
 
 
@@ -180,45 +180,6 @@ def finalists_of(
     return ranked.first(question.limit), len(trial.waiting) + sum(map(len, kept))
 
 
-class Trial:
-    """Rows that wait to be simulated, best first. Of a type whose best failed another layout is tried, so often."""
-
-    def __init__(self, options: Options, score: Column, best: Codes) -> None:
-        self.options, self.score = options, score
-        self.waiting: list[int] = best.tolist()
-        self.left: Mask = np.ones(len(options), bool)
-        self.tries = MOST_OTHERS
-
-    def next(self, count: int) -> Codes:
-        """The best so many of those that wait."""
-        rows, self.waiting = self.waiting[:count], self.waiting[count:]
-        return np.array(rows, np.int64)
-
-    def may_beat(self, score: float) -> bool:
-        """Whether the best that waits would be better by far, were it as formulas say; so often."""
-        found = (
-            bool(self.waiting) and self.tries > 0 and float(self.score[self.waiting[0]]) * BETTER_BY < score < np.inf
-        )
-        self.tries -= found
-        return found
-
-    def failed(self, rows: Codes) -> None:
-        """Has the best other layout of each row's type wait in its place."""
-        for row in rows[: self.tries].tolist():
-            self.tries -= 1
-            of_type = np.flatnonzero((self.options.accelerator == self.options.accelerator[row]) & self.left)
-            alike = self.alike(of_type) == self.alike(np.array([row]))
-            self.left[of_type[alike]] = False
-            other = of_type[~alike]
-            if len(other):
-                insort(self.waiting, int(other[np.argmin(self.score[other])]), key=self.score.__getitem__)
-
-    def alike(self, rows: Codes) -> Codes:
-        """A number that rows share whose replicas are laid out alike."""
-        plans = self.options.plans.take(rows)
-        return (plans.engine * 4096 + plans.weight_format) * 4096 + plans.accelerators_per_replica.astype(np.int64)
-
-
 def serving(
     question: Question, workload: InferenceWorkload, options: Options, runs: AsRun, rejections: Rejections
 ) -> Mask:
@@ -258,7 +219,7 @@ def joined(
         none = np.zeros(0, np.int64)
         return Finalists(options, none, np.zeros(0), None)
     rows = np.concatenate(kept)
-    again = written(options, rows, tables)
+    again = written(like_simulated(question, workload, options, rows, tables), rows, tables)
     merit = measures(workload, again.take(rows))
     order = best_per_accelerator(again.accelerator[rows], question.objective, merit, stable_key(again.take(rows)))
     runs = AsRun(
@@ -267,6 +228,21 @@ def joined(
         stacked([part.margins for part in found]),
     )
     return Finalists(again, rows[order], score_of(question.objective, merit)[order], runs.take(order))
+
+
+def like_simulated(
+    question: Question, workload: InferenceWorkload, options: Options, rows: Codes, tables: list[Options]
+) -> Options:
+    """Plans by formulas, as much less able as those that were simulated turned out in the median."""
+
+    def share(name: str) -> float:
+        told = np.concatenate([getattr(table, name) for table in tables])
+        return min(1.0, float(np.median(told / getattr(options, name)[rows])))
+
+    capacity = options.capacity_per_s * share("capacity_per_s")
+    batch = np.maximum(1.0, np.floor(options.slo_batch * share("slo_batch")))
+    replicas = replicas_of(question, workload, options.plans, capacity, batch, Settings())
+    return resized(question, workload, replace(options, capacity_per_s=capacity, slo_batch=batch), replicas)
 
 
 def written(options: Options, rows: Codes, tables: list[Options]) -> Options:

@@ -66,9 +66,10 @@ def curves_of(
     speed: StreamSpeed,
     assumed: Assumptions,
     asked: Deployment | None = None,
+    most_requests: int | None = None,
 ) -> tuple[Curve, ...]:
     """The curve of every finalist, as its engine is set; `asked` is what a caller fixed."""
-    count = int(assumed.simulated_requests)
+    count = min(int(assumed.simulated_requests), most_requests or int(assumed.simulated_requests))
     with unrecorded():
         replicas = [replica_at(workload, plans, memory, row, assumed, asked) for row in range(len(plans))]
         if workload.load is Load.CLOSED:

@@ -11,13 +11,11 @@ import pytest
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column
-from app.sizing.decisions.ranking import score_of
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.question import Constraints, Deployment, Objective, Question
+from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.serving.asked import settings_asked
 from app.sizing.serving.finalists import (
     AsRun,
-    Trial,
     as_run,
     carrying,
     expected_at,
@@ -27,7 +25,7 @@ from app.sizing.serving.finalists import (
 )
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import Settings
-from app.sizing.serving.options import Options, measures
+from app.sizing.serving.options import Options
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import replicas_of, search
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
@@ -117,32 +115,6 @@ def test_what_meets_no_limit_however_light_the_load_is_turned_down() -> None:
     assert not len(finalists.rows)
     assert {r.code for r in rejections.by_accelerator.values()} == {"too_slow"}
     assert all("however light the load" in r.text for r in rejections.by_accelerator.values())
-
-
-def test_in_the_place_of_a_layout_that_failed_another_of_its_type_is_tried() -> None:
-    options = options_of(asked(BUSY), BUSY)
-    score = score_of(Objective.COST, measures(BUSY, options))
-    sizes = options.plans.accelerators_per_replica
-    for first in range(len(options)):
-        trial = Trial(options, score, np.array([first]))
-        seen = []
-        while len(rows := trial.next(1)):
-            assert options.accelerator[rows[0]] == options.accelerator[first]
-            seen.append(float(sizes[rows[0]]))
-            trial.failed(rows)
-        assert sorted(seen) == np.unique(sizes[options.accelerator == options.accelerator[first]]).tolist()
-    assert len(seen) > 1
-
-
-def test_more_is_simulated_while_what_waits_would_cost_far_less() -> None:
-    options = options_of(asked(BUSY), BUSY)
-    score = score_of(Objective.COST, measures(BUSY, options))
-    trial = Trial(options, score, np.argsort(score)[:2])
-    assert not trial.may_beat(np.inf)
-    assert not trial.may_beat(1.2 * score.min())
-    assert trial.may_beat(1.3 * score.min())
-    trial.next(2)
-    assert not trial.may_beat(9 * score.min())
 
 
 def test_how_many_are_shown_does_not_change_the_first() -> None:
