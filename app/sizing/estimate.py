@@ -26,7 +26,7 @@ from app.sizing.packing.together import with_packing
 from app.sizing.pools.estimate import judge_pools
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.result import Estimate, Maximum, Ranked, Reason, Rival
-from app.sizing.serving.asked import check_speculation, holding, settings_asked
+from app.sizing.serving.asked import check_experts, check_speculation, holding, settings_asked
 from app.sizing.serving.choice import Choice, chosen, fixed_plans
 from app.sizing.serving.finalists import as_run, carrying
 from app.sizing.serving.kinds import kind_of
@@ -103,14 +103,8 @@ def refused(deployment: Deployment, model: ModelArchitecture, market: Snapshot, 
 
 def check_consistency(d: Deployment, *, training: bool) -> None:
     """Refuse what is not modelled and numbers that contradict one another; nothing given is ignored."""
-    experts = d.expert_parallel or 1
-    if not training and (d.tensor_parallel or d.accelerators_per_replica or experts) % experts:
-        raise Conflict(
-            "expert_parallel must divide the tensor-parallel degree: whole experts lie on the ranks that share each "
-            "layer."
-        )
-    if not training and (d.context_parallel or 1) > 1:
-        raise Conflict("context_parallel above 1 is not modelled for serving; leave it out or give 1.")
+    if not training:
+        check_ranks(d)
     size = d.accelerators_per_replica
     if size is not None and d.tensor_parallel is not None and d.pipeline_parallel is not None:
         shape = d.tensor_parallel * d.pipeline_parallel * (d.context_parallel or 1) * (d.data_parallel or 1)
@@ -119,7 +113,7 @@ def check_consistency(d: Deployment, *, training: bool) -> None:
                 f"The degrees of parallelism make {shape} accelerators per replica, but {size} were given; "
                 "leave one out."
             )
-    least = size or (d.tensor_parallel or 1) * (d.pipeline_parallel or 1)
+    least = size or (d.tensor_parallel or 1) * (d.pipeline_parallel or 1) * (d.data_parallel or 1)
     if not training and d.total_accelerators is not None and least > d.total_accelerators:
         raise Conflict(f"A replica takes {least} accelerators; total_accelerators is {d.total_accelerators}.")
     if size is not None and d.replicas is not None and d.total_accelerators is not None:
@@ -130,10 +124,28 @@ def check_consistency(d: Deployment, *, training: bool) -> None:
             )
 
 
+def check_ranks(d: Deployment) -> None:
+    """Refuse degrees of a serving layout over which experts cannot lie."""
+    experts, data = d.expert_parallel or 1, d.data_parallel or 1
+    if data == 1 and (d.tensor_parallel or d.accelerators_per_replica or experts) % experts:
+        raise Conflict(
+            "expert_parallel must divide the tensor-parallel degree: whole experts lie on the ranks that share each "
+            "layer. With data_parallel they lie on all of its ranks too."
+        )
+    if data > 1 and d.expert_parallel is not None and experts != (d.tensor_parallel or experts // data) * data:
+        raise Conflict(
+            "With data_parallel above 1 experts lie on all ranks of a stage: expert_parallel must be tensor_parallel * "
+            "data_parallel; leave it out or give that."
+        )
+    if (d.context_parallel or 1) > 1:
+        raise Conflict("context_parallel above 1 is not modelled for serving; leave it out or give 1.")
+
+
 def estimate_inference(
     question: Question, workload: InferenceWorkload, deployment: Deployment, machines: Candidates, market: Snapshot
 ) -> Estimate:
     """Choose what is open among the plans of this accelerator, then judge the complete deployment."""
+    check_experts(deployment, workload)
     constraints = replace(question.constraints, accelerators=(deployment.accelerator,), kv_formats=())
     rejections = Rejections(market.accelerators)
     plans = fixed_plans(
@@ -171,7 +183,7 @@ def estimate_inference(
         engine_version=deployment.engine_version,
         speculative=deployment.speculative,
         scheduler=scheduler and scheduler.with_settings(deployment.scheduler),
-        expert_parallel=deployment.expert_parallel or 1,
+        expert_parallel=deployment.expert_parallel or found.deployment.expert_parallel,
     )
     said = choice_reasons(question, deployment, choice, echoed)
     return replace(found, deployment=echoed, explanation=(*found.explanation, *said))

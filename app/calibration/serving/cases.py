@@ -99,7 +99,8 @@ class ServingCase:
 
     @property
     def setting(self) -> Setting:
-        devices = float(self.step.tensor_parallel[0] * self.step.pipeline_parallel[0]) * self.replicas
+        step = self.step
+        devices = float(step.tensor_parallel[0] * step.pipeline_parallel[0] * step.data_parallel[0]) * self.replicas
         return Setting(
             engine=self.stack.engine,
             family=self.stack.family,

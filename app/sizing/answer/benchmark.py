@@ -130,6 +130,8 @@ def serving_places(
         "conversion": used.converts.get(stored) if converted else None,
         "cache": used.caches.get(d.kv_format or ""),
         "tensor": d.tensor_parallel or 1,
+        "stage": (d.tensor_parallel or 1) * (d.data_parallel or 1),
+        "data": above_one(d.data_parallel),
         "pipeline": above_one(d.pipeline_parallel),
         "experts": above_one(d.expert_parallel),
         "with_experts": flag((d.expert_parallel or 1) > 1),

@@ -81,6 +81,7 @@ def deployment_of(
     """The complete deployment of a row, as it is echoed and may be posted back."""
     plans, fleet, most = judged.plans, judged.fleet, judged.options.settings.max_sequences
     assert most is not None
+    data = int(at(plans.data_parallel, row))
     return Deployment(
         accelerator=at_sale.accelerator.slug,
         system=None if at_sale.system is None else at_sale.system.slug,
@@ -95,7 +96,8 @@ def deployment_of(
         total_accelerators=int(at(fleet.accelerators, row)),
         tensor_parallel=int(at(plans.tensor_parallel, row)),
         pipeline_parallel=int(at(plans.pipeline_parallel, row)),
-        expert_parallel=1,
+        data_parallel=data if data > 1 else None,
+        expert_parallel=int(at(plans.stage_accelerators, row)) if data > 1 else 1,
         engine=snapshot.engines[int(plans.engine[row])],
         weight_format=snapshot.formats[int(plans.weight_format[row])],
         max_batch=int(at(most, row)),

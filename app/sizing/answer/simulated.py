@@ -168,6 +168,7 @@ def held_up(judged: Judged[Any, Any, Any], curve: Curve, load: float, row: int) 
         yield Reason("preemptions", text, "preemptions_per_request", preempted, "1/request")
     only, batch = np.array([row]), max(curve.share_of_load(curve.running, load), 1.0)
     terms = judged.speed.step.take(only)
+    batch /= at(terms.data_parallel, 0)
     handed = batch * at(terms.stream_token_s, 0)
     if handed > 0 and handed >= at(step_s(terms, np.array([batch])), 0) * (1 - 1e-9):
         text = (

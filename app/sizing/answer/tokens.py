@@ -76,7 +76,7 @@ class TokenWords:
         """Memory of a row: the cache fills what is left."""
         memory = judged.memory
         per_token = at(memory.cache_bytes_per_sequence, row) / max(1.0, workload.tokens_per_request)
-        pool = at(memory.kv_pool_bytes, row)
+        pool, ranks = at(memory.kv_pool_bytes, row), at(judged.plans.data_parallel, row)
         longest = at(memory.longest_sequence_bytes, row)
         sessions, waiting = idle_of(judged, row)
         return DeviceMemory(
@@ -88,8 +88,8 @@ class TokenWords:
             optimizer_bytes=0.0,
             capacity_bytes=at(memory.capacity_bytes, row),
             usable_bytes=at(memory.usable_bytes, row),
-            kv_cache_tokens=math.floor(pool / per_token) if per_token > 0 else None,
-            max_concurrent_sequences=math.floor(max(0.0, pool - waiting) / longest) if longest > 0 else None,
+            kv_cache_tokens=math.floor(ranks * pool / per_token) if per_token > 0 else None,
+            max_concurrent_sequences=math.floor(ranks * max(0.0, pool - waiting) / longest) if longest > 0 else None,
             prefix_cache_bytes=waiting or None,
             idle_sessions=sessions or None,
             **host_bytes(judged, row),
@@ -178,7 +178,8 @@ class TokenWords:
 
     def shares(self, workload: InferenceWorkload, judged: Streamed) -> dict[str, Column]:
         """Seconds of one mixed step at the operating batch, by what they are spent on."""
-        terms, batch = judged.speed.step, np.maximum(judged.operation.batch, 1.0)
+        terms = judged.speed.step
+        batch = np.maximum(judged.operation.batch / terms.data_parallel, 1.0)
         prefill = (batch - 1) / max(1.0, workload.output_tokens.mean) * judged.speed.occupancy_s
         with unrecorded():
             micro = micro_batch(batch, terms.pipeline_parallel)
@@ -199,8 +200,9 @@ class TokenWords:
         if beside is not None and beside.binds[row]:
             return True
         fitting = at(memory.sequences, row)
-        capped = at(judged.speed.slo_batch, row) >= fitting < at(memory.max_sequences, row)
-        return capped and at(judged.operation.batch, row) > assumed.full_cache_share * fitting
+        capped = at(judged.speed.rank_batch, row) >= fitting < at(memory.max_sequences, row)
+        batch = at(judged.operation.batch / judged.plans.data_parallel, row)
+        return capped and batch > assumed.full_cache_share * fitting
 
     def memory_reason(self, workload: InferenceWorkload, judged: Streamed, row: int, held: str, name: str) -> Reason:
         """Where memory goes."""
@@ -217,7 +219,7 @@ class TokenWords:
         )
         sessions, waiting = idle_of(judged, row)
         if sessions:
-            batch = at(judged.operation.batch, row)
+            batch = at(judged.operation.batch / judged.plans.data_parallel, row)
             run = at(memory.held_bytes_per_sequence, row) * batch
             text += (
                 f" At the load {figure(batch)} running sequences hold {figure(run / GIB)} GiB of it, the prefixes of "

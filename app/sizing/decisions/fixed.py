@@ -48,6 +48,8 @@ def least_in_one(question: Question, deployment: Deployment) -> int:
     size = deployment.accelerators_per_replica or deployment.tensor_parallel
     if isinstance(question.workload, TrainingWorkload):
         size = deployment.total_accelerators or size
+    elif deployment.accelerators_per_replica is None and deployment.data_parallel is not None:
+        size = (size or 1) * deployment.data_parallel
     return size if size is not None and size <= question.assumptions.largest_host_accelerators else 1
 
 

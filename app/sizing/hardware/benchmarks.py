@@ -94,6 +94,7 @@ RUNNING = Benchmark(openai_load(url=' --base-url "$BASE_URL"'))  # whatever serv
 VLLM = Benchmark(
     served(
         "vllm serve {model} --tensor-parallel-size {tensor}[ --pipeline-parallel-size {pipeline}]"
+        "[ --data-parallel-size {data}]"
         "[ --enable-expert-parallel{with_experts}][ --distributed-executor-backend {executor}]"
         "[ --quantization {conversion}][ --kv-cache-dtype {cache}] --max-model-len {context}"
         "[ --max-num-seqs {sequences}][ --max-num-batched-tokens {batched}][ --gpu-memory-utilization {fraction}]",
@@ -110,7 +111,8 @@ NEURON = Benchmark(
 )
 SGLANG = Benchmark(
     served(
-        "python -m sglang.launch_server --model-path {model} --tp-size {tensor}[ --pp-size {pipeline}]"
+        "python -m sglang.launch_server --model-path {model} --tp-size {stage}[ --pp-size {pipeline}]"
+        "[ --dp-size {data} --enable-dp-attention --moe-a2a-backend deepep]"
         "[ --ep-size {experts}][ --nnodes {machines} --node-rank $NODE_RANK --dist-init-addr $MASTER_ADDR:5000]"
         "[ --quantization {conversion}][ --kv-cache-dtype {cache}] --context-length {context}"
         "[ --max-running-requests {sequences}][ --chunked-prefill-size {batched}][ --mem-fraction-static {fraction}]"
@@ -126,7 +128,7 @@ SGLANG = Benchmark(
 TENSORRT_LLM = Benchmark(
     served(
         "[srun -N {machines} -n {accelerators} --mpi=pmix trtllm-llmapi-launch ]trtllm-serve {model} "
-        "--tp_size {tensor}[ --pp_size {pipeline}][ --ep_size {experts}] --max_seq_len {context}"
+        "--tp_size {stage}[ --pp_size {pipeline}][ --ep_size {experts}] --max_seq_len {context}"
         "[ --max_batch_size {sequences}][ --max_num_tokens {batched}][ --kv_cache_free_gpu_memory_fraction {fraction}]",
         "python -m tensorrt_llm.serve.scripts.benchmark_serving --backend openai --model {model} --dataset-name random "
         "--random-ids --random-input-len {input}[ --random-prefix-len {prefix}] --random-output-len {output}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.sizing.columns import Codes, Mask
+from app.sizing.columns import Codes, Mask, column
 from app.sizing.hardware.achieved import RATES, Achieved, format_class
 from app.sizing.hardware.engines import engine_named, place_of
 from app.sizing.hardware.parts import Accelerator
@@ -133,6 +133,7 @@ def stack_columns(
 ) -> Stacks:
     """Stacks as columns; the mappings give each name its code."""
     of_engine = [engine_named(s.engine) for s in stacks]
+    wide = [e.wide_experts for e in of_engine]
     stored = [WEIGHT_FORMATS[s.weight_format] for s in stacks]
     carries = [
         w.checkpoint_kv == "fp8" or (w.name == "fp8" and e.fp8_checkpoints_cache_fp8)
@@ -158,6 +159,8 @@ def stack_columns(
         wide=flags([w.nominal_bits >= 16 for w in stored]),
         fp8_cache=flags(carries),
         padded_experts=flags([w.name == "mxfp4" for w in stored]),
+        dispatch_bytes=column([w.dispatch_bytes if w else 0.0 for w in wide]),
+        combine_bytes=column([w.combine_bytes if w else 0.0 for w in wide]),
         beside=beside,
         memory=MemoryRules.of([e.memory for e in of_engine]),
         scheduling=SchedulingColumns.of([e.scheduling for e in of_engine], [s.family for s in stacks]),

@@ -278,6 +278,8 @@ class Stacks(Columns):
     wide: Mask  # weights of 16 bits and more
     fp8_cache: Mask  # its checkpoints in this format carry an FP8 cache
     padded_experts: Mask  # experts' rows are padded to whole blocks when they are loaded
+    dispatch_bytes: Column  # of an element sent to the ranks of its experts; 0 where it lays out no such ranks
+    combine_bytes: Column  # of one on its way back
     beside: Codes  # which stack it is as far as evidence goes: a row of Snapshot.beside_stacks
     memory: MemoryRules
     scheduling: SchedulingColumns

@@ -17,7 +17,7 @@ def sequences_of(workload: InferenceWorkload, memory: Memory, speed: Speed) -> C
     """Most sequences at once where the caller fixed none: what meets the limits where it is for the engine to say, else
     all.
     """
-    most = speed.slo_batch if workload.load in (Load.OPEN, Load.OFFLINE) else memory.sequences
+    most = speed.rank_batch if workload.load in (Load.OPEN, Load.OFFLINE) else memory.sequences
     return np.maximum(1.0, most)
 
 
@@ -45,6 +45,15 @@ def check_speculation(d: Deployment, workload: InferenceWorkload) -> None:
         raise Conflict("speculative decoding goes with models that generate tokens.")
     if d.speculative.method is Drafting.MTP and not workload.model.mtp_params:
         raise Conflict(f"{workload.model.name} has no multi-token prediction layer; use draft_model, eagle or ngram.")
+
+
+def check_experts(d: Deployment, workload: InferenceWorkload) -> None:
+    """Refuse data-parallel ranks of one replica where no routed experts join them."""
+    if (d.data_parallel or 1) > 1 and not workload.model.is_moe:
+        raise Conflict(
+            f"{workload.model.name} has no routed experts that data-parallel ranks would share: each rank is a "
+            "replica; give replicas."
+        )
 
 
 def holding(deployment: Deployment, plans: Plans) -> Mask:

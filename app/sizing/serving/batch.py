@@ -18,7 +18,7 @@ from app.sizing.model.architecture import ModelKind
 from app.sizing.model.sample import SampleWork
 from app.sizing.serving.host import Hosting
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.step import smooth_maximum
+from app.sizing.serving.roofline import smooth_maximum
 from app.sizing.workload import InferenceWorkload
 
 WIDER, NARROWER = 1.2, 0.9  # of the 16-bit rate: what is multiplied in fewer bits, or in 32

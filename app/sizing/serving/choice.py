@@ -223,7 +223,7 @@ def at_their_best(
     if most is None:
         most = np.where(held, sequences_of(workload, memory, speed), memory.sequences)
     capacity = np.where(held, speed.capacity_per_s, speed.saturation_per_s)
-    batch = np.where(held, speed.slo_batch, memory.sequences)
+    batch = np.where(held, speed.slo_batch, memory.sequences * plans.data_parallel)
     replicas = replicas_of(question, workload, plans, capacity, batch, asked)
     if asked.replicas is None:
         each = np.maximum(plans.accelerators_per_replica, plans.accelerators_per_node)

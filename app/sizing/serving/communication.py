@@ -33,6 +33,8 @@ class LinkSpeed(Columns):
     collective_bytes_per_s: Column
     hop_latency_s: Column
     hop_bytes_per_s: Column
+    network_latency_s: Column  # whether or not anything crosses it
+    network_bytes_per_s: Column
 
 
 def link_use(plans: Plans, assumed: Assumptions) -> LinkUse:
@@ -69,12 +71,20 @@ def hop_latency_s(link: LinkUse, achieved: Achieved, collective_latency_s: Colum
 
 
 @formula(unit="B/s", source="fitted to measurements")
-def hop_bytes_per_s(link: LinkUse, achieved: Achieved, collective_bytes_per_s: Column) -> Column:
+def network_rate_bytes_per_s(link: LinkUse, achieved: Achieved) -> Column:
+    """What a transfer between machines achieves. Source: calibration. Limits: idle links."""
+    return link.network_bytes_per_s * achieved.network_bandwidth_fraction
+
+
+@formula(unit="B/s", source="fitted to measurements")
+def hop_bytes_per_s(link: LinkUse, network_rate_bytes_per_s: Column, collective_bytes_per_s: Column) -> Column:
     """What a hand-over between pipeline stages achieves. Source: calibration. Limits: idle links."""
-    return np.where(link.across, link.network_bytes_per_s * achieved.network_bandwidth_fraction, collective_bytes_per_s)
+    return np.where(link.across, network_rate_bytes_per_s, collective_bytes_per_s)
 
 
 def link_speed(link: LinkUse, achieved: Achieved) -> LinkSpeed:
     """What every plan's links achieve."""
     latency, rate = collective_latency_s(link, achieved), collective_bytes_per_s(link, achieved)
-    return LinkSpeed(latency, rate, hop_latency_s(link, achieved, latency), hop_bytes_per_s(link, achieved, rate))
+    network = network_rate_bytes_per_s(link, achieved)
+    hop_s, hop_rate = hop_latency_s(link, achieved, latency), hop_bytes_per_s(link, network, rate)
+    return LinkSpeed(latency, rate, hop_s, hop_rate, achieved.network_latency_s, network)

@@ -95,7 +95,8 @@ def as_run(
         drafting = None if asked is None else asked.speculative
         memory, speed = measured(question, workload, plans, settings, speculative=drafting)
         curves = curves_of(workload, plans, memory, speed, question.assumptions, asked, most_requests)
-        return AsRun(curves, memory.sequences, margins_asked(question, workload, plans, market))
+        together = memory.sequences * plans.data_parallel
+        return AsRun(curves, together, margins_asked(question, workload, plans, market))
 
 
 def carries(capacity_per_s: Column, held: Column) -> Mask:

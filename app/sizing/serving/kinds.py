@@ -170,10 +170,13 @@ class TokenStreams:
     def speed(
         self, workload: InferenceWorkload, memory: ServingMemory, alone: StreamAlone, assumed: Assumptions
     ) -> StreamSpeed:
-        """Capacity of one replica of every plan, beside the prefixes of idle sessions where hits are counted."""
+        """Capacity of one replica of every plan, of all its ranks, beside the prefixes of idle sessions where hits are
+        counted.
+        """
         with told_as("" if memory.prefixes is None else "hits"):
             speed = stream_speed(workload, memory, alone, assumed)
-        return speed_with_prefixes(workload, memory, speed, assumed)
+        found = speed_with_prefixes(workload, memory, speed, assumed)
+        return found.times(found.data_parallel)
 
     def steps(
         self,
@@ -273,9 +276,10 @@ class TokenStreams:
         prefill = self.prompt(workload, plans, whole, link, links, workload.input_tokens.mean)
         scheduled = Scheduled.mixed(memory.max_batched_tokens)
         stream = stream_of(step, prefill, scheduled, output_tokens=workload.output_tokens.mean)
-        at = self.unhindered(workload, stream, running(operation.batch))
-        most = self.unhindered(workload, stream, speed.slo_batch) if workload.load is Load.OPEN else at
-        return Best(most.rate_per_s, at.tpot_s, stream.idle_s)
+        ranks = plans.data_parallel
+        at = self.unhindered(workload, stream, running(operation.batch / ranks))
+        most = self.unhindered(workload, stream, speed.rank_batch) if workload.load is Load.OPEN else at
+        return Best(most.rate_per_s * ranks, at.tpot_s, stream.idle_s)
 
     def unhindered(self, workload: InferenceWorkload, stream: Stream, batch: Column) -> Flow:
         """So many at once, each of which is let in at once."""
@@ -285,8 +289,10 @@ class TokenStreams:
         self, workload: InferenceWorkload, memory: ServingMemory, speed: StreamSpeed, replicas: Column
     ) -> StreamOperation:
         """One replica at its share of the load."""
-        operation = operate_stream(workload, at_once(workload, memory, speed), speed, replicas)
-        return with_idle(memory, operation)
+        ranks = speed.data_parallel
+        rank = speed.times(1 / ranks)
+        operation = operate_stream(workload, at_once(workload, memory, rank), rank, replicas * ranks)
+        return with_idle(memory, operation).times(ranks)
 
 
 class SinglePasses:

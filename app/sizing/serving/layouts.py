@@ -44,18 +44,22 @@ USUAL = (
 )
 
 
+Degrees = tuple[int, int, int]  # tensor, pipeline and data parallel
+
+
 @dataclass(frozen=True, slots=True)
 class Layouts(Columns):
     """Degrees of parallelism of a replica."""
 
     tensor_parallel: Column
     pipeline_parallel: Column
+    data_parallel: Column
     divides: Mask  # heads are split evenly, KV heads split or copied; else an engine must pad them
 
     @property
     def size(self) -> Column:
         """Accelerators of a replica."""
-        return self.tensor_parallel * self.pipeline_parallel
+        return self.tensor_parallel * self.pipeline_parallel * self.data_parallel
 
 
 def layouts_of(model: ModelArchitecture, node: Machines, assumed: Assumptions, fixed: Deployment | None) -> Layouts:
@@ -63,26 +67,27 @@ def layouts_of(model: ModelArchitecture, node: Machines, assumed: Assumptions, f
     hardware, every one that agrees with it.
     """
     if model.kind is not ModelKind.DECODER:
-        return _table(model, [(1, 1)])
+        return _table(model, [(1, 1, 1)])
     if fixed is None or not (_given(fixed) or _hardware(fixed)):
-        found = _table(model, [(t, p) for t, p in USUAL if p <= max(1, model.num_layers)])
+        found = _table(model, [(t, p, 1) for t, p in USUAL if p <= max(1, model.num_layers)])
         return found.take(found.divides)
     most = most_of_a_replica(node, assumed, fixed)
-    return _table(model, [degrees for degrees in _every(model, most) if _agrees(fixed, *degrees)])
+    return _table(model, [degrees for degrees in _every(model, most, fixed) if _agrees(fixed, *degrees)])
 
 
-def _table(model: ModelArchitecture, degrees: list[tuple[int, int]]) -> Layouts:
-    tensor, pipeline = column([t for t, _ in degrees]), column([p for _, p in degrees])
+def _table(model: ModelArchitecture, degrees: list[Degrees]) -> Layouts:
+    tensor, pipeline, data = column(degrees).reshape(-1, 3).T
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = (np.mod(model.kv_heads, tensor) == 0) | (np.mod(tensor, model.kv_heads) == 0)
         divides = (tensor == 1) | ((np.mod(model.num_heads, tensor) == 0) & shares)
-    return Layouts(tensor, pipeline, divides)
+    return Layouts(tensor, pipeline, data, divides)
 
 
 def _given(fixed: Deployment) -> bool:
     """Whether a caller said anything of the layout."""
     said = (fixed.tensor_parallel, fixed.pipeline_parallel, fixed.accelerators_per_replica)
-    return any(degree is not None for degree in said) or (fixed.expert_parallel or 1) > 1
+    wide = (fixed.expert_parallel or 1) > 1 or (fixed.data_parallel or 1) > 1
+    return wide or any(degree is not None for degree in said)
 
 
 def _hardware(fixed: Deployment) -> bool:
@@ -98,22 +103,29 @@ def most_of_a_replica(node: Machines, assumed: Assumptions, fixed: Deployment) -
     return most if fixed.total_accelerators is None else min(most, fixed.total_accelerators)
 
 
-def _every(model: ModelArchitecture, most: int) -> list[tuple[int, int]]:
-    tensor, pipeline = min(model.num_heads or most, most), max(1, model.num_layers)
-    return [(t, p) for t in range(1, tensor + 1) for p in range(1, min(pipeline, most // t) + 1)]
+def _every(model: ModelArchitecture, most: int, fixed: Deployment) -> list[Degrees]:
+    tensor, pipeline, data = min(model.num_heads or most, most), max(1, model.num_layers), ranks_said(fixed)
+    sizes = [(t, d) for d in data for t in range(1, min(tensor, most // d) + 1)]
+    return [(t, p, d) for t, d in sizes for p in range(1, min(pipeline, most // (t * d)) + 1)]
 
 
-def _agrees(fixed: Deployment, tensor: int, pipeline: int) -> bool:
+def ranks_said(fixed: Deployment) -> tuple[int, ...]:
+    """Data-parallel ranks of a replica that are judged: as many as are said."""
+    return (fixed.data_parallel or 1,)
+
+
+def _agrees(fixed: Deployment, tensor: int, pipeline: int, data: int) -> bool:
     """With what the caller said of the layout; whole experts lie on the ranks that share a layer. Who says no more than
     how layers are shared means, as engines do, no pipeline.
     """
     only_tensor = fixed.tensor_parallel is not None and fixed.accelerators_per_replica is None and not _hardware(fixed)
+    experts = fixed.expert_parallel or (1 if data == 1 else tensor * data)
     stages = 1 if only_tensor and fixed.pipeline_parallel is None else fixed.pipeline_parallel
     return (
         fixed.tensor_parallel in (None, tensor)
         and stages in (None, pipeline)
-        and fixed.accelerators_per_replica in (None, tensor * pipeline)
-        and tensor % (fixed.expert_parallel or 1) == 0
+        and fixed.accelerators_per_replica in (None, tensor * pipeline * data)
+        and ((data == 1 and tensor % experts == 0) or experts == tensor * data)
     )
 
 
@@ -136,10 +148,12 @@ def legal_layouts(
     """
     wired = _wired(layouts, node, max_accelerators, assumed, fixed)
     inside = layouts.size <= node.accelerators_per_node[:, None]
-    alone = layouts.tensor_parallel == 1
+    alone, wide = (layouts.tensor_parallel == 1) & (layouts.data_parallel == 1), layouts.data_parallel > 1
     wired = np.concatenate([wired, wired & inside & alone])  # for most engines, then for small ones
     row = machine + len(node) * stacks.small_engine[stack]
     legal: Mask = wired.take(row, axis=0) & (layouts.divides | stacks.pads_heads[stack][:, None])
+    if wide.any():
+        legal &= ~wide | (stacks.dispatch_bytes[stack] > 0)[:, None]
     if fixed is None or not (_given(fixed) or _hardware(fixed)):
         need = weights[stack] / (assumed.replica_memory_fraction * node.memory_bytes[machine])
         legal &= _worthwhile(layouts, need, np.where(wired, layouts.size, 0.0).max(axis=1, initial=0.0)[row])
@@ -150,14 +164,15 @@ def _wired(
     layouts: Layouts, node: Machines, max_accelerators: int | None, assumed: Assumptions, fixed: Deployment | None
 ) -> Mask:
     """Layouts by machine: a replica spans machines only where the network is known (or a caller wrote the layout out in
-    full) and only along the pipeline, or inside one scale-up domain; never over parts of sockets.
+    full) and only along the pipeline or over data-parallel ranks, or inside one scale-up domain; never over parts of
+    sockets.
     """
     tp, pp, size = layouts.tensor_parallel, layouts.pipeline_parallel, layouts.size
     count, domain = node.accelerators_per_node[:, None], node.scale_up_domain[:, None]
     nodes = np.ceil(size / count)
     whole = ~np.isnan(node.network_bytes_per_s) & (node.share == 1)
     known = whole[:, None] | (fixed is not None and fixed.laid_out)
-    joined = (known & (pp >= nodes)) | (domain >= size)
+    joined = (known & ((pp >= nodes) | (layouts.data_parallel > 1))) | (domain >= size)
     spans = (np.mod(size, count) == 0) & (nodes <= assumed.max_nodes_per_replica) & joined
     pcie = (node.link == LINKS.index(Link.PCIE))[:, None]
     wired: Mask = ((size <= count) | spans) & ((tp == 1) | (tp <= domain) | (pcie & (tp <= count)))

@@ -212,6 +212,19 @@ class StreamSpeed(Speed):
         return self.alone.prefill
 
     @property
+    def data_parallel(self) -> Column:
+        return self.step.data_parallel
+
+    def times(self, ranks: Column) -> StreamSpeed:
+        """The same of so many ranks together."""
+        return replace(
+            self,
+            slo_batch=self.slo_batch * ranks,
+            capacity_per_s=self.capacity_per_s * ranks,
+            saturation_per_s=self.saturation_per_s * ranks,
+        )
+
+    @property
     def occupancy_s(self) -> Column:
         """Replica time one mean prompt takes from decoding."""
         return self.alone.within.occupancy_s

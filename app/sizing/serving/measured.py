@@ -76,6 +76,16 @@ class Speed(Columns):
         return self.alone.margins
 
     @property
+    def data_parallel(self) -> Column:
+        """Ranks of a replica, each of which runs its part of the batch."""
+        return np.ones(len(self))
+
+    @property
+    def rank_batch(self) -> Column:
+        """The largest batch of one of them."""
+        return self.slo_batch / self.data_parallel
+
+    @property
     def serves(self) -> Mask:
         """Whether a replica does any work within the limits."""
         return self.capacity_per_s > LEAST_CAPACITY_PER_S

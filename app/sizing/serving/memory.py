@@ -79,16 +79,19 @@ def weights_bytes_per_accelerator(
     expert_bytes: Column,
     padding_share: Column | float,
     accelerators_per_replica: Column,
+    data_parallel: Column,
     assumed: Assumptions,
 ) -> Column:
-    """Weights of one device, split evenly over the replica.
+    """Weights of one device, split evenly over the replica; all but routed experts are there once for each
+    data-parallel rank.
 
     Source: counted tensors; start-up logs of vLLM. Limits: layers that are not split evenly leave one device with more.
     Check:
         >>> 131.417 / 8 * 1.005  # Llama-3.1-70B in BF16 over 8 devices, GiB
         16.509260625
     """
-    split: Column = (weights_bytes + expert_bytes * padding_share) / accelerators_per_replica
+    copied = (data_parallel - 1) * (weights_bytes - expert_bytes)
+    split: Column = (weights_bytes + expert_bytes * padding_share + copied) / accelerators_per_replica
     return split * assumed.weights_load_overhead
 
 
@@ -127,7 +130,7 @@ def activation_bytes(
 
 @formula(unit="B", source="start-up logs of vLLM")
 def overhead_bytes(
-    small_engine: Mask, graphs_inside: Mask, tensor_parallel: Column, capacity_bytes: Column, assumed: Assumptions
+    small_engine: Mask, graphs_inside: Mask, stage_accelerators: Column, capacity_bytes: Column, assumed: Assumptions
 ) -> Column:
     """Runtime, captured graphs and communication buffers of a device.
 
@@ -138,7 +141,7 @@ def overhead_bytes(
         assumed.small_runtime_overhead_gib,
         assumed.runtime_overhead_gib + assumed.graph_overhead_gib * graphs_inside,
     )
-    buffers = np.where((tensor_parallel > 1) & ~small_engine, assumed.parallel_overhead_gib, 0.0)
+    buffers = np.where((stage_accelerators > 1) & ~small_engine, assumed.parallel_overhead_gib, 0.0)
     taken: Column = (engine + buffers) * GIB
     return np.minimum(taken, assumed.overhead_memory_fraction_limit * capacity_bytes)
 
@@ -233,7 +236,12 @@ def weights_of(model: ModelArchitecture, plans: Plans, assumed: Assumptions) -> 
     if plans.padded_experts.any():
         padded = np.where(plans.padded_experts, padded_share(model.hidden_size), 0.0)
     return weights_bytes_per_accelerator(
-        plans.weights_bytes, plans.expert_bytes, padded, plans.accelerators_per_replica, assumed
+        plans.weights_bytes,
+        plans.expert_bytes,
+        padded,
+        plans.accelerators_per_replica,
+        plans.data_parallel,
+        assumed,
     )
 
 
@@ -268,7 +276,7 @@ def serving_memory(
     share = share_taken(plans, assumed, settings)
     weights = weights_of(model, plans, assumed)
     activations = activation_bytes(model, tokens, most, rules.logits_copies, tp, plans.pipeline_parallel, assumed)
-    overhead = overhead_bytes(small, rules.graphs_inside, tp, capacity, assumed)
+    overhead = overhead_bytes(small, rules.graphs_inside, plans.stage_accelerators, capacity, assumed)
     fixed = fixed_bytes(weights, activations, overhead)
     if unforeseen_share is not None:
         fixed = fixed + unforeseen_share * capacity

@@ -80,7 +80,7 @@ def may_share(plans: Plans) -> Mask:
     """Whether a plan's accelerators have a host beside them, with memory of its own, and a replica only one."""
     types, row = plans.types.table, plans.accelerator
     own = ~(types.unified | types.processor | types.whole_machine)[row]
-    held: Mask = own & (plans.accelerators_per_replica <= plans.accelerators_per_node)
+    held: Mask = own & (plans.accelerators_per_replica <= plans.accelerators_per_node) & (plans.data_parallel == 1)
     return held
 
 

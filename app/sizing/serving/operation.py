@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,6 +30,11 @@ class StreamOperation(Operation):
     tpot_p99_s: Column
     idle_sessions: Column | None = None  # of one replica, whose prefixes wait in the cache
     prefix_bytes: Column | None = None  # that they take on one device
+
+    def times(self, ranks: Column) -> StreamOperation:
+        """The same of so many ranks together."""
+        idle = None if self.idle_sessions is None else self.idle_sessions * ranks
+        return replace(self, batch=self.batch * ranks, rate_per_s=self.rate_per_s * ranks, idle_sessions=idle)
 
 
 @formula(unit="requests/s", source="the peak, shared evenly")

@@ -23,6 +23,7 @@ from app.sizing.serving.prefill import (
     PrefillTerms,
     busy_prompts_per_step,
     linear_of_step_s,
+    lone,
     prompt_s,
 )
 from app.sizing.serving.step import StepTerms, linear_s, read_and_multiply, step_s
@@ -182,6 +183,22 @@ def added_s(prompts_s: Column, together: Column, stages_filled: Column | float) 
     return prompts_s / (together * stages_filled)
 
 
+@formula(unit="1", source="ranks step together: a prompt of one of them holds up all")
+def lockstep(others: Column, together: Column, pooled: Column, data_parallel: Column) -> Column:
+    """How many times as long prompts hold up a rank as those of its own would; `pooled` is the share of a prompt's time
+    that all ranks work on it.
+
+    With a share n of a rank's steps that hold prompts, 1 - (1 - n)^d of all steps hold some.
+    Source: counted. Limits: prompts come to each rank on their own; ranks have as many sequences.
+    Check:
+        >>> one(lockstep(col(0.5), col(1), col(0), col(2)))  # three steps of four instead of two
+        1.5
+    """
+    own = np.clip(others / together, 1e-9, 1.0)
+    more = np.where(data_parallel > 1, (1 - (1 - own) ** data_parallel) / own, 1.0)
+    return 1 + (more - 1) * (1 - pooled)
+
+
 @formula(unit="s/token", source="continuous batching in the mean")
 def token_s(streamed_step_s: Column, per_step: Column, added_s: Column) -> Column:
     """Seconds per output token: each of the other sequences' successors adds its prompt.
@@ -261,7 +278,7 @@ def chunk_turns(new_tokens: Column, max_batched_tokens: Column, overlapped_stage
 
 def idle_first_token_s(prefill: PrefillTerms, max_batched_tokens: Column) -> Column:
     """TTFT of a prompt on an idle replica."""
-    return alone_s(prefill.request_s, prefill.tokenise_s, prompt_s(prefill, max_batched_tokens, 1.0))
+    return alone_s(prefill.request_s, prefill.tokenise_s, prompt_s(lone(prefill), max_batched_tokens, 1.0))
 
 
 def stream_of(
@@ -327,6 +344,9 @@ def pace(stream: Stream, batch: Column, *, queued: bool = False) -> Pace:
     taken = prompts_s(prompts_linear_s(both, decoding, first), prompts, prefill, first, decode)
     stages, turns = stages_and_turns(stream, taken, prompts, others, decode, queued=queued)
     each = added_s(taken, prompts, stages)
+    if (step.data_parallel > 1).any():
+        pooled = prefill.pooled_share * np.minimum(prompts * prefill.prompt_linear_s / taken, 1.0)
+        each = each * lockstep(others, prompts, pooled, step.data_parallel)
     tpot = token_s(decode, others, each)
     beat = beat_s(tpot, decode, others, each, taken, first)
     return Pace(

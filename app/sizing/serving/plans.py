@@ -35,6 +35,7 @@ class Plans(Columns):
     kv: Codes
     tensor_parallel: Column
     pipeline_parallel: Column
+    data_parallel: Column  # attention in so many ranks, routed experts over all of them
     linear_flops_per_s: Column
     bit16_flops_per_s: Column
     bytes_per_s: Column
@@ -131,7 +132,26 @@ class Plans(Columns):
 
     @property
     def accelerators_per_replica(self) -> Column:
-        return self.tensor_parallel * self.pipeline_parallel
+        return self.stage_accelerators * self.pipeline_parallel
+
+    @property
+    def stage_accelerators(self) -> Column:
+        """Accelerators that share each layer, over which routed experts lie."""
+        return self.tensor_parallel * self.data_parallel
+
+    @property
+    def together(self) -> Column:
+        """Of these, those that reach one another inside a machine or a scale-up domain."""
+        with unrecorded():
+            return np.minimum(self.stage_accelerators, np.maximum(self.scale_up_domain, self.accelerators_per_node))
+
+    @property
+    def dispatch_bytes(self) -> Column:
+        return self.stacks.table.dispatch_bytes[self.stacks.rows]
+
+    @property
+    def combine_bytes(self) -> Column:
+        return self.stacks.table.combine_bytes[self.stacks.rows]
 
     @property
     def nodes_per_replica(self) -> Column:
@@ -249,6 +269,7 @@ def build_plans(
         kv=kv,
         tensor_parallel=layouts.tensor_parallel[layout],
         pipeline_parallel=layouts.pipeline_parallel[layout],
+        data_parallel=layouts.data_parallel[layout],
         linear_flops_per_s=pairs.linear_flops_per_s[pair],
         bit16_flops_per_s=pairs.bit16_flops_per_s[pair],
         bytes_per_s=pairs.bytes_per_s[pair],

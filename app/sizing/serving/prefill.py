@@ -12,6 +12,7 @@ from app.sizing.hardware.achieved import Achieved
 from app.sizing.hardware.links import all_reduce_s
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed
+from app.sizing.serving.exchange import Exchange, exchange_fixed_s, exchange_of, exchange_slope_s
 from app.sizing.serving.host_weights import (
     HostPrompt,
     OnHost,
@@ -22,6 +23,7 @@ from app.sizing.serving.host_weights import (
     left_on_accelerators,
 )
 from app.sizing.serving.plans import Plans
+from app.sizing.serving.roofline import smooth_maximum, touched_experts
 from app.sizing.serving.step import (
     DeviceRates,
     dense_bytes,
@@ -30,8 +32,6 @@ from app.sizing.serving.step import (
     expert_share_of,
     experts_s,
     routed_bytes,
-    smooth_maximum,
-    touched_experts,
     weights_read_s,
 )
 from app.sizing.serving.streaming import tokenise_s
@@ -53,9 +53,12 @@ class PrefillWork(Columns):
     prompt_tokens: Column
     new_tokens: Column  # of which are not in the cache yet
     layers: Column
+    reductions: Column  # all-reduces over the devices of a rank
     hidden_bytes: Column  # one token's activations between layers
     tensor_parallel: Column
     pipeline_parallel: Column
+    data_parallel: Column
+    exchange: Exchange
     overlapped_stages: Column  # stages that work on different chunks of one prompt at a time
     rates: DeviceRates
     link: LinkUse
@@ -77,6 +80,8 @@ class PrefillTerms(Columns):
     tokenise_s: Column  # one prompt after another; none where nothing is served
     new_tokens: Column
     expert_share: Column
+    data_parallel: Column  # ranks of a replica
+    pooled_share: Column  # of multiplying, what all ranks do together for the prompts of any of them
     overlapped_stages: Column
     exponent: Column
     host: HostPrompt | None = None
@@ -133,19 +138,23 @@ def prefill_work(
     tp, n = plans.tensor_parallel, len(plans)
     new = max(1.0, prompt_tokens - cached_tokens)
     cached = attention_factor * model.prefill_attention_flops(cached_tokens) if cached_tokens > 0 else 0.0
+    exchange = exchange_of(model, plans)
     work = PrefillWork(
         prompt_linear_flops=prompt_linear_flops(model, new, encoder_flops, tp),
         expert_flops_share=np.full(n, expert_flops_share(model)),
         dense_bytes=dense_bytes(plans.streamed_bytes, tp),
-        routed_bytes=routed_bytes(plans.expert_bytes, tp),
+        routed_bytes=routed_bytes(plans.expert_bytes, plans.stage_accelerators),
         expert_share=np.full(n, expert_share_of(model)),
         score_flops=score_flops(attention_factor * model.prefill_attention_flops(prompt_tokens), cached, tp),
         prompt_tokens=np.full(n, max(1.0, prompt_tokens)),
         new_tokens=np.full(n, new),
         layers=np.full(n, float(model.num_layers)),
+        reductions=2 * float(model.num_layers) - exchange.expert_layers,
         hidden_bytes=np.full(n, 2.0 * model.hidden_size),
         tensor_parallel=tp,
         pipeline_parallel=plans.pipeline_parallel,
+        data_parallel=plans.data_parallel,
+        exchange=exchange,
         overlapped_stages=np.where(plans.small_engine, plans.pipeline_parallel, 1.0),
         rates=device_rates(plans),
         link=link,
@@ -181,6 +190,28 @@ def prompt_linear_s(work: PrefillWork, rates: DeviceRates, achieved: Achieved) -
     return work.prompt_linear_flops * slower / (rates.linear_flops_per_s * fraction)
 
 
+@formula(unit="1", source="routed experts lie on all data-parallel ranks")
+def pooled_share(expert_flops_share: Column, data_parallel: Column, achieved: Achieved) -> Column:
+    """Share of a prompt's multiplying that routed experts take, which all ranks do together.
+
+    Source: counted. Limits: experts are routed evenly.
+    """
+    experts = expert_flops_share / achieved.prefill_expert_fraction
+    return np.where(data_parallel > 1, experts / (1 - expert_flops_share + experts), 0.0)
+
+
+@formula(unit="s/prompt", source="the other ranks have no prompt")
+def lone_prompt_linear_s(prompt_linear_s: Column, pooled_share: Column, data_parallel: Column) -> Column:
+    """Multiplying a prompt while the other ranks have none: its experts' part is spread over all of them.
+
+    Source: counted. Limits: experts are routed evenly.
+    Check:
+        >>> one(lone_prompt_linear_s(col(1.0), col(0.5), col(4)))  # half of it, and a quarter of the other half
+        0.625
+    """
+    return prompt_linear_s * (1 - pooled_share * (1 - 1 / data_parallel))
+
+
 @formula(unit="s/prompt", source="roofline; the achieved fraction grows with the prompt")
 def prompt_attention_s(work: PrefillWork, rates: DeviceRates, achieved: Achieved) -> Column:
     """Attention of one prompt: f s / (s + s_half) of the 16-bit rate.
@@ -206,21 +237,22 @@ def attention_of_lengths(model: ModelArchitecture, lengths: Lengths) -> float:
 
 @formula(unit="s/prompt", source="Patarasuk and Yuan 2009 (ring all-reduce)")
 def prompt_collective_s(work: PrefillWork, speed: LinkSpeed) -> Column:
-    """Bytes of one prompt over the links: two all-reduces per layer, and a hand-over between pipeline stages.
+    """Bytes of one prompt over the links: two all-reduces per layer, of which an exchange takes the place of one in
+    layers of experts, and a hand-over between pipeline stages.
 
     Source: Shoeybi et al. 2019 (arXiv:1909.08053). Limits: collectives do not overlap with computing.
     """
     message = work.new_tokens * work.hidden_bytes
     reduced = all_reduce_s(message, work.tensor_parallel, speed.collective_bytes_per_s)
     hops = (work.pipeline_parallel - 1) * message / speed.hop_bytes_per_s
-    passed: Column = np.where(work.tensor_parallel > 1, 2 * work.layers, 0.0) * reduced + hops
+    passed: Column = np.where(work.tensor_parallel > 1, work.reductions, 0.0) * reduced + hops
     return passed
 
 
 @formula(unit="s", source="fitted to measurements")
 def prefill_latency_s(work: PrefillWork, speed: LinkSpeed) -> Column:
     """Latency of the collectives and hand-overs of one step. Source: calibration. Limits: idle links."""
-    collectives = np.where(work.tensor_parallel > 1, 2 * work.layers, 0.0)
+    collectives = np.where(work.tensor_parallel > 1, work.reductions, 0.0)
     return collectives * speed.collective_latency_s + (work.pipeline_parallel - 1) * speed.hop_latency_s
 
 
@@ -235,18 +267,24 @@ def prefill_terms(
 ) -> PrefillTerms:
     """Terms of prefill; `served` is 1 where prompts come through a server, 0 from the engine's own process."""
     rates, links = work.rates, link_speed(work.link, achieved) if speed is None else speed
+    passed, waited = prompt_collective_s(work, links), prefill_latency_s(work, links)
+    if work.exchange.expert_layers.any():
+        passed = passed + work.new_tokens * exchange_slope_s(work.exchange, links)
+        waited = waited + exchange_fixed_s(work.exchange, links)
     return PrefillTerms(
         prompt_linear_s=prompt_linear_s(work, rates, achieved),
         prompt_attention_s=prompt_attention_s(work, rates, achieved),
-        prompt_collective_s=prompt_collective_s(work, links),
+        prompt_collective_s=passed,
         dense_s=dense_s(work.dense_bytes, rates, achieved),
         experts_s=experts_s(work.routed_bytes, rates, achieved),
-        prefill_latency_s=prefill_latency_s(work, links),
+        prefill_latency_s=waited,
         dispatch_s=dispatch_s(work, achieved),
         request_s=achieved.request_overhead_s,
         tokenise_s=tokenise_s(work.prompt_tokens, served, achieved),
         new_tokens=work.new_tokens,
         expert_share=work.expert_share,
+        data_parallel=work.data_parallel,
+        pooled_share=pooled_share(work.expert_flops_share, work.data_parallel, achieved),
         overlapped_stages=work.overlapped_stages,
         exponent=achieved.roofline_exponent,
         host=moved(work, achieved),
@@ -316,12 +354,20 @@ def linear_of_step_s(prefill: PrefillTerms, per_step: Column) -> Column:
     read = prefill.dense_s
     touched = np.ones(len(per_step))
     if prefill.experts_s.any() or prefill.host is not None:
-        touched = touched_experts(per_step * prefill.new_tokens, prefill.expert_share)
+        touched = touched_experts(per_step * prefill.new_tokens * prefill.data_parallel, prefill.expert_share)
         read = weights_read_s(prefill.dense_s, prefill.experts_s, touched)
     linear = prefill_linear_s(per_step, prefill.prompt_linear_s, read, prefill.exponent)
     if prefill.host is None:
         return linear
     return beside_host_s(linear, host_prompt_s(prefill.host, per_step, touched))
+
+
+def lone(prefill: PrefillTerms) -> PrefillTerms:
+    """The same of a prompt beside which no other rank has one."""
+    if not prefill.pooled_share.any():
+        return prefill
+    own = lone_prompt_linear_s(prefill.prompt_linear_s, prefill.pooled_share, prefill.data_parallel)
+    return replace(prefill, prompt_linear_s=own)
 
 
 def prompt_s(prefill: PrefillTerms, max_batched_tokens: Column, together: Column | float | None) -> Column:

@@ -221,6 +221,7 @@ def survival(
     """Of every deployment what it keeps of idle sessions, and how much more the same load takes without hits and when
     turns are twice as far apart.
     """
+    speed = speed.times(1 / speed.data_parallel)
     prefixes, cold_alone, beside = memory.prefixes, speed.alone.cold, speed.beside
     idle, waiting = operation.idle_sessions, operation.prefix_bytes
     if prefixes is None or cold_alone is None or beside is None or idle is None or waiting is None:

@@ -131,7 +131,7 @@ def judged_of(
 def complete(memory: Memory, speed: Speed, replicas: Column | None, asked: Settings) -> Settings:
     """What an engine is set to once it is judged, with what a caller fixed of its machines."""
     return Settings(
-        max_sequences=speed.slo_batch if asked.max_sequences is None else asked.max_sequences,
+        max_sequences=speed.rank_batch if asked.max_sequences is None else asked.max_sequences,
         max_batched_tokens=getattr(memory, "max_batched_tokens", None),
         memory_fraction=memory.memory_fraction,
         replicas=replicas,
@@ -386,5 +386,5 @@ def alike_for_a_replica(plans: Plans, market: Snapshot) -> Codes:
     hosts, host = plans.hosts
     kind = np.where(across, between[machine], inside[machine]) * hosts + host
     key = kind * len(plans.stacks.table) + plans.stacks.rows
-    layout = (plans.tensor_parallel * 1024 + plans.pipeline_parallel).astype(np.int64)
-    return (key * 16 + plans.kv) * 2**20 + layout
+    layout = ((plans.tensor_parallel * 1024 + plans.pipeline_parallel) * 1024 + plans.data_parallel).astype(np.int64)
+    return (key * 16 + plans.kv) * 2**30 + layout

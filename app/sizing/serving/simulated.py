@@ -73,7 +73,7 @@ def curves_of(
     with unrecorded():
         replicas = [replica_at(workload, plans, memory, row, assumed, asked) for row in range(len(plans))]
         if workload.load is Load.CLOSED:
-            most = memory.sequences.tolist()
+            most = (memory.sequences * plans.data_parallel).tolist()
             return tuple(curve_in_flight(workload, r, int(m), count) for r, m in zip(replicas, most, strict=True))
         saturation, sent = speed.saturation_per_s.tolist(), drawn_of(workload, count)
         at_rates = curve_of_rates if workload.trace is None else curve_of_trace

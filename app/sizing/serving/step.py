@@ -23,6 +23,7 @@ from app.sizing.hardware.links import all_reduce_s
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Speculative
 from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed
+from app.sizing.serving.exchange import Exchange, exchange_fixed_s, exchange_of, exchange_slope_s
 from app.sizing.serving.host_weights import (
     HostStep,
     OnHost,
@@ -33,6 +34,7 @@ from app.sizing.serving.host_weights import (
     left_on_accelerators,
 )
 from app.sizing.serving.plans import Plans, layer_groups
+from app.sizing.serving.roofline import smooth_maximum, touched_experts
 from app.sizing.serving.streaming import decode_step_s
 
 
@@ -56,11 +58,14 @@ class StepWork(Columns):
     cache_read_bytes: Column  # of one sequence
     cache_flops: Column  # of one sequence
     layers: Column
+    reductions: Column  # all-reduces over the devices of a rank
     moe_layers: Column
     latent_layers: Column
     hidden_bytes: Column  # one sequence's activations between layers
     tensor_parallel: Column
     pipeline_parallel: Column
+    data_parallel: Column
+    exchange: Exchange
     rates: DeviceRates
     link: LinkUse
     host: HostStep | None = None  # its part, where weights lie in its memory
@@ -81,39 +86,13 @@ class StepTerms(Columns):
     host_fixed_s: Column
     exponent: Column
     pipeline_parallel: Column
+    data_parallel: Column  # ranks whose tokens meet in the layers of experts
     expert_share: Column
     stream_token_s: Column  # of the server in front, for each token of a step; none where nothing is served
     host: HostStep | None = None
     drafted: float = 0.0  # tokens a step verifies beside the one it would compute anyway
     draft_share: float = 0.0  # work of drafting one of them, of a plain step's
     gained: float = 1.0  # tokens a sequence gains per step
-
-
-@formula(unit="1", source="independent draws with even routing")
-def touched_experts(tokens: Column, expert_share: Column) -> Column:
-    """Share of the routed experts that a batch of tokens touches.
-
-    Source: counted. Limits: experts are routed evenly.
-    Check:
-        >>> round(one(touched_experts(col(32), col(8 / 256))), 3)  # 1 - (1 - 1/32)^32
-        0.638
-    """
-    share = np.minimum(expert_share, 1 - 1e-12)
-    return -np.expm1(tokens * np.log1p(-share))
-
-
-@formula(unit="s", source="roofline with a rounded knee, since neither bound saturates there")
-def smooth_maximum(compute_s: Column, memory_s: Column, exponent: Column) -> Column:
-    """(a^p + b^p)^(1/p).
-
-    Source: Williams et al. 2009 (roofline), with the knee fitted. Limits: compute and reads overlap.
-    Check:
-        >>> round(one(smooth_maximum(col(3), col(4), col(2))), 6)
-        5.0
-    """
-    high = np.maximum(compute_s, memory_s)
-    ratio = np.minimum(compute_s, memory_s) / np.maximum(high, 1e-30)
-    return high * np.exp2(np.log2(1.0 + ratio**exponent) / exponent)
 
 
 @formula(unit="FLOP", source="one multiplication and one addition per weight and token")
@@ -129,9 +108,9 @@ def dense_bytes(streamed_bytes: Column, tensor_parallel: Column) -> Column:
 
 
 @formula(unit="B", source="counts of the configuration")
-def routed_bytes(expert_bytes: Column, tensor_parallel: Column) -> Column:
+def routed_bytes(expert_bytes: Column, stage_accelerators: Column) -> Column:
     """All routed experts as they lie on one device. Source: counted. Limits: experts split evenly."""
-    return expert_bytes / tensor_parallel
+    return expert_bytes / stage_accelerators
 
 
 @formula(unit="B", source="Kwon et al. 2023 (arXiv:2309.06180)")
@@ -184,19 +163,23 @@ def step_work(model: ModelArchitecture, plans: Plans, link: LinkUse, *, context_
             cache = cache_read_of_layers(
                 cache, g.layers, g.read_elements(context_tokens), plans.kv_element_bytes, float(g.kv_heads), tp
             )
+    exchange = exchange_of(model, plans)
     work = StepWork(
         linear_flops=linear_flops(model, tp),
         dense_bytes=dense_bytes(plans.streamed_bytes, tp),
-        routed_bytes=routed_bytes(plans.expert_bytes, tp),
+        routed_bytes=routed_bytes(plans.expert_bytes, plans.stage_accelerators),
         expert_share=np.full(n, expert_share_of(model)),
         cache_read_bytes=cache_read_bytes(cache, model, tp),
         cache_flops=cache_flops(model.decode_attention_flops(context_tokens), model, tp),
         layers=np.full(n, float(model.num_layers)),
+        reductions=2 * float(model.num_layers) - exchange.expert_layers,
         moe_layers=np.full(n, float(model.moe_layers)),
         latent_layers=np.full(n, float(sum(g.layers * g.is_latent for g in model.attention))),
         hidden_bytes=np.full(n, 2.0 * model.hidden_size),
         tensor_parallel=tp,
         pipeline_parallel=plans.pipeline_parallel,
+        data_parallel=plans.data_parallel,
+        exchange=exchange,
         rates=device_rates(plans),
         link=link,
     )
@@ -263,14 +246,15 @@ def attention_slope_s(work: StepWork, rates: DeviceRates, achieved: Achieved) ->
 
 @formula(unit="s/sequence", source="Patarasuk and Yuan 2009 (ring all-reduce)")
 def collective_slope_s(work: StepWork, speed: LinkSpeed) -> Column:
-    """Bytes of one sequence over the links: two all-reduces per layer, and a hand-over between pipeline stages.
+    """Bytes of one sequence over the links: two all-reduces per layer, of which an exchange of experts'
+    tokens takes the place of one, and a hand-over between pipeline stages.
 
     Source: Shoeybi et al. 2019 (arXiv:1909.08053). Limits: collectives do not overlap with computing.
     """
     reduced = all_reduce_s(work.hidden_bytes, work.tensor_parallel, speed.collective_bytes_per_s)
     hops = work.pipeline_parallel - 1
     return (
-        np.where(work.tensor_parallel > 1, 2 * work.layers * reduced, 0.0)
+        np.where(work.tensor_parallel > 1, work.reductions * reduced, 0.0)
         + hops * work.hidden_bytes / speed.hop_bytes_per_s
     )
 
@@ -278,7 +262,7 @@ def collective_slope_s(work: StepWork, speed: LinkSpeed) -> Column:
 @formula(unit="s", source="fitted to measurements")
 def collective_fixed_s(work: StepWork, speed: LinkSpeed) -> Column:
     """Latency of a step's collectives and hand-overs. Source: calibration. Limits: as above."""
-    reduced = np.where(work.tensor_parallel > 1, 2 * work.layers * speed.collective_latency_s, 0.0)
+    reduced = np.where(work.tensor_parallel > 1, work.reductions * speed.collective_latency_s, 0.0)
     return reduced + (work.pipeline_parallel - 1) * speed.hop_latency_s
 
 
@@ -304,18 +288,23 @@ def step_terms(
 ) -> StepTerms:
     """Everything of a decode step that does not depend on the batch; `served` is 1 where tokens go through a server."""
     rates, links = work.rates, link_speed(work.link, achieved) if speed is None else speed
+    slope, fixed = collective_slope_s(work, links), collective_fixed_s(work, links)
+    if work.exchange.expert_layers.any():
+        slope = slope + exchange_slope_s(work.exchange, links)
+        fixed = fixed + exchange_fixed_s(work.exchange, links)
     return StepTerms(
         linear_slope_s=linear_slope_s(work, rates, achieved),
         dense_s=dense_s(work.dense_bytes, rates, achieved),
         experts_s=experts_s(work.routed_bytes, rates, achieved),
         attention_slope_s=attention_slope_s(work, rates, achieved),
         attention_fixed_s=attention_fixed_s(work, achieved),
-        collective_slope_s=collective_slope_s(work, links),
-        collective_fixed_s=collective_fixed_s(work, links),
+        collective_slope_s=slope,
+        collective_fixed_s=fixed,
         host_slope_s=achieved.sequence_overhead_s,
         host_fixed_s=host_fixed_s(work, achieved),
         exponent=achieved.roofline_exponent,
         pipeline_parallel=work.pipeline_parallel,
+        data_parallel=work.data_parallel,
         expert_share=work.expert_share,
         stream_token_s=served * achieved.stream_token_s,
         host=work.host,
@@ -369,7 +358,8 @@ def read_and_multiply(terms: StepTerms, tokens: Column) -> tuple[Column, Column]
     """Seconds of multiplying so many tokens, and of reading the weights that they touch."""
     read = terms.dense_s
     if terms.experts_s.any():
-        read = weights_read_s(terms.dense_s, terms.experts_s, touched_experts(tokens, terms.expert_share))
+        touched = touched_experts(tokens * terms.data_parallel, terms.expert_share)
+        read = weights_read_s(terms.dense_s, terms.experts_s, touched)
     return multiply_s(tokens, terms.linear_slope_s), read
 
 

@@ -43,13 +43,18 @@ def memory_table(**changed: float) -> Any:
 
 
 # Nothing waits of idle sessions.
-IDLE: dict[str, Any] = {"speed": row(beside=None), "operation": row(idle_sessions=None, prefix_bytes=None)}
+ALONE: Any = row(data_parallel=col(1))
+IDLE: dict[str, Any] = {
+    "plans": ALONE,
+    "speed": row(beside=None),
+    "operation": row(idle_sessions=None, prefix_bytes=None),
+}
 
 
 def kept(*, counted: bool = True) -> dict[str, Any]:
     """30 idle sessions of a GiB each, beside four running ones."""
     operation = row(idle_sessions=col(30), prefix_bytes=col(30 * GIB), batch=col(4))
-    return {"speed": row(beside=row(counted=[counted])), "operation": operation}
+    return {"plans": ALONE, "speed": row(beside=row(counted=[counted])), "operation": operation}
 
 
 def test_idle_sessions_take_their_part_of_the_cache() -> None:
@@ -112,7 +117,8 @@ def test_memory_binds_where_it_is_full_before_the_limits_are(
 ) -> None:
     judged: Any = row(
         memory=memory_table(sequences=sequences),
-        speed=row(slo_batch=col(slo_batch), beside=None),
+        speed=row(rank_batch=col(slo_batch), beside=None),
+        plans=ALONE,
         operation=row(batch=col(batch)),
     )
     assert WORDS.is_full(judged, 0, Assumptions()) == full
@@ -163,7 +169,7 @@ def test_cost_lies_between_where_it_is_spread_over_what_the_hardware_does() -> N
     rate, per_million = offline.performance.interval, offline.cost.usd_per_million or 0
     output = offline.performance.output_tokens_per_s or 0
     assert (cost.low * rate.high, cost.high * rate.low) == pytest.approx([per_million * output] * 2)
-    assert [i.quantity for i in offline.performance.intervals] == ["tpot_s", "usd_per_million_tokens"]
+    assert {i.quantity for i in offline.performance.intervals} == {"tpot_s", "usd_per_million_tokens"}
 
 
 def test_offline_work_has_no_latencies_and_closed_loops_no_rate_to_be_unstable_at() -> None:

@@ -115,7 +115,12 @@ def on_big(model: ModelArchitecture = DENSE, *, of: Snapshot = SMALL, **fixed: A
 def flat_step(seconds: float) -> StepTerms:
     """A step that takes the same time whatever the batch."""
     terms: dict[str, Any] = dict.fromkeys(names_of(StepTerms), np.zeros(1))
-    known = {"pipeline_parallel": 1.0, "exponent": 1.0, "linear_slope_s": 1e-12}  # prompts take far more per token
+    known = {
+        "pipeline_parallel": 1.0,
+        "data_parallel": 1.0,
+        "exponent": 1.0,
+        "linear_slope_s": 1e-12,
+    }  # prompts take far more per token
     same = {name: np.full(1, value) for name, value in known.items()}
     return StepTerms(
         **terms
@@ -129,7 +134,7 @@ def flat_prefill(seconds: float, *, new_tokens: float = 800.0, request_s: float 
     """Prompts that take the same time each, alone or together."""
     terms: dict[str, Any] = dict.fromkeys(names_of(PrefillTerms), np.zeros(1))
     known = {"prompt_linear_s": seconds, "new_tokens": new_tokens, "request_s": request_s}
-    ones = {"overlapped_stages": 1.0, "exponent": 1.0}
+    ones = {"overlapped_stages": 1.0, "data_parallel": 1.0, "exponent": 1.0}
     terms["host"] = None
     return PrefillTerms(**terms | {name: np.full(1, float(value)) for name, value in (known | ones).items()})
 

@@ -28,10 +28,10 @@ from tests.sizing.serving.given import DENSE, STEADY, on_big, varied
 @pytest.mark.parametrize(("load", "most"), [(Load.OPEN, 12), (Load.CLOSED, 100), (Load.OFFLINE, 12)])
 def test_sequences_where_none_are_fixed(load: Load, most: float) -> None:
     memory: Any = row(sequences=col(100))
-    speed: Any = row(slo_batch=col(12))
+    speed: Any = row(rank_batch=col(12))
     assert sequences_of(varied(load=load), memory, speed).tolist() == [most]
     none: Any = row(sequences=col(0))
-    slow: Any = row(slo_batch=col(0.5))
+    slow: Any = row(rank_batch=col(0.5))
     assert sequences_of(varied(load=load), none, slow).tolist() == [1]
 
 

@@ -33,12 +33,15 @@ ASSUMED = Assumptions()
 def test_weights_are_split_evenly() -> None:
     total = col(LLAMA_70B.weights_bytes(WEIGHT_FORMATS["bf16"]))
     # 131.417 GiB / 8 * 1.005
-    assert weights_bytes_per_accelerator(total, col(0), 0.0, col(8), ASSUMED)[0] / GIB == pytest.approx(
+    assert weights_bytes_per_accelerator(total, col(0), 0.0, col(8), col(1), ASSUMED)[0] / GIB == pytest.approx(
         16.509, abs=1e-3
     )
     # experts of a tenth more
-    padded = weights_bytes_per_accelerator(col(100), col(60), 0.1, col(2), ASSUMED)[0]
+    padded = weights_bytes_per_accelerator(col(100), col(60), 0.1, col(2), col(1), ASSUMED)[0]
     assert padded == pytest.approx((100 + 6) / 2 * 1.005)
+    # two ranks: each has the 40 that are no experts, and half of the 60
+    wide = weights_bytes_per_accelerator(col(100), col(60), 0.0, col(2), col(2), ASSUMED)[0]
+    assert wide == pytest.approx((40 + 30) * 1.005)
 
 
 def test_activation_workspace() -> None:

@@ -11,6 +11,7 @@ import pytest
 from app.sizing.hardware.links import all_reduce_s
 from app.sizing.question import Deployment
 from app.sizing.serving.communication import LinkUse
+from app.sizing.serving.exchange import Exchange
 from app.sizing.serving.prefill import (
     PrefillTerms,
     PrefillWork,
@@ -35,9 +36,12 @@ WORK = PrefillWork(
     prompt_tokens=col(1024, 1024),
     new_tokens=col(768, 768),
     layers=col(32, 32),
+    reductions=col(64, 64),
     hidden_bytes=col(8192, 8192),
     tensor_parallel=col(4, 1),
     pipeline_parallel=col(3, 1),
+    data_parallel=col(1, 1),
+    exchange=Exchange(col(0, 0), col(0, 0), col(0, 0)),
     overlapped_stages=col(1, 1),
     rates=DeviceRates(col(2e15, 2e15), col(1e15, 1e15), col(3.2e12, 3.2e12)),
     link=LINK,
@@ -125,6 +129,8 @@ def terms(**changed: float) -> PrefillTerms:
         "tokenise_s": 0.0,
         "new_tokens": 300.0,
         "expert_share": 0.0,
+        "data_parallel": 1.0,
+        "pooled_share": 0.0,
         "overlapped_stages": 1.0,
         "exponent": 1.0,
     }

@@ -39,25 +39,26 @@ def test_the_number_of_a_replica_has_a_place_for_everything() -> None:
         hosts=(3, np.array([2, 2, 2, 1])),
         tensor_parallel=col(8, 8, 8, 4),
         pipeline_parallel=col(1, 2, 2, 4),
+        data_parallel=col(1, 1, 1, 2),
         linear_flops_per_s=col(1, 1, 1, 1),
     )
     market: Any = row(alike=(np.array([6, 7]), np.array([8, 9])))
     found = alike_for_a_replica(plans, market).tolist()
     assert found == [
-        (((7 * 3 + 2) * 5 + 3) * 16 + 2) * 2**20 + 8 * 1024 + 1,  # in one machine, beyond its domain
-        (((7 * 3 + 2) * 5 + 3) * 16 + 0) * 2**20 + 8 * 1024 + 2,  # in one domain of several machines
-        (((9 * 3 + 2) * 5 + 3) * 16 + 1) * 2**20 + 8 * 1024 + 2,
-        (((8 * 3 + 1) * 5 + 2) * 16 + 0) * 2**20 + 4 * 1024 + 4,
+        (((7 * 3 + 2) * 5 + 3) * 16 + 2) * 2**30 + (8 * 1024 + 1) * 1024 + 1,  # in one machine, beyond its domain
+        (((7 * 3 + 2) * 5 + 3) * 16 + 0) * 2**30 + (8 * 1024 + 2) * 1024 + 1,  # in one domain of several machines
+        (((9 * 3 + 2) * 5 + 3) * 16 + 1) * 2**30 + (8 * 1024 + 2) * 1024 + 1,
+        (((8 * 3 + 1) * 5 + 2) * 16 + 0) * 2**30 + (4 * 1024 + 4) * 1024 + 2,
     ]
 
 
 def test_what_an_engine_is_set_to() -> None:
-    speed: Any = row(slo_batch=col(12), capacity_per_s=col(3), saturation_per_s=col(50))
+    speed: Any = row(rank_batch=col(12), capacity_per_s=col(3), saturation_per_s=col(50))
     memory: Any = row(memory_fraction=col(0.9), max_batched_tokens=col(2048), sequences=col(100))
     found = complete(memory, speed, col(2), Settings(max_sequences=col(7), spare_replicas=col(1)))
     assert found.max_sequences is not None
     assert found.max_sequences.tolist() == [7]
-    assert complete(memory, speed, None, Settings()).max_sequences is speed.slo_batch
+    assert complete(memory, speed, None, Settings()).max_sequences is speed.rank_batch
     assert found.max_batched_tokens is memory.max_batched_tokens
     assert found.memory_fraction is memory.memory_fraction
     assert [None if v is None else v.tolist() for v in (found.replicas, found.spare_replicas, found.nodes)] == [

@@ -11,33 +11,17 @@ import pytest
 from app.sizing.model.formats import KV_FORMATS
 from app.sizing.question import Drafting, Speculative
 from app.sizing.serving.communication import LinkUse
+from app.sizing.serving.exchange import Exchange
 from app.sizing.serving.step import (
     DeviceRates,
     StepTerms,
     StepWork,
-    smooth_maximum,
     speculating,
     step_s,
     step_terms,
-    touched_experts,
 )
 from tests.examples import col
 from tests.sizing.serving.given import DENSE, MIXTURE, achieved, on_big, step_of
-
-
-def test_touched_experts_follow_the_batch() -> None:
-    assert touched_experts(col(32), col(8 / 256))[0] == pytest.approx(1 - (1 - 1 / 32) ** 32)
-    assert touched_experts(col(5), col(0.0))[0] == 0
-    assert touched_experts(col(1), col(1.0))[0] == pytest.approx(1)
-
-
-def test_smooth_maximum_is_at_least_either_bound() -> None:
-    assert smooth_maximum(col(3, 1), col(4, 1), col(2, 1))[0] == pytest.approx(5)
-    assert smooth_maximum(col(3, 1), col(4, 1), col(2, 1))[1] == pytest.approx(2)
-    assert smooth_maximum(col(0), col(7), col(2.4))[0] == pytest.approx(7)
-    assert smooth_maximum(col(4), col(3), col(2))[0] == pytest.approx(5)
-    assert smooth_maximum(col(0), col(0), col(2))[0] == 0
-
 
 # 32 layers, 8 of experts, on 4 x 3 devices over two machines; and the same on one device.
 WORK = StepWork(
@@ -48,11 +32,14 @@ WORK = StepWork(
     cache_read_bytes=col(3e6, 3e6),
     cache_flops=col(7e9, 1e9),
     layers=col(32, 32),
+    reductions=col(64, 64),
     moe_layers=col(8, 8),
     latent_layers=col(4, 4),
     hidden_bytes=col(8192, 8192),
     tensor_parallel=col(4, 1),
     pipeline_parallel=col(3, 1),
+    data_parallel=col(1, 1),
+    exchange=Exchange(col(0, 0), col(0, 0), col(0, 0)),
     rates=DeviceRates(col(2e15, 2e15), col(1e15, 1e15), col(3.2e12, 3.2e12)),
     link=LinkUse(np.array([False, False]), col(450e9, 450e9), np.array([True, False]), col(50e9, 50e9)),
 )
@@ -118,6 +105,7 @@ def terms(**changed: float) -> StepTerms:
         "host_fixed_s": 0.0009,
         "exponent": 1.0,
         "pipeline_parallel": 1.0,
+        "data_parallel": 1.0,
         "expert_share": 0.0,
         "stream_token_s": 0.0,
     }

@@ -12,7 +12,7 @@ from functools import cache
 from types import MappingProxyType
 
 from app.sizing.hardware.engines.fronts import FRONTS
-from app.sizing.hardware.engines.record import RULES, Engine, EngineMemory, Framework, release_of
+from app.sizing.hardware.engines.record import RULES, Engine, EngineMemory, Framework, WideExperts, release_of
 from app.sizing.hardware.engines.serving import SERVING
 from app.sizing.hardware.engines.training import TRAINING
 
@@ -23,6 +23,7 @@ __all__ = [
     "Engine",
     "EngineMemory",
     "Framework",
+    "WideExperts",
     "engine_named",
     "place_of",
     "release_of",

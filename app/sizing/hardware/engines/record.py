@@ -52,6 +52,19 @@ OFFLOADS = ("optimizer", "parameters", "activations")
 
 
 @dataclass(frozen=True, slots=True)
+class WideExperts:
+    """Attention data parallel inside one replica, its experts over all ranks: what a token's exchange takes.
+
+    Elements are sent in few bits and come back in 16. `source` says where it was read, on the day `read`.
+    """
+
+    dispatch_bytes: float
+    combine_bytes: float
+    source: str
+    read: str
+
+
+@dataclass(frozen=True, slots=True)
 class Framework:
     """What sets a framework's layouts apart.
 
@@ -92,6 +105,7 @@ class Engine:
     pads_heads: bool = False  # to a tensor-parallel degree that does not divide them
     splits_pools: str = ""  # where it is told that prefill and decode may run apart: file, and the day it was read
     packs: bool = False  # texts of a batch, without padding the shorter ones
+    wide_experts: WideExperts | None = None  # where it lays models out like that
     fp8_checkpoints_cache_fp8: bool = False  # checkpoints made for it in FP8 carry an FP8 cache
     framework: Framework = Framework()
     benchmark: Benchmark = benchmarks.RUNNING  # of a stream of tokens

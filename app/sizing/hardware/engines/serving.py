@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.sizing.hardware import benchmarks
 from app.sizing.hardware.engines import schedulers
-from app.sizing.hardware.engines.record import USUAL_MEMORY, Engine, EngineMemory, Framework
+from app.sizing.hardware.engines.record import USUAL_MEMORY, Engine, EngineMemory, Framework, WideExperts
 from app.sizing.model.tasks import ModelTask
 
 # Start-up logs of vLLM 0.6 to 0.28: it took 0.90 by default before 0.22 and kept graphs beside its fraction before
@@ -29,6 +29,9 @@ SERVING = (
         scheduling_since=schedulers.VLLM_SINCE,
         splits_pools="vllm-project/vllm:docs/features/disagg_prefill.md, 2026-11-23",
         packs=True,
+        wide_experts=WideExperts(
+            1, 2, "vllm/config/parallel.py: data_parallel_size, enable_expert_parallel", "2026-11-23"
+        ),
         benchmark=benchmarks.VLLM,
         competes=(ModelTask.DECODER, ModelTask.EMBEDDING, ModelTask.RERANKER),  # Whisper where it is named
     ),
@@ -41,6 +44,7 @@ SERVING = (
         scheduling_since=schedulers.SGLANG_SINCE,
         splits_pools="sgl-project/sglang:docs/advanced_features/pd_disaggregation.md, 2026-11-23",
         packs=True,
+        wide_experts=WideExperts(1, 2, "sglang/srt/server_args.py: enable_dp_attention, ep_size", "2026-11-23"),
         benchmark=benchmarks.SGLANG,
     ),
     Engine(
@@ -52,6 +56,9 @@ SERVING = (
         scheduling_since=schedulers.TENSORRT_LLM_SINCE,
         splits_pools="NVIDIA/TensorRT-LLM:docs/source/features/disagg-serving.md, 2026-11-23",
         large_image=True,
+        wide_experts=WideExperts(
+            1, 2, "tensorrt_llm/llmapi/llm_args.py: enable_attention_dp, moe_expert_parallel_size", "2026-11-23"
+        ),
         fp8_checkpoints_cache_fp8=True,
         benchmark=benchmarks.TENSORRT_LLM,
     ),

@@ -110,6 +110,12 @@ def waits_for_company(r: Replica, q: Requests, s: State, budget: int) -> bool:
 
 
 @compiled
+def chunk_of(r: Replica, tokens: int) -> int:
+    """Tokens of one prompt that a step takes: of several ranks one computes it."""
+    return int(min(tokens, max(r.max_batched_tokens // r.ranks, 1))) if r.ranks > 1 and r.chunked else int(tokens)
+
+
+@compiled
 def plan(r: Replica, q: Requests, s: State) -> int:
     """Admit prompts up to a step's budget; tokens of prompts that the step will take."""
     look(r, s)
@@ -118,7 +124,7 @@ def plan(r: Replica, q: Requests, s: State) -> int:
         return 0
     tokens = 0
     for j in range(s.number[PREFILLING]):
-        tokens += s.target[s.prefilling[j]] - s.done[s.prefilling[j]]
+        tokens += chunk_of(r, s.target[s.prefilling[j]] - s.done[s.prefilling[j]])
     if tokens >= budget:
         return budget
     if s.number[RETURNED] == 0 and s.number[ADMITTED] >= s.number[VISIBLE]:
@@ -132,7 +138,7 @@ def plan(r: Replica, q: Requests, s: State) -> int:
             break
         held += taken
         i = s.prefilling[s.number[PREFILLING] - 1]
-        tokens += s.target[i] - s.done[i]
+        tokens += chunk_of(r, s.target[i] - s.done[i])
     return int(min(tokens, budget)) if r.chunked else int(tokens)
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 
-from app.sizing.serving.simulation.admission import issue, plan, waiting
+from app.sizing.serving.simulation.admission import chunk_of, issue, plan, waiting
 from app.sizing.serving.simulation.record import (
     GAP_BINS_PER_DOUBLING,
     MIXED,
@@ -127,21 +127,31 @@ def finish_due(r: Replica, q: Requests, s: State, warm: int) -> None:
 @compiled
 def prompt_step(r: Replica, q: Requests, s: State, tokens: int, warm: int) -> None:
     """One step that computes so many tokens of prompts, beside decodes where the scheduler mixes them."""
-    equivalent, links_s, attention_s, left, whole = 0.0, r.prompt_token_s * tokens, 0.0, tokens, 0
+    equivalent, links_s, attention_s, left, whole = 0.0, r.prompt_token_s * tokens / r.ranks, 0.0, tokens, 0
+    most_tokens, most_equivalent, most_attention_s = 0.0, 0.0, 0.0
     for j in range(s.number[PREFILLING]):
         i = s.prefilling[j]
-        chunk = min(left, s.target[i] - s.done[i])
+        chunk = min(left, chunk_of(r, s.target[i] - s.done[i]))
         if r.preemption == SWAPPED and s.made[i] > 0:
             links_s += 2 * r.swap_token_s * s.target[i]
-        attention_s += attention_of_s(r, s.done[i] + chunk) - attention_of_s(r, s.done[i])
+        scores_s = attention_of_s(r, s.done[i] + chunk) - attention_of_s(r, s.done[i])
+        attention_s += scores_s
         s.done[i] += chunk
         left -= chunk
-        equivalent += chunk * r.prompt_equivalent
+        own = chunk * r.prompt_equivalent
         if s.done[i] == s.target[i]:
-            equivalent += r.prompt_fixed_tokens
+            own += r.prompt_fixed_tokens
             whole += 1
+        equivalent += own
+        most_tokens, most_equivalent = max(most_tokens, float(chunk)), max(most_equivalent, own)
+        most_attention_s = max(most_attention_s, scores_s)
         if left == 0:
             break
+    if r.ranks > 1:
+        fullest = max(equivalent, r.ranks * most_equivalent)
+        equivalent = fullest + r.pooled_share * (equivalent - fullest)
+        attention_s = max(attention_s / r.ranks, most_attention_s)
+        links_s += r.prompt_token_s * max(most_tokens - tokens / r.ranks, 0.0)
     busy = s.number[DECODING] if r.policy == MIXED else 0
     extra_s = linear_s(r, busy + equivalent) - linear_s(r, float(busy)) + links_s + attention_s
     share = 1.0 / r.stages if r.stages_overlap else 1.0 / min(r.stages, max(whole + waiting(s), 1))

@@ -25,7 +25,8 @@ class Replica(NamedTuple):
     A step's linear layers cost `linear_s` at B + prompt_equivalent * P tokens (a grid: every number up to
     `linear_exact`, then every `linear_stride`th), attention by the contexts of what runs; everything else
     of a decode step is in `decode_s`, by B. Cache and attention of one sequence of c tokens are
-    fixed + token * c + sum over windows of window * min(c, W).
+    fixed + token * c + sum over windows of window * min(c, W). A prompt is computed by one of the ranks: a step
+    lasts as long as the fullest of them.
     """
 
     policy: int
@@ -48,6 +49,8 @@ class Replica(NamedTuple):
     dispatch_s: float  # least of a step with prompts
     prompt_attention_s: Seconds  # per token of a prompt of so many tokens: a grid of every doubling's eighth
     stages: int  # of a pipeline
+    ranks: int  # that step together, each with prompts of its own; all else is of all of them
+    pooled_share: float  # of multiplying prompts, what all ranks do together
     stages_overlap: bool  # chunks of one prompt pass stages one behind another
     attention_token_s: float
     window_tokens: Counts

@@ -44,6 +44,7 @@ PIECES, DOUBLINGS = 8, 21  # the grid of prompts: every eighth of a doubling
 PROMPT, TWICE = 1024.0, 2048.0  # between which a prompt's multiplying is taken for linear
 GRAIN_S = 2.0**-40  # seconds are whole multiples of it: what rounds differently on another processor is gone
 MOST_SEQUENCES = 8192
+LEAST_S = 1e-30  # of multiplying, where a host does all of it
 SWAP_BYTES_PER_S = 25e9  # of a device to its host's memory over PCIe 4.0 x16, less its protocol
 POLICIES: Mapping[Policy, int] = MappingProxyType(
     {Policy.MIXED: MIXED, Policy.PREFILL_FIRST: PREFILL_FIRST, Policy.STATIC: MIXED}
@@ -138,47 +139,51 @@ def replica_of(
     served: float = 1.0,
 ) -> Replica:
     """A replica as it is simulated, from its work, a row of coefficients, and its scheduler; `served` as in a step."""
-    most = int(min(scheduler.max_sequences, MOST_SEQUENCES))
+    ranks = int(work.at_contexts.data_parallel[0])
+    most = int(min(scheduler.max_sequences, MOST_SEQUENCES)) * ranks
     with unrecorded():
         terms = speculating_terms(work, achieved, speculative, served)
         pair = prefill_terms(work.pair, spread(achieved, work.pair), served=served)
         scores_s = prompt_attention_s(work.prompts, work.prompts.rates, spread(achieved, work.prompts))
         first = replace(repeated(terms, 1), stream_token_s=np.zeros(1))
-        decode = step_s(repeated(first, most + 1), np.maximum(np.arange(most + 1.0), 1.0))
-        linear = linear_by_tokens(first, pair, linear_grid(most, int(scheduler.max_batched_tokens), pair, first))
+        decode = step_s(repeated(first, most + 1), np.maximum(np.ceil(np.arange(most + 1.0) / ranks), 1.0))
+        tokens = linear_grid(most, ranks, int(scheduler.max_batched_tokens), pair, first)
+        linear = linear_by_tokens(first, pair, tokens / ranks)
     verified = (1 + terms.drafted * terms.draft_share) / terms.gained  # passes over a context for each token
     attention = evenly(work.contexts, terms.attention_slope_s * verified)
     cache = evenly(work.contexts, work.cache_bytes)
     return Replica(
-        **rules_of(scheduler),
+        **rules_of(scheduler, ranks),
         **prompt_seconds(pair, 0.0 if first.host is not None else float(first.linear_slope_s[0])),
         max_sequences=most,
         decode_s=rounded_s(decode),
         linear_s=rounded_s(linear),
         linear_exact=most,
-        linear_stride=STRIDE,
+        linear_stride=STRIDE * ranks,
         prompt_attention_s=scores_s / work.prompts.prompt_tokens,
         stages=int(work.at_contexts.pipeline_parallel[0]),
+        ranks=ranks,
+        pooled_share=float(pair.pooled_share[0]),
         stages_overlap=overlaps,
-        attention_token_s=attention.token,
+        attention_token_s=attention.token / ranks,
         window_tokens=work.contexts[1:-1].astype(np.int64),
-        window_attention_s=attention.windows,
+        window_attention_s=attention.windows / ranks,
         cache_fixed_bytes=cache.fixed,
         cache_token_bytes=cache.token,
         window_cache_bytes=cache.windows,
-        cache_bytes=float(pool_bytes),
+        cache_bytes=float(pool_bytes) * ranks,
         swap_token_s=cache.token / SWAP_BYTES_PER_S,
-        stream_token_s=float(terms.stream_token_s[0]),
+        stream_token_s=float(terms.stream_token_s[0]) / ranks,
     )
 
 
-def rules_of(scheduler: Scheduler) -> dict[str, Any]:
-    """What a scheduler's record says, as the simulation reads it."""
+def rules_of(scheduler: Scheduler, ranks: int) -> dict[str, Any]:
+    """What a scheduler's record says of each rank, as the simulation reads it of all of them."""
     reserves = scheduler.preemption is Preemption.NONE
     return {
         "policy": POLICIES[scheduler.policy],
         "chunked": scheduler.chunked,
-        "max_batched_tokens": int(scheduler.max_batched_tokens),
+        "max_batched_tokens": int(scheduler.max_batched_tokens) * ranks,
         "preemption": PREEMPTIONS[scheduler.preemption],
         "receive_interval_steps": scheduler.receive_interval_steps,
         "batch_wait_steps": scheduler.batch_wait_steps,
@@ -218,10 +223,11 @@ def speculating_terms(
     return speculating(terms, work.model, speculative)
 
 
-def linear_grid(most: int, max_batched_tokens: int, pair: PrefillTerms, first: StepTerms) -> Column:
+def linear_grid(most: int, ranks: int, max_batched_tokens: int, pair: PrefillTerms, first: StepTerms) -> Column:
     """Tokens at which a step's linear layers are timed: every number of sequences, then every 64th."""
-    longest = max_batched_tokens * max(1.0, float(pair.prompt_linear_s[0] / PROMPT / first.linear_slope_s[0]))
-    return np.append(np.arange(most + 1.0), most + STRIDE * np.arange(1.0, longest / STRIDE + 2))
+    stride, each = STRIDE * ranks, float(pair.prompt_linear_s[0] / PROMPT / max(first.linear_slope_s[0], LEAST_S))
+    longest = ranks * max_batched_tokens * max(1.0, each)
+    return np.append(np.arange(most + 1.0), most + stride * np.arange(1.0, longest / stride + 2))
 
 
 def linear_by_tokens(first: StepTerms, pair: PrefillTerms, tokens: Column) -> Column:

@@ -36,6 +36,8 @@ def replica(**told: Any) -> Replica:
         "dispatch_s": 0.0,
         "prompt_attention_s": np.zeros(169),
         "stages": 1,
+        "ranks": 1,
+        "pooled_share": 0.0,
         "stages_overlap": False,
         "attention_token_s": 0.0,
         "window_tokens": NO_WINDOWS,
