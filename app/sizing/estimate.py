@@ -17,6 +17,7 @@ from app.sizing.answer.training import training_estimates
 from app.sizing.answer.verification import verification
 from app.sizing.answer.warnings import warnings
 from app.sizing.assumptions import Assumptions
+from app.sizing.classes import shared_fleet
 from app.sizing.decisions.fixed import least_in_one, machines_for, most_in_one
 from app.sizing.decisions.machines import Candidates, oversubscribed
 from app.sizing.decisions.rejections import Rejections, Unread
@@ -61,6 +62,7 @@ def estimate(question: Question, deployment: Deployment, market: Snapshot) -> Es
         verification=verification(question, alone),
         assumptions=assumptions(question, deployment),
         hosted_api=hosted_api(question, market, found),
+        shared=shared_fleet(question, market, found),
     )
 
 

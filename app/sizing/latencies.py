@@ -16,6 +16,18 @@ class Percentiles:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassWaits:
+    """What one of several classes waits for where they share a service."""
+
+    name: str
+    ttft: Percentiles
+    tpot: Percentiles
+    e2e: Percentiles
+    limits_met: bool
+    within_per_s: float  # of all classes together, what one replica carries within this one's limits
+
+
+@dataclass(frozen=True, slots=True)
 class Simulation:
     """What one replica's scheduler did at the load, whole deployment where it is a rate."""
 

@@ -25,6 +25,7 @@ from app.sizing.answer.training import larger_batch, training_estimates, twice_t
 from app.sizing.answer.verification import verification
 from app.sizing.answer.volume import volume_changes
 from app.sizing.answer.warnings import warnings
+from app.sizing.classes import shared_fleet
 from app.sizing.columns import at
 from app.sizing.decisions.ranking import rivals, score_of
 from app.sizing.decisions.rejections import Rejections
@@ -73,6 +74,7 @@ def recommend(question: Question, market: Snapshot) -> Answer:
         sensitivity = relaxations(question, market, rejected)
     ranked = compared(in_order(found, market), question, found.feasible_accelerators)
     ranked = with_what_decided(question, ranked, found.cheapest, rejected)
+    ranked = with_classes(question, market, ranked)
     notices = warnings(question, ranked, found.cheapest)
     settled = verification(question, ranked)
     return Answer(
@@ -89,6 +91,15 @@ def recommend(question: Question, market: Snapshot) -> Answer:
         cheaper_if=found.cheaper_if,
         hosted_api=hosted_api(question, market, ranked[0].estimate if ranked else None),
     )
+
+
+def with_classes(question: Question, market: Snapshot, ranked: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
+    """The first beside a service for each class, where several share it."""
+    if not ranked:
+        return ()
+    first, *others = ranked
+    estimate = replace(first.estimate, shared=shared_fleet(question, market, first.estimate))
+    return replace(first, estimate=estimate), *others
 
 
 def in_order(found: Found, market: Snapshot) -> tuple[Ranked, ...]:

@@ -15,9 +15,10 @@ from app.sizing.hardware.parts import Accelerator
 from app.sizing.hardware.prices import Terms
 from app.sizing.hosted import HostedApi
 from app.sizing.hours import Day
-from app.sizing.latencies import LoadCurve, Percentiles, Simulation
+from app.sizing.latencies import ClassWaits, LoadCurve, Percentiles, Simulation
 from app.sizing.packed import Packing
 from app.sizing.question import Deployment
+from app.sizing.shared import SharedFleet
 from app.sizing.split import Split
 from app.sizing.ways import Alternative, Cheaper
 from app.sizing.words import apart, counted, span
@@ -163,6 +164,7 @@ class Performance:
     e2e: Percentiles | None = None
     simulation: Simulation | None = None
     load_curve: LoadCurve | None = None
+    by_class: tuple[ClassWaits, ...] = ()  # where several share the service
     unstable_above_requests_per_s: float | None = None
     cold_start_s: float | None = None
     tokens_per_s: float | None = None
@@ -247,6 +249,7 @@ class Estimate:
     hosted_api: HostedApi | None = None  # of the same
     packing: Packing | None = None  # with the companions asked for; of the first rank
     day: Day | None = None  # of the same and of the first recommendation, where the hours of one are told
+    shared: SharedFleet | None = None  # where several classes share the service
     support: str | None = None  # how surely its software runs there; None where it does not
     rule: str = ""  # that keeps it from running
 

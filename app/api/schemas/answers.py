@@ -8,6 +8,7 @@ from pydantic import Field
 
 from app.api.schemas.base import Shown
 from app.api.schemas.bill import PartShown
+from app.api.schemas.classes import SharedShown
 from app.api.schemas.day import DayShown
 from app.api.schemas.latencies import LoadCurveShown, PercentilesShown, SimulationShown
 from app.api.schemas.memory import MemoryShown
@@ -305,6 +306,9 @@ class EstimateShown(Shown):
     packing: PackingShown | None = Field(None, description="With the companions asked for; of the first rank.")
     day: DayShown | None = Field(
         None, description="Of the first recommendation and of POST /estimate, where the hours of a day are told."
+    )
+    classes: SharedShown | None = Field(
+        None, description="Of the first recommendation and of POST /estimate, where traffic.classes share the service."
     )
     scaling: ScalingShown | None = Field(None, description="Of training: days and money against accelerators.")
     maximum: MaximumShown | None = Field(None, description="Where the request asked to maximize something.")

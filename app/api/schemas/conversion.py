@@ -12,11 +12,11 @@ from typing import Any
 
 from app.api.schemas.answers import DeploymentShown
 from app.api.schemas.base import present, rounded
+from app.api.schemas.beside import beside_json
 from app.api.schemas.bill import part_json
 from app.api.schemas.day import day_json
 from app.api.schemas.latencies import load_curve_json, percentiles_json, simulation_json
 from app.api.schemas.memory import memory_json
-from app.api.schemas.packing import packing_json
 from app.api.schemas.pools import pools_json, split_json
 from app.api.schemas.prices import price_json
 from app.api.schemas.scheduler import scheduler_json
@@ -296,10 +296,7 @@ def estimate_json(e: Estimate, *, trace: bool, neighbours: int = 3, simulated: b
         shown["assumptions"] = [assumed_json(a) for a in e.assumptions]
         shown["warnings"] = [notice_json(n) for n in e.warnings]
     shown |= present(day=day_json(e.day))
-    if e.hosted_api is not None:
-        shown["hosted_api"] = hosted_json(e.hosted_api)
-    if e.packing is not None:
-        shown["packing"] = packing_json(e.packing)
+    shown |= beside_json(e)
     if neighbours > 1 and (metrics := metrics_of(e)) is not None:
         shown["metrics"] = metrics
     shown["nearest_measurements"] = [neighbour_json(n) for n in e.nearest[:neighbours]]

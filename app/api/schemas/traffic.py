@@ -10,21 +10,13 @@ import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
 from app.api.schemas.base import WHOLE, Wire
+from app.api.schemas.classes import LENGTHS, TrafficClassSpec, Users
 from app.api.schemas.lengths import LengthSpec, PromptSpec
 from app.api.schemas.model import Images
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import column
 from app.sizing.units import SECONDS_PER_HOUR
 from app.sizing.workload import HOURS, Arrivals, Load, Shares, Trace, arrivals_of_users, peak_of, shares_of, smooth_day
-
-LENGTHS = "A number is a mean, about which lengths spread as the assumption length_p95_to_mean says."
-
-
-class Users(Wire):
-    """People rather than a rate; turned into peak requests by the busy-hour rule."""
-
-    count: Annotated[float, Field(gt=0, le=1e9)]
-    requests_per_hour_each: Annotated[float, Field(gt=0, le=1e5)]
 
 
 class TracedRequest(Wire):
@@ -63,17 +55,24 @@ def _some_load(factors: list[float]) -> list[float]:
     return factors
 
 
+def _named_once(classes: list[TrafficClassSpec]) -> list[TrafficClassSpec]:
+    if len({c.name for c in classes}) < len(classes):
+        raise ValueError("every class needs a name of its own")
+    return classes
+
+
+Classes = Annotated[list[TrafficClassSpec], Field(min_length=2, max_length=4), AfterValidator(_named_once)]
 Factor = Annotated[float, Field(ge=0, le=1e9)]
 Hourly = Annotated[list[Factor], Field(min_length=HOURS, max_length=HOURS), AfterValidator(_some_load)]
 Recorded = Annotated[list[TracedRequest], Field(min_length=2, max_length=20_000), AfterValidator(_in_order)]
-KINDS = ("peak_requests_per_s", "concurrent_requests", "users", "batch", "offline", "samples_per_s", "trace")
+KINDS = ("peak_requests_per_s", "concurrent_requests", "users", "batch", "offline", "samples_per_s", "trace", "classes")
 RATES = ("peak_requests_per_s", "samples_per_s", "users")
 IN_TRACE = ("input_tokens", "output_tokens", "burstiness", "cached_prefix_fraction", "shared_prefix_fraction", "images")
 
 
 class Traffic(Wire):
     """How requests arrive: exactly one of peak_requests_per_s, concurrent_requests, users, batch, offline,
-    samples_per_s, trace; with the hours of a day average_requests_per_s may stand in its place.
+    samples_per_s, trace, classes; with the hours of a day average_requests_per_s may stand in its place.
     """
 
     peak_requests_per_s: Annotated[float, Field(gt=0, le=1e6)] | None = None
@@ -86,6 +85,11 @@ class Traffic(Wire):
         None,
         description="Recorded requests in order of arrival, 2 to 20,000. The whole body must stay within the service's "
         "limit, 65,536 bytes (about 900 requests) unless HEADROOM_MAX_BODY_BYTES raises it.",
+    )
+    classes: Classes | None = Field(
+        None,
+        description="Kinds of requests on one service, 2 to 4, each with its own rate, lengths and slo; the answer's "
+        "`classes` holds one service for all against one for each.",
     )
     requests: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] | None = Field(
         None,
@@ -164,6 +168,13 @@ class Traffic(Wire):
         others = [k for k in KINDS if k not in RATES and getattr(self, k) is not None]
         if others:
             raise ValueError(f"{named} goes with a rate or users, not with {others[0]}")
+        return self
+
+    @model_validator(mode="after")
+    def _said_by_class(self) -> Traffic:
+        beside = sorted(self.model_fields_set - {"classes"})
+        if self.classes is not None and beside:
+            raise ValueError(f"with classes everything is said by class: leave {', '.join(beside)} out")
         return self
 
     @model_validator(mode="after")

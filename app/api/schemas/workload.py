@@ -7,9 +7,11 @@ from typing import Annotated, Literal, Required, TypedDict, Unpack
 from pydantic import Field, model_validator
 
 from app.api.schemas.base import WHOLE, Name, Wire
+from app.api.schemas.classes import TrafficClassSpec
 from app.api.schemas.lengths import to_lengths
 from app.api.schemas.model import LoraSpec, ModelReference, SampleSpec
 from app.api.schemas.names import FailureDomainName, MethodName, OptimizerName, PrecisionName, RedundancyName
+from app.api.schemas.slo import SloSpec
 from app.api.schemas.traffic import Traffic
 from app.sizing.assumptions import Assumptions
 from app.sizing.model.architecture import ModelArchitecture
@@ -19,33 +21,16 @@ from app.sizing.workload import (
     GlobalBatch,
     Hits,
     InferenceWorkload,
-    Limits,
     Method,
     Redundancy,
     TrainingWorkload,
     inference_workload,
+    mixed_workload,
     recorded_workload,
     training_workload,
 )
 
 Positive = Annotated[float, Field(gt=0, le=1e18)]
-
-
-class SloSpec(Wire):
-    """Limits that `percentile` of requests must meet; null or absent is no limit of that kind."""
-
-    ttft_ms: Annotated[float, Field(gt=0, le=1e8)] | None = None
-    tpot_ms: Annotated[float, Field(gt=0, le=1e8)] | None = None
-    e2e_ms: Annotated[float, Field(gt=0, le=1e9)] | None = None
-    percentile: Annotated[float, Field(ge=50, le=99.9)] | None = Field(
-        None, description="Default: the assumption default_percentile, 95."
-    )
-
-    def to_limits(self) -> Limits:
-        def seconds(ms: float | None) -> float | None:
-            return None if ms is None else ms / 1e3
-
-        return Limits(seconds(self.ttft_ms), seconds(self.tpot_ms), seconds(self.e2e_ms), self.percentile)
 
 
 class Availability(Wire):
@@ -86,7 +71,7 @@ class CompanionSpec(Wire):
     @model_validator(mode="after")
     def _comes_by_itself(self) -> CompanionSpec:
         t = self.traffic
-        if t.trace is not None or t.batch is not None or t.offline is not None or t.requests is not None:
+        if any(load is not None for load in (t.trace, t.batch, t.offline, t.requests, t.classes)):
             raise ValueError("a companion's traffic is a rate, users or concurrent_requests: other work shares nothing")
         return self
 
@@ -111,12 +96,25 @@ class InferenceSpec(Wire):
         [], description="Small models to be packed on the same cards; the answer's `packing` says how, at which cost."
     )
 
+    @model_validator(mode="after")
+    def _limits_of_classes(self) -> InferenceSpec:
+        if self.traffic.classes is not None and self.slo is not None:
+            raise ValueError("with traffic.classes every class has its own slo: leave workload.slo out")
+        return self
+
+    def alone(self, of: TrafficClassSpec) -> InferenceSpec:
+        """One class of the traffic by itself."""
+        return self.model_copy(update={"traffic": Traffic(**of.traffic()), "sample": None, "slo": of.slo})
+
     def to_workload(self, model: ModelArchitecture, assumed: Assumptions) -> InferenceWorkload:
         """The same in units of the core; raises Unanswerable where the parts contradict."""
         t, trace = self.traffic, self.traffic.to_trace()
         model = self.sample.applied_to(model) if self.sample is not None else model
         limits = None if self.slo is None else self.slo.to_limits()
         redundancy, available = self.availability.to_redundancy(), self.availability.said
+        if t.classes is not None:
+            parts = [(c.name, self.alone(c).to_workload(model, assumed)) for c in t.classes]
+            return mixed_workload(parts)
         if trace is not None:
             return recorded_workload(
                 model,

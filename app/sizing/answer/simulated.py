@@ -12,16 +12,17 @@ import numpy as np
 from app.sizing.answer.money import finite
 from app.sizing.columns import at
 from app.sizing.formula import unrecorded
-from app.sizing.latencies import LoadCurve, LoadPoint, Percentiles, Simulation
+from app.sizing.latencies import ClassWaits, LoadCurve, LoadPoint, Percentiles, Simulation
 from app.sizing.result import Performance, Reason
-from app.sizing.serving.curves import AT_LIMIT, STATISTICS, Curve
+from app.sizing.serving.curves import AT_LIMIT, LATENCIES, STATISTICS, ClassCurve, Curve
 from app.sizing.serving.finalists import AsRun, loads_of
+from app.sizing.serving.margins import Margins
 from app.sizing.serving.options import Judged
 from app.sizing.serving.simulated import SEED
 from app.sizing.serving.step import step_s
 from app.sizing.units import SECONDS_PER_DAY
 from app.sizing.words import counted, figure, measured, span
-from app.sizing.workload import InferenceWorkload, Load
+from app.sizing.workload import InferenceWorkload, Load, Slo
 
 # Loads of the curve that are shown beside those that were simulated, as parts of the way between two of these.
 SHOWN_BETWEEN = ((0, 0.6), (1, 0.6), (3, 0.5))
@@ -63,6 +64,15 @@ def simulation_of(workload: InferenceWorkload, curve: Curve, load: float, replic
     )
 
 
+def class_waits(part: ClassCurve, load: float) -> ClassWaits:
+    """What one class waits for at a replica's load, and up to which load it is within its limits."""
+    curve, most = part.curve, part.curve.most_within(part.of.slo, Margins.none(1), 0)
+    first, token, whole = (percentiles_at(curve, wait, load) for wait in LATENCIES)
+    return ClassWaits(
+        part.of.name, first, token, whole, limits_met=load <= most, within_per_s=min(most, curve.stable_below)
+    )
+
+
 def load_curve_of(workload: InferenceWorkload, curve: Curve, replicas: float) -> LoadCurve:
     """A whole deployment from light load to collapse."""
     loads = curve.loads.tolist()
@@ -99,6 +109,7 @@ def with_simulation(
             performance,
             simulation=simulation_of(workload, curve, load, replicas),
             load_curve=load_curve_of(workload, curve, replicas) if workload.requests is None else None,
+            by_class=tuple(class_waits(part, load) for part in curve.by_class),
         )
     if workload.requests is None:
         return found
@@ -131,8 +142,16 @@ def reasons_of_run(
 
 
 def limits_of_run(workload: InferenceWorkload, curve: Curve, load: float) -> Iterator[Reason]:
-    """Every latency that has a limit."""
-    slo = workload.slo
+    """Every latency that has a limit; of several classes each beside its own."""
+    if not curve.by_class:
+        yield from limits_beside(workload, workload.slo, curve, load)
+    for part in curve.by_class:
+        for reason in limits_beside(workload, part.of.slo, part.curve, load):
+            yield replace(reason, text=f"{part.of.name}: {reason.text}")
+
+
+def limits_beside(workload: InferenceWorkload, slo: Slo, curve: Curve, load: float) -> Iterator[Reason]:
+    """Every latency that these limits name."""
     for name, short in SHORT.items():
         limit_s, value = getattr(slo, f"{name}_s"), curve.wait_s(name, AT_LIMIT, load)
         if limit_s is None or not math.isfinite(value):

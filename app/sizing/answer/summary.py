@@ -26,8 +26,10 @@ def load_words(workload: InferenceWorkload) -> str:
     """The second question: one user, or a service, and how big."""
     unit = "samples" if workload.model.sample else "requests"
     if workload.load is Load.OPEN:
-        recorded = "" if workload.trace is None else ", as recorded"
-        return f"a service of {measured(workload.peak_per_s, unit.removesuffix('s'))}/s at peak{recorded}"
+        kinds = ", as recorded" if workload.trace is not None else ""
+        if workload.classes:
+            kinds = f", {' and '.join(c.name for c in workload.classes)} together"
+        return f"a service of {measured(workload.peak_per_s, unit.removesuffix('s'))}/s at peak{kinds}"
     if workload.volume_requests is not None:
         within = "" if workload.deadline_s is None else f" within {span(workload.deadline_s / SECONDS_PER_DAY)}"
         return f"{counted(workload.volume_requests, unit.removesuffix('s'))} offline{within}"

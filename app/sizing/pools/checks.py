@@ -34,6 +34,8 @@ def check_pools(
         raise Conflict("deployment.pools is for models that generate tokens: others have no decode to keep apart.")
     if workload.load not in (Load.OPEN, Load.CLOSED) or workload.requests is not None:
         raise Conflict("deployment.pools serves traffic that goes on: give peak_requests_per_s or concurrent_requests.")
+    if workload.classes:
+        raise Conflict("deployment.pools serves one kind of traffic: ask for each of traffic.classes by itself.")
     both = [name for name in OF_A_POOL if getattr(deployment, name) is not None]
     if both:
         raise Conflict(f"With deployment.pools {', '.join(both)} is said of each pool: put it into prefill and decode.")

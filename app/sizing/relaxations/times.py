@@ -14,7 +14,7 @@ from app.sizing.result import Change, Reached, Rejection
 from app.sizing.snapshot import Snapshot
 from app.sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 from app.sizing.words import at_least, figure, span
-from app.sizing.workload import InferenceWorkload, TrainingWorkload
+from app.sizing.workload import InferenceWorkload, TrainingWorkload, with_limit
 
 # A limit is looked for up to so many times the one asked, then between two values so often or until they are close.
 MOST_TIMES, HALVINGS, CLOSE = 16.0, 7, 1.02
@@ -56,12 +56,14 @@ def times_asked(question: Question, judged: Sequence[Rejection]) -> Iterator[Tim
         yield Time(f"lift the deadline ({_days(asked_s)})", asked_s, least_s, types("too_slow"), _with_deadline, _days)
     if isinstance(workload, TrainingWorkload) or workload.ends:
         return
-    for name, (shown, code, others) in LATENCIES.items():
-        asked_s = getattr(workload.slo, name)
-        if asked_s is not None:
-            label = f"lift {name.removesuffix('_s')}_ms ({figure(asked_s * 1e3)})"
-            allowing, words = partial(_with_latency, name), partial(_milliseconds, shown)
-            yield Time(label, asked_s, known(code, 1e-3), types(code, *others), allowing, words)
+    for whose, slo in [(c.name, c.slo) for c in workload.classes] or [("", workload.slo)]:
+        for name, (shown, code, others) in LATENCIES.items():
+            asked_s = getattr(slo, name)
+            if asked_s is not None:
+                label = f"lift {whose} {name.removesuffix('_s')}_ms ({figure(asked_s * 1e3)})".replace("  ", " ")
+                allowing, words = partial(_with_latency, name, whose), partial(_milliseconds, shown)
+                least_s = math.inf if whose else known(code, 1e-3)  # whose the shortfall is, is not told
+                yield Time(label, asked_s, least_s, types(code, *others), allowing, words)
 
 
 def _days(seconds: float) -> str:
@@ -76,17 +78,20 @@ def _with_deadline(question: Question, seconds: float) -> Question:
     return replace(question, workload=replace(question.workload, deadline_s=seconds))
 
 
-def _with_latency(name: str, question: Question, seconds: float | None) -> Question:
+def _with_latency(name: str, whose: str, question: Question, seconds: float | None) -> Question:
     workload, changed = question.workload, {name: seconds}
     assert isinstance(workload, InferenceWorkload)
+    if whose:
+        return replace(question, workload=with_limit(workload, whose, name, seconds))
     return replace(question, workload=replace(workload, slo=replace(workload.slo, **changed)))  # type: ignore[arg-type]
 
 
 def without_latencies(question: Question) -> Question:
     """The same with no limit of latency."""
     if isinstance(question.workload, InferenceWorkload):
-        for name in LATENCIES:
-            question = _with_latency(name, question, None)
+        for whose in [c.name for c in question.workload.classes] or [""]:
+            for name in LATENCIES:
+                question = _with_latency(name, whose, question, None)
     return question
 
 

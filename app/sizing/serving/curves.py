@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from app.sizing.columns import Column
 from app.sizing.formula import formula, told_as
 from app.sizing.serving.margins import Margins
-from app.sizing.workload import Slo
+from app.sizing.workload import Slo, TrafficClass
 
 WAITS = ("ttft", "tpot", "e2e", "queue", "gap")
 LATENCIES = WAITS[:3]
@@ -86,6 +86,7 @@ class Curve:
     goodput_share: Column  # of requests that meet every limit
     stable_below: float  # the rate from which the queue never empties
     requests: Column  # that were simulated
+    by_class: tuple[ClassCurve, ...] = ()  # of a service that several classes share
 
     def place(self, load: float) -> Place:
         """Where a load lies; below the least it is the least, beyond the greatest a closed loop waits on."""
@@ -142,7 +143,13 @@ class Curve:
         return self.level(self.answered_per_s, load)
 
     def limits(self, slo: Slo, margins: Margins, row: int) -> Iterator[tuple[Column, float]]:
-        """Waits by the margins of a row beside what is allowed, where anything is."""
+        """Waits by the margins of a row beside what is allowed, where anything is; of several classes each by its own
+        limits.
+        """
+        if self.by_class:
+            for part in self.by_class:
+                yield from part.curve.limits(part.of.slo, margins, row)
+            return
         first, token, whole = (self.of(name, AT_LIMIT) for name in LATENCIES)
         slower_first, slower_token = float(margins.ttft[row]), float(margins.tpot[row])
         for wait_s, limit_s in (
@@ -180,6 +187,14 @@ class Curve:
         more = np.diff(np.log(np.maximum(self.answered_per_s, LEAST_S)))
         beyond = np.flatnonzero(slow > more)
         return float(self.loads[int(beyond[0]) if len(beyond) else -1])
+
+
+@dataclass(frozen=True, slots=True)
+class ClassCurve:
+    """What one class of traffic waits for where the loads are those of all of them together."""
+
+    of: TrafficClass
+    curve: Curve
 
 
 def waits_at(curves: Sequence[Curve], loads: Column) -> dict[str, Column]:

@@ -197,16 +197,17 @@ class TokenStreams:
 
     def prompts(
         self, workload: InferenceWorkload, plans: Plans, achieved: Achieved, link: LinkUse, links: LinkSpeed
-    ) -> tuple[PrefillTerms, PrefillTerms]:
-        """Seconds of a mean prompt and of a long one."""
+    ) -> tuple[PrefillTerms, list[PrefillTerms]]:
+        """Seconds of a mean prompt, and of a long one or of a long one of every class."""
         prompt = workload.input_tokens
         spread = attention_of_lengths(workload.model, prompt)
-        late = prefill = self.prompt(workload, plans, achieved, link, links, prompt.mean, spread)
+        prefill = self.prompt(workload, plans, achieved, link, links, prompt.mean, spread)
         tail = workload.long_prompt(workload.slo.percentile)
-        if tail > prompt.mean:
-            with told_as("long prompt"):
-                late = self.prompt(workload, plans, achieved, link, links, tail)
-        return prefill, late
+        if tail <= prompt.mean and not workload.classes:
+            return prefill, [prefill]
+        longest = [part.long_prompt(part.slo.percentile) for part in map(workload.alone, workload.classes)] or [tail]
+        with told_as("long prompt"):
+            return prefill, [self.prompt(workload, plans, achieved, link, links, tokens) for tokens in longest]
 
     def prompt(
         self,

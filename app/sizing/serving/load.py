@@ -8,6 +8,7 @@ exponential tail.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,6 +33,7 @@ from app.sizing.serving.pace import Pace, Scheduled, Stream, idle_first_token_s,
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.prefill import PrefillTerms, prompt_s
 from app.sizing.serving.step import StepTerms
+from app.sizing.serving.tightest import Tightest, limits_by, tightest_of
 from app.sizing.workload import InferenceWorkload, Lengths, Load, z_score
 
 
@@ -169,6 +171,7 @@ class StreamAlone(Alone):
     prefill: PrefillTerms  # at the mean prompt
     fastest_tpot_s: Column
     cold: StreamAlone | None = None  # the same without hits, where prefixes of idle sessions are to be found
+    tightest: Tightest | None = None  # of several classes
 
     @property
     def fastest_ttft_s(self) -> Column:
@@ -249,30 +252,18 @@ class WaitWithin(Columns):
         return met
 
 
-def limits_of(workload: InferenceWorkload, quickest: Column, margins: Margins) -> tuple[Column, Column]:
-    """Limits that predictions of TPOT and TTFT must meet for the margins to hold, those that follow of a whole
-    request's included.
-    """
-    slo = workload.slo
-    tpot = np.full(len(quickest), np.inf if slo.tpot_s is None else slo.tpot_s)
-    ttft = np.full(len(quickest), np.inf if slo.ttft_s is None else slo.ttft_s)
-    if slo.e2e_s is not None:
-        tokens = max(1.0, workload.long_answer(slo.percentile))
-        tpot = np.minimum(tpot, np.maximum(slo.e2e_s - quickest * margins.ttft, 1e-9) / tokens)
-        ttft = np.minimum(ttft, slo.e2e_s)
-    return tpot / margins.tpot, ttft / margins.ttft
-
-
 def stream_alone(
     workload: InferenceWorkload,
     plans: Plans,
     memory: ServingMemory,
     step: StepTerms,
     prefill: PrefillTerms,
-    tail: PrefillTerms,
+    tails: Sequence[PrefillTerms],
     margins: Margins | None = None,
 ) -> StreamAlone:
-    """A request alone on a replica of every plan, beside the workload's limits less so much margin."""
+    """A request alone on a replica of every plan, beside the workload's limits less so much margin. `tails`: its long
+    prompt, or one of every class.
+    """
     margins = Margins.none(len(plans)) if margins is None else margins
     stream = stream_of(
         step,
@@ -285,8 +276,10 @@ def stream_alone(
     with told_as("steps filled with prompts"):
         prompt = prompt_s(prefill, memory.max_batched_tokens, None)
     with told_as("long prompt"):
-        quickest = idle_first_token_s(tail, memory.max_batched_tokens)
-    tpot_limit, ttft_limit = limits_of(workload, quickest, margins)
+        alone = [idle_first_token_s(tail, memory.max_batched_tokens) for tail in tails]
+    tightest = tightest_of(workload, alone)
+    quickest = alone[0] if tightest is None else tightest.quickest_s
+    tpot_limit, ttft_limit = limits_by(workload, tightest, quickest, margins)
     within = WithinLimits(
         stream=stream,
         occupancy_s=occupancy_s(prompt, plans.pipeline_parallel),
@@ -299,12 +292,12 @@ def stream_alone(
     )
     with unrecorded():
         fastest = pace(stream, np.ones(len(plans))).tpot_s
-    return StreamAlone(margins, within, prefill, fastest)
+    return StreamAlone(margins, within, prefill, fastest, tightest=tightest)
 
 
 def stream_by(workload: InferenceWorkload, alone: StreamAlone, margins: Margins) -> StreamAlone:
     """The same beside limits less another margin."""
-    tpot_limit, ttft_limit = limits_of(workload, alone.fastest_ttft_s, margins)
+    tpot_limit, ttft_limit = limits_by(workload, alone.tightest, alone.fastest_ttft_s, margins)
     within = replace(alone.within, tpot_limit_s=tpot_limit, ttft_limit_s=ttft_limit)
     cold = None if alone.cold is None else stream_by(workload, alone.cold, margins)
     return replace(alone, margins=margins, within=within, cold=cold)

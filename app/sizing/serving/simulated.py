@@ -12,22 +12,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column, at
+from app.sizing.columns import Codes, Column, Columns, Mask, at
 from app.sizing.formula import unrecorded
 from app.sizing.hardware.engines.scheduling import Policy
 from app.sizing.question import Deployment
 from app.sizing.serving.communication import link_use
-from app.sizing.serving.curves import Curve, Waits
+from app.sizing.serving.curves import ClassCurve, Curve, Waits
 from app.sizing.serving.load import StreamSpeed
 from app.sizing.serving.measured import QUANTILES
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.scheduling import scheduler_of
 from app.sizing.serving.simulation import MIXED, PREFILL_FIRST, Replica, Requests, run
-from app.sizing.serving.simulation.draws import OUTPUTS, PROMPTS, Drawn, uniforms, unit_gaps
+from app.sizing.serving.simulation.draws import CLASSES, OUTPUTS, PROMPTS, Drawn, uniforms, unit_gaps
 from app.sizing.serving.simulation.tables import replica_of, replica_work
 from app.sizing.serving.streaming import served
-from app.sizing.workload import InferenceWorkload, Load, Trace
+from app.sizing.workload import InferenceWorkload, Load, Slo, Trace, population_of, populations
 
 SEED = 1
 # Rates that are simulated, as shares of what a replica does when more arrives than it can do.
@@ -107,7 +107,7 @@ def replica_at(
 
 def drawn_of(workload: InferenceWorkload, count: int) -> Drawn:
     """So many requests of a workload, the same for every replica and load."""
-    prompts, answers = workload.drawn(uniforms(SEED, PROMPTS, count), uniforms(SEED, OUTPUTS, count))
+    prompts, answers = workload.drawn(*(uniforms(SEED, stream, count) for stream in (PROMPTS, OUTPUTS, CLASSES)))
     return Drawn(
         unit_gaps(SEED, count, workload.burstiness),
         prompts,
@@ -123,7 +123,9 @@ def curve_of_rates(workload: InferenceWorkload, replica: Replica, saturation_per
     count, most = len(sent.input_tokens), saturated_per_s(replica, saturation_per_s, sent)
     warm, rates = int(WARM_SHARE * count), most * np.array(SHARES)
     stretches = (Stretch(sent.at_rate(rate), warm, count) for rate in rates.tolist())
-    return curve_of(replica, rates, [node_of(workload, replica, s) for s in stretches], stable_below=most, closed=False)
+    return curve_of(
+        workload, replica, rates, [node_of(workload, replica, s) for s in stretches], stable_below=most, closed=False
+    )
 
 
 def saturated_per_s(replica: Replica, saturation_per_s: float, sent: Drawn) -> float:
@@ -149,7 +151,7 @@ def curve_of_trace(workload: InferenceWorkload, replica: Replica, saturation_per
         every = max(1, round(workload.peak_per_s / rate))
         requests = part_of(workload, trace.faster(rate * every / workload.peak_per_s), every)
         nodes.append(node_of(workload, replica, Stretch(requests, 0, len(requests.arrival_s))))
-    return curve_of(replica, rates, nodes, stable_below=most, closed=False)
+    return curve_of(workload, replica, rates, nodes, stable_below=most, closed=False)
 
 
 def part_of(workload: InferenceWorkload, trace: Trace, every: int) -> Requests:
@@ -182,7 +184,7 @@ def curve_in_flight(workload: InferenceWorkload, replica: Replica, sequences: in
     for held, (warm, wanted) in zip(numbers, parts, strict=True):
         requests = sent.first(wanted + (held if warm else 0)).in_flight(held)
         nodes.append(node_of(workload, replica, Stretch(requests, warm, wanted)))
-    return curve_of(replica, np.array(numbers, float), nodes, stable_below=np.inf, closed=True)
+    return curve_of(workload, replica, np.array(numbers, float), nodes, stable_below=np.inf, closed=True)
 
 
 def stretch_of(workload: InferenceWorkload, held: int, count: int) -> tuple[int, int]:
@@ -205,39 +207,82 @@ class Node:
     preempted: float
     goodput_share: float
     requests: int
+    by_class: tuple[Waits, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Waited(Columns):
+    """What every request waited for."""
+
+    first_s: Column
+    streamed_s: Column  # from its first token to its last
+    later_tokens: Codes  # after the first
+
+    @property
+    def whole_s(self) -> Column:
+        """A whole request."""
+        return self.first_s + self.streamed_s
+
+    @property
+    def token_s(self) -> Column:
+        """A token after the first, in a request's mean; none of a request without."""
+        later = self.later_tokens
+        return np.divide(self.streamed_s, later, out=np.zeros(len(later)), where=later > 0)
+
+    def meets(self, slo: Slo) -> Mask:
+        """Which requests keep every limit."""
+        limits = ((self.first_s, slo.ttft_s), (self.token_s, slo.tpot_s), (self.whole_s, slo.e2e_s))
+        kept = [wait <= limit for wait, limit in limits if limit is not None]
+        found: Mask = np.logical_and.reduce(kept or [self.first_s >= 0])
+        return found
+
+    def told(self, percentiles: Sequence[float]) -> Waits:
+        """Means and percentiles of the first token, the later ones and the whole."""
+        token, several = self.token_s, self.later_tokens > 0
+        waits = (self.first_s, token if several.all() else token[several], self.whole_s)
+        return np.stack([told_of(wait_s, percentiles) for wait_s in waits])
+
+
+def parts_of(workload: InferenceWorkload, stretch: Stretch) -> list[tuple[float, Slo, Codes]]:
+    """Every class's share of the requests, its limits, and which of those that are measured are like its own."""
+    every = np.arange(stretch.wanted - stretch.warm)
+    if not workload.classes:
+        return [(1.0, workload.slo, every)]
+    which = population_of(workload.classes, uniforms(SEED, CLASSES, stretch.wanted))[stretch.warm :]
+    kinds = populations(workload.classes)
+    found = []
+    for each in workload.classes:
+        (place,) = (i for i, kind in enumerate(kinds) if kind.holds(each))
+        found.append((each.peak_per_s / workload.peak_per_s, each.slo, every[which == place]))
+    return found
 
 
 def node_of(workload: InferenceWorkload, replica: Replica, stretch: Stretch) -> Node:
     """What comes of a replica and the requests it gets."""
     found = run(replica, stretch.requests, warm=stretch.warm, wanted=stretch.wanted)
     later = stretch.requests.output_tokens[stretch.warm : stretch.wanted] - 1
-    streamed = np.maximum(
-        found.finish_s - found.first_token_s, 0.0
-    )  # stages of a pipeline hand out the first token late
     first = found.first_token_s - found.arrival_s
-    whole = first + streamed
-    token = np.divide(streamed, later, out=np.zeros(len(later)), where=later > 0)
-    slo = workload.slo
-    limits = ((first, slo.ttft_s), (token, slo.tpot_s), (whole, slo.e2e_s))
-    met = np.logical_and.reduce([wait <= limit for wait, limit in limits if limit is not None] or [first >= 0])
-    shares = (*QUANTILES, slo.percentile)
-    several = later > 0
+    # Stages of a pipeline hand out the first token late.
+    waited = Waited(first, np.maximum(found.finish_s - found.first_token_s, 0.0), later)
+    parts = parts_of(workload, stretch)
+    shares = (*QUANTILES, workload.slo.percentile)
     return Node(
         waits_s=np.stack(
             [
-                told_of(first, shares),
-                told_of(token if several.all() else token[several], shares),
-                told_of(whole, shares),
+                *waited.told(shares),
                 told_of(np.maximum(found.began_s - found.arrival_s, 0.0), shares),
-                np.array([streamed.sum() / max(later.sum(), 1), *map(found.gaps.quantile_s, shares)]),
+                np.array([waited.streamed_s.sum() / max(later.sum(), 1), *map(found.gaps.quantile_s, shares)]),
             ]
         ),
         answered_per_s=found.finished / max(found.lasts_s, LEAST_RATE),
         running=found.running,
         cache_share=found.cache_share,
         preempted=found.preempted,
-        goodput_share=float(met.mean()),
+        goodput_share=sum(share * float(waited.take(rows).meets(slo).mean()) for share, slo, rows in parts),
         requests=stretch.wanted,
+        by_class=tuple(waited.take(rows).told((*QUANTILES, slo.percentile)) for _, slo, rows in parts)
+        if workload.classes
+        else (),
     )
 
 
@@ -249,13 +294,21 @@ def told_of(wait_s: Column, percentiles: Sequence[float]) -> Column:
     return np.append(wait_s.mean(), np.partition(wait_s, sorted({*places}))[places])
 
 
-def curve_of(replica: Replica, loads: Column, nodes: Sequence[Node], *, stable_below: float, closed: bool) -> Curve:
+def curve_of(
+    workload: InferenceWorkload,
+    replica: Replica,
+    loads: Column,
+    nodes: Sequence[Node],
+    *,
+    stable_below: float,
+    closed: bool,
+) -> Curve:
     """What was found at every load, without what chance alone makes better at a higher one."""
 
     def each(name: str) -> Column:
         return np.array([getattr(node, name) for node in nodes], float)
 
-    return Curve(
+    whole = Curve(
         closed=closed,
         policy=POLICY_NAMES[replica.policy],
         loads=loads,
@@ -268,3 +321,6 @@ def curve_of(replica: Replica, loads: Column, nodes: Sequence[Node], *, stable_b
         stable_below=stable_below,
         requests=each("requests"),
     )
+    waits = [np.maximum.accumulate(np.stack(found)) for found in zip(*(node.by_class for node in nodes), strict=True)]
+    of_each = (replace(whole, waits_s=found) for found in waits)
+    return replace(whole, by_class=tuple(map(ClassCurve, workload.classes, of_each)))

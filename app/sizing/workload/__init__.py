@@ -1,11 +1,13 @@
 """What somebody wants to run: three phases, one value each, in base units, put together from what was said of it."""
 
 from app.sizing.workload.arrivals import Arrivals, arrivals_of_users
+from app.sizing.workload.classes import TrafficClass, population_of, populations
 from app.sizing.workload.day import HOURS, Shares, peak_of, shares_of, smooth_day
 from app.sizing.workload.images import PromptImages
 from app.sizing.workload.inference import Hits, InferenceWorkload, inference_workload
 from app.sizing.workload.lengths import WIDEST_P95_TO_MEAN, Lengths, z_score
 from app.sizing.workload.limits import Limits, Load, Slo
+from app.sizing.workload.mixed import mixed_workload, with_limit
 from app.sizing.workload.recorded import recorded_workload
 from app.sizing.workload.redundancy import REDUNDANCIES, FailureDomain, Redundancy
 from app.sizing.workload.sizes import adapted_matrices, sized
@@ -31,15 +33,20 @@ __all__ = [
     "Shares",
     "Slo",
     "Trace",
+    "TrafficClass",
     "TrainingWorkload",
     "adapted_matrices",
     "arrivals_of_users",
     "inference_workload",
+    "mixed_workload",
     "peak_of",
+    "population_of",
+    "populations",
     "recorded_workload",
     "shares_of",
     "sized",
     "smooth_day",
     "training_workload",
+    "with_limit",
     "z_score",
 ]

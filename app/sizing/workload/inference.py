@@ -10,6 +10,7 @@ from app.sizing.assumptions import Assumed, Assumptions
 from app.sizing.columns import Codes, Column
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.workload.arrivals import Arrivals
+from app.sizing.workload.classes import TrafficClass, population_of, populations
 from app.sizing.workload.day import Shares, mean_of
 from app.sizing.workload.images import PromptImages, with_images
 from app.sizing.workload.lengths import Lengths
@@ -49,6 +50,7 @@ class InferenceWorkload:
     trace: Trace | None = None  # recorded arrivals, whose busiest stretch `peak_per_s` is
     comes_read: bool = False  # prompts come with their cache, from a pool that read them
     derived: tuple[Assumed, ...] = ()  # figures reckoned from what was said otherwise
+    classes: tuple[TrafficClass, ...] = ()  # that share the service, whose mixture the figures above are
 
     @property
     def single_pass(self) -> bool:
@@ -82,11 +84,33 @@ class InferenceWorkload:
         """Tokens of an answer at a percentile, which the longest sequence holds."""
         return min(self.output_tokens.quantile(percentile), self.max_context_tokens)
 
-    def drawn(self, prompts: Column, answers: Column) -> tuple[Codes, Codes]:
-        """Prompts and answers at these shares of their distributions, as the model's window cuts them off."""
+    def drawn(self, prompts: Column, answers: Column, kinds: Column | None = None) -> tuple[Codes, Codes]:
+        """Prompts and answers at these shares of their distributions, as the model's window cuts them off; of several
+        classes each request is of one that a number between 0 and 1 decides.
+        """
         window = int(self.model.max_context_tokens or MOST_TOKENS)
-        read = np.minimum(self.input_tokens.drawn(prompts), window - 1)
-        return read, np.minimum(self.output_tokens.drawn(answers), window - read)
+        read, written = self.input_tokens.drawn(prompts), self.output_tokens.drawn(answers)
+        if self.classes and kinds is not None:
+            which, parts = population_of(self.classes, kinds), populations(self.classes)
+            read = np.choose(which, [part.input_tokens.drawn(prompts) for part in parts])
+            written = np.choose(which, [part.output_tokens.drawn(answers) for part in parts])
+        read = np.minimum(read, window - 1)
+        return read, np.minimum(written, window - read)
+
+    def alone(self, of: TrafficClass) -> InferenceWorkload:
+        """One of its classes on a service of its own."""
+        return replace(
+            self,
+            peak_per_s=of.peak_per_s,
+            average_per_s=of.average_per_s,
+            burstiness=of.burstiness,
+            input_tokens=of.input_tokens,
+            output_tokens=of.output_tokens,
+            slo=of.slo,
+            max_context_tokens=of.max_context_tokens,
+            derived=of.derived,
+            classes=(),
+        )
 
     def busier(self, times: float) -> InferenceWorkload:
         """The same with so many times the load."""
@@ -97,6 +121,7 @@ class InferenceWorkload:
             in_flight=times * self.in_flight,
             requests=None if self.requests is None else times * self.requests,
             trace=None if self.trace is None else self.trace.faster(times),
+            classes=tuple(c.busier(times) for c in self.classes),
         )
 
     @property

@@ -17,6 +17,7 @@ from app.sizing.exact import between, exp_of, log_of, normal_grid
 _NORMAL = NormalDist()
 Z_95 = 1.6448536269514722
 WIDEST_P95_TO_MEAN = math.exp(Z_95**2 / 2)  # that a log-normal has; what is told wider is taken as this
+MIXED_VALUES = 400  # that stand for each distribution of a mixture
 
 
 def z_score(percentile: float) -> float:
@@ -57,6 +58,22 @@ class Lengths:
         upto = [share / total for share in accumulate(shares)]
         mean = math.fsum(value * share for value, share in counted) / total
         return cls(mean, values=found, upto=(*upto[:-1], 1.0))
+
+    @classmethod
+    def mixed(cls, parts: Sequence[tuple[float, Lengths]]) -> Lengths:
+        """Several distributions as one, each by its share: values that are as likely as their distribution has them.
+
+        Check:
+            >>> Lengths.mixed([(0.75, Lengths(100)), (0.25, Lengths(500))]).mean
+            200.0
+        """
+        first = parts[0][1]
+        if all(lengths == first for _, lengths in parts):
+            return first
+        at = (np.arange(MIXED_VALUES) + 0.5) / MIXED_VALUES
+        values = [value for _, lengths in parts for value in lengths.drawn(at).tolist()]
+        weights = [share for share, _ in parts for _ in range(MIXED_VALUES)]
+        return replace(cls.histogram(values, weights), mean=math.fsum(share * each.mean for share, each in parts))
 
     @property
     def sigma(self) -> float:

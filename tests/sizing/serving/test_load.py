@@ -41,7 +41,7 @@ def speed(
     workload = varied(load=load, slo=Slo(ttft_s, tpot_s, e2e_s, changed.pop("percentile", 95)), **changed)
     prompt = flat_prefill(0.010)
     plans = on_big(pipeline_parallel=pipeline)
-    alone = stream_alone(workload, plans, memory_of(64), flat_step(step), prompt, tail or prompt)
+    alone = stream_alone(workload, plans, memory_of(64), flat_step(step), prompt, [tail or prompt])
     return stream_speed(workload, memory_of(64), alone, Assumptions())
 
 

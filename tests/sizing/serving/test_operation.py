@@ -19,7 +19,7 @@ Z95 = 1.6448536
 
 def operated(replicas: float = 2, *, sequences: float = 64, prompt_s: float = 0.010, **changed: Any) -> StreamOperation:
     workload, prompt, memory = varied(**changed), flat_prefill(prompt_s), memory_of(sequences)
-    alone = stream_alone(workload, on_big(), memory, flat_step(0.020), prompt, prompt)
+    alone = stream_alone(workload, on_big(), memory, flat_step(0.020), prompt, [prompt])
     speed = stream_speed(workload, memory, alone, Assumptions())
     return operate_stream(workload, memory, speed, col(replicas))
 

@@ -46,7 +46,7 @@ def speed(
 ) -> StreamSpeed:
     """With hits worth 40 ms of each prompt."""
     prompts = flat_prefill(0.010), flat_prefill(cold_s)
-    alone, cold = (stream_alone(workload, on_big(), of, flat_step(0.020), p, p, margins) for p in prompts)
+    alone, cold = (stream_alone(workload, on_big(), of, flat_step(0.020), p, [p], margins) for p in prompts)
     alone = replace(alone, cold=cold)
     return speed_with_prefixes(workload, of, stream_speed(workload, of, alone, ASSUMED), ASSUMED)
 
@@ -122,7 +122,7 @@ def test_rows_choose_for_themselves() -> None:
     workload = opened()
     prompts = flat_prefill(0.010).take(np.array([0, 0])), flat_prefill(0.050).take(np.array([0, 0]))
     plans, step = on_big().take(np.array([0, 0])), flat_step(0.020).take(np.array([0, 0]))
-    alone, cold = (stream_alone(workload, plans, two, step, p, p) for p in prompts)
+    alone, cold = (stream_alone(workload, plans, two, step, p, [p]) for p in prompts)
     free = stream_speed(workload, two, replace(alone, cold=cold), ASSUMED)
     found = speed_with_prefixes(workload, two, free, ASSUMED)
     assert found.beside is not None

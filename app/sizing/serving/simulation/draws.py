@@ -10,7 +10,7 @@ from app.sizing.columns import Column
 from app.sizing.exact import log_of
 from app.sizing.serving.simulation.record import Counts, Requests
 
-ARRIVALS, BRANCHES, PROMPTS, OUTPUTS = 0, 1, 2, 3  # streams of one seed
+ARRIVALS, BRANCHES, PROMPTS, OUTPUTS, CLASSES = 0, 1, 2, 3, 4  # streams of one seed
 ARRIVAL_GRAIN_S = 2.0**-30  # to which times of arrival are rounded, so that sums keep them
 
 

@@ -1,0 +1,20 @@
+"""What an answer holds beside a deployment: an API, companions on its cards, a service for each class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.api.schemas.classes import shared_json
+from app.api.schemas.packing import packing_json
+from app.api.schemas.ways import hosted_json
+from app.sizing.result import Estimate
+
+
+def beside_json(e: Estimate) -> dict[str, Any]:
+    """What is held beside a deployment, where anything is."""
+    hosted, packing, shared = e.hosted_api, e.packing, e.shared
+    return {
+        **({} if hosted is None else {"hosted_api": hosted_json(hosted)}),
+        **({} if packing is None else {"packing": packing_json(packing)}),
+        **({} if shared is None else {"classes": shared_json(shared)}),
+    }

@@ -1,0 +1,27 @@
+"""What users may be kept waiting, on the wire."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from app.api.schemas.base import Wire
+from app.sizing.workload import Limits
+
+
+class SloSpec(Wire):
+    """Limits that `percentile` of requests must meet; null or absent is no limit of that kind."""
+
+    ttft_ms: Annotated[float, Field(gt=0, le=1e8)] | None = None
+    tpot_ms: Annotated[float, Field(gt=0, le=1e8)] | None = None
+    e2e_ms: Annotated[float, Field(gt=0, le=1e9)] | None = None
+    percentile: Annotated[float, Field(ge=50, le=99.9)] | None = Field(
+        None, description="Default: the assumption default_percentile, 95."
+    )
+
+    def to_limits(self) -> Limits:
+        def seconds(ms: float | None) -> float | None:
+            return None if ms is None else ms / 1e3
+
+        return Limits(seconds(self.ttft_ms), seconds(self.tpot_ms), seconds(self.e2e_ms), self.percentile)

@@ -1,0 +1,28 @@
+"""The best service for a workload by itself, as a search finds and a simulation sizes it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from app.sizing.decisions.rejections import Unread
+from app.sizing.question import Question
+from app.sizing.serving.finalists import finalists_of
+from app.sizing.serving.offload import with_host_weights
+from app.sizing.serving.options import Options
+from app.sizing.serving.search import plans_sought, search
+from app.sizing.snapshot import Snapshot
+from app.sizing.workload import InferenceWorkload
+
+
+def best_alone(question: Question, workload: InferenceWorkload, market: Snapshot) -> Options | None:
+    """The one that a question about this workload would rank first; None where nothing does it."""
+    asked = replace(question, workload=workload, limit=1, trace=False, companions=())
+    unread = Unread(market.accelerators)
+    plans = with_host_weights(asked, workload, plans_sought(asked, workload, market, unread), market)
+    options = search(asked, workload, plans, market, unread)
+    if not len(options):
+        return None
+    finalists, _ = finalists_of(asked, workload, options, market, unread)
+    return finalists.chosen.take(np.zeros(1, np.int64)) if len(finalists.rows) else None
