@@ -22,6 +22,7 @@ LARGEST_REQUEST_COUNTED = 2_000  # what a caller sent beyond this, such as a mod
 ROOM_TO_SAY_SO = len(b',"assumptions_omitted":100')
 WHOLE_RANKS = 3
 MISSES_TOLD, FEWER_MISSES, FEWEST_MISSES = 12, 10, 8
+MINUTES_OF_A_LOSS = 6
 COMPARED = ("comparison", "near_tie")
 ALWAYS_TOLD = ("memory", *COMPARED)
 ROOMS = (
@@ -147,6 +148,19 @@ def _only_compared(told: Document) -> Document:
     return {**told, "explanation": [reason for reason in told["explanation"] if reason["code"] in COMPARED]}
 
 
+def _with_fewer_minutes(told: Document) -> Document:
+    """Of each loss the first minute, the last and some between; POST /estimate has all."""
+    day = told.get("day")
+    if day is None:
+        return told
+    fewer = []
+    for loss in day["failures"]:
+        minutes = loss["minutes"]
+        step = max(1, -(-len(minutes) // MINUTES_OF_A_LOSS))
+        fewer.append({**loss, "minutes": [*minutes[:-1:step], minutes[-1]]})
+    return {**told, "day": {**day, "failures": fewer}}
+
+
 def _with_half_the_curve(told: Document) -> Document:
     """With every other point of the load curve, its ends among them; POST /estimate has all."""
     speed = told.get("performance", {})
@@ -170,6 +184,7 @@ def _without_whys(document: Document) -> Document:
 
 
 STEPS: tuple[Callable[[Document], Document], ...] = (
+    _ranked(_with_fewer_minutes, after=0),
     _misses(MISSES_TOLD),
     _ranked(_without_neighbours, after=WHOLE_RANKS),
     _ranked(_without_alternatives, after=WHOLE_RANKS),

@@ -60,6 +60,26 @@ class ScaleOut:
 
 
 @dataclass(frozen=True, slots=True)
+class FailureMinute:
+    """So many minutes after a loss at the peak; TTFT is None where it is not known or nobody is served."""
+
+    minute: int
+    capacity_share: float  # of the replicas, spares included, what serves
+    backlog_requests: float
+    ttft_p95_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a loss at the peak does; a minute that is left out is as the one before."""
+
+    what: str  # replica, machine or zone
+    lost_replicas: int
+    minutes: tuple[FailureMinute, ...]
+    back_after_minutes: float | None  # until all is back and nobody waits; None: not by itself
+
+
+@dataclass(frozen=True, slots=True)
 class Day:
     """A day of a deployment."""
 
@@ -69,4 +89,5 @@ class Day:
     scale_to_zero: ZeroDay
     cold_start: ColdStart
     scale_out: ScaleOut
+    failures: tuple[Failure, ...]
     cheaper: str  # fixed or autoscaled

@@ -73,3 +73,13 @@ def test_what_was_assumed_and_finds_no_room_is_counted() -> None:
     told = orjson.loads(within_size(whole))
     assert told["assumptions_omitted"] == len(whole["assumptions"]) - len(told["assumptions"]) > 0
     assert "assumptions_omitted" not in orjson.loads(within_size(document()))
+
+
+def test_the_minutes_of_a_loss_grow_fewer_between_the_first_and_the_last() -> None:
+    whole = document(words=1050)
+    minutes = [{"minute": minute} for minute in range(61)]
+    whole["recommendations"][0]["day"] = {"failures": [{"what": "machine", "minutes": minutes}]}
+    (loss,) = orjson.loads(within_size(whole))["recommendations"][0]["day"]["failures"]
+    kept = [entry["minute"] for entry in loss["minutes"]]
+    assert (kept[0], kept[-1]) == (0, 60)
+    assert 2 <= len(kept) <= 7

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from app.api.schemas.base import Shown, present, rounded
-from app.sizing.hours import Day, FleetDay
+from app.sizing.hours import Day, Failure, FleetDay
 
 
 class HourShown(Shown):
@@ -59,6 +59,24 @@ class ScaleOutShown(Shown):
     why: str
 
 
+class FailureMinuteShown(Shown):
+    minute: int
+    capacity_share: float = Field(description="Of the replicas, spares included, what serves.")
+    backlog_requests: float
+    ttft_p95_ms: float | None = Field(None, description="Of who comes then; absent where nobody is served.")
+
+
+class FailureShown(Shown):
+    """A loss at the peak, minute by minute; a minute that is left out is as the one before."""
+
+    what: str = Field(description="replica, machine, or zone where there are several.")
+    lost_replicas: int
+    minutes: list[FailureMinuteShown]
+    back_after_minutes: float | None = Field(
+        description="Until all is back and nobody waits; null where machines have to be repaired or the queue stays."
+    )
+
+
 class DayShown(Shown):
     """A fixed fleet against one that follows the load, hour by hour, and how replicas start."""
 
@@ -68,11 +86,31 @@ class DayShown(Shown):
     scale_to_zero: ScaleToZeroShown
     cold_start: ColdStartShown
     scale_out: ScaleOutShown
+    failures: list[FailureShown]
     cheaper: str = Field(description="fixed or autoscaled.")
 
 
 def _fleet_json(fleet: FleetDay) -> dict[str, Any]:
     return {"replica_hours": round(fleet.replica_hours, 2), "usd_per_day": rounded(fleet.usd_per_day)}
+
+
+def _failure_json(failure: Failure) -> dict[str, Any]:
+    minutes = [
+        present(
+            minute=m.minute,
+            capacity_share=round(m.capacity_share, 4),
+            backlog_requests=round(m.backlog_requests),
+            ttft_p95_ms=None if m.ttft_p95_s is None else float(round(m.ttft_p95_s * 1e3)),
+        )
+        for m in failure.minutes
+    ]
+    back = failure.back_after_minutes
+    return {
+        "what": failure.what,
+        "lost_replicas": failure.lost_replicas,
+        "minutes": minutes,
+        "back_after_minutes": None if back is None else round(back, 2),
+    }
 
 
 def day_json(day: Day | None) -> dict[str, Any] | None:
@@ -108,5 +146,6 @@ def day_json(day: Day | None) -> dict[str, Any] | None:
                 why=out.why,
             ),
         },
+        "failures": [_failure_json(failure) for failure in day.failures],
         "cheaper": day.cheaper,
     }

@@ -45,7 +45,9 @@ def with_day(
         accelerators_per_node=at(plans.accelerators_per_node, row),
         capacity_per_s=at(sure_capacity_per_s, row),
         target_utilization=workload.target_utilization,
+        most_per_s=most_per_s(found.performance, at(fleet.replicas, row)),
         first_s=first_s(found.performance),
+        ttft_curve=ttft_curve(found.performance, at(fleet.replicas, row)),
         usd_per_hour=found.cost.usd_per_hour,
         power_w=found.cost.power_w,
         pricing=deployment.pricing_model,
@@ -58,6 +60,18 @@ def first_s(performance: Performance) -> float:
     """Until a request that nothing waits for is answered, or begins to be."""
     shown = performance.ttft or performance.e2e
     return 0.0 if shown is None or shown.p50_s is None or not math.isfinite(shown.p50_s) else shown.p50_s
+
+
+def most_per_s(performance: Performance, replicas: float) -> float:
+    """Requests per second of a replica beyond which its queue grows."""
+    whole = performance.unstable_above_requests_per_s or performance.requests_per_s_capacity
+    return (whole or performance.samples_per_s or 0.0) / replicas
+
+
+def ttft_curve(performance: Performance, replicas: float) -> tuple[tuple[float, float], ...]:
+    """TTFT at p95 by the requests per second of a replica, where it was simulated."""
+    curve = performance.load_curve
+    return () if curve is None else tuple((point.requests_per_s / replicas, point.ttft_p95_s) for point in curve.points)
 
 
 def starting_of(assumed: Assumptions, found: Estimate, judged: Judged[Any, Any, Any], row: int) -> Starting:
@@ -73,7 +87,7 @@ def starting_of(assumed: Assumptions, found: Estimate, judged: Judged[Any, Any, 
         stands=found.deployment.pricing_model not in BY_THE_HOUR,
         image_bytes=image_bytes(found.deployment.engine or "", assumed),
         stored_bytes=at(plans.stored_bytes, row),
-        device_bytes=at(plans.weights_bytes / each, row),
+        device_bytes=at(judged.memory.weights_bytes, row),
         nodes_per_replica=at(plans.nodes_per_replica, row),
         replicas_per_node=at(inside, row),
         network_bytes_per_s=at(network, row),

@@ -8,6 +8,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column
+from app.sizing.day.failures import Standing, failures
 from app.sizing.day.money import fixed_usd_per_day, note_of, saved_usd
 from app.sizing.day.scaling import (
     MINUTES,
@@ -44,7 +45,9 @@ class Service:
     accelerators_per_node: float
     capacity_per_s: float  # of a replica within the limits, with the confidence asked
     target_utilization: float
+    most_per_s: float  # of a replica, beyond which its queue grows
     first_s: float  # of a request that nothing waits for
+    ttft_curve: tuple[tuple[float, float], ...]  # requests/s of a replica, and TTFT at p95 there
     usd_per_hour: float | None
     power_w: float
     pricing: PricingModel | None
@@ -89,6 +92,7 @@ def day_of(service: Service, assumed: Assumptions, economics: Economics) -> Day:
                 once, start_s(service.starting, MANY, assumed), parts_s(service.starting, 1.0, assumed)
             ),
             scale_out=scale_out(load, at, running),
+            failures=failures(at_peak(service), service.starting, assumed),
             cheaper="autoscaled" if autoscaled.saving_share > 0 else "fixed",
         )
 
@@ -102,6 +106,20 @@ def standing(service: Service, replicas: Column) -> tuple[Column, Column]:
     spares = np.where(full, service.spare_replicas, np.minimum(found.spare_replicas, service.spare_replicas))
     nodes = np.where(full, service.nodes, np.minimum(found.nodes, service.nodes))
     return (counts + spares)[which], nodes[which]
+
+
+def at_peak(service: Service) -> Standing:
+    """What stands at the peak and may be lost."""
+    return Standing(
+        peak_per_s=service.peak_per_s,
+        replicas=service.replicas,
+        placed=service.placed,
+        hosts=service.nodes / service.starting.nodes_per_replica,
+        zones=float(service.redundancy.zones),
+        most_per_s=service.most_per_s,
+        replaced=service.pricing not in (PricingModel.OWNED, None),
+        ttft_curve=service.ttft_curve,
+    )
 
 
 def hours_of(service: Service, placed: Column) -> tuple[Hour, ...]:

@@ -11,7 +11,7 @@ from app.sizing.estimate import estimate
 from app.sizing.question import Question
 from app.sizing.recommend import recommend
 from app.sizing.snapshot import Snapshot
-from app.sizing.workload import smooth_day
+from app.sizing.workload import Redundancy, smooth_day
 from tests.examples import CHAT
 
 DAILY = replace(CHAT, peak_per_s=60.0, average_per_s=20.0, hourly_shares=smooth_day(3.0, Assumptions()))
@@ -38,3 +38,20 @@ def test_without_hours_there_is_no_day_and_what_is_chosen_is_the_same(market: Sn
     assert [r.estimate.deployment for r in plain.recommendations] == [
         r.estimate.deployment for r in daily.recommendations
     ]
+
+
+def test_losses_are_told_of_what_stands(market: Snapshot) -> None:
+    """Without redundancy a lost zone leaves half of two; waits are those of the simulated load curve."""
+    workload = replace(DAILY, redundancy=Redundancy(zones=2))
+    (first, *_) = recommend(Question(workload), market).recommendations
+    day = first.estimate.day
+    assert day is not None
+    assert [failure.what for failure in day.failures] == ["replica", "machine", "zone"]
+    lost = [failure.lost_replicas for failure in day.failures]
+    assert lost == sorted(lost)
+    assert lost[2] >= (first.estimate.deployment.replicas or 0) // 2
+    assert all(failure.minutes[0].ttft_p95_s is not None for failure in day.failures)
+    whole = first.estimate.performance
+    assert whole is not None
+    assert whole.ttft is not None
+    assert day.failures[0].minutes[-1].ttft_p95_s == pytest.approx(whole.ttft.p95_s, rel=0.1)

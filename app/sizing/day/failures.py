@@ -1,0 +1,146 @@
+"""What happens at the peak when a replica, a machine or a zone is lost: a queue that builds, and drains."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Column, column
+from app.sizing.day.start import Starting, restart_s, start_s
+from app.sizing.decisions.placement import lost_with_zones, most_held
+from app.sizing.formula import formula
+from app.sizing.hours import Failure, FailureMinute
+from app.sizing.units import LEAST_PER_S
+
+SECONDS_PER_MINUTE = 60.0
+MOST_MINUTES = 60
+LONGEST_S = 1e9  # stands for never
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What stands at the peak, and how long its requests wait at which load."""
+
+    peak_per_s: float
+    replicas: float  # that carry the load
+    placed: float  # with spares
+    hosts: float  # a machine each, or those that one replica spans
+    zones: float
+    most_per_s: float  # of a replica, beyond which its queue grows
+    replaced: bool  # whether a lost machine is: rented ones are, owned ones have to be repaired
+    ttft_curve: tuple[tuple[float, float], ...]  # requests/s of a replica, and TTFT at p95 there; empty: not known
+
+
+@formula(unit="requests")
+def backlog_requests(
+    after_s: Column, peak_per_s: float, left_per_s: float, whole_per_s: float, back_s: float
+) -> Column:
+    """Requests that wait so long after a loss: they gather while too little is left, and drain once all is back.
+
+    Source: fluid queue.
+    Limits: the peak goes on; nobody gives up.
+    Check: 100 requests/s on what does 90 for two minutes, then on what does 150.
+        >>> backlog_requests(np.array([60.0, 120.0, 132.0, 200.0]), 100.0, 90.0, 150.0, 120.0).tolist()
+        [600.0, 1200.0, 600.0, 0.0]
+    """
+    gathered = np.maximum(peak_per_s - left_per_s, 0.0) * np.minimum(after_s, back_s)
+    later = np.maximum(after_s - back_s, 0.0)
+    waiting: Column = np.maximum(gathered - (whole_per_s - peak_per_s) * later, 0.0)
+    return waiting
+
+
+@formula(unit="s")
+def wait_s(backlog_requests: Column, left_s: Column, left_per_s: float, whole_per_s: float) -> Column:
+    """How long who comes now waits behind a backlog: `left_s` at what is left, then at the whole rate.
+
+    Source: fluid queue, first come first served.
+    Limits: as above.
+    Check: 900 wait before one who comes: 60 s at 10 a second, the rest at 30.
+        >>> wait_s(np.array([900.0, 300.0]), np.array([60.0, 60.0]), 10.0, 30.0).tolist()
+        [70.0, 30.0]
+    """
+    done: Column = left_per_s * left_s
+    soon = backlog_requests / np.maximum(left_per_s, LEAST_PER_S)
+    later = left_s + (backlog_requests - done) / np.maximum(whole_per_s, LEAST_PER_S)
+    waits: Column = np.where((backlog_requests <= done) & (left_per_s > 0), soon, later)
+    return waits
+
+
+def failures(at: Standing, starting: Starting, assumed: Assumptions) -> tuple[Failure, ...]:
+    """Every loss that may be: of a replica, of the fullest machine, and of the fullest zone where there are several."""
+    return tuple(
+        _failure(at, what, min(lost, at.placed), back_s) for what, lost, back_s in _losses(at, starting, assumed)
+    )
+
+
+def _losses(at: Standing, starting: Starting, assumed: Assumptions) -> Iterator[tuple[str, float, float]]:
+    """What is lost, how many replicas that takes, and seconds until they are back; infinite: not by themselves."""
+    seen = assumed.failure_detection_s
+    fresh = replace(starting, stands=False)
+    placed, hosts = column([at.placed]), column([at.hosts])
+
+    def replaced_s(lost: float) -> float:
+        return seen + start_s(fresh, lost, assumed) if at.replaced else math.inf
+
+    yield "replica", 1.0, seen + restart_s(starting, assumed)
+    on_machine = float(most_held(placed, hosts, 1.0)[0])
+    yield "machine", on_machine, replaced_s(on_machine)
+    if at.zones > 1:
+        in_zone = float(lost_with_zones(placed, hosts, at.zones, 1.0)[0])
+        yield "zone", in_zone, replaced_s(in_zone)
+
+
+def _failure(at: Standing, what: str, lost: float, back_s: float) -> Failure:
+    """One loss, minute by minute until all is back and nobody waits: a minute in which nothing changes is left out."""
+    left, most = (at.placed - lost) * at.most_per_s, at.placed * at.most_per_s
+    drained = drained_s(at, left, back_s)
+    whole = MOST_MINUTES if math.isinf(drained) else min(MOST_MINUTES, math.ceil(drained / SECONDS_PER_MINUTE))
+    after = column(range(whole + 1)) * SECONDS_PER_MINUTE
+    serving = np.where(after < back_s, at.placed - lost, at.placed)
+    back_s = min(back_s, LONGEST_S)
+    backlog = backlog_requests(after, at.peak_per_s, left, most, back_s)
+    first = wait_s(backlog, np.maximum(back_s - after, 0.0), left, most) + unqueued_s(at, serving)
+    told = zip(serving.tolist(), backlog.tolist(), first.tolist(), strict=True)
+    minutes = [
+        FailureMinute(minute, serves / at.placed, waiting, late if late < LONGEST_S / 2 else None)
+        for minute, (serves, waiting, late) in enumerate(told)
+    ]
+    back = None if math.isinf(drained) else drained / SECONDS_PER_MINUTE
+    return Failure(what, int(lost), tuple(changing(minutes)), back)
+
+
+def drained_s(at: Standing, left_per_s: float, back_s: float) -> float:
+    """Seconds until all is back and nobody waits; infinite where it never is so."""
+    gathered = max(0.0, at.peak_per_s - left_per_s)
+    spare = at.placed * at.most_per_s - at.peak_per_s
+    if gathered == 0 or math.isinf(back_s):
+        return back_s
+    return back_s + gathered * back_s / spare if spare > 0 else math.inf
+
+
+def unqueued_s(at: Standing, serving: Column) -> Column:
+    """TTFT at p95 at the load of what serves, a backlog apart; NaN where it is not known or nothing serves."""
+    stable = [(rate, late) for rate, late in at.ttft_curve if rate <= at.most_per_s]
+    if not stable:
+        return np.full(len(serving), np.nan)
+    rates, late = (column(values) for values in zip(*stable, strict=True))
+    each = at.peak_per_s / np.maximum(np.minimum(serving, at.replicas), LEAST_PER_S)
+    found: Column = np.interp(each, rates, late)
+    return found
+
+
+def changing(minutes: list[FailureMinute]) -> Iterator[FailureMinute]:
+    """Minutes in which anything is not as it was in the one before."""
+    before: FailureMinute | None = None
+    for found in minutes:
+        if before is None or (found.capacity_share, found.backlog_requests, found.ttft_p95_s) != (
+            before.capacity_share,
+            before.backlog_requests,
+            before.ttft_p95_s,
+        ):
+            yield found
+        before = found
