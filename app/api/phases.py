@@ -144,6 +144,9 @@ def _served(workload: InferenceSpec, model: ModelArchitecture, place: str) -> It
                 yield Refused(f"{at}/{name}", f"traffic.{name} does not apply: {why}")
         if workload.max_context_tokens is not None:
             yield Refused(f"{place}/max_context_tokens", f"max_context_tokens does not apply: {why}")
+    if model.kind is not ModelKind.DECODER and workload.adapters is not None:
+        detail = f"adapters are served on models that generate tokens; {model.name} answers in one piece."
+        yield Refused(f"{place}/adapters", detail)
     if model.kind is ModelKind.ENCODER and _tokens(traffic.output_tokens):
         yield Refused(
             f"{at}/output_tokens",

@@ -44,3 +44,15 @@ def test_what_is_wrong_with_a_companion_is_said_where_it_stands(
     answer = client.post("/recommend", json={"workload": with_companion(**changed)})
     assert answer.status_code in (404, 422)
     assert pointer in [error["pointer"] for error in answer.json()["errors"]]
+
+
+def test_adapters_are_told_and_refused_where_they_contradict(client: TestClient) -> None:
+    alone = {name: value for name, value in WORKLOAD.items() if name != "companions"}
+    asked = {**alone, "adapters": {"count": 40, "rank": 16, "active": 12}}
+    first = client.post("/recommend", json={"workload": asked}).json()["recommendations"][0]
+    assert "adapters" in [reason["code"] for reason in first["explanation"]]
+    more = client.post("/recommend", json={"workload": {**asked, "adapters": {"count": 4, "rank": 16, "active": 12}}})
+    assert more.status_code == 422
+    pieces = {**asked, "model": "BAAI/bge-m3", "traffic": {"peak_requests_per_s": 1}}
+    answer = client.post("/recommend", json={"workload": pieces})
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "#/workload/adapters")

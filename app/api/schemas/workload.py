@@ -14,6 +14,7 @@ from app.api.schemas.names import FailureDomainName, MethodName, OptimizerName, 
 from app.api.schemas.slo import SloSpec
 from app.api.schemas.traffic import Traffic
 from app.sizing.assumptions import Assumptions
+from app.sizing.model.adapted import with_adapters
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.units import GB, SECONDS_PER_DAY, SECONDS_PER_HOUR
 from app.sizing.workload import (
@@ -54,6 +55,31 @@ class Availability(Wire):
         return Redundancy.named(self.redundancy or "none", zones=self.zones, domain=self.failure_domain)
 
 
+class AdaptersSpec(Wire):
+    """Adapters on a shared base: requests of one batch may each have their own."""
+
+    model_config = {"json_schema_extra": {"examples": [{"count": 40, "rank": 16, "active": 12}]}}
+
+    count: Annotated[int, Field(ge=1, le=100_000), WHOLE]
+    rank: Annotated[int, Field(ge=1, le=1024), WHOLE]
+    active: Annotated[int, Field(ge=1, le=4096), WHOLE] | None = Field(
+        None,
+        description="How many stay loaded on every replica, of which requests run at once. Default: all, at most the "
+        "assumption default_loaded_adapters, 8.",
+    )
+
+    @model_validator(mode="after")
+    def _no_more_than_there_are(self) -> AdaptersSpec:
+        if self.active is not None and self.active > self.count:
+            raise ValueError("active must be at most count: no more adapters stay loaded than there are")
+        return self
+
+    def beside(self, model: ModelArchitecture, assumed: Assumptions) -> ModelArchitecture:
+        """The model with those that stay loaded."""
+        usual = min(self.count, int(assumed.default_loaded_adapters)) if self.active is None else self.active
+        return with_adapters(model, rank=self.rank, loaded=usual)
+
+
 class CompanionSpec(Wire):
     """A small model to stand on the same cards, with traffic and limits of its own."""
 
@@ -92,6 +118,7 @@ class InferenceSpec(Wire):
     max_context_tokens: Annotated[int, Field(ge=1, le=100_000_000), WHOLE] | None = None
     availability: Availability = Availability()
     target_utilization: Annotated[float, Field(ge=0.05, le=1)] | None = None
+    adapters: AdaptersSpec | None = Field(None, description="LoRA adapters served on the model as their base.")
     companions: Annotated[list[CompanionSpec], Field(max_length=8)] = Field(
         [], description="Small models to be packed on the same cards; the answer's `packing` says how, at which cost."
     )
@@ -110,6 +137,7 @@ class InferenceSpec(Wire):
         """The same in units of the core; raises Unanswerable where the parts contradict."""
         t, trace = self.traffic, self.traffic.to_trace()
         model = self.sample.applied_to(model) if self.sample is not None else model
+        model = self.adapters.beside(model, assumed) if self.adapters is not None else model
         limits = None if self.slo is None else self.slo.to_limits()
         redundancy, available = self.availability.to_redundancy(), self.availability.said
         if t.classes is not None:

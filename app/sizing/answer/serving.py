@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from app.sizing.answer.adapters import adapter_reasons
 from app.sizing.answer.certainty import Certainty, certainty_of, setting_of
 from app.sizing.answer.day import with_day
 from app.sizing.answer.host_weights import host_weight_reasons, out_of_host_memory
@@ -203,7 +204,11 @@ def fleet_reasons(
     workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, d: Deployment, name: str, confidence: float
 ) -> list[Reason]:
     """How full the replicas are, where they stand, what they assume of the network, and what stays idle."""
-    reasons = [*load_reasons(workload, judged, row, d, confidence), *network_reasons(judged, row)]
+    reasons = [
+        *adapter_reasons(workload.model),
+        *load_reasons(workload, judged, row, d, confidence),
+        *network_reasons(judged, row),
+    ]
     reasons += standing_reasons(workload, d)
     size = d.accelerators_per_replica or 1
     idle = (d.total_accelerators or 0) - size * ((d.replicas or 0) + (d.spare_replicas or 0))

@@ -1,4 +1,4 @@
-"""How cards are divided among several models."""
+"""How cards are divided among several models, and adapters beside one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,15 @@ from app.sizing.assumptions.chosen import assumption
 
 @dataclass(frozen=True)
 class PackingAssumptions:
+    default_loaded_adapters: float = assumption(
+        8,
+        low=1,
+        high=4096,
+        unit="adapters",
+        reason="stay loaded beside a base, where nobody says",
+        source="SGLang's max-loras-per-batch, its LoRA page",
+        as_of="2026-11",
+    )
     packed_memory_share: float = assumption(
         0.95,
         low=0.5,

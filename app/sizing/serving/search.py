@@ -31,7 +31,7 @@ from app.sizing.serving.margins import Margins, around_plans, around_stacks, mar
 from app.sizing.serving.measured import Limit, Memory, Settings, Speed
 from app.sizing.serving.options import Judged, Options, allowed, measures, start_s
 from app.sizing.serving.plans import Plans, build_plans, formats_asked
-from app.sizing.serving.stacks import engines_named, stacks_asked
+from app.sizing.serving.stacks import engines_named, stacks_asked, with_adapters_served
 from app.sizing.snapshot import Snapshot
 from app.sizing.uncertainty import NORMAL
 from app.sizing.units import GIB, SECONDS_PER_HOUR
@@ -58,7 +58,8 @@ def plans_of(
     engines, work = engines_named(constraints, fixed), Work(phase, task=model.task)
     stacks = stacks_asked(market, work, formats, engines, fixed)
     without = Unsupported(market, engines, formats, work)
-    return build_plans(model, machines, stacks, market.columns, constraints, rejections, assumed, without, fixed=fixed)
+    on = model, machines, stacks, market.columns, constraints, rejections, assumed, without
+    return with_adapters_served(model, build_plans(*on, fixed=fixed), market, rejections)
 
 
 def plans_sought(question: Question, workload: InferenceWorkload, market: Snapshot, rejections: Rejections) -> Plans:

@@ -6,11 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from app.sizing.decisions.rejections import Rejections
+from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.stacks import competing
 from app.sizing.hardware.support.records import LEVELS, Level, Work
 from app.sizing.hardware.tables import Stacks
+from app.sizing.model.adapted import loaded_adapters
+from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.tasks import TASKS
 from app.sizing.question import Constraints, Deployment
+from app.sizing.serving.plans import Plans
 from app.sizing.snapshot import Snapshot
 
 # Choices of stacks that a snapshot remembers: most questions differ in what is done, not in what it may be done with.
@@ -20,6 +25,17 @@ MOST_KNOWN = 32
 def engines_named(constraints: Constraints, fixed: Deployment | None) -> tuple[str, ...]:
     """The engine fixed, those allowed, or none."""
     return (fixed.engine,) if fixed is not None and fixed.engine else constraints.engines
+
+
+def with_adapters_served(model: ModelArchitecture, plans: Plans, market: Snapshot, rejections: Rejections) -> Plans:
+    """Of a model with adapters beside it the plans of engines that serve such; of any other all."""
+    if loaded_adapters(model) is None:
+        return plans
+    serving = np.array([bool(engine_named(name).serves_adapters) for name in market.engines])
+    kept = plans.take(np.flatnonzero(serving[plans.engine]))
+    text = "No engine that runs the model on {name} is known to serve adapters beside it."
+    rejections.without(plans.accelerator, kept.accelerator, "no_engine", text)
+    return kept
 
 
 def stacks_asked(

@@ -104,6 +104,7 @@ class Engine:
     on_host: tuple[str, ...] = ()  # what it computes in the host's memory, first that which goes there first
     pads_heads: bool = False  # to a tensor-parallel degree that does not divide them
     splits_pools: str = ""  # where it is told that prefill and decode may run apart: file, and the day it was read
+    serves_adapters: str = ""  # where it is told that requests of one batch may each have their own: file, day read
     packs: bool = False  # texts of a batch, without padding the shorter ones
     wide_experts: WideExperts | None = None  # where it lays models out like that
     fp8_checkpoints_cache_fp8: bool = False  # checkpoints made for it in FP8 carry an FP8 cache
@@ -168,7 +169,7 @@ class Engine:
             'ggml'
         """
         bare: dict[str, Any] = {"published_as": (), "today": None, "competes": (), "splits_pools": ""}
-        bare |= {"memory_since": (), "scheduling_since": ()}
+        bare |= {"serves_adapters": "", "memory_since": (), "scheduling_since": ()}
         return replace(self, **bare | own, name=name, aliases=aliases, judged_as=self.name, adapts_as=adapts_as)
 
 

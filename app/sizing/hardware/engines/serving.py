@@ -28,6 +28,7 @@ SERVING = (
         scheduling=schedulers.VLLM,
         scheduling_since=schedulers.VLLM_SINCE,
         splits_pools="vllm-project/vllm:docs/features/disagg_prefill.md, 2026-11-23",
+        serves_adapters="vllm-project/vllm:docs/features/lora.md, 2026-11-23",
         packs=True,
         wide_experts=WideExperts(
             1, 2, "vllm/config/parallel.py: data_parallel_size, enable_expert_parallel", "2026-11-23"
@@ -43,6 +44,7 @@ SERVING = (
         scheduling=schedulers.SGLANG,
         scheduling_since=schedulers.SGLANG_SINCE,
         splits_pools="sgl-project/sglang:docs/advanced_features/pd_disaggregation.md, 2026-11-23",
+        serves_adapters="sgl-project/sglang:docs/advanced_features/lora.md, 2026-11-23",
         packs=True,
         wide_experts=WideExperts(1, 2, "sglang/srt/server_args.py: enable_dp_attention, ep_size", "2026-11-23"),
         benchmark=benchmarks.SGLANG,
@@ -55,6 +57,7 @@ SERVING = (
         scheduling=schedulers.TENSORRT_LLM,
         scheduling_since=schedulers.TENSORRT_LLM_SINCE,
         splits_pools="NVIDIA/TensorRT-LLM:docs/source/features/disagg-serving.md, 2026-11-23",
+        serves_adapters="NVIDIA/TensorRT-LLM:docs/source/features/lora.md, 2026-11-23",
         large_image=True,
         wide_experts=WideExperts(
             1, 2, "tensorrt_llm/llmapi/llm_args.py: enable_attention_dp, moe_expert_parallel_size", "2026-11-23"
@@ -86,12 +89,14 @@ SERVING = (
         "lmdeploy",
         aliases=("turbomind",),
         memory=EngineMemory(0.8, "free", 3.8, graphs_inside=True),
+        serves_adapters="InternLM/lmdeploy@1263d5cd8:docs/en/llm/api_server_lora.md, 2026-11-23",
         scheduling=schedulers.LMDEPLOY,
         benchmark=benchmarks.LMDEPLOY,
     ),
     Engine(
         "tgi",
         aliases=("huggingface-tgi", "text-generation-inference"),
+        serves_adapters="huggingface/text-generation-inference@db931fcf:docs/source/conceptual/lora.md, 2026-11-23",
         scheduling=schedulers.TGI,
         scheduling_since=schedulers.TGI_SINCE,
         benchmark=benchmarks.TGI,

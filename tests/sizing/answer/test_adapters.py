@@ -1,0 +1,61 @@
+"""What adapters beside a base do to an answer: told, never cheaper for one more, served by engines that can."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from app.sizing.answer.adapters import adapter_reasons
+from app.sizing.estimate import estimate
+from app.sizing.model.adapted import with_adapters
+from app.sizing.question import Deployment, Question
+from app.sizing.recommend import recommend
+from app.sizing.result import Estimate
+from app.sizing.snapshot import Snapshot
+from app.sizing.workload import InferenceWorkload
+from tests.examples import CHAT, LLAMA_8B
+
+H100 = "nvidia-h100-sxm5-80gb"
+ON_ONE = Deployment(H100, engine="vllm", weight_format="bf16", accelerators_per_replica=1, replicas=1)
+
+
+def served(loaded: int, rank: int = 16) -> InferenceWorkload:
+    return replace(CHAT, model=with_adapters(LLAMA_8B, rank=rank, loaded=loaded))
+
+
+def figures(found: Estimate) -> tuple[float, float, float]:
+    assert found.memory is not None
+    assert found.performance is not None
+    assert found.performance.tpot is not None
+    capacity = found.performance.requests_per_s_capacity or 0.0
+    return found.memory.weights_bytes, found.performance.tpot.p50_s or 0.0, -capacity
+
+
+def test_each_adapter_more_takes_memory_and_time(market: Snapshot) -> None:
+    found = [figures(estimate(Question(w), ON_ONE, market)) for w in (CHAT, served(1), served(8), served(32))]
+    for fewer, more in pairwise(found):
+        assert all(a < b for a, b in zip(fewer, more, strict=True))
+
+
+def test_adapters_never_cost_less(market: Snapshot) -> None:
+    usd = []
+    for workload in (CHAT, served(8), served(64), served(64, 64)):
+        cost = recommend(Question(workload, limit=1), market).recommendations[0].estimate.cost
+        assert cost is not None
+        usd.append(cost.usd_per_hour or 0.0)
+    assert usd == sorted(usd)
+
+
+def test_an_engine_without_a_record_of_adapters_is_refused_them(market: Snapshot) -> None:
+    found = estimate(Question(served(4)), replace(ON_ONE, engine="llama.cpp", weight_format=None), market)
+    assert not found.fits
+    assert "known to serve adapters" in found.explanation[0].text
+
+
+def test_what_they_take_is_told() -> None:
+    (told,) = adapter_reasons(served(8).model)
+    assert told.text.startswith("8 adapters loaded beside the base: 0.62 GiB of every replica, and 0.6% more")
+    assert told.value == pytest.approx(8 * 2 * 41_943_040 / 2**30)
+    assert not list(adapter_reasons(LLAMA_8B))
