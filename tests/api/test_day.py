@@ -73,3 +73,28 @@ def test_a_recommendation_with_a_day_stays_within_its_size(client: TestClient) -
     assert len(response.content) <= MAX_BYTES
     ranks = response.json()["recommendations"]
     assert ["day" in rank for rank in ranks] == [True, *[False] * (len(ranks) - 1)]
+
+
+def test_pools_have_a_day_of_both(client: TestClient) -> None:
+    pools = {"prefill": {"accelerators_per_replica": 2}, "decode": {"accelerators_per_replica": 4}}
+    body = {
+        "workload": {
+            "phase": "inference",
+            "model": "meta-llama/Llama-3.1-70B-Instruct",
+            "traffic": {"peak_requests_per_s": 40, **SHAPE},
+        },
+        "deployment": {
+            "accelerator": "nvidia-h100-sxm5-80gb",
+            "engine": "vllm",
+            "weight_format": "fp8",
+            "pools": pools,
+        },
+    }
+    response = client.post("/estimate", json=body)
+    assert response.status_code == 200, response.text
+    found = response.json()
+    EstimateShown.model_validate(found)
+    both = found["deployment"]["pools"].values()
+    placed = sum(pool["replicas"] + pool.get("spare_replicas", 0) for pool in both)
+    assert found["day"]["fixed"]["replica_hours"] == placed * 24
+    assert {loss["what"].split()[0] for loss in found["day"]["failures"]} == {"prefill", "decode"}

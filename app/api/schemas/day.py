@@ -69,7 +69,9 @@ class FailureMinuteShown(Shown):
 class FailureShown(Shown):
     """A loss at the peak, minute by minute; a minute that is left out is as the one before."""
 
-    what: str = Field(description="replica, machine, or zone where there are several.")
+    what: str = Field(
+        description="replica, machine, or zone where there are several; of pools with the pool's name before it."
+    )
     lost_replicas: int
     minutes: list[FailureMinuteShown]
     back_after_minutes: float | None = Field(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.columns import one
+from app.sizing.day.pools import both_days
 from app.sizing.decisions.cost import kwh_per_million, usd_per_million
 from app.sizing.latencies import Percentiles
 from app.sizing.pools.told import reasons
@@ -87,6 +88,7 @@ def joined(
         nearest=(*both.decode.nearest, *both.prefill.nearest),
         assurance=assurance_of(both),
         prefixes=both.prefill.prefixes,
+        day=both_days(both.prefill.day, both.decode.day),
         support=least((found.support for found in both.each), SUPPORT),
     )
 

@@ -1,0 +1,77 @@
+"""The day of prefill and decode in pools of their own: each follows the load by itself, and both are paid for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from app.sizing.hours import AutoscaledDay, Day, Failure, FleetDay, Hour, ScaleOut, ZeroDay
+
+PREFILL, DECODE = "prefill", "decode"
+
+
+def both_days(prefill: Day | None, decode: Day | None) -> Day | None:
+    """One day of both pools; of starts and ramps that of the pool that is slower."""
+    if prefill is None or decode is None:
+        return None
+    fixed, follows = total(prefill.fixed, decode.fixed), both_following(prefill, decode)
+    return Day(
+        hours=tuple(
+            Hour(first.requests_per_s, first.replicas + second.replicas)
+            for first, second in zip(prefill.hours, decode.hours, strict=True)
+        ),
+        fixed=fixed,
+        autoscaled=follows,
+        scale_to_zero=both_stopped(prefill.scale_to_zero, decode.scale_to_zero),
+        cold_start=max(prefill.cold_start, decode.cold_start, key=lambda start: start.seconds),
+        scale_out=slower(prefill.scale_out, decode.scale_out),
+        failures=(*told_of(PREFILL, prefill.failures), *told_of(DECODE, decode.failures)),
+        cheaper="autoscaled" if follows.saving_share > 0 else "fixed",
+    )
+
+
+def total(first: FleetDay, second: FleetDay) -> FleetDay:
+    """Hours and money of both; no money where one has no price."""
+    usd = None
+    if first.usd_per_day is not None and second.usd_per_day is not None:
+        usd = first.usd_per_day + second.usd_per_day
+    return FleetDay(first.replica_hours + second.replica_hours, usd)
+
+
+def both_following(prefill: Day, decode: Day) -> AutoscaledDay:
+    """Both pools following the load."""
+    first, second = prefill.autoscaled, decode.autoscaled
+    fixed, follows = total(prefill.fixed, decode.fixed), total(first, second)
+    share = 1 - follows.replica_hours / fixed.replica_hours
+    if follows.usd_per_day is not None and fixed.usd_per_day:
+        share = 1 - follows.usd_per_day / fixed.usd_per_day
+    return AutoscaledDay(
+        follows.replica_hours,
+        follows.usd_per_day,
+        least_replicas=first.least_replicas + second.least_replicas,
+        warm_replicas=first.warm_replicas + second.warm_replicas,
+        saving_share=max(0.0, share),
+        note=first.note if first.note == second.note else f"Prefill: {first.note} Decode: {second.note}",
+    )
+
+
+def both_stopped(first: ZeroDay, second: ZeroDay) -> ZeroDay:
+    """Both pools stopped while nobody asks; both start at once."""
+    stopped = total(first, second)
+    return ZeroDay(
+        stopped.replica_hours,
+        stopped.usd_per_day,
+        idle_hours=min(first.idle_hours, second.idle_hours),
+        first_request_s=max(first.first_request_s, second.first_request_s),
+    )
+
+
+def slower(prefill: ScaleOut, decode: ScaleOut) -> ScaleOut:
+    """The ramp of the pool that is not fast enough, else of the one that adds more replicas."""
+    named = ((PREFILL, prefill), (DECODE, decode))
+    name, found = max(named, key=lambda pool: (not pool[1].fast_enough, pool[1].replicas_per_minute))
+    return replace(found, why=f"The {name} pool: {found.why}")
+
+
+def told_of(name: str, failures: tuple[Failure, ...]) -> tuple[Failure, ...]:
+    """Losses of a pool, by its name."""
+    return tuple(replace(failure, what=f"{name} {failure.what}") for failure in failures)
