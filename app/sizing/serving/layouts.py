@@ -16,7 +16,7 @@ from app.sizing.question import Deployment
 
 # What the search tries, not what hardware can: of the accelerators that weights need (a little less, since tables need
 # not all be loaded) up to so many times as many in one machine, where answers come faster at a price.
-FEWEST_OVER_NEED, MOST_OVER_NEED = 0.9, 8.0
+FEWEST_OVER_NEED, MOST_OVER_NEED, WIDEST_OVER_NEED = 0.9, 8.0, 4.0
 # (tensor parallel, pipeline parallel) that are judged where hardware is open; single-machine ones first.
 USUAL = (
     (1, 1),
@@ -45,6 +45,12 @@ USUAL = (
 
 
 Degrees = tuple[int, int, int]  # tensor, pipeline and data parallel
+# The same with attention data parallel, of models with routed experts.
+WIDE: tuple[Degrees, ...] = (
+    *((1, 1, data) for data in (4, 8, 16, 32, 64)),
+    *((2, 1, data) for data in (2, 4, 8)),
+    *((4, 1, data) for data in (2, 4)),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +75,16 @@ def layouts_of(model: ModelArchitecture, node: Machines, assumed: Assumptions, f
     if model.kind is not ModelKind.DECODER:
         return _table(model, [(1, 1, 1)])
     if fixed is None or not (_given(fixed) or _hardware(fixed)):
-        found = _table(model, [(t, p, 1) for t, p in USUAL if p <= max(1, model.num_layers)])
+        usual = [(t, p, 1) for t, p in USUAL if p <= max(1, model.num_layers)]
+        found = _table(model, [*usual, *_wide(model)])
         return found.take(found.divides)
     most = most_of_a_replica(node, assumed, fixed)
-    return _table(model, [degrees for degrees in _every(model, most, fixed) if _agrees(fixed, *degrees)])
+    beside = [] if _given(fixed) else [w for w in _wide(model) if w[0] * w[2] <= most]
+    return _table(model, [degrees for degrees in [*_every(model, most, fixed), *beside] if _agrees(fixed, *degrees)])
+
+
+def _wide(model: ModelArchitecture) -> tuple[Degrees, ...]:
+    return WIDE if model.is_moe else ()
 
 
 def _table(model: ModelArchitecture, degrees: list[Degrees]) -> Layouts:
@@ -185,7 +197,7 @@ def _wired(
 
 def _worthwhile(layouts: Layouts, need: Column, largest: Column) -> Mask:
     """Layouts as large as the weights need and larger, a row for each need; what fits with room to spare is not cut
-    into stages.
+    into stages, and what fits into one accelerator keeps its experts there.
     """
     size = layouts.size
     low = np.minimum(np.maximum(need * FEWEST_OVER_NEED, 1.0), largest)
@@ -194,4 +206,5 @@ def _worthwhile(layouts: Layouts, need: Column, largest: Column) -> Mask:
     high = np.maximum(enough * MOST_OVER_NEED, low)
     found: Mask = (size >= low[:, None]) & (size <= high[:, None])
     found &= (layouts.pipeline_parallel == 1) | (size <= staged[:, None])
+    found &= (layouts.data_parallel == 1) | ((need[:, None] > 1) & (size <= WIDEST_OVER_NEED * need[:, None]))
     return found
