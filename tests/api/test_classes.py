@@ -66,12 +66,26 @@ def test_two_classes_are_told_together_and_apart_and_come_back_from_an_estimate(
         assert again["performance"][figure] == first["performance"][figure]
 
 
-def test_one_deployment_holds_all_classes_and_each_has_its_figures_told(client: TestClient) -> None:
-    response = client.post("/estimate", json={**asked(CHATS, PAPERS), "deployment": ON})
+def test_four_classes_are_told_in_thirty_thousand_bytes(client: TestClient) -> None:
+    four = [{**CHATS, "name": f"class {i}", "input_tokens": 100 * (i + 1)} for i in range(4)]
+    assert len(client.post("/recommend", json=asked(*four)).content) < 30_000
+
+
+def test_one_deployment_holds_all_classes_and_what_is_chosen_for_each_is_told(client: TestClient) -> None:
+    short = {name: value for name, value in CHATS.items() if name not in ("input_tokens", "slo")}
+    response = client.post("/estimate", json={**asked(short, PAPERS), "deployment": ON})
     assert response.status_code == 200, response.text
     answer = response.json()
-    names = {assumed["name"] for assumed in answer["assumptions"]}
-    assert {"chats: input_tokens", "papers: output_tokens", "papers: slo.e2e_ms", "max_context_tokens"} <= names
+    named = [a["name"] for a in answer["assumptions"] if a["name"].startswith(("chats", "papers"))]
+    assert named == [
+        "chats: average_requests_per_s",
+        "chats: input_tokens",
+        "chats: slo.ttft_ms",
+        "chats: slo.tpot_ms",
+        "chats: slo.percentile",
+        "papers: peak_requests_per_s",
+        "papers: average_requests_per_s",
+    ]
     assert "chats and papers together" in answer["summary"]
 
 

@@ -27,8 +27,9 @@ FEW = Assumptions().with_overrides({"simulated_requests": 4000.0})
 NONE = Margins.none(1)
 LONGER = replace(CHAT, input_tokens=Lengths(6000, 9000), output_tokens=Lengths(400, 800), slo=Slo(None, None, 90.0, 90))
 SHORTER = replace(CHAT, input_tokens=Lengths(400, 700), output_tokens=Lengths(100, 200), slo=Slo(0.5, 0.03, None, 95))
-# By how much chance moves what a replica carries: other requests are drawn where the mixture is another.
-CHANCE = 0.05
+# By how much chance moves what a replica carries where the mixture is another, so that other requests are drawn: of
+# sixty random mixtures at most 2.2 % with 4,000 requests, 0.7 % with 10,000.
+CHANCE = 0.03
 
 
 def together(*parts: InferenceWorkload) -> InferenceWorkload:
@@ -142,6 +143,7 @@ def test_a_looser_limit_of_a_class_never_carries_less(
     """The same requests are simulated whatever the limits are: chance adds nothing."""
     tight, loose = together(one, other), together(replace(one, slo=replace(one.slo, **looser)), other)
     assert carried(found(loose), loose) >= carried(found(tight), tight)
+    assert usd_per_hour(loose) <= usd_per_hour(tight)
 
 
 @FEW_EXAMPLES
@@ -149,7 +151,7 @@ def test_a_looser_limit_of_a_class_never_carries_less(
 def test_a_class_more_never_costs_less(
     one: InferenceWorkload, other: InferenceWorkload, more: InferenceWorkload
 ) -> None:
-    assert usd_per_hour(together(one, other, more)) >= usd_per_hour(together(one, other)) * (1 - CHANCE)
+    assert usd_per_hour(together(one, other, more)) >= usd_per_hour(together(one, other).busier(1 - CHANCE))
 
 
 def test_an_answer_holds_one_service_against_one_for_each() -> None:

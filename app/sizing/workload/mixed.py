@@ -60,12 +60,15 @@ def class_of(name: str, part: InferenceWorkload) -> TrafficClass:
 
 
 def derived_of(parts: Sequence[tuple[str, InferenceWorkload]]) -> tuple[Assumed, ...]:
-    """What all classes rest on, each by its class, and what is of the service once: of the longest context."""
+    """What was chosen for each class, by its name, and what is of the service once: of the longest context."""
     longest = max((part for _, part in parts), key=lambda part: part.max_context_tokens)
-    of_each = (
-        replace(a, name=f"{name}: {a.name}") for name, part in parts for a in part.derived if a.name not in OF_ALL
+    chosen = (
+        replace(a, name=f"{name}: {a.name}")
+        for name, part in parts
+        for a in part.derived
+        if a.name not in OF_ALL and not a.asked
     )
-    return (*of_each, *(a for a in longest.derived if a.name in OF_ALL))
+    return (*chosen, *(a for a in longest.derived if a.name in OF_ALL))
 
 
 def with_limit(workload: InferenceWorkload, name: str, limit: str, seconds: float | None) -> InferenceWorkload:
