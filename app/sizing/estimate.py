@@ -23,7 +23,7 @@ from app.sizing.decisions.machines import Candidates, oversubscribed
 from app.sizing.decisions.rejections import Rejections, Unread
 from app.sizing.hardware.prices import KINDS
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.packing.together import with_packing
+from app.sizing.packing.together import beside_pools, with_packing
 from app.sizing.pools.estimate import judge_pools
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.result import Estimate, Maximum, Ranked, Reason, Rival
@@ -77,7 +77,9 @@ def as_launched(
 def judge_deployment(question: Question, deployment: Deployment, market: Snapshot) -> Estimate:
     """The deployment on machines that somebody would sell or rent out today, or on any where it needs others."""
     if deployment.pools is not None:
-        return judge_pools(question, deployment, deployment.pools, market, judge_deployment)
+        alone = replace(question, companions=())
+        split = judge_pools(alone, deployment, deployment.pools, market, judge_deployment)
+        return beside_pools(question, split, market)
     check_consistency(deployment, training=isinstance(question.workload, TrainingWorkload))
     firm, size = machines_for(question, deployment, market), least_in_one(question, deployment)
     found = judged_on(firm, question, deployment, market) if most_in_one(firm) >= size else None

@@ -25,8 +25,6 @@ class Packed:
     engine: str
     weight_format: str
     replicas: int  # with spares
-    share_memory: float  # what its engine is set to take of each card
-    share_time: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,3 +56,20 @@ def test_adapters_are_told_and_refused_where_they_contradict(client: TestClient)
     pieces = {**asked, "model": "BAAI/bge-m3", "traffic": {"peak_requests_per_s": 1}}
     answer = client.post("/recommend", json={"workload": pieces})
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "#/workload/adapters")
+
+
+def test_pools_and_classes_share_no_cards_with_companions(client: TestClient) -> None:
+    pools = {"prefill": {"accelerators_per_replica": 1}, "decode": {"accelerators_per_replica": 1}}
+    deployment = {"accelerator": "nvidia-h100-sxm5-80gb", "pools": pools}
+    split = client.post("/estimate", json={"workload": WORKLOAD, "deployment": deployment}).json()
+    assert split["packing"]["on"] == []
+    assert split["packing"]["cheaper"] == "apart"
+    classes = {"classes": [{"name": name, "peak_requests_per_s": 1} for name in ("chat", "bulk")]}
+    assert client.post("/recommend", json={"workload": {**WORKLOAD, "traffic": classes}}).status_code == 422
+
+
+def test_an_engine_that_divides_memory_by_its_own_rule_is_packed_too(client: TestClient) -> None:
+    deployment = {"accelerator": "nvidia-h100-sxm5-80gb", "engine": "sglang"}
+    answer = client.post("/estimate", json={"workload": WORKLOAD, "deployment": deployment})
+    assert answer.status_code == 200
+    assert answer.json()["packing"]["cards"] >= 1

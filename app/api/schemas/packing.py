@@ -20,13 +20,13 @@ class PlacedShown(Shown):
     card: int
     cards: int | None = Field(None, description="How many from `card` on are divided alike; absent of one.")
     name: str
-    share_memory: float
+    share_memory: float = Field(description="What its engine is set to take of each card; of a slice its part.")
     share_time: float = Field(description="Of its time; of a slice its part of the compute.")
     slice: str | None = Field(None, description="The MIG profile, where the card is cut into slices.")
 
 
 class PackedShown(Shown):
-    """How a model runs in its shares: `share_memory` is what its engine is set to take of each card."""
+    """How a model runs in its shares."""
 
     model_config = {
         "json_schema_extra": {
@@ -36,8 +36,6 @@ class PackedShown(Shown):
                     "engine": "vllm",
                     "weight_format": "bf16",
                     "replicas": 1,
-                    "share_memory": 0.1,
-                    "share_time": 0.2,
                 }
             ]
         }
@@ -47,8 +45,6 @@ class PackedShown(Shown):
     engine: str
     weight_format: str
     replicas: int = Field(description="With spares; one at most on a card.")
-    share_memory: float
-    share_time: float
 
 
 class PackingShown(Shown):
@@ -102,8 +98,6 @@ def packing_json(found: Packing) -> dict[str, Any]:
                 "engine": m.engine,
                 "weight_format": m.weight_format,
                 "replicas": m.replicas,
-                "share_memory": rounded(m.share_memory),
-                "share_time": rounded(m.share_time),
             }
             for m in found.models
         ],

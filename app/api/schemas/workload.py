@@ -125,6 +125,8 @@ class InferenceSpec(Wire):
 
     @model_validator(mode="after")
     def _limits_of_classes(self) -> InferenceSpec:
+        if self.traffic.classes is not None and self.companions:
+            raise ValueError("companions are packed beside one class of traffic: leave traffic.classes or them out")
         if self.traffic.classes is not None and self.slo is not None:
             raise ValueError("with traffic.classes every class has its own slo: leave workload.slo out")
         return self

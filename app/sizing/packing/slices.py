@@ -73,9 +73,7 @@ def slices_of(question: Question, market: Snapshot, member: Member, slicing: Sli
     if not len(single):
         return []
     plans, of = cut(member.whole.take(single), slicing, question.assumptions)
-    tokens = member.settings.max_batched_tokens
-    settings = Settings(max_batched_tokens=None if tokens is None else np.full(len(plans), tokens[0]))
-    found = sized(question, market, member, plans, settings, member.workload)
+    found = sized(question, market, member, plans, Settings(), member.workload)
     best: dict[Slice, tuple[int, int]] = {}
     for row, count in enumerate(found.cards.tolist()):
         slice_of = of[found.rows[row]]

@@ -41,6 +41,25 @@ def with_packing(
         return replace(found, packing=packing_of(question, workload, found, plan, market))
 
 
+def beside_pools(question: Question, found: Estimate, market: Snapshot) -> Estimate:
+    """A deployment in pools with its companions apart: its cards are shared with no other model."""
+    if not question.companions or not found.fits or found.cost is None:
+        return found
+    with unrecorded():
+        apart = apart_usd(question, found, market)
+    text = "Pools share their cards with no other model: its companions stand apart."
+    cheaper = None if apart is None else "apart"
+    return replace(found, packing=Packing(None, None, None, (), (), apart, cheaper, text))
+
+
+def apart_usd(question: Question, found: Estimate, market: Snapshot) -> float | None:
+    """The deployment, and every companion on the cheapest machines of its own; None where one has no price."""
+    assert found.cost is not None
+    companions = (usd_per_hour_apart(question, c.workload, market) for c in question.companions)
+    every = [found.cost.usd_per_hour, *companions]
+    return None if any(usd is None for usd in every) else sum(usd for usd in every if usd is not None)
+
+
 def packing_of(
     question: Question, workload: InferenceWorkload, found: Estimate, plan: Plans, market: Snapshot
 ) -> Packing:
@@ -50,9 +69,7 @@ def packing_of(
     slicing = SLICINGS.get(found.deployment.accelerator)
     shares = [ways_of(question, market, m, slicing) for m in members]
     shares[0] = [*shares[0], as_judged(found, workload)]
-    assert found.cost is not None
-    alone = [found.cost.usd_per_hour, *(usd_per_hour_apart(question, m.workload, market) for m in members[1:])]
-    apart = None if any(usd is None for usd in alone) else sum(usd for usd in alone if usd is not None)
+    apart = apart_usd(question, found, market)
     missing = [m.name for m, ways in zip(members, shares, strict=True) if not ways]
     chosen = None if missing else simulated(question, market, members, shares, slicing)
     if chosen is None:
@@ -199,7 +216,7 @@ def running(member: Member, share: Share, found: Estimate, market: Snapshot) -> 
     if member.deployment is None and share.plan is not None:
         engine = market.engines[int(share.plan.engine[0])]
         stored = market.formats[int(share.plan.weight_format[0])]
-    return Packed(member.name, engine, stored, share.replicas, share.option.memory_share, share.option.time_share)
+    return Packed(member.name, engine, stored, share.replicas)
 
 
 def cheaper_of(together: float | None, apart: float | None) -> str | None:
