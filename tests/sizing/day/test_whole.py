@@ -16,7 +16,7 @@ from app.sizing.hardware.parts import PricingModel
 from app.sizing.hours import Day
 from app.sizing.question import Economics
 from app.sizing.workload import HOURS, Redundancy
-from tests.sizing.day.test_scaling import DAY, JUMP
+from tests.sizing.day.test_scaling import AT, DAY, JUMP, replay
 from tests.sizing.day.test_start import RENTED
 
 ASSUMED, ECONOMICS = Assumptions(), Economics()
@@ -50,10 +50,19 @@ def test_a_fixed_fleet_pays_its_peak_all_day_and_a_following_one_its_machines_in
     assert (day.fixed.replica_hours, day.fixed.usd_per_day) == (72 * 24, 720.0 * 24)
     assert max(h.replicas for h in day.hours) == 72
     assert day.autoscaled.usd_per_day is not None
-    # Two replicas share a machine of 20 USD an hour; half a machine more at times.
-    assert day.autoscaled.replica_hours * 10 <= day.autoscaled.usd_per_day <= day.autoscaled.replica_hours * 10 * 1.03
     assert day.autoscaled.saving_share == pytest.approx(1 - day.autoscaled.usd_per_day / (720 * 24))
     assert day.cheaper == "autoscaled"
+
+
+@pytest.mark.parametrize("shares", [DAY, JUMP])
+def test_the_money_of_a_day_is_that_of_an_exact_replay_of_its_queue(shares: tuple[float, ...]) -> None:
+    """Two replicas share a machine of 20 USD an hour, and the replay keeps every request within the limits."""
+    day = asked(replace(SERVICE, shares=shares))
+    starts = replace(AT, start_s=start_s(RENTED, 1.0, ASSUMED) + ASSUMED.autoscaler_reaction_s)
+    replayed = replay(shares, starts)
+    assert day.autoscaled.replica_hours == pytest.approx(replayed.replica_hours, rel=0.002)
+    assert day.autoscaled.usd_per_day == pytest.approx(replayed.machine_hours * 20, rel=0.002)
+    assert replayed.lost_s == 0
 
 
 def test_a_flat_day_saves_nothing() -> None:
