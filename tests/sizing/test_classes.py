@@ -105,8 +105,13 @@ def test_a_class_waits_as_its_own_requests_do_and_all_bind() -> None:
     for part in (short, long):
         assert (np.diff(part.curve.of("ttft", "p95")) >= 0).all()
     assert short.curve.wait_s("ttft", "p50", curve.loads[0]) < long.curve.wait_s("ttft", "p50", curve.loads[0])
-    each = [part.curve.most_within(part.of.slo, NONE, 0) for part in curve.by_class]
-    assert curve.most_within(both.slo, NONE, 0) == min(each)
+    assert carried(curve, both) < curve.loads[-1]
+    for first_s, second_s in ((0.2, 9.0), (9.0, 0.2)):  # whichever is in a hurry binds
+        limits = (Slo(first_s, None, None, 95), Slo(second_s, None, None, 95))
+        mixed = together(replace(SHORTER, slo=limits[0]), replace(LONGER, slo=limits[1]))
+        bound = found(mixed)
+        each = {part.of.slo.ttft_s: part.curve.most_within(part.of.slo, NONE, 0) for part in bound.by_class}
+        assert bound.most_within(mixed.slo, NONE, 0) == each[0.2] < each[9]
 
 
 def same(one: Curve, other: Curve) -> bool:
