@@ -26,10 +26,11 @@ from app.sizing.answer.verification import verification
 from app.sizing.answer.volume import volume_changes
 from app.sizing.answer.warnings import warnings
 from app.sizing.classes import shared_fleet
-from app.sizing.columns import at
+from app.sizing.columns import Codes, at
 from app.sizing.decisions.ranking import rivals, score_of
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.packing.together import with_packing
+from app.sizing.pools.search import better_split
 from app.sizing.question import Question
 from app.sizing.relaxations.changes import relaxations
 from app.sizing.relaxations.cheaper import cheaper_runs, cheaper_services
@@ -37,6 +38,7 @@ from app.sizing.result import Answer, Change, Considered, Curve, Estimate, Ranke
 from app.sizing.serving.finalists import finalists_of, first_of
 from app.sizing.serving.offload import with_host_weights
 from app.sizing.serving.options import Options, measures
+from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import plans_sought, search
 from app.sizing.snapshot import Snapshot
 from app.sizing.training.batch import with_larger_batch
@@ -129,17 +131,18 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Snap
     plans = plans_sought(question, workload, market, rejections)
     plans = with_host_weights(question, workload, plans, market)
     options = search(question, workload, plans, market, rejections)
+    nothing, any_type = Found((), (), (), len(plans), 0), np.zeros(0, np.int64)
     if not len(options):
-        return Found((), (), (), len(plans), 0)
+        return with_split(question, workload, plans, market, nothing, any_type)
     closed_form = score_of(question.objective, measures(workload, options))
     finalists, types = finalists_of(question, workload, options, market, rejections)
     options, shown, chosen = finalists.options, finalists.rows, finalists.chosen
     if not len(shown):
-        return Found((), (), (), len(plans), 0)
+        return with_split(question, workload, plans, market, nothing, any_type)
     estimates = judge_deployments(question, workload, chosen.plans, market, chosen.settings, runs=finalists.runs)
     first = with_packing(question, workload, estimates[0], chosen.plans.take(np.zeros(1, np.int64)), market)
     engines, formats = options.plans.engine, options.plans.weight_format
-    return Found(
+    found = Found(
         (first, *estimates[1:]),
         tuple(finalists.scores.tolist()),
         rivals(question, market, options.accelerator, engines, closed_form, shown, formats),
@@ -150,6 +153,30 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Snap
         else sensitivity(question, workload, options, int(shown[0]), estimates[0], market, first_of(finalists.runs)),
         cheapest=cheapest_of(options, market),
         cheaper_if=cheaper_services(question, workload, options, int(shown[0]), market),
+    )
+    return with_split(question, workload, plans, market, found, options.accelerator[shown], float(closed_form.min()))
+
+
+def with_split(
+    question: Question,
+    workload: InferenceWorkload,
+    plans: Plans,
+    market: Snapshot,
+    found: Found,
+    types: Codes,
+    expected_at: float = np.inf,
+) -> Found:
+    """What was found, behind two pools of these types of accelerator where they do better than the best of it."""
+    ranked_at = min(found.scores, default=np.inf)
+    split = better_split(question, workload, plans, market, types, ranked_at=ranked_at, expected_at=expected_at)
+    if split is None:
+        return found
+    return replace(
+        found,
+        estimates=(split[0], *found.estimates)[: question.limit],
+        scores=(split[1], *found.scores)[: question.limit],
+        rivals=(None, *found.rivals)[: question.limit],
+        feasible_accelerators=max(1, found.feasible_accelerators),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.sizing.answer.money import price_words
 from app.sizing.answer.summary import hardware_words, work_words
 from app.sizing.latencies import Percentiles
-from app.sizing.question import Pools, Question
+from app.sizing.question import Question
 from app.sizing.result import Estimate, Performance, Ranked
 from app.sizing.units import SECONDS_PER_DAY
 from app.sizing.words import apart, counted, figure, span
@@ -19,8 +19,8 @@ def described(question: Question, ranked: Ranked) -> str:
     found, workload = ranked.estimate, question.workload
     if found.memory is None:
         return f"{work_words(workload)}. {found.explanation[0].text}"
-    hardware = "" if found.deployment.pools is not None else f"on {hardware_words(ranked)} "
-    taken = f"{work_words(workload)}, {hardware}{layout_words(found)}"
+    layout = "" if found.deployment.pools is not None else f" {layout_words(found)}"
+    taken = f"{work_words(workload)}, on {hardware_words(ranked)}{layout}"
     if not found.fits or found.performance is None:
         reasons = {reason.code: reason.text for reason in found.explanation}
         return f"{taken}. {reasons.get('out_of_memory', found.explanation[0].text)} {cost_words(found)}."
@@ -40,23 +40,11 @@ def cost_words(found: Estimate) -> str:
 def layout_words(found: Estimate) -> str:
     """How the work lies on the hardware."""
     d = found.deployment
-    if d.pools is not None:
-        return pools_words(d.pools, d.engine)
     if d.framework is not None:
         return f"({d.framework}, {counted(d.accelerators_per_replica or 0, 'accelerator')})"
     spare = f" and {d.spare_replicas} spare" if d.spare_replicas else ""
     size = d.accelerators_per_replica
     return f"as {counted(d.replicas or 0, 'replica')}{spare} of {size} in {d.weight_format} on {d.engine}"
-
-
-def pools_words(pools: Pools, engine: str | None) -> str:
-    """Both pools of a split service."""
-    told = [
-        f"{counted(pool.replicas or 0, 'replica')} of {pool.accelerators_per_replica} x {pool.accelerator} in "
-        f"{pool.weight_format} for {name}"
-        for name, pool in (("prefill", pools.prefill), ("decode", pools.decode))
-    ]
-    return f"in two pools on {engine}: {told[0]}, {told[1]}"
 
 
 def run_words(workload: TrainingWorkload, speed: Performance) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from app.sizing.answer.money import price_words
 from app.sizing.hardware.parts import SOCKET, Accelerator
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.question import Deployment, Objective, Question
+from app.sizing.question import Deployment, Objective, Pools, Question
 from app.sizing.result import Estimate, Ranked, Reason, Rejection
 from app.sizing.units import SECONDS_PER_DAY
 from app.sizing.words import counted, figure, large, measured, span
@@ -61,6 +61,8 @@ def purpose(question: Question) -> str:
 def hardware_words(ranked: Ranked) -> str:
     """How many of what, where, in one clause."""
     d, name = ranked.estimate.deployment, ranked.accelerator.name
+    if d.pools is not None:
+        return pools_words(d.pools, d.engine)
     count = d.total_accelerators or 0
     place = d.provider or "no listed price"
     pricing = d.pricing_model.value.replace("_", " ") if d.pricing_model else "unpriced"
@@ -69,6 +71,16 @@ def hardware_words(ranked: Ranked) -> str:
     if ranked.accelerator.kind == SOCKET and d.instance_type is not None:  # a small instance is part of one
         return f"{d.nodes or 0:,} x {d.instance_type} ({name}) {where}"
     return f"{count:,} x {name} {where}"
+
+
+def pools_words(pools: Pools, engine: str | None) -> str:
+    """Both pools of a split service."""
+    told = [
+        f"{counted(pool.replicas or 0, 'replica')} of {pool.accelerators_per_replica} x {pool.accelerator} in "
+        f"{pool.weight_format} for {name}"
+        for name, pool in (("prefill", pools.prefill), ("decode", pools.decode))
+    ]
+    return f"two pools on {engine}: {told[0]}, {told[1]}"
 
 
 def summary(question: Question, ranked: Sequence[Ranked], rejected: Sequence[Rejection]) -> str:
@@ -84,6 +96,8 @@ def summary(question: Question, ranked: Sequence[Ranked], rejected: Sequence[Rej
     if isinstance(question.workload, TrainingWorkload):
         layout = f"{d.framework}, {counted(d.accelerators_per_replica or 0, 'accelerator')}"
         middle = f"Take {hardware_words(ranked[0])} ({layout}): {lasting}{price_words(first)}."
+    elif d.pools is not None:
+        middle = f"Take {hardware_words(ranked[0])}: {price_words(first)}."
     else:
         spare = f" and {d.spare_replicas} spare" if d.spare_replicas else ""
         middle = (

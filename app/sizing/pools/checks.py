@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.errors import Conflict
-from app.sizing.question import Deployment, Pools
+from app.sizing.question import Deployment, Pools, Question
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 
 # Said of each pool, not of both.
@@ -27,9 +27,14 @@ OF_A_POOL = (
 
 
 def check_pools(
-    workload: InferenceWorkload | TrainingWorkload, deployment: Deployment, pools: Pools, splitting: Sequence[str]
+    question: Question, deployment: Deployment, pools: Pools, splitting: Sequence[str]
 ) -> InferenceWorkload:
     """The workload, where two pools can serve it."""
+    workload = question.workload
+    if question.companions:
+        raise Conflict("Companions stand on the cards of one deployment: leave them or deployment.pools out.")
+    if isinstance(workload, InferenceWorkload) and workload.classes:
+        raise Conflict("Classes of traffic share one service: leave traffic.classes or deployment.pools out.")
     if isinstance(workload, TrainingWorkload) or workload.single_pass:
         raise Conflict("deployment.pools is for models that generate tokens: others have no decode to keep apart.")
     if workload.load not in (Load.OPEN, Load.CLOSED) or workload.requests is not None:

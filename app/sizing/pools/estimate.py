@@ -24,6 +24,7 @@ from app.sizing.workload import InferenceWorkload, Load
 
 Judge = Callable[[Question, Deployment, Snapshot], Estimate]
 SPLITTING = tuple(name for name, engine in ENGINES.items() if engine.splits_pools)
+MIXED = SchedulerSettings(policy=Policy.MIXED)  # of the pool that decodes: what comes read takes no step of its own
 
 
 def judge_pools(question: Question, deployment: Deployment, pools: Pools, market: Snapshot, judge: Judge) -> Estimate:
@@ -31,7 +32,7 @@ def judge_pools(question: Question, deployment: Deployment, pools: Pools, market
 
     Raises Conflict for pools that contradict one another or the rest.
     """
-    workload = check_pools(question.workload, deployment, pools, SPLITTING)
+    workload = check_pools(question, deployment, pools, SPLITTING)
 
     def of(part: InferenceWorkload, pool: Deployment) -> Estimate:
         allowed = replace(question.constraints, engines=SPLITTING)
@@ -69,8 +70,7 @@ def asked_of(deployment: Deployment, pools: Pools) -> Pools:
 
     kv_format = pools.prefill.kv_format or pools.decode.kv_format or deployment.kv_format
     prefill, decode = one(replace(pools.prefill, kv_format=kv_format)), one(replace(pools.decode, kv_format=kv_format))
-    mixed = SchedulerSettings(policy=Policy.MIXED)  # what comes with its cache takes no step of its own
-    decode = replace(decode, speculative=deployment.speculative, scheduler=mixed.with_settings(decode.scheduler))
+    decode = replace(decode, speculative=deployment.speculative, scheduler=MIXED.with_settings(decode.scheduler))
     return Pools(prefill, decode)
 
 

@@ -85,9 +85,10 @@ def transfer_of(
     ]
     (sent, sending), (received, taking) = sides
     seconds = one(transfer_s(sent, np.array([sending]), received, np.array([taking])))
+    ranks = [count * one(plan.data_parallel) for count, plan in zip(replicas, (prefill, decode), strict=True)]
     carried = [
         one(sent_per_s(np.array([count]), held, np.array([rate])))
-        for count, (held, rate) in zip(replicas, sides, strict=True)
+        for count, (held, rate) in zip(ranks, sides, strict=True)
     ]
     capacity = min(carried)
     request_bytes = cache_of_model(workload, decode)

@@ -1,0 +1,73 @@
+"""Replicas that only read prompts, as the search expects them: a queue served in order, one prompt after another.
+
+The search of services reckons with answers that are written beside; here none are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from app.sizing.columns import Column
+from app.sizing.decisions.rejections import Rejections
+from app.sizing.formula import formula, unrecorded
+from app.sizing.question import Question
+from app.sizing.serving.measured import LEAST_CAPACITY_PER_S, Settings
+from app.sizing.serving.options import Options, allowed
+from app.sizing.serving.plans import Plans
+from app.sizing.serving.search import margins_asked, replicas_of, resized, search
+from app.sizing.snapshot import Snapshot
+from app.sizing.units import LEAST_PER_S
+from app.sizing.workload import InferenceWorkload, Slo
+
+HALVINGS = 24
+
+
+@formula(unit="1", source="Kingman 1962; Kleinrock 1975, heavy traffic")
+def late_share(load: Column, wait_s: Column, service_s: Column, variation: float) -> Column:
+    """Share of requests that wait longer than so long for a server that is busy for a share of its time.
+
+    Source: the wait is exponential where the server is busy.
+    Limits: one server; exact of exponential service, for which `variation`, the squared ones together, is 2.
+    Check: at half load, waits of more than twice the mean service.
+        >>> round(float(late_share(0.5, 2.0, 1.0, 2.0)), 3)
+        0.184
+    """
+    return load * np.exp(-2 * (1 - load) * wait_s / (service_s * variation))
+
+
+def most_load(wait_s: Column, service_s: Column, variation: float, share: float) -> Column:
+    """The largest load at which no more than a share waits longer, by halving; none where nothing may be waited."""
+    low, high = np.zeros(len(wait_s)), np.ones(len(wait_s))
+    with unrecorded():
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            held = late_share(middle, wait_s, service_s, variation) <= share
+            low, high = np.where(held, middle, low), np.where(held, high, middle)
+    return np.where(wait_s > 0, low, 0.0)
+
+
+def readers(
+    question: Question, workload: InferenceWorkload, plans: Plans, market: Snapshot, turned_down: Rejections
+) -> Options:
+    """Plans of a pool that reads prompts, with the replicas that its queue takes within the limit."""
+    slo, prompt = workload.slo, workload.input_tokens
+    unlimited = Slo(None, None, None, slo.percentile)
+    options = search(question, replace(workload, slo=unlimited), plans, market, turned_down)
+    if not len(options) or slo.ttft_s is None:
+        return options
+    margins = margins_asked(question, workload, options.plans, market)
+    tokenise_s = options.plans.achieved.tokenise_token_s * prompt.mean  # by the server, one prompt after another
+    service_s = np.maximum(1 / np.maximum(options.capacity_per_s * margins.rate, LEAST_PER_S), tokenise_s)
+    long_s = service_s * max(1.0, workload.long_prompt(slo.percentile) / prompt.mean)
+    variation = workload.burstiness**2 + prompt.squared_variation
+    load = most_load(slo.ttft_s / margins.ttft - long_s, service_s, variation, 1 - slo.percentile / 100)
+    capacity = load / (service_s * margins.rate)
+    able = np.flatnonzero(capacity > LEAST_CAPACITY_PER_S)
+    options, capacity = options.take(able), capacity[able]
+    if not len(options):
+        return options
+    replicas = replicas_of(question, workload, options.plans, capacity, options.slo_batch, Settings())
+    again = resized(question, workload, replace(options, capacity_per_s=capacity), replicas)
+    return again.take(allowed(question, again, turned_down))

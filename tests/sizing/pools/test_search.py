@@ -1,0 +1,131 @@
+"""The best split: beside every split there is, and in the ranking only where it is better than what does both."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.sizing.columns import at
+from app.sizing.decisions.rejections import Unread
+from app.sizing.estimate import estimate
+from app.sizing.pools.parts import decode_of, prefill_of, reserve_s
+from app.sizing.pools.search import DECODES, as_simulated, better_split, ranked_pairs
+from app.sizing.question import Constraints, Objective, Question
+from app.sizing.recommend import recommend
+from app.sizing.serving.options import Options
+from app.sizing.serving.search import plans_sought, search
+from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
+from tests.sizing.pools.given import at_rate
+from tests.sizing.serving.given import STEADY
+from tests.sizing.small import SMALL
+
+ANY = np.zeros(0, np.int64)
+ROUNDS = [
+    at_rate(
+        rate,
+        input_tokens=Lengths(prompt),
+        output_tokens=Lengths(answer),
+        max_context_tokens=prompt + answer,
+        slo=Slo(ttft_s, tpot_s, None, 95),
+    )
+    for (rate, ttft_s), (prompt, answer, tpot_s) in product(
+        [(50.0, 0.5), (400.0, 0.5), (1500.0, 0.3), (4000.0, 1.0)],
+        [
+            (800.0, 200.0, 0.02),
+            (4000.0, 50.0, 0.01),
+            (200.0, 800.0, 0.01),
+            (6000.0, 400.0, 0.02),
+            (2000.0, 100.0, 0.005),
+        ],
+    )
+]
+
+
+def cheapest(options: Options, part: InferenceWorkload, **how: Any) -> dict[tuple[int, int], float]:
+    """The least that a pool costs as simulated, of all its plans, by engine and cache."""
+    found: dict[tuple[int, int], float] = {}
+    for row in range(len(options)):
+        one = options.take(np.array([row]))
+        sized = as_simulated(Question(part), part, one, SMALL, **how)
+        if sized is not None:
+            key = int(one.plans.engine[0]), int(one.plans.kv[0])
+            found[key] = min(found.get(key, np.inf), at(sized[1].cost.usd_per_hour, 0))
+    return found
+
+
+@pytest.mark.parametrize("workload", ROUNDS, ids=lambda w: f"{w.peak_per_s:g}-{w.input_tokens.mean:g}")
+def test_the_split_found_is_within_three_per_cent_of_the_best_of_all(workload: InferenceWorkload) -> None:
+    question = Question(workload)
+    plans = plans_sought(question, workload, SMALL, Unread(SMALL.accelerators))
+    found = better_split(question, workload, plans, SMALL, ANY)
+    asked = prefill_of(workload, reserve_s(workload)), decode_of(workload, 0.0)
+    reads, writes = (search(question, part, plans, SMALL, Unread(SMALL.accelerators)) for part in asked)
+    assert len(reads) and len(writes)
+    least_read, least_written = cheapest(reads, asked[0]), cheapest(writes, asked[1], asked=DECODES)
+    every = [usd + least_written[key] for key, usd in least_read.items() if key in least_written]
+    assert (found is None) == (not every)
+    if found is not None:
+        assert found[1] <= 1.03 * min(every)
+
+
+def test_two_pools_come_first_only_where_they_are_better() -> None:
+    first = 0
+    for workload, objective in product(ROUNDS[::3], Objective):
+        question = Question(workload, objective=objective)
+        answer = recommend(question, SMALL)
+        again = recommend(question, SMALL)
+        assert answer.recommendations == again.recommendations
+        if not answer.recommendations:
+            continue
+        split = [ranked.estimate.deployment.pools is not None for ranked in answer.recommendations]
+        assert not any(split[1:])
+        scores = [ranked.score for ranked in answer.recommendations]
+        assert scores == sorted(scores, reverse=True)
+        if split[0]:
+            first += 1
+            posted = estimate(replace(question), answer.recommendations[0].estimate.deployment, SMALL)
+            assert posted.performance == answer.recommendations[0].estimate.performance
+            assert posted.cost == answer.recommendations[0].estimate.cost
+            if objective is Objective.COST and len(answer.recommendations) > 1:
+                costs = [r.estimate.cost.usd_per_hour or 0 for r in answer.recommendations if r.estimate.cost]
+                assert costs[0] < min(costs[1:])
+    assert first > 0
+
+
+def test_limits_of_number_hold_for_both_pools_together() -> None:
+    workload = ROUNDS[1]
+    for most in (1, 8, 16, 64):
+        question = Question(workload, Constraints(max_accelerators=most))
+        plans = plans_sought(question, workload, SMALL, Unread(SMALL.accelerators))
+        found = better_split(question, workload, plans, SMALL, ANY)
+        assert found is None or (found[0].deployment.total_accelerators or 0) <= most
+
+
+def test_a_pair_runs_one_engine_and_keeps_one_kind_of_cache() -> None:
+    question = Question(ROUNDS[0])
+    plans = plans_sought(question, ROUNDS[0], SMALL, Unread(SMALL.accelerators))
+    pairs = ranked_pairs(question, ROUNDS[0], plans, SMALL, ANY)
+    assert pairs is not None
+    assert (pairs.reads.plans.engine == pairs.writes.plans.engine).all()
+    assert (pairs.reads.plans.kv == pairs.writes.plans.kv).all()
+    usd = pairs.measures(ROUNDS[0]).usd
+    assert (np.diff(usd) >= 0).all()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"load": Load.CLOSED, "in_flight": 8.0},
+        {"load": Load.OFFLINE},
+        {"output_tokens": Lengths(1.0)},
+    ],
+)
+def test_pools_are_looked_for_where_answers_are_written_at_a_rate(changes: dict[str, Any]) -> None:
+    workload = replace(STEADY, **changes)
+    question = Question(workload)
+    plans = plans_sought(question, workload, SMALL, Unread(SMALL.accelerators))
+    assert better_split(question, workload, plans, SMALL, ANY) is None
