@@ -45,6 +45,7 @@ from app.sizing.serving.step import StepWork, step_work
 from app.sizing.snapshot import Snapshot
 from app.sizing.workload import Lengths, Load
 
+EXCHANGES = "ranks that exchange tokens: nothing of the exchange is fitted"
 # More in flight than any memory holds.
 ENDLESS = 1e9
 
@@ -84,6 +85,11 @@ class ServingCase:
         return None if self.run.requests is None else max(1, round(self.run.requests / self.replicas))
 
     @property
+    def ranks(self) -> float:
+        """Over which attention of one replica is data parallel."""
+        return float(self.step.data_parallel[0])
+
+    @property
     def chunk_tokens(self) -> float:
         """Most tokens of a step."""
         return self.scheduler.max_batched_tokens
@@ -91,7 +97,7 @@ class ServingCase:
     @property
     def set_aside(self) -> str | None:
         """Why this case is compared and not fitted; None for all others."""
-        return why_aside(self.source, self.stack, self.model, self.wanted)
+        return EXCHANGES if self.ranks > 1 else why_aside(self.source, self.stack, self.model, self.wanted)
 
     @property
     def group(self) -> Start:
@@ -99,8 +105,8 @@ class ServingCase:
 
     @property
     def setting(self) -> Setting:
-        step = self.step
-        devices = float(step.tensor_parallel[0] * step.pipeline_parallel[0] * step.data_parallel[0]) * self.replicas
+        stage = float(self.step.tensor_parallel[0] * self.step.pipeline_parallel[0])
+        devices = stage * self.ranks * self.replicas
         return Setting(
             engine=self.stack.engine,
             family=self.stack.family,
@@ -109,7 +115,7 @@ class ServingCase:
             load=self.load.value,
             params=self.model_params,
             devices=devices,
-            in_flight=min(self.wanted, self.most) * self.replicas,
+            in_flight=min(self.wanted, self.most * self.ranks) * self.replicas,
             input_tokens=self.input_tokens,
             output_tokens=self.output_tokens,
         )
@@ -160,12 +166,15 @@ class ServingCases:
         if engine == "neuronx":
             tensor = min(tensor, total)  # published in cores, of which a chip has several
         weights = weight_format(engine, row.get("weight_precision") or "") or model.native_format
+        data, tensor = ranks_of(row, model, total, tensor)
+        each = tensor * pipeline * data
         return Deployment(
             accelerator=row["accelerator"],
-            accelerators_per_replica=tensor * pipeline,
+            accelerators_per_replica=each,
             tensor_parallel=tensor,
             pipeline_parallel=pipeline,
-            replicas=max(1, total // (tensor * pipeline)),
+            data_parallel=data if data > 1 else None,
+            replicas=max(1, total // each),
             spare_replicas=0,
             engine=engine,
             engine_version=engine_version(engine, row.get("engine_version") or ""),
@@ -188,7 +197,9 @@ class ServingCases:
         return "fp8" if carried.any() else None
 
     def plan(self, model: ModelArchitecture, deployment: Deployment) -> Plans:
-        """The row's machine, stack and layout: the cheapest machine that carries it."""
+        """The row's machine, stack and layout: the cheapest machine that carries it; ranks that exchange tokens share
+        as few machines as they can.
+        """
         found, rejections = self.machines(deployment.accelerator), Rejections(self.market.accelerators)
         machines = found if len(found) else unpriced(self.market, deployment, Assumptions())
         plans = fixed_plans(
@@ -204,7 +215,8 @@ class ServingCases:
         )
         if not len(plans):
             raise NotCompared(f"declined: {rejections.nearest()[0].code}")
-        return plans.take(np.lexsort((plans.stacks.rows, np.nan_to_num(plans.offered.usd_per_hour)))[:1])
+        spread = np.where(plans.data_parallel > 1, plans.nodes_per_replica, 0.0)
+        return plans.take(np.lexsort((plans.stacks.rows, np.nan_to_num(plans.offered.usd_per_hour), spread))[:1])
 
     def asked(self, row: Mapping[str, Any]) -> Asked:
         """A row as /estimate takes it; NotCompared where it does not say enough."""
@@ -293,6 +305,18 @@ class ServingCases:
             measured=asked.measured,
             taken={},
         )
+
+
+def ranks_of(row: Mapping[str, Any], model: ModelArchitecture, total: int, tensor: int) -> tuple[int, int]:
+    """Data-parallel ranks of one replica, and the degree of each; ranks that share no experts are replicas.
+
+    Some engines count all accelerators of a stage as tensor parallel.
+    """
+    data, experts = int(figure(row.get("dp")) or 1), figure(row.get("ep")) or 1
+    counted_whole = data * tensor > total and tensor % data == 0
+    if data == 1 or not model.is_moe or not (experts > 1 or counted_whole):
+        return 1, tensor
+    return data, tensor // data if counted_whole else tensor
 
 
 def read_cases(

@@ -24,7 +24,7 @@ TURNS = 30  # of a rate and a batch that follow of one another
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Cases of one kind of run, as columns."""
+    """Cases of one kind of run, as columns; every rank of a replica is one of its own."""
 
     start: Start
     step: StepWork
@@ -45,7 +45,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """Means of one replica."""
+    """Means of one replica, or of one of its ranks."""
 
     ttft_s: Column
     tpot_s: Column
@@ -64,6 +64,9 @@ def begins(case: ServingCase) -> float:
 def table_of(cases: Sequence[ServingCase]) -> Table:
     names = ("wanted", "rate_per_s", "most", "chunk_tokens", "input_tokens", "output_tokens", "replicas")
     columns: dict[str, Any] = {name: column_of(cases, name) for name in names}
+    ranks = column_of(cases, "ranks")
+    columns |= {"wanted": np.ceil(columns["wanted"] / ranks), "rate_per_s": columns["rate_per_s"] / ranks}
+    columns["replicas"] = columns["replicas"] * ranks
     return Table(
         start=cases[0].run.start,
         step=stacked([c.step for c in cases]),

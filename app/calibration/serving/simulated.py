@@ -40,7 +40,7 @@ def meets(case: ServingCase) -> bool:
 def sent_to(case: ServingCase) -> Sent:
     """The requests of a run; of a queue without a known end its middle counts."""
     start, said = case.run.start, case.requests
-    most = int(case.most)
+    most = int(case.most * case.ranks)
     if start is Start.OFFLINE:
         count = said or UNSAID_BATCHES * most
     else:

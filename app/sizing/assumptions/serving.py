@@ -256,6 +256,15 @@ class ServingAssumptions:
         source="chosen",
         as_of="2026-11",
     )
+    exchange_bandwidth_share: float = assumption(
+        0.7,
+        low=0.4,
+        high=0.95,
+        unit="1",
+        reason="small messages reach less than the large ones' 0.95",
+        source="deepseek-ai/DeepEP README: 43 to 158 GB/s of 50 and 160",
+        as_of="2026-11",
+    )
     max_nodes_per_replica: float = assumption(
         8,
         low=1,

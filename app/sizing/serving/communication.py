@@ -23,6 +23,7 @@ class LinkUse(Columns):
     link_bytes_per_s: Column
     across: Mask  # pipeline stages lie in different machines
     network_bytes_per_s: Column
+    exchange_share: float  # of either, that tokens on their way to experts achieve
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,6 @@ class LinkSpeed(Columns):
     hop_latency_s: Column
     hop_bytes_per_s: Column
     network_latency_s: Column  # whether or not anything crosses it
-    network_bytes_per_s: Column
 
 
 def link_use(plans: Plans, assumed: Assumptions) -> LinkUse:
@@ -42,7 +42,8 @@ def link_use(plans: Plans, assumed: Assumptions) -> LinkUse:
     node, rows = plans.machines.table.node, plans.machines.rows
     across = (plans.nodes_per_replica > 1) & (plans.accelerators_per_replica > plans.scale_up_domain)
     network = known_network_bytes_per_s(node.network_bytes_per_s[rows], assumed)
-    return LinkUse(node.link[rows] == LINKS.index(Link.PCIE), node.link_bytes_per_s[rows], across, network)
+    pcie, share = node.link[rows] == LINKS.index(Link.PCIE), assumed.exchange_bandwidth_share
+    return LinkUse(pcie, node.link_bytes_per_s[rows], across, network, share)
 
 
 @formula(unit="s", source="fitted to measurements")
@@ -71,20 +72,13 @@ def hop_latency_s(link: LinkUse, achieved: Achieved, collective_latency_s: Colum
 
 
 @formula(unit="B/s", source="fitted to measurements")
-def network_rate_bytes_per_s(link: LinkUse, achieved: Achieved) -> Column:
-    """What a transfer between machines achieves. Source: calibration. Limits: idle links."""
-    return link.network_bytes_per_s * achieved.network_bandwidth_fraction
-
-
-@formula(unit="B/s", source="fitted to measurements")
-def hop_bytes_per_s(link: LinkUse, network_rate_bytes_per_s: Column, collective_bytes_per_s: Column) -> Column:
+def hop_bytes_per_s(link: LinkUse, achieved: Achieved, collective_bytes_per_s: Column) -> Column:
     """What a hand-over between pipeline stages achieves. Source: calibration. Limits: idle links."""
-    return np.where(link.across, network_rate_bytes_per_s, collective_bytes_per_s)
+    return np.where(link.across, link.network_bytes_per_s * achieved.network_bandwidth_fraction, collective_bytes_per_s)
 
 
 def link_speed(link: LinkUse, achieved: Achieved) -> LinkSpeed:
     """What every plan's links achieve."""
     latency, rate = collective_latency_s(link, achieved), collective_bytes_per_s(link, achieved)
-    network = network_rate_bytes_per_s(link, achieved)
-    hop_s, hop_rate = hop_latency_s(link, achieved, latency), hop_bytes_per_s(link, network, rate)
-    return LinkSpeed(latency, rate, hop_s, hop_rate, achieved.network_latency_s, network)
+    hop_s, hop_rate = hop_latency_s(link, achieved, latency), hop_bytes_per_s(link, achieved, rate)
+    return LinkSpeed(latency, rate, hop_s, hop_rate, achieved.network_latency_s)

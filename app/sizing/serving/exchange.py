@@ -9,7 +9,7 @@ import numpy as np
 from app.sizing.columns import Column, Columns
 from app.sizing.formula import formula
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.serving.communication import LinkSpeed
+from app.sizing.serving.communication import LinkSpeed, LinkUse
 from app.sizing.serving.plans import Plans
 
 
@@ -67,15 +67,15 @@ def across_share(stage_accelerators: Column, together: Column) -> Column:
 
 
 @formula(unit="s", source="latency apart, bytes over what the links achieve")
-def exchange_slope_s(exchange: Exchange, speed: LinkSpeed) -> Column:
+def exchange_slope_s(exchange: Exchange, link: LinkUse) -> Column:
     """Exchanging one token in all layers: links and network carry their shares side by side.
 
     Source: counted. Limits: nothing is computed meanwhile; every rank has as many tokens.
     """
-    slower = np.maximum(
-        exchange.inside_bytes / speed.collective_bytes_per_s, exchange.across_bytes / speed.network_bytes_per_s
-    )
-    return exchange.expert_layers * slower
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inside = np.where(exchange.inside_bytes > 0, exchange.inside_bytes / link.link_bytes_per_s, 0.0)
+        slower = np.maximum(inside, exchange.across_bytes / link.network_bytes_per_s)
+    return exchange.expert_layers * slower / link.exchange_share
 
 
 @formula(unit="s", source="fitted to measurements")

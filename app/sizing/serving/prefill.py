@@ -269,7 +269,7 @@ def prefill_terms(
     rates, links = work.rates, link_speed(work.link, achieved) if speed is None else speed
     passed, waited = prompt_collective_s(work, links), prefill_latency_s(work, links)
     if work.exchange.expert_layers.any():
-        passed = passed + work.new_tokens * exchange_slope_s(work.exchange, links)
+        passed = passed + work.new_tokens * exchange_slope_s(work.exchange, work.link)
         waited = waited + exchange_fixed_s(work.exchange, links)
     return PrefillTerms(
         prompt_linear_s=prompt_linear_s(work, rates, achieved),

@@ -290,7 +290,7 @@ def step_terms(
     rates, links = work.rates, link_speed(work.link, achieved) if speed is None else speed
     slope, fixed = collective_slope_s(work, links), collective_fixed_s(work, links)
     if work.exchange.expert_layers.any():
-        slope = slope + exchange_slope_s(work.exchange, links)
+        slope = slope + exchange_slope_s(work.exchange, work.link)
         fixed = fixed + exchange_fixed_s(work.exchange, links)
     return StepTerms(
         linear_slope_s=linear_slope_s(work, rates, achieved),

@@ -21,6 +21,7 @@ def test_links_achieve_a_share_of_their_rate_after_a_latency() -> None:
         link_bytes_per_s=col(32e9, 450e9, 0),
         across=np.array([False, True, False]),
         network_bytes_per_s=col(50e9, 25e9, 12e9),
+        exchange_share=0.7,
     )
     found = link_speed(link, achieved(3))
     assert found.collective_latency_s.tolist() == [22e-6, 8e-6, 8e-6]

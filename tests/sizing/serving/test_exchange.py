@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.sizing.serving.communication import LinkSpeed
+from app.sizing.serving.communication import LinkSpeed, LinkUse
 from app.sizing.serving.exchange import Exchange, exchange_fixed_s, exchange_of, exchange_slope_s
 from tests.examples import col
 from tests.sizing.serving.given import MIXTURE, on_big
 
-LINKS = LinkSpeed(col(8e-6), col(400e9), col(15e-6), col(40e9), col(15e-6), col(40e9))
+SPEED = LinkSpeed(col(8e-6), col(400e9), col(15e-6), col(40e9), col(15e-6))
+LINK = LinkUse(np.array([False]), col(450e9), np.array([True]), col(50e9), 0.5)
 
 
 def test_a_rank_that_keeps_its_tokens_exchanges_none() -> None:
@@ -28,10 +29,10 @@ def test_a_token_goes_once_to_each_rank_that_holds_one_of_its_experts() -> None:
 
 def test_links_and_network_carry_their_shares_side_by_side() -> None:
     inside, across = Exchange(col(10), col(8e3), col(0)), Exchange(col(10), col(8e3), col(8e3))
-    assert exchange_slope_s(inside, LINKS)[0] == pytest.approx(10 * 8e3 / 400e9)
-    assert exchange_slope_s(across, LINKS)[0] == pytest.approx(10 * 8e3 / 40e9)
-    assert exchange_fixed_s(inside, LINKS)[0] == pytest.approx(10 * 2 * 8e-6)
-    assert exchange_fixed_s(across, LINKS)[0] == pytest.approx(10 * 2 * 15e-6)
+    assert exchange_slope_s(inside, LINK)[0] == pytest.approx(10 * 8e3 / 225e9)
+    assert exchange_slope_s(across, LINK)[0] == pytest.approx(10 * 8e3 / 25e9)
+    assert exchange_fixed_s(inside, SPEED)[0] == pytest.approx(10 * 2 * 8e-6)
+    assert exchange_fixed_s(across, SPEED)[0] == pytest.approx(10 * 2 * 15e-6)
 
 
 def test_more_ranks_reach_more_of_them_but_never_more_than_a_token_has_experts() -> None:

@@ -41,7 +41,7 @@ WORK = StepWork(
     data_parallel=col(1, 1),
     exchange=Exchange(col(0, 0), col(0, 0), col(0, 0)),
     rates=DeviceRates(col(2e15, 2e15), col(1e15, 1e15), col(3.2e12, 3.2e12)),
-    link=LinkUse(np.array([False, False]), col(450e9, 450e9), np.array([True, False]), col(50e9, 50e9)),
+    link=LinkUse(np.array([False, False]), col(450e9, 450e9), np.array([True, False]), col(50e9, 50e9), 0.7),
 )
 
 
