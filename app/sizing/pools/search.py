@@ -32,7 +32,7 @@ from app.sizing.units import LEAST_PER_S
 from app.sizing.workload import InferenceWorkload, Load
 
 DECODES = Deployment("", scheduler=MIXED)
-TRIES = 3  # pairs that are simulated, where those before serve with no number of replicas, or others come near
+TRIES = 2  # pairs that are simulated, where those before serve with no number of replicas, or others come near
 CLOSE = 1.1  # times the score of the best, within which a pair of other accelerators is simulated too
 MOST_TYPES = 5  # of accelerator that pools are made of: the best of those that do both
 
