@@ -68,7 +68,8 @@ def misplaced(root: type[BaseModel], location: Sequence[Any]) -> str:
         return f"no such field here; did you mean {close[0]}?"
     elsewhere = places(root).get(name)
     if elsewhere:
-        return f"no such field here; {name} is a field of {', '.join(elsewhere[:MOST_PLACES])}"
+        nearest = sorted(elsewhere, key=lambda place: place.count("."))[:MOST_PLACES]
+        return f"no such field here; {name} is a field of {', '.join(nearest)}"
     if close:
         return f"no such field here; did you mean {close[0]}?"
     near = difflib.get_close_matches(name.lower(), places(root), n=1, cutoff=LEAST_LIKENESS)

@@ -150,7 +150,7 @@ def test_a_runs_constraints_hold_nothing_of_serving(client: TestClient) -> None:
         ("training_tokens", "of phase training", said(CHAT, training_tokens=1e9)),
         ("traffic", "of phase inference", said(TUNE, traffic={"batch": 1})),
         ("accelerators", "a field of constraints", said(CHAT, accelerators=["L4"])),
-        ("zzz", "accepted: availability", said(CHAT, zzz=1)),
+        ("zzz", "accepted: adapters, availability", said(CHAT, zzz=1)),
     ],
 )
 def test_a_misspelt_or_misplaced_field_is_told(
