@@ -121,7 +121,9 @@ def day_json(day: Day | None) -> dict[str, Any] | None:
         return None
     follows, zero, start, out = day.autoscaled, day.scale_to_zero, day.cold_start, day.scale_out
     return {
-        "hours": [{"requests_per_s": rounded(h.requests_per_s, 4), "replicas": h.replicas} for h in day.hours],
+        "hours": [
+            {"requests_per_s": rounded(round(h.requests_per_s, 9), 4), "replicas": h.replicas} for h in day.hours
+        ],
         "fixed": _fleet_json(day.fixed),
         "autoscaled": {
             **_fleet_json(follows),

@@ -269,6 +269,14 @@ def one_source_only(sized: Sized) -> Notice | None:
     return Notice("one_source_only", text)
 
 
+def cheaper_apart(sized: Sized) -> Notice | None:
+    """Classes of traffic, or models, that would cost less each on machines of its own."""
+    for fleet in (sized.estimate.shared, sized.estimate.packing):
+        if fleet is not None and fleet.cheaper == "apart":
+            return Notice("cheaper_apart", fleet.why)
+    return None
+
+
 CAUTIONS: tuple[Callable[[Sized], Notice | None], ...] = (
     thin_margin,
     low_end_misses_load,
@@ -279,4 +287,5 @@ CAUTIONS: tuple[Callable[[Sized], Notice | None], ...] = (
     prefix_cache_must_survive,
     roofline_above_calibrated,
     one_source_only,
+    cheaper_apart,
 )

@@ -11,6 +11,7 @@ from app.sizing.answer.cautions import cautions, met_with, words_of
 from app.sizing.latencies import Percentiles
 from app.sizing.question import Question
 from app.sizing.result import Assurance, DeviceMemory, Interval, Level, Performance, PrefixCache
+from app.sizing.shared import SharedFleet
 from app.sizing.units import GIB
 from app.sizing.words import span
 from app.sizing.workload import Lengths, Load, Slo
@@ -217,3 +218,12 @@ def test_a_data_sheet_above_results() -> None:
 def test_one_source(sources: int | None, begins: list[str]) -> None:
     texts = [text.removeprefix("one_source_only: ") for text in told(sources=sources)]
     assert [text[: len(b)] for text, b in zip(texts, begins, strict=True)] == begins
+
+
+@pytest.mark.parametrize("cheaper", ["apart", "together", None])
+def test_sharing_that_costs_more_than_going_apart(cheaper: str | None) -> None:
+    fleet = SharedFleet(1, 9.0, (), (), cheaper, 1.0, "Apart they cost less.")
+    found = ranked(performance=SERVED)
+    found = replace(found, estimate=replace(found.estimate, shared=fleet))
+    told = [n.text for n in cautions(Question(CHAT), (found,)) if n.code == "cheaper_apart"]
+    assert told == (["Apart they cost less."] if cheaper == "apart" else [])
