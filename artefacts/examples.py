@@ -60,6 +60,30 @@ FURTHER: dict[str, Schema] = {
         },
         "limit": 1,
     },
+    "/recommend classes": {
+        "workload": {
+            "phase": "inference",
+            "model": "llama-3.1-8b-instruct",
+            "traffic": {
+                "classes": [
+                    {"name": "chat", "peak_requests_per_s": 5, "input_tokens": 1000, "slo": {"ttft_ms": 800}},
+                    {"name": "bulk", "peak_requests_per_s": 1, "input_tokens": 6000, "slo": {"ttft_ms": 60000}},
+                ]
+            },
+        },
+        "limit": 1,
+    },
+    "/recommend day": {
+        "workload": {
+            "phase": "inference",
+            "model": "llama-3.1-8b-instruct",
+            "traffic": {"peak_requests_per_s": 40, "peak_to_average": 3, "input_tokens": 1000, "output_tokens": 300},
+            "companions": [
+                {"model": "BAAI/bge-m3", "traffic": {"peak_requests_per_s": 5, "input_tokens": 300}},
+            ],
+        },
+        "limit": 1,
+    },
     "/recommend sample": {
         "workload": {
             "phase": "inference",

@@ -15,6 +15,7 @@ from app.catalog.seed import model_entries
 from app.sizing.columns import Column, column
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.read import read_architecture
+from app.sizing.question import Deployment
 from app.sizing.training.counts import counts_of
 from app.sizing.workload import (
     InferenceWorkload,
@@ -125,6 +126,11 @@ PRETRAIN_COUNTS = counts_of(PRETRAIN)
 def row(**columns: object) -> SimpleNamespace:
     """A table of which a formula reads only some columns."""
     return SimpleNamespace(**columns)
+
+
+def services_of(deployment: Deployment) -> tuple[Deployment, ...]:
+    """What stands by itself of a deployment: both pools of one that is split."""
+    return (deployment,) if deployment.pools is None else (deployment.pools.prefill, deployment.pools.decode)
 
 
 def as_told(whole: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:

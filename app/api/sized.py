@@ -161,6 +161,15 @@ def _with_fewer_minutes(told: Document) -> Document:
     return {**told, "day": {**day, "failures": fewer}}
 
 
+def _with_ends_of_losses(told: Document) -> Document:
+    """Of each loss the first minute and the last; POST /estimate has all."""
+    day = told.get("day")
+    if day is None:
+        return told
+    ends = [{**loss, "minutes": [*loss["minutes"][:1], *loss["minutes"][1:][-1:]]} for loss in day["failures"]]
+    return {**told, "day": {**day, "failures": ends}}
+
+
 def _with_half_the_curve(told: Document) -> Document:
     """With every other point of the load curve, its ends among them; POST /estimate has all."""
     speed = told.get("performance", {})
@@ -209,4 +218,5 @@ LAST_STEPS = (
     _ranked(_briefly, after=1),
     _ranked(_without_other_levels, after=1),
     _ranked(_without_intervals, after=1),
+    _ranked(_with_ends_of_losses, after=0),
 )

@@ -49,6 +49,8 @@ from app.sizing.training.search import best_runs, layouts_sought, run_measures, 
 from app.sizing.ways import Cheaper
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
+IN_ONE_POOL = "in one pool: "  # before what would change of the best service that does not split
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -171,13 +173,25 @@ def with_split(
     split = better_split(question, workload, plans, market, types, ranked_at=ranked_at, expected_at=expected_at)
     if split is None:
         return found
+    own = usd_per_hour_of(split[0])
     return replace(
         found,
-        estimates=(split[0], *found.estimates)[: question.limit],
+        sensitivity=tuple(replace(c, change=f"{IN_ONE_POOL}{c.change}") for c in found.sensitivity),
+        cheaper_if=tuple(
+            replace(c, saves_share=1 - c.usd_per_hour / own)
+            for c in found.cheaper_if
+            if c.usd_per_hour < own * (1 - question.assumptions.near_tie_share)
+        ),
+        estimates=(split[0], *(replace(e, day=None, packing=None) for e in found.estimates))[: question.limit],
         scores=(split[1], *found.scores)[: question.limit],
         rivals=(None, *found.rivals)[: question.limit],
         feasible_accelerators=max(1, found.feasible_accelerators),
     )
+
+
+def usd_per_hour_of(estimate: Estimate) -> float:
+    """What an estimate costs; 0 where nobody prices it."""
+    return 0.0 if estimate.cost is None else estimate.cost.usd_per_hour or 0.0
 
 
 def cheapest_of(options: Options, market: Snapshot) -> Cheapest:

@@ -112,7 +112,7 @@ def test_pools_of_their_own_serve_one_kind_of_traffic(client: TestClient) -> Non
     body["deployment"].pop("weight_format")
     response = client.post("/estimate", json=body)
     assert response.status_code in (409, 422), response.text
-    assert "by itself" in response.json()["detail"], response.text
+    assert "leave traffic.classes or deployment.pools out" in response.json()["detail"], response.text
 
 
 def test_limits_are_said_by_class(client: TestClient) -> None:

@@ -81,7 +81,7 @@ def test_the_readme_quotes_the_committed_errors(market: Snapshot) -> None:
 # widest median of high over low. Asked: 75 to 90 %, 2.5, of TTFT 6 and of memory 1.5; what is looser is not there yet.
 HELD = {
     "throughput": (0.75, 0.90, 2.5),
-    "single_stream": (0.73, 0.90, 2.5),
+    "single_stream": (0.72, 0.90, 2.5),
     "tpot": (0.75, 0.90, 2.5),
     "ttft": (0.74, 0.90, 7.5),
     "training": (0.75, 0.90, 2.5),

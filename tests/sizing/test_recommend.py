@@ -19,7 +19,7 @@ from app.sizing.recommend import recommend
 from app.sizing.result import Answer, Estimate
 from app.sizing.snapshot import Snapshot
 from app.sizing.workload import FailureDomain, InferenceWorkload, Lengths, Redundancy, Slo
-from tests.examples import CHAT, PRETRAIN, col
+from tests.examples import CHAT, PRETRAIN, col, services_of
 from tests.sizing.small import SMALL
 
 SLOW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -165,11 +165,11 @@ def test_what_is_recommended_survives_and_more_redundancy_never_costs_less(
     safe = answer()
     assert safe.recommendations
     for ranked in safe.recommendations:
-        d = ranked.estimate.deployment
-        placed = (d.replicas or 0) + (d.spare_replicas or 0)
-        hosts = d.nodes or 0  # no replica of the small catalogue spans machines
-        assert hosts >= redundancy.zones
-        assert replicas_left(redundancy, col(placed), col(hosts))[0] >= (d.replicas or 0)
+        for d in services_of(ranked.estimate.deployment):
+            placed = (d.replicas or 0) + (d.spare_replicas or 0)
+            hosts = d.nodes or 0  # no replica of the small catalogue spans machines
+            assert hosts >= redundancy.zones
+            assert replicas_left(redundancy, col(placed), col(hosts))[0] >= (d.replicas or 0)
     more = [best(answer(spare=spare)) for spare in (0, 1, 2)]
     assert more == sorted(more)
     assert best(answer(spare=0, double=True)) >= more[1]

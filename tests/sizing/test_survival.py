@@ -18,7 +18,7 @@ from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import find, recommend
 from app.sizing.snapshot import Snapshot
 from app.sizing.workload import FailureDomain, InferenceWorkload, Lengths, Load, Redundancy
-from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, registered
+from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, registered, services_of
 
 SLOW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 LOADS = st.builds(
@@ -81,13 +81,13 @@ def test_any_loss_leaves_what_was_promised(
 ) -> None:
     question = Question(replace(workload, redundancy=redundancy), Constraints(environments=where), limit=30)
     for ranked in recommend(question, market).recommendations:
-        d = ranked.estimate.deployment
-        hosts = by_hand(d, redundancy.zones)
-        assert {zone for zone, _ in hosts} == set(range(redundancy.zones))
-        assert min(held for _, held in hosts) >= 1
-        assert least_left(hosts, redundancy) >= (d.replicas or 0), d
-        if redundancy.double:
-            assert sum(held for _, held in hosts) >= 2 * (d.replicas or 0)
+        for d in services_of(ranked.estimate.deployment):
+            hosts = by_hand(d, redundancy.zones)
+            assert {zone for zone, _ in hosts} == set(range(redundancy.zones))
+            assert min(held for _, held in hosts) >= 1
+            assert least_left(hosts, redundancy) >= (d.replicas or 0), d
+            if redundancy.double:
+                assert sum(held for _, held in hosts) >= 2 * (d.replicas or 0)
         assert redundancy.zones == 1 or d.region not in UNNAMED_REGIONS
         told = [r for r in ranked.estimate.explanation if r.code == "placement"]
         assert bool(told) == bool(redundancy.lost or redundancy.zones > 1)

@@ -29,7 +29,7 @@ from app.sizing.workload import (
     TrainingWorkload,
 )
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN
-from tests.sizing.tracing import check, evaluate
+from tests.sizing.tracing import check, evaluate, label_of
 
 STREAMING = ("deepseek-ai/DeepSeek-V3", "openai/gpt-oss-120b", "mistralai/Mistral-7B-Instruct-v0.3")
 SURVIVED = (
@@ -124,6 +124,9 @@ def check_estimate(found: Estimate) -> None:
     if not found.fits:
         return
     lines = check(found.trace)
+    if found.deployment.pools is not None:  # the lines of each pool, under its name
+        assert {label_of(name)[1].split(", ")[0] for name in lines} == {"prefill pool", "decode pool"}
+        return
     assert found.memory is not None
     if "kv_pool_bytes" in lines:
         assert lines["kv_pool_bytes"] == found.memory.kv_cache_bytes

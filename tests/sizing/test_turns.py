@@ -166,8 +166,9 @@ def test_running_and_idle_fit_at_the_capacity_told(workload: InferenceWorkload) 
     batch = speed.slo_batch
     if workload.load is Load.OPEN:
         batch = crowd(operation.batch, z_score(workload.slo.percentile), speed.slo_batch)
-    waiting = prefix_bytes(idle_sessions(rate, prefixes.turn_gap_s), prefixes.own_bytes, prefixes.shared_bytes)
-    assert (batch * memory.held_bytes_per_sequence + waiting <= memory.kv_pool_bytes * (1 + 1e-3)).all()
+    ranks = plans.take(rows).data_parallel[: len(batch)]
+    waiting = prefix_bytes(idle_sessions(rate / ranks, prefixes.turn_gap_s), prefixes.own_bytes, prefixes.shared_bytes)
+    assert (batch / ranks * memory.held_bytes_per_sequence + waiting <= memory.kv_pool_bytes * (1 + 1e-3)).all()
 
 
 @SLOW

@@ -190,7 +190,7 @@ class TokenWords:
             "compute": prefill + np.where(multiply > read, linear, 0.0),
             "memory_bandwidth": np.where(read >= multiply, linear, 0.0)
             + (micro * terms.attention_slope_s + terms.attention_fixed_s),
-            "interconnect": micro * terms.collective_slope_s + terms.collective_fixed_s,
+            "interconnect": micro * terms.links_slope_s + terms.links_fixed_s,
             "host": batch * terms.host_slope_s + terms.host_fixed_s + part,
         }
 

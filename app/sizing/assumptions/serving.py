@@ -262,7 +262,7 @@ class ServingAssumptions:
         high=0.95,
         unit="1",
         reason="small messages reach less than the large ones' 0.95",
-        source="deepseek-ai/DeepEP README: 43 to 158 GB/s of 50 and 160",
+        source="DeepEP: 43 of 50, 158 of 160 GB/s",
         as_of="2026-11",
     )
     max_nodes_per_replica: float = assumption(

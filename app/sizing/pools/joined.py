@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from app.sizing.columns import one
 from app.sizing.day.pools import both_days
 from app.sizing.decisions.cost import kwh_per_million, usd_per_million
+from app.sizing.formula import Step
 from app.sizing.latencies import Percentiles
 from app.sizing.pools.told import reasons
 from app.sizing.question import Deployment, Pools
@@ -84,13 +85,20 @@ def joined(
         bottleneck=bottleneck_of(both, slowest),
         cost=cost_of(workload, both, performance),
         explanation=reasons(workload, both.each, split, performance, tight),
-        trace=(*both.prefill.trace, *both.decode.trace),
+        trace=(*lines_of("prefill pool", both.prefill), *lines_of("decode pool", both.decode)),
         nearest=(*both.decode.nearest, *both.prefill.nearest),
         assurance=assurance_of(both),
         prefixes=both.prefill.prefixes,
         day=both_days(both.prefill.day, both.decode.day),
         support=least((found.support for found in both.each), SUPPORT),
     )
+
+
+def lines_of(pool: str, found: Estimate) -> Iterator[Step]:
+    """The lines of a pool's arithmetic, under its name."""
+    for step in found.trace:
+        own, _, label = step.name.partition(" (")
+        yield replace(step, name=f"{own} ({pool})" if not label else f"{own} ({pool}, {label}")
 
 
 def least(found: Iterable[str | None], order: Sequence[str]) -> str | None:

@@ -34,7 +34,7 @@ def late_share(load: Column, wait_s: Column, service_s: Column, variation: float
         >>> round(float(late_share(0.5, 2.0, 1.0, 2.0)), 3)
         0.184
     """
-    return load * np.exp(-2 * (1 - load) * wait_s / (service_s * variation))
+    return load * np.exp(-2 * (1 - load) * np.maximum(wait_s, 0.0) / np.maximum(service_s * variation, 1e-12))
 
 
 def most_load(wait_s: Column, service_s: Column, variation: float, share: float) -> Column:

@@ -38,7 +38,8 @@ def transfer_s(
         >>> round(float(transfer_s(1.34e9 / 4, 35e9, 1.34e9 / 8, 35e9)) * 1e3, 2)
         9.57
     """
-    return np.maximum(sent_bytes / sending_bytes_per_s, received_bytes / taking_bytes_per_s)
+    sending = sent_bytes / np.maximum(sending_bytes_per_s, 1.0)
+    return np.maximum(sending, received_bytes / np.maximum(taking_bytes_per_s, 1.0))
 
 
 @formula(unit="1/s", source="counted")

@@ -157,8 +157,8 @@ def prompts_s(
 
     Source: counted. Limits: parts do not overlap.
     """
-    each = prefill.prompt_attention_s + prefill.prompt_collective_s
-    apart = np.where(prefill_first, prefill.prefill_latency_s, 0.0)
+    each = prefill.prompt_attention_s + prefill.prompt_links_s
+    apart = np.where(prefill_first, prefill.prefill_links_s, 0.0)
     least = prefill.dispatch_s - np.where(prefill_first, 0.0, streamed_step_s)
     return np.maximum(prompts_linear_s + together * each + apart, least)
 
@@ -200,7 +200,7 @@ def lockstep(others: Column, together: Column, pooled: Column, data_parallel: Co
 
 
 @formula(unit="s/token", source="continuous batching in the mean")
-def token_s(streamed_step_s: Column, per_step: Column, added_s: Column) -> Column:
+def token_s(streamed_step_s: Column, per_step: Column, held_up_s: Column) -> Column:
     """Seconds per output token: each of the other sequences' successors adds its prompt.
 
     Source: Agrawal et al. 2024 (arXiv:2403.02310) on stalls. Limits: lengths of equal mean.
@@ -208,18 +208,23 @@ def token_s(streamed_step_s: Column, per_step: Column, added_s: Column) -> Colum
         >>> one(token_s(col(0.02), col(0.0), col(0.01)))  # alone: no prompt but its own
         0.02
     """
-    return streamed_step_s + per_step * added_s
+    return streamed_step_s + per_step * held_up_s
 
 
 @formula(unit="s", source="what is met at a time is the longer the longer it lasts")
 def beat_s(
-    token_s: Column, streamed_step_s: Column, per_step: Column, added_s: Column, prompts_s: Column, prefill_first: Mask
+    token_s: Column,
+    streamed_step_s: Column,
+    per_step: Column,
+    held_up_s: Column,
+    prompts_s: Column,
+    prefill_first: Mask,
 ) -> Column:
     """The step that somebody meets who comes: of decodes with their prompts, or of either. Source: renewal theory.
 
     Limits: in the mean.
     """
-    either = (streamed_step_s**2 + per_step * added_s * prompts_s) / token_s
+    either = (streamed_step_s**2 + per_step * held_up_s * prompts_s) / token_s
     return np.where(prefill_first, either, token_s)
 
 
@@ -249,10 +254,10 @@ def server_s(
     step: StepTerms,
 ) -> Column:
     """Seconds of a replica per prompt where prompts never end. Source: counted. Limits: full stages."""
-    each = prefill.prompt_attention_s + prefill.prompt_collective_s
+    each = prefill.prompt_attention_s + prefill.prompt_links_s
     stages = np.maximum(step.pipeline_parallel, 1.0)
     prompts = np.maximum(full_linear_s - np.where(prefill_first, 0.0, decode_linear_s), 0.0) / fill + each
-    beside = np.where(prefill_first, prefill.prefill_latency_s / stages, streamed_step_s)
+    beside = np.where(prefill_first, prefill.prefill_links_s / stages, streamed_step_s)
     return prompts / stages + beside / fill
 
 

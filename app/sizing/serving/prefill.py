@@ -71,10 +71,10 @@ class PrefillTerms(Columns):
 
     prompt_linear_s: Column
     prompt_attention_s: Column
-    prompt_collective_s: Column
+    prompt_links_s: Column
     dense_s: Column  # reading dense weights once
     experts_s: Column
-    prefill_latency_s: Column
+    prefill_links_s: Column
     dispatch_s: Column  # host time to launch the layers, hidden unless it is longer
     request_s: Column
     tokenise_s: Column  # one prompt after another; none where nothing is served
@@ -274,10 +274,10 @@ def prefill_terms(
     return PrefillTerms(
         prompt_linear_s=prompt_linear_s(work, rates, achieved),
         prompt_attention_s=prompt_attention_s(work, rates, achieved),
-        prompt_collective_s=passed,
+        prompt_links_s=passed,
         dense_s=dense_s(work.dense_bytes, rates, achieved),
         experts_s=experts_s(work.routed_bytes, rates, achieved),
-        prefill_latency_s=waited,
+        prefill_links_s=waited,
         dispatch_s=dispatch_s(work, achieved),
         request_s=achieved.request_overhead_s,
         tokenise_s=tokenise_s(work.prompt_tokens, served, achieved),
@@ -311,10 +311,10 @@ def prompts_per_step(max_batched_tokens: Column, new_tokens: Column, together: C
 
 @formula(unit="s", source="roofline with a rounded knee")
 def prefill_linear_s(
-    prompts_per_step: Column, prompt_linear_s: Column, weights_read_s: Column, exponent: Column
+    prompts_per_step: Column, each_linear_s: Column, weights_read_s: Column, exponent: Column
 ) -> Column:
     """Linear layers of a prefill step. Source: Williams et al. 2009. Limits: reads overlap with computing."""
-    return smooth_maximum(prompts_per_step * prompt_linear_s, weights_read_s, exponent)
+    return smooth_maximum(prompts_per_step * each_linear_s, weights_read_s, exponent)
 
 
 @formula(unit="s", source="sum of the parts of a step")
@@ -323,8 +323,8 @@ def prefill_step_s(prefill_linear_s: Column, prompts_per_step: Column, prefill: 
 
     Source: counted. Limits: no decode shares the step.
     """
-    each = prefill.prompt_attention_s + prefill.prompt_collective_s
-    device: Column = prefill_linear_s + prompts_per_step * each + prefill.prefill_latency_s
+    each = prefill.prompt_attention_s + prefill.prompt_links_s
+    device: Column = prefill_linear_s + prompts_per_step * each + prefill.prefill_links_s
     return np.maximum(device, prefill.dispatch_s)
 
 

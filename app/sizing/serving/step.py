@@ -80,8 +80,8 @@ class StepTerms(Columns):
     experts_s: Column  # reading all routed experts once
     attention_slope_s: Column  # cache of one sequence
     attention_fixed_s: Column
-    collective_slope_s: Column
-    collective_fixed_s: Column
+    links_slope_s: Column
+    links_fixed_s: Column
     host_slope_s: Column
     host_fixed_s: Column
     exponent: Column
@@ -298,8 +298,8 @@ def step_terms(
         experts_s=experts_s(work.routed_bytes, rates, achieved),
         attention_slope_s=attention_slope_s(work, rates, achieved),
         attention_fixed_s=attention_fixed_s(work, achieved),
-        collective_slope_s=slope,
-        collective_fixed_s=fixed,
+        links_slope_s=slope,
+        links_fixed_s=fixed,
         host_slope_s=achieved.sequence_overhead_s,
         host_fixed_s=host_fixed_s(work, achieved),
         exponent=achieved.roofline_exponent,
@@ -340,8 +340,8 @@ def forward_s(
     linear_s: Column, micro_batch: Column, tokens_per_sequence: float, batch: Column, terms: StepTerms
 ) -> Column:
     """One pass over a batch: each micro-batch passes every stage. Source: counted. Limits: parts do not overlap."""
-    slope = terms.attention_slope_s + tokens_per_sequence * terms.collective_slope_s
-    fixed = terms.attention_fixed_s + terms.collective_fixed_s + terms.host_fixed_s
+    slope = terms.attention_slope_s + tokens_per_sequence * terms.links_slope_s
+    fixed = terms.attention_fixed_s + terms.links_fixed_s + terms.host_fixed_s
     return linear_s + micro_batch * slope + batch * terms.host_slope_s + fixed
 
 

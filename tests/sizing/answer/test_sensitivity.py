@@ -16,7 +16,7 @@ from app.sizing.answer.sensitivity import State, as_good, rent_or_buy, state_of,
 from app.sizing.columns import Column, Columns
 from app.sizing.decisions.ranking import Measures
 from app.sizing.question import Constraints, Objective, Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import IN_ONE_POOL, recommend
 from app.sizing.result import Estimate
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, col, row
@@ -37,7 +37,7 @@ def told(
     workload: InferenceWorkload, constraints: Constraints = ON_BIG, objective: Objective = Objective.COST
 ) -> dict[str, str]:
     question = Question(workload, constraints, objective=objective)
-    return {c.change: c.effect for c in recommend(question, SMALL).sensitivity}
+    return {c.change.removeprefix(IN_ONE_POOL): c.effect for c in recommend(question, SMALL).sensitivity}
 
 
 def pair(effect: str) -> tuple[float, float]:
@@ -51,9 +51,9 @@ def pair(effect: str) -> tuple[float, float]:
 def first(
     workload: InferenceWorkload, constraints: Constraints = ON_BIG, objective: Objective = Objective.COST
 ) -> Estimate:
-    """What is recommended first."""
-    question = Question(workload, constraints, limit=1, objective=objective)
-    (best,) = recommend(question, SMALL).recommendations
+    """What is recommended first of what is not split into pools: of that changes are told."""
+    question = Question(workload, constraints, limit=2, objective=objective)
+    best, *_ = (r for r in recommend(question, SMALL).recommendations if r.estimate.deployment.pools is None)
     return best.estimate
 
 

@@ -57,11 +57,11 @@ def test_terms_of_a_prompt_are_its_work_over_what_the_device_achieves() -> None:
     assert found.prompt_attention_s[0] == pytest.approx(1e12 / (1e15 * 0.4 * 2 / 3))
     message = 768 * 8192
     reduced = 2 * 3 / 4 * message / (450e9 * 0.78)
-    assert found.prompt_collective_s[0] == pytest.approx(2 * 32 * reduced + 2 * message / (50e9 * 0.9))
+    assert found.prompt_links_s[0] == pytest.approx(2 * 32 * reduced + 2 * message / (50e9 * 0.9))
     assert all_reduce_s(col(message), col(4), col(450e9 * 0.78))[0] == pytest.approx(reduced)
     assert found.dense_s[0] == pytest.approx(16e9 / (3.2e12 * 0.85))
     assert found.experts_s[0] == pytest.approx(4e9 / (3.2e12 * 0.85 * 0.75))
-    assert found.prefill_latency_s[0] == pytest.approx(2 * 32 * 8e-6 + 2 * 15e-6)
+    assert found.prefill_links_s[0] == pytest.approx(2 * 32 * 8e-6 + 2 * 15e-6)
     assert found.dispatch_s[0] == pytest.approx(32 * 40e-6)
     assert found.tokenise_s[0] == pytest.approx(1024 * 2e-6)
     assert prefill_terms(WORK, achieved(2), served=0.0).tokenise_s[0] == 0
@@ -71,8 +71,8 @@ def test_terms_of_a_prompt_are_its_work_over_what_the_device_achieves() -> None:
 
 def test_a_lone_device_talks_to_nobody() -> None:
     found = prefill_terms(WORK, achieved(2))
-    assert found.prompt_collective_s[1] == 0
-    assert found.prefill_latency_s[1] == 0
+    assert found.prompt_links_s[1] == 0
+    assert found.prefill_links_s[1] == 0
 
 
 def test_work_of_a_prompt() -> None:
@@ -120,10 +120,10 @@ def terms(**changed: float) -> PrefillTerms:
     known: dict[str, float] = {
         "prompt_linear_s": 0.1,
         "prompt_attention_s": 0.02,
-        "prompt_collective_s": 0.01,
+        "prompt_links_s": 0.01,
         "dense_s": 0.03,
         "experts_s": 0.0,
-        "prefill_latency_s": 0.004,
+        "prefill_links_s": 0.004,
         "dispatch_s": 0.001,
         "request_s": 0.005,
         "tokenise_s": 0.0,

@@ -57,14 +57,14 @@ def test_terms_of_a_step_are_its_work_over_what_the_device_achieves() -> None:
     )
     assert found.attention_fixed_s[0] == pytest.approx(32 * 2e-6)
     reduced = 2 * 3 / 4 * 8192 / (450e9 * 0.78)
-    assert found.collective_slope_s[0] == pytest.approx(2 * 32 * reduced + 2 * 8192 / (50e9 * 0.9))
-    assert found.collective_fixed_s[0] == pytest.approx(2 * 32 * 8e-6 + 2 * 15e-6)
+    assert found.links_slope_s[0] == pytest.approx(2 * 32 * reduced + 2 * 8192 / (50e9 * 0.9))
+    assert found.links_fixed_s[0] == pytest.approx(2 * 32 * 8e-6 + 2 * 15e-6)
     assert found.host_slope_s[0] == 20e-6
     assert found.host_fixed_s[0] == pytest.approx(32 * 10e-6 + 8 * 30e-6 + 4 * 5e-6 + 500e-6)
     assert found.stream_token_s[0] == 40e-6
     assert step_terms(WORK, achieved(2), served=0.0).stream_token_s[0] == 0
     assert (found.exponent[0], found.pipeline_parallel[0], found.expert_share[0]) == (3, 3, 0.25)
-    assert (found.collective_slope_s[1], found.collective_fixed_s[1]) == (0, 0)
+    assert (found.links_slope_s[1], found.links_fixed_s[1]) == (0, 0)
 
 
 def test_work_of_a_step() -> None:
@@ -99,8 +99,8 @@ def terms(**changed: float) -> StepTerms:
         "experts_s": 0.0,
         "attention_slope_s": 0.0004,
         "attention_fixed_s": 0.003,
-        "collective_slope_s": 0.00005,
-        "collective_fixed_s": 0.0007,
+        "links_slope_s": 0.00005,
+        "links_fixed_s": 0.0007,
         "host_slope_s": 0.000006,
         "host_fixed_s": 0.0009,
         "exponent": 1.0,

@@ -202,8 +202,8 @@ def prompt_seconds(pair: PrefillTerms, decode_token_s: float) -> dict[str, Any]:
     return {
         "prompt_equivalent": each / slope,
         "prompt_fixed_tokens": max(float(pair.prompt_linear_s[0]) - each * PROMPT, 0.0) / slope,
-        "prompt_token_s": float(pair.prompt_collective_s[0] / PROMPT),
-        "prompt_step_s": float(pair.prefill_latency_s[0]),
+        "prompt_token_s": float(pair.prompt_links_s[0] / PROMPT),
+        "prompt_step_s": float(pair.prefill_links_s[0]),
         "dispatch_s": float(pair.dispatch_s[0]),
         "ingest_s": float(pair.request_s[0]),
         "tokenise_token_s": float(pair.tokenise_s[0] / PROMPT),
