@@ -6,6 +6,7 @@ COPY requirements.lock ./
 RUN /opt/headroom/bin/python -m pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements.lock
 COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY app ./app
+COPY headroom_client ./headroom_client
 COPY migrations ./migrations
 RUN /opt/headroom/bin/python -m pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation .
 

@@ -4,9 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8000
-SOURCES := app migrations tests benchmarks artefacts
+SOURCES := app headroom_client migrations tests benchmarks artefacts
 
-.PHONY: run test test-traced mutants instantiate trace-grid bench artefacts accuracy format lock clean
+.PHONY: run test test-traced test-page mutants instantiate trace-grid bench artefacts accuracy format lock clean
 
 run: $(VENV)/.run
 	@$(BIN)/headroom prepare
@@ -46,6 +46,10 @@ format: $(VENV)/.dev
 test-traced: $(VENV)/.trace
 	$(BIN)/pytest -m torch
 
+# What needs a browser: the page in a headless Chromium, which is asked for by apt-get install chromium chromium-driver.
+test-page: $(VENV)/.page
+	$(BIN)/pytest -m page tests/page
+
 # The whole grid of traced steps again: tests/reference/traced_memory.csv, which make test holds the formulas against.
 trace-grid: $(VENV)/.trace
 	$(BIN)/python -m app.calibration.tracing
@@ -59,6 +63,7 @@ lock:
 	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o requirements.lock
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o requirements-dev.lock
 	uv pip compile requirements-trace.in -c requirements-dev.lock --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o requirements-trace.lock
+	uv pip compile requirements-page.in -c requirements-dev.lock --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o requirements-page.lock
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis headroom.sqlite3*
@@ -74,6 +79,10 @@ $(VENV)/.run: requirements.lock pyproject.toml | $(BIN)/python
 
 $(VENV)/.dev: requirements-dev.lock $(VENV)/.run
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+$(VENV)/.page: requirements-page.lock $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-page.lock
 	@touch $@
 
 $(VENV)/.trace: requirements-trace.lock requirements-torch.txt $(VENV)/.dev

@@ -1,9 +1,12 @@
-"""The command line: prepare the database, serve, show the accuracy, trace the memory of a training step."""
+"""The command line: prepare the database, serve, show the accuracy, trace the memory of a training step; and what
+sizes, from app.command.
+"""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from importlib import import_module
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +15,6 @@ import orjson
 import typer
 import uvicorn
 from alembic import command
-from alembic.config import Config
 from sqlalchemy.orm import Session, sessionmaker
 
 from app.api.problems import Invalid, Malformed
@@ -21,23 +23,40 @@ from app.calibration.report import DIMENSIONS, report_on
 from app.calibration.tracing.report import lines
 from app.calibration.tracing.requests import setup_of
 from app.calibration.tracing.setups import Setup, Traced
+from app.catalog.outbox import DeliveryStore
 from app.catalog.queries import list_compared
 from app.catalog.seed import seed
 from app.catalog.snapshot import SnapshotStore
 from app.catalog.tables import ModelRow
+from app.command import lists, sizing
+from app.command.doctor import doctor
 from app.compiled import compile_simulation
 from app.config import Settings
 from app.db import make_engine
 from app.errors import AppError
+from app.migrating import alembic_config
+from app.procurement.webhooks import Courier
 
-cli = typer.Typer(no_args_is_help=True, add_completion=False, help="Headroom sizes hardware for AI work.")
+cli = typer.Typer(no_args_is_help=True, help="Headroom sizes hardware for AI work.", pretty_exceptions_enable=False)
+for asking in (sizing.recommend, sizing.estimate, sizing.compare, sizing.inspect, sizing.explain, sizing.export):
+    cli.command(rich_help_panel="Size")(asking)
+for listing in (lists.models, lists.accelerators, lists.offers, lists.prices, lists.support):
+    cli.command(rich_help_panel="Look up")(listing)
+cli.command()(doctor)
 
 
-def alembic_config() -> Config:
-    """The migrations beside the package, wherever it is installed and started from."""
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).resolve().parent.parent / "migrations"))
-    return config
+def versioned(shown: bool) -> None:
+    """Print the version and stop."""
+    if shown:
+        typer.echo(version("headroom"))
+        raise typer.Exit
+
+
+@cli.callback()
+def about(
+    version: Annotated[bool, typer.Option("--version", callback=versioned, is_eager=True, help="And stop.")] = False,
+) -> None:
+    """Headroom sizes hardware for AI work."""
 
 
 @cli.command()
@@ -120,6 +139,24 @@ def asked_to_trace(raw: bytes, sessions: sessionmaker[Session]) -> tuple[dict[st
 
 
 @cli.command()
+def deliver(
+    dead: Annotated[bool, typer.Option("--dead", help="Try also what was given up.")] = False,
+) -> None:
+    """Post the notices that are due to their webhooks, once; a running service does so by itself."""
+    settings = Settings()
+    engine = make_engine(settings.database_url)
+    store = DeliveryStore(engine)
+    if dead:
+        store.revive(now=datetime.now(UTC))
+    arrived, down = Courier(settings.webhooks, store).deliver_due()
+    waiting, given_up = store.waiting()
+    engine.dispose()
+    typer.echo(f"{arrived} delivered, {waiting} waiting, {given_up} given up; {down} endpoints failed.")
+    if down:
+        raise typer.Exit(1)
+
+
+@cli.command()
 def serve(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.", envvar="PORT")] = 8000,
     workers: Annotated[
@@ -140,6 +177,7 @@ def serve(
         log_level=settings.log_level,
         timeout_graceful_shutdown=20,
         timeout_keep_alive=10,
+        timeout_worker_healthcheck=60,  # a busy machine imports for longer than the usual 5 s, after which it is killed
         limit_concurrency=512,
         server_header=False,
     )

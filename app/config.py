@@ -5,8 +5,11 @@ from __future__ import annotations
 from datetime import date
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from app.procurement.buyers import Buyer
+from app.procurement.webhooks import Webhook
 
 
 class Settings(BaseSettings):
@@ -23,6 +26,9 @@ class Settings(BaseSettings):
     )
     snapshot_check_s: float = Field(2.0, ge=0, description="Seconds between looks for a newer catalogue version.")
     max_body_bytes: int = Field(65536, ge=1024, le=33554432, description="Largest request body.")
+    max_pasted_bytes: int = Field(
+        6291456, ge=1024, le=33554432, description="Largest request body with pasted metrics or a log."
+    )
     body_deadline_s: float = Field(5.0, gt=0, le=120, description="Seconds a client has to send its body.")
     max_concurrent_searches: int = Field(
         2, ge=1, le=256, description="Answers computed at once in each process; others wait in line."
@@ -41,3 +47,23 @@ class Settings(BaseSettings):
         description="Hub that serves config.json of models the catalogue lacks, under {url}/{id}/resolve/main/. "
         "Off where absent.",
     )
+    public_url: str | None = Field(
+        None,
+        pattern=r"^https?://[^\s/@]+(/[^\s]*)?$",
+        description="Address under which buyers' browsers reach this service; punch-out is off without it.",
+    )
+    punchout_buyers: tuple[Buyer, ...] = Field((), description="Buyers that may punch out, as JSON.")
+    punchout_session_minutes: int = Field(60, ge=1, le=1440, description="How long a punch-out session is open.")
+    webhooks: tuple[Webhook, ...] = Field((), description="Endpoints that are told of events, as JSON.")
+    plain_http: bool = Field(
+        False, description="Baskets and notices may go to http addresses: for tests and closed networks."
+    )
+
+    @model_validator(mode="after")
+    def _notices_are_encrypted(self) -> Settings:
+        names = [webhook.name for webhook in self.webhooks]
+        if len(names) != len(set(names)):
+            raise ValueError("webhooks have names of their own")
+        if not self.plain_http and not all(webhook.url.startswith("https://") for webhook in self.webhooks):
+            raise ValueError("webhooks are https addresses; HEADROOM_PLAIN_HTTP=true allows http")
+        return self

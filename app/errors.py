@@ -38,6 +38,27 @@ class Conflict(AppError):
     title = "Contradictory request"
 
 
+class Unguarded(AppError):
+    """A change that does not say which state it is made to."""
+
+    code = "if-match-required"
+    title = "If-Match is required"
+
+
+class Stale(AppError):
+    """A change to a state that is no longer."""
+
+    code = "changed-meanwhile"
+    title = "Changed meanwhile"
+
+
+class NotAllowed(AppError):
+    """A change that the state as it is does not allow."""
+
+    code = "not-allowed"
+    title = "Change not allowed"
+
+
 class Unavailable(AppError):
     """Something this service leans on does not answer now."""
 

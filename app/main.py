@@ -3,20 +3,47 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import structlog
 from fastapi import FastAPI
+from fastapi.concurrency import run_in_threadpool
+from sqlalchemy import Engine
 from sqlalchemy.orm import sessionmaker
 
 from app.api import openapi, problems
-from app.api.routes import accuracy, catalog, health, lists, recommendations, support
+from app.api.routes import (
+    accuracy,
+    catalog,
+    compare,
+    diagnose,
+    filing,
+    handoff,
+    health,
+    lists,
+    materials,
+    punchout,
+    recommendations,
+    repricing,
+    sensitivity,
+    sessions,
+    support,
+    webhooks,
+)
 from app.api.searches import Searches
 from app.catalog.hub import ModelHub
+from app.catalog.outbox import DeliveryStore, Outbox
+from app.catalog.punchouts import PunchoutStore
 from app.catalog.recommendations import AnswerStore
 from app.catalog.snapshot import SnapshotStore
 from app.compiled import compile_simulation
 from app.config import Settings
 from app.db import make_engine
+from app.procurement.buyers import Buyers
+from app.procurement.desk import Desk
+from app.procurement.webhooks import Courier
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -32,17 +59,31 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[settings.log_level.upper()]),
     )
-    app = FastAPI(title="Headroom", version="0.1.0", docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = FastAPI(
+        title="Headroom", version="0.1.0", docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=delivering
+    )
     app.state.settings, app.state.today = settings, settings.today
     engine = make_engine(settings.database_url)
     app.state.sessions = sessionmaker(engine, expire_on_commit=False)
-    app.state.answers = AnswerStore(engine)
+    app.state.outbox = Outbox({webhook.name: webhook.events for webhook in settings.webhooks})
+    app.state.courier = Courier(settings.webhooks, DeliveryStore(engine)) if settings.webhooks else None
+    app.state.answers = AnswerStore(engine, app.state.outbox)
+    app.state.desk = desk_of(settings, engine)
     hub = ModelHub(settings.model_hub_url) if settings.model_hub_url else None
     app.state.snapshots = SnapshotStore(app.state.sessions, check_s=settings.snapshot_check_s, hub=hub)
     app.state.searches = Searches(settings.max_concurrent_searches)
     problems.install(app)
     for router in (
         recommendations.router,
+        filing.router,
+        sensitivity.router,
+        repricing.router,
+        compare.router,
+        diagnose.router,
+        materials.router,
+        punchout.router,
+        sessions.router,
+        handoff.router,
         catalog.router,
         support.router,
         lists.router,
@@ -50,6 +91,31 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         health.router,
     ):
         app.include_router(router)
+    app.webhooks.include_router(webhooks.router)
     health.install(app)
     openapi.install(app)
     return app
+
+
+@asynccontextmanager
+async def delivering(app: FastAPI) -> AsyncIterator[None]:
+    """Notices are delivered as long as the service runs."""
+    courier: Courier | None = app.state.courier
+    if courier is None:
+        yield
+        return
+    courier.start()
+    yield
+    await run_in_threadpool(courier.stop)
+
+
+def desk_of(settings: Settings, engine: Engine) -> Desk | None:
+    """Where buyers punch out to; None where settings name no address of our own, or no buyer."""
+    if settings.public_url is None or not settings.punchout_buyers:
+        return None
+    return Desk(
+        Buyers(settings.punchout_buyers, plain_http=settings.plain_http),
+        PunchoutStore(engine),
+        public_url=settings.public_url,
+        lasts=timedelta(minutes=settings.punchout_session_minutes),
+    )

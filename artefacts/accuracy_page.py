@@ -258,6 +258,27 @@ intervals are wide.
 ({runs["misfits"] / max(1, runs["asked"]):.1%}) are answered not to fit ({lost})."""
 
 
+def layouts(found: Sequence[Mapping[str, Any]]) -> str:
+    """How far results of layouts are off that nothing is fitted to."""
+    rows = [
+        [
+            c["layout"],
+            c["quantity"],
+            c["accelerator"],
+            str(c["rows"]),
+            f"{c['median']:.0%}",
+            f"{c['p90']:.0%}",
+            f"{c['bias']:.2f}",
+        ]
+        for c in found
+    ]
+    return f"""Results of data-parallel ranks that share experts, and of prefill and decode in pools of their own, are
+compared and not fitted. Two pools are predicted in balance, by closed form; throughput that is not published follows
+of the time to the first token and of those after it, by Little's law.
+
+{table(("layout", "quantity", "accelerator", "rows", "median", "90th pct", "bias"), rows)}"""
+
+
 def left_out(notes: Mapping[str, Any]) -> str:
     """What was not compared, or not fitted, and why."""
     set_aside = "; ".join(f"{who} ({why})" for who, why in notes["set_aside"].items())
@@ -313,6 +334,10 @@ What all other sources say of a source's results (bias of its unseen prediction)
 prediction from the others can do better.
 
 {table(("quantity", "source", "stack", "rows", "bias unseen", "bias seen"), disagreements(rows))}
+
+## Layouts of large models
+
+{layouts(notes["layouts"])}
 
 {training(rows, notes)}
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
+from app.api.schemas.diagnose import EXAMPLE as DIAGNOSED
+from app.api.schemas.requests import example
 from artefacts.service import asked, bodies
 
 FILE = Path(__file__).resolve().parents[1] / "app" / "api" / "examples" / "schemas.json"
@@ -27,6 +29,13 @@ LISTS = (
 )
 # What the worked requests leave out: a model by its size, prompts with images, speculation, an offer by name, money,
 # a sample of another size, and the most that fits.
+PASTED = """\
+vllm:request_success_total{{engine="0",finished_reason="stop"}} {requests}
+vllm:num_preemptions_total{{engine="0"}} {preempted}
+vllm:num_requests_running{{engine="0"}} 48
+python_info{{version="3.12"}} 1
+"""
+SCRAPES = ((1000, 200, 0), (1300, 290, 60))
 FURTHER: dict[str, Schema] = {
     "/estimate": {
         "workload": {
@@ -93,6 +102,35 @@ FURTHER: dict[str, Schema] = {
         },
         "limit": 1,
     },
+    "/compare options": example("compare-llama-70b"),
+    "/compare phases": example("compare-phases-8b"),
+    "/diagnose": DIAGNOSED,
+    "/diagnose pasted": {
+        **DIAGNOSED,
+        "observed": {
+            "expositions": [{"text": PASTED.format(requests=r, preempted=p), "at_s": t} for r, p, t in SCRAPES]
+        },
+    },
+    "/diagnose training": {
+        "workload": {
+            "phase": "training",
+            "model": "llama-3.1-8b",
+            "training_tokens": 1e12,
+            "global_batch_tokens": 4194304,
+            "sequence_length": 8192,
+        },
+        "deployment": {"accelerator": "nvidia-h100-sxm5-80gb", "total_accelerators": 64},
+        "observed": {
+            "training": {
+                "step_time_s": 14.0,
+                "input_s": 2.5,
+                "scales": [
+                    {"accelerators": 8, "tokens_per_s": 85000},
+                    {"accelerators": 64, "tokens_per_s": 300000},
+                ],
+            }
+        },
+    },
     "/catalog/models/inspect size": {"model": {"parameters_billion": 13}},
     "/catalog/models/inspect image": {"model": "qwen2.5-vl-7b", "image": {"width": 1024, "height": 768}},
 }
@@ -107,6 +145,13 @@ class Examples:
     def __init__(self, document: Schema) -> None:
         self.components: dict[str, Schema] = document["components"]["schemas"]
         self.found: dict[str, Any] = {}
+        self.least = {
+            name: each["minItems"]
+            for component in self.components.values()
+            for name, shape in component.get("properties", {}).items()
+            for each in (shape, *shape.get("anyOf", ()))
+            if each.get("minItems", 0) > 1
+        }
 
     def see(self, value: Any, schema: Schema) -> None:
         """Keep what a value shows of its schema and of those below it."""
@@ -114,7 +159,7 @@ class Examples:
             name = schema["$ref"].removeprefix(REF)
             schema = self.components[name]
             if isinstance(value, dict) and said(value) > said(self.found.get(name)):
-                self.found[name] = cut(value)
+                self.found[name] = self.cut(value)
         for option in (*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ())):
             if self.fits(value, option):
                 self.see(value, option)
@@ -127,6 +172,14 @@ class Examples:
         elif isinstance(value, list) and isinstance(schema.get("items"), dict):
             for each in value:
                 self.see(each, schema["items"])
+
+    def cut(self, value: Any, least: int = 1) -> Any:
+        """The value with one object, or two plain values, of each list, or as many as its schema asks for."""
+        if isinstance(value, dict):
+            return {k: self.cut(v, self.least.get(k, 1)) for k, v in value.items()}
+        if not isinstance(value, list):
+            return value
+        return [self.cut(v) for v in value[: least if value and isinstance(value[0], dict | list) else max(2, least)]]
 
     def fits(self, value: Any, schema: Schema) -> bool:
         """Whether a value can be of a schema, by its type, its keys and what its keys are bound to be."""
@@ -148,15 +201,6 @@ def said(value: Any) -> int:
     return sum(v not in (None, [], {}) for v in value.values()) if isinstance(value, dict) else -1
 
 
-def cut(value: Any) -> Any:
-    """The value with one object, or two plain values, of each list."""
-    if isinstance(value, dict):
-        return {k: cut(v) for k, v in value.items()}
-    if not isinstance(value, list):
-        return value
-    return [cut(v) for v in value[: 1 if value and isinstance(value[0], dict | list) else 2]]
-
-
 def exchanges(client: TestClient) -> Iterator[tuple[str, str, Any, Any]]:
     """(path, method, request, answer) of what is asked."""
     for name, body in bodies().items():
@@ -172,6 +216,9 @@ def exchanges(client: TestClient) -> Iterator[tuple[str, str, Any, Any]]:
         yield path, "post", body, answer.json()
     for name in LISTS:
         yield f"/catalog/{name}", "get", None, client.get(f"/catalog/{name}", params={"limit": 1}).json()
+    stored = client.post("/recommend", json=bodies()["recommend-fine-tuning-7b-full"]).json()["id"]
+    turning = client.get(f"/recommendations/{stored}/sensitivity").json()
+    yield "/recommendations/{id}/sensitivity", "get", None, turning
     yield "/accuracy", "get", None, client.get("/accuracy").json()
 
 

@@ -15,8 +15,8 @@ from sqlalchemy.orm import Session, sessionmaker
 from app.calibration.calibrate import PROBLEMS, calibrated, write_files
 from app.calibration.fit import Fit
 from app.calibration.memory_logs import read_logs
-from app.calibration.serving.cases import ServingCases, read_cases
-from app.calibration.serving.problem import possible
+from app.calibration.serving.cases import ServingCases
+from app.calibration.serving.problem import published
 from app.calibration.training.cases import read_training_cases
 from app.catalog.files import rows_of
 from app.catalog.seed import seed
@@ -41,10 +41,9 @@ ROUNDS = 4  # layouts that a row leaves open are chosen by the factors themselve
 
 def behaviour(market: Snapshot, store: SnapshotStore) -> Iterator[str]:
     """What the fit sees: every case, and what it predicts at two settings of all factors."""
-    serving, left_out = read_cases(list(rows_of("measurements_inference.csv")), market, store.model)
-    serving, faster = possible(serving)
+    serving, left_out = published(list(rows_of("measurements_inference.csv")), market, store.model)
     training, training_left_out = read_training_cases(list(rows_of("measurements_training.csv")), market, store.model)
-    yield f"{sorted(left_out.items())} {faster} {sorted(training_left_out.items())}"
+    yield f"{sorted(left_out.items())} {sorted(training_left_out.items())}"
     for name, problem in PROBLEMS.items():
         cases = serving if name == "serving" else [c for c in training if c.group == name]
         fit = Fit(problem, cases, market.coefficients)

@@ -126,6 +126,11 @@ def answer_inputs() -> Digests:
     }
 
 
+def client_inputs() -> Digests:
+    code = sources().digest(["artefacts.client_types"])
+    return {"code of the service": answer_inputs()["code of the service"], "code of the types": code}
+
+
 def examples_inputs() -> Digests:
     return {**answer_inputs(), "code of the examples": sources().digest(["artefacts.examples"])}
 
@@ -150,6 +155,7 @@ PARTS = (
     Part("factors", "artefacts.fit", fit_inputs, fit_outputs),
     Part("accuracy", "artefacts.accuracy_page", accuracy_inputs, accuracy_outputs),
     Part("engine", "artefacts.engine_page", engine_inputs, engine_outputs),
+    Part("client", "artefacts.client_types", client_inputs, lambda: files(ROOT / "headroom_client" / "answers.py")),
     Part(
         "examples",
         "artefacts.examples",

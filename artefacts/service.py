@@ -15,10 +15,10 @@ from sqlalchemy.orm import Session
 from starlette.testclient import TestClient
 
 from app.catalog.seed import seed
-from app.cli import alembic_config
 from app.config import Settings
 from app.db import make_engine
 from app.main import create_app
+from app.migrating import alembic_config
 
 ROOT = Path(__file__).resolve().parents[1]
 # The day of every document and test, so that ages of prices in them stay as they are.

@@ -63,8 +63,9 @@ class Checkout:
 
 
 def variant(body: dict[str, Any], i: int) -> dict[str, Any]:
-    """The same question with an electricity price a hair apart: a new answer of the same work."""
-    return {**body, "economics": {"electricity_usd_per_kwh": 0.12 + i * 1e-6}}
+    """The same question a hair apart: a new answer of the same work, for which nothing is kept of the last."""
+    apart = {**body.get("assumptions", {}), "simulated_requests": 10_000 - i}
+    return {**body, "economics": {"electricity_usd_per_kwh": 0.12 + i * 1e-6}, "assumptions": apart}
 
 
 def medians(rows: list[dict[str, float]]) -> dict[str, float]:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from alembic import context
 
-from app.catalog import hosted_tables, tables
+from app.catalog import filing, hosted_tables, outbox, punchouts, purchasing, slices, tables
 from app.config import Settings
 from app.db import Base, make_engine
 
-for row in (tables.AcceleratorRow, hosted_tables.HostedPriceRow):
+for row in (
+    filing.FilingRow,
+    hosted_tables.HostedPriceRow,
+    outbox.DeliveryRow,
+    punchouts.PunchoutSessionRow,
+    purchasing.PartNumberRow,
+    slices.SliceRow,
+    tables.AcceleratorRow,
+):
     assert row.metadata is Base.metadata
 
 url = context.config.attributes.get("database_url") or Settings().database_url

@@ -17,11 +17,11 @@ from starlette.testclient import TestClient
 
 from app.catalog.seed import seed
 from app.catalog.snapshot import SnapshotStore
-from app.cli import alembic_config
 from app.compiled import compile_simulation
 from app.config import Settings
 from app.db import make_engine
 from app.main import create_app
+from app.migrating import alembic_config
 from app.sizing.snapshot import Snapshot
 from artefacts.service import DAY
 

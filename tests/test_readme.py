@@ -58,5 +58,5 @@ def test_every_command_it_names_exists() -> None:
 
 def test_every_endpoint_is_in_its_table(client: TestClient) -> None:
     paths = set(client.get("/openapi.json").json()["paths"])
-    named = {n if n in paths else f"/catalog{n}" for n in re.findall(r"`(?:GET |POST )?(/[\w/{}.]+)`", TEXT)}
+    named = {n if n in paths else f"/catalog{n}" for n in re.findall(r"`(?:GET |POST )?(/[\w/{}.-]+)`", TEXT)}
     assert paths <= named

@@ -7,6 +7,7 @@ import json
 import math
 import re
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl
 
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
@@ -18,14 +19,30 @@ M = TypeVar("M", bound=BaseModel)
 
 MAX_DEPTH = 32
 MAX_NUMBER_LENGTH = 60
+MAX_FIELDS = 100  # of a form
+
+
+JSON = ("application/json", "+json")
+XML = ("application/xml", "text/xml", "+xml")
+FORM = ("application/x-www-form-urlencoded",)
 
 
 async def read_body(request: Request) -> bytes:
     """The raw body, within the size and time that settings allow; only plain JSON media types."""
-    limit, deadline = request.app.state.settings.max_body_bytes, request.app.state.settings.body_deadline_s
+    return await read_raw(request, JSON, request.app.state.settings.max_body_bytes)
+
+
+async def read_pasted_body(request: Request) -> bytes:
+    """The same of a body that may hold pasted texts."""
+    return await read_raw(request, JSON, request.app.state.settings.max_pasted_bytes)
+
+
+async def read_raw(request: Request, kinds: tuple[str, ...], limit: int) -> bytes:
+    """The raw body of one of some media types, of so many bytes, within the time that settings allow."""
+    deadline = request.app.state.settings.body_deadline_s
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
-    if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
-        raise Malformed(415, "unsupported-media-type", "Send the body as application/json.")
+    if kind not in kinds and not (kind.startswith("application/") and kind.endswith(kinds)):
+        raise Malformed(415, "unsupported-media-type", f"Send the body as {kinds[0]}.")
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Malformed(415, "unsupported-encoding", "Send the body without content encoding.")
     too_large = Malformed(413, "body-too-large", f"The body may be at most {limit:,} bytes.")
@@ -46,6 +63,26 @@ async def read_body(request: Request) -> bytes:
     except ClientDisconnect:
         raise Malformed(400, "client-disconnected", "The connection closed before the body was complete.") from None
     return b"".join(chunks)
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """The fields of a form; of one that stands twice the last."""
+    raw = await read_raw(request, FORM, request.app.state.settings.max_body_bytes)
+    try:
+        return dict(parse_qsl(raw.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS))
+    except ValueError:
+        raise Malformed(
+            400, "malformed-form", f"The form is not UTF-8, or has more than {MAX_FIELDS} fields."
+        ) from None
+
+
+async def no_body(request: Request) -> None:
+    """Refuse a body where none is taken, so that nothing that was sent goes unread."""
+    async for chunk in request.stream():
+        if chunk:
+            raise Malformed(
+                400, "no-body-taken", "This call takes no body; what it takes goes into the query: ?rank=2."
+            )
 
 
 def _refuse(detail: str) -> Malformed:
@@ -76,22 +113,23 @@ def _int(text: str) -> int:
     return int(text)
 
 
-STRING = re.compile(r'"(?:[^"\\]|\\.?)*(?:"|\Z)', re.DOTALL)
+STRING = re.compile(r'"(?:[^"\\]++|\\.?)*+(?:"|\Z)', re.DOTALL)
 BRACKET = re.compile(r"[\[\]{}]")
 NOT_PLAIN = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+NOT_TEXT = re.compile("[\ud800-\udfff]")
 
 
-def _check(value: Any) -> None:
-    """Strings must be plain text: no control characters, no lone surrogates."""
-    stack = [value]
+def _check(value: Any, pasted: frozenset[str]) -> None:
+    """Strings must be plain text: no control characters, which those of pasted fields may have, no lone surrogates."""
+    stack = [(value, NOT_PLAIN)]
     while stack:
-        node = stack.pop()
+        node, refused = stack.pop()
         if isinstance(node, dict):
-            stack.extend(node.keys())
-            stack.extend(node.values())
+            stack.extend((key, NOT_PLAIN) for key in node)
+            stack.extend((held, NOT_TEXT if key in pasted else NOT_PLAIN) for key, held in node.items())
         elif isinstance(node, list):
-            stack.extend(node)
-        elif isinstance(node, str) and NOT_PLAIN.search(node):
+            stack.extend((held, NOT_PLAIN) for held in node)
+        elif isinstance(node, str) and refused.search(node):
             raise _refuse("A string holds a control character or half of a character pair; only plain text is taken.")
 
 
@@ -104,8 +142,8 @@ def _depth(text: str) -> int:
     return deepest
 
 
-def document_of(raw: bytes) -> Any:
-    """The body as a document; Malformed says what JSON it is not."""
+def document_of(raw: bytes, pasted: frozenset[str] = frozenset()) -> Any:
+    """The body as a document; Malformed says what JSON it is not. Fields named in `pasted` hold texts of lines."""
     if not raw.strip():
         raise _refuse("The body is empty; a JSON object is needed.")
     if raw[:3] == b"\xef\xbb\xbf" or b"\x00" in raw[:4]:
@@ -122,13 +160,13 @@ def document_of(raw: bytes) -> Any:
         )
     except json.JSONDecodeError as error:
         raise _refuse(f"The body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}.") from None
-    _check(document)
+    _check(document, pasted)
     return document
 
 
-def parsed(raw: bytes, model: type[M]) -> M:
+def parsed(raw: bytes, model: type[M], pasted: frozenset[str] = frozenset()) -> M:
     """The body as a wire model, strictly."""
-    document = document_of(raw)
+    document = document_of(raw, pasted)
     try:
         return model.model_validate_json(raw, strict=True)
     except ValidationError as error:

@@ -8,12 +8,14 @@ from typing import Annotated
 from fastapi import Depends, Request
 from sqlalchemy.orm import Session, sessionmaker
 
-from app.api.body import read_body
+from app.api.body import read_body, read_pasted_body
 from app.api.schemas.model import ConfigModel, SizedModel
 from app.api.searches import Searches
+from app.catalog.outbox import Outbox
 from app.catalog.recommendations import AnswerStore
 from app.catalog.snapshot import SnapshotStore
 from app.errors import Conflict, NotFound
+from app.procurement.desk import Desk
 from app.sizing.assumptions import Assumptions
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.read import read_architecture
@@ -39,6 +41,16 @@ async def _answers(request: Request) -> AnswerStore:
     return answers
 
 
+async def _desk(request: Request) -> Desk | None:
+    desk: Desk | None = request.app.state.desk
+    return desk
+
+
+async def _outbox(request: Request) -> Outbox:
+    outbox: Outbox = request.app.state.outbox
+    return outbox
+
+
 async def _today(request: Request) -> date:
     settled: date | None = request.app.state.today
     return settled or datetime.now(UTC).date()
@@ -48,8 +60,11 @@ Sessions = Annotated[sessionmaker[Session], Depends(_sessions)]
 Snapshots = Annotated[SnapshotStore, Depends(_store)]
 Turns = Annotated[Searches, Depends(_turns)]
 Answers = Annotated[AnswerStore, Depends(_answers)]
+Notices = Annotated[Outbox, Depends(_outbox)]
+AtDesk = Annotated[Desk | None, Depends(_desk)]
 Today = Annotated[date, Depends(_today)]
 RawBody = Annotated[bytes, Depends(read_body)]
+RawPastedBody = Annotated[bytes, Depends(read_pasted_body)]
 
 
 def resolve_model(

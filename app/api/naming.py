@@ -9,8 +9,8 @@ from typing import Any
 
 from app.api.doubts import doubted
 from app.api.problems import escaped
-from app.api.schemas.pools import PoolSpec
-from app.api.schemas.requests import ConstraintsSpec, DeploymentSpec, EstimateRequest, RecommendRequest
+from app.api.schemas.replica import ReplicaSpec
+from app.api.schemas.requests import ConstraintsSpec, DeploymentSpec, EconomicsSpec, EstimateRequest, RecommendRequest
 from app.catalog.directory import WILD, Directory, Named, close_to, machine_key, run_together
 from app.catalog.names import engine_slug, quoted
 from app.errors import AmbiguousName, AppError, Unanswerable, UnknownAccelerator, UnknownName, UnknownSystem
@@ -231,7 +231,7 @@ def deployment_named(spec: DeploymentSpec, naming: Naming, at: str) -> Deploymen
     return spec.model_copy(update=changed)
 
 
-def placed(spec: DeploymentSpec | PoolSpec, accelerator: str, naming: Naming, at: str) -> dict[str, Any]:
+def placed(spec: ReplicaSpec, accelerator: str, naming: Naming, at: str) -> dict[str, Any]:
     """Accelerator, machine and offer in names of the catalogue."""
     found = naming.accelerator(accelerator, f"{at}/accelerator")
     changed: dict[str, Any] = {}
@@ -288,19 +288,33 @@ def _system(name: str, accelerator: str, naming: Naming, pointer: str) -> str:
     return name
 
 
+def economics_named(spec: EconomicsSpec, naming: Naming) -> EconomicsSpec:
+    """Money with the accelerators that discounts are of in names of the catalogue; a name outdoes a pattern."""
+    named: dict[str, float] = {}
+    fitting: dict[str, float] = {}
+    for name, share in spec.discounts.items():
+        if WILD.search(name) and (fit := naming.directory.matching(name)):
+            fitting |= dict.fromkeys(fit, share)
+        elif (found := naming.accelerator(name, f"#/economics/discounts/{escaped(name)}")) is not None:
+            named |= dict.fromkeys(found.accelerators, share)
+    return spec.model_copy(update={"discounts": fitting | named})
+
+
 def recommend_named(request: RecommendRequest, directory: Directory) -> tuple[RecommendRequest, tuple[str, ...]]:
     """The request in names of the catalogue, and the accelerators in it that only a pattern brought in."""
     naming = Naming(directory)
     constraints, by_pattern = constraints_named(request.constraints, naming, "#/constraints")
+    economics = economics_named(request.economics, naming)
     naming.assumptions(request.assumptions)
     naming.raise_problems()
-    return request.model_copy(update={"constraints": constraints}), by_pattern
+    return request.model_copy(update={"constraints": constraints, "economics": economics}), by_pattern
 
 
 def estimate_named(request: EstimateRequest, directory: Directory) -> EstimateRequest:
     """The request in names of the catalogue."""
     naming = Naming(directory)
     deployment = deployment_named(request.deployment, naming, "#/deployment")
+    economics = economics_named(request.economics, naming)
     naming.assumptions(request.assumptions)
     naming.raise_problems()
-    return request.model_copy(update={"deployment": deployment})
+    return request.model_copy(update={"deployment": deployment, "economics": economics})

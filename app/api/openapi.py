@@ -10,10 +10,20 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from app.api.schemas.base import Shown
+from app.api.schemas.compare import CompareRequest
+from app.api.schemas.diagnose import DiagnoseRequest
+from app.api.schemas.filing import StatusChange
 from app.api.schemas.requests import EstimateRequest, InspectRequest, RecommendRequest, example
 
 REF = "#/components/schemas/{model}"
-BODIES: tuple[type[BaseModel], ...] = (RecommendRequest, EstimateRequest, InspectRequest)
+BODIES: tuple[type[BaseModel], ...] = (
+    RecommendRequest,
+    EstimateRequest,
+    CompareRequest,
+    DiagnoseRequest,
+    InspectRequest,
+    StatusChange,
+)
 
 DESCRIPTION = """\
 Headroom sizes hardware for AI work: describe a workload, get the hardware that runs it, how many, laid out
@@ -52,9 +62,12 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     texts = {
         400: "The body is not well-formed JSON.",
         404: "Something named does not exist.",
+        409: "The state of what is changed does not allow it.",
+        412: "What is changed has changed since it was read.",
         413: "The body is too large.",
         415: "The body is not plain JSON.",
         422: "The request breaks its schema or contradicts itself.",
+        428: "The change does not say, by If-Match, what it changes.",
         503: "The catalogue is not available.",
     }
     return {s: {"description": texts[s], "content": content} for s in statuses}
@@ -65,7 +78,13 @@ def install(app: FastAPI) -> None:
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
-            made = get_openapi(title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes)
+            made = get_openapi(
+                title=app.title,
+                version=app.version,
+                description=DESCRIPTION,
+                routes=app.routes,
+                webhooks=app.webhooks.routes,
+            )
             _, extra = models_json_schema(
                 [*((m, "validation") for m in BODIES), (Problem, "serialization")], ref_template=REF
             )
@@ -73,7 +92,7 @@ def install(app: FastAPI) -> None:
             for name, schema in extra.get("$defs", {}).items():
                 schemas.setdefault(name, schema)
             for name, value in example("schemas").items():
-                schemas[name].setdefault("examples", [value])
+                schemas.get(name, {}).setdefault("examples", [value])
             app.openapi_schema = made
         return app.openapi_schema
 

@@ -17,13 +17,16 @@ from app.api.doubts import doubted, meant
 from app.api.fields import misplaced
 from app.catalog.names import quoted
 from app.db import DatabaseError
-from app.errors import AppError, Conflict, NotFound, Unanswerable, Unavailable
+from app.errors import AppError, Conflict, NotAllowed, NotFound, Stale, Unanswerable, Unavailable, Unguarded
 
 MAX_ERRORS = 20
 STATUS: tuple[tuple[type[AppError], int], ...] = (
     (NotFound, 404),
     (Conflict, 422),
     (Unanswerable, 422),
+    (NotAllowed, 409),
+    (Stale, 412),
+    (Unguarded, 428),
     (Unavailable, 503),
 )
 TITLES = {
@@ -47,6 +50,11 @@ class Malformed(Exception):
     def __init__(self, status: int, code: str, detail: str) -> None:
         super().__init__(detail)
         self.status, self.code, self.detail = status, code, detail
+
+
+def unknown_cursor() -> Malformed:
+    """A cursor that this service did not give."""
+    return Malformed(400, "unknown-cursor", "The cursor is not one that a list answered; start without it.")
 
 
 class Invalid(Exception):

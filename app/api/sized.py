@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from app.export.lines import OWN_WORDS
 from app.sizing.assumptions.answer import AnswerAssumptions
 from app.sizing.assumptions.day import DayAssumptions
 from app.sizing.assumptions.hardware import HardwareAssumptions
@@ -18,11 +19,13 @@ from app.sizing.assumptions.serving import ServingAssumptions
 from app.sizing.assumptions.training import TrainingAssumptions
 
 MAX_BYTES = 29_999
-LARGEST_REQUEST_COUNTED = 2_000  # what a caller sent beyond this, such as a model's configuration, comes on top
+LARGEST_REQUEST_COUNTED = (
+    2_000  # what a caller sent beyond this, such as a model's configuration, and own words, come on top
+)
 ROOM_TO_SAY_SO = len(b',"assumptions_omitted":100')
 WHOLE_RANKS = 3
 MISSES_TOLD, FEWER_MISSES, FEWEST_MISSES = 12, 10, 8
-MINUTES_OF_A_LOSS = 6
+PARTS_OF_A_LOSS = 6
 COMPARED = ("comparison", "near_tie")
 ALWAYS_TOLD = ("memory", *COMPARED)
 ROOMS = (
@@ -45,7 +48,9 @@ def json_bytes(document: Any) -> bytes:
 
 def within_size(document: Document) -> bytes:
     """The answer in 30 KB, leaner step by step until it is."""
-    room = MAX_BYTES + max(0, len(json_bytes(document["request"])) - LARGEST_REQUEST_COUNTED)
+    asked = {name: value for name, value in document["request"].items() if name not in OWN_WORDS}
+    words, rest = len(json_bytes(document["request"])) - len(json_bytes(asked)), len(json_bytes(asked))
+    room = MAX_BYTES + words + max(0, rest - LARGEST_REQUEST_COUNTED)
     leaner = list(accumulate(STEPS, lambda found, step: step(found), initial=document))
     first = bisect_left(leaner, -room, key=lambda found: -len(json_bytes(found)))
     document = leaner[min(first, len(leaner) - 1)]
@@ -148,26 +153,20 @@ def _only_compared(told: Document) -> Document:
     return {**told, "explanation": [reason for reason in told["explanation"] if reason["code"] in COMPARED]}
 
 
-def _with_fewer_minutes(told: Document) -> Document:
-    """Of each loss the first minute, the last and some between; POST /estimate has all."""
-    day = told.get("day")
-    if day is None:
-        return told
-    fewer = []
-    for loss in day["failures"]:
-        minutes = loss["minutes"]
-        step = max(1, -(-len(minutes) // MINUTES_OF_A_LOSS))
-        fewer.append({**loss, "minutes": [*minutes[:-1:step], minutes[-1]]})
-    return {**told, "day": {**day, "failures": fewer}}
+def _with_minutes(parts: int) -> Callable[[Document], Document]:
+    """Of each loss the minutes that part it into so many at most, its ends among them; POST /estimate has all."""
 
+    def kept(minutes: list[Document]) -> list[Document]:
+        return [*minutes[: -1 : max(1, -(-len(minutes) // parts))], minutes[-1]]
 
-def _with_ends_of_losses(told: Document) -> Document:
-    """Of each loss the first minute and the last; POST /estimate has all."""
-    day = told.get("day")
-    if day is None:
-        return told
-    ends = [{**loss, "minutes": [*loss["minutes"][:1], *loss["minutes"][1:][-1:]]} for loss in day["failures"]]
-    return {**told, "day": {**day, "failures": ends}}
+    def step(told: Document) -> Document:
+        day = told.get("day")
+        if day is None:
+            return told
+        losses = [{**loss, "minutes": kept(loss["minutes"])} for loss in day["failures"]]
+        return {**told, "day": {**day, "failures": losses}}
+
+    return step
 
 
 def _with_half_the_curve(told: Document) -> Document:
@@ -193,7 +192,7 @@ def _without_whys(document: Document) -> Document:
 
 
 STEPS: tuple[Callable[[Document], Document], ...] = (
-    _ranked(_with_fewer_minutes, after=0),
+    _ranked(_with_minutes(PARTS_OF_A_LOSS), after=0),
     _misses(MISSES_TOLD),
     _ranked(_without_neighbours, after=WHOLE_RANKS),
     _ranked(_without_alternatives, after=WHOLE_RANKS),
@@ -218,5 +217,5 @@ LAST_STEPS = (
     _ranked(_briefly, after=1),
     _ranked(_without_other_levels, after=1),
     _ranked(_without_intervals, after=1),
-    _ranked(_with_ends_of_losses, after=0),
+    _ranked(_with_minutes(1), after=0),
 )

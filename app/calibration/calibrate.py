@@ -25,8 +25,9 @@ from app.calibration.memory_logs import Logged, read_logs
 from app.calibration.report import headline
 from app.calibration.scale_ups import ScaleUp, scale_ups, summary
 from app.calibration.serving.aside import SET_ASIDE
-from app.calibration.serving.cases import ServingCases, read_cases
-from app.calibration.serving.problem import SERVING, possible
+from app.calibration.serving.cases import ServingCases
+from app.calibration.serving.layouts import Layout, by_layout
+from app.calibration.serving.problem import SERVING, published
 from app.calibration.spreads import spreads_of, with_intervals
 from app.calibration.training.answered import Answered, every_answer
 from app.calibration.training.cases import TrainingCases, read_training_cases
@@ -65,6 +66,7 @@ class Calibration:
     ups: list[ScaleUp]
     peaks: list[Peaks]
     runs: list[Answered]
+    layouts: list[Layout]
 
 
 def fold(problem: str, cases: Sequence[Case], table: CoefficientTable, source: str) -> list[tuple[str, str, float]]:
@@ -116,11 +118,9 @@ def compare(name: str, cases: Sequence[Case], table: CoefficientTable) -> tuple[
 
 def calibrate(market: Snapshot, store: SnapshotStore) -> Calibration:
     """Fit and compare serving, training and the memory of training, and compare the memory logs."""
-    serving, left_out = read_cases(list(rows_of("measurements_inference.csv")), market, store.model)
-    serving, faster = possible(serving)
-    left_out["figures faster than the device's rates allow"] = faster
-    published = list(rows_of("measurements_training.csv"))
-    training, training_left_out = read_training_cases(published, market, store.model)
+    serving, left_out = published(list(rows_of("measurements_inference.csv")), market, store.model)
+    trained = list(rows_of("measurements_training.csv"))
+    training, training_left_out = read_training_cases(trained, market, store.model)
     factors: list[Factor] = []
     compared: list[Compared] = []
     for name in PROBLEMS:
@@ -138,9 +138,10 @@ def calibrate(market: Snapshot, store: SnapshotStore) -> Calibration:
         left_out,
         training_left_out,
         logs_left_out,
-        scale_ups(published, compared),
-        every_peak(compared, published),
-        every_answer(published, TrainingCases(market, store.model))[0],
+        scale_ups(trained, compared),
+        every_peak(compared, trained),
+        every_answer(trained, TrainingCases(market, store.model))[0],
+        by_layout(serving, compared),
     )
 
 
@@ -217,6 +218,7 @@ def notes_of(found: Calibration) -> dict[str, Any]:
         "headline": headline(found.compared),
         "left_out": dict(found.left_out.most_common()),
         "training_left_out": dict(found.training_left_out.most_common()),
+        "layouts": [asdict(layout) for layout in found.layouts],
         "scaling": summary(found.ups),
         "peaks": [asdict(p) for p in found.peaks],
         "runs": every_run(found.runs),

@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from app.catalog.names import folded
 from app.catalog.places import COUNTRIES, countries_named
+from app.catalog.purchasing import Purchasing
 from app.catalog.spellings import ALSO, MODIFIERS, NOISE, OF_VENDOR, PROVIDERS, RESPELT, TITLES, VENDORS
 from app.sizing.hardware.parts import PROCESSORS, Accelerator
 from app.sizing.snapshot import Snapshot
@@ -85,9 +86,14 @@ def machine_key(name: str) -> str:
 
 
 class Directory:
-    """Names of one snapshot. `countries` are those of its regions, by ISO code."""
+    """Names of one snapshot. `countries` are those of its regions, by ISO code; `purchasing` is what buyers' tools
+    call its goods.
+    """
 
-    def __init__(self, market: Snapshot, countries: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, market: Snapshot, countries: Mapping[str, str] | None = None, purchasing: Purchasing | None = None
+    ) -> None:
+        self.purchasing = purchasing or Purchasing()
         memory = defaultdict(set)
         for system in market.systems.values():
             if system.ram_bytes:

@@ -18,6 +18,7 @@ from app.catalog.files import data_text
 from app.catalog.hosted import hosted_only
 from app.catalog.hosted_tables import HostedPriceRow
 from app.catalog.names import containing, folded, nearest, quoted, squashed, without_file
+from app.catalog.slices import list_slices
 from app.catalog.tables import (
     AcceleratorRow,
     CatalogVersionRow,
@@ -39,10 +40,10 @@ from app.sizing.hardware.achieved import Coefficient, Factor
 from app.sizing.hardware.parts import RATE_NAMES, Accelerator, Link, Offer, PricingModel, Segment, System, SystemKind
 from app.sizing.hardware.prices import PriceKind
 from app.sizing.hardware.support.records import EngineSupport
-from app.sizing.hosted import HostedPrice
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.snapshot import Snapshot
 from app.sizing.uncertainty import LEVELS, Spread
+from app.sizing.values.hosted import HostedPrice
 
 T = TypeVar("T")
 
@@ -204,6 +205,7 @@ def load_snapshot(session: Session, digest: str, published_at: str) -> Snapshot:
         spreads=list_spreads(session),
         evidence=Evidence(list_compared(session)),
         hosted=list_hosted(session),
+        slices=list_slices(session),
         version=digest[:16],
         prices_as_of=max((o.as_of for o in offers), default=""),
         created_at=published_at,

@@ -15,6 +15,8 @@ from app.catalog.files import Row, data_text, number, rows_of, words
 from app.catalog.hosted_tables import HostedPriceRow
 from app.catalog.names import folded
 from app.catalog.priced import accelerator_values, offer_values, price_values, provider_values, system_values
+from app.catalog.purchasing import CommodityCodeRow, PartNumberRow, code_values, part_number_values
+from app.catalog.slices import SliceRow, slice_values
 from app.catalog.tables import (
     AcceleratorRow,
     CatalogVersionRow,
@@ -35,12 +37,15 @@ from app.db import Base
 
 DATA_FILES = (
     "accelerators.csv",
+    "slices.csv",
     "systems.csv",
     "providers.csv",
     "offers.csv",
     "price_history.csv",
     "hosted_prices.csv",
     "hosted_models.csv",
+    "commodity_codes.csv",
+    "part_numbers.csv",
     "engine_support.csv",
     "models.jsonl",
     "coefficients.csv",
@@ -202,11 +207,14 @@ def measurement_values(kind: str) -> Callable[[Row], dict[str, Any]]:
 
 
 LOADERS: tuple[tuple[type[Base], str, Callable[[Row], dict[str, Any]]], ...] = (
+    (SliceRow, "slices.csv", slice_values),
     (SystemRow, "systems.csv", system_values),
     (ProviderRow, "providers.csv", provider_values),
     (OfferRow, "offers.csv", offer_values),
     (PriceRow, "price_history.csv", price_values),
     (HostedPriceRow, "hosted_prices.csv", hosted_values),
+    (CommodityCodeRow, "commodity_codes.csv", code_values),
+    (PartNumberRow, "part_numbers.csv", part_number_values),
     (EngineSupportRow, "engine_support.csv", support_values),
     (CoefficientRow, "coefficients.csv", coefficient_values),
     (MeasurementRow, "measurements_inference.csv", measurement_values("inference")),
@@ -262,10 +270,13 @@ def seed(session: Session) -> bool:
         CoefficientRow,
         EngineSupportRow,
         HostedPriceRow,
+        CommodityCodeRow,
+        PartNumberRow,
         PriceRow,
         OfferRow,
         ProviderRow,
         SystemRow,
+        SliceRow,
     ):
         session.execute(delete(table))
     replace_accelerators(session)

@@ -9,8 +9,10 @@ from collections import OrderedDict
 from sqlalchemy.orm import Session, sessionmaker
 
 from app.catalog.directory import Directory
+from app.catalog.families import next_smaller
 from app.catalog.fetched import store_fetched_model
 from app.catalog.hub import MODEL_ID, HubUnavailable, MissingModel, ModelHub
+from app.catalog.purchasing import load_purchasing
 from app.catalog.queries import get_model, load_snapshot, newest_version, region_countries
 from app.db import DatabaseError
 from app.errors import Unavailable, UnknownModel
@@ -69,7 +71,7 @@ class SnapshotStore:
             newest = newest_version(session)
             if newest is not None and newest[0] != self._version:
                 market = load_snapshot(session, newest[1], newest[2])
-                self._directory = Directory(market, region_countries(session))
+                self._directory = Directory(market, region_countries(session), load_purchasing(session))
                 self._version = newest[0]
                 self._models.clear()
 
@@ -94,6 +96,11 @@ class SnapshotStore:
             while len(self._models) > MODELS_KEPT:
                 self._models.popitem(last=False)
         return model
+
+    def smaller_model(self, identity: str) -> str | None:
+        """The id of the next smaller model of a family, by the id of one; None where the catalogue has none."""
+        with self._sessions() as session:
+            return next_smaller(session, identity)
 
     def _by_id(self, session: Session, hub: ModelHub, name: str) -> ModelArchitecture:
         """A model by its id on the hub; what the hub does not give is looked for under a similar name."""

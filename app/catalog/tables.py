@@ -392,4 +392,7 @@ class RecommendationRow(Base):
     snapshot: Mapped[str] = mapped_column(String(64))
     request: Mapped[bytes] = mapped_column(LargeBinary)
     body: Mapped[bytes] = mapped_column(LargeBinary)
+    supply: Mapped[bytes | None] = mapped_column(
+        LargeBinary, doc="every rank's bill with who sells what, for exports; none before 0009"
+    )
     stored_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))

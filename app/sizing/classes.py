@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from app.sizing.alone import best_alone
 from app.sizing.answer.money import finite, usd
 from app.sizing.columns import at
-from app.sizing.latencies import ClassWaits
 from app.sizing.question import Question
 from app.sizing.result import Estimate
-from app.sizing.shared import Apart, SharedFleet, total_usd_per_hour
+from app.sizing.serving.alone import best_alone
 from app.sizing.snapshot import Snapshot
+from app.sizing.values.classes import Apart, SharedFleet, total_usd_per_hour
+from app.sizing.values.latencies import ClassWaits
 from app.sizing.words import counted
 from app.sizing.workload import InferenceWorkload, TrafficClass
 

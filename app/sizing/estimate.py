@@ -18,7 +18,7 @@ from app.sizing.answer.verification import verification
 from app.sizing.answer.warnings import warnings
 from app.sizing.assumptions import Assumptions
 from app.sizing.classes import shared_fleet
-from app.sizing.decisions.fixed import least_in_one, machines_for, most_in_one
+from app.sizing.decisions.fixed import least_in_one, machines_for, most_in_one, of_size, unsold
 from app.sizing.decisions.machines import Candidates, oversubscribed
 from app.sizing.decisions.rejections import Rejections, Unread
 from app.sizing.hardware.prices import KINDS
@@ -26,8 +26,8 @@ from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.packing.together import beside_pools, with_packing
 from app.sizing.pools.estimate import judge_pools
 from app.sizing.question import Constraints, Deployment, Objective, Question
-from app.sizing.result import Estimate, Maximum, Ranked, Reason, Rival
-from app.sizing.serving.asked import check_experts, check_speculation, holding, settings_asked
+from app.sizing.result import Estimate, Ranked, Reason, Rival
+from app.sizing.serving.asked import check_context, check_experts, check_speculation, holding, settings_asked
 from app.sizing.serving.choice import Choice, chosen, fixed_plans
 from app.sizing.serving.finalists import as_run, carrying
 from app.sizing.serving.kinds import kind_of
@@ -42,6 +42,7 @@ from app.sizing.training.maximum import largest, with_value
 from app.sizing.training.run import surely_fits
 from app.sizing.training.scaling import curve_of
 from app.sizing.training.search import Judged, compared_by, layouts_for
+from app.sizing.values.runs import Maximum
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
@@ -82,10 +83,12 @@ def judge_deployment(question: Question, deployment: Deployment, market: Snapsho
         return beside_pools(question, split, market)
     check_consistency(deployment, training=isinstance(question.workload, TrainingWorkload))
     firm, size = machines_for(question, deployment, market), least_in_one(question, deployment)
+    firm = of_size(firm, question, deployment)
     found = judged_on(firm, question, deployment, market) if most_in_one(firm) >= size else None
     if found is not None and found.fits:
         return found
-    every = machines_for(question, deployment, market, KINDS)
+    every = of_size(machines_for(question, deployment, market, KINDS), question, deployment)
+    every = every if len(every) else unsold(market, deployment, question)
     if found is not None and np.array_equal(every.listing, firm.listing):
         return found
     other = judged_on(every if most_in_one(every) >= size else firm, question, deployment, market)
@@ -111,7 +114,8 @@ def check_consistency(d: Deployment, *, training: bool) -> None:
         check_ranks(d)
     size = d.accelerators_per_replica
     if size is not None and d.tensor_parallel is not None and d.pipeline_parallel is not None:
-        shape = d.tensor_parallel * d.pipeline_parallel * (d.context_parallel or 1) * (d.data_parallel or 1)
+        shape = d.tensor_parallel * d.pipeline_parallel * (d.data_parallel or 1)
+        shape *= (d.context_parallel or 1) if training else 1  # of serving it shares the tensor-parallel ranks
         if shape != size:
             raise Conflict(
                 f"The degrees of parallelism make {shape} accelerators per replica, but {size} were given; "
@@ -141,8 +145,6 @@ def check_ranks(d: Deployment) -> None:
             "With data_parallel above 1 experts lie on all ranks of a stage: expert_parallel must be tensor_parallel * "
             "data_parallel; leave it out or give that."
         )
-    if (d.context_parallel or 1) > 1:
-        raise Conflict("context_parallel above 1 is not modelled for serving; leave it out or give 1.")
 
 
 def estimate_inference(
@@ -150,6 +152,7 @@ def estimate_inference(
 ) -> Estimate:
     """Choose what is open among the plans of this accelerator, then judge the complete deployment."""
     check_experts(deployment, workload)
+    check_context(deployment, workload)
     constraints = replace(question.constraints, accelerators=(deployment.accelerator,), kv_formats=())
     rejections = Rejections(market.accelerators)
     plans = fixed_plans(

@@ -59,6 +59,7 @@ class Economics:
     horizon_months: float = Assumptions.usual("horizon_months")
     electricity_usd_per_kwh: float = Assumptions.usual("electricity_usd_per_kwh")
     pue: float = Assumptions.usual("pue")
+    discounts: tuple[tuple[str, float], ...] = ()  # share off what machines with an accelerator are sold or let for
 
     @classmethod
     def of(
@@ -68,12 +69,14 @@ class Economics:
         horizon_months: float | None = None,
         electricity_usd_per_kwh: float | None = None,
         pue: float | None = None,
+        discounts: tuple[tuple[str, float], ...] = (),
     ) -> Economics:
         """As asked; None is assumed."""
         return cls(
             assumed.horizon_months if horizon_months is None else horizon_months,
             assumed.electricity_usd_per_kwh if electricity_usd_per_kwh is None else electricity_usd_per_kwh,
             assumed.pue if pue is None else pue,
+            discounts,
         )
 
 

@@ -16,9 +16,11 @@ import numpy as np
 
 from app.sizing.answer.assumed import assumptions
 from app.sizing.answer.comparison import compared
+from app.sizing.answer.discount import price_flip
 from app.sizing.answer.hosted import hosted_api
+from app.sizing.answer.money import mean_usd_per_hour
 from app.sizing.answer.overkill import Cheapest, with_what_decided
-from app.sizing.answer.sensitivity import sensitivity
+from app.sizing.answer.sensitivity import RENT_OR_BUY, sensitivity
 from app.sizing.answer.serving import judge_deployments
 from app.sizing.answer.summary import summary
 from app.sizing.answer.training import larger_batch, training_estimates, twice_the_accelerators
@@ -29,24 +31,26 @@ from app.sizing.classes import shared_fleet
 from app.sizing.columns import Codes, at
 from app.sizing.decisions.ranking import rivals, score_of
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.packing.together import with_packing
+from app.sizing.packing.ranked import types_sought, with_companions
+from app.sizing.pools.changes import split_changes
 from app.sizing.pools.search import better_split
 from app.sizing.question import Question
 from app.sizing.relaxations.changes import relaxations
 from app.sizing.relaxations.cheaper import cheaper_runs, cheaper_services
-from app.sizing.result import Answer, Change, Considered, Curve, Estimate, Ranked, Rival
+from app.sizing.result import Answer, Change, Considered, Estimate, Ranked, Rival
 from app.sizing.serving.finalists import finalists_of, first_of
-from app.sizing.serving.offload import with_host_weights
+from app.sizing.serving.offload import plans_to_serve
 from app.sizing.serving.options import Options, measures
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import plans_sought, search
+from app.sizing.serving.search import search
 from app.sizing.snapshot import Snapshot
 from app.sizing.training.batch import with_larger_batch
 from app.sizing.training.counts import counts_of
 from app.sizing.training.finalists import judge
 from app.sizing.training.scaling import curve_of
 from app.sizing.training.search import best_runs, layouts_sought, run_measures, smallest_runs
-from app.sizing.ways import Cheaper
+from app.sizing.values.runs import Curve
+from app.sizing.values.ways import Cheaper
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 IN_ONE_POOL = "in one pool: "  # before what would change of the best service that does not split
@@ -73,10 +77,11 @@ def recommend(question: Question, market: Snapshot) -> Answer:
     rejections = Rejections(market.accelerators)
     found = find(question, market, rejections)
     rejected = rejections.nearest()
-    sensitivity = found.sensitivity
+    ranked = in_order(found, market)
+    sensitivity = (*found.sensitivity, *price_flip(question, ranked))
     if not found.estimates:
         sensitivity = relaxations(question, market, rejected)
-    ranked = compared(in_order(found, market), question, found.feasible_accelerators)
+    ranked = compared(ranked, question, found.feasible_accelerators)
     ranked = with_what_decided(question, ranked, found.cheapest, rejected)
     ranked = with_classes(question, market, ranked)
     notices = warnings(question, ranked, found.cheapest)
@@ -130,22 +135,24 @@ def find(question: Question, market: Snapshot, rejections: Rejections) -> Found:
 
 def find_inference(question: Question, workload: InferenceWorkload, market: Snapshot, rejections: Rejections) -> Found:
     """Judge every serving plan; the best of each accelerator type becomes a finalist."""
-    plans = plans_sought(question, workload, market, rejections)
-    plans = with_host_weights(question, workload, plans, market)
+    plans = plans_to_serve(question, workload, market, rejections)
     options = search(question, workload, plans, market, rejections)
     nothing, any_type = Found((), (), (), len(plans), 0), np.zeros(0, np.int64)
     if not len(options):
         return with_split(question, workload, plans, market, nothing, any_type)
     closed_form = score_of(question.objective, measures(workload, options))
-    finalists, types = finalists_of(question, workload, options, market, rejections)
-    options, shown, chosen = finalists.options, finalists.rows, finalists.chosen
-    if not len(shown):
+    finalists, types = finalists_of(types_sought(question), workload, options, market, rejections)
+    options, chosen = finalists.options, finalists.chosen
+    if not len(finalists.rows):
         return with_split(question, workload, plans, market, nothing, any_type)
     estimates = judge_deployments(question, workload, chosen.plans, market, chosen.settings, runs=finalists.runs)
-    first = with_packing(question, workload, estimates[0], chosen.plans.take(np.zeros(1, np.int64)), market)
+    on = chosen.plans, finalists.scores, market
+    estimates, order, scores = with_companions(question, workload, estimates, *on)
+    finalists = finalists.take(order, scores).first(question.limit)
+    shown = finalists.rows
     engines, formats = options.plans.engine, options.plans.weight_format
     found = Found(
-        (first, *estimates[1:]),
+        estimates[: question.limit],
         tuple(finalists.scores.tolist()),
         rivals(question, market, options.accelerator, engines, closed_form, shown, formats),
         len(plans),
@@ -173,32 +180,36 @@ def with_split(
     split = better_split(question, workload, plans, market, types, ranked_at=ranked_at, expected_at=expected_at)
     if split is None:
         return found
-    own = usd_per_hour_of(split[0])
+    told, pair = split
+    own, before = usd_per_hour_of(told), usd_per_hour_of(found.estimates[0]) if found.estimates else 0.0
     return replace(
         found,
-        sensitivity=tuple(replace(c, change=f"{IN_ONE_POOL}{c.change}") for c in found.sensitivity),
-        cheaper_if=tuple(
-            replace(c, saves_share=1 - c.usd_per_hour / own)
-            for c in found.cheaper_if
-            if c.usd_per_hour < own * (1 - question.assumptions.near_tie_share)
+        sensitivity=(
+            *split_changes(question, workload, told, pair, market),
+            *(replace(c, change=f"{IN_ONE_POOL}{c.change}") for c in found.sensitivity if c.change == RENT_OR_BUY),
         ),
-        estimates=(split[0], *(replace(e, day=None, packing=None) for e in found.estimates))[: question.limit],
-        scores=(split[1], *found.scores)[: question.limit],
+        cheaper_if=tuple(
+            replace(c, saves_share=1 - (1 - c.saves_share) * before / own)
+            for c in found.cheaper_if
+            if (1 - c.saves_share) * before < own * (1 - question.assumptions.near_tie_share)
+        ),
+        estimates=(told, *(replace(e, day=None, packing=None) for e in found.estimates))[: question.limit],
+        scores=(pair.score, *found.scores)[: question.limit],
         rivals=(None, *found.rivals)[: question.limit],
         feasible_accelerators=max(1, found.feasible_accelerators),
     )
 
 
 def usd_per_hour_of(estimate: Estimate) -> float:
-    """What an estimate costs; 0 where nobody prices it."""
-    return 0.0 if estimate.cost is None else estimate.cost.usd_per_hour or 0.0
+    """What an estimate costs in the mean of its day; 0 where nobody prices it."""
+    return mean_usd_per_hour(estimate.cost) or 0.0
 
 
 def cheapest_of(options: Options, market: Snapshot) -> Cheapest:
-    """What costs the least per hour of all that was found."""
-    row = int(np.argmin(options.cost.usd_per_hour))
+    """What costs the least per hour, in the mean of a day, of all that was found."""
+    row = int(np.argmin(options.daily_usd_per_hour))
     name = market.accelerators[int(options.accelerator[row])].name
-    return Cheapest(name, int(at(options.fleet.accelerators, row)), at(options.cost.usd_per_hour, row))
+    return Cheapest(name, int(at(options.fleet.accelerators, row)), at(options.daily_usd_per_hour, row))
 
 
 def find_training(question: Question, workload: TrainingWorkload, market: Snapshot, rejections: Rejections) -> Found:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
@@ -13,14 +14,15 @@ from app.sizing.evidence import Neighbour
 from app.sizing.formula import Step
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.hardware.prices import Terms
-from app.sizing.hosted import HostedApi
-from app.sizing.hours import Day
-from app.sizing.latencies import ClassWaits, LoadCurve, Percentiles, Simulation
-from app.sizing.packed import Packing
 from app.sizing.question import Deployment
-from app.sizing.shared import SharedFleet
-from app.sizing.split import Split
-from app.sizing.ways import Alternative, Cheaper
+from app.sizing.values.classes import SharedFleet
+from app.sizing.values.day import Day
+from app.sizing.values.hosted import HostedApi
+from app.sizing.values.latencies import ClassWaits, LoadCurve, Percentiles, Simulation
+from app.sizing.values.packing import Packing
+from app.sizing.values.pools import Split
+from app.sizing.values.runs import Curve, Maximum
+from app.sizing.values.ways import Alternative, Cheaper
 from app.sizing.words import apart, counted, span
 
 
@@ -174,6 +176,7 @@ class Performance:
     step_breakdown_s: Mapping[str, float] | None = None
     scaling_efficiency: float | None = None
     days: float | None = None
+    surely_days: float | None = None  # of work that ends, with the confidence asked
     accelerator_hours: float | None = None
     checkpoint_bytes: float | None = None
     required_storage_bytes_per_s: float | None = None
@@ -192,13 +195,17 @@ class Price:
     terms: Terms
     pricing_model: str
     age_days: int | None = None
+    discount: float = 0.0  # that the caller has off it
+
+    @property
+    def upfront_usd(self) -> float | None:
+        """Paid at the start, per machine."""
+        return None if self.terms.upfront_usd is None else self.terms.upfront_usd * (1 - self.discount)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A line of a bill: so many of something at a price each, or by the hour; without either, a figure to divide or
-    multiply by.
-    """
+    """A line of a bill: so many at a price each, or by the hour; without either, a figure that others rest on."""
 
     what: str
     quantity: float
@@ -222,6 +229,7 @@ class CostSummary:
     per_million: str = "tokens"
     million_of: str = "tokens"  # in words: of which tokens
     parts: tuple[Part, ...] = ()  # the bill: every figure above can be added up from it
+    usd_per_day: float | None = None  # as it is paid where the hours of a day are told; None where they are not
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,10 +291,11 @@ class Considered:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What would change with one thing changed."""
+    """What would change with one thing changed. `request`: of a request, where that makes another type first."""
 
     change: str
     effect: str
+    request: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,45 +312,6 @@ class Answer:
     scaling: Curve | None = None  # of the first recommendation, in training
     cheaper_if: tuple[Cheaper, ...] = ()  # than the first recommendation
     hosted_api: HostedApi | None = None  # the same traffic, where somebody hosts the model
-
-
-UNITS = {"parameters": "parameters", "sequence_length": "tokens", "micro_batch": "sequences"}
-
-
-@dataclass(frozen=True, slots=True)
-class Maximum:
-    """The largest value that fits, and the least that does not."""
-
-    quantity: str
-    value: float
-    too_large: float
-
-    @property
-    def unit(self) -> str:
-        return UNITS[self.quantity]
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """The fastest layout that fits on a number of accelerators."""
-
-    accelerators: int
-    days: float
-    usd_total: float | None
-    tokens_per_s: float
-    efficiency: float  # speed per accelerator over the best of this and smaller sizes
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """`knee` is the largest size whose last step up still paid; `binds` says what stops the next one."""
-
-    points: tuple[Point, ...]
-    knee: int
-    minimum: int
-    binds: str
-    twice: Point | None = None  # on twice the accelerators chosen
-    ends: str = ""  # why the curve goes no further
 
 
 class Reached(IntEnum):

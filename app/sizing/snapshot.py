@@ -6,17 +6,22 @@ Whatever a request would compute from the catalogue alone stands here, computed 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
+
+import numpy as np
 
 from app.sizing.columns import Codes, Column, column, names_of
 from app.sizing.evidence import Evidence
 from app.sizing.hardware.achieved import Achieved, Coefficient, CoefficientTable, Factor, format_class
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.hosts import socket_bytes_per_s
+from app.sizing.hardware.links import LINKS
 from app.sizing.hardware.listings import Book, plain_hosts
-from app.sizing.hardware.parts import Accelerator, Environment, Offer, System
+from app.sizing.hardware.parts import Accelerator, Environment, Link, Offer, System
 from app.sizing.hardware.recipes import recipes_today
+from app.sizing.hardware.slices import Profile, slicings_of
 from app.sizing.hardware.software import Software
 from app.sizing.hardware.stacks import stack_columns, stacks_of
 from app.sizing.hardware.support import records
@@ -36,9 +41,9 @@ from app.sizing.hardware.tables import (
     codes,
     indices,
 )
-from app.sizing.hosted import HostedPrice
 from app.sizing.surroundings import SERVING, Beside, StackKey, distinct_stacks, pool_of, surroundings_of
 from app.sizing.uncertainty import Spread, Spreads, sample_spreads
+from app.sizing.values.hosted import HostedPrice
 
 
 def in_order(offers: Sequence[Offer]) -> tuple[Offer, ...]:
@@ -86,6 +91,7 @@ class Snapshot:
         spreads: Sequence[Spread] = (),
         evidence: Evidence | None = None,
         hosted: Sequence[HostedPrice] = (),
+        slices: Sequence[Profile] = (),
         version: str,
         prices_as_of: str,
         created_at: str,
@@ -93,7 +99,7 @@ class Snapshot:
         self.version, self.prices_as_of, self.created_at = version, prices_as_of, created_at
         self.evidence = evidence if evidence is not None else Evidence(())
         self.surroundings = surroundings_of(self.evidence.rows)
-        self.hosted = by_model(hosted)
+        self.hosted, self.slicings = by_model(hosted), slicings_of(slices)
         self.coefficients = CoefficientTable(coefficients, factors)
         of_samples = sample_spreads(*(self.coefficients.value(f"sample_interval_{end}") for end in ("low", "high")))
         self.spreads = Spreads({s.quantity: s for s in (*spreads, *of_samples)})
@@ -108,7 +114,6 @@ class Snapshot:
         self.families = tuple(sorted({a.family for a in self.accelerators} | {s.family for s in support}))
         self.family_index = indices(self.families)
         self.family_of: Codes = codes([self.family_index[a.family] for a in self.accelerators])
-
         self.formats, self.format_index = FORMATS, indices(FORMATS)
         self.phases = records.PHASES
         self.frameworks, self.recipes = Frameworks.of(self.engines), recipes_today(self.engines)
@@ -186,6 +191,19 @@ class Snapshot:
             )
 
         return Achieved(**{name: values(name)[rows] for name in names_of(Achieved)})
+
+    def slowed(self, accelerator: str, *, compute: float = 1.0, link: float = 1.0) -> Snapshot:
+        """The same where one type computes, or reaches others over its slot, at a share of its rate."""
+        row, found = self.accelerator_index[accelerator], copy(self)
+        of_type = np.arange(len(self.accelerators)) == row
+        computes, reaches = np.where(of_type, compute, 1.0), np.where(of_type, link, 1.0)
+        rates = {name: getattr(self.columns, name) * computes for name in ("fp32", "bit16", "fp8", "int8", "fp4")}
+        slots = self.columns.slot_bytes_per_s * reaches
+        found.columns = replace(self.columns, slot_bytes_per_s=slots, **rates)
+        on_slots = (self.machines.accelerator == row) & (self.machines.link == LINKS.index(Link.PCIE))
+        slower = self.machines.link_bytes_per_s * np.where(on_slots, link, 1.0)
+        found.machines = replace(self.machines, link_bytes_per_s=slower)
+        return found
 
     def of_version(self, stacks: Stacks, version: str | None) -> Stacks:
         """Stacks with the rules and the coefficients of an engine's version; all of one engine."""

@@ -39,8 +39,10 @@ def check(shown: dict[str, Any]) -> None:
     cost, lines = shown["cost"], shown["cost"]["parts"]
     figures = {line["what"]: line["quantity"] for line in lines}
     hours = figures["horizon_hours"]
-    machines = shown["deployment"]["nodes"]
-    assert cost["power_kw"] == pytest.approx(machines * figures["machine_kw"], rel=NEAR)
+    machines = [pool["nodes"] for pool in shown["deployment"].get("pools", {"all": shown["deployment"]}).values()]
+    kilowatts = [line["quantity"] for line in lines if line["what"] == "machine_kw"]
+    drawn = sum(many * each for many, each in zip(machines, kilowatts, strict=True))
+    assert cost["power_kw"] == pytest.approx(drawn, rel=NEAR)
     (unit,) = (what for what in ("tokens", "samples") if f"{what}_per_s" in figures)
     millions_per_hour = figures[f"{unit}_per_s"] * 3600 / 1e6
     assert cost[f"kwh_per_million_{unit}"] == pytest.approx(cost["power_kw"] / millions_per_hour, rel=NEAR)
@@ -78,8 +80,7 @@ def test_whatever_is_asked_it_follows(
     answer = client.post("/recommend", json=request)
     assert answer.status_code == 200, answer.json()
     for ranked in answer.json()["recommendations"]:
-        if "pools" not in ranked["deployment"]:  # two bills, of which the answer has the sum
-            check(ranked)
+        check(ranked)
 
 
 def test_a_deployment_posted_back_has_the_same_bill(client: TestClient) -> None:
@@ -90,6 +91,24 @@ def test_a_deployment_posted_back_has_the_same_bill(client: TestClient) -> None:
         again = client.post("/estimate", json=back).json()
         assert again["cost"] == found["cost"]
         check(again)
+
+
+BOUGHT = {"accelerator": "nvidia-rtx-pro-6000-blackwell-server", "offer": {"pricing_model": "owned"}}
+RENTED = {"accelerator": "nvidia-gh200-96gb", "offer": {"pricing_model": "on_demand"}}
+
+
+@pytest.mark.parametrize("pools", [(BOUGHT, RENTED), (RENTED, BOUGHT), (BOUGHT, BOUGHT), (RENTED, RENTED)])
+def test_pools_had_two_ways_add_up(client: TestClient, pools: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    workload = {
+        "phase": "inference",
+        "model": "meta-llama/Llama-3.1-8B-Instruct",
+        "traffic": {"peak_requests_per_s": 2, "input_tokens": 4000, "output_tokens": 200},
+    }
+    both = dict(zip(("prefill", "decode"), pools, strict=True))
+    deployment = {"accelerator": "nvidia-gh200-96gb", "engine": "vllm", "pools": both}
+    found = client.post("/estimate", json={"workload": workload, "deployment": deployment}).json()
+    check(found)
+    assert (found["cost"]["purchase_usd"] is None) == (BOUGHT not in pools)
 
 
 @pytest.mark.parametrize(("replicas", "spanned", "ports"), [(1, 2, 16), (3, 2, 48), (2, 1, 0)])

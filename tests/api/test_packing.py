@@ -23,7 +23,7 @@ def with_companion(**changed: Any) -> dict[str, Any]:
 def test_the_first_rank_is_packed_and_its_deployment_gives_the_same(client: TestClient) -> None:
     body = client.post("/recommend", json={"workload": WORKLOAD}).json()
     first, second = body["recommendations"][:2]
-    assert "packing" not in second
+    assert second["packing"]["on"] or second["packing"]["why"]
     assert {p["name"] for p in first["packing"]["on"]} == {WORKLOAD["model"], "passages"}
     again = client.post("/estimate", json={"workload": WORKLOAD, "deployment": first["deployment"]}).json()
     assert again["packing"] == first["packing"]

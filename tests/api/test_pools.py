@@ -75,3 +75,46 @@ def test_training_has_no_pools(client: TestClient) -> None:
     found = client.post("/estimate", json={"workload": run, "deployment": DEPLOYMENT})
     assert found.status_code == 422
     assert "pools" in found.text
+
+
+@pytest.mark.parametrize(
+    ("setting", "same"), [({"max_sequences": 16}, {"max_batch": 16}), ({"max_batched_tokens": 1024},) * 2]
+)
+def test_a_setting_of_a_pool_is_one_setting_wherever_it_is_said(
+    client: TestClient, setting: dict[str, int], same: dict[str, int]
+) -> None:
+    def asked(**said: Any) -> dict[str, Any]:
+        deployment = {**DEPLOYMENT, "pools": {"prefill": said, "decode": said}}
+        found: dict[str, Any] = client.post("/estimate", json={"workload": WORKLOAD, "deployment": deployment}).json()
+        return found
+
+    one, two, none = asked(scheduler=setting), asked(**same), asked()
+    assert one["performance"] == two["performance"]
+    assert one["performance"] != none["performance"]
+    name, value = next(iter(same.items()))
+    assert all(pool[name] == value for pool in one["deployment"]["pools"].values())
+    twice = asked(scheduler=setting, **{name: 2 * value})
+    assert [e["pointer"] for e in twice["errors"]] == [
+        f"#/deployment/pools/{pool}/scheduler/{next(iter(setting))}" for pool in ("prefill", "decode")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("traffic", "told"),
+    [
+        ({"concurrent_requests": 32, "requests": 160}, "days"),
+        ({"offline": True, "volume_requests": 100_000}, "days"),
+        ({"batch": 16}, "e2e_ms"),
+    ],
+)
+def test_work_that_ends_is_answered(client: TestClient, traffic: dict[str, Any], told: str) -> None:
+    pools = {name: {"accelerators_per_replica": 4, "replicas": 1} for name in ("prefill", "decode")}
+    body = {
+        "workload": {**WORKLOAD, "traffic": {"input_tokens": 4000, "output_tokens": 300, **traffic}},
+        "deployment": {**DEPLOYMENT, "pools": pools},
+    }
+    del body["workload"]["slo"]
+    found = client.post("/estimate", json=body)
+    assert found.status_code == 200, found.text
+    EstimateShown.model_validate(found.json())
+    assert found.json()["performance"][told]

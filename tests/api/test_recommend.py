@@ -297,7 +297,8 @@ def test_every_accelerator_can_be_estimated(client: TestClient, name: str) -> No
     for slug in slugs:
         for more in ({}, {"total_accelerators": 4}):
             response = client.post(
-                "/estimate", json={"workload": workload, "deployment": {"accelerator": slug, **more}, "trace": True}
+                "/estimate",
+                json={"workload": workload, "deployment": {"accelerator": slug, **more}, "trace": not more},
             )
             assert response.status_code in (200, 422), (slug, response.text)
             if response.status_code == 200:

@@ -16,11 +16,13 @@ from app.sizing.hardware.achieved import (
 from app.sizing.hardware.parts import Accelerator, Link, Offer, PricingModel, Segment, System, SystemKind
 from app.sizing.hardware.prices import PriceKind
 from app.sizing.hardware.support.records import EngineSupport
-from app.sizing.hosted import HostedPrice
 from app.sizing.snapshot import Snapshot
 from app.sizing.uncertainty import Spread
 from app.sizing.units import GIB
+from app.sizing.values.hosted import HostedPrice
 
+# The formulas choose a layout and its largest batch, the simulation says how many of it: for one it may take two.
+ONE_MORE = 2 * (1 + 1e-9)
 # A board of eight, a card, a desktop card, and one that nobody sells; in the order of their slugs.
 BIG = Accelerator(
     slug="acme-big",

@@ -25,6 +25,7 @@ from app.sizing.snapshot import Snapshot
 from app.sizing.surroundings import POOLS
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo, TrainingWorkload
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN
+from tests.sizing.small import ONE_MORE
 
 SLOW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -58,10 +59,6 @@ def cheapest(answer: Answer) -> float:
     """Cost of the best plan; infinite where there is none."""
     costs = [r.estimate.cost.usd_per_hour for r in answer.recommendations if r.estimate.cost is not None]
     return costs[0] if costs and costs[0] is not None else float("inf")
-
-
-# The formulas choose a layout and its largest batch, the simulation says how many of it: for one it may take two.
-ONE_MORE = 2 * (1 + 1e-9)
 
 
 @SLOW

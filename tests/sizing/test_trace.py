@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from app.catalog.snapshot import SnapshotStore
 from app.sizing.estimate import estimate
-from app.sizing.latencies import Percentiles
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Deployment, Drafting, Objective, Question, Speculative
 from app.sizing.recommend import recommend
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Snapshot
+from app.sizing.values.latencies import Percentiles
 from app.sizing.workload import (
     FailureDomain,
     InferenceWorkload,

@@ -23,6 +23,7 @@ from app.sizing.snapshot import Snapshot
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo, z_score
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, registered
 from tests.sizing.serving.given import planned
+from tests.sizing.small import ONE_MORE
 from tests.sizing.test_competition import CROWDED
 from tests.sizing.test_trace import check_estimate
 
@@ -62,10 +63,6 @@ def usd(workload: InferenceWorkload, market: Snapshot = CROWDED) -> float:
     """What the cheapest deployment is ranked by; infinite where there is none."""
     scores = find(Question(workload, limit=1), market, Unread(market.accelerators)).scores
     return scores[0] if scores else float("inf")
-
-
-# The formulas choose a layout and its largest batch, the simulation says how many of it: for one it may take two.
-ONE_MORE = 2 * (1 + 1e-9)
 
 
 def digits(value: Any) -> Any:

@@ -15,7 +15,7 @@ from fastapi.responses import Response
 from app.api.body import parsed
 from app.api.deps import RawBody, Sessions, Snapshots, resolve_model
 from app.api.openapi import body_of, problems
-from app.api.problems import Malformed
+from app.api.problems import unknown_cursor
 from app.api.schemas import catalog as wire
 from app.api.schemas.inspect import InspectResponse, inspection
 from app.api.schemas.model import ImageSize
@@ -37,9 +37,7 @@ def after(cursor: str | None, *, whole: bool) -> Any:
         text = base64.urlsafe_b64decode(cursor.encode("ascii") + b"==").decode("utf-8")
         return int(text) if whole else text
     except (ValueError, UnicodeError, binascii.Error):
-        raise Malformed(
-            400, "unknown-cursor", "The cursor is not one that a list answered; start without it."
-        ) from None
+        raise unknown_cursor() from None
 
 
 def _listed(

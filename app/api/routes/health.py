@@ -20,9 +20,11 @@ router = APIRouter(tags=["operations"])
 log = structlog.get_logger("headroom")
 
 CONTENT_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
-    "connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
+# Swagger UI writes styles into its elements.
+DOCS_POLICY = CONTENT_POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'")
 
 
 @router.get("/livez", operation_id="livez", summary="The process answers")
@@ -60,15 +62,13 @@ def install(app: FastAPI) -> None:
     app.mount("/static", StaticFiles(packages=[("app.api", "static")]), name="static")
     pages = {"/": static_text("index.html"), "/docs": static_text("docs.html")}
 
-    def page(text: str) -> HTMLResponse:
-        return HTMLResponse(
-            text, headers={"Content-Security-Policy": CONTENT_POLICY, "X-Content-Type-Options": "nosniff"}
-        )
+    def page(text: str, policy: str) -> HTMLResponse:
+        return HTMLResponse(text, headers={"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff"})
 
     @app.get("/", include_in_schema=False)
     def index() -> HTMLResponse:
-        return page(pages["/"])
+        return page(pages["/"], CONTENT_POLICY)
 
     @app.get("/docs", include_in_schema=False)
     def docs() -> HTMLResponse:
-        return page(pages["/docs"])
+        return page(pages["/docs"], DOCS_POLICY)

@@ -16,15 +16,8 @@ from app.api.schemas.packing import PackingShown
 from app.api.schemas.pools import PoolsShown, SplitShown
 from app.api.schemas.prices import PriceShown
 from app.api.schemas.recipe import RecipeShown
-from app.api.schemas.scheduler import SchedulerShown
+from app.api.schemas.replica import ReplicaShown
 from app.api.schemas.ways import AlternativeShown, CheaperShown, HostedApiShown
-
-
-class OfferShown(Shown):
-    provider: str
-    region: str
-    pricing_model: str
-    instance_type: str | None = None
 
 
 class SpeculativeShown(Shown):
@@ -34,32 +27,12 @@ class SpeculativeShown(Shown):
     draft_parameters_billion: float | None = None
 
 
-class DeploymentShown(Shown):
+class DeploymentShown(ReplicaShown):
     """Complete: posted back to /estimate it gives the same numbers."""
 
-    accelerator: str
-    system: str | None = None
-    offer: OfferShown | None = None
-    accelerators_per_replica: int | None = None
-    replicas: int | None = None
-    spare_replicas: int | None = None
-    nodes: int | None = None
-    total_accelerators: int | None = Field(None, description="Paid for: whole machines are rented and bought.")
-    tensor_parallel: int | None = None
-    pipeline_parallel: int | None = None
-    expert_parallel: int | None = None
     engine: str | None = None
     engine_version: str | None = None
-    weight_format: str | None = None
-    kv_format: str | None = None
-    max_batch: int | None = None
-    max_batched_tokens: int | None = None
-    scheduler: SchedulerShown | None = None
-    memory_fraction: float | None = None
-    weights_on_host: float | None = Field(None, description="Share of the weights in the host's memory.")
     speculative: SpeculativeShown | None = None
-    data_parallel: int | None = None
-    context_parallel: int | None = None
     zero_stage: int | None = None
     micro_batch_sequences: int | None = None
     activation_checkpointing: str | None = None
@@ -211,6 +184,9 @@ class PerformanceShown(Shown):
 
 class CostShown(Shown):
     usd_per_hour: float | None
+    usd_per_day: float | None = Field(
+        None, description="Where the day's hours are told: as it is paid, replicas following the load. Ranks by cost."
+    )
     usd_per_month: float | None
     usd_per_million_tokens: float | None = Field(
         None, description="Of a million input and output tokens together, at the average load; training: of the run's."
@@ -345,6 +321,9 @@ class ConsideredShown(Shown):
 class ChangeShown(Shown):
     change: str
     effect: str
+    request: dict[str, Any] | None = Field(
+        None, description="Merged into the request (RFC 7396) it makes another accelerator first."
+    )
 
 
 class RecommendResponse(Shown):

@@ -8,6 +8,11 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 
+def shown_as(*examples: dict[str, Any]) -> ConfigDict:
+    """Settings of a model with examples of it."""
+    return ConfigDict(json_schema_extra={"examples": [*examples]})
+
+
 class Wire(BaseModel):
     """A model of the wire: strict, frozen, no unknown fields."""
 
@@ -26,7 +31,17 @@ def _plain(text: str) -> str:
     return text
 
 
+def printable(text: str) -> str:
+    """Text that every document can carry."""
+    if not text.isprintable() or not text.strip():
+        raise ValueError("must be printable text")
+    return text
+
+
 Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_plain)]
+
+
+Words = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(printable)]
 
 
 def _whole(value: Any) -> Any:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from app.api.schemas.base import Shown, present
+from app.api.schemas.base import Shown, present, shown_as
 from app.sizing.result import Part
 
 
@@ -16,9 +16,7 @@ class PartShown(Shown):
     rate over which cost and energy are spread.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"what": "network_gbit_per_s", "quantity": 6400, "unit_usd": 4.7}]}
-    )
+    model_config = shown_as({"what": "network_gbit_per_s", "quantity": 6400, "unit_usd": 4.7})
 
     what: str
     quantity: float = Field(description="How many; of upkeep_usd the purchase it is a share of.")

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from app.api.schemas.base import Name, Shown, Wire, present, rounded
+from app.api.schemas.base import Name, Shown, Wire, present, rounded, shown_as
 from app.api.schemas.lengths import LengthSpec, PromptSpec
 from app.api.schemas.slo import SloSpec
-from app.sizing.latencies import ClassWaits, Percentiles
-from app.sizing.shared import SharedFleet
+from app.sizing.values.classes import SharedFleet
+from app.sizing.values.latencies import ClassWaits, Percentiles
 
 LENGTHS = "A number is a mean, about which lengths spread as the assumption length_p95_to_mean says."
 DIGITS = 4
@@ -28,19 +28,15 @@ class Users(Wire):
 class TrafficClassSpec(Wire):
     """One class of requests: its rate is peak_requests_per_s or users."""
 
-    model_config = {
-        "json_schema_extra": {
-            "examples": [
-                {
-                    "name": "interactive",
-                    "peak_requests_per_s": 8,
-                    "input_tokens": 800,
-                    "output_tokens": 200,
-                    "slo": {"ttft_ms": 500, "tpot_ms": 40},
-                }
-            ]
+    model_config = shown_as(
+        {
+            "name": "interactive",
+            "peak_requests_per_s": 8,
+            "input_tokens": 800,
+            "output_tokens": 200,
+            "slo": {"ttft_ms": 500, "tpot_ms": 40},
         }
-    }
+    )
 
     name: Annotated[Name, Field(max_length=40)]
     peak_requests_per_s: Annotated[float, Field(gt=0, le=1e6)] | None = None

@@ -30,10 +30,8 @@ from app.sizing.result import (
     Assurance,
     ClusterNeeds,
     CostSummary,
-    Curve,
     Estimate,
     Interval,
-    Maximum,
     Notice,
     Performance,
     Reason,
@@ -41,6 +39,7 @@ from app.sizing.result import (
     Verification,
 )
 from app.sizing.units import GB, GIB, MB
+from app.sizing.values.runs import Curve, Maximum
 
 # Fields of a deployment that the wire names as the core does, in its order.
 SAME_IN_DEPLOYMENT = tuple(
@@ -220,6 +219,7 @@ def cost_json(c: CostSummary) -> dict[str, Any]:
     """Money and energy."""
     return {
         "usd_per_hour": rounded(c.usd_per_hour),
+        **present(usd_per_day=c.usd_per_day),
         "usd_per_month": rounded(c.usd_per_month),
         f"usd_per_million_{c.per_million}": rounded(c.usd_per_million),
         "usd_total": rounded(c.usd_total),
@@ -362,7 +362,7 @@ def answer_json(
             "feasible_accelerators": answer.considered.feasible_accelerators,
         },
         "rejected_by_code": dict(answer.rejected_by_code),
-        "sensitivity": [{"change": c.change, "effect": c.effect} for c in answer.sensitivity],
+        "sensitivity": [present(change=c.change, effect=c.effect, request=c.request) for c in answer.sensitivity],
         **({} if answer.verification is None else {"verification": verification_json(answer.verification)}),
         **({"cheaper_if": [cheaper_json(c) for c in answer.cheaper_if]} if answer.cheaper_if else {}),
         **({} if answer.hosted_api is None else {"hosted_api": hosted_json(answer.hosted_api)}),

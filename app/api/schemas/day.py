@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from app.api.schemas.base import Shown, present, rounded
-from app.sizing.hours import Day, Failure, FleetDay
+from app.sizing.values.day import Day, Failure, FleetDay
 
 
 class HourShown(Shown):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from app.api.schemas.base import Shown, rounded
-from app.sizing.latencies import LoadCurve, LoadPoint, Percentiles, Simulation
+from app.api.schemas.base import Shown, rounded, shown_as
+from app.sizing.values.latencies import LoadCurve, LoadPoint, Percentiles, Simulation
 
 POINT_DIGITS = 4
 WAITS = {"mean": 21.4, "p50": 18.2, "p95": 44.9, "p99": 71.3}
@@ -31,11 +31,6 @@ SIMULATED = {
     "goodput_requests_per_s": 12.38,
     "goodput_share": 0.998,
 }
-
-
-def shown_as(example: dict[str, Any]) -> ConfigDict:
-    """Settings of a model with an example of it."""
-    return ConfigDict(json_schema_extra={"examples": [example]})
 
 
 class PercentilesShown(Shown):

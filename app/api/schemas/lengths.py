@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from app.api.schemas.base import WHOLE, Wire
+from app.api.schemas.base import WHOLE, Wire, shown_as
 from app.sizing.workload import Lengths
 
 MOST_VALUES = 1000
@@ -42,7 +42,7 @@ class PromptLengths(LengthDistribution):
 class LengthRange(Wire):
     """Every whole number of tokens from min to max is as likely. Equal ones are a fixed length."""
 
-    model_config = {"json_schema_extra": {"examples": [{"min": 820, "max": 1024}]}}
+    model_config = shown_as({"min": 820, "max": 1024})
 
     min: WholeTokens
     max: WholeTokens
@@ -60,7 +60,7 @@ class LengthRange(Wire):
 class LengthHistogram(Wire):
     """Token counts, and how often each occurs."""
 
-    model_config = {"json_schema_extra": {"examples": [{"values": [200, 800, 6000], "weights": [60, 30, 10]}]}}
+    model_config = shown_as({"values": [200, 800, 6000], "weights": [60, 30, 10]})
 
     values: Annotated[list[WholeTokens], Field(min_length=1, max_length=MOST_VALUES)]
     weights: Annotated[

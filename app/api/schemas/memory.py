@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from app.api.schemas.base import Shown, rounded
+from app.api.schemas.base import Shown, rounded, shown_as
 from app.sizing.result import DeviceMemory
 from app.sizing.units import GIB
 
@@ -28,7 +28,7 @@ class MemoryPartsShown(Shown):
 class HostMemoryShown(Shown):
     """GiB of its host's memory, of one replica."""
 
-    model_config = {"json_schema_extra": {"examples": [{"weights": 18.2936, "cache": 0.1129, "usable": 153.6}]}}
+    model_config = shown_as({"weights": 18.2936, "cache": 0.1129, "usable": 153.6})
 
     weights: float
     cache: float = Field(description="Of one sequence of the longest context, of the layers whose weights lie there.")
@@ -38,9 +38,7 @@ class HostMemoryShown(Shown):
 class MomentsShown(Shown):
     """GiB on the fullest accelerator at each moment of a training step; the highest is the total."""
 
-    model_config = {
-        "json_schema_extra": {"examples": [{"loss": 60.1, "backward": 58.7, "gradients": 43.9, "update": 43.8}]}
-    }
+    model_config = shown_as({"loss": 60.1, "backward": 58.7, "gradients": 43.9, "update": 43.8})
 
     loss: float = Field(description="Forward ends: every activation, and the logits.")
     backward: float = Field(description="Backward begins: nothing is let go yet, and a layer is recomputed.")
@@ -51,11 +49,7 @@ class MomentsShown(Shown):
 class ActivationPartsShown(Shown):
     """GiB of what the activations are at the highest moment; they sum to it."""
 
-    model_config = {
-        "json_schema_extra": {
-            "examples": [{"kept": 17.1, "working": 0.1, "logits": 5.9, "gathered": 2.4, "update": 0.0}]
-        }
-    }
+    model_config = shown_as({"kept": 17.1, "working": 0.1, "logits": 5.9, "gathered": 2.4, "update": 0.0})
 
     kept: float = Field(description="For backward, of all micro-batches in flight.")
     working: float = Field(description="Of the layer at work, or of the last norm.")

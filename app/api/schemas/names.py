@@ -14,9 +14,9 @@ from app.sizing.hardware.recipes import VOCABULARIES
 from app.sizing.model.counts import NAMED_TARGETS
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
 from app.sizing.question import Drafting, Objective
-from app.sizing.result import UNITS
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
 from app.sizing.training.recipes import OPTIMIZERS, PRECISIONS
+from app.sizing.values.runs import UNITS
 from app.sizing.workload import REDUNDANCIES, FailureDomain, Method
 
 

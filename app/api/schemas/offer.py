@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from app.api.schemas.base import WHOLE, Name, Wire
+from app.api.schemas.base import WHOLE, Name, Shown, Wire
 from app.api.schemas.names import PricingName
 
 Degree = Annotated[int, Field(ge=1, le=1_000_000), WHOLE]
@@ -22,3 +22,12 @@ class OfferSpec(Wire):
     region: Annotated[str, Field(min_length=1, max_length=80)] | None = None
     pricing_model: PricingName | None = None
     instance_type: Annotated[str, Field(min_length=1, max_length=120)] | None = None
+
+
+class OfferShown(Shown):
+    """The price of the catalogue that was taken."""
+
+    provider: str
+    region: str
+    pricing_model: str
+    instance_type: str | None = None

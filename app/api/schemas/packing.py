@@ -6,16 +6,14 @@ from typing import Any
 
 from pydantic import Field
 
-from app.api.schemas.base import Shown, present, rounded
-from app.sizing.packed import Packing
+from app.api.schemas.base import Shown, present, rounded, shown_as
+from app.sizing.values.packing import Packing
 
 
 class PlacedShown(Shown):
     """A model's share of a card, and of those after it that are divided alike."""
 
-    model_config = {
-        "json_schema_extra": {"examples": [{"card": 1, "name": "chat", "share_memory": 0.6, "share_time": 0.7}]}
-    }
+    model_config = shown_as({"card": 1, "name": "chat", "share_memory": 0.6, "share_time": 0.7})
 
     card: int
     cards: int | None = Field(None, description="How many from `card` on are divided alike; absent of one.")
@@ -28,18 +26,14 @@ class PlacedShown(Shown):
 class PackedShown(Shown):
     """How a model runs in its shares."""
 
-    model_config = {
-        "json_schema_extra": {
-            "examples": [
-                {
-                    "name": "embeddings",
-                    "engine": "vllm",
-                    "weight_format": "bf16",
-                    "replicas": 1,
-                }
-            ]
+    model_config = shown_as(
+        {
+            "name": "embeddings",
+            "engine": "vllm",
+            "weight_format": "bf16",
+            "replicas": 1,
         }
-    }
+    )
 
     name: str
     engine: str
@@ -50,22 +44,18 @@ class PackedShown(Shown):
 class PackingShown(Shown):
     """The model and its companions on shares of the same cards, beside each on the cheapest machines of its own."""
 
-    model_config = {
-        "json_schema_extra": {
-            "examples": [
-                {
-                    "cards": 1,
-                    "machines": 1,
-                    "usd_per_hour": 2.5,
-                    "on": [{"card": 1, "name": "chat", "share_memory": 0.6, "share_time": 0.7}],
-                    "models": [],
-                    "apart_usd_per_hour": 3.4,
-                    "cheaper": "together",
-                    "why": "2 models share 1 card of nvidia-h100-sxm5-80gb for 2.50 USD per hour.",
-                }
-            ]
+    model_config = shown_as(
+        {
+            "cards": 1,
+            "machines": 1,
+            "usd_per_hour": 2.5,
+            "on": [{"card": 1, "name": "chat", "share_memory": 0.6, "share_time": 0.7}],
+            "models": [],
+            "apart_usd_per_hour": 3.4,
+            "cheaper": "together",
+            "why": "2 models share 1 card of nvidia-h100-sxm5-80gb for 2.50 USD per hour.",
         }
-    }
+    )
 
     cards: int | None = Field(None, description="Absent where a model cannot run on one card of this kind.")
     machines: int | None = None

@@ -6,16 +6,14 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from app.api.schemas.base import WHOLE, Name, Shown, Wire, present
-from app.api.schemas.names import KvFormatName, WeightFormatName
-from app.api.schemas.offer import MOST_COUNTED, Count, Degree, OfferSpec
-from app.api.schemas.scheduler import SchedulerShown, SchedulerSpec
-from app.sizing.hardware.parts import PricingModel
+from app.api.schemas.base import Shown, Wire, present, shown_as
+from app.api.schemas.names import KvFormatName
+from app.api.schemas.replica import ReplicaShown, ReplicaSpec
 from app.sizing.question import Deployment, Pools
-from app.sizing.split import PoolLoad, Split, Transfer
 from app.sizing.units import GBIT, MIB
+from app.sizing.values.pools import PoolLoad, Split, Transfer
 
 POOL: dict[str, Any] = {"accelerators_per_replica": 4, "tensor_parallel": 4, "replicas": 2, "weight_format": "fp8"}
 POOLS: dict[str, Any] = {"prefill": POOL, "decode": {**POOL, "accelerators_per_replica": 8, "tensor_parallel": 8}}
@@ -30,54 +28,22 @@ TRANSFER = {
 }
 
 
-def shown_as(example: dict[str, Any]) -> ConfigDict:
-    """Settings of a model with an example of it."""
-    return ConfigDict(json_schema_extra={"examples": [example]})
-
-
-class PoolSpec(Wire):
+class PoolSpec(ReplicaSpec):
     """One pool; its accelerator is the deployment's and its replicas are as many as the load needs where not said."""
 
-    model_config = {"json_schema_extra": {"examples": [POOL]}}
+    model_config = shown_as(POOL)
 
-    accelerator: Name | None = None
-    system: Name | None = None
-    offer: OfferSpec | None = None
-    accelerators_per_replica: Degree | None = None
-    replicas: Count | None = None
-    spare_replicas: Annotated[int, Field(ge=0, le=MOST_COUNTED), WHOLE] | None = None
-    nodes: Count | None = None
-    total_accelerators: Count | None = None
-    tensor_parallel: Degree | None = None
-    pipeline_parallel: Degree | None = None
-    data_parallel: Degree | None = None
-    expert_parallel: Degree | None = None
-    weight_format: WeightFormatName | None = None
     kv_format: KvFormatName | None = Field(None, description="The same in both pools: the cache is sent as it is kept.")
-    max_batch: Degree | None = None
-    max_batched_tokens: Annotated[int, Field(ge=16, le=10_000_000), WHOLE] | None = None
-    scheduler: SchedulerSpec | None = None
-    memory_fraction: Annotated[float, Field(gt=0.05, le=1)] | None = None
     weights_on_host: Annotated[float, Field(ge=0, le=0)] | None = None
 
     def to_deployment(self, accelerator: str) -> Deployment:
-        offer, scheduler = self.offer or OfferSpec(), None if self.scheduler is None else self.scheduler.to_settings()
-        said: dict[str, Any] = self.model_dump(exclude={"accelerator", "offer", "scheduler"})
-        return Deployment(
-            accelerator=self.accelerator or accelerator,
-            provider=offer.provider,
-            region=offer.region,
-            pricing_model=None if offer.pricing_model is None else PricingModel(offer.pricing_model),
-            instance_type=offer.instance_type,
-            scheduler=scheduler,
-            **said,
-        )
+        return Deployment(**{**self.said(), "accelerator": self.accelerator or accelerator})
 
 
 class PoolsSpec(Wire):
     """Replicas that read prompts, and replicas that write answers from the caches these send."""
 
-    model_config = {"json_schema_extra": {"examples": [POOLS]}}
+    model_config = shown_as(POOLS)
 
     prefill: PoolSpec
     decode: PoolSpec
@@ -86,30 +52,10 @@ class PoolsSpec(Wire):
         return Pools(self.prefill.to_deployment(accelerator), self.decode.to_deployment(accelerator))
 
 
-class PoolShown(Shown):
+class PoolShown(ReplicaShown):
     """One pool, complete."""
 
     model_config = shown_as({**POOL, "accelerator": "nvidia-h100-sxm5-80gb"})
-
-    accelerator: str
-    system: str | None = None
-    offer: OfferSpec | None = None
-    accelerators_per_replica: int | None = None
-    replicas: int | None = None
-    spare_replicas: int | None = None
-    nodes: int | None = None
-    total_accelerators: int | None = None
-    tensor_parallel: int | None = None
-    pipeline_parallel: int | None = None
-    data_parallel: int | None = None
-    expert_parallel: int | None = None
-    weight_format: str | None = None
-    kv_format: str | None = None
-    max_batch: int | None = None
-    max_batched_tokens: int | None = None
-    scheduler: SchedulerShown | None = None
-    memory_fraction: float | None = None
-    weights_on_host: float | None = None
 
 
 class PoolsShown(Shown):

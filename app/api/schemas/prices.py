@@ -27,6 +27,7 @@ class PriceShown(Shown):
     pricing_model: str
     commitment: str = Field(description="How long it binds: none, 1y or 3y.")
     upfront_usd: float | None = Field(None, description="Of one machine, paid at the start; part of usd_per_hour.")
+    discount: float | None = Field(None, description="That the request has off it; every figure counts it.")
 
 
 def price_json(p: Price) -> dict[str, Any]:
@@ -42,5 +43,5 @@ def price_json(p: Price) -> dict[str, Any]:
         **present(min_quantity=terms.min_quantity, max_quantity=terms.max_quantity),
         "pricing_model": p.pricing_model,
         "commitment": terms.commitment.value,
-        **present(upfront_usd=terms.upfront_usd),
+        **present(upfront_usd=p.upfront_usd, discount=p.discount or None),
     }

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from app.api.schemas.base import Shown, Wire
+from app.api.schemas.base import Shown, Wire, shown_as
 from app.api.schemas.names import (
     AdapterPrecisionName,
     GradientsName,
@@ -25,7 +25,7 @@ class RecipeSpec(Wire):
     as an answer shows them, and decide nothing.
     """
 
-    model_config = {"json_schema_extra": {"examples": [{"loss": "chunked", "recomputation": "full"}]}}
+    model_config = shown_as({"loss": "chunked", "recomputation": "full"})
 
     loss: LossName | None = None
     kernels: KernelsName | None = None

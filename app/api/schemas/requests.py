@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from app.api.schemas.base import WHOLE, Name, Wire
+from app.api.schemas.base import WHOLE, Name, Wire, Words, shown_as
 from app.api.schemas.model import ImageSize, LoraSpec, ModelReference, SampleSpec
 from app.api.schemas.names import (
     ActivationCheckpointingName,
@@ -24,10 +24,10 @@ from app.api.schemas.names import (
     SegmentName,
     WeightFormatName,
 )
-from app.api.schemas.offer import MOST_COUNTED, Count, Degree, OfferSpec
+from app.api.schemas.offer import Degree
 from app.api.schemas.pools import PoolsSpec
 from app.api.schemas.recipe import RecipeSpec
-from app.api.schemas.scheduler import SchedulerSpec
+from app.api.schemas.replica import ReplicaSpec
 from app.api.schemas.workload import InferenceSpec, WorkloadSpec
 from app.sizing.assumptions import Assumptions, Noted
 from app.sizing.hardware.parts import Environment, PricingModel
@@ -140,6 +140,10 @@ class EconomicsSpec(Wire):
     pue: Annotated[float, Field(ge=1, le=5)] | None = Field(
         None, description="The facility's power over the machines'. Default: the assumption of this name, 1.3."
     )
+    discounts: Annotated[
+        dict[Name, Annotated[float, Field(gt=0, lt=1)]],
+        Field(max_length=50, description="Share off the price of machines with an accelerator, bought or rented."),
+    ] = {}
 
     def to_economics(self, assumed: Assumptions) -> Economics:
         return Economics.of(
@@ -147,11 +151,14 @@ class EconomicsSpec(Wire):
             horizon_months=self.horizon_months,
             electricity_usd_per_kwh=self.electricity_usd_per_kwh,
             pue=self.pue,
+            discounts=tuple(sorted(self.discounts.items())),
         )
 
 
 # Far enough for any price of the catalogue.
 AsOf = Annotated[date, Field(ge=date(2000, 1, 1), le=date(2100, 1, 1))]
+LABEL = "Your own words, which the stored answer is found by."
+REFERENCE = "Your own number of it: of a requisition, a project, a ticket."
 AS_OF = "Day to which the ages of prices are counted, part of the answer's identity. Default: today, UTC."
 
 
@@ -164,9 +171,7 @@ Overrides = Annotated[
 class RecommendRequest(Wire):
     """A workload and what decides between plans."""
 
-    model_config = {
-        "json_schema_extra": {"examples": [example("recommend-chat-70b"), example("recommend-training-7b")]}
-    }
+    model_config = shown_as(example("recommend-chat-70b"), example("recommend-training-7b"))
 
     workload: WorkloadSpec
     constraints: ConstraintsSpec = ConstraintsSpec()
@@ -179,6 +184,9 @@ class RecommendRequest(Wire):
     )
     trace: bool = False
     as_of: AsOf | None = Field(None, description=AS_OF)
+    label: Words | None = Field(None, description=LABEL)
+    reference: Words | None = Field(None, description=REFERENCE)
+    cost_centre: Words | None = None
 
     def to_question(self, model: ModelArchitecture, assumed: Assumptions, today: date) -> Question:
         """The same in units of the core, on a day; raises Unanswerable where the parts contradict."""
@@ -217,36 +225,18 @@ class SpeculativeSpec(Wire):
         )
 
 
-class DeploymentSpec(Wire):
+class DeploymentSpec(ReplicaSpec):
     """A deployment to judge; only the accelerator is required, the rest is chosen well and echoed."""
 
     accelerator: Annotated[Name, Field(description="As in constraints; a machine that carries it names both.")]
-    system: Name | None = None
-    offer: OfferSpec | None = None
-    accelerators_per_replica: Degree | None = None
-    replicas: Count | None = None
-    spare_replicas: Annotated[int, Field(ge=0, le=MOST_COUNTED), WHOLE] | None = None
-    nodes: Count | None = None
-    total_accelerators: Count | None = None
-    tensor_parallel: Degree | None = None
-    pipeline_parallel: Degree | None = None
-    expert_parallel: Degree | None = None
     engine: Name | None = None
     engine_version: Annotated[str, Field(max_length=60)] | None = None
-    weight_format: WeightFormatName | None = None
-    kv_format: KvFormatName | None = None
-    max_batch: Degree | None = None
-    max_batched_tokens: Annotated[int, Field(ge=16, le=10_000_000), WHOLE] | None = None
-    scheduler: SchedulerSpec | None = None
-    memory_fraction: Annotated[float, Field(gt=0.05, le=1)] | None = None
     weights_on_host: Annotated[float, Field(ge=0, le=1)] | None = Field(
         None,
         description="Share of the weights in the host's memory, for llama.cpp, Ollama and KTransformers: routed "
         "experts first, then layers. Default: as much as it takes where nothing fits without; 0: none.",
     )
     speculative: SpeculativeSpec | None = None
-    data_parallel: Degree | None = None
-    context_parallel: Degree | None = None
     zero_stage: Annotated[int, Field(ge=0, le=3), WHOLE] | None = None
     micro_batch_sequences: Degree | None = None
     activation_checkpointing: ActivationCheckpointingName | None = None
@@ -266,33 +256,23 @@ class DeploymentSpec(Wire):
     )
 
     def to_deployment(self) -> Deployment:
-        offer = self.offer or OfferSpec()
-        same = self.model_dump(exclude={"offer", "speculative", "recipe", "scheduler", "pools"})
-        scheduler = None if self.scheduler is None else self.scheduler.to_settings()
-        if scheduler is not None:
-            same["max_batch"] = self.max_batch or scheduler.max_sequences
-            same["max_batched_tokens"] = self.max_batched_tokens or scheduler.max_batched_tokens
+        said = self.said("speculative", "recipe", "pools")
         recipe = None if self.recipe is None else self.recipe.to_recipe()
         if recipe is not None:
-            same["activation_checkpointing"] = recipe.layout or self.activation_checkpointing
-            same["optimizer_offload"] = recipe.offloads or self.optimizer_offload
+            said["activation_checkpointing"] = recipe.layout or self.activation_checkpointing
+            said["optimizer_offload"] = recipe.offloads or self.optimizer_offload
         return Deployment(
-            provider=offer.provider,
-            region=offer.region,
-            pricing_model=None if offer.pricing_model is None else PricingModel(offer.pricing_model),
-            instance_type=offer.instance_type,
             speculative=None if self.speculative is None else self.speculative.to_speculative(),
             recipe=recipe,
-            scheduler=scheduler,
             pools=None if self.pools is None else self.pools.to_pools(self.accelerator),
-            **same,
+            **said,
         )
 
 
 class EstimateConstraintsSpec(Wire):
     """What a deployment must hold to where something of it is left open."""
 
-    model_config = {"json_schema_extra": {"examples": [{"confidence": 0.9}]}}
+    model_config = shown_as({"confidence": 0.9})
 
     confidence: Confidence | None = Field(None, description=CONFIDENCE)
 
@@ -300,7 +280,7 @@ class EstimateConstraintsSpec(Wire):
 class EstimateRequest(Wire):
     """A workload on one deployment."""
 
-    model_config = {"json_schema_extra": {"examples": [example("estimate-70b-8xh100")]}}
+    model_config = shown_as(example("estimate-70b-8xh100"))
 
     workload: WorkloadSpec
     deployment: DeploymentSpec
@@ -337,7 +317,7 @@ class EstimateRequest(Wire):
 
 def assumed_in(request: RecommendRequest | EstimateRequest) -> Noted:
     """The assumptions with what a request replaces of them, by name or by a field of the same meaning."""
-    said = {**request.economics.model_dump(), "confidence": request.constraints.confidence}
+    said = {**request.economics.model_dump(exclude={"discounts"}), "confidence": request.constraints.confidence}
     if isinstance(request.workload, InferenceSpec):
         said["target_utilization"] = request.workload.target_utilization
     fields = {name: value for name, value in said.items() if value is not None}

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from app.api.schemas.base import WHOLE, Shown, Wire, present
+from app.api.schemas.base import WHOLE, Shown, Wire, present, shown_as
 from app.api.schemas.names import PolicyName
 from app.sizing.hardware.engines.scheduling import Policy, SchedulerSettings
 
@@ -25,7 +25,7 @@ WHOLE_EXAMPLE: dict[str, Any] = {
 class SchedulerSpec(Wire):
     """How the engine is launched; what is left out is the engine's own at its version, on such a device."""
 
-    model_config = {"json_schema_extra": {"examples": [EXAMPLE]}}
+    model_config = shown_as(EXAMPLE)
 
     max_batched_tokens: Annotated[int, Field(ge=16, le=10_000_000), WHOLE] | None = Field(
         None, description="Most tokens of a step, prompts and decoding together; the same as deployment's."
@@ -60,7 +60,7 @@ class SchedulerSpec(Wire):
 class SchedulerShown(Shown):
     """Complete with max_batch and max_batched_tokens beside it; the engine's own where nothing was set."""
 
-    model_config = {"json_schema_extra": {"examples": [WHOLE_EXAMPLE]}}
+    model_config = shown_as(WHOLE_EXAMPLE)
 
     max_batched_tokens: int | None = None
     max_sequences: int | None = None

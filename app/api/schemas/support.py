@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.schemas.base import Shown
+from app.api.schemas.base import Shown, shown_as
 from app.api.schemas.names import MethodName
 from app.sizing.hardware.answered import PairAnswered
 from app.sizing.hardware.support.records import LEVELS, PHASES
@@ -56,7 +56,7 @@ _EXAMPLE: dict[str, Any] = {
 class SupportShown(Shown):
     """One format and way. `native`: multiplied as it is; otherwise it is widened to 16 bits first."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"examples": [_EXAMPLE]})
+    model_config = shown_as(_EXAMPLE)
 
     format: str
     phase: PhaseName
@@ -72,11 +72,7 @@ class SupportShown(Shown):
 class SupportAnswer(Shown):
     """What was asked, and a verdict for each format and way of it."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        json_schema_extra={"examples": [{"accelerator": "nvidia-t4", "engine": "vllm", "items": [_EXAMPLE]}]},
-    )
+    model_config = shown_as({"accelerator": "nvidia-t4", "engine": "vllm", "items": [_EXAMPLE]})
 
     accelerator: str
     engine: str

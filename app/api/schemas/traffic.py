@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
-from app.api.schemas.base import WHOLE, Wire
+from app.api.schemas.base import WHOLE, Wire, shown_as
 from app.api.schemas.classes import LENGTHS, TrafficClassSpec, Users
 from app.api.schemas.lengths import LengthSpec, PromptSpec
 from app.api.schemas.model import Images
@@ -22,11 +22,7 @@ from app.sizing.workload import HOURS, Arrivals, Load, Shares, Trace, arrivals_o
 class TracedRequest(Wire):
     """One recorded request."""
 
-    model_config = {
-        "json_schema_extra": {
-            "examples": [{"at_s": 12.5, "input_tokens": 900, "output_tokens": 210, "prefix_tokens": 600}]
-        }
-    }
+    model_config = shown_as({"at_s": 12.5, "input_tokens": 900, "output_tokens": 210, "prefix_tokens": 600})
 
     at_s: Annotated[float, Field(ge=0, le=31_622_400, description="Arrival, from any beginning.")]
     input_tokens: Annotated[int, Field(ge=1, le=100_000_000), WHOLE]

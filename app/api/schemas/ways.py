@@ -7,8 +7,8 @@ from typing import Any
 from pydantic import Field
 
 from app.api.schemas.base import Shown, present
-from app.sizing.hosted import HostedApi, HostedCost
-from app.sizing.ways import Alternative, Cheaper
+from app.sizing.values.hosted import HostedApi, HostedCost
+from app.sizing.values.ways import Alternative, Cheaper
 
 
 class AlternativeShown(Shown):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Required, TypedDict, Unpack
 
 from pydantic import Field, model_validator
 
-from app.api.schemas.base import WHOLE, Name, Wire
+from app.api.schemas.base import WHOLE, Name, Wire, shown_as
 from app.api.schemas.classes import TrafficClassSpec
 from app.api.schemas.lengths import to_lengths
 from app.api.schemas.model import LoraSpec, ModelReference, SampleSpec
@@ -58,7 +58,7 @@ class Availability(Wire):
 class AdaptersSpec(Wire):
     """Adapters on a shared base: requests of one batch may each have their own."""
 
-    model_config = {"json_schema_extra": {"examples": [{"count": 40, "rank": 16, "active": 12}]}}
+    model_config = shown_as({"count": 40, "rank": 16, "active": 12})
 
     count: Annotated[int, Field(ge=1, le=100_000), WHOLE]
     rank: Annotated[int, Field(ge=1, le=1024), WHOLE]
@@ -83,11 +83,7 @@ class AdaptersSpec(Wire):
 class CompanionSpec(Wire):
     """A small model to stand on the same cards, with traffic and limits of its own."""
 
-    model_config = {
-        "json_schema_extra": {
-            "examples": [{"model": "BAAI/bge-m3", "traffic": {"peak_requests_per_s": 20, "input_tokens": 300}}]
-        }
-    }
+    model_config = shown_as({"model": "BAAI/bge-m3", "traffic": {"peak_requests_per_s": 20, "input_tokens": 300}})
 
     model: ModelReference
     traffic: Traffic

@@ -45,6 +45,13 @@ SET_ASIDE = (
         in_flight=512.0,
     ),
     Aside(
+        "128 requests ran of 1,024 in flight, by a setting that is not told: throughput times the time of a token",
+        "sglang-cookbook",
+        "sglang",
+        model="deepseek-ai/DeepSeek-V3.2-Exp",
+        in_flight=1024.0,
+    ),
+    Aside(
         "far beyond what it carries, and most requests stopped early",
         "vllm-recipes",
         model="moonshotai/Kimi-K2-Thinking",

@@ -46,6 +46,7 @@ from app.sizing.snapshot import Snapshot
 from app.sizing.workload import Lengths, Load
 
 EXCHANGES = "ranks that exchange tokens: nothing of the exchange is fitted"
+ACROSS = "tensor-parallel ranks in several machines: nothing of their all-reduces is fitted"
 # More in flight than any memory holds.
 ENDLESS = 1e9
 
@@ -97,7 +98,9 @@ class ServingCase:
     @property
     def set_aside(self) -> str | None:
         """Why this case is compared and not fitted; None for all others."""
-        return EXCHANGES if self.ranks > 1 else why_aside(self.source, self.stack, self.model, self.wanted)
+        why = why_aside(self.source, self.stack, self.model, self.wanted)
+        across = bool(self.step.tensor_parallel[0] > self.step.link.linked_ranks[0])
+        return why or (EXCHANGES if self.ranks > 1 else ACROSS if across else None)
 
     @property
     def group(self) -> Start:

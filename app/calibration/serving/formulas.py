@@ -65,8 +65,9 @@ def table_of(cases: Sequence[ServingCase]) -> Table:
     names = ("wanted", "rate_per_s", "most", "chunk_tokens", "input_tokens", "output_tokens", "replicas")
     columns: dict[str, Any] = {name: column_of(cases, name) for name in names}
     ranks = column_of(cases, "ranks")
-    columns |= {"wanted": np.ceil(columns["wanted"] / ranks), "rate_per_s": columns["rate_per_s"] / ranks}
-    columns["replicas"] = columns["replicas"] * ranks
+    used = np.where(columns["rate_per_s"] > 0, ranks, np.minimum(ranks, columns["wanted"]))  # others have no requests
+    columns |= {"wanted": np.ceil(columns["wanted"] / used), "rate_per_s": columns["rate_per_s"] / used}
+    columns["replicas"] = columns["replicas"] * used
     return Table(
         start=cases[0].run.start,
         step=stacked([c.step for c in cases]),

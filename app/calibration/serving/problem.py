@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from app.calibration.fit import Levels, Problem
-from app.calibration.serving.cases import ServingCase
-from app.calibration.serving.formulas import by_formulas, predict, table_of
+from app.calibration.serving.cases import ServingCase, read_cases
+from app.calibration.serving.formulas import Table, by_formulas, predict, table_of
 from app.calibration.serving.measured import TAILS
 from app.calibration.serving.simulated import as_taken
+from app.calibration.serving.split import (
+    SplitCase,
+    SplitTable,
+    pools_of,
+    predict_split,
+    read_split_cases,
+    split_table_of,
+)
+from app.sizing.columns import Column
 from app.sizing.hardware.achieved import Achieved, ideal
+from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.snapshot import Snapshot
 
 # What a coefficient varies with, and how far (standard deviation of the logarithm of the factor).
 LEVELS: Levels = MappingProxyType(
@@ -131,4 +144,28 @@ def possible(cases: Sequence[ServingCase]) -> tuple[list[ServingCase], int]:
     return kept, dropped
 
 
-SERVING = Problem(Achieved, LEVELS, BEFORE, table_of, predict, compared_only=frozenset(TAILS), as_taken=as_taken)
+def published(
+    rows: Sequence[Mapping[str, Any]], market: Snapshot, model_named: Callable[[str], ModelArchitecture]
+) -> tuple[list[ServingCase | SplitCase], Counter[str]]:
+    """Every row as a case, of one pool or of two, and the others by reason; impossible figures are left out."""
+    whole, left_out = read_cases([row for row in rows if pools_of(row) is None], market, model_named)
+    whole, faster = possible(whole)
+    split, split_left_out = read_split_cases([row for row in rows if pools_of(row) is not None], market, model_named)
+    left_out += split_left_out
+    left_out["figures faster than the device's rates allow"] = faster
+    return [*whole, *split], left_out
+
+
+def table_of_either(cases: Sequence[Any]) -> Table | SplitTable:
+    """Cases of one group as columns."""
+    return split_table_of(cases) if isinstance(cases[0], SplitCase) else table_of(cases)
+
+
+def predict_either(table: Table | SplitTable, achieved: Achieved) -> dict[str, Column]:
+    """Every metric of every case of one group."""
+    return predict_split(table, achieved) if isinstance(table, SplitTable) else predict(table, achieved)
+
+
+SERVING = Problem(
+    Achieved, LEVELS, BEFORE, table_of_either, predict_either, compared_only=frozenset(TAILS), as_taken=as_taken
+)

@@ -5,7 +5,8 @@ of the whole run, `run_start` how they came, `run_client` whether over HTTP or f
 `statistic` what TTFT and TPOT are over requests. `length_spread` is relative to `input_len` and `output_len`:
 `fixed`, `uniform 0.8-1`, or `lognormal 3` with its 95th percentile over the mean. `launch_...` are settings of the
 launch command of the row's date: `launch_receive_interval` in decode steps between two looks at what arrived,
-`launch_batch_wait` in steps that prompts wait for more until they fill `launch_batch_wait_share` of a step,
+`launch_batch_wait` in steps that prompts wait for more until they fill `launch_batch_wait_share` of a step (of ranks
+that gather prompts, until each has one),
 `launch_planning_lag` in steps planned ahead, `launch_stream_interval` in tokens sent to a client at a time.
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,11 @@ class Sent:
 def meets(case: ServingCase) -> bool:
     """Whether a run is more than one request or one batch at a time."""
     return case.run.start in MET and (case.wanted > 1 or case.run.start is Start.POISSON)
+
+
+def starts(case: ServingCase, start: Start) -> bool:
+    """Whether a run starts so, and its requests meet."""
+    return case.run.start is start and meets(case)
 
 
 def sent_to(case: ServingCase) -> Sent:
@@ -94,11 +100,13 @@ def simulated(case: ServingCase, achieved: Achieved) -> dict[str, float]:
     return figures_of(case, sent, run(replica, sent.requests, warm=sent.warm, wanted=sent.wanted))
 
 
-def as_taken(cases: Sequence[ServingCase], achieved: Achieved) -> list[ServingCase]:
-    """The cases with what their runs give over what the formulas give, at these coefficients."""
+def as_taken(cases: Sequence[Any], achieved: Achieved) -> list[Any]:
+    """The cases with what their runs give over what the formulas give, at these coefficients; those of two pools as
+    they are.
+    """
     found = list(cases)
     for start in MET:
-        rows = [i for i, case in enumerate(cases) if case.run.start is start and meets(case)]
+        rows = [i for i, case in enumerate(cases) if isinstance(case, ServingCase) and starts(case, start)]
         formulas = by_formulas(table_of([cases[i] for i in rows]), achieved.take(np.array(rows))) if rows else {}
         for place, i in enumerate(rows):
             values = simulated(cases[i], achieved.take(np.array([i])))

@@ -6,6 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 
+from app.sizing.answer.adapters import adapter_places
 from app.sizing.answer.host_weights import layer_places
 from app.sizing.assumptions import Assumptions
 from app.sizing.hardware import benchmarks
@@ -21,6 +22,7 @@ from app.sizing.workload import InferenceWorkload, Load, Method, TrainingWorkloa
 REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 MINUTES_PER_HOUR = 60.0
 WIDEST_SPREAD = 0.9
+RANKS_CONFIG = "config.yaml"  # of an engine that is told of attention data parallel in a file alone
 EVEN = 0.1  # of burstiness: what a load tester draws is no more even than that
 
 
@@ -132,21 +134,39 @@ def serving_places(
         "tensor": d.tensor_parallel or 1,
         "stage": (d.tensor_parallel or 1) * (d.data_parallel or 1),
         "data": above_one(d.data_parallel),
+        "contexts": above_one(d.context_parallel),
         "pipeline": above_one(d.pipeline_parallel),
         "experts": above_one(d.expert_parallel),
         "with_experts": flag((d.expert_parallel or 1) > 1),
         "accelerators": d.accelerators_per_replica or 1,
         "ranks": above_one(d.accelerators_per_replica),
         "machines": above_one(machines),
-        "executor": "ray" if machines > 1 else None,
+        **spread_places(d, machines, used),
         "sequences": d.max_batch,
         "batched": d.max_batched_tokens,
         "fraction": d.memory_fraction,
+        **adapter_places(model),
         **layer_places(model, d),
         "context": math.ceil(workload.max_context_tokens),
         "percentile": f"{workload.slo.percentile:g}",
         "seconds": round(assumed.benchmark_window_min * 60),
         **load_places(workload, d, p, assumed),
+    }
+
+
+def spread_places(d: Deployment, machines: int, used: Benchmark) -> Places:
+    """How ranks of attention data parallel are told of one another, and a replica's machines of theirs. Settings of
+    the scheduler are those of a rank, and of all ranks together for an engine that shares them out.
+    """
+    data = d.data_parallel or 1
+    config = RANKS_CONFIG if data > 1 and used is benchmarks.TENSORRT_LLM else None
+    return {
+        "all_sequences": d.max_batch and d.max_batch * data,
+        "all_batched": d.max_batched_tokens and d.max_batched_tokens * data,
+        "stage_machines": above_one(machines) if data == 1 else None,
+        "ranks_here": data // machines if machines > 1 and data > 1 and data % machines == 0 else None,
+        "config": config,
+        "ranks_config": config,
     }
 
 
@@ -213,6 +233,7 @@ def training_places(workload: TrainingWorkload, d: Deployment, assumed: Assumpti
         "model": repository_of(model.name),
         "task": "finetune" if workload.phase == "fine_tuning" else "pretrain",
         "steps": round(assumed.benchmark_steps),
+        "mock": "",
         "accelerators": accelerators,
         "per_machine": math.ceil(accelerators / nodes),
         "machines": above_one(nodes),
@@ -220,6 +241,7 @@ def training_places(workload: TrainingWorkload, d: Deployment, assumed: Assumpti
         "sharding": sharding if accelerators > 1 else "single_gpu",
         "tensor": d.tensor_parallel or 1,
         "with_tensor": flag((d.tensor_parallel or 1) > 1),
+        **copy_places(d),
         "pipeline": above_one(d.pipeline_parallel),
         "contexts": above_one(d.context_parallel),
         "rank": workload.lora_rank if adapts else None,
@@ -232,6 +254,12 @@ def training_places(workload: TrainingWorkload, d: Deployment, assumed: Assumpti
         **precision_places(workload),
         **shape_places(model, d),
     }
+
+
+def copy_places(d: Deployment) -> Places:
+    """Over how many of the data parallel ranks weights are sharded, and how many copies of them there are."""
+    shards = (d.data_parallel or 1) if d.zero_stage else 1
+    return {"shards": shards, "copies": (d.data_parallel or 1) // shards}
 
 
 def batch_places(workload: TrainingWorkload, d: Deployment) -> Places:
@@ -280,7 +308,7 @@ def shape_places(model: ModelArchitecture, d: Deployment) -> Places:
         "width": round(model.mlp_width),
         "heads": model.num_heads,
         "kv_heads": model.kv_heads,
-        "vocabulary": model.vocab_size,
+        "mock_words": model.vocab_size,
         "chunk": max(1, model.num_layers // stages) if (d.virtual_pipeline or 1) > 1 else None,
         "expert_count": model.num_experts if model.is_moe else None,
         "expert_choice": model.experts_per_token if model.is_moe else None,

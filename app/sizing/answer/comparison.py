@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.sizing.answer.money import price_words, surely_usd
+from app.sizing.answer.money import mean_usd_per_hour, price_words, surely_usd
 from app.sizing.answer.summary import OBJECTIVE_WORDS, hardware_words
 from app.sizing.hardware.parts import SOCKET, Accelerator
 from app.sizing.question import Objective, Question
@@ -142,10 +142,10 @@ def ratio(a: float | None, b: float | None) -> float | None:
 
 
 def spent(e: Estimate) -> float | None:
-    """USD of the run, or per hour."""
+    """USD of the run, or per hour in the mean of a day."""
     if e.cost is None:
         return None
-    return e.cost.usd_total if e.cost.usd_total is not None else e.cost.usd_per_hour
+    return e.cost.usd_total if e.cost.usd_total is not None else mean_usd_per_hour(e.cost)
 
 
 def duration_s(e: Estimate) -> float | None:

@@ -3,21 +3,45 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from typing import Any
+
+import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, at
-from app.sizing.day.money import BY_THE_HOUR
-from app.sizing.day.start import Starting, image_bytes
+from app.sizing.day.start import Starting
 from app.sizing.day.whole import Service, day_of
-from app.sizing.decisions.placement import replicas_per_node
-from app.sizing.formula import unrecorded
-from app.sizing.hardware.links import known_network_bytes_per_s
 from app.sizing.question import Question
 from app.sizing.result import Estimate, Performance
+from app.sizing.serving.daily import daily_usd_per_hour, starting_of
 from app.sizing.serving.options import Judged
+from app.sizing.units import HOURS_PER_DAY
 from app.sizing.workload import InferenceWorkload
+
+
+def with_days(
+    question: Question,
+    workload: InferenceWorkload,
+    estimates: Sequence[Estimate],
+    judged: Judged[Any, Any, Any],
+    sure_capacity_per_s: Column,
+) -> list[Estimate]:
+    """Estimates with what a day of each costs, and the first with its day, where the hours of one are told."""
+    if not workload.hourly_shares:
+        return list(estimates)
+    plans, cost = judged.plans, judged.cost
+    hourly = daily_usd_per_hour(question, workload, plans, judged.fleet, cost, sure_capacity_per_s)
+    told = [priced(found, usd) for found, usd in zip(estimates, hourly.tolist(), strict=True)]
+    return [with_day(question, workload, told[0], judged, sure_capacity_per_s, 0), *told[1:]]
+
+
+def priced(found: Estimate, usd_per_hour: float) -> Estimate:
+    """An estimate with what its day costs at so much an hour in the mean."""
+    if found.cost is None or found.cost.usd_per_hour is None:
+        return found
+    return replace(found, cost=replace(found.cost, usd_per_day=usd_per_hour * HOURS_PER_DAY))
 
 
 def with_day(
@@ -51,7 +75,7 @@ def with_day(
         usd_per_hour=found.cost.usd_per_hour,
         power_w=found.cost.power_w,
         pricing=deployment.pricing_model,
-        starting=starting_of(question.assumptions, found, judged, row),
+        starting=starting_at(workload, judged, row, question.assumptions),
     )
     return replace(found, day=day_of(service, question.assumptions, question.economics))
 
@@ -74,22 +98,7 @@ def ttft_curve(performance: Performance, replicas: float) -> tuple[tuple[float, 
     return () if curve is None else tuple((point.requests_per_s / replicas, point.ttft_p95_s) for point in curve.points)
 
 
-def starting_of(assumed: Assumptions, found: Estimate, judged: Judged[Any, Any, Any], row: int) -> Starting:
+def starting_at(workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, assumed: Assumptions) -> Starting:
     """What a start of a row's replica moves, and over what."""
-    plans = judged.plans
-    each, count = plans.accelerators_per_replica, plans.accelerators_per_node
-    network = known_network_bytes_per_s(plans.node.network_bytes_per_s, assumed) * count
-    slot = at(plans.types.table.slot_bytes_per_s[plans.accelerator], row)
-    own = bool(plans.unified[row] or plans.is_processor[row])
-    with unrecorded():
-        inside = replicas_per_node(each, count)
-    return Starting(
-        stands=found.deployment.pricing_model not in BY_THE_HOUR,
-        image_bytes=image_bytes(found.deployment.engine or "", assumed),
-        stored_bytes=at(plans.stored_bytes, row),
-        device_bytes=at(judged.memory.weights_bytes, row),
-        nodes_per_replica=at(plans.nodes_per_replica, row),
-        replicas_per_node=at(inside, row),
-        network_bytes_per_s=at(network, row),
-        slot_bytes_per_s=math.inf if own or not slot else slot,
-    )
+    found = starting_of(workload, judged.plans.take(np.array([row])), assumed)
+    return Starting(**{f.name: getattr(found, f.name)[0].item() for f in fields(Starting)})

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from app.sizing.answer.money import price_words
 from app.sizing.answer.summary import hardware_words, work_words
-from app.sizing.latencies import Percentiles
 from app.sizing.question import Question
 from app.sizing.result import Estimate, Performance, Ranked
 from app.sizing.units import SECONDS_PER_DAY
+from app.sizing.values.latencies import Percentiles
 from app.sizing.words import apart, counted, figure, span
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from app.sizing.answer.money import usd
 from app.sizing.decisions.hosted import hosted_costs, open_to_hosts, pays_from_per_s
-from app.sizing.hosted import HostedApi, HostedCost
 from app.sizing.question import Question
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Snapshot
 from app.sizing.units import HOURS_PER_MONTH, LEAST_PER_S, SECONDS_PER_HOUR
+from app.sizing.values.hosted import HostedApi, HostedCost
 from app.sizing.words import figure
 from app.sizing.workload import InferenceWorkload, Load
 

@@ -12,7 +12,7 @@ from app.sizing.decisions.sold import Sold
 from app.sizing.hardware.prices import IN_WORDS, PriceKind
 from app.sizing.question import Deployment
 from app.sizing.result import CostSummary, Estimate, Part, Reason
-from app.sizing.units import HOURS_PER_MONTH
+from app.sizing.units import HOURS_PER_DAY, HOURS_PER_MONTH
 from app.sizing.words import counted, figure
 from app.sizing.workload import InferenceWorkload
 
@@ -66,7 +66,7 @@ def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, 
         text = "The catalogue has no price for this accelerator: cost is left out."
         return (Reason("price", text, "usd_per_hour", 0.0, "USD/h"),)
     machines, terms = counted(deployment.nodes or 0, "machine"), summary.price.terms
-    backing = f"{IN_WORDS[terms.kind]}, seen {terms.observed}."
+    backing = f"{IN_WORDS[terms.kind]}, seen {terms.observed}{_less(summary.price.discount)}."
     if summary.purchase_usd is not None:
         text = (
             f"{machines} bought for {summary.purchase_usd:,.0f} USD: {summary.usd_per_hour:,.2f} USD per hour over the "
@@ -83,9 +83,14 @@ def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, 
             f"{machines} ({deployment.instance_type}) at {deployment.provider}{region}, "
             f"{summary.price.pricing_model.replace('_', ' ')}: {summary.usd_per_hour:,.2f} USD per hour; {backing}"
         )
-        if terms.upfront_usd is not None:
-            text += f" {usd(terms.upfront_usd)} of it are paid at the start, per machine."
+        if summary.price.upfront_usd is not None:
+            text += f" {usd(summary.price.upfront_usd)} of it are paid at the start, per machine."
     return (Reason("price", text, "usd_per_hour", summary.usd_per_hour, "USD/h"),)
+
+
+def _less(discount: float) -> str:
+    """A discount in words."""
+    return f", less {figure(discount * 100)} % as you said" if discount else ""
 
 
 def usd(value: float) -> str:
@@ -108,6 +113,13 @@ def surely_usd(estimate: Estimate) -> float | None:
     return asked.usd_total
 
 
+def mean_usd_per_hour(cost: CostSummary | None) -> float | None:
+    """What an hour costs in the mean of a day."""
+    if cost is None or cost.usd_per_day is None:
+        return None if cost is None else cost.usd_per_hour
+    return cost.usd_per_day / HOURS_PER_DAY
+
+
 def price_words(estimate: Estimate) -> str:
     cost = estimate.cost
     if cost is None or cost.usd_per_hour is None:
@@ -119,4 +131,5 @@ def price_words(estimate: Estimate) -> str:
             surely = f", {usd(sure)} at {assurance.asked:.0%} confidence"
         return f"{expected} for the run{surely} ({usd(cost.usd_per_hour)} per hour)"
     per = "" if cost.usd_per_million is None else f", {usd(cost.usd_per_million)} per million {cost.million_of}"
-    return f"{usd(cost.usd_per_hour)} per hour{per}"
+    day = "" if cost.usd_per_day is None else f" at the peak, {usd(cost.usd_per_day)} per day"
+    return f"{usd(cost.usd_per_hour)} per hour{day}{per}"

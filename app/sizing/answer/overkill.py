@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from app.sizing.answer.money import usd
+from app.sizing.answer.money import mean_usd_per_hour, usd
 from app.sizing.question import Question
 from app.sizing.result import Notice, Ranked, Reached, Reason, Rejection
 from app.sizing.words import figure
@@ -14,7 +14,7 @@ from app.sizing.workload import InferenceWorkload, Load
 
 @dataclass(frozen=True, slots=True)
 class Cheapest:
-    """What costs the least per hour of everything that is allowed and meets the limits."""
+    """What costs the least per hour, in the mean of a day, of everything that is allowed and meets the limits."""
 
     name: str
     accelerators: int
@@ -37,8 +37,7 @@ def little_used(question: Question, first: Ranked) -> str | None:
 
 def less_would_do(question: Question, first: Ranked, cheapest: Cheapest) -> bool:
     """Whether something else costs less by more than a near tie."""
-    cost = first.estimate.cost
-    hourly = None if cost is None else cost.usd_per_hour
+    hourly = mean_usd_per_hour(first.estimate.cost)
     return hourly is not None and cheapest.usd_per_hour * (1 + question.assumptions.near_tie_share) < hourly
 
 

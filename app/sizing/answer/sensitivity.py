@@ -22,11 +22,13 @@ from app.sizing.serving.finalists import AsRun, expected_at
 from app.sizing.serving.options import Options, allowed, measures, served_per_s, throughput_per_s, units_per_request
 from app.sizing.serving.search import judge, resized
 from app.sizing.snapshot import Snapshot
+from app.sizing.units import HOURS_PER_DAY
 from app.sizing.words import counted, figure
 from app.sizing.workload import InferenceWorkload, Load
 
 ROOM_KEPT_FREE = 0.5
 USD = " USD"
+RENT_OR_BUY = "rent or buy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class State:
     accelerators: int
     replicas: float
     used: float  # share of its expected capacity at peak
-    usd_per_hour: float
+    usd: float  # per hour, or per day where the hours of one are told
     e2e_s: float
     each_per_s: float  # requests or samples of one accelerator
     kwh_per_million: float
@@ -72,7 +74,7 @@ def sensitivity(
         then = changed(question, case, now, options, again, row, runs)
         kept = allowed(question, again, Unread(market.accelerators))
         return words(question.objective, workload, now, then, kept=bool(kept[row])) + better(
-            question, again, kept, row, market
+            question, workload, again, kept, row, market
         )
 
     changes = (Change(case.label, told(case, now)) for case in cases(workload))
@@ -107,11 +109,21 @@ def state_of(estimate: Estimate) -> State | None:
         accelerators=d.total_accelerators,
         replicas=float(d.replicas or 1),
         used=p.utilization_at_peak or 0.0,
-        usd_per_hour=cost.usd_per_hour,
+        usd=cost.usd_per_hour if cost.usd_per_day is None else cost.usd_per_day,
         e2e_s=np.inf if whole is None else whole,
         each_per_s=(p.requests_per_s_capacity or 0.0) / d.total_accelerators,
         kwh_per_million=cost.kwh_per_million or 0.0,
     )
+
+
+def per_of(workload: InferenceWorkload) -> str:
+    """Of what time money is told."""
+    return "per day" if workload.hourly_shares else "per hour"
+
+
+def money_of(workload: InferenceWorkload, options: Options, row: int) -> float:
+    """What a plan costs in that time."""
+    return at(options.daily_usd_per_hour, row) * (HOURS_PER_DAY if workload.hourly_shares else 1.0)
 
 
 def placed(question: Question, case: Case, options: Options) -> Options:
@@ -136,7 +148,7 @@ def changed(
         accelerators=int(accelerators),
         replicas=replicas,
         used=now.used * case.load * now.replicas / replicas,
-        usd_per_hour=one(then.cost.usd_per_hour),
+        usd=money_of(workload, then, 0),
         e2e_s=now.e2e_s,
         each_per_s=now.each_per_s * replicas / now.replicas * now.accelerators / accelerators,
         kwh_per_million=now.kwh_per_million * one(then.cost.power_w) / at(options.cost.power_w, row) / case.load,
@@ -159,7 +171,7 @@ def changed(
 def figures(objective: Objective, workload: InferenceWorkload, state: State) -> list[tuple[str, str]]:
     """What an answer is ranked by: numbers and their units."""
     unit = "samples" if workload.model.sample is not None else "requests"
-    money = (usd(state.usd_per_hour).removesuffix(USD), "USD per hour")
+    money = (usd(state.usd).removesuffix(USD), f"USD {per_of(workload)}")
     time = (figure(state.e2e_s * 1e3), f"ms for a whole {unit.removesuffix('s')}")
     if objective is Objective.COST:
         return [money]
@@ -194,13 +206,15 @@ def words(objective: Objective, workload: InferenceWorkload, now: State, then: S
     return text if kept else f"{text}, which is more than allowed"
 
 
-def better(question: Question, again: Options, kept: Mask, row: int, market: Snapshot) -> str:
+def better(
+    question: Question, workload: InferenceWorkload, again: Options, kept: Mask, row: int, market: Snapshot
+) -> str:
     """What would then cost less than the first recommendation by more than a near tie, in words."""
     if question.objective is not Objective.COST:
         return ""
-    hourly = np.where(kept, again.cost.usd_per_hour, np.inf)
+    hourly = np.where(kept, again.daily_usd_per_hour, np.inf)
     best = int(np.argmin(hourly))
-    own = at(again.cost.usd_per_hour, row) if kept[row] else np.inf
+    own = at(again.daily_usd_per_hour, row) if kept[row] else np.inf
     if not np.isfinite(hourly[best]):
         return "; nothing else stays within the limits"
     if not hourly[best] * (1 + question.assumptions.near_tie_share) < own:
@@ -209,7 +223,7 @@ def better(question: Question, again: Options, kept: Mask, row: int, market: Sna
     what = f"{count:,.0f} x {name}"
     if again.accelerator[best] == again.accelerator[row]:
         what = f"{count:,.0f} of the same on other machines or laid out otherwise"
-    return f"; {what} would then be best at {usd(at(again.cost.usd_per_hour, best))} per hour"
+    return f"; {what} would then be best at {usd(money_of(workload, again, best))} {per_of(workload)}"
 
 
 def as_good(question: Question, workload: InferenceWorkload, options: Options) -> Options:
@@ -224,10 +238,12 @@ def rent_or_buy(workload: InferenceWorkload, options: Options) -> tuple[Change, 
     """The cheapest way to own what the load needs against the cheapest way to rent it; of work without a rate by what
     a million comes to.
     """
-    hourly, owned = options.cost.usd_per_hour, ~np.isnan(options.cost.purchase_usd)
+    hourly, owned = options.daily_usd_per_hour, ~np.isnan(options.cost.purchase_usd)
     if owned.all() or not owned.any():
         return ()
     merit, per = hourly, "per hour"
+    if workload.hourly_shares:
+        merit, per = hourly * HOURS_PER_DAY, per_of(workload)
     if workload.load is Load.OFFLINE:
         units = served_per_s(workload, options) * units_per_request(workload)
         merit, per = usd_per_million(hourly, units), f"per million {million_of(workload)}"
@@ -240,4 +256,4 @@ def rent_or_buy(workload: InferenceWorkload, options: Options) -> tuple[Change, 
     text = f"owning costs {upfront} up front and {own} {per} over the horizon, renting {lease} {per}"
     if own == lease:
         text = f"owning costs {upfront} up front and as much as renting over the horizon, {own} {per}"
-    return (Change("rent or buy", text),)
+    return (Change(RENT_OR_BUY, text),)

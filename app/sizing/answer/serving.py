@@ -11,7 +11,7 @@ import numpy as np
 
 from app.sizing.answer.adapters import adapter_reasons
 from app.sizing.answer.certainty import Certainty, certainty_of, setting_of
-from app.sizing.answer.day import with_day
+from app.sizing.answer.day import with_days
 from app.sizing.answer.host_weights import host_weight_reasons, out_of_host_memory
 from app.sizing.answer.money import cost_summary, million_of, price_reason
 from app.sizing.answer.passes import PassWords, host_reasons
@@ -82,7 +82,7 @@ def deployment_of(
     """The complete deployment of a row, as it is echoed and may be posted back."""
     plans, fleet, most = judged.plans, judged.fleet, judged.options.settings.max_sequences
     assert most is not None
-    data = int(at(plans.data_parallel, row))
+    data, context = int(at(plans.data_parallel, row)), int(at(plans.context_parallel, row))
     return Deployment(
         accelerator=at_sale.accelerator.slug,
         system=None if at_sale.system is None else at_sale.system.slug,
@@ -98,6 +98,7 @@ def deployment_of(
         tensor_parallel=int(at(plans.tensor_parallel, row)),
         pipeline_parallel=int(at(plans.pipeline_parallel, row)),
         data_parallel=data if data > 1 else None,
+        context_parallel=context if context > 1 else None,
         expert_parallel=int(at(plans.stage_accelerators, row)) if data > 1 else 1,
         engine=snapshot.engines[int(plans.engine[row])],
         weight_format=snapshot.formats[int(plans.weight_format[row])],
@@ -351,11 +352,11 @@ def judge_deployments(
         ends = ending(question, workload, judged, around, snapshot.spreads)
     sure = sure_as_run(question, workload, judged, by, memory, speed, runs)
     known = known_of(question, workload, judged, snapshot, around, speculative, runs)
-    at_sale = sold(snapshot, judged.plans.offered, question.today)
+    at_sale = sold(snapshot, judged.plans.offered, question.today, question.economics.discounts)
     estimates = [serving_estimate(question, workload, judged, row, at_sale[row], known) for row in range(len(plans))]
     if ends is not None:
         estimates = [with_ending(question, workload, found, ends, row) for row, found in enumerate(estimates)]
-    estimates[0] = with_day(question, workload, estimates[0], judged, sure_capacity, 0)
+    estimates = with_days(question, workload, estimates, judged, sure_capacity)
     others = alternatives(question, snapshot, deployed(judged))
     known_around = (workload, snapshot, question.assumptions)
     known_to_run = zip(estimates, plans.expected.tolist(), strict=True)

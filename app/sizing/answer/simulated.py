@@ -12,7 +12,6 @@ import numpy as np
 from app.sizing.answer.money import finite
 from app.sizing.columns import at
 from app.sizing.formula import unrecorded
-from app.sizing.latencies import ClassWaits, LoadCurve, LoadPoint, Percentiles, Simulation
 from app.sizing.result import Performance, Reason
 from app.sizing.serving.curves import AT_LIMIT, LATENCIES, STATISTICS, ClassCurve, Curve
 from app.sizing.serving.finalists import AsRun, loads_of
@@ -21,6 +20,7 @@ from app.sizing.serving.options import Judged
 from app.sizing.serving.simulated import SEED
 from app.sizing.serving.step import step_s
 from app.sizing.units import SECONDS_PER_DAY
+from app.sizing.values.latencies import ClassWaits, LoadCurve, LoadPoint, Percentiles, Simulation
 from app.sizing.words import counted, figure, measured, span
 from app.sizing.workload import InferenceWorkload, Load, Slo
 
@@ -29,6 +29,7 @@ SHOWN_BETWEEN = ((0, 0.6), (1, 0.6), (3, 0.5))
 FEWEST_LOADS = 4  # that a knee is seen in
 LONG_S = 120.0  # from which a run is told in minutes
 LEAST_PREEMPTED = 0.01  # of a request, from which it is told
+CURVED = ("ttft", "tpot", "queue")  # waits that a curve tells
 SHORT = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "whole request"}
 
 
@@ -88,7 +89,7 @@ def load_curve_of(workload: InferenceWorkload, curve: Curve, replicas: float) ->
 def point_of(workload: InferenceWorkload, curve: Curve, load: float, replicas: float) -> LoadPoint:
     """A whole deployment whose replicas get a load each; beyond what they can do, as long as it was simulated."""
     answered = replicas * curve.answered(load)
-    waits = {f"{w}_{s}_s": curve.simulated_s(w, s, load) for w in ("ttft", "tpot") for s in ("p50", "p95")}
+    waits = {f"{w}_{s}_s": curve.simulated_s(w, s, load) for w in CURVED for s in ("p50", "p95")}
     return LoadPoint(
         requests_per_s=answered if curve.closed else replicas * load,
         in_flight=replicas * load if curve.closed else None,
@@ -135,10 +136,14 @@ def reasons_of_run(
         yield from knee_of_run(workload, curve, load)
         yield from held_up(judged, curve, load, row)
     if workload.requests is not None:
-        seconds = workload.requests / (at(judged.fleet.replicas, row) * curve.answered(load))
-        lasts = f"{figure(seconds)} s" if seconds < LONG_S else span(seconds / SECONDS_PER_DAY)
-        text = f"All {counted(workload.requests, 'request')} of the run are answered after {lasts}."
-        yield Reason("run", text, "duration_s", seconds, "s")
+        yield run_reason(workload.requests, workload.requests / (at(judged.fleet.replicas, row) * curve.answered(load)))
+
+
+def run_reason(requests: float, seconds: float) -> Reason:
+    """How long a run that ends takes."""
+    lasts = f"{figure(seconds)} s" if seconds < LONG_S else span(seconds / SECONDS_PER_DAY)
+    text = f"All {counted(requests, 'request')} of the run are answered after {lasts}."
+    return Reason("run", text, "duration_s", seconds, "s")
 
 
 def limits_of_run(workload: InferenceWorkload, curve: Curve, load: float) -> Iterator[Reason]:

@@ -17,7 +17,6 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, at
 from app.sizing.formula import unrecorded
 from app.sizing.hardware.engines.scheduling import SchedulerSettings
-from app.sizing.latencies import Percentiles
 from app.sizing.result import DeviceMemory, Interval, Performance, PrefixCache, Reason
 from app.sizing.serving.load import StreamSpeed
 from app.sizing.serving.margins import kinds_of
@@ -30,6 +29,7 @@ from app.sizing.serving.prefixes import survival
 from app.sizing.serving.scheduling import scheduler_of
 from app.sizing.serving.step import host_part_s, linear_s, micro_batch, read_and_multiply
 from app.sizing.units import GIB
+from app.sizing.values.latencies import Percentiles
 from app.sizing.words import counted, figure
 from app.sizing.workload import InferenceWorkload, Load
 

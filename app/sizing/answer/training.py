@@ -28,7 +28,7 @@ from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.links import LINKS
 from app.sizing.hardware.parts import Link
 from app.sizing.question import Deployment, Question
-from app.sizing.result import Change, ClusterNeeds, Curve, DeviceMemory, Estimate, Performance, Reason
+from app.sizing.result import Change, ClusterNeeds, DeviceMemory, Estimate, Performance, Reason
 from app.sizing.snapshot import Snapshot
 from app.sizing.training.alternatives import Alternative
 from app.sizing.training.finalists import Finalists
@@ -37,6 +37,7 @@ from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import Run, deployed
 from app.sizing.training.search import Judged
 from app.sizing.units import GIB, SECONDS_PER_DAY
+from app.sizing.values.runs import Curve
 from app.sizing.words import counted, figure, large, span
 from app.sizing.workload import TrainingWorkload
 
@@ -247,7 +248,8 @@ def training_estimates(
     workload: TrainingWorkload, finalists: Finalists, snapshot: Snapshot, question: Question
 ) -> tuple[Estimate, ...]:
     """The estimate of every finalist."""
-    offers, assumed = sold(snapshot, finalists.plans.offered, question.today), question.assumptions
+    offers = sold(snapshot, finalists.plans.offered, question.today, question.economics.discounts)
+    assumed = question.assumptions
     frameworks = [snapshot.engines[code] for code in finalists.plans.framework.tolist()]
     accelerators = finalists.run.accelerators.tolist()
     settings = [

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from app.sizing.answer.benchmark import trial_of
 from app.sizing.answer.money import usd
+from app.sizing.answer.pools_trial import pair_share, pools_trial
 from app.sizing.question import Question
 from app.sizing.result import Estimate, Level, Ranked, Verification
 from app.sizing.units import HOURS_PER_MONTH
@@ -46,14 +47,14 @@ class Stake:
 
 def verification(question: Question, ranked: Sequence[Ranked]) -> Verification | None:
     """The benchmark that would settle most; None where nothing is known of other confidences."""
-    whole = [each for each in ranked if each.estimate.deployment.pools is None]  # of two pools no one command tells
-    stakes = [stake for each in whole if (stake := stake_of(each)) is not None]
+    stakes = [stake for each in ranked if (stake := stake_of(each)) is not None]
     if not ranked or not stakes or stakes[0].ranked is not ranked[0]:
         return None
     first = stakes[0]
     stakes = [stake for stake in stakes if stake.priced is first.priced]
     chosen = max(stakes, key=lambda stake: saved(stake, first))
-    trial = trial_of(question, chosen.ranked.estimate)
+    pooled = chosen.ranked.estimate.deployment.pools is not None
+    trial = (pools_trial if pooled else trial_of)(question, chosen.ranked.estimate)
     if trial is None:
         return None
     runner_up = next((s for s in stakes if s is not first), None)
@@ -147,6 +148,9 @@ def speed_of(estimate: Estimate) -> tuple[float, str, str] | None:
         return value, unit, ""
     sure = estimate.assurance
     limited = p.e2e is not None and sure is not None and sure.meets_slo is not None
+    if estimate.deployment.pools is not None:
+        where = " from one replica of each pool"
+        return value * pair_share(estimate), unit, f"{where} within the limits" if limited else where
     where = " per replica within the limits" if limited else " per replica"
     return value / max(1, estimate.deployment.replicas or 1), unit, where
 

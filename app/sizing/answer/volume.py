@@ -66,7 +66,8 @@ def with_ending(
     if performance is None or cost is None:
         return estimate
     paid = replace(cost, usd_total=finite(at(found.usd, row)))
-    lasting = replace(performance, days=at(found.expected_s, row) / SECONDS_PER_DAY)
+    lasts, surely = (at(values, row) / SECONDS_PER_DAY for values in (found.expected_s, found.surely_s))
+    lasting = replace(performance, days=lasts, surely_days=surely)
     intervals = (*performance.intervals, *ending_intervals(found, row, lasting, paid))
     return replace(
         estimate,

@@ -14,6 +14,7 @@ from app.sizing.assumptions.answer import AnswerAssumptions
 from app.sizing.assumptions.chosen import Assumed, assumption
 from app.sizing.assumptions.day import DayAssumptions
 from app.sizing.assumptions.decisions import DecisionsAssumptions
+from app.sizing.assumptions.diagnosis import DiagnosisAssumptions
 from app.sizing.assumptions.hardware import HardwareAssumptions
 from app.sizing.assumptions.hosts import HostAssumptions
 from app.sizing.assumptions.machines import MachineAssumptions
@@ -39,6 +40,7 @@ class Assumptions(
     WorkloadAssumptions,
     ModelAssumptions,
     PackingAssumptions,
+    DiagnosisAssumptions,
 ):
     """All of them. The rooms' classes hold the fields: read `assumed.name`, wherever it is defined."""
 

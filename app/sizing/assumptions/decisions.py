@@ -37,6 +37,24 @@ class DecisionsAssumptions:
         source="chosen: 1.1 new, 1.56 usual",
         as_of="2024-07",
     )
+    rent_decline_per_year: float = assumption(
+        0.03,
+        low=0,
+        high=0.9,
+        unit="1",
+        reason="by which rents on demand fall, in /compare",
+        source="mean of 39 price histories, 2022-26",
+        as_of="2026-10",
+    )
+    resale_decline_per_year: float = assumption(
+        0.35,
+        low=0,
+        high=0.99,
+        unit="1",
+        reason="of its value a bought machine loses, in /compare",
+        source="chosen: no market is recorded",
+        as_of="2026-11",
+    )
     # Owned machines
     list_price_position: float = assumption(
         1.0,

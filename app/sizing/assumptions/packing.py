@@ -36,6 +36,15 @@ class PackingAssumptions:
         source="chosen: the rest is lost to switching",
         as_of="2026-11",
     )
+    packed_types: float = assumption(
+        3,
+        low=1,
+        high=50,
+        unit="types",
+        reason="of accelerator whose cards are tried for all models",
+        source="chosen: those best for the first model alone",
+        as_of="2026-11",
+    )
     packing_step_share: float = assumption(
         0.05,
         low=0.02,

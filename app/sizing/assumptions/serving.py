@@ -261,8 +261,17 @@ class ServingAssumptions:
         low=0.4,
         high=0.95,
         unit="1",
-        reason="small messages reach less than the large ones' 0.95",
-        source="DeepEP: 43 of 50, 158 of 160 GB/s",
+        reason="large: 43 of 50, 158 of 160 GB/s; small: 39, 98 to 127",
+        source="deepseek-ai/DeepEP@dd758ca docs/legacy.md",
+        as_of="2026-11",
+    )
+    split_first_token_factor: float = assumption(
+        2.0,
+        low=1,
+        high=4,
+        unit="1",
+        reason="pools' first tokens beside unsplit ones: 2.0 in both sources",
+        source="67 published rows of two pools",
         as_of="2026-11",
     )
     max_nodes_per_replica: float = assumption(

@@ -13,8 +13,8 @@ from app.sizing.columns import Column, column
 from app.sizing.day.start import Starting, restart_s, start_s
 from app.sizing.decisions.placement import lost_with_zones, most_held
 from app.sizing.formula import formula
-from app.sizing.hours import Failure, FailureMinute
 from app.sizing.units import LEAST_PER_S
+from app.sizing.values.day import Failure, FailureMinute
 
 SECONDS_PER_MINUTE = 60.0
 MOST_MINUTES = 60

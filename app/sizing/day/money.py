@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Column, Mask
 from app.sizing.formula import formula
-from app.sizing.hardware.parts import PricingModel
+from app.sizing.hardware.parts import BY_THE_HOUR, PricingModel
 from app.sizing.question import Economics
 from app.sizing.units import HOURS_PER_DAY
-
-BY_THE_HOUR = (PricingModel.ON_DEMAND, PricingModel.SPOT)
 
 
 @formula(unit="USD")
@@ -25,7 +26,7 @@ def fixed_usd_per_day(usd_per_hour: float) -> float:
 
 
 @formula(unit="USD")
-def given_back_usd(usd_per_hour: float, idle_share: float) -> float:
+def given_back_usd(usd_per_hour: Column, idle_share: Column) -> Column:
     """What is not paid of a day where machines are given back for a share of their hours.
 
     Source: definition.
@@ -38,7 +39,7 @@ def given_back_usd(usd_per_hour: float, idle_share: float) -> float:
 
 
 @formula(unit="USD")
-def energy_saved_usd(power_w: float, idle_share: float, assumed: Assumptions, economics: Economics) -> float:
+def energy_saved_usd(power_w: Column, idle_share: Column, assumed: Assumptions, economics: Economics) -> Column:
     """Electricity that owned machines do not draw in a day while nothing runs on a share of them.
 
     Source: definition; what an idle machine draws is an assumption.
@@ -51,20 +52,28 @@ def energy_saved_usd(power_w: float, idle_share: float, assumed: Assumptions, ec
     return saved * economics.pue * economics.electricity_usd_per_kwh
 
 
-def saved_usd(
-    usd_per_hour: float,
-    power_w: float,
-    idle_share: float,
-    pricing: PricingModel | None,
+def paid_usd_per_hour(
+    usd_per_hour: Column,
+    power_w: Column,
+    idle_share: Column,
+    by_the_hour: Mask,
+    is_owned: Mask,
     assumed: Assumptions,
     economics: Economics,
-) -> float:
-    """What a day costs less where a share of the machines' hours is idle, by how they are paid."""
-    if pricing in BY_THE_HOUR:
-        return given_back_usd(usd_per_hour, idle_share)
-    if pricing is PricingModel.OWNED:
-        return energy_saved_usd(power_w, idle_share, assumed, economics)
-    return 0.0
+) -> Column:
+    """What an hour of a day costs in the mean where machines are idle for a share of it, by how they are paid.
+
+    Source: definition.
+    Limits: what is reserved is paid for whether it runs or not.
+    Check: a quarter idle, on demand and reserved.
+        >>> rented = np.array([True, False])
+        >>> paid_usd_per_hour(40.0, 0.0, 0.25, rented, np.array([False, False]), Assumptions(), Economics()).tolist()
+        [30.0, 40.0]
+    """
+    back = np.where(by_the_hour, given_back_usd(usd_per_hour, idle_share), 0.0)
+    energy = np.where(is_owned, energy_saved_usd(power_w, idle_share, assumed, economics), 0.0)
+    paid: Column = usd_per_hour - (back + energy) / HOURS_PER_DAY
+    return paid
 
 
 def note_of(pricing: PricingModel | None) -> str:

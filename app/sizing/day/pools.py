@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.sizing.hours import AutoscaledDay, Day, Failure, FleetDay, Hour, ScaleOut, ZeroDay
+from app.sizing.values.day import AutoscaledDay, Day, Failure, FleetDay, Hour, ScaleOut, ZeroDay
 
 PREFILL, DECODE = "prefill", "decode"
 

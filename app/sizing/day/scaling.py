@@ -1,13 +1,15 @@
-"""Replicas that follow a day's load: what runs in every minute, and what runs ahead because a start takes its time."""
+"""Replicas that follow a day's load: what runs in every minute, and what runs ahead because a start takes its time.
+
+One fleet by numbers, or many by columns of one row each: minutes run along the last axis.
+"""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from app.sizing.columns import Column
+from app.sizing.columns import Codes, Column
 from app.sizing.decisions.placement import ROUNDING, replicas_for_rate
 from app.sizing.units import LEAST_PER_S
 from app.sizing.workload import HOURS, Shares
@@ -21,11 +23,11 @@ SECONDS_PER_MINUTE = 60.0
 class Following:
     """What a fleet that follows the load is held to."""
 
-    capacity_per_s: float  # of a replica within the limits, with the confidence asked
+    capacity_per_s: Column | float  # of a replica within the limits, with the confidence asked
     target_utilization: float
-    most_replicas: float  # those of the fixed fleet
-    start_s: float  # from a change of the load to a replica that answers
-    supply_per_s: float  # replicas that come up per second, however many are ordered
+    most_replicas: Column | float  # those of the fixed fleet
+    start_s: Column | float  # from a change of the load to a replica that answers
+    supply_per_s: Column | float  # replicas that come up per second, however many are ordered
     keep_s: float  # a replica is kept after it was last needed
 
 
@@ -70,36 +72,44 @@ def most_within(values: Column, before: int, after: int) -> Column:
     return found
 
 
-def least_holding(load: Column, capacity_per_s: float) -> Column:
+def least_holding(load: Column, capacity_per_s: Column | float) -> Column:
     """The fewest replicas that carry a load within the limits, with no room to spare."""
-    held: Column = np.ceil(load / max(capacity_per_s, LEAST_PER_S) - ROUNDING)
+    held: Column = np.ceil(load / np.maximum(capacity_per_s, LEAST_PER_S) - ROUNDING)
     return held
 
 
-def minutes_of(seconds: float) -> int:
+def minutes_of(seconds: Column | float) -> Codes:
     """Whole minutes that hold so many seconds."""
-    return math.ceil(seconds / SECONDS_PER_MINUTE - ROUNDING)
+    return np.ceil(np.asarray(seconds) / SECONDS_PER_MINUTE - ROUNDING).astype(np.int64)
 
 
-def ahead(load: Column, at: Following) -> Column:
+def most_after(load: Column, minutes: Codes) -> Column:
+    """The most of a load in so many minutes after each, for every fleet."""
+    each, which = np.unique(minutes, return_inverse=True)
+    found: Column = np.stack([most_within(load, 0, after) for after in each.tolist()])[which.ravel()]
+    return found if minutes.ndim else found[0]
+
+
+def ahead(load: Column, at: Following, every: int) -> Column:
     """Replicas that must be running or ordered so that the limits hold until what is ordered now is there; earlier
     still where what starts at once shares a registry and a store.
     """
-    wanted = most_within(least_holding(load, at.capacity_per_s), 0, minutes_of(at.start_s))
-    supply = at.supply_per_s * SECONDS_PER_MINUTE
-    if supply >= at.most_replicas:
-        return wanted
-    twice = np.tile(wanted, 2) - supply * np.arange(2 * len(wanted))
-    later = np.maximum.accumulate(twice[::-1])[::-1][: len(wanted)]
-    early: Column = np.ceil(later + supply * np.arange(len(wanted)) - ROUNDING)
-    return early
+    wanted = least_holding(most_after(load, minutes_of(at.start_s))[..., ::every], at.capacity_per_s)
+    supply = np.minimum(at.supply_per_s * SECONDS_PER_MINUTE * every, at.most_replicas)
+    count = wanted.shape[-1]
+    twice = np.concatenate([wanted, wanted], axis=-1) - supply * np.arange(2 * count)
+    later = np.maximum.accumulate(twice[..., ::-1], axis=-1)[..., ::-1][..., :count]
+    early: Column = np.ceil(later + supply * np.arange(count) - ROUNDING)
+    return np.maximum(wanted, early)
 
 
-def following(load: Column, at: Following) -> Running:
-    """Replicas of a fleet that orders them as the load asks, or ahead of it where a start takes too long."""
-    needed = replicas_for_rate(load, np.array([at.capacity_per_s]), at.target_utilization)
-    kept = most_within(np.minimum(needed, at.most_replicas), minutes_of(at.keep_s), 0)
-    ordered = np.minimum(np.maximum(kept, ahead(load, at)), at.most_replicas)
+def following(load: Column, at: Following, every: int = 1) -> Running:
+    """Replicas of a fleet that orders them as the load asks, or ahead of it where a start takes too long; told of each
+    minute, or of one in so many.
+    """
+    recent = most_within(load, int(minutes_of(at.keep_s)), 0)[::every]
+    kept = np.minimum(replicas_for_rate(recent, np.asarray(at.capacity_per_s), at.target_utilization), at.most_replicas)
+    ordered = np.minimum(np.maximum(kept, ahead(load, at, every)), at.most_replicas)
     return Running(kept, ordered)
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column
+from app.sizing.columns import Column, one
 from app.sizing.day.failures import Standing, failures
-from app.sizing.day.money import fixed_usd_per_day, note_of, saved_usd
+from app.sizing.day.idle import standing
+from app.sizing.day.money import fixed_usd_per_day, note_of, paid_usd_per_hour
 from app.sizing.day.scaling import (
     MINUTES,
     SECONDS_PER_MINUTE,
@@ -21,12 +22,12 @@ from app.sizing.day.scaling import (
 )
 from app.sizing.day.start import MANY, Starting, parts_s, start_s, supply_per_s
 from app.sizing.day.zero import idle_share
-from app.sizing.decisions.placement import fleet
+from app.sizing.decisions.placement import Fleet
 from app.sizing.formula import unrecorded
-from app.sizing.hardware.parts import PricingModel
-from app.sizing.hours import AutoscaledDay, ColdStart, Day, FleetDay, Hour, ScaleOut, ZeroDay
+from app.sizing.hardware.parts import BY_THE_HOUR, PricingModel
 from app.sizing.question import Economics
 from app.sizing.units import HOURS_PER_DAY, LEAST_PER_S
+from app.sizing.values.day import AutoscaledDay, ColdStart, Day, FleetDay, Hour, ScaleOut, ZeroDay
 from app.sizing.words import counted, figure
 from app.sizing.workload import HOURS, Redundancy, Shares
 
@@ -58,6 +59,13 @@ class Service:
         """Replicas at the peak, spares included."""
         return self.replicas + self.spare_replicas
 
+    @property
+    def fleet(self) -> Fleet:
+        """The fleet of the peak, as columns of one row."""
+        machines = np.array([self.nodes])
+        placed = np.array([self.replicas]), np.array([self.spare_replicas])
+        return Fleet(*placed, machines, machines * self.accelerators_per_node)
+
 
 def day_of(service: Service, assumed: Assumptions, economics: Economics) -> Day:
     """A day of a deployment whose hours are told."""
@@ -69,11 +77,12 @@ def day_of(service: Service, assumed: Assumptions, economics: Economics) -> Day:
             target_utilization=service.target_utilization,
             most_replicas=service.replicas,
             start_s=once + assumed.autoscaler_reaction_s,
-            supply_per_s=supply_per_s(service.starting, assumed),
+            supply_per_s=float(supply_per_s(service.starting, assumed)),
             keep_s=assumed.scale_in_delay_s,
         )
         running = following(load, at)
-        placed, nodes = standing(service, running.ordered)
+        each, count = np.array([service.accelerators_per_replica]), np.array([service.accelerators_per_node])
+        placed, nodes = standing(service.redundancy, service.fleet, each, count, running.ordered)
         idle = idle_share(load, assumed.scale_to_zero_after_s, once)
         fixed = fixed_day(service)
         autoscaled = autoscaled_day(service, running, placed, nodes, fixed, assumed, economics)
@@ -89,23 +98,14 @@ def day_of(service: Service, assumed: Assumptions, economics: Economics) -> Day:
                 first_request_s=once + service.first_s,
             ),
             cold_start=ColdStart(
-                once, start_s(service.starting, MANY, assumed), parts_s(service.starting, 1.0, assumed)
+                once,
+                start_s(service.starting, MANY, assumed),
+                {name: float(taken) for name, taken in parts_s(service.starting, 1.0, assumed).items()},
             ),
-            scale_out=scale_out(load, at, running),
+            scale_out=scale_out(service, load, at, running),
             failures=failures(at_peak(service), service.starting, assumed),
             cheaper="autoscaled" if autoscaled.saving_share > 0 else "fixed",
         )
-
-
-def standing(service: Service, replicas: Column) -> tuple[Column, Column]:
-    """Replicas with their spares, and machines, where so many carry the load; never more than at the peak."""
-    counts, which = np.unique(replicas, return_inverse=True)
-    each, count = np.array([service.accelerators_per_replica]), np.array([service.accelerators_per_node])
-    found = fleet(service.redundancy, each, count, counts)
-    full = counts >= service.replicas
-    spares = np.where(full, service.spare_replicas, np.minimum(found.spare_replicas, service.spare_replicas))
-    nodes = np.where(full, service.nodes, np.minimum(found.nodes, service.nodes))
-    return (counts + spares)[which], nodes[which]
 
 
 def at_peak(service: Service) -> Standing:
@@ -114,7 +114,7 @@ def at_peak(service: Service) -> Standing:
         peak_per_s=service.peak_per_s,
         replicas=service.replicas,
         placed=service.placed,
-        hosts=service.nodes / service.starting.nodes_per_replica,
+        hosts=float(service.nodes / service.starting.nodes_per_replica),
         zones=float(service.redundancy.zones),
         most_per_s=service.most_per_s,
         replaced=service.pricing not in (PricingModel.OWNED, None),
@@ -143,9 +143,16 @@ def usd_of(
     """What a day costs with so many machines in use in every minute."""
     if fixed.usd_per_day is None or service.usd_per_hour is None:
         return None
-    idle = 1 - float(nodes.mean()) / service.nodes
-    paid = service.usd_per_hour, service.power_w, idle, service.pricing
-    return fixed.usd_per_day - saved_usd(*paid, assumed, economics)
+    paid = paid_usd_per_hour(
+        np.array([service.usd_per_hour]),
+        np.array([service.power_w]),
+        np.array([1 - float(nodes.mean()) / service.nodes]),
+        np.array([service.pricing in BY_THE_HOUR]),
+        np.array([service.pricing is PricingModel.OWNED]),
+        assumed,
+        economics,
+    )
+    return fixed_usd_per_day(one(paid))
 
 
 def autoscaled_day(
@@ -173,11 +180,11 @@ def autoscaled_day(
     )
 
 
-def scale_out(load: Column, at: Following, running: Running) -> ScaleOut:
+def scale_out(service: Service, load: Column, at: Following, running: Running) -> ScaleOut:
     """Whether replicas ordered as the load rises come in time."""
     steepest = steepest_per_minute(load)
-    each = max(at.capacity_per_s * at.target_utilization, LEAST_PER_S)
-    minutes, warm = at.start_s / SECONDS_PER_MINUTE, running.warm
+    each = max(service.capacity_per_s * service.target_utilization, LEAST_PER_S)
+    minutes, warm = float(at.start_s) / SECONDS_PER_MINUTE, running.warm
     risen = (
         f"The load rises by at most {figure(steepest)} requests/s a minute, {figure(steepest / each)} replicas' worth"
     )
@@ -188,7 +195,7 @@ def scale_out(load: Column, at: Following, running: Running) -> ScaleOut:
             f"{risen}: in the {figure(minutes)} minutes that one takes the load outgrows what runs, so up to "
             f"{counted(warm, 'replica')} start ahead of it."
         )
-    fed = at.supply_per_s * SECONDS_PER_MINUTE
+    fed = float(at.supply_per_s) * SECONDS_PER_MINUTE
     if steepest / each > fed:
         why += f" Registry and storage feed {figure(fed)} replicas a minute."
     return ScaleOut(warm == 0, steepest, steepest / each, why)

@@ -8,11 +8,11 @@ import numpy as np
 
 from app.sizing.columns import Codes, Column, Columns, Mask, at
 from app.sizing.decisions.cost import Cost, deployment_cost
+from app.sizing.decisions.listed import listing_prices
 from app.sizing.decisions.machines import (
     Candidates,
     candidates_at,
     in_named_regions,
-    listing_prices,
     listings_allowed,
     outdone,
 )
@@ -26,7 +26,7 @@ from app.sizing.hardware.prices import FIRM, KINDS
 from app.sizing.question import Constraints, Question
 from app.sizing.snapshot import Snapshot
 from app.sizing.units import HOURS_PER_MONTH, LEAST_PER_S
-from app.sizing.ways import WAY_OF, Alternative, Way
+from app.sizing.values.ways import WAY_OF, Alternative, Way
 from app.sizing.workload import InferenceWorkload
 
 WAYS = tuple(Way)
@@ -93,7 +93,7 @@ def alternatives(question: Question, market: Snapshot, deployed: Deployed) -> tu
         found, others, of, way = found.take(kept), others.take(kept), of[kept], way[kept]
         months = _break_even(question, deployed.cost, others, of, way)
     told: list[list[Alternative]] = [[] for _ in range(len(offered))]
-    for i, at_sale in enumerate(sold(market, found, question.today)):
+    for i, at_sale in enumerate(sold(market, found, question.today, question.economics.discounts)):
         assert at_sale.price is not None and at_sale.provider is not None and at_sale.region is not None
         told[of[i]].append(
             Alternative(

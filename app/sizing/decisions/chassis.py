@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +22,16 @@ class Parts(Columns):
     processors_usd: Column
     memory_bytes: Column  # of the host, as it is priced
     memory_usd_per_gib: Column  # 0: it comes with the machine
+
+    def at(self, paid: Column) -> Parts:
+        """The same at a share of the price of each."""
+        return replace(
+            self,
+            accelerators_usd=self.accelerators_usd * paid,
+            chassis_usd=self.chassis_usd * paid,
+            processors_usd=self.processors_usd * paid,
+            memory_usd_per_gib=self.memory_usd_per_gib * paid,
+        )
 
     @classmethod
     def none(cls, count: int) -> Parts:

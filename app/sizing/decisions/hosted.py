@@ -8,9 +8,9 @@ import numpy as np
 
 from app.sizing.formula import formula
 from app.sizing.hardware.parts import Environment
-from app.sizing.hosted import HostedCost, HostedPrice
 from app.sizing.question import Constraints
 from app.sizing.units import HOURS_PER_MONTH, LEAST_PER_S, SECONDS_PER_HOUR
+from app.sizing.values.hosted import HostedCost, HostedPrice
 from app.sizing.workload import InferenceWorkload
 
 HOSTS_SHOWN = 3

@@ -12,12 +12,10 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask, column
 from app.sizing.decisions.chassis import Parts
+from app.sizing.decisions.listed import Priced, listing_prices, parts_paid
 from app.sizing.decisions.ownership import (
     draw_w,
-    machine_purchase_usd,
-    owned_usd_per_hour,
     rated_power_w,
-    reckoned_parts,
 )
 from app.sizing.decisions.prices import backed, run_pricing, service_pricing, unoffered
 from app.sizing.decisions.rejections import Rejections, no_more
@@ -25,7 +23,7 @@ from app.sizing.decisions.servers import usual_parts
 from app.sizing.formula import unrecorded
 from app.sizing.hardware.links import LINKS, machine_link
 from app.sizing.hardware.listings import PRICING
-from app.sizing.hardware.parts import Environment, PricingModel
+from app.sizing.hardware.parts import BY_THE_HOUR, Environment, PricingModel
 from app.sizing.hardware.tables import Machines
 from app.sizing.question import Constraints, Deployment, Economics
 from app.sizing.result import Reached
@@ -47,6 +45,7 @@ class Candidates(Columns):
     listing: Codes
     node: Machines
     spot: Mask  # may be taken back
+    by_the_hour: Mask  # rented for as long as they are wanted
     usd_per_hour: Column  # effective: rent, or what owning it costs per hour over the horizon
     purchase_usd: Column  # NaN for rented ones
     draw_w: Column  # mean draw under load, whole machine
@@ -63,16 +62,6 @@ class Candidates(Columns):
         return len(kinds), which
 
 
-@dataclass(frozen=True, slots=True)
-class Priced(Columns):
-    """What every listing comes to for one caller."""
-
-    usd_per_hour: Column
-    purchase_usd: Column  # NaN for rented ones
-    draw_w: Column
-    rated_w: Column
-
-
 def candidates(
     snapshot: Snapshot,
     constraints: Constraints,
@@ -86,6 +75,7 @@ def candidates(
     zones: int = 1,
     serves_many: bool = False,
     reads_host: bool = False,
+    gives_back: bool = False,
     today: str = "",
 ) -> Candidates:
     """Machines the caller may have, each at the cheapest listing that the constraints allow; where it is spot
@@ -93,7 +83,7 @@ def candidates(
 
     `pricing` is how it may be paid, by default as is usual of work that `ends` or does not. Several zones take rented
     machines of named regions. A service of many is put on parts of servers. Where the work `reads_host`, machines that
-    differ in its processors are several.
+    differ in its processors are several; where it `gives_back` idle ones, what is rented by the hour is kept apart.
     """
     named = types_named(snapshot, constraints.outright)
     allowed = types_left(snapshot, constraints, named, assumed, rejections, serves_many=serves_many)
@@ -111,7 +101,8 @@ def candidates(
         keep = _kept_in_named_regions(snapshot, keep, zones, rejections)
     kept = np.flatnonzero(keep)
     vcpus = np.where(reads_host, listings.vcpus, np.nan)
-    first = cheapest_each(machine_kinds(listings.machine, listings.pricing, vcpus), priced.usd_per_hour, kept)
+    kinds = machine_kinds(listings.machine, listings.pricing, vcpus, gives_back=gives_back)
+    first = cheapest_each(kinds, priced.usd_per_hour, kept)
     unoffered(snapshot, constraints, allowed, placed, listings.accelerator[first], rejections)
     with unrecorded():
         return candidates_at(snapshot, priced, first, vcpus, assumed)
@@ -247,35 +238,13 @@ def _among(names: Iterable[str], wanted: Container[str]) -> Mask:
     return np.array([name in wanted for name in names], dtype=bool)
 
 
-def listing_prices(snapshot: Snapshot, keep: Mask, assumed: Assumptions, economics: Economics) -> Priced:
-    """Rent as it is asked, ownership of machines to keep per hour over the horizon; power by the machine."""
-    listings, rows = snapshot.listings, np.flatnonzero(keep)
-    rated, draw, purchase = np.full((3, len(listings)), np.nan)
-    rated[rows] = rated_power_w(snapshot.machines.take(listings.machine[rows]), snapshot.columns, assumed)
-    draw[rows], hourly = draw_w(rated[rows], assumed), listings.usd_per_hour.copy()
-    bought = np.flatnonzero(keep & listings.owned)
-    if not len(bought):
-        return Priced(usd_per_hour=hourly, purchase_usd=purchase, draw_w=draw, rated_w=rated)
-    machines = snapshot.machines.take(listings.machine[bought])
-    parts = _parts(snapshot, bought, assumed)
-    purchase[bought] = machine_purchase_usd(parts, listings.list_price_usd[bought])
-    hourly[bought] = owned_usd_per_hour(purchase[bought], draw[bought], ~machines.workstation, assumed, economics)
-    return Priced(usd_per_hour=hourly, purchase_usd=purchase, draw_w=draw, rated_w=rated)
-
-
-def machine_kinds(machine: Codes, pricing: Codes, vcpus: Column) -> Codes:
+def machine_kinds(machine: Codes, pricing: Codes, vcpus: Column, *, gives_back: bool = False) -> Codes:
     """A number that listings share whose machines are the same: in their host's processors too, and in whether they
-    stay.
+    stay; where a day's load `gives_back` machines, in whether they can be.
     """
     host: Codes = np.unique(np.nan_to_num(vcpus, nan=-1.0), return_inverse=True)[1]
-    return (machine * (int(host.max(initial=0)) + 1) + host) * 2 + _spot(pricing)
-
-
-def _parts(snapshot: Snapshot, rows: Codes, assumed: Assumptions) -> Parts:
-    """What the machines of some listings are put together from, where they are bought and have no price."""
-    listings = snapshot.listings
-    machines, reckoned = snapshot.machines.take(listings.machine[rows]), listings.reckoned[rows]
-    return reckoned_parts(machines, snapshot.columns, listings.ram_bytes[rows], reckoned, assumed)
+    apart = gives_back & _among(PRICING, BY_THE_HOUR)[pricing]
+    return (machine * (int(host.max(initial=0)) + 1) + host) * 4 + 2 * apart + _spot(pricing)
 
 
 def cheapest_each(machine: Codes, usd_per_hour: Column, rows: Codes) -> Codes:
@@ -294,13 +263,14 @@ def candidates_at(snapshot: Snapshot, priced: Priced, rows: Codes, vcpus: Column
         listing=rows,
         node=snapshot.machines.take(listings.machine[rows]),
         spot=_spot(listings.pricing[rows]),
+        by_the_hour=_among(PRICING, BY_THE_HOUR)[listings.pricing[rows]],
         usd_per_hour=priced.usd_per_hour[rows],
         purchase_usd=priced.purchase_usd[rows],
         draw_w=priced.draw_w[rows],
         rated_w=priced.rated_w[rows],
         ram_bytes=listings.ram_bytes[rows],
         vcpus=vcpus[rows],
-        parts=_parts(snapshot, rows, assumed),
+        parts=parts_paid(snapshot, rows, assumed, priced.paid_share[rows]),
     )
 
 
@@ -384,6 +354,7 @@ def unpriced(snapshot: Snapshot, deployment: Deployment, assumed: Assumptions) -
         listing=np.array([-1]),
         node=machine,
         spot=np.array([False]),
+        by_the_hour=np.array([False]),
         usd_per_hour=nan,
         purchase_usd=nan,
         draw_w=draw,

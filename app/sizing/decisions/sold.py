@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.prices import age_days
@@ -26,14 +27,28 @@ class Sold:
     price: Price | None = None
 
 
-def sold(snapshot: Snapshot, found: Candidates, today: str = "") -> tuple[Sold, ...]:
+def sold(
+    snapshot: Snapshot, found: Candidates, today: str = "", discounts: tuple[tuple[str, float], ...] = ()
+) -> tuple[Sold, ...]:
     """Every row of a table of machines; ages of prices are counted to `today`."""
+    off = dict(discounts)
     return tuple(
-        _sold(snapshot, snapshot.accelerators[accelerator], listing, today, priced=not math.isnan(usd_per_hour))
+        discounted(
+            _sold(snapshot, snapshot.accelerators[accelerator], listing, today, priced=not math.isnan(usd_per_hour)),
+            off,
+        )
         for accelerator, listing, usd_per_hour in zip(
             found.node.accelerator.tolist(), found.listing.tolist(), found.usd_per_hour.tolist(), strict=True
         )
     )
+
+
+def discounted(at_sale: Sold, discounts: Mapping[str, float]) -> Sold:
+    """The same with what a caller has off its price."""
+    off = discounts.get(at_sale.accelerator.slug, 0.0)
+    if not off or at_sale.price is None:
+        return at_sale
+    return replace(at_sale, price=replace(at_sale.price, discount=off))
 
 
 def _sold(snapshot: Snapshot, accelerator: Accelerator, listing: int, today: str, *, priced: bool) -> Sold:

@@ -14,34 +14,57 @@ from string import Formatter
 
 Places = Mapping[str, object]
 BRACKETS = r"\[([^\[\]]*)\]"
-# A server is started, waited for, put under load, and stopped.
 READY = " & until curl -sfo /dev/null localhost:{port}/{path}; do sleep 5; done; "
 STOP = "; kill $!"
 
 
 @dataclass(frozen=True, slots=True)
-class Benchmark:
-    """What is typed. `converts` and `caches` are formats of weights and cache that the engine makes itself of a
-    published checkpoint, in its words; `adapts` says whether adapters can be trained this way, `counts` what of its
-    report is the rate that is predicted, where it does not print that itself.
-    """
+class Server:
+    """How an engine is started: the command, the port it listens at, and the path that answers once it is up."""
 
     command: str
+    port: int = 8000
+    path: str = "health"
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """What is typed: what measures, and before it the server that it measures, where it needs one. `converts` and
+    `caches` are formats of weights and cache that the engine makes itself of a published checkpoint, in its words;
+    `adapts` says whether adapters can be trained this way, `counts` what of its report is the rate that is
+    predicted, where it does not print that itself.
+    """
+
+    load: str
+    server: Server | None = None
     converts: Mapping[str, str] = field(default_factory=dict)
     caches: Mapping[str, str] = field(default_factory=dict)
     adapts: bool = True
     counts: str = ""
 
-    def filled(self, places: Places) -> str:
-        """The command with its places filled; nothing in a value is read by a shell.
+    @property
+    def command(self) -> str:
+        """All of it on one line: a server is started, waited for, put under load, and stopped."""
+        if self.server is None:
+            return self.load
+        started = self.server
+        return started.command + READY.format(port=started.port, path=started.path) + self.load + STOP
 
-        Check:
-            >>> Benchmark("serve {model}[ --tp {tensor}][ --kv {cache}]").filled({"model": "a b", "tensor": 2})
-            "serve 'a b' --tp 2"
-        """
-        known = {name: quoted(value) for name, value in places.items() if value is not None}
-        pieces = re.sub(BRACKETS, lambda found: found[1] if named(found[1]) <= known.keys() else "", self.command)
-        return pieces.format_map(known)
+    def filled(self, places: Places) -> str:
+        """The command with its places filled."""
+        return filled(self.command, places)
+
+
+def filled(command: str, places: Places) -> str:
+    """A command with its places filled; nothing in a value is read by a shell.
+
+    Check:
+        >>> filled("serve {model}[ --tp {tensor}][ --kv {cache}]", {"model": "a b", "tensor": 2})
+        "serve 'a b' --tp 2"
+    """
+    known = {name: quoted(value) for name, value in places.items() if value is not None}
+    pieces = re.sub(BRACKETS, lambda found: found[1] if named(found[1]) <= known.keys() else "", command)
+    return pieces.format_map(known)
 
 
 def named(text: str) -> set[str]:
@@ -53,11 +76,6 @@ def quoted(value: object) -> str:
     """A value as it is typed, three digits of a fraction; an empty one only says that its piece stays."""
     text = f"{value:.3g}" if isinstance(value, float) else str(value)
     return shlex.quote(text) if text else ""
-
-
-def served(server: str, load: str, *, port: int = 8000, path: str = "health") -> str:
-    """A server and what loads it, on one line."""
-    return server + READY.format(port=port, path=path) + load + STOP
 
 
 def openai_load(*, url: str = "", model: str = "{model}", stops: bool = False) -> str:
@@ -92,68 +110,95 @@ def url_of(port: int) -> str:
 # of mistral.rs.
 RUNNING = Benchmark(openai_load(url=' --base-url "$BASE_URL"'))  # whatever server is up
 VLLM = Benchmark(
-    served(
+    openai_load(),
+    Server(
         "vllm serve {model} --tensor-parallel-size {tensor}[ --pipeline-parallel-size {pipeline}]"
-        "[ --data-parallel-size {data}]"
-        "[ --enable-expert-parallel{with_experts}][ --distributed-executor-backend {executor}]"
+        "[ --data-parallel-size {data}][ --decode-context-parallel-size {contexts}]"
+        "[ --enable-expert-parallel{with_experts}]"
+        "[ --data-parallel-size-local {ranks_here} --data-parallel-start-rank $((NODE_RANK*{ranks_here}))"
+        " --data-parallel-address $MASTER_ADDR]"
+        "[ --distributed-executor-backend mp --nnodes {stage_machines} --node-rank $NODE_RANK"
+        " --master-addr $MASTER_ADDR]"
         "[ --quantization {conversion}][ --kv-cache-dtype {cache}] --max-model-len {context}"
-        "[ --max-num-seqs {sequences}][ --max-num-batched-tokens {batched}][ --gpu-memory-utilization {fraction}]",
-        openai_load(),
+        "[ --max-num-seqs {sequences}][ --max-num-batched-tokens {batched}][ --gpu-memory-utilization {fraction}]"
+        "[ --enable-lora --max-loras {adapters} --max-lora-rank {adapter_rank}]"
     ),
     converts={"fp8": "fp8", "nf4": "bitsandbytes"},
     caches={"fp8": "fp8"},
 )
 NEURON = Benchmark(
-    served(
-        "vllm serve {model} --tensor-parallel-size {tensor} --max-model-len {context}[ --max-num-seqs {sequences}]",
-        openai_load(),
-    )
+    openai_load(),
+    Server("vllm serve {model} --tensor-parallel-size {tensor} --max-model-len {context}[ --max-num-seqs {sequences}]"),
 )
 SGLANG = Benchmark(
-    served(
+    "python -m sglang.bench_serving --backend sglang --port 30000 --model {model} --dataset-name random "
+    "--random-input-len {prompt} --random-output-len {output} --random-range-ratio 1[ --request-rate {rate}]"
+    "[ --max-concurrency {concurrency}] --num-prompts {prompts}",
+    Server(
         "python -m sglang.launch_server --model-path {model} --tp-size {stage}[ --pp-size {pipeline}]"
-        "[ --dp-size {data} --enable-dp-attention --moe-a2a-backend deepep]"
+        "[ --dp-size {data} --enable-dp-attention --moe-a2a-backend deepep][ --dcp-size {contexts}]"
         "[ --ep-size {experts}][ --nnodes {machines} --node-rank $NODE_RANK --dist-init-addr $MASTER_ADDR:5000]"
         "[ --quantization {conversion}][ --kv-cache-dtype {cache}] --context-length {context}"
-        "[ --max-running-requests {sequences}][ --chunked-prefill-size {batched}][ --mem-fraction-static {fraction}]"
+        "[ --max-running-requests {all_sequences}][ --chunked-prefill-size {all_batched}]"
+        "[ --mem-fraction-static {fraction}]"
+        "[ --enable-lora --max-loras-per-batch {adapters} --max-lora-rank {adapter_rank} --lora-target-modules all]"
         " --port 30000",
-        "python -m sglang.bench_serving --backend sglang --port 30000 --model {model} --dataset-name random "
-        "--random-input-len {prompt} --random-output-len {output} --random-range-ratio 1[ --request-rate {rate}]"
-        "[ --max-concurrency {concurrency}] --num-prompts {prompts}",
         port=30000,
     ),
     converts={"fp8": "fp8"},
     caches={"fp8": "fp8_e4m3"},
 )
+# The same load by generators that know no engine: aiperf/config/flags of 0.13, guidellm/schemas of 0.8.1.
+AIPERF = Benchmark(
+    "aiperf profile --model {model} --tokenizer {tokenizer} --url {url} --endpoint-type completions --streaming "
+    "--isl {input} --osl {output}[ --isl-stddev {input_deviation} --osl-stddev {output_deviation}]"
+    "[ --prefix-prompt-length {prefix} --num-prefix-prompts 1][ --request-rate {rate}][ --concurrency {concurrency}] "
+    "--request-count {prompts} --extra-inputs ignore_eos:true"
+)
+GUIDELLM = Benchmark(
+    "guidellm run --backend kind=openai_http,target={url},model={model} "
+    "--data kind=synthetic_text,prompt_tokens={prompt},output_tokens={output}"
+    "[,prompt_tokens_stdev={input_deviation},output_tokens_stdev={output_deviation}]"
+    "[ --profile kind=poisson,rate={rate}][ --profile kind=concurrent,streams={concurrency}] "
+    "--constraint kind=max_requests,count={prompts}"
+)
 TENSORRT_LLM = Benchmark(
-    served(
+    "python -m tensorrt_llm.serve.scripts.benchmark_serving --backend openai --model {model} --dataset-name random "
+    "--random-ids --random-input-len {input}[ --random-prefix-len {prefix}] --random-output-len {output}"
+    "[ --random-range-ratio {spread}][ --request-rate {rate}][ --max-concurrency {concurrency}] "
+    "--num-prompts {prompts} --ignore-eos --percentile-metrics ttft,tpot,e2el --metric-percentiles 50,{percentile}",
+    Server(
+        "[echo enable_attention_dp: true > {ranks_config}; ]"
         "[srun -N {machines} -n {accelerators} --mpi=pmix trtllm-llmapi-launch ]trtllm-serve {model} "
         "--tp_size {stage}[ --pp_size {pipeline}][ --ep_size {experts}] --max_seq_len {context}"
-        "[ --max_batch_size {sequences}][ --max_num_tokens {batched}][ --kv_cache_free_gpu_memory_fraction {fraction}]",
-        "python -m tensorrt_llm.serve.scripts.benchmark_serving --backend openai --model {model} --dataset-name random "
-        "--random-ids --random-input-len {input}[ --random-prefix-len {prefix}] --random-output-len {output}"
-        "[ --random-range-ratio {spread}][ --request-rate {rate}][ --max-concurrency {concurrency}] "
-        "--num-prompts {prompts} --ignore-eos --percentile-metrics ttft,tpot,e2el --metric-percentiles 50,{percentile}",
-    )
+        "[ --max_batch_size {sequences}][ --max_num_tokens {batched}][ --kv_cache_free_gpu_memory_fraction {fraction}]"
+        "[ --config {config}]"
+    ),
+    caches={"fp8": "fp8"},  # in its file
 )
 LMDEPLOY = Benchmark(
-    served(
+    openai_load(url=url_of(23333)),
+    Server(
         "lmdeploy serve api_server {model} --tp {tensor} --session-len {context}[ --max-batch-size {sequences}]"
         "[ --cache-max-entry-count {fraction}][ --quant-policy {cache}]",
-        openai_load(url=url_of(23333)),
         port=23333,
     ),
     caches={"int8": "8"},
 )
 TGI = Benchmark(
-    served(
+    openai_load(url=url_of(8080), stops=True),
+    Server(
         "text-generation-launcher --model-id {model} --num-shard {tensor} --port 8080 --max-total-tokens {context}"
-        "[ --max-concurrent-requests {sequences}][ --quantize {conversion}][ --kv-cache-dtype {cache}]",
-        openai_load(url=url_of(8080), stops=True),
+        "[ --max-batch-size {sequences}][ --quantize {conversion}][ --kv-cache-dtype {cache}]",
         port=8080,
     ),
     converts={"fp8": "fp8", "nf4": "bitsandbytes-nf4"},
     caches={"fp8": "fp8_e4m3fn"},
+)
+LLAMA_SERVER = Server(
+    "llama-server -m {stem}.gguf -ngl {device_layers}[ --n-cpu-moe {host_expert_layers}] -c {cache_tokens} "
+    "--kv-unified[ -np {sequences}][ -b {batched}][ -ctk {cache} -ctv {cache}]",
+    port=8080,
 )
 LLAMA_CPP = Benchmark(
     "llama-batched-bench -m {stem}.gguf -ngl {device_layers}[ --n-cpu-moe {host_expert_layers}] -c {held}"
@@ -162,14 +207,11 @@ LLAMA_CPP = Benchmark(
     counts="B x TG / T of its table",
 )
 OLLAMA = Benchmark(
-    served(
-        "OLLAMA_NUM_PARALLEL={batch} OLLAMA_CONTEXT_LENGTH={context} ollama serve",
-        "echo FROM {stem}.gguf > Modelfile && ollama create measured -f Modelfile && "
-        + openai_load(url=url_of(11434), model="measured --tokenizer {tokenizer}", stops=True),
-        port=11434,
-        path="",
-    )
+    "echo FROM {stem}.gguf > Modelfile && ollama create measured -f Modelfile && "
+    + openai_load(url=url_of(11434), model="measured --tokenizer {tokenizer}", stops=True),
+    Server("OLLAMA_NUM_PARALLEL={batch} OLLAMA_CONTEXT_LENGTH={context} ollama serve", port=11434, path=""),
 )
+MLX_SERVER = Server("mlx_lm.server --model {model} --port 8080[ --decode-concurrency {sequences}]", port=8080)
 MLX = Benchmark(
     "mlx_lm.benchmark --model {model} --prompt-tokens {prompt} --generation-tokens {output} --batch-size {batch} "
     "--num-trials 5",
@@ -201,7 +243,8 @@ TRANSFORMERS = Benchmark(
     'print(int(b) * n / (time.time() - t), "output tokens/s")\' {model} {batch} {prompt} {output}'
 )
 MISTRAL_RS = Benchmark(
-    served("mistralrs serve -m {model} --port 1234", openai_load(url=url_of(1234), stops=True), port=1234),
+    openai_load(url=url_of(1234), stops=True),
+    Server("mistralrs serve -m {model} --port 1234", port=1234),
 )
 TENSORRT = Benchmark(
     "trtexec --onnx={stem}-batch{batch}.onnx --useCudaGraph --noDataTransfers --duration={seconds}",
@@ -214,14 +257,10 @@ EMBEDDINGS = Benchmark(
     'f(); s = time.time(); f(); print(int(n) / (time.time() - s), "requests/s")\' {model} {batch} {prompt} {prompts}'
 )
 TEXT_EMBEDDINGS_INFERENCE = Benchmark(
-    served(
-        "text-embeddings-router --model-id {model} --port 8080",
-        embedding_load(8080, "/v1/embeddings"),
-        port=8080,
-    )
+    embedding_load(8080, "/v1/embeddings"), Server("text-embeddings-router --model-id {model} --port 8080", port=8080)
 )
 INFINITY = Benchmark(
-    served("infinity_emb v2 --model-id {model} --port 7997", embedding_load(7997, "/embeddings"), port=7997)
+    embedding_load(7997, "/embeddings"), Server("infinity_emb v2 --model-id {model} --port 7997", port=7997)
 )
 PICTURES = Benchmark(
     "python -c 'import sys, time, torch; from diffusers import DiffusionPipeline as D; _, m, b, n, k = sys.argv; "
@@ -247,20 +286,22 @@ TRAINER = (
     " --num_processes {accelerators}"
 )
 SFT = (
-    f"trl sft --accelerate_config {{sharding}}{TRAINER} --model_name_or_path {{model}} --dataset_name trl-lib/Capybara "
+    f"trl sft --accelerate_config {{sharding}}{TRAINER} --model_name_or_path {{model}} "
+    "[--dataset_name trl-lib/Capybara{mock} ][--dataset_name $DATASET{own_data} ]"
     "--packing --max_length {length} --per_device_train_batch_size {micro_batch} "
     "--gradient_accumulation_steps {accumulated} --max_steps {steps} --logging_steps 10[ --{precision}]"
     "[ --gradient_checkpointing {recompute}][ --use_peft --lora_r {rank}][ --load_in_4bit{in_4_bits}]"
     " --output_dir ./measured"
 )
 MEGATRON = Benchmark(
-    f"torchrun {EVERYWHERE} pretrain_gpt.py --mock-data --tokenizer-type NullTokenizer --vocab-size {{vocabulary}} "
-    "--num-layers {layers} --hidden-size {hidden} --ffn-hidden-size {width} --num-attention-heads {heads} "
+    f"torchrun {EVERYWHERE} pretrain_gpt.py [--mock-data --tokenizer-type NullTokenizer --vocab-size {{mock_words}} ]"
+    "[$DATA_FLAGS $OPTIMIZER_FLAGS{own_data} ]--num-layers {layers} --hidden-size {hidden} --ffn-hidden-size {width} "
+    "--num-attention-heads {heads} "
     "--group-query-attention --num-query-groups {kv_heads} --swiglu --normalization RMSNorm "
     "--position-embedding-type rope --disable-bias-linear --untie-embeddings-and-output-weights "
     "[--num-experts {expert_count} --moe-router-topk {expert_choice} --expert-model-parallel-size {experts} ]"
     "--seq-length {length} --max-position-embeddings {length} --micro-batch-size {micro_batch} "
-    "--global-batch-size {global_batch} --train-iters {steps} --lr 1e-4 --eval-iters 0 "
+    "--global-batch-size {global_batch} --train-iters {steps} [--lr 1e-4 --eval-iters 0{mock} ]"
     "--bf16[ --fp8-format hybrid{in_fp8}] --tensor-model-parallel-size {tensor}[ --sequence-parallel{with_tensor}]"
     "[ --pipeline-model-parallel-size {pipeline}][ --num-layers-per-virtual-pipeline-stage {chunk}]"
     "[ --context-parallel-size {contexts}]"
@@ -277,13 +318,15 @@ NEMO = Benchmark(
 TORCHTITAN = Benchmark(
     f"torchrun {EVERYWHERE} -m torchtitan.train --module $MODULE --config $CONFIG --training.steps {{steps}} "
     "--training.max_context_length {length} --training.num_tokens_per_microbatch_per_dp_rank {micro_batch_tokens} "
-    "--training.num_tokens_per_train_step {global_batch_tokens} --parallelism.tensor_parallel_degree {tensor}"
+    "--training.num_tokens_per_train_step {global_batch_tokens} --parallelism.tensor_parallel_degree {tensor} "
+    "--parallelism.data_parallel_shard_degree {shards} --parallelism.data_parallel_replicate_degree {copies}"
     "[ --parallelism.pipeline_parallel_degree {pipeline}][ --parallelism.context_parallel_degree {contexts}]"
     "[ --parallelism.expert_parallel_degree {experts}]"
 )
 MAXTEXT = Benchmark(
-    "python3 -m maxtext.trainers.pre_train.train src/maxtext/configs/base.yml run_name=measured "
-    "base_output_directory=./measured dataset_type=synthetic enable_checkpointing=false model_name=$MODEL_NAME "
+    "python3 -m maxtext.trainers.pre_train.train src/maxtext/configs/base.yml "
+    "[run_name=measured base_output_directory=./measured dataset_type=synthetic enable_checkpointing=false{mock} ]"
+    "[run_name=$RUN_NAME base_output_directory=$OUTPUT_DIRECTORY $DATA_FLAGS{own_data} ]model_name=$MODEL_NAME "
     "steps={steps} max_target_length={length} per_device_batch_size={batch_each} "
     "gradient_accumulation_steps={accumulated} ici_tensor_parallelism={tensor}[ ici_pipeline_parallelism={pipeline}]"
     "[ ici_context_parallelism={contexts}][ ici_expert_parallelism={experts}][ quantization=fp8{in_fp8}]"
@@ -312,7 +355,8 @@ AXOLOTL = Benchmark(
     f" -- {EVERYWHERE}"
 )
 MLX_TRAINING = Benchmark(
-    "mlx_lm.lora --model {model} --train --data mlx-community/wikisql --fine-tune-type {adapting} --num-layers -1 "
+    "mlx_lm.lora --model {model} --train [--data mlx-community/wikisql{mock} ][--data $DATASET{own_data} ]"
+    "--fine-tune-type {adapting} --num-layers -1 "
     "--batch-size {micro_batch} --grad-accumulation-steps {accumulated} --max-seq-length {length} --iters {steps}"
     "[ --grad-checkpoint{recomputes}]"
 )

@@ -26,6 +26,9 @@ class PricingModel(StrEnum):
         return next((c for c in (Commitment.ONE_YEAR, Commitment.THREE_YEARS) if self.endswith(c)), Commitment.NONE)
 
 
+BY_THE_HOUR = (PricingModel.ON_DEMAND, PricingModel.SPOT)  # paid for as long as they are wanted
+
+
 class Environment(StrEnum):
     CLOUD = "cloud"
     ON_PREM = "on_prem"

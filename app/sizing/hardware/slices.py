@@ -4,7 +4,7 @@ may lie beside one another.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -19,24 +19,52 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class Slicing:
-    """How a card is cut. `gigabytes` name a slice by its parts of memory."""
+class Profile:
+    """A slice that an accelerator's driver offers, and what it is called."""
 
-    compute: int  # parts in all
-    memory: int
-    slices: tuple[Slice, ...]
-    gigabytes: Mapping[int, int]
-    source: str
-    as_of: str
+    accelerator: str
+    name: str
+    slice: Slice
+
+
+@dataclass(frozen=True, slots=True)
+class Slicing:
+    """How a card is cut: its slices by the names that the driver gives them. The largest of them is the whole card.
+
+    Check: an H100 has seven parts of compute and eight of memory.
+        >>> card = Slicing({"1g.10gb": Slice(1, 1, tuple(range(7))), "7g.80gb": Slice(7, 8, (0,))})
+        >>> card.compute, card.memory, card.name(Slice(7, 8, (0,)))
+        (7, 8, '7g.80gb')
+    """
+
+    names: Mapping[str, Slice]
+
+    @property
+    def slices(self) -> tuple[Slice, ...]:
+        """What it is cut into, the smallest first."""
+        return tuple(sorted(self.names.values()))
+
+    @property
+    def compute(self) -> int:
+        """Parts of compute in all."""
+        return max(s.compute for s in self.names.values())
+
+    @property
+    def memory(self) -> int:
+        """Parts of memory in all."""
+        return max(s.memory for s in self.names.values())
 
     def name(self, of: Slice) -> str:
-        """As the driver calls it.
+        """As the driver calls it."""
+        return next(name for name, each in self.names.items() if each == of)
 
-        Check: the smallest of an H100.
-            >>> SLICINGS["nvidia-h100-sxm5-80gb"].name(Slice(1, 1, (0,)))
-            '1g.10gb'
-        """
-        return f"{of.compute}g.{self.gigabytes[of.memory]}gb"
+
+def slicings_of(profiles: Iterable[Profile]) -> Mapping[str, Slicing]:
+    """How every accelerator is cut that has any slices; the others are not."""
+    names: dict[str, dict[str, Slice]] = {}
+    for each in sorted(profiles, key=lambda p: (p.accelerator, p.slice)):
+        names.setdefault(each.accelerator, {})[each.name] = each.slice
+    return {accelerator: Slicing(slices) for accelerator, slices in names.items()}
 
 
 @cache
@@ -61,48 +89,3 @@ def lie_beside(slices: tuple[Slice, ...], memory: int) -> bool:
         return False
 
     return placed(sorted(slices, reverse=True), frozenset())
-
-
-SEVENTHS = (
-    Slice(1, 1, (0, 1, 2, 3, 4, 5, 6)),
-    Slice(1, 2, (0, 2, 4, 6)),
-    Slice(2, 2, (0, 2, 4)),
-    Slice(3, 4, (0, 4)),
-    Slice(4, 4, (0,)),
-    Slice(7, 8, (0,)),
-)
-QUARTERS = (Slice(1, 1, (0, 1, 2, 3)), Slice(2, 2, (0, 2)), Slice(4, 4, (0,)))
-GUIDE = "docs.nvidia.com MIG user guide: supported GPUs, supported profiles"
-AWS = "github aws/sagemaker-hyperpod-cli inference/constant.py; MIG user guide: supported GPUs"
-
-
-def sevenths(one: int, two: int, four: int, eight: int, source: str = GUIDE) -> Slicing:
-    """Seven parts of compute, eight of memory; slices of one, two, four and eight of these are called so."""
-    return Slicing(7, 8, SEVENTHS, {1: one, 2: two, 4: four, 8: eight}, source, "2026-11-22")
-
-
-def quarters(one: int, two: int, four: int) -> Slicing:
-    """Four parts of each."""
-    return Slicing(4, 4, QUARTERS, {1: one, 2: two, 4: four}, GUIDE, "2026-11-22")
-
-
-# By accelerator; what is not here is not cut.
-SLICINGS: Mapping[str, Slicing] = {
-    "nvidia-a30": quarters(6, 12, 24),
-    "nvidia-a100-pcie-40gb": sevenths(5, 10, 20, 40),
-    "nvidia-a100-sxm4-40gb": sevenths(5, 10, 20, 40),
-    "nvidia-a100-pcie-80gb": sevenths(10, 20, 40, 80),
-    "nvidia-a100-sxm4-80gb": sevenths(10, 20, 40, 80),
-    "nvidia-h100-pcie-80gb": sevenths(10, 20, 40, 80),
-    "nvidia-h100-sxm5-80gb": sevenths(10, 20, 40, 80),
-    "nvidia-h100-nvl-94gb": sevenths(12, 24, 47, 94),
-    "nvidia-h20-96gb": sevenths(12, 24, 48, 96),
-    "nvidia-gh200-96gb": sevenths(12, 24, 48, 96),
-    "nvidia-h200-sxm-141gb": sevenths(18, 35, 71, 141),
-    "nvidia-h200-nvl-141gb": sevenths(18, 35, 71, 141),
-    "nvidia-b200-sxm-180gb": sevenths(23, 45, 90, 180, AWS),
-    "nvidia-gb200-186gb": sevenths(23, 47, 93, 186, AWS),
-    "nvidia-rtx-pro-6000-blackwell-ws": quarters(24, 48, 96),
-    "nvidia-rtx-pro-6000-blackwell-maxq": quarters(24, 48, 96),
-    "nvidia-rtx-pro-6000-blackwell-server": quarters(24, 48, 96),
-}

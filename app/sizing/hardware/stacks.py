@@ -133,7 +133,7 @@ def stack_columns(
 ) -> Stacks:
     """Stacks as columns; the mappings give each name its code."""
     of_engine = [engine_named(s.engine) for s in stacks]
-    wide = [e.wide_experts for e in of_engine]
+    wide, context = [e.wide_experts for e in of_engine], [e.context_parallel for e in of_engine]
     stored = [WEIGHT_FORMATS[s.weight_format] for s in stacks]
     carries = [
         w.checkpoint_kv == "fp8" or (w.name == "fp8" and e.fp8_checkpoints_cache_fp8)
@@ -153,6 +153,7 @@ def stack_columns(
         phase=codes([phases[s.phase] for s in stacks]),
         small_engine=flags([e.small for e in of_engine]),
         ggml=flags([e.ggml for e in of_engine]),
+        large_image=flags([e.large_image for e in of_engine]),
         pads_heads=flags([e.pads_heads for e in of_engine]),
         packs=flags([e.packs for e in of_engine]),
         rate=codes([RATES.index(s.rate) for s in stacks]),
@@ -161,6 +162,8 @@ def stack_columns(
         padded_experts=flags([w.name == "mxfp4" for w in stored]),
         dispatch_bytes=column([w.dispatch_bytes if w else 0.0 for w in wide]),
         combine_bytes=column([w.combine_bytes if w else 0.0 for w in wide]),
+        context_bytes=column([c.exchanged_bytes if c else 0.0 for c in context]),
+        latent_contexts=flags([c is not None and c.latent for c in context]),
         beside=beside,
         memory=MemoryRules.of([e.memory for e in of_engine]),
         scheduling=SchedulingColumns.of([e.scheduling for e in of_engine], [s.family for s in stacks]),

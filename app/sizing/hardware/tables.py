@@ -272,6 +272,7 @@ class Stacks(Columns):
     phase: Codes
     small_engine: Mask
     ggml: Mask
+    large_image: Mask  # a whole toolkit comes along in its container image
     pads_heads: Mask
     packs: Mask  # computes no padding of shorter texts in a batch
     rate: Codes  # what it multiplies in, an index into RATES
@@ -280,6 +281,8 @@ class Stacks(Columns):
     padded_experts: Mask  # experts' rows are padded to whole blocks when they are loaded
     dispatch_bytes: Column  # of an element sent to the ranks of its experts; 0 where it lays out no such ranks
     combine_bytes: Column  # of one on its way back
+    context_bytes: Column  # of an element exchanged where ranks keep parts of a context; 0 where it splits none
+    latent_contexts: Mask  # of which it splits those alone that keep latents
     beside: Codes  # which stack it is as far as evidence goes: a row of Snapshot.beside_stacks
     memory: MemoryRules
     scheduling: SchedulingColumns

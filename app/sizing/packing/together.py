@@ -9,12 +9,11 @@ from dataclasses import replace
 import numpy as np
 
 from app.sizing.columns import at
-from app.sizing.decisions.cost import deployment_cost
+from app.sizing.decisions.cost import Cost, deployment_cost, within_limits
 from app.sizing.decisions.rejections import Unread
 from app.sizing.formula import unrecorded
-from app.sizing.hardware.slices import SLICINGS, Slicing
-from app.sizing.packed import Packed, Packing, Placed
-from app.sizing.packing.apart import usd_per_hour_apart
+from app.sizing.hardware.slices import Slicing
+from app.sizing.packing.apart import companions_usd
 from app.sizing.packing.cards import Arrangement, Option, Room, arranged
 from app.sizing.packing.shares import Member, Share, as_simulated, shares_of
 from app.sizing.packing.slices import slices_of
@@ -26,6 +25,7 @@ from app.sizing.serving.memory import STATIC
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import judge, plans_of
 from app.sizing.snapshot import Snapshot
+from app.sizing.values.packing import Packed, Packing, Placed
 from app.sizing.words import counted
 from app.sizing.workload import InferenceWorkload
 from app.sizing.workload.companions import Companion
@@ -38,7 +38,8 @@ def with_packing(
     if not question.companions or not found.fits or found.cost is None:
         return found
     with unrecorded():
-        return replace(found, packing=packing_of(question, workload, found, plan, market))
+        beside = companions_usd(question, market)
+        return replace(found, packing=packing_of(question, workload, found, plan, market, beside))
 
 
 def beside_pools(question: Question, found: Estimate, market: Snapshot) -> Estimate:
@@ -46,37 +47,53 @@ def beside_pools(question: Question, found: Estimate, market: Snapshot) -> Estim
     if not question.companions or not found.fits or found.cost is None:
         return found
     with unrecorded():
-        apart = apart_usd(question, found, market)
+        apart = apart_usd(found, companions_usd(question, market))
     text = "Pools share their cards with no other model: its companions stand apart."
     cheaper = None if apart is None else "apart"
     return replace(found, packing=Packing(None, None, None, (), (), apart, cheaper, text))
 
 
-def apart_usd(question: Question, found: Estimate, market: Snapshot) -> float | None:
-    """The deployment, and every companion on the cheapest machines of its own; None where one has no price."""
-    assert found.cost is not None
-    companions = (usd_per_hour_apart(question, c.workload, market) for c in question.companions)
-    every = [found.cost.usd_per_hour, *companions]
-    return None if any(usd is None for usd in every) else sum(usd for usd in every if usd is not None)
+def apart_usd(found: Estimate, beside: float | None) -> float | None:
+    """The deployment, and every companion `beside` it on machines of its own; None where one has no price."""
+    own = None if found.cost is None else found.cost.usd_per_hour
+    return None if own is None or beside is None else own + beside
+
+
+def total_usd(found: Estimate) -> float:
+    """What all models cost per hour, together or apart as is cheaper; infinite where neither is known."""
+    packing = found.packing
+    ways = () if packing is None else (packing.usd_per_hour, packing.apart_usd_per_hour)
+    return min((usd for usd in ways if usd is not None), default=math.inf)
 
 
 def packing_of(
-    question: Question, workload: InferenceWorkload, found: Estimate, plan: Plans, market: Snapshot
+    question: Question,
+    workload: InferenceWorkload,
+    found: Estimate,
+    plan: Plans,
+    market: Snapshot,
+    beside: float | None,
 ) -> Packing:
-    """All models on cards of the deployment's kind, in the machines that it stands in."""
+    """All models on cards of the deployment's kind, in the machines that it stands in; its companions cost so much
+    `beside` it.
+    """
     members = [own_member(question, workload, found, plan)]
     members += [member_of(question, c, plan, market) for c in question.companions]
-    slicing = SLICINGS.get(found.deployment.accelerator)
+    slicing = market.slicings.get(found.deployment.accelerator)
     shares = [ways_of(question, market, m, slicing) for m in members]
     shares[0] = [*shares[0], as_judged(found, workload)]
-    apart = apart_usd(question, found, market)
+    apart = apart_usd(found, beside)
     missing = [m.name for m, ways in zip(members, shares, strict=True) if not ways]
     chosen = None if missing else simulated(question, market, members, shares, slicing)
     if chosen is None:
         return unpacked(found, missing, apart)
     arrangement, ways = chosen
     nodes = max(found.deployment.nodes or 1, math.ceil(arrangement.count / at(plan.accelerators_per_node, 0) - 1e-9))
-    usd = usd_on(question, plan, nodes)
+    cost = cost_on(question, plan, nodes)
+    paid, limits = nodes * plan.accelerators_per_node, question.constraints
+    if not within_limits(plan.accelerator, paid, cost, limits, Unread(market.accelerators))[0]:
+        return beyond_limits(found, arrangement.count, len(members), apart)
+    usd = usd_of(cost)
     return Packing(
         cards=arrangement.count,
         machines=nodes,
@@ -187,10 +204,14 @@ def simulated(
             shares[i] = [*shares[i][:j], *([] if share is None else [share]), *shares[i][j + 1 :]]
 
 
-def usd_on(question: Question, plan: Plans, nodes: int) -> float | None:
-    """USD per hour of so many of the deployment's machines; None without a price."""
+def cost_on(question: Question, plan: Plans, nodes: int) -> Cost:
+    """What so many of the deployment's machines cost."""
     on = plan.offered, np.array([float(nodes)]), plan.linked_nodes
-    cost = deployment_cost(*on, question.assumptions, question.economics, host_bytes=plan.host_bytes)
+    return deployment_cost(*on, question.assumptions, question.economics, host_bytes=plan.host_bytes)
+
+
+def usd_of(cost: Cost) -> float | None:
+    """USD per hour; None without a price."""
     usd = at(cost.usd_per_hour, 0)
     return None if math.isnan(usd) else usd
 
@@ -230,6 +251,13 @@ def unpacked(found: Estimate, missing: Sequence[str], apart: float | None) -> Pa
     """What is said where some model has no way to run on a card of this kind."""
     names = " and ".join(missing) or "One of them"
     text = f"{names} cannot run within its limits on one {found.deployment.accelerator}."
+    return Packing(None, None, None, (), (), apart, None if apart is None else "apart", text)
+
+
+def beyond_limits(found: Estimate, cards: int, models: int, apart: float | None) -> Packing:
+    """What is said where all models together take more than is allowed of number, money or power."""
+    text = f"{counted(models, 'model')} would share {counted(cards, 'card')} of {found.deployment.accelerator}"
+    text = f"{text}, which is more than allowed."
     return Packing(None, None, None, (), (), apart, None if apart is None else "apart", text)
 
 

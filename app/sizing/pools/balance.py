@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from app.sizing.columns import Column
-from app.sizing.result import Estimate
+from app.sizing.result import Estimate, Performance
 from app.sizing.workload import InferenceWorkload
 
 HALVINGS = 40
@@ -17,16 +17,17 @@ def balanced(
     workload: InferenceWorkload, prefill: Estimate, decode: Estimate, transfer_s: float
 ) -> tuple[InferenceWorkload, InferenceWorkload, float]:
     """The workload with the requests in flight that each pool holds, and what both answer per second."""
-    reading, writing = answered_by(prefill), answered_by(decode)
+    assert prefill.performance is not None and decode.performance is not None
+    reading, writing = answered_by(prefill.performance), answered_by(decode.performance)
     held = parted(workload.in_flight, reading, writing, transfer_s)
     first, second = (replace(workload, in_flight=count, most_personal_in_flight=0.0) for count in held)
     return first, second, float(np.interp(held[1], *writing))
 
 
-def answered_by(found: Estimate) -> tuple[Column, Column]:
+def answered_by(performance: Performance) -> tuple[Column, Column]:
     """Requests in flight in a pool and what it answers of them per second, from none on."""
-    assert found.performance is not None and found.performance.load_curve is not None
-    points = found.performance.load_curve.points
+    assert performance.load_curve is not None
+    points = performance.load_curve.points
     held = [point.in_flight or 0.0 for point in points]
     return np.array([0.0, *held]), np.array([0.0, *(point.requests_per_s for point in points)])
 

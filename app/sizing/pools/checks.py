@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from app.errors import Conflict
 from app.sizing.question import Deployment, Pools, Question
+from app.sizing.serving.layouts import splits_of
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 
 # Said of each pool, not of both.
@@ -34,13 +35,12 @@ def check_pools(
     if question.companions:
         raise Conflict("Companions stand on the cards of one deployment: leave them or deployment.pools out.")
     if isinstance(workload, InferenceWorkload) and workload.classes:
-        raise Conflict("Classes of traffic share one service: leave traffic.classes or deployment.pools out.")
+        raise Conflict(
+            "Each of several classes has limits of its own, which no one knows how to part between two pools: leave "
+            "traffic.classes or deployment.pools out."
+        )
     if isinstance(workload, TrainingWorkload) or workload.single_pass:
         raise Conflict("deployment.pools is for models that generate tokens: others have no decode to keep apart.")
-    if workload.load not in (Load.OPEN, Load.CLOSED) or workload.requests is not None:
-        raise Conflict("deployment.pools serves traffic that goes on: give peak_requests_per_s or concurrent_requests.")
-    if workload.classes:
-        raise Conflict("deployment.pools serves one kind of traffic: ask for each of traffic.classes by itself.")
     both = [name for name in OF_A_POOL if getattr(deployment, name) is not None]
     if both:
         raise Conflict(f"With deployment.pools {', '.join(both)} is said of each pool: put it into prefill and decode.")
@@ -53,18 +53,38 @@ def check_pools(
     if len(formats) > 1:
         raise Conflict("Both pools keep the cache in one kv_format, because it is sent from one to the other.")
     open_counts = [name for name, pool in named(pools) if not pool.sized]
-    if workload.load is Load.CLOSED and open_counts:
+    if open_counts and workload.load is not Load.OPEN and workload.deadline_s is None:
         raise Conflict(
-            f"Say the replicas of {' and '.join(open_counts)}: how many requests of those in flight each pool holds "
-            "follows from its size. Pools are sized for peak_requests_per_s."
+            f"Say replicas and accelerators_per_replica of {' and '.join(open_counts)}: how much of the work each pool "
+            "holds follows from its size. Pools are sized for peak_requests_per_s, or for a deadline."
         )
     check_total(deployment, pools)
+    check_contexts(workload, pools)
     return workload
 
 
 def named(pools: Pools) -> tuple[tuple[str, Deployment], ...]:
     """Both pools by their names."""
     return (("prefill", pools.prefill), ("decode", pools.decode))
+
+
+def check_contexts(workload: InferenceWorkload, pools: Pools) -> None:
+    """Refuse contexts split over ranks that engines do not send from pool to pool.
+
+    SGLang's docs/docs/advanced_features/dcp.mdx and vllm-project/vllm pull request 50611, read 2026-11-23: of latents,
+    whole or split alike where they are written.
+    """
+    written, kept = ((pool.context_parallel or 1) for _, pool in named(pools))
+    if max(written, kept) > 1 and not splits_of(workload.model).latent:
+        raise Conflict(
+            "Between pools engines send whole caches, or those of latents (MLA) split over ranks, and "
+            f"{workload.model.name} keeps none: leave context_parallel out."
+        )
+    if written not in (1, kept):
+        raise Conflict(
+            "A prefill pool with context_parallel sends a cache split as the decode pool keeps it: give both the same, "
+            "or leave it out of prefill."
+        )
 
 
 def check_total(deployment: Deployment, pools: Pools) -> None:

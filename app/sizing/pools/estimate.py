@@ -13,13 +13,14 @@ from app.sizing.hardware.engines import ENGINES, engine_named
 from app.sizing.hardware.engines.scheduling import Policy, SchedulerSettings
 from app.sizing.pools.balance import balanced
 from app.sizing.pools.checks import check_pools
+from app.sizing.pools.ends import first_wave, rate_of, run_of, with_first_wave, with_volume
 from app.sizing.pools.joined import Both, joined, unanswered
-from app.sizing.pools.parts import at_limit_s, decode_of, prefill_of, reserve_s
+from app.sizing.pools.parts import at_limit_s, decode_of, handed_over, prefill_of, reserve_s
 from app.sizing.pools.transfer import plan_of, transfer_of
 from app.sizing.question import Deployment, Pools, Question
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Snapshot
-from app.sizing.split import Transfer
+from app.sizing.values.pools import Transfer
 from app.sizing.workload import InferenceWorkload, Load
 
 Judge = Callable[[Question, Deployment, Snapshot], Estimate]
@@ -38,16 +39,21 @@ def judge_pools(question: Question, deployment: Deployment, pools: Pools, market
         allowed = replace(question.constraints, engines=SPLITTING)
         return judge(replace(question, workload=part, constraints=allowed), pool, market)
 
-    asked = asked_of(deployment, pools)
-    first = chosen(workload, asked, of, market)
+    later = question.assumptions.split_first_token_factor
+
+    def reading_of(part: InferenceWorkload, beside_s: float, pool: Deployment) -> Estimate:
+        return handed_over(of(prefill_of(part, beside_s, later), pool), later)
+
+    asked, steady = asked_of(deployment, pools), replace(workload, requests=None)  # of a run that ends most is steady
+    first = chosen(steady, asked, of, reading_of, market)
     if not (first.prefill.fits and first.decode.fits):
         return unanswered(deployment, first)
     layouts = Pools(laid_out(first.prefill, asked.prefill), laid_out(first.decode, asked.decode))
     transfer = between(question, workload, first, market)
     reading, writing, rate_per_s = workload, workload, None
     if workload.load is Load.CLOSED:
-        reading, writing, rate_per_s = balanced(workload, first.prefill, first.decode, transfer.seconds)
-    prefill = of(prefill_of(reading, reserve_s(workload) + transfer.seconds), layouts.prefill)
+        reading, writing, rate_per_s = balanced(steady, first.prefill, first.decode, transfer.seconds)
+    prefill = reading_of(reading, reserve_s(workload) + transfer.seconds, layouts.prefill)
     before_s = at_limit_s(prefill.performance, workload.slo.percentile) + transfer.seconds
     decode = of(decode_of(writing, before_s), layouts.decode)
     found = Both(prefill, decode)
@@ -55,7 +61,21 @@ def judge_pools(question: Question, deployment: Deployment, pools: Pools, market
     if again.link != transfer.link:
         complete = Pools(prefill.deployment, decode.deployment)
         return judge_pools(question, replace(deployment, pools=complete), complete, market, judge)
-    return joined(workload, deployment, found, again, rate_per_s)
+    if workload.load in (Load.BATCH, Load.OFFLINE) and prefill.performance and decode.performance:
+        rate_per_s = rate_of(workload, prefill.performance, decode.performance, again)
+    if workload.requests is not None and rate_per_s is not None:
+        burst = reading_of(first_wave(workload), reserve_s(workload) + transfer.seconds, layouts.prefill)
+        found, rate_per_s = as_run(workload, found, burst, again, rate_per_s)
+    return with_volume(question, workload, joined(workload, deployment, found, again, rate_per_s), found.each)
+
+
+def as_run(
+    workload: InferenceWorkload, found: Both, burst: Estimate, transfer: Transfer, rate_per_s: float
+) -> tuple[Both, float]:
+    """Both pools in a run that ends, and what they answer per second of all of it."""
+    assert workload.requests is not None and burst.performance is not None and found.decode.performance is not None
+    run = run_of(workload, burst.performance, found.decode.performance, transfer.seconds, rate_per_s)
+    return Both(with_first_wave(found.prefill, run), found.decode), workload.requests / run.seconds
 
 
 def asked_of(deployment: Deployment, pools: Pools) -> Pools:
@@ -78,6 +98,7 @@ def chosen(
     workload: InferenceWorkload,
     asked: Pools,
     of: Callable[[InferenceWorkload, Deployment], Estimate],
+    reading_of: Callable[[InferenceWorkload, float, Deployment], Estimate],
     market: Snapshot,
 ) -> Both:
     """Both pools as they are chosen each for itself, on one engine and with caches in one format: the decode pool's, or
@@ -93,7 +114,7 @@ def chosen(
             decode = of(decode_of(workload, 0.0), replace(asked.decode, engine=engine))
         reading = replace(asked.prefill, engine=engine, kv_format=decode.deployment.kv_format)
         reading = replace(reading, max_batch=reading.max_batch or most_prompts(reading, market))
-        found = Both(of(prefill_of(workload, reserve_s(workload)), reading), decode)
+        found = Both(reading_of(workload, reserve_s(workload), reading), decode)
         if found.prefill.fits and found.decode.fits:
             return found
     assert found is not None

@@ -11,13 +11,15 @@ from app.sizing.columns import one
 from app.sizing.day.pools import both_days
 from app.sizing.decisions.cost import kwh_per_million, usd_per_million
 from app.sizing.formula import Step
-from app.sizing.latencies import Percentiles
+from app.sizing.pools.ends import duration_s
+from app.sizing.pools.loads import load_curve_of, simulation_of, summed
 from app.sizing.pools.told import reasons
 from app.sizing.question import Deployment, Pools
 from app.sizing.result import Assurance, CostSummary, DeviceMemory, Estimate, Interval, Level, Part, Performance
 from app.sizing.serving.measured import OVERLOAD_ROUNDING
-from app.sizing.split import PoolLoad, Split, Transfer
-from app.sizing.units import LEAST_PER_S
+from app.sizing.units import LEAST_PER_S, SECONDS_PER_DAY
+from app.sizing.values.latencies import Percentiles
+from app.sizing.values.pools import PoolLoad, Split, Transfer
 from app.sizing.workload import InferenceWorkload, Load
 
 BASES = ("roofline", "calibrated", "measured")  # the poorest first
@@ -145,15 +147,6 @@ def bottleneck_of(both: Both, slowest: Estimate | None) -> str | None:
     return "compute" if slowest is both.prefill else both.decode.bottleneck
 
 
-def summed(*waits: Percentiles | None) -> Percentiles | None:
-    """One wait after another: the mean of all, and of percentiles no less than theirs together."""
-    names = ("mean_s", "p50_s", "p95_s", "p99_s")
-    if any(wait is None for wait in waits):
-        return None
-    found = [[getattr(wait, name) for wait in waits] for name in names]
-    return Percentiles(*(None if None in values else float(sum(values)) for values in found))
-
-
 def less(whole: Percentiles, part: Percentiles) -> Percentiles:
     """What is left of a wait after its first part."""
     pairs = [(getattr(whole, n), getattr(part, n)) for n in ("mean_s", "p50_s", "p95_s", "p99_s")]
@@ -163,17 +156,14 @@ def less(whole: Percentiles, part: Percentiles) -> Percentiles:
 def performance_of(workload: InferenceWorkload, both: Both, split: Split, rate_per_s: float | None) -> Performance:
     """What both do together."""
     reads, writes = both.prefill.performance, both.decode.performance
-    assert reads is not None and writes is not None and writes.simulation is not None
-    assert reads.ttft is not None and writes.ttft is not None and writes.e2e is not None
+    assert reads is not None and writes is not None
     capacity = least_capacity(split) if rate_per_s is None else rate_per_s
     output = capacity * workload.output_tokens.mean
-    sent = Percentiles(*(4 * (split.transfer.seconds,)))
-    ttft = summed(reads.ttft, sent, writes.simulation.queue)
-    e2e = summed(ttft, less(writes.e2e, writes.ttft))
-    assert ttft is not None
+    ttft, e2e = waits_of(reads, writes, split.transfer)
     used = workload.peak_per_s / capacity if rate_per_s is None and capacity > LEAST_PER_S else None
     slowest = binding(both, split)
-    unstable = [p.unstable_above_requests_per_s for p in (reads, writes)]
+    unstable = unstable_above(workload, reads, writes, split)
+    answered = capacity if unstable is None else min(workload.peak_per_s, unstable)
     known = [count for count in (reads.sources, writes.sources) if count is not None]
     return Performance(
         interval=scaled((slowest or both.decode).performance, output),
@@ -190,14 +180,46 @@ def performance_of(workload: InferenceWorkload, both: Both, split: Split, rate_p
         ttft=ttft,
         tpot=writes.tpot,
         e2e=e2e,
-        unstable_above_requests_per_s=min(
-            (*(limit for limit in unstable if limit is not None), split.transfer.requests_per_s_capacity)
-        )
-        if workload.load is Load.OPEN
-        else None,
+        simulation=simulation_of(workload, reads.simulation, writes.simulation, answered),
+        load_curve=load_curve_of(workload, reads, writes, split.transfer),
+        unstable_above_requests_per_s=unstable,
         cold_start_s=max(p.cold_start_s or 0.0 for p in (reads, writes)),
+        days=days_of(workload, reads, writes, capacity),
         pools=split,
     )
+
+
+def waits_of(
+    reads: Performance, writes: Performance, transfer: Transfer
+) -> tuple[Percentiles | None, Percentiles | None]:
+    """Until the first token and until the last; none of work in a queue."""
+    if reads.ttft is None or writes.ttft is None or writes.e2e is None:
+        return None, None
+    waits = [reads.ttft, Percentiles(*(4 * (transfer.seconds,)))]
+    if writes.simulation is not None:
+        waits.append(writes.simulation.queue)
+    ttft = summed(*waits)
+    return ttft, summed(ttft, less(writes.e2e, writes.ttft))
+
+
+def days_of(
+    workload: InferenceWorkload, reads: Performance, writes: Performance, capacity_per_s: float
+) -> float | None:
+    """How long work that ends takes in both pools."""
+    if workload.requests is not None:
+        return workload.requests / capacity_per_s / SECONDS_PER_DAY
+    if workload.volume_requests is None:
+        return None
+    start_s = max(p.cold_start_s or 0.0 for p in (reads, writes))
+    return duration_s(workload, capacity_per_s, writes.batch_at_peak or 1.0, start_s) / SECONDS_PER_DAY
+
+
+def unstable_above(workload: InferenceWorkload, reads: Performance, writes: Performance, split: Split) -> float | None:
+    """The rate from which a queue never empties: of either pool or of the way between."""
+    if workload.load is not Load.OPEN:
+        return None
+    limits = (p.unstable_above_requests_per_s for p in (reads, writes))
+    return min((*(limit for limit in limits if limit is not None), split.transfer.requests_per_s_capacity))
 
 
 def scaled(performance: Performance | None, output_tokens_per_s: float) -> Interval:
@@ -209,20 +231,23 @@ def scaled(performance: Performance | None, output_tokens_per_s: float) -> Inter
 
 
 def intervals_of(
-    reads: Performance, writes: Performance, ttft: Percentiles, e2e: Percentiles | None
+    reads: Performance, writes: Performance, ttft: Percentiles | None, e2e: Percentiles | None
 ) -> tuple[Interval, ...]:
     """Between what latencies may be: a first token by the pool that reads, the others by the one that writes."""
-    found = []
-    for token in (i for i in writes.intervals if i.quantity == "tpot_s"):
+    found: list[Interval] = []
+    tokens = [i for i in writes.intervals if i.quantity == "tpot_s"]
+    if ttft is None:
+        return tuple(tokens)
+    for token in tokens:
         name = f"{token.statistic}_s"
         first = next((i for i in reads.intervals if i.quantity == "ttft_s" and i.statistic == token.statistic), None)
         whole_s, first_s, read_s = (None if p is None else getattr(p, name) for p in (e2e, ttft, reads.ttft))
         token_s = None if writes.tpot is None else getattr(writes.tpot, name)
         if first is None or whole_s is None or first_s is None or read_s is None or not token_s:
             continue
-        beside, tokens = first_s - read_s, (whole_s - first_s) / token_s
+        beside, later = first_s - read_s, (whole_s - first_s) / token_s
         first = replace(first, low=first.low + beside, high=first.high + beside)
-        whole = (first.low + tokens * token.low, first.high + tokens * token.high)
+        whole = (first.low + later * token.low, first.high + later * token.high)
         found += [token, first, Interval("e2e_s", *whole, token.statistic)]
     return tuple(found)
 
@@ -242,6 +267,12 @@ def total(*values: float | None) -> float | None:
     return None if None in values else float(sum(value or 0.0 for value in values))
 
 
+def bought(*purchase_usd: float | None) -> float | None:
+    """What is paid at once; None where all is rented. Of pools one may be rented beside one that is bought."""
+    paid = [usd for usd in purchase_usd if usd is not None]
+    return sum(paid) if paid else None
+
+
 def cost_of(workload: InferenceWorkload, both: Both, performance: Performance) -> CostSummary | None:
     """What both cost together; the price shown is that of the pool that costs more."""
     first, second = (found.cost for found in both.each)
@@ -249,6 +280,8 @@ def cost_of(workload: InferenceWorkload, both: Both, performance: Performance) -
         return None
     requests = performance.requests_per_s_capacity or 0.0
     served = min(workload.average_per_s, requests) if workload.load is Load.OPEN else requests
+    if workload.volume_requests is not None and performance.days:
+        served = workload.volume_requests / (performance.days * SECONDS_PER_DAY)
     units = np.array([served * max(1.0, workload.tokens_per_request)])
     hourly, power = total(first.usd_per_hour, second.usd_per_hour), first.power_w + second.power_w
     dearer = max((first, second), key=lambda cost: cost.usd_per_hour or 0.0)
@@ -257,7 +290,7 @@ def cost_of(workload: InferenceWorkload, both: Both, performance: Performance) -
         usd_per_month=total(first.usd_per_month, second.usd_per_month),
         usd_per_million=None if hourly is None else one(usd_per_million(np.array([hourly]), units)),
         usd_total=None,
-        purchase_usd=total(first.purchase_usd, second.purchase_usd),
+        purchase_usd=None if hourly is None else bought(first.purchase_usd, second.purchase_usd),
         power_w=power,
         kwh_per_million=one(kwh_per_million(np.array([power]), units)),
         tco_usd=total(first.tco_usd, second.tco_usd),
@@ -265,6 +298,7 @@ def cost_of(workload: InferenceWorkload, both: Both, performance: Performance) -
         per_million=second.per_million,
         million_of="input and output tokens",
         parts=(*first.parts[:-1], *second.parts[:-1], Part("tokens_per_s", one(units))),
+        usd_per_day=total(first.usd_per_day, second.usd_per_day),
     )
 
 
@@ -274,12 +308,13 @@ def assurance_of(both: Both) -> Assurance | None:
     if first is None or second is None:
         return None
     met = [sure.meets_slo for sure in (first, second) if sure.meets_slo is not None]
+    in_time = [sure.meets_deadline for sure in (first, second) if sure.meets_deadline is not None]
     pairs = zip(first.by_level, second.by_level, strict=True)
     return Assurance(
         asked=first.asked,
         fits=min(first.fits, second.fits),
         meets_slo=min(met, default=None),
-        meets_deadline=None,
+        meets_deadline=min(in_time, default=None),
         by_level=tuple(level_of(one_level, other) for one_level, other in pairs),
     )
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from app.sizing.answer.simulated import run_reason
+from app.sizing.hardware.parts import PricingModel
 from app.sizing.pools.parts import shown_at
+from app.sizing.question import Deployment
 from app.sizing.result import Estimate, Performance, Reason
-from app.sizing.split import PoolLoad, Split, Transfer
-from app.sizing.units import GBIT, MIB
+from app.sizing.units import GBIT, MIB, SECONDS_PER_DAY
+from app.sizing.values.pools import PoolLoad, Split, Transfer
 from app.sizing.words import counted, figure
 from app.sizing.workload import InferenceWorkload
 
@@ -29,13 +32,34 @@ def reasons(
             for name, each, load in zip(NAMES, both, (split.prefill, split.decode), strict=True)
         ),
         transfer_reason(split.transfer),
+        *apart(both[0].deployment, both[1].deployment),
         *limit_reasons(workload, performance),
     ]
-    for name, each in zip(NAMES, both, strict=True):
-        told = [r for r in each.explanation if r.code in OF_A_POOL and (r.code != "memory" or name == tight)]
-        told = [r for r in told if r.code != "bottleneck" or name == "decode"]  # prompts are arithmetic
-        found += [replace(r, text=f"The {name} pool: {r.text}") for r in told]
+    if workload.requests is not None and performance.days is not None:
+        found.append(run_reason(workload.requests, performance.days * SECONDS_PER_DAY))
+    found += of_pools(both, tight)
     return tuple(found)
+
+
+def of_pools(both: tuple[Estimate, Estimate], tight: str) -> Iterator[Reason]:
+    """What is to be said of either pool alone, once where it is the same of both."""
+    told = [
+        [
+            reason
+            for reason in each.explanation
+            if reason.code in OF_A_POOL
+            and (reason.code != "memory" or name == tight)
+            and (reason.code != "bottleneck" or name == "decode")  # prompts are arithmetic
+        ]
+        for name, each in zip(NAMES, both, strict=True)
+    ]
+    alike = {reason.text for reason in told[0]} & {reason.text for reason in told[1]}
+    for reason in told[0]:
+        whose = "Each pool" if reason.text in alike else "The prefill pool"
+        yield replace(reason, text=f"{whose}: {reason.text}")
+    for reason in told[1]:
+        if reason.text not in alike:
+            yield replace(reason, text=f"The decode pool: {reason.text}")
 
 
 def pool_reason(name: str, found: Estimate, load: PoolLoad) -> Reason:
@@ -59,6 +83,24 @@ def transfer_reason(transfer: Transfer) -> Reason:
         f"over {link} at {figure(transfer.bytes_per_s / GBIT)} Gbit/s{used}."
     )
     return Reason("pool_transfer", text, "transfer_ms", transfer.seconds * 1e3, "ms")
+
+
+def apart(prefill: Deployment, decode: Deployment) -> Iterator[Reason]:
+    """That pools priced in two places have no such network between them as is reckoned with."""
+    if place_of(prefill) == place_of(decode):
+        return
+    text = (
+        f"The prefill pool is priced at {place_of(prefill)}, the decode pool at {place_of(decode)}: the transfer is "
+        "reckoned for one place. Name provider and region of both."
+    )
+    yield Reason("pools_apart", text, "places", 2, "1")
+
+
+def place_of(pool: Deployment) -> str:
+    """Where a pool's machines stand; those that are owned with their owner."""
+    if pool.provider is None or pool.pricing_model is PricingModel.OWNED:
+        return "the buyer's own site"
+    return f"{pool.provider} {pool.region}"
 
 
 def limit_reasons(workload: InferenceWorkload, performance: Performance) -> Iterator[Reason]:

@@ -19,7 +19,7 @@ from app.sizing.serving.choice import fixed_plans
 from app.sizing.serving.kinds import STREAMS
 from app.sizing.serving.plans import Plans
 from app.sizing.snapshot import Snapshot
-from app.sizing.split import Transfer
+from app.sizing.values.pools import Transfer
 from app.sizing.workload import InferenceWorkload
 
 NETWORK, SCALE_UP = "network", "scale_up"
@@ -120,5 +120,6 @@ def plan_of(question: Question, workload: InferenceWorkload, deployment: Deploym
 
 def cache_of_model(workload: InferenceWorkload, plan: Plans) -> float:
     """Cache of a mean prompt, counted once however often ranks keep it."""
-    whole = replace(plan, tensor_parallel=np.ones(1), pipeline_parallel=np.ones(1))
+    one_device = np.ones(1)
+    whole = replace(plan, tensor_parallel=one_device, context_parallel=one_device, pipeline_parallel=one_device)
     return one(cache_bytes(workload.model, workload.input_tokens.mean, whole))

@@ -51,7 +51,8 @@ def of_sizes(question: Question, sizes: Sequence[Size], ways: Ways, market: Snap
             least = size.least(rest)
             does = least_that_does(question, market, size.allowing, one(size.needed(least)), least)
             if does is not None:
-                enough[size.name] = f"{size.words(does[0])} would do: {named(does[1], market)}"
+                told = min(does[0], one(size.needed(does[1])))  # tried by steps, which may go beyond what it takes
+                enough[size.name] = f"{size.words(told)} would do: {named(does[1], market)}"
     return enough
 
 

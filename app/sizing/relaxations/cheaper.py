@@ -13,12 +13,12 @@ import numpy as np
 from app.sizing.columns import Codes, Column, Columns, Mask, at, names_of, stacked
 from app.sizing.decisions.acquisition import FIRM_CODES, OWNED, WAY_CODES, WAYS, as_good
 from app.sizing.decisions.cost import deployment_cost, usd_total
+from app.sizing.decisions.listed import listing_prices
 from app.sizing.decisions.machines import (
     Candidates,
     candidates_at,
     cheapest_each,
     in_named_regions,
-    listing_prices,
     listings_allowed,
     machine_kinds,
     outdone,
@@ -35,7 +35,7 @@ from app.sizing.decisions.sold import sold
 from app.sizing.formula import unrecorded
 from app.sizing.hardware.parts import PricingModel
 from app.sizing.question import Objective, Question
-from app.sizing.serving.finalists import as_run, carries, sized
+from app.sizing.serving.finalists import tried
 from app.sizing.serving.kinds import kind_of
 from app.sizing.serving.options import Options, measures, stable_key
 from app.sizing.serving.search import plans_of, search
@@ -46,7 +46,7 @@ from app.sizing.training.margins import surely_in_time
 from app.sizing.training.plans import TrainingMachines
 from app.sizing.training.run import deployed, run_at, run_cost, surely_fits
 from app.sizing.training.search import Judged, run_measures
-from app.sizing.ways import Cheaper, Way, risk_of
+from app.sizing.values.ways import Cheaper, Way, risk_of
 from app.sizing.workload import InferenceWorkload, Load
 
 # What may be accepted beside what is, in the words of an answer.
@@ -132,7 +132,8 @@ def left_out(
     keep &= prices.usd_per_hour < most_usd_per_hour
     reads_host = isinstance(workload, InferenceWorkload) and workload.single_pass
     vcpus, rows = np.where(reads_host, listings.vcpus, np.nan), np.flatnonzero(keep)
-    kinds = machine_kinds(listings.machine[rows], listings.pricing[rows], vcpus[rows])
+    gives_back = isinstance(workload, InferenceWorkload) and bool(workload.hourly_shares)
+    kinds = machine_kinds(listings.machine[rows], listings.pricing[rows], vcpus[rows], gives_back=gives_back)
     each = kinds * len(ACCEPTING) + accepting[rows]
     first = rows[cheapest_each(each, prices.usd_per_hour[rows], np.arange(len(rows)))]
     return candidates_at(market, prices, first, vcpus, question.assumptions)
@@ -225,13 +226,16 @@ def _repriced(
     place = np.searchsorted(known, own)
     place[~np.isin(own, known)] = len(known)
     each = measures(workload, options).usd / options.cost.usd_per_hour
+    stays = np.zeros(price.shape, bool)  # what a day does not need is paid for all the same
+    stays[accepting[order], kind[order]] = ~machines.by_the_hour[order] & bool(workload.hourly_shares)
+    each = np.where(stays[:, place], 1.0, each)
     usd = price[:, place] * options.fleet.nodes * each
     code = np.flatnonzero(np.isfinite(usd.min(axis=1, initial=np.inf)))
     row = usd[code].argmin(axis=1)
     offered = machines.take(which[code, place[row]].astype(np.int64))
     nodes, linked = options.fleet.nodes[row], options.plans.linked_nodes[row]
     cost = deployment_cost(offered, nodes, linked, question.assumptions, question.economics)
-    usd = cost.usd_per_hour * each[row]
+    usd = cost.usd_per_hour * each[code, row]
     total = usd if workload.ends else np.full(len(row), np.nan)
     return Priced(offered, code, options.fleet.accelerators[row], cost.usd_per_hour, total, usd)
 
@@ -260,9 +264,9 @@ def _searched(
     personal = workload.personal
     plans = plans_of(workload.model, market, machines, limits, unread, assumed, phase=kind.phase, personal=personal)
     families = plans.stacks.table.family
-    tried = np.isin(plans.stacks.rows, proven) | ~np.isin(families, families[proven])[plans.stacks.rows]
-    options = search(question, workload, plans.take(tried), market, unread)
-    options = _as_simulated(question, workload, options, market, accepting[options.plans.offered.listing])
+    worth = np.isin(plans.stacks.rows, proven) | ~np.isin(families, families[proven])[plans.stacks.rows]
+    options = search(question, workload, plans.take(worth), market, unread)
+    options = _as_simulated(question, workload, options, market, accepting[options.plans.offered.listing], unread)
     offered = options.plans.offered
     accelerators, usd = options.fleet.accelerators, measures(workload, options).usd
     total = usd if workload.ends else np.full(len(usd), np.nan)
@@ -270,18 +274,14 @@ def _searched(
 
 
 def _as_simulated(
-    question: Question, workload: InferenceWorkload, options: Options, market: Snapshot, accepted: Codes
+    question: Question, workload: InferenceWorkload, options: Options, market: Snapshot, accepted: Codes, unread: Unread
 ) -> Options:
     """The cheapest for each thing that is accepted, as it is simulated; without what does not do then."""
     if not len(options) or not is_simulated(workload):
         return options
     first = cheapest_each(accepted, measures(workload, options).usd, np.arange(len(options)))
-    options = options.take(first)
-    runs = as_run(question, workload, options.plans, options.settings, market, most_requests=TRIED_REQUESTS)
-    assert runs is not None
-    does = np.flatnonzero(carries(*runs.surely(workload)))
-    options = options.take(does)
-    return sized(question, workload, options, runs.take(does)) if len(does) else options
+    _, _, found = tried(question, workload, options.take(first), market, unread, TRIED_REQUESTS)
+    return found
 
 
 def _told(question: Question, market: Snapshot, found: Priced, usd: float) -> tuple[Cheaper, ...]:
@@ -290,7 +290,7 @@ def _told(question: Question, market: Snapshot, found: Priced, usd: float) -> tu
     order = np.lexsort((found.accelerators, found.usd, found.accepting))
     found = found.take(order[np.unique(found.accepting[order], return_index=True)[1]])
     told = []
-    for row, at_sale in enumerate(sold(market, found.offered, question.today)):
+    for row, at_sale in enumerate(sold(market, found.offered, question.today, question.economics.discounts)):
         assert at_sale.price is not None and at_sale.pricing_model is not None and at_sale.provider is not None
         total, accepted = at(found.usd_total, row), int(found.accepting[row])
         way, terms = WAYS[WAY_CODES[market.listings.pricing[found.offered.listing[row]]]], at_sale.price.terms

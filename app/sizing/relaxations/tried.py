@@ -8,11 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from app.sizing.decisions.rejections import Unread
 from app.sizing.question import Objective, Question
-from app.sizing.relaxations.ways import Ways, cheapest, no_way, only, plans_to_serve, ways_from
-from app.sizing.serving.finalists import finalists_of
-from app.sizing.serving.search import search
+from app.sizing.relaxations.ways import Ways, cheapest, no_way, only, ways_from
+from app.sizing.serving.alone import best_alone
 from app.sizing.serving.simulated import is_simulated
 from app.sizing.snapshot import Snapshot
 from app.sizing.words import at_least
@@ -25,14 +23,10 @@ CHEAPEST_TYPES = 3  # that are tried where one thing allowed would do
 
 def decided(question: Question, market: Snapshot, slug: str) -> Ways:
     """What would be recommended of one type; an empty table where nothing is."""
-    question = replace(question, constraints=only(question.constraints, (slug,)), limit=1, objective=Objective.COST)
-    workload, unread = question.workload, Unread(market.accelerators)
-    assert isinstance(workload, InferenceWorkload)
-    options = search(question, workload, plans_to_serve(question, workload, market), market, unread)
-    if not len(options):
-        return no_way()
-    finalists, _ = finalists_of(question, workload, options, market, unread)
-    return ways_from(workload, finalists.chosen)
+    asked = replace(question, constraints=only(question.constraints, (slug,)), objective=Objective.COST)
+    assert isinstance(asked.workload, InferenceWorkload)
+    best = best_alone(asked, asked.workload, market)
+    return no_way() if best is None else ways_from(asked.workload, best)
 
 
 def is_tried(question: Question) -> bool:

@@ -15,10 +15,9 @@ from app.sizing.columns import Codes, Column, Columns, Mask, one
 from app.sizing.decisions.cost import usd_total
 from app.sizing.decisions.rejections import Unread, no_more
 from app.sizing.question import Constraints, Objective, Question
-from app.sizing.serving.offload import with_host_weights
+from app.sizing.serving.offload import plans_to_serve
 from app.sizing.serving.options import Options, measures
-from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import plans_sought, search
+from app.sizing.serving.search import search
 from app.sizing.snapshot import Snapshot
 from app.sizing.training.counts import counts_of
 from app.sizing.training.search import every_run, layouts_sought
@@ -132,14 +131,9 @@ def only(limits: Constraints, types: tuple[str, ...]) -> Constraints:
 
 def _ways_to_serve(question: Question, workload: InferenceWorkload, market: Snapshot) -> Ways:
     """Every plan that meets the latency limits."""
-    plans = plans_to_serve(question, workload, market)
-    return ways_from(workload, search(question, workload, plans, market, Unread(market.accelerators)))
-
-
-def plans_to_serve(question: Question, workload: InferenceWorkload, market: Snapshot) -> Plans:
-    """Every plan that is judged, those with weights in the host's memory among them."""
-    plans = plans_sought(question, workload, market, Unread(market.accelerators))
-    return with_host_weights(question, workload, plans, market)
+    unread = Unread(market.accelerators)
+    plans = plans_to_serve(question, workload, market, unread)
+    return ways_from(workload, search(question, workload, plans, market, unread))
 
 
 def ways_from(workload: InferenceWorkload, options: Options) -> Ways:

@@ -7,7 +7,9 @@ import numpy as np
 from app.errors import Conflict
 from app.sizing.columns import Column, Mask
 from app.sizing.decisions.placement import hosts_needed, replicas_held, replicas_per_node
+from app.sizing.hardware.engines import ENGINES
 from app.sizing.question import Deployment, Drafting
+from app.sizing.serving.layouts import splits_of
 from app.sizing.serving.measured import Memory, Settings, Speed
 from app.sizing.serving.plans import Plans
 from app.sizing.workload import InferenceWorkload, Load, Redundancy
@@ -53,6 +55,32 @@ def check_experts(d: Deployment, workload: InferenceWorkload) -> None:
         raise Conflict(
             f"{workload.model.name} has no routed experts that data-parallel ranks would share: each rank is a "
             "replica; give replicas."
+        )
+
+
+def check_context(d: Deployment, workload: InferenceWorkload) -> None:
+    """Refuse a context split over ranks where the model, the engine or the tensor-parallel degree allows none."""
+    context = d.context_parallel or 1
+    if context == 1:
+        return
+    splits = splits_of(workload.model)
+    if workload.single_pass or not splits.kv_heads:
+        raise Conflict(
+            f"{workload.model.name} keeps no cache that context_parallel could split by tokens: no engine does so with "
+            "sliding windows or recurrent states."
+        )
+    able = [
+        name for name, engine in ENGINES.items() if engine.context_parallel and splits.suit(engine.context_parallel)
+    ]
+    if d.engine is not None and d.engine not in able:
+        raise Conflict(
+            f"{d.engine} splits no context of {workload.model.name} in decoding; these do: {', '.join(able)}."
+        )
+    tensor = d.tensor_parallel
+    if tensor is not None and not splits.by(tensor, context):
+        raise Conflict(
+            f"context_parallel takes the place of copies of the cache: with tensor_parallel {tensor} and "
+            f"{splits.kv_heads} key/value heads it may be at most {splits.most(tensor)}, and must divide the former."
         )
 
 

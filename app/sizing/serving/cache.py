@@ -30,16 +30,20 @@ def cache_bytes_of_layers(
     kv_element_bytes: Column,
     kv_heads: float,
     tensor_parallel: Column,
+    context_parallel: Column,
     pipeline_parallel: Column,
 ) -> Column:
-    """Cache of one sequence in the layers so far: heads split over tensor-parallel ranks, layers over stages.
+    """Cache of one sequence in the layers so far: heads split over tensor-parallel ranks, layers over stages, and the
+    tokens of a head over context-parallel ones.
 
-    Source: counted. Limits: heads are copied once there are more ranks than heads.
+    Source: counted. Limits: heads are copied once there are more ranks than parts.
     Check:
-        >>> one(cache_bytes_of_layers(col(0), 40, 2 * 40 * 128, col(2), 40, col(1), col(1)))  # OPT-13B, one token
+        >>> one(cache_bytes_of_layers(col(0), 40, 2 * 40 * 128, col(2), 40, col(1), col(1), col(1)))  # OPT-13B, a token
         819200.0
+        >>> one(cache_bytes_of_layers(col(0), 61, 576, col(2), 1, col(8), col(8), col(1)))  # DeepSeek-R1: an eighth
+        8784.0
     """
-    ranks = np.minimum(kv_heads, tensor_parallel)
+    ranks = np.minimum(kv_heads * context_parallel, tensor_parallel)
     return earlier_layers_bytes + layers * held_elements * kv_element_bytes / (ranks * pipeline_parallel)
 
 
@@ -66,6 +70,7 @@ def cache_bytes(model: ModelArchitecture, context_tokens: float, plans: Plans) -
                 plans.kv_element_bytes,
                 float(group.kv_heads),
                 plans.tensor_parallel,
+                plans.context_parallel,
                 plans.pipeline_parallel,
             )
     return cache_bytes_per_sequence(total, model, plans.tensor_parallel, plans.pipeline_parallel)

@@ -136,8 +136,12 @@ class Finalists:
     def first(self, count: int) -> Finalists:
         """The best so many."""
         kept = np.arange(min(count, len(self.rows)))
+        return self.take(kept, self.scores[kept])
+
+    def take(self, kept: Codes, scores: Column) -> Finalists:
+        """Some of them, in another order by other scores."""
         runs = None if self.runs is None else self.runs.take(kept)
-        return Finalists(self.options, self.rows[kept], self.scores[kept], runs)
+        return Finalists(self.options, self.rows[kept], scores, runs)
 
     @property
     def chosen(self) -> Options:
@@ -160,15 +164,11 @@ def finalists_of(
     kept: list[Codes] = []
     wanted, reached = max(question.limit, FEWEST), np.inf
     while len(rows := trial.next(max(wanted, int(trial.may_beat(reached))))):
-        chosen = options.take(rows)
-        runs = as_run(question, workload, chosen.plans, chosen.settings, market)
-        assert runs is not None
-        does = serving(question, workload, chosen, runs, rejections)
+        does, runs, again = tried(question, workload, options.take(rows), market, rejections)
         trial.failed(rows[~does])
         if not does.any():
             continue
-        rows, runs, chosen = rows[does], runs.take(np.flatnonzero(does)), chosen.take(does)
-        again = sized(question, workload, chosen, runs)
+        rows = rows[does]
         within = allowed(question, again, rejections)
         trial.failed(rows[~within])
         if within.any():
@@ -179,6 +179,22 @@ def finalists_of(
             reached = min(reached, score_of(question.objective, measures(workload, tables[-1])).min())
     ranked = joined(question, workload, options, tables, found, kept)
     return ranked.first(question.limit), len(trial.waiting) + sum(map(len, kept))
+
+
+def tried(
+    question: Question,
+    workload: InferenceWorkload,
+    options: Options,
+    market: Snapshot,
+    rejections: Rejections,
+    most_requests: int | None = None,
+) -> tuple[Mask, AsRun, Options]:
+    """Which options do the work as their schedulers run; those that do as they run, and as they are sized by that."""
+    runs = as_run(question, workload, options.plans, options.settings, market, most_requests=most_requests)
+    assert runs is not None
+    does = serving(question, workload, options, runs, rejections)
+    runs, options = runs.take(np.flatnonzero(does)), options.take(does)
+    return does, runs, sized(question, workload, options, runs) if len(options) else options
 
 
 def serving(
@@ -262,6 +278,7 @@ def written(options: Options, rows: Codes, tables: list[Options]) -> Options:
         capacity_per_s=column("capacity_per_s", options, tables),
         rate_per_s=column("rate_per_s", options, tables),
         e2e_p50_s=column("e2e_p50_s", options, tables),
+        daily_usd_per_hour=column("daily_usd_per_hour", options, tables),
         settings=replace(options.settings, **counts),
         fleet=with_rows(options.fleet, rows, stacked([table.fleet for table in tables])),
         cost=with_rows(options.cost, rows, stacked([table.cost for table in tables])),

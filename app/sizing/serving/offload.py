@@ -10,6 +10,7 @@ from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
 from app.sizing.assumptions.hosts import HostAssumptions
 from app.sizing.columns import Codes, Column, Mask, distinct, with_rows
+from app.sizing.decisions.rejections import Rejections
 from app.sizing.formula import unrecorded
 from app.sizing.hardware.engines import engine_named
 from app.sizing.question import Deployment, Question
@@ -25,7 +26,7 @@ from app.sizing.serving.kinds import kind_of
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import alike_for_a_replica, margins_asked
+from app.sizing.serving.search import alike_for_a_replica, margins_asked, plans_sought
 from app.sizing.snapshot import Snapshot
 from app.sizing.units import GB, GIB
 from app.sizing.workload import InferenceWorkload
@@ -35,6 +36,11 @@ PLACES: tuple[tuple[str, ...], ...] = ((), ("experts", "layers"), ("layers",), (
 EXPERTS_FIRST, LAYERS, EXPERTS = 1, 2, 3
 # A share that was chosen comes back as it was written, to the last digits of a number on the wire.
 ROUNDING = 1e-9
+
+
+def plans_to_serve(question: Question, workload: InferenceWorkload, market: Snapshot, rejections: Rejections) -> Plans:
+    """Every plan that is judged, those with weights in the host's memory among them."""
+    return with_host_weights(question, workload, plans_sought(question, workload, market, rejections), market)
 
 
 def with_host_weights(

@@ -32,6 +32,7 @@ class Options(Columns):
     e2e_p50_s: Column
     fleet: Fleet
     cost: Cost
+    daily_usd_per_hour: Column  # in the mean of a day, as it is paid; of no day as the cost says
 
     @property
     def accelerator(self) -> Codes:
@@ -114,11 +115,11 @@ def units_per_request(workload: InferenceWorkload) -> float:
 
 
 def measures(workload: InferenceWorkload, options: Options) -> Measures:
-    """What plans are ranked by: work that ends by what all of it costs and how long it takes, offline work without a
-    volume by what a unit of it costs.
+    """What plans are ranked by: a service by what it costs in the mean of its day, work that ends by what all of it
+    costs and how long it takes, offline work without a volume by what a unit of it costs.
     """
     served = np.maximum(served_per_s(workload, options) * units_per_request(workload), 1e-12)
-    usd = options.cost.usd_per_hour
+    usd = options.daily_usd_per_hour
     latency, work = options.e2e_p50_s, throughput_per_s(workload, options) / options.fleet.accelerators
     if workload.volume_requests is not None:
         latency = duration_s(workload.volume_requests, options)

@@ -183,19 +183,36 @@ def added_s(prompts_s: Column, together: Column, stages_filled: Column | float) 
     return prompts_s / (together * stages_filled)
 
 
-@formula(unit="1", source="ranks step together: a prompt of one of them holds up all")
-def lockstep(others: Column, together: Column, pooled: Column, data_parallel: Column) -> Column:
-    """How many times as long prompts hold up a rank as those of its own would; `pooled` is the share of a prompt's time
-    that all ranks work on it.
+@formula(unit="1", source="prompts of a rank that come while it waits for those of others")
+def gathered_share(per_step: Column, company_steps: Column | float) -> Column:
+    """Share of prompts that wait until every rank has one, where the wait is long enough for that.
 
-    With a share n of a rank's steps that hold prompts, 1 - (1 - n)^d of all steps hold some.
+    Source: counted. Limits: in the mean.
+    Check:
+        >>> one(gathered_share(col(0.01), 60.0))  # a prompt every hundred steps, of which sixty are waited
+        0.6
+    """
+    return np.minimum(per_step * company_steps, 1.0)
+
+
+@formula(unit="1", source="ranks step together: a prompt of one of them holds up all")
+def lockstep(
+    others: Column, together: Column, pooled: Column, data_parallel: Column, gathered: Column | float
+) -> Column:
+    """How many times as long prompts hold up a rank as those of its own would; `pooled` is the share of a prompt's time
+    that all ranks work on it, `gathered` that of prompts that wait until every rank has one.
+
+    With a share n of a rank's steps that hold prompts, 1 - (1 - n)^d of all steps hold some; n where they are gathered.
     Source: counted. Limits: prompts come to each rank on their own; ranks have as many sequences.
     Check:
-        >>> one(lockstep(col(0.5), col(1), col(0), col(2)))  # three steps of four instead of two
+        >>> one(lockstep(col(0.5), col(1), col(0), col(2), 0.0))  # three steps of four instead of two
         1.5
+        >>> one(lockstep(col(0.5), col(1), col(0), col(2), 1.0))
+        1.0
     """
     own = np.clip(others / together, 1e-9, 1.0)
-    more = np.where(data_parallel > 1, (1 - (1 - own) ** data_parallel) / own, 1.0)
+    apart = np.where(data_parallel > 1, (1 - (1 - own) ** data_parallel) / own, 1.0)
+    more = gathered + (1 - gathered) * apart
     return 1 + (more - 1) * (1 - pooled)
 
 
@@ -351,7 +368,8 @@ def pace(stream: Stream, batch: Column, *, queued: bool = False) -> Pace:
     each = added_s(taken, prompts, stages)
     if (step.data_parallel > 1).any():
         pooled = prefill.pooled_share * np.minimum(prompts * prefill.prompt_linear_s / taken, 1.0)
-        each = each * lockstep(others, prompts, pooled, step.data_parallel)
+        gathered = gathered_share(others, company)
+        each = each * lockstep(others, prompts, pooled, step.data_parallel, gathered)
     tpot = token_s(decode, others, each)
     beat = beat_s(tpot, decode, others, each, taken, first)
     return Pace(

@@ -36,6 +36,7 @@ class Plans(Columns):
     tensor_parallel: Column
     pipeline_parallel: Column
     data_parallel: Column  # attention in so many ranks, routed experts over all of them
+    context_parallel: Column  # tensor-parallel ranks that share the tokens of a sequence's cache
     linear_flops_per_s: Column
     bit16_flops_per_s: Column
     bytes_per_s: Column
@@ -146,12 +147,22 @@ class Plans(Columns):
             return np.minimum(self.stage_accelerators, np.maximum(self.scale_up_domain, self.accelerators_per_node))
 
     @property
+    def linked_ranks(self) -> Column:
+        """Tensor-parallel ranks that reach one another inside a machine or a scale-up domain."""
+        with unrecorded():
+            return np.minimum(self.tensor_parallel, np.maximum(self.scale_up_domain, self.accelerators_per_node))
+
+    @property
     def dispatch_bytes(self) -> Column:
         return self.stacks.table.dispatch_bytes[self.stacks.rows]
 
     @property
     def combine_bytes(self) -> Column:
         return self.stacks.table.combine_bytes[self.stacks.rows]
+
+    @property
+    def context_bytes(self) -> Column:
+        return self.stacks.table.context_bytes[self.stacks.rows]
 
     @property
     def nodes_per_replica(self) -> Column:
@@ -248,7 +259,7 @@ def build_plans(
     weights, experts, idle = stored_bytes(model, stacks.weight_format)
     layouts = layouts_of(model, machines.node, assumed, fixed)
     on = machines.node, stacks, pairs.machine, pairs.stack
-    pair, layout = legal_layouts(layouts, *on, weights, constraints.max_accelerators, assumed, fixed)
+    pair, layout = legal_layouts(model, layouts, *on, weights, constraints.max_accelerators, assumed, fixed)
     laid_out = pairs.accelerator[pair]
     rejections.without(
         pairs.accelerator,
@@ -270,6 +281,7 @@ def build_plans(
         tensor_parallel=layouts.tensor_parallel[layout],
         pipeline_parallel=layouts.pipeline_parallel[layout],
         data_parallel=layouts.data_parallel[layout],
+        context_parallel=layouts.context_parallel[layout],
         linear_flops_per_s=pairs.linear_flops_per_s[pair],
         bit16_flops_per_s=pairs.bit16_flops_per_s[pair],
         bytes_per_s=pairs.bytes_per_s[pair],

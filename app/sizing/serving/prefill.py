@@ -9,9 +9,8 @@ import numpy as np
 from app.sizing.columns import Column, Columns
 from app.sizing.formula import formula, told_as
 from app.sizing.hardware.achieved import Achieved
-from app.sizing.hardware.links import all_reduce_s
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed
+from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed, passed_and_waited
 from app.sizing.serving.exchange import Exchange, exchange_fixed_s, exchange_of, exchange_slope_s
 from app.sizing.serving.host_weights import (
     HostPrompt,
@@ -235,27 +234,6 @@ def attention_of_lengths(model: ModelArchitecture, lengths: Lengths) -> float:
     return sum(each) / len(each) / at_mean
 
 
-@formula(unit="s/prompt", source="Patarasuk and Yuan 2009 (ring all-reduce)")
-def prompt_collective_s(work: PrefillWork, speed: LinkSpeed) -> Column:
-    """Bytes of one prompt over the links: two all-reduces per layer, of which an exchange takes the place of one in
-    layers of experts, and a hand-over between pipeline stages.
-
-    Source: Shoeybi et al. 2019 (arXiv:1909.08053). Limits: collectives do not overlap with computing.
-    """
-    message = work.new_tokens * work.hidden_bytes
-    reduced = all_reduce_s(message, work.tensor_parallel, speed.collective_bytes_per_s)
-    hops = (work.pipeline_parallel - 1) * message / speed.hop_bytes_per_s
-    passed: Column = np.where(work.tensor_parallel > 1, work.reductions, 0.0) * reduced + hops
-    return passed
-
-
-@formula(unit="s", source="fitted to measurements")
-def prefill_latency_s(work: PrefillWork, speed: LinkSpeed) -> Column:
-    """Latency of the collectives and hand-overs of one step. Source: calibration. Limits: idle links."""
-    collectives = np.where(work.tensor_parallel > 1, work.reductions, 0.0)
-    return collectives * speed.collective_latency_s + (work.pipeline_parallel - 1) * speed.hop_latency_s
-
-
 @formula(unit="s", source="fitted to measurements")
 def dispatch_s(work: PrefillWork, achieved: Achieved) -> Column:
     """Host time to launch the layers of a prefill step. Source: calibration. Limits: one value per engine."""
@@ -267,7 +245,9 @@ def prefill_terms(
 ) -> PrefillTerms:
     """Terms of prefill; `served` is 1 where prompts come through a server, 0 from the engine's own process."""
     rates, links = work.rates, link_speed(work.link, achieved) if speed is None else speed
-    passed, waited = prompt_collective_s(work, links), prefill_latency_s(work, links)
+    degrees, prompt_bytes = (work.tensor_parallel, work.pipeline_parallel), work.new_tokens * work.hidden_bytes
+    with told_as("prompt"):
+        passed, waited = passed_and_waited(work.reductions, prompt_bytes, *degrees, work.link, links)
     if work.exchange.expert_layers.any():
         passed = passed + work.new_tokens * exchange_slope_s(work.exchange, work.link)
         waited = waited + exchange_fixed_s(work.exchange, links)

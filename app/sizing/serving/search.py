@@ -26,6 +26,7 @@ from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Objective, Question, Speculative
 from app.sizing.result import Reached
 from app.sizing.serving.asked import settings_asked
+from app.sizing.serving.daily import daily_usd_per_hour
 from app.sizing.serving.kinds import able, kind_of
 from app.sizing.serving.margins import Margins, around_plans, around_stacks, margins_at
 from app.sizing.serving.measured import Limit, Memory, Settings, Speed
@@ -67,7 +68,10 @@ def plans_sought(question: Question, workload: InferenceWorkload, market: Snapsh
     constraints, assumed, zones = question.constraints, question.assumptions, workload.redundancy.zones
     sought, host = (market, constraints, question.economics, assumed, rejections), workload.single_pass
     many, ends, today = workload.serves_many, workload.ends, question.today
-    machines = candidates(*sought, ends=ends, zones=zones, serves_many=many, reads_host=host, today=today)
+    gives_back = bool(workload.hourly_shares)
+    machines = candidates(
+        *sought, ends=ends, zones=zones, serves_many=many, reads_host=host, gives_back=gives_back, today=today
+    )
     phase, personal = kind_of(workload).phase, workload.personal
     return plans_of(workload.model, market, machines, constraints, rejections, assumed, phase=phase, personal=personal)
 
@@ -182,8 +186,9 @@ def options_of(
     settings = replace(settings, spare_replicas=placed.spare_replicas, nodes=placed.nodes)
     bought, host = (plans.offered, placed.nodes, plans.linked_nodes), plans.host_bytes
     cost = deployment_cost(*bought, question.assumptions, question.economics, host_bytes=host)
+    daily = daily_usd_per_hour(question, workload, plans, placed, cost, capacity_per_s)
     start = start_s(question, plans)
-    return Options(plans, settings, slo_batch, capacity_per_s, rate_per_s, start, e2e_p50_s, placed, cost)
+    return Options(plans, settings, slo_batch, capacity_per_s, rate_per_s, start, e2e_p50_s, placed, cost, daily)
 
 
 def resized(
@@ -387,5 +392,6 @@ def alike_for_a_replica(plans: Plans, market: Snapshot) -> Codes:
     hosts, host = plans.hosts
     kind = np.where(across, between[machine], inside[machine]) * hosts + host
     key = kind * len(plans.stacks.table) + plans.stacks.rows
-    layout = ((plans.tensor_parallel * 1024 + plans.pipeline_parallel) * 1024 + plans.data_parallel).astype(np.int64)
-    return (key * 16 + plans.kv) * 2**30 + layout
+    layout = (plans.tensor_parallel * 1024 + plans.pipeline_parallel) * 1024 + plans.data_parallel
+    layout = layout * 16 + np.log2(plans.context_parallel)  # a power of two, or the same in all
+    return (key * 16 + plans.kv) * 2**34 + layout.astype(np.int64)

@@ -6,8 +6,10 @@ once. Lengths and arrivals are drawn once and only their rate changes, so that l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from app.sizing.hardware.engines.scheduling import Policy
 from app.sizing.question import Deployment
 from app.sizing.serving.communication import link_use
 from app.sizing.serving.curves import ClassCurve, Curve, Waits
+from app.sizing.serving.kept import KEPT, key_of, told_apart
 from app.sizing.serving.load import StreamSpeed
 from app.sizing.serving.measured import QUANTILES
 from app.sizing.serving.memory import ServingMemory
@@ -74,10 +77,29 @@ def curves_of(
         replicas = [replica_at(workload, plans, memory, row, assumed, asked) for row in range(len(plans))]
         if workload.load is Load.CLOSED:
             most = (memory.sequences * plans.data_parallel).tolist()
-            return tuple(curve_in_flight(workload, r, int(m), count) for r, m in zip(replicas, most, strict=True))
-        saturation, sent = speed.saturation_per_s.tolist(), drawn_of(workload, count)
-        at_rates = curve_of_rates if workload.trace is None else curve_of_trace
-        return tuple(at_rates(workload, r, s, sent) for r, s in zip(replicas, saturation, strict=True))
+            in_flight = partial(curve_in_flight, workload, count=count)
+            return tuple(kept_curves(workload, in_flight, replicas, [int(m) for m in most], count))
+        saturation, drawn = speed.saturation_per_s.tolist(), cache(partial(drawn_of, workload, count))
+
+        def at_rates(replica: Replica, saturation_per_s: float) -> Curve:
+            simulate = curve_of_rates if workload.trace is None else curve_of_trace
+            return simulate(workload, replica, saturation_per_s, drawn())
+
+        return tuple(kept_curves(workload, at_rates, replicas, saturation, count))
+
+
+def kept_curves(
+    workload: InferenceWorkload,
+    simulate: Callable[[Replica, Any], Curve],
+    replicas: Sequence[Replica],
+    limits: Sequence[float],
+    count: int,
+) -> Iterator[Curve]:
+    """The curve of every replica and what bounds its loads; of a trace each is simulated anew."""
+    told = told_apart(workload)
+    for replica, limit in zip(replicas, limits, strict=True):
+        fresh = partial(simulate, replica, limit)
+        yield fresh() if workload.trace is not None else KEPT.curve(key_of(told, replica, limit, count), fresh)
 
 
 def replica_at(

@@ -19,10 +19,10 @@ import numpy as np
 from app.sizing.columns import Column, Columns
 from app.sizing.formula import formula, told_as
 from app.sizing.hardware.achieved import Achieved
-from app.sizing.hardware.links import all_reduce_s
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Speculative
-from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed
+from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed, passed_and_waited
+from app.sizing.serving.context import Context, context_fixed_s, context_of, context_slope_s
 from app.sizing.serving.exchange import Exchange, exchange_fixed_s, exchange_of, exchange_slope_s
 from app.sizing.serving.host_weights import (
     HostStep,
@@ -66,6 +66,7 @@ class StepWork(Columns):
     pipeline_parallel: Column
     data_parallel: Column
     exchange: Exchange
+    context: Context
     rates: DeviceRates
     link: LinkUse
     host: HostStep | None = None  # its part, where weights lie in its memory
@@ -121,12 +122,14 @@ def cache_read_of_layers(
     kv_element_bytes: Column,
     kv_heads: float,
     tensor_parallel: Column,
+    context_parallel: Column,
 ) -> Column:
     """Cache that a step reads of one sequence in the layers so far, per device.
 
-    Source: counted. Limits: MLA's latent cache is read in full by every tensor-parallel rank.
+    Source: counted. Limits: what lies in copies is read in full by every rank that keeps one (MLA's latents).
     """
-    return earlier_layers_read + layers * read_elements * kv_element_bytes / np.minimum(kv_heads, tensor_parallel)
+    ranks = np.minimum(kv_heads * context_parallel, tensor_parallel)
+    return earlier_layers_read + layers * read_elements * kv_element_bytes / ranks
 
 
 @formula(unit="B", source="counts of the configuration")
@@ -160,9 +163,8 @@ def step_work(model: ModelArchitecture, plans: Plans, link: LinkUse, *, context_
     cache = np.zeros(n)
     for label, g in layer_groups(model):
         with told_as(label):
-            cache = cache_read_of_layers(
-                cache, g.layers, g.read_elements(context_tokens), plans.kv_element_bytes, float(g.kv_heads), tp
-            )
+            of_layers = g.layers, g.read_elements(context_tokens), plans.kv_element_bytes, float(g.kv_heads)
+            cache = cache_read_of_layers(cache, *of_layers, tp, plans.context_parallel)
     exchange = exchange_of(model, plans)
     work = StepWork(
         linear_flops=linear_flops(model, tp),
@@ -180,6 +182,7 @@ def step_work(model: ModelArchitecture, plans: Plans, link: LinkUse, *, context_
         pipeline_parallel=plans.pipeline_parallel,
         data_parallel=plans.data_parallel,
         exchange=exchange,
+        context=context_of(model, plans),
         rates=device_rates(plans),
         link=link,
     )
@@ -244,28 +247,6 @@ def attention_slope_s(work: StepWork, rates: DeviceRates, achieved: Achieved) ->
     )
 
 
-@formula(unit="s/sequence", source="Patarasuk and Yuan 2009 (ring all-reduce)")
-def collective_slope_s(work: StepWork, speed: LinkSpeed) -> Column:
-    """Bytes of one sequence over the links: two all-reduces per layer, of which an exchange of experts'
-    tokens takes the place of one, and a hand-over between pipeline stages.
-
-    Source: Shoeybi et al. 2019 (arXiv:1909.08053). Limits: collectives do not overlap with computing.
-    """
-    reduced = all_reduce_s(work.hidden_bytes, work.tensor_parallel, speed.collective_bytes_per_s)
-    hops = work.pipeline_parallel - 1
-    return (
-        np.where(work.tensor_parallel > 1, work.reductions * reduced, 0.0)
-        + hops * work.hidden_bytes / speed.hop_bytes_per_s
-    )
-
-
-@formula(unit="s", source="fitted to measurements")
-def collective_fixed_s(work: StepWork, speed: LinkSpeed) -> Column:
-    """Latency of a step's collectives and hand-overs. Source: calibration. Limits: as above."""
-    reduced = np.where(work.tensor_parallel > 1, work.reductions * speed.collective_latency_s, 0.0)
-    return reduced + (work.pipeline_parallel - 1) * speed.hop_latency_s
-
-
 @formula(unit="s", source="fitted to measurements")
 def attention_fixed_s(work: StepWork, achieved: Achieved) -> Column:
     """Latency of attention's kernels. Source: calibration. Limits: captured graphs."""
@@ -288,10 +269,14 @@ def step_terms(
 ) -> StepTerms:
     """Everything of a decode step that does not depend on the batch; `served` is 1 where tokens go through a server."""
     rates, links = work.rates, link_speed(work.link, achieved) if speed is None else speed
-    slope, fixed = collective_slope_s(work, links), collective_fixed_s(work, links)
+    degrees = work.tensor_parallel, work.pipeline_parallel
+    slope, fixed = passed_and_waited(work.reductions, work.hidden_bytes, *degrees, work.link, links)
     if work.exchange.expert_layers.any():
         slope = slope + exchange_slope_s(work.exchange, work.link)
         fixed = fixed + exchange_fixed_s(work.exchange, links)
+    if work.context.layers.any():
+        slope = slope + context_slope_s(work.context, links)
+        fixed = fixed + context_fixed_s(work.context, links)
     return StepTerms(
         linear_slope_s=linear_slope_s(work, rates, achieved),
         dense_s=dense_s(work.dense_bytes, rates, achieved),

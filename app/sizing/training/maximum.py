@@ -8,7 +8,7 @@ from dataclasses import replace
 from app.errors import Conflict
 from app.sizing.model.counting.size import assumed_architecture
 from app.sizing.question import Deployment
-from app.sizing.result import UNITS, Maximum
+from app.sizing.values.runs import UNITS, Maximum
 from app.sizing.workload import TrainingWorkload
 
 QUANTITIES = ("parameters", "sequence_length", "micro_batch")

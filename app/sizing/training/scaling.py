@@ -8,7 +8,6 @@ from app.sizing.columns import Column, stacked
 from app.sizing.decisions.cost import usd_total
 from app.sizing.formula import unrecorded
 from app.sizing.question import Question
-from app.sizing.result import Curve, Point
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import degree_of, joined, legal
 from app.sizing.training.outcome import days, units_per_s
@@ -16,6 +15,7 @@ from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.preference import pipeline_handicap
 from app.sizing.training.run import Run, fits, run_at, run_cost, surely_fits
 from app.sizing.training.search import Judged
+from app.sizing.values.runs import Curve, Point
 
 # The grid of the curve ends here, in accelerators.
 LARGEST_JUDGED = 16384

@@ -6,6 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import accumulate
 from statistics import NormalDist
 
@@ -23,6 +24,13 @@ MIXED_VALUES = 400  # that stand for each distribution of a mixture
 def z_score(percentile: float) -> float:
     """Standard normal quantile of a percentile in 0..100."""
     return _NORMAL.inv_cdf(percentile / 100)
+
+
+@lru_cache(maxsize=1024)
+def log_normal_sigma(p95_to_mean: float) -> float:
+    """Sigma of a log-normal distribution from its p95 over its mean, the smaller root; found once of each."""
+    ratio = min(float(log_of(column((p95_to_mean,)))[0]), Z_95 * Z_95 / 2)
+    return Z_95 - math.sqrt(Z_95 * Z_95 - 2 * ratio)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +85,12 @@ class Lengths:
 
     @property
     def sigma(self) -> float:
-        """Log-normal sigma from ln(p95 / mean) = z * sigma - sigma^2 / 2, the smaller root; of other shapes that of as
-        much variation.
-        """
+        """Log-normal sigma from ln(p95 / mean) = z * sigma - sigma^2 / 2; of other shapes that of as much variation."""
         if self.bounds is not None or self.values:
             return math.sqrt(math.log1p(self.squared_variation))
         if self.p95 is None or self.mean <= 0 or self.p95 <= self.mean:
             return 0.0
-        ratio = min(float(log_of(column((self.p95 / self.mean,)))[0]), Z_95 * Z_95 / 2)
-        return Z_95 - math.sqrt(Z_95 * Z_95 - 2 * ratio)
+        return log_normal_sigma(self.p95 / self.mean)
 
     @property
     def squared_variation(self) -> float:

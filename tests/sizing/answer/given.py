@@ -7,9 +7,9 @@ from typing import Any
 
 from app.sizing.hardware.parts import Accelerator, PricingModel
 from app.sizing.hardware.prices import PriceKind, Terms
-from app.sizing.latencies import Percentiles
 from app.sizing.question import Deployment
 from app.sizing.result import CostSummary, Estimate, Interval, Performance, Price, Ranked
+from app.sizing.values.latencies import Percentiles
 from tests.sizing.small import BIG
 
 DEPLOYMENT = Deployment(

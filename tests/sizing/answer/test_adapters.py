@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from app.sizing.answer.adapters import adapter_reasons
+from app.sizing.answer.adapters import adapter_places, adapter_reasons
 from app.sizing.estimate import estimate
 from app.sizing.model.adapted import with_adapters
 from app.sizing.question import Deployment, Question
@@ -59,3 +59,9 @@ def test_what_they_take_is_told() -> None:
     assert told.text.startswith("8 adapters loaded beside the base: 0.62 GiB of every replica, and 0.6% more")
     assert told.value == pytest.approx(8 * 2 * 41_943_040 / 2**30)
     assert not list(adapter_reasons(LLAMA_8B))
+
+
+@pytest.mark.parametrize(("rank", "room"), [(16, 16), (20, 32), (1, 1)])
+def test_engines_are_told_of_a_rank_that_they_know(rank: int, room: int) -> None:
+    assert adapter_places(served(8, rank).model) == {"adapters": 8, "adapter_rank": room}
+    assert adapter_places(LLAMA_8B) == {}

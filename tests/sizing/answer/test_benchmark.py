@@ -148,10 +148,27 @@ def test_what_spans_machines_says_so() -> None:
         "nodes": 8,
         "tensor_parallel": 8,
     }
-    assert "--distributed-executor-backend ray" in command(**spread, pipeline_parallel=2)
+    assert "--nnodes 2 --node-rank $NODE_RANK --master-addr $MASTER_ADDR" in command(**spread, pipeline_parallel=2)
     assert "--nnodes 2 --node-rank $NODE_RANK" in command(**spread, engine="sglang")
     assert "srun -N 2 -n 16" in command(**spread, engine="tensorrt-llm")
-    assert "ray" not in command()
+    assert "--nnodes" not in command()
+
+
+def test_ranks_of_attention_on_several_machines_say_which_are_where() -> None:
+    spread: dict[str, Any] = {
+        "accelerators_per_replica": 16,
+        "total_accelerators": 16,
+        "nodes": 2,
+        "tensor_parallel": 1,
+        "data_parallel": 16,
+        "expert_parallel": 16,
+    }
+    line = command(**spread)
+    assert "--data-parallel-size-local 8 --data-parallel-start-rank $((NODE_RANK*8))" in line
+    assert "--nnodes" not in line
+    told = command(**spread, engine="tensorrt-llm")
+    assert told.startswith("echo enable_attention_dp: true > config.yaml; srun -N 2")
+    assert "--config config.yaml" in told
 
 
 def test_load_generators_vary_lengths_evenly_within_the_context() -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from app.sizing.answer.cautions import cautions, met_with, words_of
-from app.sizing.latencies import Percentiles
 from app.sizing.question import Question
 from app.sizing.result import Assurance, DeviceMemory, Interval, Level, Performance, PrefixCache
-from app.sizing.shared import SharedFleet
 from app.sizing.units import GIB
+from app.sizing.values.classes import SharedFleet
+from app.sizing.values.latencies import Percentiles
 from app.sizing.words import span
 from app.sizing.workload import Lengths, Load, Slo
 from tests.examples import CHAT, PRETRAIN

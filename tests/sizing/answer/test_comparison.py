@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from app.sizing.answer.comparison import against, compared, duration_s, limiting_resource, near_ties, ratio, spent
-from app.sizing.latencies import Percentiles
 from app.sizing.question import Objective, Question
 from app.sizing.result import Assurance, Level, Ranked, Rival
+from app.sizing.values.latencies import Percentiles
 from tests.examples import CHAT
 from tests.sizing.answer.given import COST, RUN, SPEED, estimated, ranked
 from tests.sizing.small import BIG, CARD, RARE

@@ -32,12 +32,15 @@ def test_the_first_recommendation_has_a_day_and_posted_back_it_is_the_same(marke
     assert day.fixed.usd_per_day == pytest.approx(first.estimate.cost.usd_per_hour * 24)
 
 
-def test_without_hours_there_is_no_day_and_what_is_chosen_is_the_same(market: Snapshot) -> None:
+def test_without_hours_there_is_no_day_and_with_them_the_cheapest_day_is_first(market: Snapshot) -> None:
     plain, daily = (recommend(Question(w), market) for w in (replace(DAILY, hourly_shares=()), DAILY))
     assert plain.recommendations[0].estimate.day is None
-    assert [r.estimate.deployment for r in plain.recommendations] == [
-        r.estimate.deployment for r in daily.recommendations
-    ]
+    costs = [r.estimate.cost for r in daily.recommendations]
+    days = [cost.usd_per_day for cost in costs if cost is not None and cost.usd_per_day is not None]
+    assert len(days) == len(daily.recommendations)
+    assert days == sorted(days)
+    assert daily.recommendations[0].estimate.day is not None
+    assert daily.recommendations[0].estimate.day.autoscaled.usd_per_day == pytest.approx(days[0])
 
 
 def test_losses_are_told_of_what_stands(market: Snapshot) -> None:

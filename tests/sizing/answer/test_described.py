@@ -9,10 +9,10 @@ import pytest
 
 from app.sizing.answer.described import described
 from app.sizing.answer.summary import impossible, work_words
-from app.sizing.latencies import Percentiles
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Assurance, DeviceMemory, Estimate, Ranked, Reason
 from app.sizing.units import GIB
+from app.sizing.values.latencies import Percentiles
 from app.sizing.workload import Load
 from tests.examples import CHAT, LLAMA_8B, PRETRAIN
 from tests.sizing.answer.given import COST, RUN, SPEED, estimated

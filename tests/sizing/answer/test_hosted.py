@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from app.sizing.answer.hosted import THEIRS, hosted_api, tokens_served_per_s
-from app.sizing.hosted import HostedPrice
 from app.sizing.question import Constraints, Question
 from app.sizing.snapshot import Snapshot, by_model
+from app.sizing.values.hosted import HostedPrice
 from app.sizing.workload import InferenceWorkload, Load
 from tests.examples import CHAT, PRETRAIN, registered
 from tests.sizing.answer.given import COST, SPEED, estimated

@@ -37,7 +37,8 @@ def told(
     workload: InferenceWorkload, constraints: Constraints = ON_BIG, objective: Objective = Objective.COST
 ) -> dict[str, str]:
     question = Question(workload, constraints, objective=objective)
-    return {c.change.removeprefix(IN_ONE_POOL): c.effect for c in recommend(question, SMALL).sensitivity}
+    found = recommend(question, SMALL).sensitivity
+    return {c.change.removeprefix(IN_ONE_POOL): c.effect.partition(" (replicas: ")[0] for c in found}
 
 
 def pair(effect: str) -> tuple[float, float]:
@@ -51,10 +52,8 @@ def pair(effect: str) -> tuple[float, float]:
 def first(
     workload: InferenceWorkload, constraints: Constraints = ON_BIG, objective: Objective = Objective.COST
 ) -> Estimate:
-    """What is recommended first of what is not split into pools: of that changes are told."""
-    question = Question(workload, constraints, limit=2, objective=objective)
-    best, *_ = (r for r in recommend(question, SMALL).recommendations if r.estimate.deployment.pools is None)
-    return best.estimate
+    """What is recommended first: of that changes are told."""
+    return recommend(Question(workload, constraints, objective=objective), SMALL).recommendations[0].estimate
 
 
 def hourly(estimate: Estimate) -> float:
@@ -105,7 +104,8 @@ def test_a_change_of_load_is_what_the_same_deployment_would_do(objective: Object
     )
     assert f"{then.deployment.total_accelerators} accelerators instead of {now.deployment.total_accelerators}" in effect
     alike = ("tensor_parallel", "pipeline_parallel", "weight_format", "engine", "offer")
-    if all(getattr(now.deployment, n, None) == getattr(then.deployment, n, None) for n in alike):
+    kinds = [deployment.pools is None for deployment in (now.deployment, then.deployment)]
+    if kinds[0] == kinds[1] and all(getattr(now.deployment, n, 0) == getattr(then.deployment, n, 0) for n in alike):
         states = state_of(now), state_of(then)
         assert all(states)
         assert words(objective, BUSY, *states, kept=True) == effect  # type: ignore[arg-type]
@@ -160,7 +160,7 @@ NOW = State(8, 2.0, 0.34, 40.0, 0.5, 3.0, 0.2)
         (Objective.COST, {}, "the same machines, at the same price"),
         (
             Objective.COST,
-            {"accelerators": 16, "usd_per_hour": 80.0},
+            {"accelerators": 16, "usd": 80.0},
             "80.00 instead of 40.00 USD per hour, 16 accelerators instead of 8",
         ),
         (Objective.COST, {"accelerators": 1}, "still 40.00 USD per hour, 1 accelerator instead of 8"),
@@ -171,7 +171,7 @@ NOW = State(8, 2.0, 0.34, 40.0, 0.5, 3.0, 0.2)
         ),
         (
             Objective.BALANCED,
-            {"accelerators": 16, "usd_per_hour": 80.0},
+            {"accelerators": 16, "usd": 80.0},
             "80.00 instead of 40.00 USD per hour, still 500 ms for a whole request, 16 accelerators instead of 8",
         ),
         (
@@ -230,7 +230,7 @@ def test_nothing_is_told_instead_of_itself(workload: InferenceWorkload, objectiv
 
 
 def options(usd_per_hour: Any, purchase_usd: Any) -> Any:
-    return row(cost=row(usd_per_hour=usd_per_hour, purchase_usd=purchase_usd))
+    return row(cost=row(purchase_usd=purchase_usd), daily_usd_per_hour=usd_per_hour)
 
 
 def test_the_cheapest_to_own_is_held_against_the_cheapest_to_rent() -> None:

@@ -13,7 +13,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.day.failures import MOST_MINUTES, Standing, backlog_requests, failures, wait_s
 from app.sizing.day.start import restart_s, start_s
 from app.sizing.decisions.placement import fleet
-from app.sizing.hours import Failure
+from app.sizing.values.day import Failure
 from app.sizing.workload import Redundancy
 from tests.sizing.day.test_start import RENTED
 

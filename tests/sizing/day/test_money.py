@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.day.money import note_of, saved_usd
-from app.sizing.hardware.parts import PricingModel
+from app.sizing.columns import one
+from app.sizing.day.money import note_of, paid_usd_per_hour
+from app.sizing.hardware.parts import BY_THE_HOUR, PricingModel
 from app.sizing.question import Economics
 
 ECONOMICS = Economics(electricity_usd_per_kwh=0.1, pue=1.25)
@@ -27,7 +29,10 @@ ECONOMICS = Economics(electricity_usd_per_kwh=0.1, pue=1.25)
 def test_hours_are_saved_on_demand_energy_of_what_is_owned_and_nothing_of_what_is_reserved(
     pricing: PricingModel | None, usd: float
 ) -> None:
-    assert saved_usd(40.0, 10_000.0, 0.5, pricing, Assumptions(), ECONOMICS) == pytest.approx(usd)
+    terms = np.array([pricing in BY_THE_HOUR]), np.array([pricing is PricingModel.OWNED])
+    figures = np.array([40.0]), np.array([10_000.0]), np.array([0.5])
+    paid = paid_usd_per_hour(*figures, *terms, Assumptions(), ECONOMICS)
+    assert 24 * (40.0 - one(paid)) == pytest.approx(usd)
 
 
 def test_every_way_to_pay_says_what_it_saves() -> None:

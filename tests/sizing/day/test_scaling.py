@@ -71,7 +71,7 @@ def replay(shares: tuple[float, ...], at: Following, *, seed: int | None = None)
         second, counts = now % DAY_S, now >= DAY_S
         wanted = int(min(max(needed[second], due[second]), at.most_replicas))
         while len(ready_at) < wanted:
-            ready_at.append(now + at.start_s)
+            ready_at.append(now + float(at.start_s))
             wanted_until.append(now)
         for i in range(int(needed[second])):
             wanted_until[i] = now

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import replace
+from dataclasses import fields, replace
 
+import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.day.start import Starting, image_bytes, parts_s, restart_s, start_s, supply_per_s
+from app.sizing.day.start import Starting, image_bytes, parts_s, restart_s, start_s, starts_s, supply_per_s
 
 RENTED = Starting(
     stands=False,
@@ -29,8 +30,12 @@ def simulated_starts_s(starting: Starting, replicas: int, spread: float, seed: i
     draw, step = random.Random(seed), 0.25
     machines = math.ceil(replicas / starting.replicas_per_node) * int(starting.nodes_per_replica)
     boots = [ASSUMED.machine_start_s * draw.uniform(1 - spread, 1 + spread) for _ in range(machines)]
-    image, weights = [starting.image_bytes] * machines, [starting.stored_bytes / starting.nodes_per_replica] * machines
-    after = starting.device_bytes / (starting.slot_bytes_per_s * ASSUMED.host_link_fraction) + ASSUMED.engine_start_s
+    image, weights = (
+        [float(starting.image_bytes)] * machines,
+        [float(starting.stored_bytes / starting.nodes_per_replica)] * machines,
+    )
+    copied = float(starting.device_bytes / (starting.slot_bytes_per_s * ASSUMED.host_link_fraction))
+    after = copied + ASSUMED.engine_start_s
     ready = [0.0] * machines
     now = 0.0
     while not all(ready):
@@ -42,7 +47,7 @@ def simulated_starts_s(starting: Starting, replicas: int, spread: float, seed: i
             (weights, reading, ASSUMED.model_load_gb_per_s, ASSUMED.weight_store_gb_per_s),
         ):
             for m in who:
-                left[m] -= step * min(own * 1e9, starting.network_bytes_per_s, shared * 1e9 / len(who))
+                left[m] -= step * min(own * 1e9, float(starting.network_bytes_per_s), shared * 1e9 / len(who))
         now += step
         for m in reading:
             if weights[m] <= 0:
@@ -91,5 +96,12 @@ def test_what_starts_at_once_shares_the_network_the_registry_and_the_store() -> 
 
 
 def test_an_image_is_as_large_as_its_engine_s() -> None:
-    sizes = [image_bytes(engine, ASSUMED) for engine in ("vllm", "tensorrt-llm", "ollama", "somebody's")]
-    assert sizes == pytest.approx([12e9, 16.2e9, 2.5e9, 12e9])
+    small, large = np.array([False, False, True]), np.array([False, True, False])
+    assert image_bytes(small, large, ASSUMED).tolist() == pytest.approx([12e9, 16.2e9, 2.5e9])
+
+
+def test_many_deployments_start_as_each_of_them_does() -> None:
+    each = [RENTED, replace(RENTED, stands=True), replace(RENTED, stored_bytes=20e9, nodes_per_replica=2.0)]
+    rows = Starting(**{f.name: np.array([getattr(s, f.name) for s in each]) for f in fields(Starting)})
+    assert starts_s(rows, 10.0, ASSUMED).tolist() == [start_s(s, 10.0, ASSUMED) for s in each]
+    assert supply_per_s(rows, ASSUMED).tolist() == [float(supply_per_s(s, ASSUMED)) for s in each]

@@ -13,8 +13,8 @@ from app.sizing.day.scaling import per_minute
 from app.sizing.day.start import start_s
 from app.sizing.day.whole import Service, day_of
 from app.sizing.hardware.parts import PricingModel
-from app.sizing.hours import Day
 from app.sizing.question import Economics
+from app.sizing.values.day import Day
 from app.sizing.workload import HOURS, Redundancy
 from tests.sizing.day.test_scaling import AT, DAY, JUMP, replay
 from tests.sizing.day.test_start import RENTED

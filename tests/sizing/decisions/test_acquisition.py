@@ -19,7 +19,7 @@ from app.sizing.hardware.prices import PriceKind
 from app.sizing.question import Constraints, Economics, Question
 from app.sizing.snapshot import Snapshot
 from app.sizing.units import HOURS_PER_MONTH
-from app.sizing.ways import Alternative, Way
+from app.sizing.values.ways import Alternative, Way
 from tests.examples import CHAT, col
 from tests.sizing.small import OFFERS, SMALL, offer, snapshot
 

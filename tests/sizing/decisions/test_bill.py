@@ -40,7 +40,11 @@ def named(lines: Sequence[Part], what: str) -> Part:
     st.integers(1, 100),
     st.floats(0, 2000),
     st.builds(
-        Economics, horizon_months=st.floats(1, 240), electricity_usd_per_kwh=st.floats(0, 2), pue=st.floats(1, 3)
+        Economics,
+        horizon_months=st.floats(1, 240),
+        electricity_usd_per_kwh=st.floats(0, 2),
+        pue=st.floats(1, 3),
+        discounts=st.sampled_from([(), (("acme-big", 0.3), ("acme-card", 0.1))]),
     ),
 )
 def test_every_cost_adds_up_from_its_bill(

@@ -17,9 +17,9 @@ from app.sizing.decisions.hosted import (
     pays_from_per_s,
 )
 from app.sizing.hardware.parts import Environment
-from app.sizing.hosted import HostedPrice
 from app.sizing.question import Constraints
 from app.sizing.units import HOURS_PER_MONTH
+from app.sizing.values.hosted import HostedPrice
 from app.sizing.workload import Load
 from tests.examples import CHAT
 

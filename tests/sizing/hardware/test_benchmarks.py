@@ -8,7 +8,7 @@ from dataclasses import fields
 import pytest
 
 from app.sizing.hardware import benchmarks
-from app.sizing.hardware.benchmarks import Benchmark, named, openai_load, quoted, served, url_of
+from app.sizing.hardware.benchmarks import Benchmark, Server, named, openai_load, quoted, url_of
 from app.sizing.hardware.engines import ENGINES, engine_named
 
 NAMES = ("model", "stem", "tokenizer")
@@ -40,7 +40,7 @@ def test_places_are_found() -> None:
 
 
 def test_a_server_is_waited_for_and_stopped() -> None:
-    assert served("serve", "load", port=1, path="up") == (
+    assert Benchmark("load", Server("serve", port=1, path="up")).command == (
         "serve & until curl -sfo /dev/null localhost:1/up; do sleep 5; done; load; kill $!"
     )
     assert url_of(8080) == " --base-url http://localhost:8080"

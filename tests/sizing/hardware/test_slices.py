@@ -6,9 +6,17 @@ from itertools import combinations_with_replacement
 
 import pytest
 
-from app.catalog.files import rows_of
-from app.sizing.hardware.slices import QUARTERS, SEVENTHS, SLICINGS, Slice, lie_beside
+from app.sizing.hardware.slices import Profile, Slice, lie_beside, slicings_of
 
+SEVENTHS = (
+    Slice(1, 1, (0, 1, 2, 3, 4, 5, 6)),
+    Slice(1, 2, (0, 2, 4, 6)),
+    Slice(2, 2, (0, 2, 4)),
+    Slice(3, 4, (0, 4)),
+    Slice(4, 4, (0,)),
+    Slice(7, 8, (0,)),
+)
+QUARTERS = (Slice(1, 1, (0, 1, 2, 3)), Slice(2, 2, (0, 2)), Slice(4, 4, (0,)))
 ONE, ONE_OF_TWO, TWO, THREE, FOUR, SEVEN = SEVENTHS
 
 
@@ -43,10 +51,14 @@ def test_no_cut_has_more_than_the_card(kinds: tuple[Slice, ...], compute: int, m
                 assert sum(s.memory for s in slices) <= memory
 
 
-def test_every_card_that_is_cut_is_in_the_catalogue_and_its_slices_have_names() -> None:
-    memory_gb = {row["slug"]: float(row["memory_gb"] or 0) for row in rows_of("accelerators.csv")}
-    for slug, slicing in SLICINGS.items():
-        assert slicing.gigabytes[slicing.memory] == pytest.approx(memory_gb[slug], rel=0.02)
-        assert slicing.source
-        assert slicing.as_of
-        assert len({slicing.name(s) for s in slicing.slices}) == len(slicing.slices)
+def test_slices_are_gathered_by_card_the_largest_is_the_whole() -> None:
+    profiles = [
+        Profile("a", "4g.24gb", QUARTERS[2]),
+        Profile("b", "7g.80gb", SEVEN),
+        Profile("a", "1g.6gb", QUARTERS[0]),
+    ]
+    found = slicings_of(profiles)
+    assert sorted(found) == ["a", "b"]
+    assert found["a"].slices == (QUARTERS[0], QUARTERS[2])
+    assert (found["a"].compute, found["a"].memory) == (4, 4)
+    assert found["a"].name(QUARTERS[0]) == "1g.6gb"

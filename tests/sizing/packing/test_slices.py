@@ -11,21 +11,22 @@ import pytest
 from hypothesis import given, settings
 
 from app.sizing.columns import Column, Columns, column, late, looked_up
-from app.sizing.hardware.slices import SLICINGS, lie_beside
-from app.sizing.packing import together
+from app.sizing.hardware.slices import Slicing, lie_beside
 from app.sizing.packing.cards import Option, Room, arranged
 from app.sizing.workload import InferenceWorkload
 from app.sizing.workload.companions import Companion
+from tests.sizing.hardware.test_slices import SEVENTHS
 from tests.sizing.packing.test_together import CHATS, COMPANIONS, ON_BIG, chat, packed
+from tests.sizing.small import SMALL
 
-H100 = SLICINGS["nvidia-h100-sxm5-80gb"]
-BY_NAME = {H100.name(s): s for s in H100.slices}
+BY_NAME = dict(zip(("1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"), SEVENTHS, strict=True))
+H100 = Slicing(BY_NAME)
 
 
 @pytest.fixture(autouse=True, scope="module")
 def cut_cards() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(together, "SLICINGS", {"acme-big": H100})
+        patch.setattr(SMALL, "slicings", {"acme-big": H100})
         yield
 
 
@@ -56,7 +57,7 @@ def test_slices_never_take_more_cards_than_shares_alone(
 ) -> None:
     with_slices = packed(main, companions)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(together, "SLICINGS", {})
+        patch.setattr(SMALL, "slicings", {})
         shared = packed(main, companions)
     assert (with_slices.cards or 0) <= (shared.cards or np.inf)
 

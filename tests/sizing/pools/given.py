@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate
 from app.sizing.hardware.parts import SystemKind
 from app.sizing.question import Deployment, Pools, Question
 from app.sizing.result import Estimate, Performance
 from app.sizing.snapshot import Snapshot
-from app.sizing.split import Split
+from app.sizing.values.pools import Split
 from app.sizing.workload import InferenceWorkload
 from tests.sizing.serving.given import STEADY
 from tests.sizing.small import BIG, SMALL, offer, snapshot, system
 
+# What the theory of pools speaks of: first tokens that are seen as soon as they are read.
+AT_ONCE = Assumptions(split_first_token_factor=1.0)
 ONE: dict[str, Any] = {"tensor_parallel": 1, "pipeline_parallel": 1, "replicas": 1}
 
 
@@ -35,7 +38,7 @@ def pools_of(prefill: dict[str, Any] | None = None, decode: dict[str, Any] | Non
 
 def split(pools: Pools, market: Snapshot = SMALL, workload: InferenceWorkload = STEADY, **said: Any) -> Estimate:
     """Two pools, judged."""
-    return estimate(Question(workload), Deployment(BIG.slug, pools=pools, **said), market)
+    return estimate(Question(workload, assumptions=AT_ONCE), Deployment(BIG.slug, pools=pools, **said), market)
 
 
 def whole(market: Snapshot = SMALL, workload: InferenceWorkload = STEADY, **said: Any) -> Estimate:

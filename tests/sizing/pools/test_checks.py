@@ -11,6 +11,7 @@ from app.errors import Conflict
 from app.sizing.workload import Load
 from tests.sizing.pools.given import ONE, pools_of, split
 from tests.sizing.serving.given import STEADY
+from tests.sizing.test_across import LATENT, MODEL
 
 OPEN: dict[str, Any] = {"tensor_parallel": 1}
 
@@ -29,16 +30,17 @@ def test_what_belongs_to_a_pool_is_not_said_of_both(said: dict[str, Any], words:
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    "changes",
     [
-        ({"load": Load.OFFLINE}, "traffic that goes on"),
-        ({"load": Load.BATCH, "in_flight": 8.0}, "traffic that goes on"),
-        ({"load": Load.CLOSED, "in_flight": 8.0, "requests": 100.0}, "traffic that goes on"),
+        {"load": Load.OFFLINE},
+        {"load": Load.BATCH, "in_flight": 8.0},
+        {"load": Load.CLOSED, "in_flight": 8.0},
+        {"load": Load.CLOSED, "in_flight": 8.0, "requests": 100.0},
     ],
 )
-def test_work_that_ends_has_no_pools(changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(Conflict, match=words):
-        split(pools_of(), workload=replace(STEADY, **changes))
+def test_what_no_rate_sizes_asks_for_pools_of_a_size(changes: dict[str, Any]) -> None:
+    with pytest.raises(Conflict, match="Say replicas and accelerators_per_replica of decode"):
+        split(pools_of(decode=OPEN), workload=replace(STEADY, **changes))
 
 
 def test_a_cache_has_one_format_on_both_sides() -> None:
@@ -46,6 +48,15 @@ def test_a_cache_has_one_format_on_both_sides() -> None:
         split(pools_of({**ONE, "kv_format": "fp8"}, {**ONE, "kv_format": "bf16"}))
 
 
-def test_so_many_in_flight_ask_for_pools_of_a_size() -> None:
-    with pytest.raises(Conflict, match="Say the replicas of decode"):
-        split(pools_of(decode=OPEN), workload=replace(STEADY, load=Load.CLOSED, in_flight=8.0))
+def test_contexts_are_shared_by_ranks_as_engines_send_them_between_pools() -> None:
+    eight, shared = {"tensor_parallel": 8, "pipeline_parallel": 1, "replicas": 1}, {"context_parallel": 8}
+    latent, steady = replace(STEADY, model=LATENT), replace(STEADY, model=MODEL)
+    for prefill in (eight, eight | shared):
+        found = split(pools_of(prefill, eight | shared), workload=latent)
+        assert found.fits
+        assert found.deployment.pools is not None
+        assert found.deployment.pools.decode.context_parallel == 8
+    with pytest.raises(Conflict, match="give both the same"):
+        split(pools_of(eight | shared, eight), workload=latent)
+    with pytest.raises(Conflict, match="those of latents"):
+        split(pools_of(eight, eight | {"context_parallel": 2}), workload=steady)

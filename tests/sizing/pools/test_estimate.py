@@ -9,12 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.errors import Conflict
 from app.sizing.estimate import estimate
 from app.sizing.hardware.engines import ENGINES
 from app.sizing.pools.estimate import SPLITTING
-from app.sizing.question import Deployment, Pools, Question
+from app.sizing.question import Deployment, Drafting, Pools, Question, Speculative
 from app.sizing.workload import Lengths, Load, Slo
-from tests.sizing.pools.given import INFINITE, ONE, at_rate, networked, parts, pools_of, speed, split, whole
+from tests.sizing.pools.given import AT_ONCE, INFINITE, ONE, at_rate, networked, parts, pools_of, speed, split, whole
 from tests.sizing.serving.given import STEADY
 from tests.sizing.small import BIG, CARD, SMALL
 
@@ -84,7 +85,7 @@ def test_open_replicas_are_as_many_as_the_load_takes_and_the_answer_posted_back_
     assert not speed(found).overloaded
     total = (pools.prefill.total_accelerators or 0) + (pools.decode.total_accelerators or 0)
     assert found.deployment.total_accelerators == total
-    again = estimate(Question(replace(LIMITED, peak_per_s=5000.0)), found.deployment, SMALL)
+    again = estimate(Question(replace(LIMITED, peak_per_s=5000.0), assumptions=AT_ONCE), found.deployment, SMALL)
     for name in ("deployment", "performance", "cost", "memory", "assurance", "explanation"):
         assert getattr(again, name) == getattr(found, name), name
 
@@ -141,9 +142,31 @@ def test_more_of_either_pool_never_does_less_and_a_deployment_is_judged_alike_tw
         ]
         return Deployment(BIG.slug, engine="vllm", pools=Pools(*sides))
 
-    few = estimate(Question(load), of(*counts), SMALL)
-    again = estimate(Question(load), few.deployment, SMALL)
+    few = estimate(Question(load, assumptions=AT_ONCE), of(*counts), SMALL)
+    again = estimate(Question(load, assumptions=AT_ONCE), few.deployment, SMALL)
     assert again.performance == few.performance and again.cost == few.cost
     for more in ((1, 0), (0, 1)):
-        larger = estimate(Question(load), of(counts[0] + more[0], counts[1] + more[1]), SMALL)
+        larger = estimate(Question(load, assumptions=AT_ONCE), of(counts[0] + more[0], counts[1] + more[1]), SMALL)
         assert (speed(larger).requests_per_s_capacity or 0) >= (speed(few).requests_per_s_capacity or 0) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("method", [Drafting.EAGLE, Drafting.MTP])
+def test_drafting_hastens_the_pool_that_writes_and_no_other(method: Drafting) -> None:
+    load = at_rate(10.0, model=replace(STEADY.model, mtp_params=20_000_000))
+    drafted = Speculative(method, draft_tokens=3, acceptance_rate=0.8)
+    plain, quick = (split(pools_of(), workload=load, engine="vllm", speculative=s) for s in (None, drafted))
+    slow, fast = speed(plain), speed(quick)
+    assert slow.tpot is not None and fast.tpot is not None and slow.tpot.mean_s and fast.tpot.mean_s
+    assert 1 < slow.tpot.mean_s / fast.tpot.mean_s < drafted.tokens_per_step  # drafting takes a step its time
+    writing = replace(load, input_tokens=Lengths(1.0))
+    one = whole(INFINITE, writing, engine="vllm", max_batch=256, speculative=drafted)
+    two = split(pools_of(decode={**ONE, "max_batch": 256}), INFINITE, writing, engine="vllm", speculative=drafted)
+    assert speed(two).tpot == speed(one).tpot
+    assert parts(quick).prefill == parts(plain).prefill
+    again = estimate(Question(load, assumptions=AT_ONCE), quick.deployment, SMALL)
+    assert again.deployment == quick.deployment and again.performance == quick.performance
+
+
+def test_multi_token_prediction_asks_for_a_model_that_has_it() -> None:
+    with pytest.raises(Conflict, match="no multi-token prediction layer"):
+        split(pools_of(), speculative=Speculative(Drafting.MTP, 3, 0.8))

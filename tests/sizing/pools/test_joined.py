@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from app.sizing.latencies import Percentiles
-from app.sizing.pools.joined import BASES, least, less, level_of, summed, total
+from app.sizing.pools.joined import BASES, least, less, level_of, total
 from app.sizing.result import Level
+from app.sizing.values.latencies import Percentiles
 from tests.sizing.pools.given import pools_of, split, whole
 
 
-def test_waits_follow_one_another_and_one_without_end_has_none() -> None:
+def test_what_is_left_of_a_wait_after_one_without_end_is_not_known() -> None:
     wait, never = Percentiles(1.0, 2.0, 3.0, 4.0), Percentiles(1.0, 2.0, 3.0, None)
-    assert summed(wait, wait) == Percentiles(2.0, 4.0, 6.0, 8.0)
-    assert summed(wait, never) == Percentiles(2.0, 4.0, 6.0, None)
-    assert summed(wait, None) is None
     assert less(wait, never) == Percentiles(0.0, 0.0, 0.0, None)
 
 

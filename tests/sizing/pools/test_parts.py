@@ -7,16 +7,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from app.sizing.assumptions import Assumptions
+from app.sizing.estimate import estimate
 from app.sizing.pools.parts import at_limit_s, decode_of, left_of, prefill_of, reserve_s, shown_at
+from app.sizing.question import Deployment, Question
 from app.sizing.serving.simulated import drawn_of
 from app.sizing.workload import Lengths, Slo, Trace
+from tests.sizing.pools.given import AT_ONCE, INFINITE, pools_of, speed
 from tests.sizing.serving.given import STEADY
+from tests.sizing.small import BIG
 
 LIMITED = replace(STEADY, slo=Slo(0.5, 0.02, 4.0, 95), input_tokens=Lengths(800, 3000))
 
 
 def test_one_pool_reads_prompts_and_gives_one_token_of_each_in_what_is_left_of_the_limit() -> None:
-    reads = prefill_of(LIMITED, 0.1)
+    reads = prefill_of(LIMITED, 0.1, 1.0)
     assert (reads.output_tokens.mean, reads.slo.tpot_s, reads.slo.e2e_s) == (1.0, None, None)
     assert reads.slo.ttft_s == pytest.approx(0.4)
     assert (drawn_of(reads, 50).output_tokens == 1).all()
@@ -34,7 +39,7 @@ def test_a_trace_is_parted_request_by_request() -> None:
     counts = np.array([100, 300], np.int64)
     trace = Trace(np.array([0.0, 1.0]), counts, counts, 0 * counts)
     recorded = replace(LIMITED, trace=trace)
-    reads, writes = prefill_of(recorded, 0.0).trace, decode_of(recorded, 0.0).trace
+    reads, writes = prefill_of(recorded, 0.0, 1.0).trace, decode_of(recorded, 0.0).trace
     assert reads is not None and writes is not None
     assert reads.output_tokens.tolist() == [1, 1]
     assert writes.prefix_tokens.tolist() == [99, 299]
@@ -47,3 +52,24 @@ def test_limits_are_parted_and_never_used_up() -> None:
     assert reserve_s(STEADY) == 0.0
     assert at_limit_s(None, 95) == 0.0
     assert [shown_at(p) for p in (50, 90, 95, 99)] == ["p50", "p95", "p95", "p99"]
+
+
+def test_first_tokens_are_handed_over_twice_as_late_as_they_are_read() -> None:
+    at_once, as_published = (
+        speed(estimate(Question(STEADY, assumptions=assumed), Deployment(BIG.slug, pools=pools_of()), INFINITE))
+        for assumed in (AT_ONCE, Assumptions())
+    )
+    assert at_once.ttft is not None and as_published.ttft is not None
+
+    for name in ("mean_s", "p50_s", "p95_s", "p99_s"):
+        soon, late = getattr(at_once.ttft, name), getattr(as_published.ttft, name)
+        assert soon < late <= 2 * soon, name
+    assert as_published.tpot == at_once.tpot
+    assert as_published.requests_per_s_capacity == at_once.requests_per_s_capacity
+    soonest, latest = (p.load_curve.points[0].ttft_p50_s for p in (at_once, as_published) if p.load_curve is not None)
+    assert 1.8 * soonest < latest <= 2 * soonest
+
+
+def test_limits_leave_the_pool_that_reads_half_of_the_time() -> None:
+    assert prefill_of(LIMITED, 0.1, 2.0).slo.ttft_s == pytest.approx(0.2)
+    assert prefill_of(STEADY, 0.1, 2.0).slo.ttft_s is None

@@ -28,7 +28,7 @@ def test_the_largest_load_is_where_just_as_many_are_late_as_may_be() -> None:
 
 
 def test_what_is_expected_of_readers_is_near_what_their_schedulers_do() -> None:
-    workload = replace(prefill_of(at_rate(400.0), 0.0), slo=Slo(0.3, None, None, 95))
+    workload = replace(prefill_of(at_rate(400.0), 0.0, 1.0), slo=Slo(0.3, None, None, 95))
     question = Question(workload)
     plans = plans_sought(question, workload, SMALL, Unread(SMALL.accelerators))
     options = readers(question, workload, plans, SMALL, Unread(SMALL.accelerators))

@@ -12,8 +12,9 @@ import pytest
 from app.sizing.columns import at
 from app.sizing.decisions.rejections import Unread
 from app.sizing.estimate import estimate
+from app.sizing.hardware.parts import SystemKind
 from app.sizing.pools.parts import decode_of, prefill_of, reserve_s
-from app.sizing.pools.search import DECODES, as_simulated, better_split, ranked_pairs
+from app.sizing.pools.search import DECODES, as_simulated, better_split, places, ranked_pairs, splitting
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import recommend
 from app.sizing.serving.options import Options
@@ -21,9 +22,12 @@ from app.sizing.serving.search import plans_sought, search
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
 from tests.sizing.pools.given import at_rate
 from tests.sizing.serving.given import STEADY
-from tests.sizing.small import SMALL
+from tests.sizing.small import CARD, SMALL, SYSTEMS, snapshot, system
 
 ANY = np.zeros(0, np.int64)
+# The small catalogue with cards whose network is known.
+WIRED = system("card-1", SystemKind.CLOUD_INSTANCE, CARD, 1, ram_bytes=64e9, network_bytes_per_s=12.5e9)
+MARKET = snapshot(systems=(*SYSTEMS[:2], WIRED))
 ROUNDS = [
     at_rate(
         rate,
@@ -45,39 +49,39 @@ ROUNDS = [
 ]
 
 
-def cheapest(options: Options, part: InferenceWorkload, **how: Any) -> dict[tuple[int, int], float]:
+def cheapest(options: Options, part: InferenceWorkload, **how: Any) -> dict[tuple[int, int, int], float]:
     """The least that a pool costs as simulated, of all its plans, by engine and cache."""
-    found: dict[tuple[int, int], float] = {}
+    found: dict[tuple[int, int, int], float] = {}
     for row in range(len(options)):
         one = options.take(np.array([row]))
-        sized = as_simulated(Question(part), part, one, SMALL, **how)
+        sized = as_simulated(Question(part), part, one, MARKET, **how)
         if sized is not None:
-            key = int(one.plans.engine[0]), int(one.plans.kv[0])
-            found[key] = min(found.get(key, np.inf), at(sized[1].cost.usd_per_hour, 0))
+            key = int(one.plans.engine[0]), int(one.plans.kv[0]), int(places(one.plans, MARKET)[0])
+            found[key] = min(found.get(key, np.inf), at(sized.options.cost.usd_per_hour, 0))
     return found
 
 
 @pytest.mark.parametrize("workload", ROUNDS, ids=lambda w: f"{w.peak_per_s:g}-{w.input_tokens.mean:g}")
 def test_the_split_found_is_within_three_per_cent_of_the_best_of_all(workload: InferenceWorkload) -> None:
     question = Question(workload)
-    plans = plans_sought(question, workload, SMALL, Unread(SMALL.accelerators))
-    found = better_split(question, workload, plans, SMALL, ANY)
-    asked = prefill_of(workload, reserve_s(workload)), decode_of(workload, 0.0)
-    reads, writes = (search(question, part, plans, SMALL, Unread(SMALL.accelerators)) for part in asked)
+    plans = plans_sought(question, workload, MARKET, Unread(MARKET.accelerators))
+    found = better_split(question, workload, plans, MARKET, ANY)
+    asked = prefill_of(workload, reserve_s(workload), 2.0), decode_of(workload, 0.0)
+    reads, writes = (search(question, part, plans, MARKET, Unread(MARKET.accelerators)) for part in asked)
     assert len(reads) and len(writes)
     least_read, least_written = cheapest(reads, asked[0]), cheapest(writes, asked[1], asked=DECODES)
     every = [usd + least_written[key] for key, usd in least_read.items() if key in least_written]
     assert (found is None) == (not every)
     if found is not None:
-        assert found[1] <= 1.03 * min(every)
+        assert found[1].score <= 1.03 * min(every)
 
 
 def test_two_pools_come_first_only_where_they_are_better() -> None:
     first = 0
     for workload, objective in product(ROUNDS[::3], Objective):
         question = Question(workload, objective=objective)
-        answer = recommend(question, SMALL)
-        again = recommend(question, SMALL)
+        answer = recommend(question, MARKET)
+        again = recommend(question, MARKET)
         assert answer.recommendations == again.recommendations
         if not answer.recommendations:
             continue
@@ -87,7 +91,7 @@ def test_two_pools_come_first_only_where_they_are_better() -> None:
         assert scores == sorted(scores, reverse=True)
         if split[0]:
             first += 1
-            posted = estimate(replace(question), answer.recommendations[0].estimate.deployment, SMALL)
+            posted = estimate(replace(question), answer.recommendations[0].estimate.deployment, MARKET)
             assert posted.performance == answer.recommendations[0].estimate.performance
             assert posted.cost == answer.recommendations[0].estimate.cost
             if objective is Objective.COST and len(answer.recommendations) > 1:
@@ -96,23 +100,31 @@ def test_two_pools_come_first_only_where_they_are_better() -> None:
     assert first > 0
 
 
+def test_pools_are_not_sought_where_nobody_knows_what_joins_them() -> None:
+    for market, many in ((MARKET, True), (SMALL, False)):
+        plans = plans_sought(Question(ROUNDS[0]), ROUNDS[0], market, Unread(market.accelerators))
+        card = market.accelerator_index[CARD.slug]
+        assert (card in splitting(plans, market, ANY).accelerator) == many
+
+
 def test_limits_of_number_hold_for_both_pools_together() -> None:
     workload = ROUNDS[1]
     for most in (1, 8, 16, 64):
         question = Question(workload, Constraints(max_accelerators=most))
-        plans = plans_sought(question, workload, SMALL, Unread(SMALL.accelerators))
-        found = better_split(question, workload, plans, SMALL, ANY)
+        plans = plans_sought(question, workload, MARKET, Unread(MARKET.accelerators))
+        found = better_split(question, workload, plans, MARKET, ANY)
         assert found is None or (found[0].deployment.total_accelerators or 0) <= most
 
 
 def test_a_pair_runs_one_engine_and_keeps_one_kind_of_cache() -> None:
     question = Question(ROUNDS[0])
-    plans = plans_sought(question, ROUNDS[0], SMALL, Unread(SMALL.accelerators))
-    pairs = ranked_pairs(question, ROUNDS[0], plans, SMALL, ANY)
+    plans = plans_sought(question, ROUNDS[0], MARKET, Unread(MARKET.accelerators))
+    pairs = ranked_pairs(question, ROUNDS[0], plans, MARKET, ANY)
     assert pairs is not None
     assert (pairs.reads.plans.engine == pairs.writes.plans.engine).all()
     assert (pairs.reads.plans.kv == pairs.writes.plans.kv).all()
-    usd = pairs.measures(ROUNDS[0]).usd
+    assert (places(pairs.reads.plans, MARKET) == places(pairs.writes.plans, MARKET)).all()
+    usd = pairs.measures(question, ROUNDS[0]).usd
     assert (np.diff(usd) >= 0).all()
 
 
@@ -127,5 +139,5 @@ def test_a_pair_runs_one_engine_and_keeps_one_kind_of_cache() -> None:
 def test_pools_are_looked_for_where_answers_are_written_at_a_rate(changes: dict[str, Any]) -> None:
     workload = replace(STEADY, **changes)
     question = Question(workload)
-    plans = plans_sought(question, workload, SMALL, Unread(SMALL.accelerators))
-    assert better_split(question, workload, plans, SMALL, ANY) is None
+    plans = plans_sought(question, workload, MARKET, Unread(MARKET.accelerators))
+    assert better_split(question, workload, plans, MARKET, ANY) is None

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from app.sizing.hardware.parts import PricingModel
+from app.sizing.pools.told import apart
+from app.sizing.question import Deployment
 from app.sizing.workload import Slo
-from tests.sizing.pools.given import pools_of, split
+from tests.sizing.pools.given import ONE, pools_of, split
 from tests.sizing.serving.given import STEADY
+from tests.sizing.small import BIG, CARD
 
 
 def test_every_pool_the_way_between_them_and_the_limits_have_a_sentence() -> None:
@@ -18,5 +22,21 @@ def test_every_pool_the_way_between_them_and_the_limits_have_a_sentence() -> Non
     assert "of 1,000 allowed at p95" in told["ttft_ms"]
     assert told["memory"].startswith("The ")
     prices = [reason.text for reason in found.explanation if reason.code == "price"]
-    assert [price.split(":")[0] for price in prices] == ["The prefill pool", "The decode pool"]
+    assert [price.split(":")[0] for price in prices] == ["Each pool"]
     assert "on two pools on " in (found.summary or "")
+
+
+def test_what_differs_between_pools_is_said_of_each() -> None:
+    found = split(pools_of(decode={**ONE, "accelerator": CARD.slug}))
+    prices = [reason.text for reason in found.explanation if reason.code == "price"]
+    assert [price.split(":")[0] for price in prices] == ["The prefill pool", "The decode pool"]
+
+
+def test_pools_in_two_places_are_told_so() -> None:
+    one = Deployment(BIG.slug, provider="a", region="x", pricing_model=PricingModel.ON_DEMAND)
+    elsewhere, owned = replace(one, region="y"), replace(one, pricing_model=PricingModel.OWNED)
+    assert list(apart(one, replace(one, pricing_model=PricingModel.SPOT))) == []
+    assert list(apart(owned, replace(owned, provider="b", region="y"))) == []
+    for other in (elsewhere, owned):
+        (reason,) = apart(one, other)
+        assert reason.code == "pools_apart" and "a x" in reason.text

@@ -66,6 +66,12 @@ def feasible(question: Question, market: Snapshot = SMALL) -> bool:
     return bool(find(replace(question, limit=1), market, Unread(market.accelerators)).estimates)
 
 
+def does_in_one(question: Question, market: Snapshot = SMALL) -> bool:
+    """Whether replicas that read and write do it: what would do is said of these, two pools may take less."""
+    found = find(replace(question, limit=2), market, Unread(market.accelerators)).estimates
+    return any(estimate.deployment.pools is None for estimate in found)
+
+
 def told(question: Question, market: Snapshot = SMALL) -> tuple[Change, ...]:
     """What would have to give; nothing of a question that has an answer."""
     rejections = Rejections(market.accelerators)
@@ -111,10 +117,10 @@ def check(question: Question, change: Change, market: Snapshot = SMALL) -> None:
         less = min(less, value / 1.5)
     assert feasible(with_value(question, change.change, value), market), change
     if less >= 1 or "accelerator" not in change.change:
-        assert not feasible(with_value(question, change.change, less), market), change
+        assert not does_in_one(with_value(question, change.change, less), market), change
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(SERVICES, LIMITS)
 def test_what_would_do_does_and_less_does_not(workload: InferenceWorkload, limits: dict[str, Any]) -> None:
     question = Question(workload, Constraints(**limits))
@@ -123,7 +129,7 @@ def test_what_would_do_does_and_less_does_not(workload: InferenceWorkload, limit
             check(question, change)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(SERVICES, LIMITS)
 def test_every_limit_of_number_money_and_power_is_told_of(workload: InferenceWorkload, limits: dict[str, Any]) -> None:
     changes = {c.change.split(" (")[0]: c.effect for c in told(Question(workload, Constraints(**limits)))}

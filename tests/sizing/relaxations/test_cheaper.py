@@ -15,7 +15,7 @@ from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import find, recommend
 from app.sizing.relaxations.cheaper import ACCEPTING, BROKERS, COMMITMENT, SPOT, UNQUOTED, accepting_for, may_be_named
 from app.sizing.snapshot import Snapshot
-from app.sizing.ways import Cheaper
+from app.sizing.values.ways import Cheaper
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 from tests.examples import CHAT, PRETRAIN
 from tests.sizing.small import ACCELERATORS, BIG, OFFERS, SMALL, offer, snapshot

@@ -10,8 +10,8 @@ from app.sizing.serving.exchange import Exchange, exchange_fixed_s, exchange_of,
 from tests.examples import col
 from tests.sizing.serving.given import MIXTURE, on_big
 
-SPEED = LinkSpeed(col(8e-6), col(400e9), col(15e-6), col(40e9), col(15e-6))
-LINK = LinkUse(np.array([False]), col(450e9), np.array([True]), col(50e9), 0.5)
+SPEED = LinkSpeed(col(8e-6), col(400e9), col(15e-6), col(40e9), col(15e-6), col(40e9))
+LINK = LinkUse(np.array([False]), col(450e9), np.array([True]), col(50e9), col(1), 0.5)
 
 
 def test_a_rank_that_keeps_its_tokens_exchanges_none() -> None:

@@ -126,10 +126,48 @@ def test_replicas_span_machines_over_known_networks_or_one_domain() -> None:
         ]
     )
     assert layouts(rented(GIANT, of=rack)) == {(16, 1), (8, 2), (4, 4), (2, 8)}
-    assert layouts(rented(GIANT, fixed={"tensor_parallel": 16})) == set()
     assert layouts(rented(GIANT, fixed={"tensor_parallel": 8, "pipeline_parallel": 9})) == set()  # nine machines
     assert layouts(rented(GIANT, fixed={"tensor_parallel": 8, "pipeline_parallel": 8})) == {(8, 8)}
     assert layouts(rented(GIANT, fixed={"tensor_parallel": 4, "pipeline_parallel": 3})) == set()  # no whole machines
+
+
+def test_tensor_parallel_over_machines_is_for_who_asks_for_it_and_for_what_nothing_else_holds() -> None:
+    assert layouts(rented(GIANT, fixed={"tensor_parallel": 16})) == {(16, 1)}
+    assert layouts(rented(GIANT, fixed={"tensor_parallel": 16, "pipeline_parallel": 2})) == {(16, 2)}
+    assert layouts(rented(GIANT, fixed={"accelerators_per_replica": 16, "pipeline_parallel": 1})) == {(16, 1)}
+    assert layouts(rented(GIANT, fixed={"accelerators_per_replica": 16})) == {(8, 2), (4, 4), (2, 8), (1, 16)}
+    assert layouts(rented(GIANT, fixed={"tensor_parallel": 12})) == set()  # no whole machines
+    assert layouts(rented(GIANT, fixed={"tensor_parallel": 128})) == set()  # sixteen of them
+    unknown = snapshot(systems=[replace(s, network_bytes_per_s=None) for s in SYSTEMS])
+    assert layouts(rented(GIANT, of=unknown, fixed={"tensor_parallel": 16})) == set()
+    wide = {"hidden_size": 16384, "intermediate_size": 8_000_000, "num_hidden_layers": 2, "num_attention_heads": 128}
+    stout = read_architecture(CONFIG | wide, name="stout")  # 1.6 TB in two layers: two stages of a machine hold half
+    assert layouts(rented(stout)) == {(16, 2), (32, 1)}
+    assert layouts(rented(stout, max_accelerators=16)) == {(8, 2)}  # as large, without the price
+
+
+@pytest.mark.parametrize(
+    ("model", "found"),
+    [
+        (heads(8, 1), {(4, 1): {1, 4}, (8, 1): {1, 8}}),  # nothing is kept twice
+        (heads(64, 4), {(4, 1): {1}, (8, 1): {1, 2}}),
+        (heads(8, 8), {(4, 1): {1}, (8, 1): {1}}),  # no copies
+        (heads(6, 1), {}),
+    ],
+)
+def test_contexts_are_shared_where_heads_would_be_copied(
+    model: ModelArchitecture, found: dict[tuple[int, int], set[int]]
+) -> None:
+    plans = rented(model)
+    vllm = plans.take(plans.context_bytes > 0)
+    degrees = zip(vllm.tensor_parallel, vllm.pipeline_parallel, vllm.context_parallel, strict=True)
+    seen: dict[tuple[int, int], set[int]] = {}
+    for tensor, pipeline, context in degrees:
+        seen.setdefault((int(tensor), int(pipeline)), set()).add(int(context))
+    assert {layout: seen[layout] for layout in found} == found
+    assert all(contexts == {1} for layout, contexts in seen.items() if layout not in found)
+    others = plans.take(plans.context_bytes == 0)
+    assert set(others.context_parallel) <= {1}
 
 
 def test_cards_share_a_slot_and_small_engines_split_layers() -> None:

@@ -123,6 +123,7 @@ def test_nothing_is_laid_apart_where_everything_fits_or_nobody_wants_it() -> Non
         getattr(small, f.name) for f in fields(Estimate) if f.name != "assumptions"
     ]
     assert not judged(0.0).fits
+    assert judged(1.0, work=personal(registered("meta-llama/Llama-3.1-8B-Instruct"))).performance  # nothing left to do
     busy = judged(engine=None, work=personal(in_flight=64.0))
     assert not busy.fits
     assert judged(work=personal(in_flight=64.0)).fits  # an engine that is named counts

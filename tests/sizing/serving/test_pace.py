@@ -97,3 +97,19 @@ def test_formulas_hold_at_their_ends() -> None:
     assert per_step(col(0.5, 3.0), col(100, 100)).tolist() == [0, 0.02]
     none = flat_prefill(0.01)
     assert own_s(col(0.01), col(0.5), 1.0, col(400), none, np.array([True]), col(0.02))[0] == pytest.approx(0.02)
+
+
+def test_ranks_that_gather_prompts_are_held_up_no_longer_than_by_their_own() -> None:
+    def ranks(count: float, **rules: float) -> float:
+        told = stream(**rules)
+        told = replace(told, step=replace(told.step, data_parallel=col(count)))
+        return float(pace(told, col(21)).tpot_s[0])
+
+    alone, apart = ranks(1), ranks(8)
+    # one in eleven steps of a rank holds prompts, 1.1 of them: of all steps 1 - (10 / 11)^8
+    assert apart - 0.020 == pytest.approx((1 - (10 / 11) ** 8) * 11 * (alone - 0.020))
+    waits = {"batch_wait_steps": 60.0, "batch_wait_share": 0.9}
+    assert ranks(8, **waits) == pytest.approx(ranks(1, **waits))
+    # a wait of two steps meets a fifth of a prompt
+    brief = {"batch_wait_steps": 2.0, "batch_wait_share": 0.9}
+    assert ranks(1, **brief) < ranks(8, **brief) < apart

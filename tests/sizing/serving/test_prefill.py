@@ -24,7 +24,7 @@ from app.sizing.workload import Lengths
 from tests.examples import col
 from tests.sizing.serving.given import DENSE, MIXTURE, achieved, on_big, planned, prompt_of
 
-LINK = LinkUse(np.array([False, False]), col(450e9, 450e9), np.array([True, False]), col(50e9, 50e9), 0.7)
+LINK = LinkUse(np.array([False, False]), col(450e9, 450e9), np.array([True, False]), col(50e9, 50e9), col(4, 1), 0.7)
 # A prompt of 1024 tokens, 256 of them cached, on 4 x 3 devices; and the same on one.
 WORK = PrefillWork(
     prompt_linear_flops=col(14e12, 14e12),

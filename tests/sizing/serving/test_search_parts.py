@@ -40,15 +40,17 @@ def test_the_number_of_a_replica_has_a_place_for_everything() -> None:
         tensor_parallel=col(8, 8, 8, 4),
         pipeline_parallel=col(1, 2, 2, 4),
         data_parallel=col(1, 1, 1, 2),
+        context_parallel=col(1, 2, 1, 4),
         linear_flops_per_s=col(1, 1, 1, 1),
     )
     market: Any = row(alike=(np.array([6, 7]), np.array([8, 9])))
     found = alike_for_a_replica(plans, market).tolist()
     assert found == [
-        (((7 * 3 + 2) * 5 + 3) * 16 + 2) * 2**30 + (8 * 1024 + 1) * 1024 + 1,  # in one machine, beyond its domain
-        (((7 * 3 + 2) * 5 + 3) * 16 + 0) * 2**30 + (8 * 1024 + 2) * 1024 + 1,  # in one domain of several machines
-        (((9 * 3 + 2) * 5 + 3) * 16 + 1) * 2**30 + (8 * 1024 + 2) * 1024 + 1,
-        (((8 * 3 + 1) * 5 + 2) * 16 + 0) * 2**30 + (4 * 1024 + 4) * 1024 + 2,
+        (((7 * 3 + 2) * 5 + 3) * 16 + 2) * 2**34
+        + ((8 * 1024 + 1) * 1024 + 1) * 16,  # in one machine, beyond its domain
+        (((7 * 3 + 2) * 5 + 3) * 16 + 0) * 2**34 + ((8 * 1024 + 2) * 1024 + 1) * 16 + 1,  # in a domain of several
+        (((9 * 3 + 2) * 5 + 3) * 16 + 1) * 2**34 + ((8 * 1024 + 2) * 1024 + 1) * 16,
+        (((8 * 3 + 1) * 5 + 2) * 16 + 0) * 2**34 + ((4 * 1024 + 4) * 1024 + 2) * 16 + 2,
     ]
 
 

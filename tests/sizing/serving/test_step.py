@@ -11,6 +11,7 @@ import pytest
 from app.sizing.model.formats import KV_FORMATS
 from app.sizing.question import Drafting, Speculative
 from app.sizing.serving.communication import LinkUse
+from app.sizing.serving.context import Context
 from app.sizing.serving.exchange import Exchange
 from app.sizing.serving.step import (
     DeviceRates,
@@ -40,8 +41,9 @@ WORK = StepWork(
     pipeline_parallel=col(3, 1),
     data_parallel=col(1, 1),
     exchange=Exchange(col(0, 0), col(0, 0), col(0, 0)),
+    context=Context(col(0, 0), col(0, 0), col(0, 0)),
     rates=DeviceRates(col(2e15, 2e15), col(1e15, 1e15), col(3.2e12, 3.2e12)),
-    link=LinkUse(np.array([False, False]), col(450e9, 450e9), np.array([True, False]), col(50e9, 50e9), 0.7),
+    link=LinkUse(np.array([False, False]), col(450e9, 450e9), np.array([True, False]), col(50e9, 50e9), col(4, 1), 0.7),
 )
 
 

@@ -14,13 +14,16 @@ _OF = {engine.name: engine for engine in (*SERVING, *TRAINING)}
 _VLLM, _LLAMA_CPP, _PYTORCH = _OF["vllm"], _OF["llama.cpp"], _OF["pytorch"]
 _FSDP, _DEEPSPEED, _MEGATRON, _MAXTEXT = _OF["fsdp"], _OF["deepspeed"], _OF["megatron"], _OF["maxtext"]
 _ADAPTERS = "peft+bitsandbytes"
+_NVIDIA = (
+    "NVIDIA AI Enterprise"  # NVIDIA's licensing guide of April 2026; H100 PCIe and NVL and H200 NVL bring it along
+)
 
 FRONTS = (
     # Serving.
     _VLLM.under("aphrodite", "aphrodite-engine", benchmark=benchmarks.RUNNING),
     _VLLM.under("llm-d", benchmark=benchmarks.RUNNING),
     _VLLM.under("ray-serve", "ray-llm", "ray-serve-llm", benchmark=benchmarks.RUNNING),
-    _OF["tensorrt-llm"].under("nim", "nvidia-nim", benchmark=benchmarks.RUNNING),
+    _OF["tensorrt-llm"].under("nim", "nvidia-nim", benchmark=benchmarks.RUNNING, licence=_NVIDIA),
     _OF["tensorrt-llm"].under("tensorrt-edge-llm", benchmark=benchmarks.RUNNING),
     _OF["tgi"].under("lorax", benchmark=benchmarks.RUNNING),
     _OF["exllamav3"].under("tabbyapi", benchmark=benchmarks.RUNNING),

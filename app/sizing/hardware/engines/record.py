@@ -65,6 +65,20 @@ class WideExperts:
 
 
 @dataclass(frozen=True, slots=True)
+class ContextParallel:
+    """A cache split by tokens over tensor-parallel ranks that would keep copies of it: how an engine decodes over it.
+
+    `latent` engines split caches of latents alone. Queries are gathered and outputs scattered: `exchanged_bytes` are
+    those of one of their elements, in the mean. `source` says where it was read, on the day `read`.
+    """
+
+    latent: bool
+    exchanged_bytes: float
+    source: str
+    read: str
+
+
+@dataclass(frozen=True, slots=True)
 class Framework:
     """What sets a framework's layouts apart.
 
@@ -105,8 +119,10 @@ class Engine:
     pads_heads: bool = False  # to a tensor-parallel degree that does not divide them
     splits_pools: str = ""  # where it is told that prefill and decode may run apart: file, and the day it was read
     serves_adapters: str = ""  # where it is told that requests of one batch may each have their own: file, day read
+    licence: str = ""  # what has to be bought per accelerator to use it; most are free
     packs: bool = False  # texts of a batch, without padding the shorter ones
     wide_experts: WideExperts | None = None  # where it lays models out like that
+    context_parallel: ContextParallel | None = None  # where it splits contexts in decoding
     fp8_checkpoints_cache_fp8: bool = False  # checkpoints made for it in FP8 carry an FP8 cache
     framework: Framework = Framework()
     benchmark: Benchmark = benchmarks.RUNNING  # of a stream of tokens

@@ -15,6 +15,9 @@ def _from(**sources: str) -> Mapping[str, str]:
     return MappingProxyType(sources)
 
 
+# Ranks of data-parallel attention gather prompts only where it is switched on; then they wait for company. Read
+# 2026-11-23: TensorRT-LLM's attention_dp_config.enable_balance is False (timeout_iters 50, batching_wait_iters 10),
+# SGLang's enable_prefill_delayer is False (prefill_delayer_max_delay_passes 30); vLLM's documents name no such switch.
 _VLLM_STEPS = "vllm/engine/arg_utils.py: get_batch_defaults"
 _VLLM_CACHE = "vllm/engine/arg_utils.py: _set_default_chunked_prefill_and_prefix_caching_args"
 
@@ -77,6 +80,7 @@ SGLANG = Scheduling(
         chunked="python/sglang/srt/managers/schedule_policy.py: PrefillAdder",
         preemption="python/sglang/srt/managers/scheduler.py: retracted requests are computed again",
         prefix_cache="python/sglang/srt/server_args.py: disable_radix_cache is off",
+        batch_wait_steps="python/sglang/srt/server_args.py: enable_prefill_delayer, of ranks",
         kv_block_tokens="python/sglang/srt/server_args.py: page_size",
         receive_interval_steps="python/sglang/srt/server_args.py: scheduler_recv_interval; scheduler_recv_skipper.py",
         planning_lag_steps="python/sglang/srt/server_args.py: disable_overlap_schedule is off, since 0.4",
@@ -112,7 +116,7 @@ TENSORRT_LLM = Scheduling(
         preemption="tensorrt_llm/llmapi/llm_args.py: capacity_scheduler_policy GUARANTEED_NO_EVICT",
         prefix_cache="tensorrt_llm/llmapi/llm_args.py: enable_block_reuse",
         kv_block_tokens="tensorrt_llm/llmapi/llm_args.py: tokens_per_block",
-        batch_wait_steps="tensorrt_llm/llmapi/llm_args.py: batch_wait_timeout_iters",
+        batch_wait_steps="tensorrt_llm/llmapi/llm_args.py: batch_wait_timeout_iters; of ranks AttentionDpConfig",
         batch_wait_share="tensorrt_llm/llmapi/llm_args.py: batch_wait_max_tokens_ratio",
         planning_lag_steps="tensorrt_llm/llmapi/llm_args.py: disable_overlap_scheduler is off",
         output_reserve_share="cpp/tensorrt_llm/batch_manager/capacityScheduler.cpp: blocks to completion",

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from app.sizing.hardware import benchmarks
 from app.sizing.hardware.engines import schedulers
-from app.sizing.hardware.engines.record import USUAL_MEMORY, Engine, EngineMemory, Framework, WideExperts
+from app.sizing.hardware.engines.record import (
+    USUAL_MEMORY,
+    ContextParallel,
+    Engine,
+    EngineMemory,
+    Framework,
+    WideExperts,
+)
 from app.sizing.model.tasks import ModelTask
 
 # Start-up logs of vLLM 0.6 to 0.28: it took 0.90 by default before 0.22 and kept graphs beside its fraction before
@@ -33,6 +40,13 @@ SERVING = (
         wide_experts=WideExperts(
             1, 2, "vllm/config/parallel.py: data_parallel_size, enable_expert_parallel", "2026-11-23"
         ),
+        context_parallel=ContextParallel(
+            latent=False,
+            exchanged_bytes=2.0,  # dcp_comm_backend ag_rs, in the model's own format
+            source="vllm-project/vllm@020505c2:docs/serving/context_parallel_deployment.md; vllm/config/model.py: "
+            "verify_with_parallel_config; v1/kv_cache_interface.py: none of sliding windows",
+            read="2026-11-23",
+        ),
         benchmark=benchmarks.VLLM,
         competes=(ModelTask.DECODER, ModelTask.EMBEDDING, ModelTask.RERANKER),  # Whisper where it is named
     ),
@@ -47,6 +61,12 @@ SERVING = (
         serves_adapters="sgl-project/sglang:docs/advanced_features/lora.md, 2026-11-23",
         packs=True,
         wide_experts=WideExperts(1, 2, "sglang/srt/server_args.py: enable_dp_attention, ep_size", "2026-11-23"),
+        context_parallel=ContextParallel(
+            latent=True,
+            exchanged_bytes=3.0,  # queries in 16 bits, outputs in 32
+            source="sgl-project/sglang@111cb864:docs/docs/advanced_features/dcp.mdx",
+            read="2026-11-23",
+        ),
         benchmark=benchmarks.SGLANG,
     ),
     Engine(

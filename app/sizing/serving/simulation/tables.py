@@ -46,10 +46,10 @@ GRAIN_S = 2.0**-40  # seconds are whole multiples of it: what rounds differently
 MOST_SEQUENCES = 8192
 LEAST_S = 1e-30  # of multiplying, where a host does all of it
 SWAP_BYTES_PER_S = 25e9  # of a device to its host's memory over PCIe 4.0 x16, less its protocol
-POLICIES: Mapping[Policy, int] = MappingProxyType(
+RUN_AS: Mapping[Policy, int] = MappingProxyType(
     {Policy.MIXED: MIXED, Policy.PREFILL_FIRST: PREFILL_FIRST, Policy.STATIC: MIXED}
 )
-PREEMPTIONS: Mapping[Preemption, int] = MappingProxyType(
+WHEN_FULL: Mapping[Preemption, int] = MappingProxyType(
     {Preemption.RECOMPUTE: RECOMPUTED, Preemption.SWAP: SWAPPED, Preemption.NONE: NEVER}
 )
 
@@ -181,10 +181,10 @@ def rules_of(scheduler: Scheduler, ranks: int) -> dict[str, Any]:
     """What a scheduler's record says of each rank, as the simulation reads it of all of them."""
     reserves = scheduler.preemption is Preemption.NONE
     return {
-        "policy": POLICIES[scheduler.policy],
+        "policy": RUN_AS[scheduler.policy],
         "chunked": scheduler.chunked,
         "max_batched_tokens": int(scheduler.max_batched_tokens) * ranks,
-        "preemption": PREEMPTIONS[scheduler.preemption],
+        "preemption": WHEN_FULL[scheduler.preemption],
         "receive_interval_steps": scheduler.receive_interval_steps,
         "batch_wait_steps": scheduler.batch_wait_steps,
         "batch_wait_share": float(scheduler.batch_wait_share),
@@ -198,7 +198,7 @@ def prompt_seconds(pair: PrefillTerms, decode_token_s: float) -> dict[str, Any]:
     `decode_token_s` each (0: where linear layers are timed by prompts).
     """
     each = float(np.diff(pair.prompt_linear_s)[0] / (TWICE - PROMPT))
-    slope = decode_token_s or each
+    slope = decode_token_s or max(each, LEAST_S)
     return {
         "prompt_equivalent": each / slope,
         "prompt_fixed_tokens": max(float(pair.prompt_linear_s[0]) - each * PROMPT, 0.0) / slope,

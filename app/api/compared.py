@@ -1,0 +1,123 @@
+"""From a request to compare to the options that the core compares: each is a whole question of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import orjson
+from pydantic import ValidationError
+
+from app.api.merging import merged
+from app.api.problems import validation_errors
+from app.api.questions import estimate_question, recommend_question
+from app.api.schemas.compare import CompareRequest
+from app.api.schemas.requests import EstimateRequest, RecommendRequest
+from app.catalog.directory import Directory
+from app.catalog.names import quoted
+from app.catalog.snapshot import SnapshotStore
+from app.errors import AppError, Unanswerable
+from app.export.lines import OWN_WORDS
+from app.sizing.comparing.outcomes import Option
+
+Part = dict[str, Any]
+SHARED = ("economics", "assumptions", "as_of")
+PHASES, WORKLOAD = "#/phases/", "/workload"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One option: where it stands in the request, the whole question that it is, and that in the core's values."""
+
+    pointer: str
+    own: Mapping[str, Any]
+    request: RecommendRequest | EstimateRequest
+    option: Option
+
+
+def asked_options(
+    document: Part, request: CompareRequest, directory: Directory, snapshots: SnapshotStore, today: date
+) -> list[Asked]:
+    """Every option in full; raises what is wrong with one, with its place in the request."""
+    found = []
+    for pointer, name, own, body in _bodies(document, request):
+        model = EstimateRequest if "deployment" in body else RecommendRequest
+        try:
+            whole = model.model_validate_json(orjson.dumps(body), strict=True)
+            if isinstance(whole, EstimateRequest):
+                option = Option(name, *estimate_question(whole, directory, snapshots, today))
+            else:
+                option = Option(name, recommend_question(whole, directory, snapshots, today))
+        except ValidationError as error:
+            told = validation_errors(error.errors(include_url=False), body, model)
+            detail = f"{quoted(name)}: {told[0]['detail']}"
+            raise Unanswerable(detail, errors=placed(told, pointer, own)) from None
+        except AppError as error:
+            raise of_option(error, name, pointer, own) from None
+        found.append(Asked(pointer, own, whole, option))
+    return found
+
+
+def _bodies(document: Part, request: CompareRequest) -> Iterator[tuple[str, str, Part, Part]]:
+    """Where each option stands, its name, what it says itself, and the body that it is for /recommend or /estimate."""
+    shared = {name: document[name] for name in SHARED if name in document}
+    limits = document.get("constraints", {})
+    of_best = {"objective": document.get("objective", "cost")}
+    of_best |= {name: document[name] for name in OWN_WORDS if name in document}
+    if request.phases is not None:
+        for phase, part in document["phases"].items():
+            if part is not None:
+                body = {**shared, **of_best, "constraints": limits}
+                yield (
+                    f"#/phases/{phase}",
+                    phase,
+                    {"workload": part},
+                    {
+                        **body,
+                        "workload": {**part, "phase": phase, "model": document["model"]},
+                    },
+                )
+        return
+    for i, own in enumerate(document["options"]):
+        workload = merged(document["workload"], own.get("workload", {}))
+        if own.get("deployment") is None:
+            body = {**of_best, "constraints": merged(limits, own.get("constraints", {}))}
+            body |= {"objective": own["objective"]} if own.get("objective") else {}
+        else:
+            sure = {name: limits[name] for name in ("confidence",) if name in limits}
+            body = {"constraints": merged(sure, own.get("constraints", {})), "deployment": own["deployment"]}
+        yield f"#/options/{i}", own["name"], own, {**shared, **body, "workload": workload}
+
+
+def of_option(error: AppError, name: str, pointer: str, own: Mapping[str, Any]) -> AppError:
+    """An error of one option, as one of the request that compares it."""
+    told = placed(error.facts.get("errors", []), pointer, own) or [{"pointer": pointer, "detail": error.detail}]
+    return type(error)(f"{quoted(name)}: {error.detail}", **{**error.facts, "errors": told})
+
+
+def placed(errors: list[dict[str, str]], pointer: str, own: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Errors where the caller wrote what they speak of: in the option itself, or in what all options share."""
+    return [{**e, "pointer": _place(e["pointer"], pointer, own)} for e in errors]
+
+
+def _place(where: str, pointer: str, own: Mapping[str, Any]) -> str:
+    """Where in the request a place of an option's question was written."""
+    path = where.removeprefix("#")
+    if pointer.startswith(PHASES):
+        return f"{pointer}{path.removeprefix(WORKLOAD)}" if path.startswith(WORKLOAD) else where
+    return f"{pointer}{path}" if _said(own, path) else where
+
+
+def _said(own: Mapping[str, Any], path: str) -> bool:
+    """Whether the option itself has what a path leads to."""
+    node: Any = own
+    for step in path.split("/")[1:]:
+        if isinstance(node, list) and step.isdigit() and int(step) < len(node):
+            node = node[int(step)]
+        elif isinstance(node, dict) and step in node:
+            node = node[step]
+        else:
+            return False
+    return True

@@ -1,0 +1,168 @@
+"""What would make another type first: the request changed in one place and asked again, to the nearest that does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+import orjson
+
+from app.api.knobs import Knob, knobs_of
+from app.api.merging import merged
+from app.api.questions import recommend_question
+from app.api.schemas.requests import RecommendRequest
+from app.catalog.directory import Directory
+from app.catalog.snapshot import SnapshotStore
+from app.errors import AppError
+from app.sizing.answer.money import price_words
+from app.sizing.recommend import recommend
+from app.sizing.result import Answer
+from app.sizing.turning import nearest_turn
+from app.sizing.workload import InferenceWorkload
+
+Part = dict[str, Any]
+NOTHING = "nothing"
+# Sets of formats that a service may be restricted to or allowed beyond what is usual.
+FORMATS = (("bf16", "fp16"), ("fp8",), ("int4-awq", "int4-gptq", "nvfp4", "mxfp4"))
+MOST_ASKED = 80
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """What is first: the type (or that it is two pools, or nothing), and what it costs in words."""
+
+    type: str
+    name: str
+    price: str
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """A change of the request that makes another type first; `value` is None where no number is moved."""
+
+    knob: str
+    text: str
+    first: str
+    request: Part
+    now: float | None = None
+    value: float | None = None
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A number that was moved so far without another type coming first."""
+
+    knob: str
+    text: str
+    low: float
+    high: float
+
+
+@dataclass(slots=True)
+class Asker:
+    """Asks a request changed in one place; what was asked once is not asked again."""
+
+    request: RecommendRequest
+    directory: Directory
+    snapshots: SnapshotStore
+    today: date
+    known: dict[bytes, First] = field(default_factory=dict)
+
+    def first(self, patch: Part) -> First:
+        """What is first of the request with a patch; nothing where it is no question."""
+        key = orjson.dumps(patch, option=orjson.OPT_SORT_KEYS)
+        if key not in self.known:
+            self.known[key] = self._ask(patch)
+        return self.known[key]
+
+    def answer(self, patch: Part) -> Answer:
+        """The answer to the request with a patch, as short as it can be."""
+        said = merged(self.request.model_dump(mode="json", exclude_unset=True), patch)
+        said |= {"limit": 1, "rejected_limit": 0, "trace": False, "as_of": self.today.isoformat()}
+        changed = RecommendRequest.model_validate_json(orjson.dumps(said), strict=True)
+        question = recommend_question(changed, self.directory, self.snapshots, self.today)
+        return recommend(question, self.directory.market)
+
+    def answered(self, patch: Part) -> Answer | None:
+        """The same; None where it is no question, or nothing meets the limits."""
+        try:
+            answer = self.answer(patch)
+        except (AppError, ValueError):
+            return None
+        return answer if answer.recommendations else None
+
+    def _ask(self, patch: Part) -> First:
+        answer = self.answered(patch)
+        if answer is None:
+            return First(NOTHING, NOTHING, "")
+        first = answer.recommendations[0]
+        pools = first.estimate.deployment.pools
+        if pools is None:
+            return First(first.accelerator.slug, first.accelerator.name, price_words(first.estimate))
+        sides = f"two pools of {pools.prefill.accelerator} and {pools.decode.accelerator}"
+        return First(sides, sides, price_words(first.estimate))
+
+
+def flips_of(asker: Asker, rivals: list[tuple[str, str]]) -> tuple[First, list[Flip], list[Hold]]:
+    """What is first, every change found that makes another first, and what was moved in vain."""
+    now = asker.first({})
+    question = recommend_question(asker.request, asker.directory, asker.snapshots, asker.today)
+    flips: list[Flip] = []
+    holds: list[Hold] = []
+    for knob in knobs_of(asker.request, question, rivals):
+        found = list(_of_knob(asker, knob, now)) if len(asker.known) < MOST_ASKED else []
+        flips += found
+        tried = [v for steps in knob.steps for v in steps]
+        if not found and tried and len(asker.known) < MOST_ASKED:
+            low, high = min(*tried, knob.now), max(*tried, knob.now)
+            text = f"{knob.label} from {knob.amount(low)} to {knob.amount(high)}: {now.name} stays first."
+            holds.append(Hold(knob.name, text[0].upper() + text[1:], low, high))
+    if isinstance(question.workload, InferenceWorkload):
+        flips += _of_formats(asker, now, question.constraints.weight_formats)
+    return now, flips, holds
+
+
+def _of_knob(asker: Asker, knob: Knob, now: First) -> Iterator[Flip]:
+    """The nearest change of one number in each direction."""
+    for steps in knob.steps:
+        turn = nearest_turn(lambda v: asker.first(_moved(knob, v)).type, knob.now, steps, knob.closeness)
+        if turn is None:
+            continue
+        patch = knob.patch(turn.value)
+        then = asker.first(patch)
+        moved = knob.words(turn.value)
+        yield Flip(knob.name, _told(moved, then, now), then.type, patch, knob.now, _value(turn.value), knob.unit)
+
+
+def _moved(knob: Knob, value: float) -> Part:
+    """What changes of the request at a value; nothing where it is the one there is."""
+    return {} if value == knob.now else knob.patch(value)
+
+
+def _of_formats(asker: Asker, now: First, asked: tuple[str, ...]) -> Iterator[Flip]:
+    """Formats of the weights that make another type first."""
+    for formats in FORMATS:
+        if set(asked) == set(formats):
+            continue
+        patch: Part = {"constraints": {"weight_formats": [*formats]}}
+        then = asker.first(patch)
+        if then.type not in (now.type, NOTHING):
+            yield Flip("weight_formats", _told(f"weights in {' or '.join(formats)}", then, now), then.type, patch)
+
+
+def _told(moved: str, then: First, now: First) -> str:
+    """A change and what comes of it."""
+    lead = moved[0].upper() + moved[1:]
+    if then.type == NOTHING:
+        return f"{lead}: nothing meets the limits any more."
+    if now.type == NOTHING:
+        return f"{lead}: {then.name} does what was asked, {then.price}."
+    return f"{lead}: {then.name} is first ({then.price}) in place of {now.name} ({now.price} as asked)."
+
+
+def _value(value: float) -> float:
+    """As it stands in the patch."""
+    return float(f"{value:.4g}")

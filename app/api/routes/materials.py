@@ -1,0 +1,78 @@
+"""GET /recommendations/{id}/bill-of-materials: one ranked option in a buyer's own format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated
+
+import orjson
+from fastapi import APIRouter, Path, Query
+from fastapi.responses import Response
+
+from app.api.deps import Answers
+from app.api.openapi import problems
+from app.api.schemas.materials import MaterialsQuery, MaterialsShown, materials_json
+from app.api.sized import json_bytes
+from app.export.cxml import cxml_bytes
+from app.export.goods import bill_of
+from app.export.lines import Bill
+from app.export.memo import html_bytes, options_shown
+from app.export.oci import oci_bytes
+from app.export.sheet import xlsx_bytes
+from app.export.table import csv_bytes
+from app.export.ubl import ubl_bytes
+
+router = APIRouter(tags=["exports"])
+
+# Of each format: media type, ending of the file, writer.
+FORMATS: dict[str, tuple[str, str, Callable[[Bill], bytes]]] = {
+    "json": ("application/json", "json", lambda bill: json_bytes(materials_json(bill))),
+    "csv": ("text/csv; charset=utf-8; header=present", "csv", csv_bytes),
+    "cxml": ("application/xml", "xml", cxml_bytes),
+    "oci": ("application/x-www-form-urlencoded", "txt", oci_bytes),
+    "ubl": ("application/xml", "xml", ubl_bytes),
+    "xlsx": ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "xlsx", xlsx_bytes),
+}
+SHOWN = ("json", "html")  # by a browser; others are files
+# A page to print needs nothing but its own style.
+ALONE = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+TEXT = {"schema": {"type": "string"}}
+WRITTEN = {"content": {kind.partition(";")[0]: TEXT for kind, _, _ in FORMATS.values() if "json" not in kind}}
+WRITTEN["content"]["text/html"] = TEXT
+
+
+@router.get(
+    "/recommendations/{id}/bill-of-materials",
+    operation_id="getBillOfMaterials",
+    response_model=MaterialsShown,
+    responses={**problems(404, 422, 503), 200: WRITTEN},
+    summary="What one ranked option is made of, to be bought",
+)
+def get_bill_of_materials(
+    id: Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="As the answer gave it.")],
+    asked: Annotated[MaterialsQuery, Query()],
+    answers: Answers,
+) -> Response:
+    """Lines with quantity, unit, price, who stands behind it and how old it is, part numbers and commodity codes: as
+    JSON, CSV, a workbook with live formulas, a cXML PunchOutOrderMessage, OCI fields as a form sends them, a UBL
+    RequestForQuotation, or a decision memo with a quote request to print. It is made of the stored answer alone:
+    prices that move later do not move it.
+    """
+    body, supply = (orjson.loads(kept) for kept in answers.whole(id))
+    settlement = asked.settlement()
+    bill = bill_of(body, supply, asked.rank, settlement)
+    if asked.format == "html":
+        beside = [bill_of(body, supply, rank, settlement) for rank in options_shown(body, asked.rank)]
+        return _file(html_bytes(body, beside, bill), bill, "html", "text/html", "html", ALONE)
+    media_type, ending, written = FORMATS[asked.format]
+    return _file(written(bill), bill, asked.format, media_type, ending)
+
+
+def _file(
+    content: bytes, bill: Bill, kind: str, media_type: str, ending: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    """A document under the name that it is kept under."""
+    way = "inline" if kind in SHOWN else "attachment"
+    name = f"bill-of-materials-{bill.answer}-{bill.rank}.{ending}"
+    named = {"Content-Disposition": f'{way}; filename="{name}"', **(headers or {})}
+    return Response(content, media_type=media_type, headers=named)

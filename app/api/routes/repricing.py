@@ -1,0 +1,76 @@
+"""POST /recommendations/{id}/reprice: an old answer against the catalogue of today."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Annotated
+
+import orjson
+from fastapi import APIRouter, Depends, Path, Query
+from fastapi.responses import Response
+
+from app.api.answering import NOT_STORED, answer_to, request_of
+from app.api.body import no_body
+from app.api.deps import Answers, Snapshots, Today, Turns
+from app.api.openapi import problems
+from app.api.repricing import machines_today
+from app.api.schemas.repricing import RepriceQuery, RepriceResponse, repriced_json
+from app.api.sized import json_bytes
+from app.catalog.recommendations import AnswerStore
+from app.catalog.snapshot import SnapshotStore
+from app.export.first_place import places, stays, why
+from app.export.goods import bill_of
+from app.export.money import Settlement
+
+router = APIRouter(tags=["sizing"])
+
+
+@router.post(
+    "/recommendations/{id}/reprice",
+    operation_id="repriceRecommendation",
+    response_model=RepriceResponse,
+    responses=problems(400, 404, 422, 503),
+    dependencies=[Depends(no_body)],
+    summary="A stored answer at prices of today",
+)
+async def post_reprice(
+    id: Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="As the answer gave it.")],
+    asked: Annotated[RepriceQuery, Query()],
+    answers: Answers,
+    snapshots: Snapshots,
+    turns: Turns,
+    today: Today,
+) -> Response:
+    """The machines of then at prices of today, line by line with what moved and why; and what the same request is
+    answered today, which is stored. The old answer and its status stay as they are; posted again on the same day it is
+    the same. It takes no body.
+    """
+    return await turns.run(repriced, id, asked.rank, answers, snapshots, today)
+
+
+def repriced(identity: str, rank: int, answers: AnswerStore, snapshots: SnapshotStore, today: date) -> Response:
+    """Price the machines of a stored answer again, and ask its request again."""
+    stored, supply = (orjson.loads(kept) for kept in answers.whole(identity))
+    directory = snapshots.directory()
+    machines = {}
+    if stored["recommendations"] or rank > 1:
+        then = bill_of(stored, supply, rank, Settlement())
+        machines = {"machines": repriced_json(then, machines_today(stored, rank, directory, snapshots, today))}
+
+    kept = answer_to(request_of(stored, as_of=None), directory, snapshots, answers, today)
+
+    now = orjson.loads(kept.body)
+    names = {a.slug: a.name for a in directory.market.accelerators}
+    document = {
+        "id": identity,
+        "as_of": {"then": stored["as_of"], "now": today.isoformat()},
+        "catalog": {"then": stored["catalog"], "now": now["catalog"]},
+        **machines,
+        "today": {
+            "id": now["id"],
+            "changed": not stays(places(stored, names), places(now, names)),
+            "why": list(why(stored, now, names)),
+        },
+    }
+    headers = None if kept.stored else NOT_STORED
+    return Response(json_bytes(document), media_type="application/json", headers=headers)

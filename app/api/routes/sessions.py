@@ -1,0 +1,167 @@
+"""The pages of a punch-out session: choose a stored answer or ask anew, see its options, carry one home."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from typing import Any
+
+import orjson
+from fastapi import APIRouter, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import HTMLResponse, Response
+
+from app.api.body import read_form
+from app.api.deps import Answers, AtDesk, Sessions, Snapshots, Today, Turns
+from app.api.problems import Invalid, Malformed, sentence
+from app.api.routes.recommendations import recommended
+from app.catalog.filing import Sought, Status, list_filings
+from app.catalog.punchouts import Visit
+from app.catalog.recommendations import AnswerStore
+from app.catalog.snapshot import SnapshotStore
+from app.db import DatabaseError
+from app.errors import AppError, NotAllowed, NotFound
+from app.export.goods import bill_of
+from app.export.lines import Bill
+from app.export.money import Settlement
+from app.procurement.desk import Desk, UnknownSession
+from app.procurement.pages import SOUGHT, handover_page, options_page, policy, refused_page, start_page
+
+router = APIRouter(tags=["procurement"])
+
+LISTED = 20
+PRIVATE = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff"}
+CLOSED = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+Fields = Mapping[str, str]
+
+
+def page_of(text: str, *, status: int = 200, content_policy: str = CLOSED) -> Response:
+    """A page that nobody keeps and that tells nobody where it is."""
+    return HTMLResponse(text, status, headers={**PRIVATE, "Content-Security-Policy": content_policy})
+
+
+@router.get("/procurement/sessions/{token}", include_in_schema=False)
+async def get_session(request: Request, token: str, desk: AtDesk, answers: Answers, sessions: Sessions) -> Response:
+    """What the session may choose from: stored answers, or the options of one."""
+    try:
+        return await run_in_threadpool(shown, desk, token, answers, sessions, request.query_params)
+    except (AppError, DatabaseError) as error:
+        return _refused(error)
+
+
+@router.post("/procurement/sessions/{token}", include_in_schema=False)
+async def post_session(
+    request: Request,
+    token: str,
+    desk: AtDesk,
+    answers: Answers,
+    snapshots: Snapshots,
+    sessions: Sessions,
+    turns: Turns,
+    today: Today,
+) -> Response:
+    """A question, or the basket on its way home, or that there is none."""
+    try:
+        fields = await read_form(request)
+        if "model" in fields:
+            return await turns.run(asked, desk, token, fields, answers, snapshots, sessions, today)
+        if not {"recommendation", "leave"} & set(fields):
+            return page_of(refused_page("Not understood", "Neither a basket, nor a question, nor leave."), status=400)
+        return await run_in_threadpool(taken, desk, token, answers, fields)
+    except (AppError, Malformed, DatabaseError) as error:
+        return _refused(error)
+
+
+def _refused(error: AppError | Malformed | DatabaseError) -> Response:
+    if isinstance(error, DatabaseError):
+        return page_of(refused_page("Try again shortly", "The database does not answer."), status=503)
+    if isinstance(error, Malformed):
+        return page_of(refused_page("Not understood", error.detail), status=error.status)
+    status = 404 if isinstance(error, NotFound) else 409 if isinstance(error, NotAllowed) else 422
+    return page_of(refused_page(error.title, error.detail), status=status)
+
+
+def _there(desk: Desk | None) -> Desk:
+    if desk is None:
+        raise UnknownSession("Punch-out is not set up here.")
+    return desk
+
+
+def shown(desk: Desk | None, token: str, answers: AnswerStore, sessions: Sessions, fields: Fields) -> Response:
+    """Stored answers; the options of one where it is named, or where the session came with a basket of it."""
+    visit, buyer = _there(desk).visit(token, now=datetime.now(UTC))
+    basket = visit.facts.get("basket")
+    named = fields.get("recommendation") or (basket[0] if basket and "all" not in fields else None)
+    content_policy = policy(buyer.hosts, visit.facts["address"])
+    if named is None:
+        return page_of(_choice(visit, token, sessions, fields), content_policy=content_policy)
+    body, bills = bills_of(answers, named)
+    text = options_page(visit, token, body, bills, tuple(basket) if basket else None)
+    return page_of(text, content_policy=content_policy)
+
+
+def _choice(visit: Visit, token: str, sessions: Sessions, told: Fields, wrong: str = "") -> str:
+    label, reference, cost_centre = (told.get(name) or None for name in SOUGHT)
+    sought = Sought(label=label, reference=reference, cost_centre=cost_centre)
+    with sessions() as session:
+        rows, _ = list_filings(session, sought, after=None, limit=LISTED)
+        standing = [row for row in rows if row.status != Status.SUPERSEDED]
+        return start_page(visit, token, standing, wrong=wrong, told=told)
+
+
+def bills_of(answers: AnswerStore, named: str) -> tuple[dict[str, Any], list[Bill]]:
+    """A stored answer and the bills of its ranks."""
+    body, supply = (orjson.loads(kept) for kept in answers.whole(named))
+    ranks = range(1, len(body["recommendations"]) + 1)
+    return body, [bill_of(body, supply, rank, Settlement()) for rank in ranks]
+
+
+def taken(desk: Desk | None, token: str, answers: AnswerStore, fields: Fields) -> Response:
+    """The form that carries a basket home."""
+    bill = None
+    if "recommendation" in fields:
+        rank = fields.get("rank", "1")
+        body, supply = (orjson.loads(kept) for kept in answers.whole(fields["recommendation"]))
+        bill = bill_of(body, supply, int(rank) if rank.isdecimal() and rank.isascii() else 0, Settlement())
+    form, buyer = _there(desk).taken(token, bill, now=datetime.now(UTC))
+    return page_of(handover_page(form), content_policy=policy(buyer.hosts, form.address))
+
+
+def asked(
+    desk: Desk | None,
+    token: str,
+    fields: Fields,
+    answers: AnswerStore,
+    snapshots: SnapshotStore,
+    sessions: Sessions,
+    today: date,
+) -> Response:
+    """An answer to the three questions, stored like any other; what is wrong with them stands above them."""
+    visit, buyer = _there(desk).visit(token, now=datetime.now(UTC))
+    try:
+        sent = recommended(orjson.dumps(_question(fields)), answers, snapshots, today)
+    except Invalid as error:
+        wrong = "; ".join(sentence(e, error.model) for e in error.error.errors(include_url=False)[:3])
+    except (AppError, Malformed) as error:
+        wrong = error.detail
+    else:
+        place = f"{token}?recommendation={orjson.loads(bytes(sent.body))['id']}"
+        return Response(status_code=303, headers={"Location": place, **PRIVATE})
+    text = _choice(visit, token, sessions, fields, wrong)
+    return page_of(text, status=422, content_policy=policy(buyer.hosts, visit.facts["address"]))
+
+
+def _question(fields: Fields) -> dict[str, Any]:
+    """The body of POST /recommend that a form stands for."""
+    users = {"count": _figure(fields, "users"), "requests_per_hour_each": _figure(fields, "requests")}
+    traffic = {"users": users, "input_tokens": 800, "output_tokens": 300}
+    workload = {"phase": "inference", "model": fields.get("model", ""), "traffic": traffic}
+    return {"workload": workload, "objective": fields.get("objective", "cost")}
+
+
+def _figure(fields: Fields, name: str) -> float | str:
+    told = fields.get(name, "")
+    try:
+        return float(told)
+    except ValueError:
+        return told

@@ -1,0 +1,161 @@
+"""Filing of stored answers on the wire: the words of a request they are found by, lists of them, their status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from app.api.schemas.base import Shown, Wire, Words, printable, shown_as
+from app.api.schemas.catalog import Page
+from app.catalog.filing import NEXT, Change, FilingRow, Status, StatusChangeRow, in_utc
+
+StatusName = Literal["draft", "approved", "ordered", "superseded"]
+Note = Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(printable)]
+Identity = Annotated[str, Field(pattern=r"^rec_[0-9a-f]{28}$")]
+FILED: dict[str, Any] = {
+    "id": "rec_0123456789abcdef0123456789ab",
+    "stored_at": "2026-11-20T08:00:00Z",
+    "status": "approved",
+    "etag": '"status-1"',
+    "label": "chat, second site",
+    "reference": "PR-2026-0417",
+    "cost_centre": "4711",
+    "model": "meta-llama/Llama-3.1-70B-Instruct",
+    "accelerators": ["nvidia-h200-sxm-141gb"],
+    "option": "8 x NVIDIA H200 SXM 141GB",
+}
+CHANGED = {"status": "approved", "at": "2026-11-21T09:30:00Z", "by": "J. Doe", "note": "Board of 20 November."}
+
+
+def _moment(text: Any) -> Any:
+    """A day or a moment as it is written; a day begins at midnight, and what names no zone is UTC."""
+    try:
+        return in_utc(datetime.fromisoformat(text))
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError("must be a day or a moment, as 2026-11-20 or 2026-11-20T08:00:00Z") from None
+
+
+Moment = Annotated[datetime, BeforeValidator(_moment)]
+
+
+class RecommendationFilter(Page):
+    """What a list of stored answers is narrowed to."""
+
+    label: Words | None = Field(None, description="Words of the label, in any order.")
+    reference: Words | None = Field(None, description="Exactly as in the request.")
+    cost_centre: Words | None = Field(None, description="Exactly as in the request.")
+    status: StatusName | None = None
+    model: Words | None = Field(None, description="As the catalogue, people or the request name it.")
+    accelerator: Words | None = Field(None, description="Of the first rank, as the catalogue or people name it.")
+    created_after: Moment | None = Field(None, description="First stored then or later; a day or a moment, UTC.")
+    created_before: Moment | None = Field(None, description="First stored before.")
+
+
+class FiledShown(Shown):
+    """A stored answer as lists show it."""
+
+    model_config = shown_as(FILED)
+
+    id: str
+    stored_at: str = Field(description="When it was first stored.")
+    status: StatusName
+    etag: str = Field(description="Of the status: If-Match of a change takes it.")
+    superseded_by: str | None = Field(None, description="Id of the recommendation that took its place.")
+    label: str | None = None
+    reference: str | None = None
+    cost_centre: str | None = None
+    model: str | None = None
+    accelerators: list[str] = Field(description="Of the first rank; none where nothing was feasible.")
+    option: str | None = Field(None, description="The first rank in words.")
+
+
+class RecommendationList(Shown):
+    """Stored answers, the newest first."""
+
+    model_config = shown_as({"items": [FILED], "next_cursor": None})
+
+    items: list[FiledShown]
+    next_cursor: str | None
+
+
+class StatusChangeShown(Shown):
+    """Who moved it there, and when."""
+
+    model_config = shown_as(CHANGED)
+
+    status: StatusName
+    at: str
+    by: str
+    note: str | None = None
+    superseded_by: str | None = None
+
+
+class StatusShown(FiledShown):
+    """How far a stored answer has come, where it may go from there, and how it came there."""
+
+    model_config = shown_as({**FILED, "next": ["draft", "ordered", "superseded"], "history": [CHANGED]})
+
+    next: list[StatusName] = Field(description="What the status may be changed to.")
+    history: list[StatusChangeShown] = Field(description="Every change, the first before the last.")
+
+
+class StatusChange(Wire):
+    """A change of status. The answer itself stays as it is."""
+
+    model_config = shown_as({"status": "approved", "by": "J. Doe", "note": "Board of 20 November."})
+
+    status: StatusName
+    by: Words = Field(description="Who changes it; it is kept, not checked.")
+    note: Note | None = None
+    superseded_by: Identity | None = Field(
+        None, description="With status superseded: the stored recommendation that takes its place."
+    )
+
+    @model_validator(mode="after")
+    def _only_what_is_superseded_has_a_successor(self) -> StatusChange:
+        if self.superseded_by is not None and self.status != "superseded":
+            raise ValueError("superseded_by goes with status superseded")
+        return self
+
+    def to_change(self) -> Change:
+        return Change(Status(self.status), self.by, self.note, self.superseded_by)
+
+
+def tag_of(row: FilingRow) -> str:
+    """The ETag of a status."""
+    return f'"status-{row.version}"'
+
+
+def filed_json(row: FilingRow) -> dict[str, Any]:
+    """A stored answer as lists show it; what it does not have is absent."""
+    told = {
+        "id": row.recommendation,
+        "stored_at": _shown(row.stored_at),
+        "status": row.status,
+        "etag": tag_of(row),
+        "superseded_by": row.superseded_by,
+        "label": row.label,
+        "reference": row.reference,
+        "cost_centre": row.cost_centre,
+        "model": row.model,
+        "accelerators": (row.accelerators or "").split(),
+        "option": row.option,
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def status_json(row: FilingRow, changes: Sequence[StatusChangeRow]) -> dict[str, Any]:
+    """The same with its history."""
+    history = [
+        {"status": c.status, "at": _shown(c.changed_at), "by": c.changed_by}
+        | {name: value for name in ("note", "superseded_by") if (value := getattr(c, name)) is not None}
+        for c in changes
+    ]
+    return {**filed_json(row), "next": list(NEXT[Status(row.status)]), "history": history}
+
+
+def _shown(moment: datetime) -> str:
+    return in_utc(moment).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,87 @@
+"""Hand-offs on the wire: what may be asked of one, and its files."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.api.schemas.base import Shown, shown_as
+from app.export.handoff.files import Handoff
+
+FILE: dict[str, Any] = {
+    "name": "serve.sh",
+    "media_type": "application/x-sh",
+    "text": "#!/usr/bin/env bash\nset -euo pipefail\nexec vllm serve meta-llama/Llama-3.1-8B-Instruct\n",
+}
+HANDOFF: dict[str, Any] = {
+    "target": "vllm",
+    "rank": 1,
+    "files": [FILE],
+    "notes": ["Flags of vllm: vllm/engine/arg_utils.py and config/parallel.py of 0.33.0, read 2026-11-23."],
+}
+
+
+class HandoffQuery(BaseModel):
+    """For what, of which option, and which file of it alone."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    target: Literal[
+        "vllm",
+        "sglang",
+        "tensorrt-llm",
+        "llama.cpp",
+        "tgi",
+        "text-embeddings-inference",
+        "mlx",
+        "kubernetes",
+        "kserve",
+        "skypilot",
+        "dstack",
+        "docker-compose",
+        "torchrun",
+        "deepspeed",
+        "megatron",
+        "accelerate",
+        "slurm",
+    ]
+    rank: int = Field(1, ge=1, le=1000)
+    file: str | None = Field(None, min_length=1, max_length=120, description="Its name: the file alone, as it is.")
+    engine_version: str | None = Field(
+        None,
+        pattern=r"^v?\d+(\.\d+){0,3}[A-Za-z0-9.+-]{0,20}$",
+        description="That is installed; without it the version whose flags were read.",
+    )
+
+
+class FileShown(Shown):
+    """A file by its name."""
+
+    model_config = shown_as(FILE)
+
+    name: str
+    media_type: str
+    text: str
+
+
+class HandoffShown(Shown):
+    """The files that start one ranked option and measure it, and what whoever starts them has to know."""
+
+    model_config = shown_as(HANDOFF)
+
+    target: str
+    rank: int
+    files: list[FileShown]
+    notes: list[str]
+
+
+def handoff_json(made: Handoff) -> dict[str, Any]:
+    """A hand-off as it is shown."""
+    return {
+        "target": made.target,
+        "rank": made.rank,
+        "files": [asdict(file) for file in made.files],
+        "notes": list(made.notes),
+    }

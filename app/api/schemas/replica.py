@@ -1,0 +1,74 @@
+"""What is said of replicas, wherever they stand: of a deployment, and of each of its pools."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from app.api.schemas.base import WHOLE, Name, Shown, Wire
+from app.api.schemas.names import KvFormatName, WeightFormatName
+from app.api.schemas.offer import MOST_COUNTED, Count, Degree, OfferShown, OfferSpec
+from app.api.schemas.scheduler import SchedulerShown, SchedulerSpec
+from app.sizing.hardware.parts import PricingModel
+
+
+class ReplicaSpec(Wire):
+    """Replicas of one kind; what is left out is chosen well and echoed."""
+
+    accelerator: Name | None = None
+    system: Name | None = None
+    offer: OfferSpec | None = None
+    accelerators_per_replica: Degree | None = None
+    replicas: Count | None = None
+    spare_replicas: Annotated[int, Field(ge=0, le=MOST_COUNTED), WHOLE] | None = None
+    nodes: Count | None = None
+    total_accelerators: Count | None = None
+    tensor_parallel: Degree | None = None
+    pipeline_parallel: Degree | None = None
+    data_parallel: Degree | None = None
+    context_parallel: Degree | None = None
+    expert_parallel: Degree | None = None
+    weight_format: WeightFormatName | None = None
+    kv_format: KvFormatName | None = None
+    max_batch: Degree | None = None
+    max_batched_tokens: Annotated[int, Field(ge=16, le=10_000_000), WHOLE] | None = None
+    scheduler: SchedulerSpec | None = None
+    memory_fraction: Annotated[float, Field(gt=0.05, le=1)] | None = None
+
+    def said(self, *apart: str) -> dict[str, Any]:
+        """What is said, as the core names it; but for the fields `apart`."""
+        said = self.model_dump(exclude={"offer", "scheduler", *apart})
+        if self.offer is not None:
+            said |= self.offer.model_dump()
+            said["pricing_model"] = None if self.offer.pricing_model is None else PricingModel(self.offer.pricing_model)
+        if self.scheduler is not None:
+            said["scheduler"] = self.scheduler.to_settings()
+            said["max_batch"] = self.max_batch or self.scheduler.max_sequences
+            said["max_batched_tokens"] = self.max_batched_tokens or self.scheduler.max_batched_tokens
+        return said
+
+
+class ReplicaShown(Shown):
+    """Replicas of one kind, complete."""
+
+    accelerator: str
+    system: str | None = None
+    offer: OfferShown | None = None
+    accelerators_per_replica: int | None = None
+    replicas: int | None = None
+    spare_replicas: int | None = None
+    nodes: int | None = None
+    total_accelerators: int | None = Field(None, description="Paid for: whole machines are rented and bought.")
+    tensor_parallel: int | None = None
+    pipeline_parallel: int | None = None
+    data_parallel: int | None = None
+    context_parallel: int | None = None
+    expert_parallel: int | None = None
+    weight_format: str | None = None
+    kv_format: str | None = None
+    max_batch: int | None = None
+    max_batched_tokens: int | None = None
+    scheduler: SchedulerShown | None = None
+    memory_fraction: float | None = None
+    weights_on_host: float | None = Field(None, description="Share of the weights in the host's memory.")

@@ -1,0 +1,157 @@
+"""POST /recommendations/{id}/reprice on the wire."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.api.repricing import MachinesToday
+from app.api.schemas.answers import CatalogShown
+from app.api.schemas.base import Shown, shown_as
+from app.api.schemas.materials import LINE, TOTALS, BillLineShown, MaterialsTotalsShown, line_json
+from app.export.lines import Bill, Line
+from app.export.repricing import Cause, Moved, difference, line_by_line
+
+CAUSE = {
+    "cause": "price",
+    "usd": -100000,
+    "text": "370,000.00 per EA (quote, 2026-08), 350,000.00 per EA (quote, ...).",
+}
+REPRICED = {"goods": "machine", "then": LINE, "now": LINE, "difference": -100000, "causes": [CAUSE]}
+MACHINES = {
+    "rank": 1,
+    "option": "40 x NVIDIA H200 SXM 141GB",
+    "text": "2,443,200.45 USD today, 2,543,200.45 then: -3.9 %.",
+    "lines": [REPRICED],
+    "then": TOTALS,
+    "now": TOTALS,
+    "difference": -100000,
+}
+TODAY = {"id": "rec_ba9876543210ba9876543210ba98", "changed": False, "why": ["40 x NVIDIA H200 SXM 141GB is first ..."]}
+CATALOG = {"snapshot": "614f6a1a7f1b2af2", "prices_as_of": "2026-08-22"}
+
+
+class RepriceQuery(BaseModel):
+    """Which option's machines are priced again."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rank: int = Field(1, ge=1, le=1000)
+
+
+class MovedCauseShown(Shown):
+    """What a difference is due to."""
+
+    model_config = shown_as(CAUSE)
+
+    cause: Literal["price", "seller", "reckoned", "quantity", "added", "gone", "unpriced", "priced"] = Field(
+        description="reckoned: of other lines, or with a figure of this service or of the request."
+    )
+    usd: float | None = Field(
+        None, description="Its part of the difference; absent of a line that one day has no price of."
+    )
+    text: str
+
+
+class RepricedLineShown(Shown):
+    """A line of then beside the same of today; absent where that bill has none."""
+
+    model_config = shown_as(REPRICED)
+
+    goods: str
+    then: BillLineShown | None = None
+    now: BillLineShown | None = None
+    difference: float | None = Field(None, description="Absent where one of them has no price.")
+    causes: list[MovedCauseShown] = Field(description="They add up to the difference; none where nothing moved.")
+
+
+class RepricedShown(Shown):
+    """The machines of then at prices of today."""
+
+    model_config = shown_as(MACHINES)
+
+    rank: int
+    option: str
+    text: str
+    lines: list[RepricedLineShown]
+    then: MaterialsTotalsShown
+    now: MaterialsTotalsShown | None = Field(None, description="Absent where nobody prices the machines today.")
+    difference: float | None = Field(None, description="Of the totals; absent where a line lost its price or got one.")
+
+
+class RecommendedTodayShown(Shown):
+    """What the same request is answered today, stored as by /recommend."""
+
+    model_config = shown_as(TODAY)
+
+    id: str = Field(description="That of the stored answer itself where nothing has moved.")
+    changed: bool = Field(description="Whether other types of accelerators are first.")
+    why: list[str]
+
+
+class RepriceResponse(Shown):
+    """An old answer against the catalogue of today."""
+
+    model_config = shown_as(
+        {
+            "id": "rec_0123456789abcdef0123456789ab",
+            "as_of": {"then": "2026-08-25", "now": "2026-11-20"},
+            "catalog": {"then": CATALOG, "now": CATALOG},
+            "machines": MACHINES,
+            "today": TODAY,
+        }
+    )
+
+    id: str
+    as_of: dict[Literal["then", "now"], str]
+    catalog: dict[Literal["then", "now"], CatalogShown]
+    machines: RepricedShown | None = Field(None, description="Absent where nothing was feasible then.")
+    today: RecommendedTodayShown
+
+
+def repriced_json(then: Bill, today: MachinesToday) -> dict[str, Any]:
+    """The bills side by side."""
+    told: dict[str, Any] = {"rank": then.rank, "option": then.title}
+    if today.bill is None:
+        return {**told, "text": today.text, "lines": [], "then": _totals(then)}
+    moved = line_by_line(then, today.bill)
+    by = difference(moved)
+    return {
+        **told,
+        "text": f"{_said(then, today.bill, by)} {today.text}".rstrip(),
+        "lines": [_line(pair) for pair in moved],
+        "then": _totals(then),
+        "now": _totals(today.bill),
+        **({} if by is None else {"difference": float(by)}),
+    }
+
+
+def _said(then: Bill, now: Bill, by: Decimal | None) -> str:
+    if by is None:
+        return "Not every line has a price on both days, so the totals do not compare."
+    if not by:
+        return f"{then.total:,.2f} USD, then and today."
+    share = f": {100 * by / then.total:+.1f} %" if then.total else ""
+    return f"{now.total:,.2f} USD today, {then.total:,.2f} then{share}."
+
+
+def _line(pair: Moved) -> dict[str, Any]:
+    lines: dict[str, Line | None] = {"then": pair.then, "now": pair.now}
+    either = pair.then or pair.now
+    return {
+        "goods": "" if either is None else either.goods,
+        **{when: line_json(line) for when, line in lines.items() if line is not None},
+        **({} if pair.difference is None else {"difference": float(pair.difference)}),
+        "causes": [_cause(cause) for cause in pair.causes],
+    }
+
+
+def _cause(cause: Cause) -> dict[str, Any]:
+    amount = {} if cause.amount is None else {"usd": float(cause.amount)}
+    return {"cause": cause.cause, **amount, "text": cause.text}
+
+
+def _totals(bill: Bill) -> dict[str, float]:
+    return {name: float(getattr(bill, name)) for name in MaterialsTotalsShown.model_fields}

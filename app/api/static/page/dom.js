@@ -1,0 +1,56 @@
+// Elements and numbers as the page shows them.
+
+export function element(tag, attributes = {}, ...children) {
+  return filled(document.createElement(tag), attributes, children);
+}
+
+export function drawn(tag, attributes = {}, ...children) {
+  return filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+}
+
+function filled(made, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") made.addEventListener(name, value);
+    else if (value !== undefined && value !== null && value !== false) made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined).map((child) => child?.nodeType ? child : String(child)));
+  return made;
+}
+
+export function show(value, digits = 3) {
+  if (value === null || value === undefined || value === "") return "–";
+  if (typeof value !== "number") return String(value);
+  const rounded = Math.abs(value) >= 1000 ? Math.round(value) : value;
+  return rounded.toLocaleString("en", Math.abs(value) >= 1000 ? {} : { maximumSignificantDigits: digits });
+}
+
+export function money(value) {
+  if (value === null || value === undefined) return "–";
+  const digits = Math.abs(value) < 0.1 ? { maximumSignificantDigits: 2 } : Math.abs(value) < 100 ? { minimumFractionDigits: 2, maximumFractionDigits: 2 } : { maximumFractionDigits: 0 };
+  return `$${value.toLocaleString("en", digits)}`;
+}
+
+// Of an axis: thousands and millions by a letter.
+export function short(value) {
+  return value.toLocaleString("en", Math.abs(value) >= 10000 ? { notation: "compact", maximumSignificantDigits: 3 } : { maximumSignificantDigits: 4 });
+}
+
+export function words(name) {
+  return name.replaceAll("_", " ");
+}
+
+export function table(heads, rows, caption) {
+  const head = element("tr", {}, ...heads.map((name) => element("th", { scope: "col" }, name)));
+  const body = rows.map((cells) =>
+    element("tr", {}, ...cells.map((cell, i) => {
+      const number = typeof cell === "number" || (typeof cell === "string" && /^[$\d–-][\d.,]*( %)?$/.test(cell));
+      return element(i ? "td" : "th", { class: number && i ? "number" : null, scope: i ? null : "row" }, typeof cell === "number" ? show(cell) : (cell ?? "–"));
+    })),
+  );
+  const made = element("table", {}, caption ? element("caption", {}, caption) : null, element("thead", {}, head), element("tbody", {}, ...body));
+  return element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption || heads.join(", ") }, made);
+}
+
+export function section(title, ...children) {
+  return element("section", {}, element("h3", {}, title), ...children);
+}

@@ -1,0 +1,255 @@
+// The form and the request it stands for: each field is one place of POST /recommend's body.
+import { element } from "./dom.js";
+import { HEADINGS } from "./fields.js";
+import { read, written } from "./numbers.js";
+
+const FIELDS = HEADINGS.flatMap((h) => h.fields.map((f) => ({ when: h.when, ...f })));
+const LOADS = FIELDS.find((f) => f.path === "load").options.map(([name]) => name);
+const SPECIAL = ["load", "more", "workload.phase"];
+
+export class Unreadable extends Error {
+  constructor(path, message) {
+    super(message);
+    this.path = path;
+  }
+}
+
+const pairs = (options) => options.map((o) => (Array.isArray(o) ? o : [o, o]));
+
+function input(field) {
+  const named = { name: field.path, id: field.path, "aria-describedby": field.hint ? `${field.path}-hint` : null };
+  if (field.kind === "choice") {
+    return element("select", named, ...pairs(field.options).map(([value, text]) => element("option", { value }, text)));
+  }
+  if (field.kind === "json") return element("textarea", { ...named, rows: 3, spellcheck: "false", placeholder: "{ }" });
+  const numeric = field.kind === "number" ? { inputmode: "decimal", class: "short" } : {};
+  return element("input", { ...named, ...numeric, type: "text", list: field.list, autocomplete: "off", spellcheck: "false" });
+}
+
+function ticked(field) {
+  const type = field.kind === "radio" ? "radio" : "checkbox";
+  const boxes = pairs(field.options).map(([value, text]) =>
+    element("label", { class: "tick" }, element("input", { type, name: field.path, value }), text),
+  );
+  return element("div", { class: "field wide", "data-path": field.path, role: "group", "aria-label": field.label },
+    element("span", { class: "label" }, field.label), ...boxes);
+}
+
+function shown(field) {
+  if (field.kind === "radio" || field.kind === "choices") return ticked(field);
+  const hint = field.hint ? element("small", { id: `${field.path}-hint` }, field.hint) : null;
+  const reading = field.kind === "number" ? element("output", { for: field.path, class: "reading" }) : null;
+  return element("div", { class: field.wide ? "field wide" : "field", "data-path": field.path },
+    element("label", { for: field.path }, field.label), input(field), reading, hint);
+}
+
+function nested(target, path, value) {
+  const names = path.split(".");
+  const last = names.pop();
+  const holder = names.reduce((at, name) => (at[name] ??= {}), target);
+  holder[last] = value;
+}
+
+// What stands at a path, taken out; objects that are left empty go with it.
+function taken(source, path) {
+  const [name, ...rest] = path.split(".");
+  if (source === null || typeof source !== "object" || !(name in source)) return undefined;
+  if (!rest.length) {
+    const value = source[name];
+    delete source[name];
+    return value;
+  }
+  const value = taken(source[name], rest.join("."));
+  const left = source[name];
+  if (left && typeof left === "object" && !Array.isArray(left) && !Object.keys(left).length) delete source[name];
+  return value;
+}
+
+function merged(target, beside) {
+  for (const [name, value] of Object.entries(beside)) {
+    const both = value && target[name] && typeof value === "object" && typeof target[name] === "object" && !Array.isArray(value);
+    if (both) merged(target[name], value);
+    else target[name] = value;
+  }
+  return target;
+}
+
+export class Form {
+  constructor(form) {
+    this.form = form;
+    for (const h of HEADINGS) {
+      const fields = element("div", { class: "fields" }, ...h.fields.map(shown));
+      const held = h.open
+        ? element("fieldset", {}, element("legend", {}, h.heading), fields)
+        : element("details", { class: "more" }, element("summary", {}, h.heading), fields);
+      held.dataset.when = (h.when || []).join(" ");
+      document.getElementById(h.open ? "questions" : "details").append(held);
+    }
+    form.addEventListener("input", (event) => this.#echo(event.target));
+    form.addEventListener("change", () => this.arrange());
+  }
+
+  get phase() {
+    return this.form.elements["workload.phase"].value;
+  }
+
+  get load() {
+    return this.form.elements.load.value;
+  }
+
+  #active(field) {
+    return !field.when || !field.when.length || field.when.includes(this.phase) || (this.phase === "inference" && field.when.includes(this.load));
+  }
+
+  // Only what belongs to the phase and the kind of load is shown.
+  arrange() {
+    for (const field of FIELDS) {
+      this.form.querySelector(`[data-path="${field.path}"]`).hidden = !this.#active(field);
+    }
+    for (const held of this.form.querySelectorAll("[data-when]")) {
+      held.hidden = held.dataset.when !== "" && !held.dataset.when.split(" ").includes(this.phase);
+    }
+  }
+
+  // Says how a number typed in words was read.
+  #echo(target) {
+    target.removeAttribute("aria-invalid");
+    const reading = target.parentElement?.querySelector(".reading");
+    if (!reading) return;
+    const value = read(target.value);
+    const grouped = value.toLocaleString("en", { maximumFractionDigits: 6 });
+    const plain = ["", String(value), grouped].includes(target.value.trim());
+    reading.value = plain ? "" : Number.isNaN(value) ? "not a number" : `= ${grouped}`;
+  }
+
+  #value(field) {
+    const control = this.form.elements[field.path];
+    if (field.kind === "choices") {
+      const boxes = [...this.form.querySelectorAll(`input[name="${field.path}"]:checked`)].map((box) => box.value);
+      return boxes.length ? boxes : undefined;
+    }
+    const text = control.value.trim();
+    if (text === "") return undefined;
+    if (field.kind === "number") return this.#number(field, text);
+    if (field.kind === "list") return text.split(",").map((part) => part.trim()).filter(Boolean);
+    if (field.kind === "numbers") return text.split(/[,;\s]+/).filter(Boolean).map((part) => this.#number(field, part));
+    if (field.kind === "json") return this.#json(field, text);
+    return text;
+  }
+
+  #number(field, text) {
+    const value = read(text);
+    if (Number.isNaN(value)) throw new Unreadable(field.path, `${field.label}: “${text}” is not a number. 1,000,000, 1 million, 70b and 1e9 are.`);
+    return value;
+  }
+
+  #json(field, text) {
+    try {
+      return JSON.parse(text);
+    } catch {
+      throw new Unreadable(field.path, `${field.label}: this is not JSON.`);
+    }
+  }
+
+  // The request's body; raises Unreadable where a field cannot be read.
+  body() {
+    const made = { workload: { phase: this.phase } };
+    for (const field of FIELDS) {
+      if (SPECIAL.includes(field.path) || !this.#active(field)) continue;
+      const value = this.#value(field);
+      if (value === undefined) continue;
+      if (field.path === "workload.model.huggingface_config") made.workload.model = { huggingface_config: value };
+      else nested(made, field.path, value);
+    }
+    const { workload } = made;
+    if (this.phase === "inference") {
+      workload.traffic ??= {};
+      if (this.load === "offline") workload.traffic.offline = true;
+      for (const name of ["input_tokens", "output_tokens"]) {
+        const length = workload.traffic[name];
+        if (length && Object.keys(length).join() === "mean") workload.traffic[name] = length.mean;
+      }
+    }
+    const size = typeof workload.model === "string" && !Number.isNaN(read(workload.model)) ? read(workload.model) : null;
+    if (size) workload.model = { parameters_billion: size >= 1e6 ? size / 1e9 : size };
+    const more = this.#value(FIELDS.find((f) => f.path === "more"));
+    return more ? merged(made, more) : made;
+  }
+
+  // Shows a request; what has no field of its own stands under "anything else".
+  fill(request) {
+    const rest = structuredClone(request);
+    this.form.reset();
+    const workload = rest.workload ?? {};
+    this.form.elements["workload.phase"].value = taken(rest, "workload.phase") ?? "inference";
+    this.form.elements.load.value = LOADS.find((load) => load in (workload.traffic ?? {})) ?? "peak_requests_per_s";
+    if (workload.traffic) {
+      if (workload.traffic.offline) delete workload.traffic.offline;
+      for (const name of ["input_tokens", "output_tokens"]) {
+        if (typeof workload.traffic[name] === "number") workload.traffic[name] = { mean: workload.traffic[name] };
+      }
+    }
+    if (workload.model && workload.model.parameters_billion && Object.keys(workload.model).length === 1) {
+      workload.model = `${workload.model.parameters_billion}b`;
+    }
+    if (workload.deadline_hours) {
+      workload.deadline_days = workload.deadline_hours / 24;
+      delete workload.deadline_hours;
+    }
+    for (const field of FIELDS) {
+      if (!SPECIAL.includes(field.path)) this.#set(field, this.#active(field) ? this.#takenFor(field, rest) : undefined);
+    }
+    if (rest.workload && rest.workload.traffic && !Object.keys(rest.workload.traffic).length) delete rest.workload.traffic;
+    if (rest.workload && !Object.keys(rest.workload).length) delete rest.workload;
+    this.form.elements.more.value = Object.keys(rest).length ? JSON.stringify(rest, null, 1) : "";
+    this.arrange();
+    for (const details of this.form.querySelectorAll("details.more")) {
+      details.open = [...details.querySelectorAll("input, textarea, select")].some((c) => (c.type === "checkbox" ? c.checked : c.value !== ""));
+    }
+  }
+
+  #takenFor(field, rest) {
+    if (field.path === "workload.model" && typeof rest.workload?.model !== "string") return undefined;
+    return taken(rest, field.path);
+  }
+
+  #set(field, value) {
+    if (field.kind === "choices") {
+      for (const box of this.form.querySelectorAll(`input[name="${field.path}"]`)) box.checked = (value ?? []).includes(box.value);
+      return;
+    }
+    const control = this.form.elements[field.path];
+    if (value === undefined || value === null) {
+      if (field.kind !== "choice" || pairs(field.options).some(([name]) => name === "")) control.value = "";
+    } else if (field.kind === "json") control.value = JSON.stringify(value, null, 1);
+    else if (field.kind === "list" || field.kind === "numbers") control.value = value.join(", ");
+    else control.value = typeof value === "number" ? written(value) : value;
+    this.#echo(control);
+  }
+
+  // A number at a path, where the field has one; and setting it from outside.
+  number(path) {
+    const field = FIELDS.find((f) => f.path === path);
+    const value = this.#active(field) ? read(this.form.elements[path].value) : NaN;
+    return Number.isNaN(value) ? null : value;
+  }
+
+  put(path, value) {
+    this.form.elements[path].value = written(value);
+    this.#echo(this.form.elements[path]);
+  }
+
+  // Marks the field that a pointer of a problem names, and opens what hides it.
+  mark(path) {
+    const name = FIELDS.map((f) => f.path).filter((p) => path === p || path.startsWith(`${p}.`) || p.startsWith(`${path}.`))[0];
+    const control = name ? this.form.querySelector(`[data-path="${name}"] :is(input, select, textarea)`) : null;
+    if (!control) return;
+    control.setAttribute("aria-invalid", "true");
+    control.closest("details")?.setAttribute("open", "");
+    control.focus();
+  }
+
+  label(path) {
+    return FIELDS.find((f) => f.path === path)?.label;
+  }
+}

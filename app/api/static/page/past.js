@@ -1,0 +1,43 @@
+// Links that hold a question, and the questions asked before on this browser.
+import { nameOf } from "./deployment.js";
+import { element } from "./dom.js";
+
+const KEPT = "headroom.questions";
+const MOST = 20;
+
+export const linkTo = (request) => `#q=${encodeURIComponent(JSON.stringify(request))}`;
+
+// The question or the stored answer that the address names.
+export function linked() {
+  const [kind, value] = [location.hash.slice(1, 3), location.hash.slice(3)];
+  try {
+    if (kind === "q=") return { request: JSON.parse(decodeURIComponent(value)) };
+  } catch {
+    return {};
+  }
+  return kind === "a=" ? { answer: value } : {};
+}
+
+function kept() {
+  try {
+    return JSON.parse(localStorage.getItem(KEPT)) ?? [];
+  } catch {
+    return [];
+  }
+}
+
+export function keep(answer, request) {
+  const [first] = answer.recommendations;
+  const text = `${typeof request.workload.model === "string" ? request.workload.model : "own model"}, ${request.workload.phase.replace("_", " ")}: ${first ? nameOf(first) : "nothing fits"}`;
+  const link = linkTo(request);
+  try {
+    localStorage.setItem(KEPT, JSON.stringify([{ text, link }, ...kept().filter((k) => k.link !== link)].slice(0, MOST)));
+  } catch {
+    // A browser that keeps nothing still answers.
+  }
+}
+
+export function showPast(into) {
+  into.replaceChildren(...kept().map((k) => element("li", {}, element("a", { href: k.link }, k.text))));
+  into.closest("details").hidden = !into.children.length;
+}

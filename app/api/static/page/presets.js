@@ -1,0 +1,16 @@
+// Questions to start from. Each is a whole request of POST /recommend.
+export const PRESETS = [
+  {"name": "Chat", "request": {"workload": {"phase": "inference", "model": "meta-llama/Llama-3.1-8B-Instruct", "traffic": {"users": {"count": 500, "requests_per_hour_each": 12}, "input_tokens": 800, "output_tokens": 300}, "slo": {"ttft_ms": 1000, "tpot_ms": 50}}}},
+  {"name": "RAG", "request": {"workload": {"phase": "inference", "model": "meta-llama/Llama-3.1-70B-Instruct", "traffic": {"peak_requests_per_s": 3, "input_tokens": {"mean": 6000, "p95": 12000}, "output_tokens": 350, "cached_prefix_fraction": 0.1}, "slo": {"ttft_ms": 4000, "tpot_ms": 60}}}},
+  {"name": "Agents", "request": {"workload": {"phase": "inference", "model": "Qwen/Qwen2.5-32B-Instruct", "traffic": {"concurrent_requests": 60, "input_tokens": 12000, "output_tokens": 500, "cached_prefix_fraction": 0.8, "turn_gap_s": 15}, "slo": {"ttft_ms": 5000, "tpot_ms": 60}}}},
+  {"name": "Code completion", "request": {"workload": {"phase": "inference", "model": "Qwen/Qwen2.5-Coder-7B-Instruct", "traffic": {"users": {"count": 300, "requests_per_hour_each": 120}, "input_tokens": 1500, "output_tokens": 40}, "slo": {"e2e_ms": 1200}}}},
+  {"name": "Batch", "request": {"workload": {"phase": "inference", "model": "Qwen/Qwen2.5-32B-Instruct", "traffic": {"offline": true, "volume_requests": 2000000, "deadline_hours": 60, "input_tokens": 3000, "output_tokens": 300}}}},
+  {"name": "Embeddings", "request": {"workload": {"phase": "inference", "model": "BAAI/bge-large-en-v1.5", "traffic": {"peak_requests_per_s": 200, "input_tokens": 256, "output_tokens": 0}, "slo": {"e2e_ms": 100}}}},
+  {"name": "Image generation", "request": {"workload": {"phase": "inference", "model": "stabilityai/stable-diffusion-xl-base-1.0", "traffic": {"samples_per_s": 0.5}, "slo": {"e2e_ms": 12000}}}},
+  {"name": "Speech", "request": {"workload": {"phase": "inference", "model": "openai/whisper-large-v3", "traffic": {"samples_per_s": 5}, "slo": {"e2e_ms": 5000}}}},
+  {"name": "Desktop assistant", "request": {"workload": {"phase": "inference", "model": "meta-llama/Llama-3.1-70B-Instruct", "traffic": {"concurrent_requests": 1, "input_tokens": 1500, "output_tokens": 400}, "slo": {"tpot_ms": 150, "percentile": 50}}, "constraints": {"environments": ["on_prem"], "max_purchase_usd": 12000}}},
+  {"name": "Pretraining", "request": {"workload": {"phase": "training", "model": "meta-llama/Llama-2-7b-hf", "training_tokens": 1000000000000, "sequence_length": 4096, "deadline_days": 30}}},
+  {"name": "Full fine-tune", "request": {"workload": {"phase": "fine_tuning", "model": "meta-llama/Llama-3.1-8B", "method": "full", "training_tokens": 200000000, "sequence_length": 4096, "deadline_days": 2}}},
+  {"name": "LoRA", "request": {"workload": {"phase": "fine_tuning", "model": "meta-llama/Llama-3.1-70B", "method": "lora", "training_tokens": 50000000, "sequence_length": 2048, "deadline_days": 2}}},
+  {"name": "Edge", "request": {"workload": {"phase": "inference", "model": "meta-llama/Llama-3.2-3B-Instruct", "traffic": {"concurrent_requests": 1, "input_tokens": 500, "output_tokens": 150}, "slo": {"tpot_ms": 200, "percentile": 50}}, "constraints": {"segments": ["edge"], "environments": ["on_prem"]}}}
+];

@@ -1,0 +1,184 @@
+"""Published runs of prefill and decode in pools of their own: each pool a case of its part, both by closed form.
+
+A row names its pools in its notes. Requests in flight are in one of the pools or on the way between them, and as many
+leave each as come to it. All that may be in flight are sent at once at the start, so that the first of a run wait for
+the prompts of all others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from app.calibration.case import NotCompared, Stack, figure, gathered
+from app.calibration.serving.cases import ServingCase, ServingCases
+from app.calibration.serving.formulas import Table, table_of
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Column, one
+from app.sizing.evidence import Setting
+from app.sizing.hardware.achieved import Achieved
+from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.pools.parts import handed_over_s
+from app.sizing.pools.transfer import shares_domain, side_bytes_per_s, transfer_s
+from app.sizing.serving.cache import cache_bytes
+from app.sizing.serving.load import occupancy_s
+from app.sizing.serving.pace import idle_first_token_s, later_tokens
+from app.sizing.serving.prefill import prefill_terms, prompt_s
+from app.sizing.serving.step import step_s, step_terms
+from app.sizing.snapshot import Snapshot
+
+POOLS_APART = "prefill and decode in pools of their own: nothing of what lies between them is fitted"
+HALVINGS = 40
+POOL = r"(\d+) worker\(s\) tp(\d+) dp(\d+) ep(\d+) pp(\d+)"
+POOLS = re.compile(f"prefill: {POOL}; decode: {POOL}")
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitCase:
+    """One published result of two pools."""
+
+    reads: ServingCase
+    writes: ServingCase
+    in_flight: float
+    transfer_s: float
+    measured: Mapping[str, float]
+    set_aside: str | None = POOLS_APART
+
+    @property
+    def id(self) -> str:
+        return self.writes.id
+
+    @property
+    def source(self) -> str:
+        return self.writes.source
+
+    @property
+    def reference(self) -> str:
+        return self.writes.reference
+
+    @property
+    def stack(self) -> Stack:
+        return self.writes.stack
+
+    @property
+    def model(self) -> str:
+        return self.writes.model
+
+    @property
+    def group(self) -> str:
+        return "split"
+
+    @property
+    def begins(self) -> float:
+        """Share of the run's requests that came all at once."""
+        said = self.writes.run.requests
+        return min(1.0, self.in_flight / said) if said else 0.0
+
+    @property
+    def setting(self) -> Setting:
+        devices = self.reads.setting.devices + self.writes.setting.devices
+        return replace(self.writes.setting, devices=devices, in_flight=self.in_flight)
+
+
+@dataclass(frozen=True, slots=True)
+class SplitTable:
+    """Such cases as columns; every rank of a replica is one of its own."""
+
+    reads: Table
+    writes: Table
+    in_flight: Column
+    transfer_s: Column
+    begins: Column  # share of the requests that come all at once
+
+
+def pools_of(row: Row) -> tuple[Row, Row] | None:
+    """The row as one of each pool would be: prompts with their first tokens, and answers; None where it has one."""
+    found = POOLS.search(row.get("notes") or "")
+    if found is None:
+        return None
+    counts = [int(count) for count in found.groups()]
+    return {**pool_row(row, *counts[:5]), "output_len": "1"}, pool_row(row, *counts[5:])
+
+
+def pool_row(row: Row, workers: int, tensor: int, data: int, experts: int, stages: int) -> Row:
+    """The row as if one pool were all of it; ranks share their experts whatever it says of these."""
+    experts = max(experts, tensor * data) if data > 1 else experts
+    total = workers * tensor * data * stages
+    degrees = {"num_accelerators": total, "tp": tensor, "dp": data, "ep": experts, "pp": stages}
+    return {**row, **{name: str(count) for name, count in degrees.items()}}
+
+
+def split_case(row: Row, builder: ServingCases) -> SplitCase:
+    """One row of two pools; NotCompared where it does not say enough, or cannot be."""
+    pools, in_flight = pools_of(row), figure(row.get("load_value"))
+    if pools is None or in_flight is None:
+        raise NotCompared("pools or load are not given")
+    reads, writes = (builder.case(pool) for pool in pools)
+    return SplitCase(reads, writes, in_flight, sent_s(pools, reads.input_tokens, builder), writes.measured)
+
+
+def sent_s(pools: tuple[Row, Row], prompt_tokens: float, builder: ServingCases) -> float:
+    """What a prompt's cache takes from one pool to the other."""
+    model = builder.model_of(pools[0])
+    prefill, decode = (builder.plan(model, builder.deployment(pool, model)) for pool in pools)
+    in_domain = shares_domain(prefill, decode, sum(float(pool["num_accelerators"]) for pool in pools))
+    sides: list[Column] = []
+    for plan in (prefill, decode):
+        rate = side_bytes_per_s(plan, Assumptions(), in_domain=in_domain)
+        sides += [cache_bytes(model, prompt_tokens, plan), np.array([rate])]
+    return one(transfer_s(*sides))
+
+
+def read_split_cases(
+    rows: Sequence[Row], market: Snapshot, model_named: Callable[[str], ModelArchitecture]
+) -> tuple[list[SplitCase], Counter[str]]:
+    """Every row of two pools that can be asked about, and the others by reason."""
+    builder = ServingCases(market, model_named)
+    return gathered(rows, lambda row: [split_case(row, builder)])
+
+
+def split_table_of(cases: Sequence[SplitCase]) -> SplitTable:
+    columns = {name: np.array([getattr(c, name) for c in cases]) for name in ("in_flight", "transfer_s", "begins")}
+    return SplitTable(table_of([c.reads for c in cases]), table_of([c.writes for c in cases]), **columns)
+
+
+def predict_split(table: SplitTable, achieved: Achieved) -> dict[str, Column]:
+    """First tokens and those after, of both pools in balance."""
+    reads, writes = table.reads, table.writes
+    step = step_terms(writes.step, achieved, served=writes.served / writes.stream_interval)
+    prefill = prefill_terms(reads.prefill, achieved, served=reads.served)
+    occupied = occupancy_s(prompt_s(prefill, reads.chunk_tokens, None), reads.step.pipeline_parallel)
+    alone = idle_first_token_s(prefill, reads.chunk_tokens)
+    later = later_tokens(writes.output_tokens)
+
+    def token_s(held: Column) -> Column:
+        return step_s(step, np.clip(held / writes.replicas, 1.0, writes.most))
+
+    def answered_per_s(held: Column) -> Column:
+        running = np.minimum(held, writes.most * writes.replicas)
+        rate: Column = running / (later * token_s(held))
+        return rate
+
+    def read_per_s(held: Column) -> Column:
+        rate: Column = held / (alone + np.maximum(held / reads.replicas - 1, 0.0) * occupied)
+        return rate
+
+    low, high = np.zeros(len(later)), table.in_flight
+    for _ in range(HALVINGS):
+        held = (low + high) / 2
+        rate = answered_per_s(held)
+        left = np.maximum(table.in_flight - held - rate * table.transfer_s, 0.0)
+        more = read_per_s(left) > rate
+        low, high = np.where(more, held, low), np.where(more, high, held)
+    rate, token = answered_per_s(low), token_s(low)
+    steady = np.maximum(table.in_flight / rate - later * token, 0.0)
+    start = alone + (table.in_flight / reads.replicas - 1) / 2 * occupied + table.transfer_s
+    first = steady + table.begins * np.maximum(start - steady, 0.0)
+    return {"ttft_s": handed_over_s(first, Assumptions().split_first_token_factor), "tpot_s": token}

@@ -1,0 +1,136 @@
+"""models, accelerators, systems, offers, prices, engines, support: what the catalogue has, with filters."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Annotated, Any
+
+import typer
+
+from app.command.answers import plain
+from app.command.reach import service
+from app.command.sizing import AsCsv, AsJson, AsMarkdown, Url
+from app.command.tables import Form, form_of, json_text, written
+
+COLUMNS = {
+    "models": ("id", "family", "modality", "parameters", "active_parameters", "licence", "release_date"),
+    "accelerators": ("slug", "name", "memory_gib", "memory_gb_per_s", "power_w", "segment", "release_year"),
+    "offers": (
+        "accelerator",
+        "provider",
+        "region",
+        "pricing_model",
+        "instance_type",
+        "accelerator_count",
+        "usd_per_hour",
+        "as_of",
+    ),
+    "prices": ("accelerator", "provider", "region", "pricing_model", "instance_type", "usd_per_hour", "observed_on"),
+}
+Limit = Annotated[int, typer.Option(min=1, max=100_000, help="Rows at most.")]
+Filters = Annotated[
+    list[str] | None,
+    typer.Option("--where", help="A filter of the API: --where vendor=nvidia.", show_default=False),
+]
+
+
+def listed(
+    what: str, filters: dict[str, Any], form: Form, limit: int, url: str | None, *, accelerator: str | None = None
+) -> None:
+    """One list, page by page up to a limit; of an accelerator that is named by some words of it."""
+    words = (accelerator or "").lower().split()
+    with service(url) as client:
+        found = client.catalog(what, **filters)
+        items = list(
+            islice(
+                (item for item in found if all(w in str(item.get("accelerator", item.get("slug"))) for w in words)),
+                limit,
+            )
+        )
+    if form is Form.JSON:
+        typer.echo(json_text(items))
+        return
+    known = COLUMNS.get(what, ())
+    columns = tuple(name for name in known if any(name in item for item in items))
+    rows = plain(items, columns or tuple(items[0])) if items else []
+    typer.echo(written(rows, form) if rows else "Nothing matches.")
+
+
+def filters_of(where: list[str] | None, **named: Any) -> dict[str, Any]:
+    """Filters as the API takes them."""
+    said = {name: value for name, value in named.items() if value is not None}
+    for text in where or ():
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"{text!r} is not filter=value.")
+        said[name] = value
+    return said
+
+
+def models(
+    search: Annotated[str | None, typer.Argument(help="Part of a name.", show_default=False)] = None,
+    where: Filters = None,
+    limit: Limit = 50,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    as_markdown: AsMarkdown = False,
+    url: Url = None,
+) -> None:
+    """Models that are known by name."""
+    form = form_of(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
+    listed("models", filters_of(where, q=search), form, limit, url)
+
+
+def accelerators(
+    name: Annotated[str | None, typer.Argument(help="Words of it: mi300.", show_default=False)] = None,
+    where: Filters = None,
+    limit: Limit = 200,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    as_markdown: AsMarkdown = False,
+    url: Url = None,
+) -> None:
+    """Accelerators and processors."""
+    form = form_of(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
+    listed("accelerators", filters_of(where), form, limit, url, accelerator=name)
+
+
+def offers(
+    accelerator: Annotated[str | None, typer.Argument(help="Words of it: h100.", show_default=False)] = None,
+    provider: Annotated[str | None, typer.Option(show_default=False)] = None,
+    region: Annotated[str | None, typer.Option(show_default=False)] = None,
+    where: Filters = None,
+    limit: Limit = 50,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    as_markdown: AsMarkdown = False,
+    url: Url = None,
+) -> None:
+    """What is for rent, where, at which price."""
+    form = form_of(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
+    listed("offers", filters_of(where, provider=provider, region=region), form, limit, url, accelerator=accelerator)
+
+
+def prices(
+    accelerator: Annotated[str | None, typer.Argument(help="Words of it: h100.", show_default=False)] = None,
+    where: Filters = None,
+    limit: Limit = 50,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    as_markdown: AsMarkdown = False,
+    url: Url = None,
+) -> None:
+    """Prices as they were seen over time."""
+    form = form_of(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
+    listed("prices", filters_of(where), form, limit, url, accelerator=accelerator)
+
+
+def support(
+    engine: Annotated[str, typer.Option(help="vllm, sglang, fsdp ...")],
+    accelerator: Annotated[str, typer.Option(help="A name: mi300x.")],
+    where: Filters = None,
+    url: Url = None,
+) -> None:
+    """Whether an engine runs on an accelerator, and who says so."""
+    with service(url) as client:
+        typer.echo(json_text(client.support(**filters_of(where, engine=engine, accelerator=accelerator))))

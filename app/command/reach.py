@@ -1,0 +1,79 @@
+"""Where questions go: to the service at an address, or to one in this process over the local catalogue."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+from sqlalchemy.exc import ArgumentError
+from starlette.testclient import TestClient
+
+from app.config import Settings
+from app.main import create_app
+from headroom_client import Headroom, HeadroomError, NotReached
+
+NOTES = Console(stderr=True, highlight=False)
+UNPREPARED = "The local database is not prepared: run `headroom prepare`, or name a service with --url."
+
+
+class Exit(IntEnum):
+    """What a command ends with, beside 0."""
+
+    FAILED = 1  # no answer: no service, no database, a setting
+    REFUSED = 2  # the question is none: what would be accepted is told
+    INFEASIBLE = 3  # an answer: nothing does what was asked
+
+
+@contextmanager
+def service(url: str | None) -> Iterator[Headroom]:
+    """A client of the service at `url`, else of one in this process; what goes wrong is told in a sentence."""
+    try:
+        if url is not None:
+            with Headroom(url, retries=2) as client:
+                yield client
+            return
+        with TestClient(create_app(settings()), raise_server_exceptions=False) as http:
+            yield Headroom(http=http, retries=0)
+    except HeadroomError as error:
+        told(error, local=url is None)
+        raise typer.Exit(Exit.REFUSED if 400 <= error.status < 500 else Exit.FAILED) from error
+    except NotReached as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(Exit.FAILED) from error
+
+
+def settings() -> Settings:
+    """The settings of the environment; which of them is wrong is told by its name there."""
+    try:
+        return Settings()
+    except (ValidationError, ArgumentError) as error:
+        wrong = error.errors() if isinstance(error, ValidationError) else []
+        for each in wrong:
+            typer.echo(f"HEADROOM_{'_'.join(map(str, each['loc'])).upper()}: {each['msg']}.", err=True)
+        raise typer.Exit(Exit.FAILED) from error
+
+
+def told(error: HeadroomError, *, local: bool) -> None:
+    """A problem: its sentence, and each place in the request that it points to."""
+    if local and error.status == 503:
+        typer.echo(UNPREPARED, err=True)
+        return
+    typer.echo(error.detail, err=True)
+    for each in error.errors:
+        if each.get("detail") != error.detail:
+            typer.echo(f"  {each.get('pointer', '')}: {each.get('detail', '')}", err=True)
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Shows on a terminal that something takes its time."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    with NOTES.status(what):
+        yield

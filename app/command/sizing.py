@@ -1,0 +1,253 @@
+"""recommend, estimate, compare, inspect, explain, export: what sizes, and what is done with an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app.command.answers import judged, ranked, reasons, turned_down
+from app.command.asking import number, read, request_of
+from app.command.reach import Exit, service, waiting
+from app.command.tables import Form, form_of, json_text, written
+
+Url = Annotated[str | None, typer.Option("--url", envvar="HEADROOM_URL", help="A service; else this process answers.")]
+AsJson = Annotated[bool, typer.Option("--json", help="The whole answer as JSON.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="The table as CSV.")]
+AsMarkdown = Annotated[bool, typer.Option("--markdown", help="The table as Markdown.")]
+Source = Annotated[Path | None, typer.Argument(help="A request as JSON; - reads standard input.", show_default=False)]
+Number = Annotated[float | None, typer.Option(parser=number, metavar="NUMBER", show_default=False)]
+Words = Annotated[list[str] | None, typer.Option(show_default=False)]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Any field: --set workload.traffic.peak_to_average=3.", show_default=False),
+]
+Model = Annotated[str | None, typer.Option("--model", help="A name: llama-3.1-70b-instruct.", show_default=False)]
+TOLD = 5
+# Where in a request a flag is said; of recommend, and of estimate what lies in its deployment.
+PATHS = {
+    "model": "workload.model",
+    "rps": "workload.traffic.peak_requests_per_s",
+    "concurrent": "workload.traffic.concurrent_requests",
+    "prompt": "workload.traffic.input_tokens",
+    "answer": "workload.traffic.output_tokens",
+    "ttft": "workload.slo.ttft_ms",
+    "tpot": "workload.slo.tpot_ms",
+    "tokens": "workload.training_tokens",
+    "days": "workload.deadline_days",
+    "method": "workload.method",
+    "accelerator": "constraints.accelerators",
+    "provider": "constraints.providers",
+    "region": "constraints.regions",
+    "environment": "constraints.environments",
+    "max_usd_per_hour": "constraints.max_usd_per_hour",
+    "max_accelerators": "constraints.max_accelerators",
+    "objective": "objective",
+    "limit": "limit",
+    "label": "label",
+}
+OF_DEPLOYMENT = {
+    "accelerator": "deployment.accelerator",
+    "count": "deployment.total_accelerators",
+    "engine": "deployment.engine",
+    "weights": "deployment.weight_format",
+}
+
+
+def asked_for(name: str, help_text: str) -> Any:
+    """An option that takes a number as people type it."""
+    return typer.Option(name, parser=number, metavar="NUMBER", help=help_text, show_default=False)
+
+
+def flags_of(context: typer.Context, paths: Mapping[str, str] = PATHS) -> dict[str, Any]:
+    """What the flags of a command say, by path."""
+    return {paths[name]: value for name, value in context.params.items() if name in paths}
+
+
+def recommend(
+    context: typer.Context,
+    source: Source = None,
+    model: Model = None,
+    rps: Annotated[float | None, asked_for("--rps", "Requests per second at peak.")] = None,
+    concurrent: Annotated[float | None, asked_for("--concurrent", "Requests in flight, instead of a rate.")] = None,
+    prompt: Annotated[float | None, asked_for("--in", "Tokens of a mean prompt.")] = None,
+    answer: Annotated[float | None, asked_for("--out", "Tokens of a mean answer.")] = None,
+    ttft: Annotated[float | None, asked_for("--ttft", "Limit of the first token, ms.")] = None,
+    tpot: Annotated[float | None, asked_for("--tpot", "Limit of a token after it, ms.")] = None,
+    tokens: Annotated[float | None, asked_for("--tokens", "Tokens to train on: 1t, 15 trillion.")] = None,
+    days: Annotated[float | None, asked_for("--days", "Deadline of a run.")] = None,
+    method: Annotated[str | None, typer.Option(help="full, lora or qlora.", show_default=False)] = None,
+    accelerator: Words = None,
+    provider: Words = None,
+    region: Words = None,
+    environment: Words = None,
+    max_usd_per_hour: Number = None,
+    max_accelerators: Number = None,
+    objective: Annotated[str | None, typer.Option(help="cost, latency, throughput or energy.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, max=50, help="Options to show.", show_default=False)] = None,
+    label: Annotated[str | None, typer.Option(help="Your own words; stored.", show_default=False)] = None,
+    also: Settings = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    as_markdown: AsMarkdown = False,
+    url: Url = None,
+) -> None:
+    """Which hardware, how many, from whom: ranked. Ends with 3 where nothing does what was asked."""
+    request = request_of(source, flags_of(context), also or [])
+    with service(url) as client, waiting("Sizing..."):
+        found = client.recommend(request)
+    form = form_of(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
+    if form is Form.JSON:
+        typer.echo(json_text(found))
+    elif form is not Form.TABLE:
+        typer.echo(written(ranked(found), form))
+    else:
+        tell(found)
+    if not found["recommendations"]:
+        raise typer.Exit(Exit.INFEASIBLE)
+
+
+def tell(found: Any) -> None:
+    """An answer for people: what to take, the table, what is assumed of it, what to do next."""
+    typer.echo(found["summary"])
+    if found["recommendations"]:
+        typer.echo(f"\n{written(ranked(found), Form.TABLE)}")
+    else:
+        for line in turned_down(found, TOLD):
+            typer.echo(line)
+    for warning in found["warnings"]:
+        typer.echo(f"\n{warning['text'] if isinstance(warning, dict) else warning}")
+    typer.echo(f"\n{found['id']}: headroom explain {found['id']}, headroom export {found['id']} --format xlsx")
+
+
+def estimate(
+    context: typer.Context,
+    source: Source = None,
+    model: Model = None,
+    accelerator: Annotated[str | None, typer.Option(help="A name: h100, rtx 4090.", show_default=False)] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="Accelerators in all.", show_default=False)] = None,
+    engine: Annotated[str | None, typer.Option(help="vllm, sglang ...", show_default=False)] = None,
+    weights: Annotated[str | None, typer.Option(help="Format of the weights: fp8.", show_default=False)] = None,
+    rps: Annotated[float | None, asked_for("--rps", "Requests per second at peak.")] = None,
+    concurrent: Annotated[float | None, asked_for("--concurrent", "Requests in flight, instead of a rate.")] = None,
+    prompt: Annotated[float | None, asked_for("--in", "Tokens of a mean prompt.")] = None,
+    answer: Annotated[float | None, asked_for("--out", "Tokens of a mean answer.")] = None,
+    tokens: Annotated[float | None, asked_for("--tokens", "Tokens to train on.")] = None,
+    method: Annotated[str | None, typer.Option(help="full, lora or qlora.", show_default=False)] = None,
+    also: Settings = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    as_markdown: AsMarkdown = False,
+    url: Url = None,
+) -> None:
+    """What a workload does on hardware that is there. Ends with 3 where it does not fit."""
+    request = request_of(source, flags_of(context, {**PATHS, **OF_DEPLOYMENT}), also or [])
+    with service(url) as client, waiting("Sizing..."):
+        found = client.estimate(request)
+    form = form_of(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
+    if form is Form.JSON:
+        typer.echo(json_text(found))
+    elif form is not Form.TABLE:
+        typer.echo(written([judged(found)], form))
+    else:
+        typer.echo(found.get("summary") or "")
+        for line in reasons(found):
+            typer.echo(line)
+    if not found["fits"]:
+        raise typer.Exit(Exit.INFEASIBLE)
+
+
+def compare(
+    source: Annotated[Path, typer.Argument(help="A body of POST /compare; - reads standard input.")],
+    also: Settings = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    as_markdown: AsMarkdown = False,
+    url: Url = None,
+) -> None:
+    """Options of one workload, or the phases of one model, side by side."""
+    request = request_of(source, {}, also or []) if also else read(source)
+    with service(url) as client, waiting("Sizing each..."):
+        found: Any = client.compare(request)
+    form = form_of(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
+    if form is Form.JSON:
+        typer.echo(json_text(found))
+        return
+    names = [each["name"] for each in found.get("options") or found.get("outcomes") or []]
+    rows = [
+        {"": line["quantity"], **dict(zip(names, line["values"], strict=False)), "unit": line["unit"]}
+        for line in found.get("lines") or found.get("table") or []
+    ]
+    if form is Form.TABLE:
+        typer.echo(found.get("summary") or "")
+    typer.echo(written(rows, form))
+
+
+def inspect(
+    model: Annotated[str, typer.Argument(help="A name, or a file with its config.json.")],
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """The counts of a model: parameters, bytes of its weights and of its cache."""
+    file = Path(model)
+    named: Any = {"huggingface_config": read(file)} if model.endswith(".json") and file.exists() else model
+    with service(url) as client:
+        found: Any = client.inspect(named)
+    if as_json:
+        typer.echo(json_text(found))
+        return
+    plain = {k: v for k, v in found.items() if isinstance(v, str | int | float) and not isinstance(v, bool)}
+    typer.echo(written([{"": name, "value": value} for name, value in plain.items()], Form.TABLE))
+
+
+def explain(
+    identity: Annotated[str, typer.Argument(help="Of a stored answer: rec_...")],
+    rank: Annotated[int, typer.Option(min=1)] = 1,
+    url: Url = None,
+) -> None:
+    """Why a stored answer says what it says, and why others were turned down."""
+    with service(url) as client:
+        found = client.recommendation(identity)
+    typer.echo(found["summary"])
+    options = [each for each in found["recommendations"] if each["rank"] == rank]
+    if found["recommendations"] and not options:
+        raise typer.BadParameter(f"The answer has ranks 1 to {len(found['recommendations'])}.")
+    for each in options:
+        typer.echo(f"\nRank {rank}")
+        for line in reasons(each):
+            typer.echo(line)
+    typer.echo("\nTurned down")
+    for line in turned_down(found, 20):
+        typer.echo(line)
+
+
+def export(
+    identity: Annotated[str, typer.Argument(help="Of a stored answer: rec_...")],
+    form: Annotated[str | None, typer.Option("--format", help="csv, xlsx, cxml, oci, ubl, html or json.")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Files that start it: vllm, kubernetes, slurm ...", show_default=False)
+    ] = None,
+    rank: Annotated[int, typer.Option(min=1)] = 1,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="A file; of --target a folder.")] = None,
+    url: Url = None,
+) -> None:
+    """A bill of materials, or the files that start an option."""
+    if (form is None) == (target is None):
+        raise typer.BadParameter("Say --format for a bill of materials, or --target for files that start it.")
+    with service(url) as client:
+        if target is not None:
+            files = client.deployment(identity, target, rank=rank)["files"]
+            folder = out or Path()
+            folder.mkdir(parents=True, exist_ok=True)
+            for file in files:
+                (folder / file["name"]).write_text(file["text"])
+                typer.echo(folder / file["name"])
+            return
+        content = client.export(identity, str(form), rank=rank)
+    if out is None:
+        typer.get_binary_stream("stdout").write(content)
+        return
+    out.write_bytes(content)
+    typer.echo(out)

@@ -1,0 +1,87 @@
+"""Rows as a table, CSV, Markdown or JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+import orjson
+
+from app.export.table import guarded
+
+Row = Mapping[str, Any]
+
+
+class Form(StrEnum):
+    """How an answer is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    MARKDOWN = "markdown"
+
+
+def form_of(*, as_json: bool, as_csv: bool, as_markdown: bool) -> Form:
+    """The form that was asked for."""
+    return Form.JSON if as_json else Form.CSV if as_csv else Form.MARKDOWN if as_markdown else Form.TABLE
+
+
+def written(rows: Sequence[Row], form: Form) -> str:
+    """Rows of the same keys in a form; numbers to the right in tables for people."""
+    if form is Form.JSON:
+        return json_text(list(rows))
+    names = list(rows[0]) if rows else []
+    if form is Form.CSV:
+        return as_csv(names, rows)
+    cells = [[shown(row.get(name)) for name in names] for row in rows]
+    right = [all(isinstance(row.get(name), int | float | None) for row in rows) for name in names]
+    widths = [max(len(name), *(len(line[at]) for line in cells)) for at, name in enumerate(names)]
+    edge = "| " if form is Form.MARKDOWN else ""
+    between = " | " if form is Form.MARKDOWN else "  "
+
+    def line(values: Sequence[str]) -> str:
+        parts = [v.rjust(w) if r else v.ljust(w) for v, w, r in zip(values, widths, right, strict=True)]
+        return f"{edge}{between.join(parts)}{edge[::-1]}".rstrip()
+
+    rule = [f"{'-' * (w - 1)}:" if r else "-" * w for w, r in zip(widths, right, strict=True)]
+    head = [line(names), line(rule)] if form is Form.MARKDOWN else [line(names)]
+    return "\n".join([*head, *(line(each) for each in cells)])
+
+
+def as_csv(names: Sequence[str], rows: Sequence[Row]) -> str:
+    """RFC 4180, safe to open in a spreadsheet."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([cell(row.get(name)) for name in names] for row in rows)
+    return out.getvalue().rstrip("\n")
+
+
+def cell(value: Any) -> str:
+    """A cell of CSV: numbers as they are, words guarded."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return repr(value)
+    return guarded(shown(value))
+
+
+def shown(value: Any) -> str:
+    """A cell: numbers with four digits or their whole part, lists as words."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, list):
+        return ", ".join(shown(each) for each in value)
+    return str(value)
+
+
+def json_text(value: Any) -> str:
+    """JSON for people and programs."""
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()

@@ -1,0 +1,142 @@
+"""A bill as a cXML PunchOutOrderMessage: the basket a supplier's site hands back to a buyer's system.
+
+Element order after the cXML 1.2.063 DTD, in which ItemDetail is strict: price, description, unit, classification,
+maker's number and name, further facts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from lxml import etree
+
+from app.export.lines import SERVICES, Bill, Line
+from app.export.money import plainly
+
+VERSION = "1.2.063"
+DOCTYPE = f'<!DOCTYPE cXML SYSTEM "http://xml.cxml.org/schemas/cXML/{VERSION}/cXML.dtd">'
+LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+# How cXML names the classifications that the catalogue has codes of.
+DOMAINS = {"unspsc": "UNSPSC", "cpv": "CPV", "hs_code": "HS"}
+
+EXTRINSICS = {"label": "Label", "reference": "Reference", "cost_centre": "CostCenter"}  # of what the caller says
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """A credential: who, by whose register."""
+
+    identity: str
+    domain: str = "NetworkId"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Between whom a message passes, and in answer to what; placeholders where nobody asked."""
+
+    seller: Party = Party("SUPPLIER-ID")
+    buyer: Party = Party("BUYER-ID")
+    cookie: str | None = None  # the buyer's own; None: the option's reference
+    message: str | None = None  # the message's id; None: the option's reference
+    sent_at: str | None = None  # None: when the answer was made
+    operation_allowed: str = "create"
+
+
+def cxml_bytes(bill: Bill, session: Session | None = None) -> bytes:
+    """The basket: lines that have a price; those to be quoted are no order. Raises NothingPriced."""
+    session, lines = session or Session(), bill.ordered()
+    root, message = _envelope(session, session.message or bill.reference, session.sent_at or bill.created_at)
+    head = _order(message, session, session.cookie or bill.reference)
+    _money(etree.SubElement(head, "Total"), bill.settlement.currency, bill.subtotal)
+    if bill.settlement.tax_name is not None:
+        tax = etree.SubElement(head, "Tax")
+        _money(tax, bill.settlement.currency, bill.tax)
+        percent = plainly(bill.settlement.tax_percent)
+        _text(tax, "Description", f"{bill.settlement.tax_name} {percent} %").set(LANGUAGE, "en")
+    for line in lines:
+        _item(head.getparent(), bill, line)
+    return document_bytes(root)
+
+
+def unchanged_bytes(session: Session) -> bytes:
+    """What ends a session that chose nothing: status 204, as cXML has it."""
+    root, message = _envelope(session, session.message or "", session.sent_at or "")
+    _text(message, "Status", "Nothing was chosen.").attrib.update({"code": "204", "text": "No Content", LANGUAGE: "en"})
+    head = _order(message, session, session.cookie or "")
+    _money(etree.SubElement(head, "Total"), "USD", Decimal("0.00"))
+    return document_bytes(root)
+
+
+def cxml_root(payload: str, timestamp: str) -> Any:
+    """The root of a document."""
+    root = etree.Element("cXML", version=VERSION, payloadID=f"{payload}@headroom", timestamp=timestamp)
+    root.set(LANGUAGE, "en")
+    return root
+
+
+def document_bytes(root: Any) -> bytes:
+    """A document with its type."""
+    told: bytes = etree.tostring(root, xml_declaration=True, encoding="UTF-8", pretty_print=True, doctype=DOCTYPE)
+    return told
+
+
+def _envelope(session: Session, payload: str, sent_at: str) -> tuple[Any, Any]:
+    """A document with its header, and its message, still empty."""
+    root = cxml_root(payload, sent_at.replace("Z", "+00:00"))
+    header = etree.SubElement(root, "Header")
+    for role, party in (("From", session.seller), ("To", session.buyer), ("Sender", session.seller)):
+        credential = etree.SubElement(etree.SubElement(header, role), "Credential", domain=party.domain)
+        _text(credential, "Identity", party.identity)
+    _text(header[-1], "UserAgent", "Headroom")
+    return root, etree.SubElement(root, "Message")
+
+
+def _order(message: Any, session: Session, cookie: str) -> Any:
+    """The head of an order message."""
+    order = etree.SubElement(message, "PunchOutOrderMessage")
+    _text(order, "BuyerCookie", cookie)
+    allowed = {"operationAllowed": session.operation_allowed, "quoteStatus": "pending"}
+    return etree.SubElement(order, "PunchOutOrderMessageHeader", allowed)
+
+
+def _item(order: Any, bill: Bill, line: Line) -> None:
+    kind = "service" if line.kind in SERVICES else "material"
+    item = etree.SubElement(
+        order, "ItemIn", quantity=plainly(line.quantity), lineNumber=str(line.number), itemClassification=kind
+    )
+    named = etree.SubElement(item, "ItemID")
+    _text(named, "SupplierPartID", line.supplier_part_id or line.sku)
+    _text(named, "SupplierPartAuxiliaryID", f"{bill.reference}-{line.number}")
+    detail = etree.SubElement(item, "ItemDetail")
+    _money(etree.SubElement(detail, "UnitPrice"), bill.settlement.currency, line.unit_price or Decimal(0))
+    described = _text(detail, "Description", line.description)
+    described.set(LANGUAGE, "en")
+    _text(detail, "UnitOfMeasure", line.unit.value)
+    codes = {domain: line.codes[name] for name, domain in DOMAINS.items() if name in line.codes}
+    for domain, code in (codes or {"Headroom": line.goods}).items():
+        _text(detail, "Classification", code).set("domain", domain)
+    if line.part_number is not None:
+        _text(detail, "ManufacturerPartID", line.part_number)
+    if line.manufacturer is not None:
+        _text(detail, "ManufacturerName", line.manufacturer)
+    for name, value in _further(bill, line).items():
+        _text(detail, "Extrinsic", value).set("name", name)
+
+
+def _further(bill: Bill, line: Line) -> dict[str, str]:
+    """What has no element of its own."""
+    price, own = line.price, {EXTRINSICS[name]: text for name, text in bill.own_words.items()}
+    told = {} if price is None else {"PriceKind": price.kind, "PriceSource": price.source, "PriceDate": price.observed}
+    return told | ({} if line.term_months is None else {"TermMonths": plainly(line.term_months)}) | own
+
+
+def _money(parent: Any, currency: str, amount: Decimal) -> None:
+    _text(parent, "Money", f"{amount:f}").set("currency", currency)
+
+
+def _text(parent: Any, name: str, text: str) -> Any:
+    child = etree.SubElement(parent, name)
+    child.text = text
+    return child

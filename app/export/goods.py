@@ -1,0 +1,297 @@
+"""The lines of a bill from a stored answer and what is kept beside it: what is bought, rented, paid monthly, asked for.
+
+Nothing here knows a price or a name: all of them were stored with the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from app.errors import NotFound
+from app.export.asked_for import asked_for
+from app.export.lines import OWN_WORDS, Bill, Line, PriceSource, Unit, plain
+from app.export.money import CENT, FINE, THOUSANDTH, Settlement, decimal, plainly, rounded
+from app.sizing.units import HOURS_PER_DAY, HOURS_PER_MONTH
+from app.sizing.words import counted
+
+Document = Mapping[str, Any]
+UNNAMED_REGIONS = ("unspecified", "global")
+TERMS_MONTHS = {"1y": 12, "3y": 36}
+BY_CENT = (Unit.EACH, Unit.MONTH)
+OF_MACHINES = ("machine", "accelerator", "chassis", "processors", "memory")  # what a discount is off
+
+
+class UnknownRank(NotFound):
+    code = "unknown-rank"
+    title = "No such rank"
+
+
+@dataclass(frozen=True, slots=True)
+class Good:
+    """How a part of a cost is bought."""
+
+    goods: str
+    kind: str
+    unit: Unit
+    text: str
+
+
+# Bought once.
+BOUGHT = {
+    "accelerator": Good("accelerator", "compute", Unit.EACH, ""),
+    "machine": Good("machine", "compute", Unit.EACH, ""),
+    "chassis": Good("chassis", "compute", Unit.EACH, "Chassis with board, power supplies and cooling"),
+    "processors": Good("processors", "compute", Unit.EACH, "Processors of one machine"),
+    "memory": Good("memory", "compute", Unit.EACH, "Memory of one machine"),
+    "more_memory_gib": Good("memory", "compute", Unit.GIBIBYTE, "More memory than the machines come with"),
+    "network_gbit_per_s": Good(
+        "network", "network", Unit.GBIT_PER_S, "Network between machines: switches, cables, optics"
+    ),
+    "rack_kw": Good("rack", "rack", Unit.KILOWATT, "Racks and power strips, by rated power"),
+}
+# Paid month by month.
+MONTHLY = {
+    "upkeep_usd": Good("support", "support", Unit.MONTH, "Support and spare parts"),
+    "floor_kw": Good("hosting", "hosting", Unit.MONTH, "Space and cooling in a data centre"),
+    "power_kw": Good("power", "power", Unit.MONTH, "Electricity under load, the building's share included"),
+}
+
+
+def bill_of(answer: Document, supply: Document, rank: int, settlement: Settlement) -> Bill:
+    """The bill of one ranked option. Raises UnknownRank where there are fewer."""
+    ranked, asked = answer["recommendations"], answer["request"]
+    if not 1 <= rank <= len(ranked):
+        many = f"It has ranks 1 to {len(ranked)}" if ranked else "Nothing was feasible, so there is nothing to buy"
+        raise UnknownRank(f"This answer has no rank {rank}. {many}.", ranks=len(ranked))
+    option, as_of = ranked[rank - 1], date.fromisoformat(answer["as_of"])
+    lots = supply["ranks"][rank - 1]
+    found = [replace(line, lot=place) for place, lot in enumerate(lots) for line in _lines(lot, option, supply)]
+    found += asked_for(option, lots)
+    codes, currency = supply["codes"], settlement
+    lines = tuple(
+        replace(
+            line,
+            number=number,
+            codes=codes.get(line.goods, {}),
+            unit_price=_converted(line, currency),
+            price=_aged(line.price, as_of),
+        )
+        for number, line in enumerate(found, start=1)
+    )
+    return Bill(
+        answer=answer["id"],
+        rank=rank,
+        title=title_of(lots),
+        created_at=answer["created_at"],
+        as_of=as_of,
+        snapshot=answer["catalog"]["snapshot"],
+        settlement=settlement,
+        lines=lines,
+        own_words={name: plain(asked[name]) for name in OWN_WORDS if asked.get(name) is not None},
+    )
+
+
+def _aged(price: PriceSource | None, as_of: date) -> PriceSource | None:
+    """A price with its age; what the caller said is of the day of the answer."""
+    if price is None:
+        return None
+    observed = price.observed or as_of.isoformat()
+    return replace(price, observed=observed, age_days=age_days(observed, as_of))
+
+
+def age_days(observed: str, as_of: date) -> int | None:
+    """Days since a price was seen; a month or a year counts from its first day.
+
+    Check:
+        >>> age_days("2026-10", date(2026, 11, 20))
+        50
+    """
+    year, month, day = (*observed.split("-"), "1", "1")[:3]
+    try:
+        return max(0, (as_of - date(int(year), int(month), int(day))).days)
+    except ValueError:
+        return None
+
+
+def _converted(line: Line, settlement: Settlement) -> Decimal | None:
+    return None if line.usd is None else rounded(line.usd * settlement.per_usd, _step(line.unit))
+
+
+def _step(unit: Unit) -> Decimal:
+    return CENT if unit in BY_CENT else FINE
+
+
+def _lines(lot: Document, option: Document, supply: Document) -> Iterator[Line]:
+    """The lines of machines of one kind."""
+    hours = next((part["quantity"] for part in lot["parts"] if part["what"] == "horizon_hours"), 0.0)
+    months = decimal(hours / HOURS_PER_MONTH, THOUSANDTH)
+    for part in lot["parts"]:
+        what = part["what"]
+        if what in MONTHLY:
+            yield _monthly(lot, part, months, supply["reckoned"][what])
+        elif what in BOUGHT and "unit_usd" in part:
+            yield _bought(lot, part, supply["reckoned"].get(what))
+        elif what == "machine":
+            yield _rented(lot, part, _hours(option, hours))
+    if not any("unit_usd" in part or "usd_per_hour" in part for part in lot["parts"]):
+        yield _unpriced(lot)
+
+
+def _hours(option: Document, horizon_hours: float) -> float:
+    """How long machines are rented: as long as the work takes, or over the horizon."""
+    days = option.get("performance", {}).get("days")
+    ends = option["cost"]["usd_total"] is not None and days is not None
+    return days * HOURS_PER_DAY if ends else horizon_hours
+
+
+def _bought(lot: Document, part: Document, reckoned: Document | None) -> Line:
+    """A line that is paid once; whole machines and accelerators carry their own price's source."""
+    good = BOUGHT[part["what"]]
+    own = {"accelerator": lot["accelerator"], "machine": lot.get("machine")}.get(part["what"])
+    around = lot.get("machine", lot["accelerator"])
+    price = lot.get("price") if part["what"] == "machine" else lot["accelerator"]["price"]
+    usd = decimal(part["unit_usd"], _step(good.unit))
+    text = machine_text(lot) if part["what"] == "machine" else own["name"] if own else good.text
+    text += _joined(lot) if part["what"] == "network_gbit_per_s" else ""
+    return Line(
+        goods=good.goods,
+        kind=good.kind,
+        sku=own["sku"] if own else f"{around['sku']}/{good.goods}",
+        description=_of(lot, text),
+        quantity=decimal(part["quantity"], THOUSANDTH),
+        unit=good.unit,
+        usd=usd,
+        unit_price=None,
+        once=True,
+        price=_price(reckoned or price),
+        manufacturer=own.get("maker") if own else None,
+        part_number=own.get("part_number") if own else None,
+        supplier=lot.get("seller") if part["what"] == "machine" else None,
+        notes=_negotiated(lot, part["what"], usd),
+    )
+
+
+def _joined(lot: Document) -> str:
+    """What a network joins, for who draws up its cables: the line counts its rate alone."""
+    each = lot.get("machine", {}).get("network_gbit_per_s")
+    rate = "" if each is None else f" of {each:,.0f} Gbit/s each"
+    return f"; joins {counted(lot['machines'], 'machine')}{rate}"
+
+
+def _negotiated(lot: Document, what: str, usd: Decimal) -> str:
+    """A discount that the buyer told of, with the price before it to the cent."""
+    off = Decimal(repr(lot.get("discount", 0.0)))
+    if not off or what not in OF_MACHINES:
+        return ""
+    return f"{plainly(100 * off)} % negotiated off {rounded(usd / (1 - off), CENT):,f} USD"
+
+
+def _monthly(lot: Document, part: Document, months: Decimal, reckoned: Document) -> Line:
+    """A line that is paid every month of the horizon, for all machines of the lot."""
+    good = MONTHLY[part["what"]]
+    monthly = part["quantity"] * part["usd_per_hour"] * HOURS_PER_MONTH
+    drawn = f", {part['quantity']:.6g} kW mean draw" if part["what"].endswith("_kw") else ""
+    around = lot.get("machine", lot["accelerator"])
+    return Line(
+        goods=good.goods,
+        kind=good.kind,
+        sku=f"{around['sku']}/{good.goods}",
+        description=_of(lot, good.text + drawn),
+        quantity=months,
+        unit=Unit.MONTH,
+        usd=decimal(monthly, CENT),
+        unit_price=None,
+        once=False,
+        price=_price(reckoned),
+        term_months=months,
+    )
+
+
+def _rented(lot: Document, part: Document, hours: float) -> Line:
+    """Machines by the hour, or by the month of a commitment."""
+    price = lot.get("price", {})
+    months = TERMS_MONTHS.get(price.get("commitment", ""))
+    machines = Decimal(repr(part["quantity"]))
+    way = lot["pricing_model"].replace("_", " ")
+    upfront = price.get("upfront_usd")
+    where = "" if lot["region"] in UNNAMED_REGIONS else f", {lot['region']}"
+    by_month = decimal(part["usd_per_hour"] * HOURS_PER_MONTH, CENT)
+    usd = by_month if months else decimal(part["usd_per_hour"], FINE)
+    paid_first = "" if upfront is None else f"{upfront:,.2f} USD of each are paid at the start and part of the price"
+    notes = (paid_first, _negotiated(lot, part["what"], usd))
+    return Line(
+        goods="cloud",
+        kind="cloud",
+        sku=lot.get("machine", {}).get("sku", lot["instance_type"]),
+        description=_of(
+            lot, f"{machine_text(lot)}, {way} at {lot['seller']}{where}; {counted(int(machines), 'machine')}"
+        ),
+        quantity=rounded(machines * (months or decimal(hours, THOUSANDTH)), THOUSANDTH),
+        unit=Unit.MONTH if months else Unit.HOUR,
+        usd=usd,
+        unit_price=None,
+        once=False,
+        price=_price(lot.get("price")),
+        manufacturer=lot["seller"],
+        supplier=lot["seller"],
+        supplier_part_id=lot["instance_type"],
+        term_months=Decimal(months) if months else decimal(hours / HOURS_PER_MONTH, THOUSANDTH),
+        notes="; ".join(note for note in notes if note),
+    )
+
+
+def _unpriced(lot: Document) -> Line:
+    """Machines of which no price is known."""
+    named = lot.get("machine", lot["accelerator"])
+    return Line(
+        goods="machine",
+        kind="compute",
+        sku=named["sku"],
+        description=_of(lot, machine_text(lot)),
+        quantity=Decimal(lot.get("machines", 1)),
+        unit=Unit.EACH,
+        usd=None,
+        unit_price=None,
+        once=True,
+        manufacturer=named.get("maker"),
+        part_number=named.get("part_number"),
+        notes="to be quoted",
+    )
+
+
+def _price(told: Document | None) -> PriceSource | None:
+    if not told:
+        return None
+    return PriceSource(told["kind"], plain(told["source"]), told.get("observed", ""), told["confidence"])
+
+
+def machine_text(lot: Document) -> str:
+    """A machine in words: its name, what it carries, and what stands around that."""
+    machine = lot.get("machine", {})
+    name = lot.get("instance_type") or machine.get("name") or lot["accelerator"]["name"]
+    told = [name]
+    each = lot.get("accelerators", 0) / (lot.get("machines") or 1)
+    if each and lot["accelerator"]["name"] not in name:
+        told.append(f"{each:g} x {lot['accelerator']['name']}")
+    if "processors" in machine:
+        told.append(machine["processors"])
+    if "memory_gib" in machine:
+        told.append(f"{machine['memory_gib']:g} GiB of memory")
+    if "network_gbit_per_s" in machine:
+        told.append(f"network of {machine['network_gbit_per_s']:g} Gbit/s")
+    return ", ".join(told)
+
+
+def _of(lot: Document, text: str) -> str:
+    """A description, with the pool it belongs to."""
+    return plain(f"{text} ({lot['pool']} pool)" if "pool" in lot else text)
+
+
+def title_of(lots: Sequence[Document]) -> str:
+    """An option in a few words."""
+    told = [f"{lot.get('accelerators', 0)} x {lot['accelerator']['name']}" for lot in lots]
+    return plain(" and ".join(told))

@@ -1,0 +1,1 @@
+"""Files that start a ranked option and measure it, from its stored answer alone."""

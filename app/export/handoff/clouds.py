@@ -1,0 +1,219 @@
+"""SkyPilot and dstack, which find machines and start a service on them; and Docker Compose on one machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.errors import Unanswerable
+from app.export.handoff.cluster import answering
+from app.export.handoff.files import YAML, File, Handoff, commented, yaml_text
+from app.export.handoff.follow import following_notes, following_of
+from app.export.handoff.load import benchmark_file
+from app.export.handoff.option import Group, Option
+from app.export.handoff.serving import NotServable, Started, notes_of, router_files, started
+
+Document = dict[str, Any]
+RANK_OF_SKY = ('export NODE_RANK="$SKYPILOT_NODE_RANK" MASTER_ADDR="$(echo "$SKYPILOT_NODE_IPS" | head -n1)"',)
+# Accelerators as SkyPilot names them (sky/catalog of 0.14.1) and as dstack does (gpuhunt), by the start of our names;
+# of two that fit, the first.
+NAMES = (
+    ("nvidia-h100-sxm5", "H100", "H100"),
+    ("nvidia-h200-sxm", "H200", "H200"),
+    ("nvidia-b200-sxm", "B200", "B200"),
+    ("nvidia-b300-sxm", "B300", "B300"),
+    ("nvidia-gb200", "GB200", "GB200"),
+    ("nvidia-gh200", "GH200", "GH200"),
+    ("nvidia-a100-sxm4-80gb", "A100-80GB", "A100"),
+    ("nvidia-a100-pcie-80gb", "A100-80GB", "A100"),
+    ("nvidia-a100-sxm4-40gb", "A100", "A100"),
+    ("nvidia-a100-pcie-40gb", "A100", "A100"),
+    ("nvidia-l40s", "L40S", "L40S"),
+    ("nvidia-l40", "L40", "L40"),
+    ("nvidia-l4", "L4", "L4"),
+    ("nvidia-a10g", "A10G", "A10G"),
+    ("nvidia-a10", "A10", "A10"),
+    ("nvidia-t4", "T4", "T4"),
+    ("nvidia-v100-sxm2-16gb", "V100", "V100"),
+    ("nvidia-v100-sxm2-32gb", "V100-32GB", "V100"),
+    ("nvidia-a40", "A40", "A40"),
+    ("nvidia-rtx-a6000", "RTXA6000", "A6000"),
+    ("nvidia-rtx-a5000", "RTXA5000", "A5000"),
+    ("nvidia-rtx-a4000", "RTXA4000", "A4000"),
+    ("nvidia-rtx-6000-ada", "RTX6000-Ada", "RTX6000Ada"),
+    ("nvidia-rtx-pro-6000-blackwell", "RTXPRO6000", "RTXPRO6000"),
+    ("nvidia-rtx-3090", "RTX3090", "RTX3090"),
+    ("nvidia-rtx-4090", "RTX4090", "RTX4090"),
+    ("nvidia-rtx-5090", "RTX5090", "RTX5090"),
+    ("amd-mi300x", "MI300X", "MI300X"),
+)
+CLOUDS = frozenset(("aws", "gcp", "azure", "lambda", "runpod", "nebius", "oci", "vast", "verda", "hyperstack"))
+SKY_CLOUDS = CLOUDS - {"hyperstack"}
+DSTACK_BACKENDS = CLOUDS - {"hyperstack"}
+UNNAMED_REGIONS = ("unspecified", "global", "on_prem")
+
+
+class UnnamedAccelerator(Unanswerable):
+    """Hardware that a tool has no name for."""
+
+    code = "accelerator-not-named"
+    title = "The tool names no such accelerator"
+
+
+def named(group: Group, tool: str) -> str:
+    """An accelerator as SkyPilot or dstack calls it. Raises UnnamedAccelerator."""
+    for start, sky, dstack in NAMES:
+        if group.sku.startswith(start):
+            return sky if tool == "SkyPilot" else dstack
+    raise UnnamedAccelerator(f"{tool} has no name that we know for {group.accelerator}.")
+
+
+def skypilot(option: Option, version: str | None, target: str) -> Handoff:
+    """A service for each kind of replica."""
+    groups = started(option, version)
+    files = [
+        File(f"{part.name}.sky.yaml", YAML, commented(option.header, yaml_text(sky_service(part)))) for part in groups
+    ]
+    notes = (*notes_of(groups), *following_notes(option))
+    return Handoff(target, option.rank, (*files, *router_files(groups), benchmark_file(option)), notes)
+
+
+def sky_service(part: Started) -> Document:
+    """A task with the service around it."""
+    group = part.group
+    if part.spans and not part.launch.spans:
+        raise NotServable(f"{part.launch.engine} starts a replica of several machines by Slurm alone.")
+    probe = answering(part)["startupProbe"]
+    resources: Document = {
+        **({"infra": _infra(group)} if group.provider in SKY_CLOUDS else {}),
+        "accelerators": {named(group, "SkyPilot"): group.per_machine},
+        "image_id": f"docker:{part.image}",
+        "ports": part.port,
+        **({"use_spot": True} if group.pricing_model == "spot" else {}),
+    }
+    return {
+        "name": part.name,
+        "service": {
+            "readiness_probe": {
+                "path": probe["httpGet"]["path"],
+                "initial_delay_seconds": probe["failureThreshold"] * probe["periodSeconds"],
+            },
+            "replica_policy": _sky_replicas(part),
+        },
+        "resources": resources,
+        **({"num_nodes": group.machines} if part.spans else {}),
+        "secrets": {"HF_TOKEN": ""},
+        "run": "\n".join(part.inside(*RANK_OF_SKY)) + "\n",
+    }
+
+
+def _sky_replicas(part: Started) -> Document:
+    """All that the peak takes, or as many as the load asks for."""
+    found = following_of(part.option)
+    if found is None:
+        return {"min_replicas": part.group.replicas, "max_replicas": part.group.replicas}
+    return {
+        "min_replicas": found.least,
+        "max_replicas": found.most,
+        "target_qps_per_replica": found.shared_per_s,
+        "downscale_delay_seconds": found.wait_s,
+    }
+
+
+def _dstack_replicas(part: Started) -> Document:
+    """The same in its words."""
+    found = following_of(part.option)
+    if found is None:
+        return {"replicas": part.group.replicas}
+    return {
+        "replicas": f"{found.least}..{found.most}",
+        "scaling": {"metric": "rps", "target": found.shared_per_s, "scale_down_delay": found.wait_s},
+    }
+
+
+def _infra(group: Group) -> str:
+    """Cloud and region as one path."""
+    unnamed = group.region is None or group.region in UNNAMED_REGIONS
+    return str(group.provider) if unnamed else f"{group.provider}/{group.region}"
+
+
+def dstack(option: Option, version: str | None, target: str) -> Handoff:
+    """A service for each kind of replica."""
+    groups = started(option, version)
+    files = [
+        File(f"{part.name}.dstack.yml", YAML, commented(option.header, yaml_text(dstack_service(part))))
+        for part in groups
+    ]
+    notes = (*notes_of(groups), *following_notes(option))
+    return Handoff(target, option.rank, (*files, *router_files(groups), benchmark_file(option)), notes)
+
+
+def dstack_service(part: Started) -> Document:
+    """A service of replicas of one machine."""
+    group = part.group
+    if part.spans:
+        raise NotServable("A service of dstack starts replicas of one machine.")
+    where = [group.region] if group.region is not None and group.region not in UNNAMED_REGIONS else []
+    return {
+        "type": "service",
+        "name": part.name,
+        "image": part.image,
+        "env": ["HF_TOKEN"],
+        "commands": list(part.inside()),
+        "port": part.port,
+        "model": group.model,
+        **_dstack_replicas(part),
+        "resources": {"gpu": {"name": named(group, "dstack"), "count": group.per_machine}},
+        "spot_policy": "spot" if group.pricing_model == "spot" else "on-demand",
+        **({"backends": [group.provider]} if group.provider in DSTACK_BACKENDS else {}),
+        **({"regions": where} if where and group.provider in DSTACK_BACKENDS else {}),
+    }
+
+
+def compose(option: Option, version: str | None, target: str) -> Handoff:
+    """The replicas that one machine holds; every machine of the option is started with the same file."""
+    groups = started(option, version)
+    if any(part.spans for part in groups):
+        raise NotServable("Docker Compose starts one machine, and a replica takes several of these.")
+    files = [
+        File(f"{part.name}.compose.yaml", YAML, commented(option.header, yaml_text(composed(part)))) for part in groups
+    ]
+    notes = (
+        *notes_of(groups),
+        *(
+            f"{part.group.replicas} replicas stand on machines of {part.group.machine_accelerators} accelerators each."
+            for part in groups
+        ),
+    )
+    return Handoff(target, option.rank, (*files, *router_files(groups), benchmark_file(option)), notes)
+
+
+def composed(part: Started) -> Document:
+    """A service for each replica of one machine, with its own accelerators and port."""
+    group = part.group
+    if group.vendor != "NVIDIA":
+        raise NotServable("Docker Compose is told of single accelerators for NVIDIA alone.")
+    here = max(1, min(group.replicas, group.machine_accelerators // group.per_machine))
+    return {"name": part.name, "services": {f"replica-{place}": _replica(part, place) for place in range(here)}}
+
+
+def _replica(part: Started, place: int) -> Document:
+    each = part.group.per_machine
+    devices = [str(device) for device in range(place * each, (place + 1) * each)]
+    local = part.group.model.startswith("./")
+    return {
+        "image": part.image,
+        "entrypoint": ["/bin/bash", "-c"],
+        # Compose fills in what stands behind a single $.
+        "command": ["\n".join(("set -euo pipefail", *part.inside())).replace("$", "$$") + "\n"],
+        "environment": {"HF_TOKEN": "${HF_TOKEN:-}"},
+        "ports": [f"{part.port + place}:{part.port}"],
+        "ipc": "host",
+        **({"working_dir": "/models", "volumes": ["./models:/models:ro"]} if local else {}),
+        "deploy": {
+            "resources": {
+                "reservations": {
+                    "devices": [{"driver": "nvidia", "device_ids": devices, "capabilities": ["gpu"]}],
+                }
+            }
+        },
+    }

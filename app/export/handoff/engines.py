@@ -1,0 +1,322 @@
+"""How engines are started: their flags with the first version of each, their images, and where both were read.
+
+Versions are those in which a flag was found; a flag of no version is as old as the server.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from app.errors import Unanswerable
+from app.export.handoff.files import yaml_text
+from app.export.handoff.option import Group
+from app.sizing.hardware import benchmarks, pool_servers
+from app.sizing.hardware.benchmarks import Server, filled
+from app.sizing.hardware.pool_servers import PoolServers
+
+Version = tuple[int, ...]
+OLD: Version = ()
+CONFIG = "config.yaml"
+# What a shell reads in a command; everything else is quoted again.
+VARIABLE = re.compile(r"\$[A-Z_]+(:\d+)?|\$\(\(NODE_RANK\*\d+\)\)", re.ASCII)
+
+
+class UnknownFlag(Unanswerable):
+    """A version that cannot be told what was computed."""
+
+    code = "flag-not-in-version"
+    title = "That version cannot be started like this"
+
+
+class NoImage(Unanswerable):
+    """Hardware for which an engine publishes no image that we know."""
+
+    code = "no-image"
+    title = "No container image is known"
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One engine's server. `reach` are the flags that let others than its own machine talk to it, `pools` those of its
+    pools by their role, `images` its containers by vendor. `spans` says whether each machine of a replica starts its
+    own part, as against one command that starts all. Counters are those of app/observed, as the engine writes them.
+    """
+
+    engine: str
+    server: Server
+    read_at: Version
+    read: str  # files, and the day
+    flags: Mapping[str, Version]
+    images: Mapping[str, str]
+    reach: tuple[str, ...] = ()
+    pools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    pool_config: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # of its file, by role
+    pool_line: str = ""  # of a script, before the command of a pool
+    spans: bool = True
+    note: str = ""  # what is to be known beside its flags
+    alone: bool = False  # a replica is started on one machine
+    contained: str = ""  # of a script in a container, before the command
+    own_images: tuple[tuple[str, str], ...] = ()  # by the start of an accelerator's name, before those of its vendor
+    requests: str = ""  # the counter of requests answered, as Prometheus scrapes it
+    scraped: tuple[str, ...] = ()  # flags without which it is not told
+
+
+def pool_flags(servers: PoolServers) -> dict[str, tuple[str, ...]]:
+    """Flags of each pool's servers."""
+    return {role: tuple(shlex.split(flags)) for role, flags in servers.flags.items()}
+
+
+LAUNCHES = (
+    Launch(
+        "vllm",
+        benchmarks.VLLM.server or Server(""),
+        read_at=(0, 33, 0),
+        read="vllm/engine/arg_utils.py and config/parallel.py of 0.33.0, read 2026-11-23",
+        flags={
+            "--tensor-parallel-size": OLD,
+            "--pipeline-parallel-size": (0, 5),
+            "--data-parallel-size": (0, 8),
+            "--data-parallel-size-local": (0, 9),
+            "--data-parallel-start-rank": (0, 9),
+            "--data-parallel-address": (0, 9),
+            "--enable-expert-parallel": (0, 8),
+            "--distributed-executor-backend": (0, 5),
+            "--nnodes": (0, 12),
+            "--node-rank": (0, 12),
+            "--master-addr": (0, 12),
+            "--headless": (0, 9),
+            "--quantization": OLD,
+            "--kv-cache-dtype": OLD,
+            "--max-model-len": OLD,
+            "--max-num-seqs": OLD,
+            "--max-num-batched-tokens": OLD,
+            "--gpu-memory-utilization": OLD,
+            "--kv-transfer-config": (0, 7),
+            "--decode-context-parallel-size": (0, 11),
+            "--enable-lora": (0, 4),
+            "--max-loras": (0, 4),
+            "--max-lora-rank": (0, 4),
+        },
+        images={"NVIDIA": "vllm/vllm-openai:v{version}", "AMD": "vllm/vllm-openai-rocm:v{version}"},
+        pools=pool_flags(pool_servers.VLLM),
+        # vllm/envs.py of 0.33.0: without it others are told to fetch the cache from their own machine
+        pool_line='export VLLM_NIXL_SIDE_CHANNEL_HOST="${VLLM_NIXL_SIDE_CHANNEL_HOST:-$(hostname -i)}"',
+        requests="vllm:request_success_total",
+    ),
+    Launch(
+        "sglang",
+        benchmarks.SGLANG.server or Server(""),
+        read_at=(0, 5, 23),
+        read="sglang/srt/arg_groups/fields of 0.5.23, read 2026-11-23",
+        flags={
+            "-m": OLD,
+            "--model-path": OLD,
+            "--tp-size": OLD,
+            "--pp-size": (0, 5),
+            "--dp-size": OLD,
+            "--enable-dp-attention": (0, 4),
+            "--moe-a2a-backend": (0, 5),
+            "--ep-size": (0, 4),
+            "--nnodes": OLD,
+            "--node-rank": OLD,
+            "--dist-init-addr": (0, 4),
+            "--quantization": OLD,
+            "--kv-cache-dtype": OLD,
+            "--context-length": OLD,
+            "--max-running-requests": OLD,
+            "--chunked-prefill-size": OLD,
+            "--mem-fraction-static": OLD,
+            "--host": OLD,
+            "--port": OLD,
+            "--disaggregation-mode": (0, 4, 5),
+            "--disaggregation-bootstrap-port": (0, 4, 5),
+            "--dcp-size": (0, 5, 23),
+            "--enable-lora": (0, 5),
+            "--max-loras-per-batch": (0, 5),
+            "--max-lora-rank": (0, 5),
+            "--lora-target-modules": (0, 5),
+            "--enable-metrics": OLD,
+        },
+        images={"NVIDIA": "lmsysorg/sglang:v{version}"},
+        reach=("--host", "0.0.0.0"),
+        pools=pool_flags(pool_servers.SGLANG),
+        requests="sglang:num_requests_total",
+        scraped=("--enable-metrics",),
+    ),
+    Launch(
+        "tensorrt-llm",
+        benchmarks.TENSORRT_LLM.server or Server(""),
+        read_at=(1, 2, 1),
+        read="tensorrt_llm/commands/serve.py and examples/disaggregated, read 2026-11-23",
+        flags={
+            "--tp_size": OLD,
+            "--pp_size": OLD,
+            "--ep_size": OLD,
+            "--max_seq_len": OLD,
+            "--max_batch_size": OLD,
+            "--max_num_tokens": OLD,
+            "--kv_cache_free_gpu_memory_fraction": OLD,
+            "--config": (1, 2),
+            "--host": OLD,
+            "--mpi": OLD,
+            "-N": OLD,
+            "-n": OLD,
+        },
+        images={"NVIDIA": "nvcr.io/nvidia/tensorrt-llm/release:{version}"},
+        reach=("--host", "0.0.0.0"),
+        pools=pool_flags(pool_servers.TENSORRT_LLM),
+        pool_config=pool_servers.TENSORRT_LLM.config,
+        spans=False,
+    ),
+    Launch(
+        "llama.cpp",
+        benchmarks.LLAMA_SERVER,
+        read_at=(),
+        read="tools/server/README.md at 25d5b0c, read 2026-11-23",
+        flags={
+            "-m": OLD,
+            "-ngl": OLD,
+            "--n-cpu-moe": OLD,
+            "-c": OLD,
+            "--kv-unified": OLD,
+            "-np": OLD,
+            "-b": OLD,
+            "-ctk": OLD,
+            "-ctv": OLD,
+            "--host": OLD,
+        },
+        images={
+            "NVIDIA": "ghcr.io/ggml-org/llama.cpp:server-cuda",
+            "AMD": "ghcr.io/ggml-org/llama.cpp:server-rocm",
+            "Intel": "ghcr.io/ggml-org/llama.cpp:server-intel",
+        },
+        reach=("--host", "0.0.0.0"),
+        alone=True,
+    ),
+    Launch(
+        "tgi",
+        benchmarks.TGI.server or Server(""),
+        read_at=(3, 3, 7),
+        read="launcher/src/main.rs, tgi-entrypoint.sh and README.md at db931fcf, read 2026-11-23",
+        flags={
+            "--model-id": OLD,
+            "--num-shard": OLD,
+            "--port": OLD,
+            "--max-total-tokens": OLD,
+            "--max-batch-size": (2, 0),
+            "--quantize": OLD,
+            "--kv-cache-dtype": (2, 4),
+        },
+        images={
+            "NVIDIA": "ghcr.io/huggingface/text-generation-inference:{version}",
+            "AMD": "ghcr.io/huggingface/text-generation-inference:{version}-rocm",
+        },
+        alone=True,
+        contained="[ ! -f /usr/src/.venv/bin/activate ] || . /usr/src/.venv/bin/activate",
+        requests="tgi_request_success",
+        note="It refuses requests beyond --max-concurrent-requests, 128 where it is not told: add those that may wait.",
+    ),
+    Launch(
+        "text-embeddings-inference",
+        benchmarks.TEXT_EMBEDDINGS_INFERENCE.server or Server(""),
+        read_at=(1, 9, 3),
+        read="router/src/main.rs, cuda-all-entrypoint.sh and README.md at 0d124dc, read 2026-11-23",
+        flags={"--model-id": OLD, "--port": OLD},
+        images={"NVIDIA": "ghcr.io/huggingface/text-embeddings-inference:cuda-{minor}"},
+        alone=True,
+        # The image of all generations has a router for each, from which its entry point chooses.
+        contained="command -v text-embeddings-router || ln -s /entrypoint.sh /usr/local/bin/text-embeddings-router",
+        own_images=(
+            ("nvidia-gb10", "ghcr.io/huggingface/text-embeddings-inference:121-{minor}"),
+            *((start, "") for start in ("nvidia-gh200", "nvidia-gb200", "nvidia-gb300", "nvidia-b300", "nvidia-v100")),
+        ),
+    ),
+    Launch(
+        "mlx",
+        benchmarks.MLX_SERVER,
+        read_at=(0, 32, 0),
+        read="mlx_lm/server.py of 0.32.0, read 2026-11-23",
+        flags={"--model": OLD, "--port": OLD, "--decode-concurrency": (0, 30, 6), "--host": OLD},
+        images={},
+        reach=("--host", "0.0.0.0"),
+        alone=True,
+    ),
+)
+BY_ENGINE = {launch.engine: launch for launch in LAUNCHES}
+
+
+def version_of(text: str | None, launch: Launch) -> Version:
+    """The version that is installed; the one whose sources were read where none is said.
+
+    Check:
+        >>> version_of("0.11.2.dev3", LAUNCHES[0]), version_of(None, LAUNCHES[0])
+        ((0, 11, 2), (0, 33, 0))
+    """
+    found = tuple(int(number) for number in re.findall(r"\d+", (text or "").split("dev", maxsplit=1)[0])[:3])
+    return found or launch.read_at
+
+
+def tokens_of(group: Group, launch: Launch, *, cache_tokens: int, config: str = CONFIG) -> list[str]:
+    """The command that starts one machine's part of a replica, as the shell splits it."""
+    places = dict(group.places)
+    places["cache_tokens"] = cache_tokens
+    places["ranks_config"] = None  # its file is written whole
+    places["config"] = config if config_of(group, launch) else None
+    tokens = shlex.split(filled((group.server or launch.server).command, places))
+    return [*tokens, *launch.pools.get(group.role, ()), *launch.reach]
+
+
+def config_of(group: Group, launch: Launch) -> str:
+    """The file of what an engine takes from no flag; empty where there is nothing of that kind."""
+    if launch.engine != "tensorrt-llm":
+        return ""
+    ranks = {"enable_attention_dp": True} if group.whole("data") > 1 else {}
+    stored = {"kv_cache_config": {"dtype": "fp8"}} if group.places.get("cache") == "fp8" else {}
+    told = {**ranks, **stored, **launch.pool_config.get(group.role, {})}
+    return yaml_text(told) if told else ""
+
+
+def checked(tokens: Iterable[str], launch: Launch, version: Version) -> None:
+    """Raises UnknownFlag where a version cannot be told all of a command, or a flag was never read of."""
+    for flag in flags_of(tokens):
+        since = launch.flags.get(flag)
+        if since is None:
+            raise UnknownFlag(f"This layout needs {flag}, of which {launch.read} tells nothing.")
+        if version and version < since:
+            raise UnknownFlag(
+                f"{launch.engine} {dotted(version)} has no {flag}, which this layout needs: it is there since "
+                f"{dotted(since)}."
+            )
+
+
+def flags_of(tokens: Iterable[str]) -> list[str]:
+    """The flags of a command."""
+    return [token.split("=", 1)[0] for token in tokens if re.match(r"--?[A-Za-z]", token)]
+
+
+def dotted(version: Version) -> str:
+    """A version as it is written."""
+    return ".".join(map(str, version))
+
+
+def image_of(group: Group, launch: Launch, version: Version) -> str:
+    """The container of an engine for the hardware of a group. Raises NoImage."""
+    own = (image for start, image in launch.own_images if group.sku.startswith(start))
+    image = next(own, launch.images.get(group.vendor))
+    if not image:
+        known = f"its images are for {', '.join(launch.images)}" if launch.images else "it has none"
+        of = group.accelerator if image == "" else group.vendor
+        raise NoImage(f"No image of {launch.engine} is known for {of}: {known}.")
+    return image.format(version=dotted(version), minor=dotted(version[:2]))
+
+
+def typed(tokens: list[str]) -> str:
+    """A command as it is typed, a line for every flag."""
+    words = [token if VARIABLE.fullmatch(token) else shlex.quote(token) for token in tokens]
+    text = words[0]
+    for word in words[1:]:
+        text += (" \\\n  " if re.match(r"--?[A-Za-z]", word) else " ") + word
+    return text

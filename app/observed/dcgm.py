@@ -1,0 +1,105 @@
+"""What the DCGM exporter says of accelerators.
+
+Source: NVIDIA/dcgm-exporter 4.5, etc/default-counters.csv and etc/dcp-metrics-included.csv, read 2026-11-23; field
+names as in DCGM 3 and 4.
+Limits: the last Xid is told and never counted; errors are counted between scrapes that lie an hour apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from app.observed.exposition import Sample
+from app.observed.figures import Figure, Reading, Runs
+from app.observed.series import Metric, Series
+from app.sizing.units import MIB, SECONDS_PER_DAY, SECONDS_PER_HOUR
+
+PREFIX = "DCGM_"
+# (quantity, metrics that say it, the first that is there; unit)
+MEANS = (
+    ("utilization", (("DCGM_FI_PROF_GR_ENGINE_ACTIVE", 1.0), ("DCGM_FI_DEV_GPU_UTIL", 0.01))),
+    ("temperature_c", (("DCGM_FI_DEV_GPU_TEMP", 1.0),)),
+    ("power_w", (("DCGM_FI_DEV_POWER_USAGE", 1.0),)),
+    ("power_limit_w", (("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", 1.0), ("DCGM_FI_DEV_POWER_MGMT_LIMIT", 1.0))),
+)
+MEMORY = "DCGM_FI_DEV_FB_USED"
+LANES, MOST_LANES = "DCGM_FI_DEV_PCIE_LINK_WIDTH", "DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH"
+CLOCK, MOST_CLOCK, XID = "DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_MAX_SM_CLOCK", "DCGM_FI_DEV_XID_ERRORS"
+ERRORS = (
+    "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
+    "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS",
+    "DCGM_EXP_XID_ERRORS_COUNT",
+)
+KNOWN = {n for _, names in MEANS for n, _ in names} | {MEMORY, LANES, MOST_LANES, CLOCK, MOST_CLOCK, XID, *ERRORS}
+
+
+def devices(series: Series, runs: Runs) -> Reading:
+    """Figures of the accelerators of which there are metrics."""
+    figures = [*_means(series), *_clocks(series), *_errors(series)]
+    return Reading(tuple(figures), notes=tuple(_notes(series, runs)))
+
+
+def of_each(series: Series, name: str) -> dict[str, float]:
+    """A gauge of each accelerator, the mean of its scrapes."""
+    found: dict[str, list[float]] = {}
+    for named in series.gauges:
+        for sample, value in named.get(name, ()):
+            found.setdefault(_accelerator(sample), []).append(value)
+    return {which: math.fsum(seen) / len(seen) for which, seen in found.items()}
+
+
+def _accelerator(sample: Sample) -> str:
+    labels = dict(sample.labels)
+    card = labels.get("UUID") or "/".join((*sample.source, labels.get("Hostname", ""), labels.get("gpu", "")))
+    return f"{card}/{labels.get('GPU_I_ID', '')}"
+
+
+def _means(series: Series) -> Iterator[Figure]:
+    for quantity, names in MEANS:
+        found = next(((n, unit, seen) for n, unit in names if (seen := of_each(series, n))), None)
+        if found is None:
+            continue
+        name, unit, seen = found
+        mean = math.fsum(seen.values()) / len(seen) * unit
+        if mean > 0 if quantity != "utilization" else 0 <= mean <= 1:
+            yield Figure("devices", quantity, mean, name)
+    memory = of_each(series, MEMORY)
+    if memory:
+        yield Figure("devices", "memory_used_bytes", max(memory.values()) * MIB, MEMORY)
+
+
+def _clocks(series: Series) -> Iterator[Figure]:
+    now, most = of_each(series, CLOCK), of_each(series, MOST_CLOCK)
+    shares = [now[which] / most[which] for which in now if most.get(which)]
+    if shares:
+        yield Figure("devices", "clock_share", math.fsum(shares) / len(shares), f"{CLOCK} / {MOST_CLOCK}")
+    if len(now) > 1 and min(now.values()) > 0:
+        yield Figure("devices", "slowest_clock_share", min(now.values()) * len(now) / math.fsum(now.values()), CLOCK)
+    lanes, most_lanes = of_each(series, LANES), of_each(series, MOST_LANES)
+    widths = [lanes[which] / most_lanes[which] for which in lanes if most_lanes.get(which)]
+    if widths:
+        yield Figure("devices", "link_width_share", min(widths), f"{LANES} / {MOST_LANES}")
+
+
+def _errors(series: Series) -> Iterator[Figure]:
+    window = series.window_s
+    if len(series.moments) < 2 or not window or window < SECONDS_PER_HOUR:
+        return
+    counted = {name: math.fsum(found.values()) for name in ERRORS if (found := series.increase(Metric(name)))}
+    if counted:
+        often = math.fsum(counted.values()) * SECONDS_PER_DAY / window
+        yield Figure("devices", "errors_per_day", often, " + ".join(counted))
+
+
+def _notes(series: Series, runs: Runs) -> Iterator[str]:
+    now = of_each(series, CLOCK)
+    if now and not of_each(series, MOST_CLOCK):
+        mean = math.fsum(now.values()) / len(now)
+        yield f"Clocks are {mean:.0f} MHz on the mean; give clock_share, of what they are sold with, to have it judged."
+    failing = sorted({f"{value:.0f}" for value in of_each(series, XID).values() if value})
+    if failing:
+        yield f"Accelerators report Xid {', '.join(failing)}; give errors_per_day to have it judged."
+    every = {_accelerator(sample) for sample in series.increases if sample.name in KNOWN}
+    if every and len(every) != runs.accelerators:
+        yield f"The text is of {len(every)} accelerators; the deployment has {runs.accelerators:g}."

@@ -1,0 +1,83 @@
+"""Logs of vLLM and SGLang: what the engine tells of itself every few seconds.
+
+Source: vllm-project/vllm, vllm/v1/metrics/loggers.py (0.8 on) and vllm/engine/metrics.py (before: pending is waiting);
+sgl-project/sglang, its decode batches and docs on hyperparameter tuning (0.4 on); read 2026-11-23.
+Limits: waits are not in such a log. Lines of an engine that does nothing are left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from app.observed.figures import SHOWN, Figure, Reading, Runs, Unread, UnreadableText, plain
+from app.observed.lines import lines_of
+from app.observed.trainer import Trainer, patterns
+
+VLLM_LOG = Trainer(
+    "vllm",
+    "vLLM",
+    steps=patterns(r"Running: <running> reqs"),
+    fields=patterns(
+        r"Avg generation throughput: <written> tokens/s",
+        r"(?:Waiting|Pending): <waiting> reqs",
+        r"GPU KV cache usage: <cache_percent>%",
+        r"Prefix cache hit rate: (?:GPU: )?<hit_percent>%",
+        r"Engine <engine>:",
+    ),
+)
+SGLANG_LOG = Trainer(
+    "sglang",
+    "SGLang",
+    steps=patterns(r"Decode batch[^#]*#running-req: <running>"),
+    fields=patterns(
+        r"gen throughput \(token/s\): <written>",
+        r"#queue-req: <waiting>",
+        r"token usage: <cache_share>",
+        r" DP<engine>[ \]]",
+    ),
+)
+ENGINE_LOGS = (VLLM_LOG, SGLANG_LOG)
+UNITS = {
+    "output_tokens_per_s": ("written", 1.0),
+    "running": ("running", 1.0),
+    "waiting": ("waiting", 1.0),
+    "cache_usage": ("cache_percent", 0.01),
+    "prefix_hit_share": ("hit_percent", 0.01),
+}
+
+
+def engine_log(text: str, runs: Runs, name: str | None = None) -> Reading:
+    """What an engine's log says, the mean of its lines. Raises UnreadableText where it has none."""
+    every = lines_of(text)
+    known = [e for e in ENGINE_LOGS if name in (None, e.name)]
+    engine = max(known, key=lambda e: sum(bool(e.said(line)) for line in every))
+    said, unread = [], []
+    for number, line in enumerate(every, 1):
+        found = engine.said(line)
+        if found:
+            said.append(found)
+        else:
+            unread.append(f"line {number}: {plain(line)}")
+    if not said:
+        first = f" It begins with {plain(every[0])!r}." if every else ""
+        raise UnreadableText(f"No line was found that tells what {engine.title} runs.{first}")
+    engines = float(len({line.get("engine", 0.0) for line in said}))
+    seen = runs.of_replicas or engines
+    told = runs.of_replicas is not None or runs.replicas <= seen
+    left = f"The log is of {seen:g} of {runs.replicas:g} replicas: what is written a second is taken for all of them."
+    figures = tuple(_figures(engine, said, engines * max(1.0, runs.replicas / seen)))
+    return Reading(figures, Unread((), len(unread), tuple(unread[:SHOWN])), () if told else (left,))
+
+
+def _figures(engine: Trainer, said: Sequence[dict[str, float]], engines: float) -> Iterator[Figure]:
+    """Means of the lines; `engines`: as many as the deployment has."""
+    busy = [line for line in said if line["running"] or line.get("waiting")] or said
+    for quantity, (name, unit) in UNITS.items():
+        values = [line[name] * unit for line in busy if name in line]
+        if quantity == "cache_usage" and not values:
+            values = [line["cache_share"] for line in busy if "cache_share" in line]
+        if values:
+            mean = math.fsum(values) / len(values)
+            times = engines if quantity == "output_tokens_per_s" else 1.0
+            yield Figure("service", quantity, mean * times, f"{engine.title}'s log, the mean of {len(values)} lines")

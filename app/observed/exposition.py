@@ -1,0 +1,102 @@
+"""Prometheus and OpenMetrics text as samples: each line for itself, so that a broken one is told and the rest is read.
+
+Source: Prometheus text format 0.0.4 and OpenMetrics 1.0 (prometheus.io/docs/instrumenting/exposition_formats,
+2026-11-23); lines are parsed by prometheus_client.
+Limits: native histograms are not read. A sample that is no number is as if it were not there: engines write NaN.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from app.observed.figures import SHOWN, Unread, plain
+
+# What a router or an operator puts before an engine's name: KServe, Ray Serve.
+BEFORE = re.compile(r"^(?:kserve_|ray_)")
+EXEMPLAR = re.compile(r" # \{.*$")
+LINE = re.compile(r"^([A-Za-z_:][A-Za-z0-9_:]{0,199})(?:\{|\s+[-+]?[0-9.NI])")
+SUFFIX = re.compile(r"_(?:bucket|sum|count)$")
+# Labels that tell one engine from another; the other labels split what is one engine's.
+OF_A_SOURCE = ("instance", "pod", "pod_name", "kubernetes_pod_name", "replica", "engine", "engine_idx", "dp_rank")
+MOST = 1e18  # that anything is counted or measured
+MILLISECONDS_FROM = 1e11  # seconds since 1970 that are milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A value of a metric: of which engine, with which labels."""
+
+    name: str
+    labels: tuple[tuple[str, str], ...]
+    source: tuple[str, ...]
+
+    def has(self, label: str, value: str) -> bool:
+        return (label, value) in self.labels
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """One reading of all metrics; `at_s` is when, where it is known."""
+
+    values: Mapping[Sample, float]
+    at_s: float | None
+    unread: Unread
+
+
+def canonical(name: str) -> str:
+    """A metric's name whoever passed it on."""
+    return BEFORE.sub("", name.replace(":", "_"))
+
+
+def scraped(text: str, at_s: float | None, known: Callable[[str], bool], ordinal: int = 0) -> Scrape:
+    """Samples of the metrics that are known; the others are counted. `ordinal` tells texts of one moment apart."""
+    values: dict[Sample, float] = {}
+    others: dict[str, None] = {}
+    broken: list[str] = []
+    count = 0
+    for number, raw in enumerate(text.split("\n"), 1):
+        line = raw.strip()
+        if not line or line.startswith("#"):
+            continue
+        named = LINE.match(line)
+        if named is not None and named[1].endswith("_created"):
+            continue
+        if named is not None and not known(canonical(named[1])):
+            others[SUFFIX.sub("", named[1])] = None
+            continue
+        found = None if named is None else _sample(line, ordinal)
+        if found is None or not (math.isnan(found[1]) or 0 <= found[1] <= MOST):
+            count += 1
+            if len(broken) < SHOWN:
+                broken.append(f"line {number}: {plain(line)}")
+            continue
+        sample, value, moment = found
+        if not math.isnan(value):
+            values[sample] = value
+        at_s = moment if at_s is None else at_s
+    return Scrape(values, at_s, Unread(tuple(map(plain, others)), count, tuple(broken)))
+
+
+def _sample(line: str, ordinal: int) -> tuple[Sample, float, float | None] | None:
+    try:
+        (family,) = text_string_to_metric_families(EXEMPLAR.sub("", line) + "\n")
+        (sample,) = family.samples
+    except (ValueError, IndexError, KeyError, TypeError):
+        return None
+    labels = tuple(sorted(sample.labels.items()))
+    source = (str(ordinal), *(value for label, value in labels if label in OF_A_SOURCE))
+    moment = _seconds(sample.timestamp)
+    return Sample(canonical(sample.name), labels, source), float(sample.value), moment
+
+
+def _seconds(stamp: object) -> float | None:
+    """A moment as the parser gives it, a thousandth of what stands there: OpenMetrics writes seconds."""
+    if not isinstance(stamp, int | float) or not math.isfinite(stamp):
+        return None
+    written = float(stamp) * 1e3
+    return written if written < MILLISECONDS_FROM else written / 1e3

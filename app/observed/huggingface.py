@@ -1,0 +1,28 @@
+"""Logs of the Hugging Face Trainer, and of what runs on it: TRL, axolotl, LLaMA-Factory, Swift, Unsloth.
+
+Source: huggingface/transformers, src/transformers/trainer_utils.py (speed_metrics), trainer_callback.py; numbers are
+quoted since 5.0; read 2026-11-23. The progress bar is tqdm's: a mean of the last steps.
+"""
+
+from __future__ import annotations
+
+from app.observed.trainer import Trainer, patterns
+
+BAR = (
+    r"<step>/<of> \[[\d:]+<[^,\]]*, *<seconds>s/it",
+    r"<step>/<of> \[[\d:]+<[^,\]]*, *<rate>it/s",
+)
+HUGGINGFACE = Trainer(
+    "huggingface",
+    "the Hugging Face Trainer",
+    steps=patterns(*BAR, r"[\"']train_steps_per_second[\"']: *[\"']?<run_rate>"),
+    others=patterns(
+        r"[\"']train_runtime[\"']: *[\"']?<ran_s>",
+        r"[\"']eval_runtime[\"']: *[\"']?<evaluated_s>",
+        r"[\"']memory/max_(?:mem_)?(?:active|allocated) ?\(GiB\)[\"']: *[\"']?<memory_gib>",
+        r"[\"']memory\(GiB\)[\"']: *[\"']?<memory_gib>",
+        r"(?P<saving>Saving model checkpoint) to",
+        r"[\"'](?P<known>loss)[\"']:",
+        r"Total train batch size \([^)]*\) = <step_sequences>",
+    ),
+)

@@ -1,0 +1,17 @@
+"""PyTorch Lightning's log: its progress bars.
+
+Source: Lightning-AI/pytorch-lightning 2.6, callbacks/progress/tqdm_progress.py and docs/source-pytorch/visualize, read
+2026-11-23. Bars of an epoch's steps begin with its number.
+"""
+
+from __future__ import annotations
+
+from app.observed.huggingface import BAR
+from app.observed.trainer import Trainer, patterns
+
+LIGHTNING = Trainer(
+    "lightning",
+    "PyTorch Lightning",
+    steps=patterns(r"^.{0,40}Epoch \d++: "),
+    fields=patterns(*BAR),
+)

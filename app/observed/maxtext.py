@@ -1,0 +1,17 @@
+"""MaxText's log.
+
+Source: AI-Hypercomputer/maxtext of 2026-08-22, src/maxtext/common/metric_logger.py and common/checkpointing.py, read
+2026-11-23. The first steps are sent off without being waited for: their times mean nothing.
+"""
+
+from __future__ import annotations
+
+from app.observed.trainer import Trainer, patterns
+
+MAXTEXT = Trainer(
+    "maxtext",
+    "MaxText",
+    steps=patterns(r"completed step: <step>, seconds: <seconds>"),
+    fields=patterns(r"Tokens/s/device: <device_tokens>"),
+    others=patterns(r"(?P<saved>Saved a checkpoint) at step"),
+)

@@ -1,0 +1,43 @@
+"""Logs of Megatron-LM, Megatron Bridge and NeMo.
+
+Source: NVIDIA/Megatron-LM of 2026-08-22, megatron/training/training.py, megatron/training/checkpointing.py and
+megatron/core/timers.py; NVIDIA-NeMo/Megatron-Bridge, training/utils/train_utils.py; NeMo 2's progress printer as its
+performance scripts show it; read 2026-11-23. Timers are means of a step, of the slowest rank, with
+--timing-log-level 1 and more.
+"""
+
+from __future__ import annotations
+
+from app.observed.trainer import Trainer, patterns
+
+MEGATRON = Trainer(
+    "megatron",
+    "Megatron-LM",
+    steps=patterns(r"iteration +<step>/ *\d+ \|"),
+    fields=patterns(
+        r"elapsed time per iteration \(ms\): <milliseconds>",
+        r"power per GPU \(W/GPU\): <watts>",
+        r"global batch size: *<step_sequences>",
+    ),
+    others=patterns(
+        r"(?P<saving>saving checkpoint at iteration)",
+        r"successfully (?P<saved>saved) ?checkpoint (?:from|at) iteration",
+        r"save-checkpoint \.*: \(?(?:[\d.]+, )?<saved_ms>",
+        r"(?<![\w-])optimizer \.*: \(?(?:[\d.]+, )?<optimizer_ms>",
+        r"batch-generator \.*: \(?(?:[\d.]+, )?<input_ms>",
+        r"all-grads-sync \.*: \(?(?:[\d.]+, )?<communication_ms>",
+        r"evaluate \.*: \(?(?:[\d.]+, )?<evaluated_ms>",
+        r"(?P<begun>training \.\.\.)",
+    ),
+)
+NEMO = Trainer(
+    "nemo",
+    "NeMo",
+    steps=patterns(r"Training epoch \d+, iteration \d+/\d+ \|"),
+    fields=patterns(
+        r"global_batch_size: <step_sequences>",
+        r"global_step: <step>",
+        r"max_memory_reserved: <memory_bytes>",
+        r"train_step_timing in s: <seconds>",
+    ),
+)

@@ -1,0 +1,47 @@
+"""Pasted metrics in reading order: which are known, what came between the scrapes, what it says of whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.observed import dcgm
+from app.observed.engine import Engine
+from app.observed.exposition import scraped
+from app.observed.figures import Reading, Runs, Unread, UnreadableText
+from app.observed.series import STARTED, Series
+from app.observed.service import Service
+from app.observed.sglang import SGLANG
+from app.observed.tensorrt_llm import TRITON, TRTLLM
+from app.observed.tgi import TGI
+from app.observed.vllm import VLLM
+
+ENGINES: tuple[Engine, ...] = (VLLM, SGLANG, TGI, TRTLLM, TRITON)
+READ = ", ".join(e.name for e in ENGINES) + " and the DCGM exporter"
+SUFFIXES = ("", "_bucket", "_sum", "_count")
+KNOWN = {m.name + suffix for e in ENGINES for m in e.metrics for suffix in SUFFIXES} | set(dcgm.KNOWN) | {STARTED}
+
+
+def metrics(texts: Sequence[tuple[str, float | None]], runs: Runs) -> Reading:
+    """What scrapes say, each with its moment; texts of one moment are of several engines."""
+    ordinals: dict[float | None, int] = {}
+    scrapes = []
+    for text, at_s in texts:
+        scrapes.append(scraped(text, at_s, KNOWN.__contains__, ordinals.get(at_s, 0)))
+        ordinals[at_s] = ordinals.get(at_s, 0) + 1
+    unread = sum((s.unread for s in scrapes), Unread())
+    series = Series.of(scrapes)
+    found = [e for e in ENGINES if any(series.has(metric) for metric in e.metrics)]
+    reading = Reading(unread=unread)
+    for engine in found:
+        reading += Service(engine, series, runs).reading()
+    reading += dcgm.devices(series, runs)
+    if not reading.figures and not reading.notes:
+        raise UnreadableText(nothing(unread))
+    return reading
+
+
+def nothing(unread: Unread) -> str:
+    """Why nothing was read."""
+    told = (*unread.first[:1], *unread.metrics[:1])
+    seen = f" It has {told[0]!r}." if told else " Those that are known have no values."
+    return f"No metric was found that is read here.{seen} What is read is Prometheus text of {READ}."

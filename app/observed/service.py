@@ -1,0 +1,234 @@
+"""What the metrics of an engine say of the service it is part of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import fields, replace
+
+from app.observed.engine import Engine, Names
+from app.observed.exposition import canonical
+from app.observed.figures import Figure, Reading, Runs
+from app.observed.series import Histogram, Metric, Series, Source
+from app.sizing.diagnosis.observed import LoadSeen
+from app.sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
+
+OTHER_LOAD = 1.2  # from which on a load is another
+MOST_LOADS = 12  # that are judged, each by itself
+OF_A_LOAD = {f.name for f in fields(LoadSeen)}
+OF_REQUESTS = 1.5  # observations a request up to which a histogram counts requests, and not tokens
+
+
+class Service:
+    """An engine's metrics over some scrapes."""
+
+    def __init__(self, engine: Engine, series: Series, runs: Runs) -> None:
+        self.engine, self.series, self.runs = engine, series, runs
+        self.seen = float(len(series.sources) or 1) if runs.of_replicas is None else runs.of_replicas
+
+    @property
+    def times(self) -> float:
+        """How often what the text is of stands in the deployment: ranks of a replica have metrics of their own too."""
+        return max(1.0, self.runs.replicas / self.seen)
+
+    def counted(self, names: Names) -> tuple[Metric, float] | None:
+        """The first counter that is there, with its increase."""
+        for metric in names:
+            found = self.series.increase(metric)
+            if found:
+                return metric, math.fsum(found.values())
+        return None
+
+    def measured(self, names: Names) -> tuple[Metric, dict[Source, float]] | None:
+        """The first gauge that is there."""
+        return next(((m, found) for m in names if (found := self.series.gauge(m))), None)
+
+    def spread(self, names: Names) -> Histogram | None:
+        """The first histogram that is there."""
+        return next((found for m in names if (found := self.series.histogram(m)) is not None), None)
+
+    def reading(self) -> Reading:
+        """All of it."""
+        figures = (*self.rates(), *self.lengths(), *self.waits(), *self.gaps(), *self.state(), *self.shares())
+        written = self.engine.prefix
+        named = (replace(f, source=f.source.replace(canonical(written), written)) for f in figures)
+        return Reading(tuple(named), notes=tuple(self.notes()), by_load=self.by_load())
+
+    def rates(self) -> Iterator[Figure]:
+        """What comes and goes a second, of all replicas."""
+        window = self.series.window_s
+        if not window:
+            return
+        for quantity, names in (
+            ("requests_per_s", self.engine.requests),
+            ("output_tokens_per_s", self.engine.answer_tokens),
+        ):
+            found = self.counted(names)
+            if found is not None and found[1] > 0:
+                yield figure(quantity, found[1] / window * self.times, found[0].name)
+        if self.series.restarts and window >= SECONDS_PER_HOUR:
+            often = self.series.restarts / self.seen * SECONDS_PER_DAY / window
+            yield figure("restarts_per_day", often, "process_start_time_seconds")
+
+    def by_load(self) -> tuple[LoadSeen, ...]:
+        """Waits between each two scrapes, where the load was not the same."""
+        points = []
+        for pair in self.series.pairs if len(self.series.moments) > 2 else ():
+            between = {
+                f.quantity: f.value for f in (*self.of(pair).rates(), *self.of(pair).waits(), *self.of(pair).gaps())
+            }
+            if between.get("requests_per_s"):
+                points.append(LoadSeen(**{name: value for name, value in between.items() if name in OF_A_LOAD}))
+        rates = [point.requests_per_s for point in points]
+        points = points[:: math.ceil(len(points) / MOST_LOADS) or 1]
+        return tuple(points) if rates and max(rates) > OTHER_LOAD * min(rates) else ()
+
+    def of(self, series: Series) -> Service:
+        """The same engine over other scrapes."""
+        return Service(self.engine, series, replace(self.runs, of_replicas=self.seen))
+
+    def lengths(self) -> Iterator[Figure]:
+        """Tokens of a prompt and of an answer."""
+        requests = self.counted(self.engine.requests)
+        for quantity, histograms, counters in (
+            ("input_tokens_mean", self.engine.prompt_lengths, self.engine.prompt_tokens),
+            ("output_tokens_mean", self.engine.answer_lengths, self.engine.answer_tokens),
+        ):
+            found, total = self.spread(histograms), self.counted(counters)
+            if found is not None:
+                yield figure(quantity, found.mean, found.metric.name)
+            elif total is not None and requests is not None and requests[1] > 0 and total[1] > 0:
+                yield figure(quantity, total[1] / requests[1], f"{total[0].name} / {requests[0].name}")
+
+    def waits(self) -> Iterator[Figure]:
+        """For the first token, and in the queue."""
+        first = self.spread(self.engine.first_token)
+        parts = [h for m in self.engine.first_token_parts if (h := self.series.histogram(m)) is not None]
+        if first is not None:
+            yield quantile("ttft_p50_s", first, 0.5)
+            yield quantile("ttft_p95_s", first, 0.95)
+            yield quantile("ttft_p99_s", first, 0.99)
+        elif parts and len(parts) == len(self.engine.first_token_parts):
+            names = " + ".join(h.metric.name for h in parts)
+            yield figure("ttft_p50_s", math.fsum(h.quantile(0.5) for h in parts), names)
+        queue = self.spread(self.engine.queue)
+        if queue is not None:
+            yield quantile("queue_p50_s", queue, 0.5)
+
+    def gaps(self) -> Iterator[Figure]:
+        """Between tokens: of requests where they are counted, and of tokens."""
+        first = self.spread((*self.engine.first_token, *self.engine.answer_lengths))
+        every = [h for m in self.engine.token_times if (h := self.series.histogram(m)) is not None]
+        most = math.inf if first is None else OF_REQUESTS * first.count
+        of_requests = next((h for h in every if h.count <= most), None)
+        of_tokens = next((h for h in every if h.count > most), None)
+        if of_requests is not None:
+            yield quantile("tpot_p50_s", of_requests, 0.5)
+            yield quantile("tpot_p95_s", of_requests, 0.95)
+            yield quantile("tpot_p99_s", of_requests, 0.99)
+        elif of_tokens is not None:
+            yield figure("tpot_p50_s", of_tokens.mean, f"{of_tokens.metric.name}, mean")
+        if of_tokens is not None:
+            yield quantile("inter_token_p50_s", of_tokens, 0.5)
+            yield quantile("inter_token_p99_s", of_tokens, 0.99)
+
+    def state(self) -> Iterator[Figure]:
+        """Of one replica: what runs, what waits, how full the cache is, how long it took to start."""
+        each = max(1.0, min(self.seen, self.runs.replicas))
+        for quantity, names in (("running", self.engine.running), ("waiting", self.engine.waiting)):
+            found = self.measured(names)
+            if found is not None:
+                yield figure(quantity, math.fsum(found[1].values()) / each, found[0].name)
+        for quantity, names in (("cache_usage", self.engine.cache_usage), ("cold_start_s", self.engine.start_s)):
+            found = self.measured(names)
+            if found is not None:
+                value = math.fsum(found[1].values()) / len(found[1])
+                if quantity == "cold_start_s" or value <= 1:
+                    yield figure(quantity, value, found[0].name)
+
+    def shares(self) -> Iterator[Figure]:
+        """What happens to requests and tokens, as shares of them."""
+        requests, preempted = self.counted(self.engine.requests), self.counted(self.engine.preemptions)
+        if requests is not None and requests[1] > 0:
+            if preempted is not None:
+                source = f"{preempted[0].name} / {requests[0].name}"
+                yield figure("preemptions_per_request", preempted[1] / requests[1], source)
+            failed = self.counted(self.engine.errors)
+            if failed is not None:
+                inside = failed[0].name == requests[0].name
+                every = requests[1] if inside else requests[1] + failed[1]
+                yield figure("error_share", failed[1] / every, failed[0].name)
+            yield from self.busiest(requests[0])
+        hits, queries = self.counted(self.engine.cache_hits), self.counted(self.engine.cache_queries)
+        rate = self.measured(self.engine.hit_rate)
+        if hits is not None and queries is not None and hits[1] <= queries[1] and queries[1] > 0:
+            yield figure("prefix_hit_share", hits[1] / queries[1], f"{hits[0].name} / {queries[0].name}")
+        elif rate is not None and all(value <= 1 for value in rate[1].values()):
+            yield figure("prefix_hit_share", math.fsum(rate[1].values()) / len(rate[1]), rate[0].name)
+        yield from self.drafts()
+
+    def busiest(self, requests: Metric) -> Iterator[Figure]:
+        """The load of the busiest replica over the mean, where several are read."""
+        loads = tuple(self.series.increase(requests).values())
+        if len(loads) > 1 and math.fsum(loads) > 0:
+            yield figure("busiest_replica_share", max(loads) * len(loads) / math.fsum(loads), requests.name)
+
+    def drafts(self) -> Iterator[Figure]:
+        """How surely a drafted token is accepted, where it is known how many are drafted."""
+        drafted, accepted = self.counted(self.engine.drafted), self.counted(self.engine.accepted)
+        share = self.measured(self.engine.accepted_share)
+        if self.runs.draft_tokens is None:
+            return
+        if drafted is not None and accepted is not None and 0 < accepted[1] < drafted[1]:
+            of_all, source = accepted[1] / drafted[1], f"{accepted[0].name} / {drafted[0].name}"
+        elif share is not None:
+            of_all, source = math.fsum(share[1].values()) / len(share[1]), share[0].name
+        else:
+            return
+        if 0 < of_all < 1:
+            yield figure("acceptance_rate", acceptance_rate(of_all, self.runs.draft_tokens), source)
+
+    def notes(self) -> Iterator[str]:
+        """What the text leaves open."""
+        if not self.series.window_s and self.counted(self.engine.requests) is not None:
+            yield (
+                "Rates are not known of one scrape without its time: give at_s, in seconds since 1970, with "
+                "process_start_time_seconds in the text, or a second scrape."
+            )
+        if len(self.series.models) > 1:
+            yield f"The metrics are of {len(self.series.models)} models; all of them are taken together."
+        if self.runs.of_replicas is None and self.times > 1:
+            yield (
+                f"The text is of {self.seen:g} of {self.runs.replicas:g} replicas by its labels: rates are taken times "
+                f"{self.times:.3g}. Give of_replicas where it is of more."
+            )
+
+
+def figure(quantity: str, value: float, source: str) -> Figure:
+    """One of a service."""
+    return Figure("service", quantity, value, source)
+
+
+def quantile(quantity: str, histogram: Histogram, share: float) -> Figure:
+    """One of a service, with the bucket it lies in."""
+    low, high = histogram.bucket(share)
+    return Figure(
+        "service", quantity, histogram.quantile(share), histogram.metric.name, low, None if math.isinf(high) else high
+    )
+
+
+def acceptance_rate(of_all: float, drafted: int) -> float:
+    """Probability that a drafted token is accepted, of the share of all drafted ones that is: those after a refused
+    one are never looked at.
+
+    Source: Leviathan et al. 2023 (arXiv:2211.17192).
+    Check: of three drafted at 0.8 each, (0.8 + 0.64 + 0.512) / 3 are accepted.
+        >>> round(acceptance_rate((0.8 + 0.64 + 0.512) / 3, 3), 6)
+        0.8
+    """
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        mean = math.fsum(middle**i for i in range(1, drafted + 1)) / drafted
+        low, high = (middle, high) if mean < of_all else (low, middle)
+    return (low + high) / 2

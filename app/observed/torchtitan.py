@@ -1,0 +1,24 @@
+"""torchtitan's log.
+
+Source: pytorch/torchtitan, torchtitan/components/metrics.py, trainer.py and components/checkpointer/dcp.py (0.2 and
+main of 2026-08-21), read 2026-11-23. tps is of one accelerator.
+Limits: a checkpoint that is written beside the run says how long it held the run up.
+"""
+
+from __future__ import annotations
+
+from app.observed.trainer import Trainer, patterns
+
+TORCHTITAN = Trainer(
+    "torchtitan",
+    "torchtitan",
+    steps=patterns(r"(?<!validate )step: *<step> +loss:"),
+    fields=patterns(r"memory: *<memory_gib>GiB", r"tps: <device_tokens>", r"mfu: <mfu>%"),
+    others=patterns(
+        r"<step_tokens> tokens per train step",
+        r"global batch size <step_sequences>, gradient accumulation",
+        r"Finished (?:saving|staging) the checkpoint(?: \(or staging[\w ]*\))? ?in <saved_s> seconds",
+        r"<retries> \w+ memory allocation retries",
+        r"(?P<begun>Training starts) at step",
+    ),
+)

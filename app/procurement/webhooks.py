@@ -1,0 +1,163 @@
+"""Tells other systems what happened: signed notices, tried until they arrive.
+
+Headers and signature after Standard Webhooks 1.0.0 (github.com/standard-webhooks/standard-webhooks, read 2026-11-23),
+for which receivers have libraries in most languages.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import threading
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+import httpx2
+import structlog
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+
+from app.catalog.outbox import EVENTS, Delivery, DeliveryStore
+from app.db import DatabaseError
+from app.procurement.buyers import ADDRESS
+
+log = structlog.get_logger("headroom")
+
+POLL_S = 1.0
+TIMEOUT_S = 10.0
+GONE = 410
+PREFIX = "whsec_"
+
+
+class Webhook(BaseModel):
+    """An endpoint that is told of events."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,59}$", description="What the outbox and logs call it.")
+    url: str = Field(max_length=2000, description="Where notices are posted.")
+    secret: SecretStr = Field(description="whsec_ and 24 to 64 random bytes in base64.")
+    events: tuple[str, ...] = Field(EVENTS, min_length=1, description="Which events it is told of.")
+
+    @field_validator("url")
+    @classmethod
+    def _plain(cls, url: str) -> str:
+        if not ADDRESS.fullmatch(url):
+            raise ValueError("url is a plain http or https address")
+        return url
+
+    @field_validator("secret")
+    @classmethod
+    def _strong(cls, secret: SecretStr) -> SecretStr:
+        try:
+            key = key_of(secret)
+        except (binascii.Error, ValueError):
+            key = b""
+        if not 24 <= len(key) <= 64:
+            raise ValueError("secret is whsec_ and 24 to 64 bytes in base64")
+        return secret
+
+    @field_validator("events")
+    @classmethod
+    def _known(cls, events: tuple[str, ...]) -> tuple[str, ...]:
+        if not set(events) <= set(EVENTS):
+            raise ValueError(f"events are {' and '.join(EVENTS)}")
+        return events
+
+
+def key_of(secret: SecretStr) -> bytes:
+    """The bytes that a secret stands for."""
+    text = secret.get_secret_value()
+    return base64.b64decode(text.removeprefix(PREFIX), validate=True) if text.startswith(PREFIX) else b""
+
+
+def signature(key: bytes, event: str, timestamp: int, body: bytes) -> str:
+    """What proves who wrote a notice, and when it was sent.
+
+    Check: the example of the standard's own libraries.
+        >>> key = base64.b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+        >>> signature(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
+        'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE='
+    """
+    signed = hmac.new(key, b".".join((event.encode(), str(timestamp).encode(), body)), hashlib.sha256)
+    return f"v1,{base64.b64encode(signed.digest()).decode()}"
+
+
+class Courier:
+    """Delivers what is due to the endpoints that settings name; any number of processes may have one."""
+
+    def __init__(
+        self, webhooks: Iterable[Webhook], store: DeliveryStore, *, transport: httpx2.BaseTransport | None = None
+    ) -> None:
+        self._webhooks = {webhook.name: webhook for webhook in webhooks}
+        self._store = store
+        self._client = httpx2.Client(
+            transport=transport, timeout=httpx2.Timeout(TIMEOUT_S), follow_redirects=False, trust_env=False
+        )
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="courier", daemon=True)
+
+    def start(self) -> None:
+        """Deliver beside everything else, until stopped."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """No further tries. What is under way is free for another process once its claim has run out."""
+        self._stopped.set()
+        self._thread.join(timeout=TIMEOUT_S)
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                self.deliver_due()
+            except DatabaseError as error:
+                log.warning("webhooks_not_read", error=type(error.orig).__name__)
+            except Exception:
+                log.exception("webhooks_failed")
+            self._stopped.wait(POLL_S)
+
+    def deliver_due(self) -> tuple[int, int]:
+        """Try everything that is due; how much arrived and how much did not. An endpoint that fails waits with all its
+        notices, so that none holds up the others.
+        """
+        arrived, down = 0, set[str]()
+        while not self._stopped.is_set():
+            delivery = self._store.claim(self._webhooks.keys() - down, now=datetime.now(UTC))
+            if delivery is None:
+                break
+            if self._tried(delivery):
+                arrived += 1
+            else:
+                down.add(delivery.endpoint)
+        return arrived, len(down)
+
+    def _tried(self, delivery: Delivery) -> bool:
+        """Whether a notice arrived: any 2xx. A redirect is none, and 410 says that nobody wants it any more."""
+        told = {"notice": delivery.event, "endpoint": delivery.endpoint}
+        try:
+            status = self._posted(delivery)
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            status, failure = 0, type(error).__name__
+        else:
+            failure = f"HTTP {status}"
+        if 200 <= status < 300:
+            self._store.delivered(delivery)
+            log.info("webhook_delivered", **told)
+            return True
+        dead = self._store.failed(delivery, failure, now=datetime.now(UTC), for_good=status == GONE)
+        log.warning("webhook_dead" if dead else "webhook_failed", failure=failure, tries=delivery.tries + 1, **told)
+        return False
+
+    def _posted(self, delivery: Delivery) -> int:
+        """The status that an endpoint answers with; what else it says is not read."""
+        webhook, now = self._webhooks[delivery.endpoint], int(datetime.now(UTC).timestamp())
+        headers = {
+            "content-type": "application/json",
+            "user-agent": "headroom",
+            "webhook-id": delivery.event,
+            "webhook-timestamp": str(now),
+            "webhook-signature": signature(key_of(webhook.secret), delivery.event, now, delivery.body),
+        }
+        with self._client.stream("POST", webhook.url, content=delivery.body, headers=headers) as response:
+            return int(response.status_code)

@@ -1,0 +1,108 @@
+"""What to run to measure two pools: one replica of each behind a router, under what such a pair carries."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from dataclasses import replace
+
+from app.sizing.answer.benchmark import (
+    Trial,
+    machines_of_replica,
+    rent_usd,
+    serving_benchmark,
+    serving_minutes,
+    serving_places,
+)
+from app.sizing.hardware.benchmarks import READY, STOP, Benchmark, Places, Server, filled
+from app.sizing.hardware.pool_servers import DECODE, POOL_SERVERS, PREFILL, PoolServers
+from app.sizing.question import Deployment, Pools, Question
+from app.sizing.result import Estimate, Performance
+from app.sizing.workload import InferenceWorkload
+
+CONFIG = "config.yaml"
+UP = (
+    "until curl -sfo /dev/null $PREFILL_HOST:{port}/{path} && curl -sfo /dev/null $DECODE_HOST:{port}/{path}; "
+    "do sleep 5; done; "
+)
+
+
+def pair_share(estimate: Estimate) -> float:
+    """What one replica of each pool carries, as a share of what both pools do; all of it where that is not known."""
+    d, p = estimate.deployment, estimate.performance
+    if d.pools is None or p is None or p.pools is None or not p.requests_per_s_capacity:
+        return 1.0
+    each = (
+        load.requests_per_s_capacity / max(1, pool.replicas or 1)
+        for load, pool in ((p.pools.prefill, d.pools.prefill), (p.pools.decode, d.pools.decode))
+    )
+    return min(1.0, min(each) / p.requests_per_s_capacity)
+
+
+def pools_trial(question: Question, estimate: Estimate) -> Trial | None:
+    """The benchmark of two pools; None where it does not run, or as no engine's flags say."""
+    workload, d, p = question.workload, estimate.deployment, estimate.performance
+    if not isinstance(workload, InferenceWorkload) or d.pools is None or p is None or not estimate.fits:
+        return None
+    servers, used = POOL_SERVERS.get(d.engine or ""), serving_benchmark(workload, d)
+    ranks = any((pool.data_parallel or 1) > 1 for pool in each_of(d.pools))
+    if servers is None or used.server is None or d.speculative is not None or (servers.config and ranks):
+        return None
+    share = pair_share(estimate)
+    pair = replace(p, requests_per_s_capacity=(p.requests_per_s_capacity or 0.0) * share)
+    part = replace(
+        workload,
+        in_flight=math.ceil(workload.in_flight * share),
+        requests=None if workload.requests is None else math.ceil(workload.requests * share),
+    )
+    places = {
+        name: places_of(part, replace(pool, engine=d.engine, replicas=1), pair, used, servers, question)
+        for name, pool in zip((PREFILL, DECODE), each_of(d.pools), strict=True)
+    }
+    machines = sum(machines_of_replica(pool) for pool in each_of(d.pools))
+    minutes = math.ceil(serving_minutes(p, question.assumptions))
+    nodes = sum(pool.nodes or 1 for pool in each_of(d.pools))
+    rented = replace(estimate, deployment=replace(d, nodes=nodes))
+    return Trial(
+        command=command_of(used, used.server, servers, places),
+        counts=used.counts,
+        accelerators=sum(pool.accelerators_per_replica or 1 for pool in each_of(d.pools)),
+        minutes=minutes,
+        usd=rent_usd(rented, machines, minutes),
+    )
+
+
+def each_of(pools: Pools) -> tuple[Deployment, Deployment]:
+    """Both pools."""
+    return pools.prefill, pools.decode
+
+
+def places_of(
+    workload: InferenceWorkload,
+    pool: Deployment,
+    p: Performance,
+    used: Benchmark,
+    servers: PoolServers,
+    question: Question,
+) -> Places:
+    """One replica of a pool under what the pair carries; its file where its engine is told of pools in one."""
+    places = serving_places(workload, pool, p, used, question.assumptions)
+    return {**places, "config": CONFIG} if servers.config else places
+
+
+def command_of(used: Benchmark, server: Server, servers: PoolServers, places: dict[str, Places]) -> str:
+    """One line for every machine, which its $ROLE tells what to do: prefill and decode start their server, any other
+    waits for both, starts the router and measures.
+    """
+    ready = UP.format(port=server.port, path=server.path) + servers.router
+    measured = ready + READY.format(port=server.port, path=server.path) + filled(used.load, places[DECODE]) + STOP
+    roles = " ".join(f"{role}) {server_of(server, servers, role, places[role])} ;;" for role in (PREFILL, DECODE))
+    return f"case $ROLE in {roles} *) {measured} ;; esac"
+
+
+def server_of(server: Server, servers: PoolServers, role: str, places: Places) -> str:
+    """The server of a pool's replica."""
+    written = f"echo {shlex.quote(json.dumps(servers.config[role]))} > {CONFIG}; " if role in servers.config else ""
+    parts = (servers.told.get(role, ""), filled(server.command, places), servers.flags[role], servers.reach)
+    return written + " ".join(part for part in parts if part)

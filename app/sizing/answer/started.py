@@ -1,0 +1,67 @@
+"""What starts an option: of each kind of replica, or of a run, the software and what its commands are told."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from app.sizing.answer.benchmark import (
+    load_places,
+    machines_of_replica,
+    serving_benchmark,
+    serving_places,
+    training_benchmark,
+    training_places,
+)
+from app.sizing.hardware.benchmarks import Benchmark, Places
+from app.sizing.question import Deployment, Question
+from app.sizing.result import Estimate, Performance
+from app.sizing.workload import InferenceWorkload, TrainingWorkload
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Replicas of one kind, or a run: `role` is serve, prefill, decode or train; `machines` are those of one."""
+
+    role: str
+    software: str
+    version: str | None
+    replicas: int
+    machines: int
+    used: Benchmark
+    places: Places
+
+
+def starts_of(question: Question, estimate: Estimate) -> tuple[Start, ...]:
+    """The kinds of replicas of an estimate that does what is asked; none of another."""
+    workload, d, p = question.workload, estimate.deployment, estimate.performance
+    if p is None:
+        return ()
+    if isinstance(workload, TrainingWorkload):
+        steps = math.ceil(workload.units / max(1.0, workload.global_batch * workload.units_per_sequence))
+        places = {**training_places(workload, d, question.assumptions), "all_steps": steps}
+        return (
+            Start(
+                "train",
+                d.framework or "",
+                d.framework_version,
+                1,
+                d.nodes or 1,
+                training_benchmark(workload, d),
+                places,
+            ),
+        )
+    if d.pools is None:
+        return (served(question, workload, d, p, "serve"),)
+    alone = load_places(workload, replace(d, replicas=1), p, question.assumptions)
+    pools = {"prefill": d.pools.prefill, "decode": d.pools.decode}
+    starts = [served(question, workload, replace(pool, engine=d.engine), p, role) for role, pool in pools.items()]
+    return tuple(replace(start, places={**start.places, **alone}) for start in starts)
+
+
+def served(question: Question, workload: InferenceWorkload, d: Deployment, p: Performance, role: str) -> Start:
+    """Replicas of one kind."""
+    used = serving_benchmark(workload, d)
+    places = serving_places(workload, d, p, used, question.assumptions)
+    replicas = (d.replicas or 1) + (d.spare_replicas or 0)
+    return Start(role, d.engine or "", d.engine_version, replicas, machines_of_replica(d), used, places)

@@ -1,0 +1,46 @@
+"""Machines that a fleet which follows the load does without: what stands in every minute, and how much of it idles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from app.sizing.columns import Column
+from app.sizing.day.scaling import Following, following
+from app.sizing.decisions.placement import Fleet, fleet
+from app.sizing.workload import Redundancy
+
+EVERY_MINUTES = 30  # of which one is told where there are many fleets
+FEW = 64  # fleets of which every minute is told
+
+
+def standing(
+    redundancy: Redundancy, peak: Fleet, per_replica: Column, per_node: Column, replicas: Column
+) -> tuple[Column, Column]:
+    """Replicas with their spares, and machines, where so many carry the load; never more than at the peak. Columns are
+    of one row for every fleet, minutes run along the last axis.
+    """
+    found = fleet(redundancy, per_replica, per_node, replicas)
+    full = replicas >= peak.replicas
+    spares = np.where(full, peak.spare_replicas, np.minimum(found.spare_replicas, peak.spare_replicas))
+    nodes = np.where(full, peak.nodes, np.minimum(found.nodes, peak.nodes))
+    return replicas + spares, nodes
+
+
+def idle_shares(
+    load: Column, at: Following, redundancy: Redundancy, peak: Fleet, per_replica: Column, per_node: Column
+) -> Column:
+    """Share of a day's machine-hours that every fleet does without where it follows the load."""
+    rows = Fleet(*(np.reshape(c, (-1, 1)) for c in (peak.replicas, peak.spare_replicas, peak.nodes, peak.accelerators)))
+    by_row = replace(
+        at,
+        capacity_per_s=np.reshape(at.capacity_per_s, (-1, 1)),
+        most_replicas=rows.replicas,
+        start_s=np.ravel(at.start_s),
+        supply_per_s=np.reshape(at.supply_per_s, (-1, 1)),
+    )
+    ordered = following(load, by_row, 1 if len(rows.replicas) <= FEW else EVERY_MINUTES).ordered
+    _, nodes = standing(redundancy, rows, np.reshape(per_replica, (-1, 1)), np.reshape(per_node, (-1, 1)), ordered)
+    idle: Column = 1 - nodes.mean(axis=1) / peak.nodes
+    return idle

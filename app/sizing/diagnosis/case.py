@@ -1,0 +1,271 @@
+"""What findings read: what was observed, what the core expects there, and what it would with a thing changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from app.errors import Conflict
+from app.sizing.assumptions import Assumptions
+from app.sizing.diagnosis.observed import DevicesObserved, Observed, ServiceObserved, TrainingObserved
+from app.sizing.estimate import estimate
+from app.sizing.question import Deployment, Question
+from app.sizing.result import Estimate, Performance
+from app.sizing.snapshot import Snapshot
+from app.sizing.workload import InferenceWorkload, Load
+from app.sizing.workload.lengths import Lengths
+
+WAITS_TOLD = tuple(
+    f.name for f in fields(ServiceObserved) if f.name.split("_")[0] in ("ttft", "tpot", "inter", "queue")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A figure observed beside the one expected; None: nothing is expected of it."""
+
+    quantity: str
+    observed: float
+    expected: float | None
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong. `share`: of time, requests or money that it costs; `gain` what the change gives back of it; None
+    is not known. `settings`: fields of the deployment as the change would have them.
+
+    `explains`: findings that are this one's consequence, or cannot be told beside it, however large; `accounts_for`:
+    as far as its share goes.
+    """
+
+    code: str
+    text: str
+    share: float | None
+    evidence: tuple[Evidence, ...]
+    cause: str
+    change: str
+    gain: float | None
+    do_not_buy: str | None = None
+    explains: tuple[str, ...] = ()
+    accounts_for: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def cost(self) -> float:
+        """What it surely costs."""
+        return self.share or 0.0
+
+
+def lost_to(observed: float, expected: float) -> float:
+    """Share of what is observed that is beyond what is expected.
+
+    Check: four seconds where three are expected.
+        >>> lost_to(4.0, 3.0)
+        0.25
+    """
+    return max(0.0, 1 - expected / observed) if observed > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`planned` is the load that was told, `question` the one observed; `found` what is expected at that."""
+
+    planned: Question
+    question: Question
+    asked: Deployment
+    market: Snapshot
+    observed: Observed
+    found: Estimate
+
+    @property
+    def assumed(self) -> Assumptions:
+        return self.question.assumptions
+
+    @property
+    def service(self) -> ServiceObserved:
+        return self.observed.service
+
+    @property
+    def training(self) -> TrainingObserved:
+        return self.observed.training
+
+    @property
+    def devices(self) -> DevicesObserved:
+        return self.observed.devices
+
+    @property
+    def expected(self) -> Performance | None:
+        return self.found.performance
+
+    @property
+    def workload(self) -> InferenceWorkload | None:
+        """Of a service."""
+        workload = self.question.workload
+        return workload if isinstance(workload, InferenceWorkload) else None
+
+    @property
+    def queued_share(self) -> float:
+        """Of the requests of a replica, those that wait."""
+        waiting, running = self.service.waiting or 0.0, self.service.running or 0.0
+        return waiting / (waiting + running) if waiting else 0.0
+
+    @property
+    def waits(self) -> bool:
+        """Whether a queue stands, beyond what comes and goes with every request."""
+        return self.queued_share >= self.assumed.diagnosed_least_share
+
+    @property
+    def busy_share(self) -> float:
+        """Of the time, when there is something to do: always of a run; of a service by the requests that run, which
+        come by chance.
+        """
+        if self.workload is None or self.waits:
+            return 1.0
+        return 1 - math.exp(-(self.service.running or 0.0))
+
+    @property
+    def works(self) -> bool:
+        """Whether there is nearly always something to do, by its requests or by what accelerators do."""
+        return max(self.busy_share, self.devices.utilization or 0.0) >= self.assumed.diagnosed_full_share
+
+    @property
+    def request_s(self) -> float | None:
+        """Seconds of a whole request, as it was seen; where that was not told, as expected."""
+        p, s, w = self.expected, self.service, self.workload
+        if w is None or p is None or p.ttft is None or p.tpot is None:
+            return None
+        first, token = s.ttft_p50_s or p.ttft.p50_s, s.tpot_p50_s or p.tpot.p50_s
+        if first is None or token is None:
+            return None
+        return first + token * max(0.0, w.output_tokens.mean - 1)
+
+    def at_batch(self) -> Performance | None:
+        """What is expected with as many requests in flight as run: what piles up behind a slow step is no cause."""
+        w, running = self.workload, self.service.running
+        if w is None or w.load is not Load.OPEN or w.classes or w.trace is not None or not running:
+            return None
+        flight = max(1.0, running) * (self.found.deployment.replicas or 1)
+        closed = replace(w, load=Load.CLOSED, in_flight=flight, peak_per_s=0.0, average_per_s=0.0)
+        found = self.judged(self.running(), replace(self.question, workload=closed))
+        return None if found is None else found.performance
+
+    def of_a_request(self, seconds: float) -> float:
+        """Share that some seconds are of a whole request."""
+        return min(1.0, max(0.0, seconds / self.request_s)) if self.request_s else 0.0
+
+    def much(self, observed: float, expected: float, high: float | None = None) -> bool:
+        """Whether it is beyond what is expected, and beyond what published results of its kind differ by."""
+        bound = expected * (1 + self.assumed.diagnosed_slower_share)
+        return observed > max(bound, high or 0.0)
+
+    def high(self, quantity: str, statistic: str) -> float | None:
+        """The upper end of an expected figure."""
+        every = () if self.expected is None else (self.expected.interval, *self.expected.intervals)
+        return next((i.high for i in every if (i.quantity, i.statistic) == (quantity, statistic)), None)
+
+    def wide(self, quantity: str) -> float:
+        """The upper end of a wait that half the requests keep, over what is expected."""
+        p = self.expected
+        usual = None if p is None else {"ttft_s": p.ttft, "tpot_s": p.tpot}[quantity]
+        return (self.high(quantity, "p50") or usual.p50_s) / usual.p50_s if usual and usual.p50_s else 1.0
+
+    def running(self, **changed: Any) -> Deployment:
+        """The deployment as it runs, with some fields changed; what the engine chose for itself it chooses again."""
+        return replace(as_run(self.found.deployment, self.asked), **changed)
+
+    def unlimited(self) -> Deployment:
+        """The same with as many sequences as the engine lets run by itself."""
+        scheduler = self.asked.scheduler
+        return self.running(max_batch=None, scheduler=scheduler and replace(scheduler, max_sequences=None))
+
+    def judged(
+        self, deployment: Deployment, question: Question | None = None, market: Snapshot | None = None
+    ) -> Estimate | None:
+        """What the core expects with something changed; None where it does not run."""
+        try:
+            found = estimate(question or self.question, deployment, market or self.market)
+        except Conflict:
+            return None
+        return found if found.fits and found.performance is not None else None
+
+    def gain(self, deployment: Deployment, question: Question | None = None) -> float:
+        """Share of the speed after a change that was not there before, as the core judges both."""
+        return lost_between(self.judged(deployment, question), self.found)
+
+    def loss(self, *, compute: float = 1.0, link: float = 1.0) -> float:
+        """Share of the speed that is lost where accelerators compute, or reach one another, at a share of their rate,
+        as the core judges both.
+        """
+        slower = self.market.slowed(self.found.deployment.accelerator, compute=compute, link=link)
+        return lost_between(self.found, self.judged(self.running(), market=slower))
+
+
+def speeds(found: Estimate | None) -> tuple[float | None, ...]:
+    """What a deployment does in a second: within its limits, at all."""
+    p = None if found is None else found.performance
+    if p is None:
+        return (None, None)
+    return p.requests_per_s_capacity, p.unstable_above_requests_per_s or p.tokens_per_s or p.samples_per_s
+
+
+def not_judged(case: Case) -> tuple[str, ...]:
+    """Figures of a service that were told and of which nothing is expected: `healthy` is not of them."""
+    p, s = case.expected, case.service
+    if p is None or case.workload is None:
+        return ()
+    waits = tuple(name for name in WAITS_TOLD if name.split("_", maxsplit=1)[0] in ("ttft", "tpot"))
+    open_ = () if p.ttft is not None else waits
+    simulated = () if p.simulation is not None else tuple(name for name in WAITS_TOLD if name not in waits)
+    return tuple(name for name in (*open_, *simulated) if getattr(s, name) is not None)
+
+
+def lost_between(fast: Estimate | None, slow: Estimate | None) -> float:
+    """Share of the speed that one has and another has not: within the limits where both keep them at some load."""
+    both = zip(speeds(fast), speeds(slow), strict=True)
+    return next((lost_to(more, less) for more, less in both if more and less), 0.0)
+
+
+def case_of(question: Question, deployment: Deployment, market: Snapshot, observed: Observed) -> Case:
+    """The deployment, laid out as for the load that was planned, at the load that was observed."""
+    assumed = question.assumptions.noted()
+    question = replace(question, assumptions=assumed)
+    workload = question.workload
+    seen = question
+    if isinstance(workload, InferenceWorkload):
+        seen = replace(question, workload=as_observed(workload, observed.service))
+    planned = estimate(question, deployment, market)
+    if not planned.fits:
+        return Case(question, seen, deployment, market, observed, planned)
+    found = estimate(seen, as_run(planned.deployment, deployment), market)
+    return Case(question, seen, deployment, market, observed, found)
+
+
+def as_run(laid_out: Deployment, asked: Deployment) -> Deployment:
+    """A complete deployment that leaves to the engine what the caller left to it."""
+    chosen = {
+        name: getattr(asked, name) for name in ("max_batch", "max_batched_tokens", "memory_fraction", "scheduler")
+    }
+    return replace(laid_out, **chosen)
+
+
+def as_observed(workload: InferenceWorkload, seen: ServiceObserved) -> InferenceWorkload:
+    """The workload with the rate and the lengths that were seen."""
+    if workload.load is Load.OPEN and not workload.ends and seen.requests_per_s:
+        workload = workload.busier(seen.requests_per_s / workload.peak_per_s)
+    if workload.classes or workload.trace is not None:
+        return workload
+    return replace(
+        workload,
+        input_tokens=as_long(workload.input_tokens, seen.input_tokens_mean),
+        output_tokens=as_long(workload.output_tokens, seen.output_tokens_mean),
+    )
+
+
+def as_long(lengths: Lengths, mean: float | None) -> Lengths:
+    """Lengths of another mean that spread as these do."""
+    if mean is None:
+        return lengths
+    return Lengths(mean, None if lengths.p95 is None else lengths.p95 * mean / lengths.mean)

@@ -1,0 +1,98 @@
+"""What keeps a run from stepping: checkpoints, restarts, warming up, evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from app.sizing.diagnosis.case import Case, Evidence, Finding
+from app.sizing.units import SECONDS_PER_DAY
+from app.sizing.words import figure
+
+
+def checkpoints(case: Case) -> Iterator[Finding]:
+    """The run stands still for checkpoints more than it should."""
+    t, p = case.training, case.expected
+    if t.checkpoint_s is None or not t.checkpoint_interval_s or p is None or p.checkpoint_stall_s is None:
+        return
+    share = t.checkpoint_s / (t.checkpoint_s + t.checkpoint_interval_s)
+    slow = case.much(t.checkpoint_s, p.checkpoint_stall_s)
+    usual = p.checkpoint_interval_s or t.checkpoint_interval_s
+    interval = t.checkpoint_interval_s if slow else usual
+    gain = share - p.checkpoint_stall_s / (p.checkpoint_stall_s + interval)
+    if gain < case.assumed.diagnosed_least_share:
+        return
+    code, what = ("slow_checkpoints", "checkpoint_s") if slow else ("frequent_checkpoints", "checkpoint_interval_s")
+    seen, expected = (t.checkpoint_s, p.checkpoint_stall_s) if slow else (t.checkpoint_interval_s, usual)
+    cause = (
+        "Storage is slow, or the run waits until it is written." if slow else "They are kept more often than needed."
+    )
+    change = "Write them beside the run, sharded." if slow else f"Keep one every {figure(usual)} s."
+    text = f"The run stands still {figure(100 * share)} % of its time for checkpoints."
+    evidence = (Evidence(what, seen, expected, "s"),)
+    yield Finding(code, text, share, evidence, cause, change, gain, "accelerators", ("starved",))
+
+
+def restarts(case: Case) -> Iterator[Finding]:
+    """The run is interrupted more often than its hardware is."""
+    t, p = case.training, case.expected
+    usual = interruptions_per_day(case)
+    if t.restarts_per_day is None or p is None or usual is None:
+        return
+    each = case.assumed.restart_minutes * 60 + (t.checkpoint_interval_s or p.checkpoint_interval_s or 0.0) / 2
+    share = min(1.0, (t.restarts_per_day - usual) * each / SECONDS_PER_DAY)
+    if case.much(t.restarts_per_day, usual) and share >= case.assumed.diagnosed_least_share:
+        yield Finding(
+            "run_restarts",
+            f"The run restarts {figure(t.restarts_per_day)} times a day; {figure(usual)} are expected.",
+            share,
+            (Evidence("restarts_per_day", t.restarts_per_day, usual, "1/day"),),
+            "A machine fails again and again, or the job does.",
+            "Find the machine that fails first and take it out.",
+            share,
+            "spare machines before that",
+        )
+
+
+def interruptions_per_day(case: Case) -> float | None:
+    """How often the hardware of the run is expected to interrupt it."""
+    p = case.expected
+    return p.expected_interruptions / p.days if p and p.days and p.expected_interruptions is not None else None
+
+
+def warm_up(case: Case) -> Iterator[Finding]:
+    """Each start takes long until steps have their pace; it costs that as often as the run starts."""
+    t, usual = case.training, case.assumed.restart_minutes * 60
+    often = t.restarts_per_day if t.restarts_per_day is not None else interruptions_per_day(case)
+    if t.warmup_s is None or often is None or not case.much(t.warmup_s, usual):
+        return
+    share = min(1.0, often * (t.warmup_s - usual) / SECONDS_PER_DAY)
+    if share >= case.assumed.diagnosed_least_share:
+        yield Finding(
+            "slow_warm_up",
+            f"At each start {figure(t.warmup_s)} s pass until steps have their pace; {figure(usual)} are planned.",
+            share,
+            (Evidence("warmup_s", t.warmup_s, usual, "s"),),
+            "Compilation, reading the checkpoint, or data that is indexed anew.",
+            "Keep compiled kernels and the data's index; read the checkpoint sharded from fast storage.",
+            share,
+            "more accelerators",
+        )
+
+
+def evaluation(case: Case) -> Iterator[Finding]:
+    """Much of the time goes to evaluation."""
+    share = case.training.evaluation_share
+    if share is not None and share >= 2 * case.assumed.diagnosed_least_share:
+        yield Finding(
+            "evaluation",
+            f"{figure(100 * share)} % of the time goes to evaluation.",
+            share,
+            (Evidence("evaluation_share", share, 0.0, "1"),),
+            "It runs on all accelerators, or often.",
+            "Evaluate checkpoints on a machine of its own.",
+            share,
+            "more accelerators for the run",
+        )
+
+
+FINDINGS = (checkpoints, restarts, warm_up, evaluation)

@@ -1,0 +1,107 @@
+"""Waits seen at several loads beside the core's curve: slow at any load, or fit for less load than it should be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+
+from app.sizing.diagnosis.case import Case, Evidence, Finding, lost_to
+from app.sizing.diagnosis.observed import LoadSeen
+from app.sizing.result import Performance
+from app.sizing.values.latencies import LoadCurve
+from app.sizing.words import figure
+from app.sizing.workload import InferenceWorkload, Load
+
+NAMES = {"ttft": "The first token", "tpot": "A token"}
+RANKS = ("p50", "p95", "p99")
+
+
+def loads(case: Case) -> Iterator[Finding]:
+    """What the waits at several loads say, the lightest first."""
+    seen = sorted(case.service.by_load, key=lambda point: point.requests_per_s)
+    if not seen or case.workload is None or case.workload.load is not Load.OPEN:
+        return
+    expected = [at_rate(case, point.requests_per_s) for point in seen]
+    beyond = [worst(case, point, p, RANKS) for point, p in zip(seen, expected, strict=True)]
+    light = worst(case, seen[0], expected[0], RANKS[:1])
+    if light is not None:
+        yield slow_when_light(seen[0], *light)
+        return
+    first = next((i for i, found in enumerate(beyond) if found is not None), None)
+    if first is not None and (curve := case.expected and case.expected.load_curve):
+        yield from early_knee(case, seen, first, curve)
+
+
+def at_rate(case: Case, requests_per_s: float) -> Performance | None:
+    """What is expected of the same deployment at another rate."""
+    w = case.workload
+    assert isinstance(w, InferenceWorkload)
+    then = replace(case.question, workload=w.busier(requests_per_s / w.peak_per_s))
+    found = case.judged(case.running(), then)
+    return None if found is None else found.performance
+
+
+def worst(
+    case: Case, seen: LoadSeen, expected: Performance | None, ranks: Sequence[str]
+) -> tuple[str, float, float] | None:
+    """Of some percentiles the wait that is furthest beyond what is expected: its name, as seen, as expected."""
+    if expected is None:
+        return None
+    found: list[tuple[str, float, float]] = []
+    for what, rank in product(NAMES, ranks):
+        wait, usual = getattr(seen, f"{what}_{rank}_s"), getattr(getattr(expected, what), f"{rank}_s", None)
+        wide = case.wide(f"{what}_s")
+        if wait and usual and case.much(wait, usual * (1 if rank == "p50" else 2), wide * usual):
+            found.append((f"{what}_{rank}_ms", wait * 1e3, usual * 1e3))
+    return max(found, key=lambda f: f[1] / f[2], default=None)
+
+
+def slow_when_light(seen: LoadSeen, what: str, wait_ms: float, usual_ms: float) -> Finding:
+    """Slow even where hardly anything runs."""
+    share = lost_to(wait_ms, usual_ms)
+    return Finding(
+        "slow_at_light_load",
+        f"{NAMES[what.split('_', maxsplit=1)[0]]} takes {figure(wait_ms)} ms already at {figure(seen.requests_per_s)} "
+        f"requests/s; {figure(usual_ms)} are expected.",
+        share,
+        (Evidence(what, wait_ms, usual_ms, "ms"),),
+        "It is no load: every step is slow, by the host, the kernels or a link.",
+        "Run one request alone and profile it before anything about load.",
+        share,
+        "more accelerators: a request alone is slow",
+        ("early_knee", "slow_tail", "late_first_token"),
+        ("slow_decode",),
+    )
+
+
+def early_knee(case: Case, seen: Sequence[LoadSeen], first: int, curve: LoadCurve) -> Iterator[Finding]:
+    """From a load on it waits as it should only at a higher one: the difference is what is lost."""
+    point = seen[first]
+    should = [rate_of(curve, what, wait) for what in ("ttft", "tpot") if (wait := getattr(point, f"{what}_p95_s"))]
+    carried = max(should, default=curve.knee_per_s)
+    share = lost_to(carried, point.requests_per_s)
+    if share >= 2 * case.assumed.diagnosed_least_share:
+        yield Finding(
+            "early_knee",
+            f"Waits are as expected up to {figure(seen[first - 1].requests_per_s if first else 0.0)} requests/s; those "
+            f"at {figure(point.requests_per_s)} are expected at {figure(carried)}.",
+            share,
+            (Evidence("knee_requests_per_s", point.requests_per_s, carried, "requests/s"),),
+            "A limit is reached before the hardware's: the batch, the cache, the router or the host.",
+            "Look at waiting requests, cache usage and the host at that load.",
+            share,
+            "faster accelerators before the limit is known",
+        )
+
+
+def rate_of(curve: LoadCurve, what: str, wait_s: float) -> float:
+    """The load at which p95 of a wait is expected to be so long, straight in logarithms between two."""
+    waits = np.maximum.accumulate([getattr(point, f"{what}_p95_s") for point in curve.points])
+    rates = [point.requests_per_s for point in curve.points]
+    return float(np.exp(np.interp(np.log(wait_s), np.log(np.maximum(waits, 1e-9)), np.log(rates))))
+
+
+FINDINGS = (loads,)

@@ -1,0 +1,241 @@
+"""Settings of a deployment that cost speed by themselves: the same accelerators, judged by the core without them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+from app.sizing.diagnosis.case import Case, Evidence, Finding, lost_between
+from app.sizing.question import Deployment
+from app.sizing.result import Estimate
+from app.sizing.units import GIB
+from app.sizing.words import figure, together
+
+OF_RUN = (
+    "tensor_parallel",
+    "pipeline_parallel",
+    "context_parallel",
+    "expert_parallel",
+    "data_parallel",
+    "zero_stage",
+    "virtual_pipeline",
+    "sequence_parallel",
+    "activation_checkpointing",
+    "micro_batch_sequences",
+)
+OF_SERVICE = (
+    "tensor_parallel",
+    "pipeline_parallel",
+    "expert_parallel",
+    "data_parallel",
+    "accelerators_per_replica",
+    "replicas",
+    "context_parallel",
+)
+SAID = {
+    "tensor_parallel": "tensor parallel",
+    "pipeline_parallel": "pipeline parallel",
+    "context_parallel": "context parallel",
+    "expert_parallel": "expert parallel",
+    "data_parallel": "data parallel",
+    "zero_stage": "ZeRO stage",
+    "activation_checkpointing": "recomputation",
+    "micro_batch_sequences": "sequences a micro-batch",
+    "accelerators_per_replica": "accelerators a replica",
+    "replicas": "replicas",
+}
+
+
+DEGREES = "The degrees of parallelism do not suit the model or the links between the accelerators."
+MEMORY = "Larger micro-batches need recomputation that smaller ones do not."
+KEPT = {"optimizer_offload": "optimizer", "activation_offload": "activations", "parameter_offload": "parameters"}
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A deployment with some of its settings left to the core, and what it gains."""
+
+    gain: float
+    settings: Mapping[str, Any]
+    found: Estimate
+
+
+def settings(case: Case) -> Iterator[Finding]:
+    """What one setting costs, and what the whole layout does beyond it."""
+    if not measured(case):
+        return
+    singly = [found for look in (recomputation, micro_batch, offload) for found in look(case)]
+    yield from singly
+    yield from wrong_layout(case, max((f.cost for f in singly), default=0.0))
+
+
+def measured(case: Case) -> bool:
+    """Whether anything was told of how fast it is."""
+    s, t = case.service, case.training
+    if case.workload is None:
+        return any((t.step_time_s, t.tokens_per_s, t.mfu, t.compute_s))
+    return any((s.requests_per_s, s.output_tokens_per_s, s.ttft_p50_s, s.tpot_p50_s, s.by_load))
+
+
+def tried(case: Case, names: tuple[str, ...], then: Deployment) -> Tried | None:
+    """Another deployment, where that runs and gains anything; `names`: fields told of it."""
+    now = case.found.deployment
+    found = case.judged(then)
+    gain = lost_between(found, case.found)
+    if found is None or gain <= 0:
+        return None
+    changed = {name: getattr(found.deployment, name) for name in names}
+    return Tried(gain, {n: v for n, v in changed.items() if v != getattr(now, n)}, found)
+
+
+def recomputation(case: Case) -> Iterator[Finding]:
+    """Activations are computed again though there is room for them, or are not though that would make room."""
+    said, least = case.asked.activation_checkpointing, case.assumed.diagnosed_least_share
+    if said is None or case.workload is not None:
+        return
+    names = ("activation_checkpointing", "micro_batch_sequences")
+    if said != "none":
+        kept = case.found.deployment.micro_batch_sequences
+        ways = [
+            tried(case, names, case.running(activation_checkpointing=way, micro_batch_sequences=size))
+            for way, size in product(("none", "selective"), (kept, None))
+            if way != said
+        ]
+        best = max((way for way in ways if way), key=lambda way: way.gain, default=None)
+        if best is not None and best.gain >= least and has_room(case, best.found):
+            yield spared(case, best)
+        return
+    more, fixed = (  # what the caller left open is chosen anew for it
+        [tried(case, OF_RUN, replace(case.asked, micro_batch_sequences=None, activation_checkpointing=w)) for w in ways]
+        for ways in (("selective", "full"), ("none",))
+    )
+    best = max((way for way in more if way), key=lambda way: way.gain, default=None)
+    if best is not None and best.gain - (fixed[0].gain if fixed[0] else 0.0) >= least:
+        yield Finding(
+            "missing_recomputation",
+            f"No activations are computed again; with that the run does {figure(1 / (1 - best.gain))} times as much.",
+            best.gain,
+            memory_shown(case),
+            "Activations take the memory that larger micro-batches or fewer parts of the model need.",
+            f"Set {changes(best.settings)}.",
+            best.gain,
+            "accelerators with more memory",
+            ("allocator_retries",),
+            settings=best.settings,
+        )
+
+
+def has_room(case: Case, then: Estimate) -> bool:
+    """Whether the memory that was seen leaves room for what the change adds."""
+    seen, m = case.training.memory_peak_bytes or case.devices.memory_used_bytes, case.found.memory
+    if seen is None or m is None or then.memory is None:
+        return True
+    return seen + then.memory.total_bytes - m.total_bytes <= m.usable_bytes
+
+
+def memory_shown(case: Case) -> tuple[Evidence, ...]:
+    """Memory in use, as it was seen beside what there is."""
+    seen, m = case.training.memory_peak_bytes or case.devices.memory_used_bytes, case.found.memory
+    if m is None:
+        return ()
+    return (Evidence("memory_gib", (seen or m.total_bytes) / GIB, m.usable_bytes / GIB, "GiB"),)
+
+
+def spared(case: Case, best: Tried) -> Finding:
+    """Recomputation that memory does not need."""
+    return Finding(
+        "needless_recomputation",
+        f"Activations are computed again ({case.asked.activation_checkpointing}) though there is room for them.",
+        best.gain,
+        memory_shown(case),
+        "It was set for a smaller accelerator or a larger batch.",
+        f"Set {changes(best.settings)}.",
+        best.gain,
+        "more accelerators",
+        accounts_for=("slow_step", "low_mfu"),
+        settings=best.settings,
+    )
+
+
+def micro_batch(case: Case) -> Iterator[Finding]:
+    """Micro-batches that are smaller, or larger, than is fast."""
+    said = case.asked.micro_batch_sequences
+    if said is None or case.workload is not None:
+        return
+    best = tried(case, ("micro_batch_sequences",), case.running(micro_batch_sequences=None))
+    if best is not None and best.gain >= case.assumed.diagnosed_least_share:
+        wanted = best.found.deployment.micro_batch_sequences
+        yield Finding(
+            "micro_batch",
+            f"Micro-batches have {said} sequences; {wanted} are faster and fit.",
+            best.gain,
+            (Evidence("micro_batch_sequences", float(said), float(wanted or said), "sequences"),),
+            "The setting was carried over from another model or accelerator.",
+            f"Set {changes(best.settings)}.",
+            best.gain,
+            "more accelerators",
+            settings=best.settings,
+        )
+
+
+def offload(case: Case) -> Iterator[Finding]:
+    """What lies in the host's memory though the accelerators have room."""
+    asked = case.asked
+    names = tuple(name for name in KEPT if getattr(asked, name))
+    if not names or case.workload is not None:
+        return
+    best = tried(case, names, case.running(**dict.fromkeys(names, False)))
+    if best is not None and best.gain >= case.assumed.diagnosed_least_share and has_room(case, best.found):
+        what = together([KEPT[name] for name in names])
+        yield Finding(
+            "needless_offload",
+            f"The host keeps the {what} though the accelerators have room.",
+            best.gain,
+            memory_shown(case),
+            "It was set for accelerators with less memory.",
+            "Keep it on the accelerators.",
+            best.gain,
+            "faster hosts",
+            (),
+            ("slow_step", "low_mfu", "slow_optimizer"),
+            best.settings,
+        )
+
+
+def wrong_layout(case: Case, known: float) -> Iterator[Finding]:
+    """The same accelerators laid out as the core would; beyond what single settings gain."""
+    names = OF_RUN if case.workload is None else OF_SERVICE
+    if all(getattr(case.asked, name) is None for name in names):
+        return
+    total = case.found.deployment.total_accelerators
+    best = tried(case, names, case.running(**dict.fromkeys(names), nodes=None, total_accelerators=total))
+    slower = case.assumed.diagnosed_slower_share
+    if best is None or best.gain < slower / (1 + slower) or best.gain - known < 2 * case.assumed.diagnosed_least_share:
+        return
+    yield Finding(
+        "wrong_layout",
+        f"Laid out otherwise the same accelerators do {figure(1 / (1 - best.gain))} times as much.",
+        best.gain,
+        tuple(
+            Evidence(name, float(getattr(case.found.deployment, name)), float(value), "1")
+            for name, value in best.settings.items()
+            if isinstance(value, int) and isinstance(getattr(case.found.deployment, name), int)
+        ),
+        DEGREES if case.workload or any(name.endswith("_parallel") for name in best.settings) else MEMORY,
+        f"Set {changes(best.settings)}.",
+        best.gain,
+        "more accelerators before that",
+        ("overloaded", "saturated", "pipeline_bubble", "exposed_communication", "early_knee"),
+        settings=best.settings,
+    )
+
+
+def changes(settings: Mapping[str, Any]) -> str:
+    """Settings in words."""
+    told = [f"{SAID[name]} to {value}" for name, value in settings.items() if name in SAID and value is not None]
+    return together(told) if told else "them to what the engine chooses"
+
+
+FINDINGS = (settings,)

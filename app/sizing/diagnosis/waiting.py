@@ -1,0 +1,198 @@
+"""Where requests wait: in the queue, for the first token, between tokens; and what is written while they do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from app.sizing.diagnosis.case import Case, Evidence, Finding, lost_to
+from app.sizing.result import Performance
+from app.sizing.values.latencies import Percentiles
+from app.sizing.words import figure
+
+# Why steps are slow, and what to do: of a replica of several accelerators, and of one.
+LINKED = (
+    "Steps run without graphs, or the link between accelerators is slower than it should be.",
+    "Leave eager mode, check that peers reach each other over the fast link.",
+)
+ALONE = (
+    "Steps run without graphs, kernels do not suit the format, or something else uses the accelerator.",
+    "Leave eager mode, read in the log which kernels run, look for other processes on the card.",
+)
+
+
+def queueing(case: Case) -> Iterator[Finding]:
+    """Requests wait longer before their prompt is begun than they should at this load."""
+    p, s = case.expected, case.service
+    if p is None or p.simulation is None or s.queue_p50_s is None or not s.ttft_p50_s:
+        return
+    usual = p.simulation.queue.p50_s
+    if usual is None or not case.much(s.queue_p50_s, usual):
+        return
+    beyond = s.queue_p50_s - usual
+    share = case.of_a_request(beyond)
+    if beyond > case.assumed.diagnosed_idle_share * s.ttft_p50_s and share >= case.assumed.diagnosed_least_share:
+        yield Finding(
+            "queueing",
+            f"Half the requests wait {figure(s.queue_p50_s * 1e3)} ms in the queue; "
+            f"{figure(usual * 1e3)} are expected.",
+            share,
+            (Evidence("queue_p50_ms", s.queue_p50_s * 1e3, usual * 1e3, "ms"),),
+            "Requests come in bursts, or something before the engine holds them.",
+            "Measure the bursts and plan with `burstiness`; look at the router's own queue.",
+            share,
+            "faster accelerators",
+            ("late_first_token", "early_knee", "slow_tail", "idle_fleet"),
+        )
+
+
+def late_first_token(case: Case) -> Iterator[Finding]:
+    """First tokens come late, whatever of it is no queue."""
+    p, s = case.expected, case.service
+    if p is None or p.ttft is None or not p.ttft.p50_s or s.ttft_p50_s is None:
+        return
+    queue = None if p.simulation is None else p.simulation.queue.p50_s
+    seen, usual = s.ttft_p50_s, p.ttft.p50_s
+    if s.queue_p50_s is not None and queue is not None:
+        seen = max(0.0, seen - max(0.0, s.queue_p50_s - queue))
+    if case.much(seen, usual, case.high("ttft_s", "p50")):
+        share = case.of_a_request(seen - usual)
+        if share < case.assumed.diagnosed_least_share:
+            return
+        yield Finding(
+            "late_first_token",
+            f"The first token takes {figure(seen * 1e3)} ms beside its queue; {figure(usual * 1e3)} are expected.",
+            share,
+            (Evidence("ttft_p50_ms", seen * 1e3, usual * 1e3, "ms"),),
+            "Prompts are computed slower than the hardware does: kernels, chunks that are too small, tokenizing.",
+            "Raise max_batched_tokens, check the attention kernel that the log names, give tokenizing more cores.",
+            share,
+            "accelerators with more memory",
+            ("slow_tail", "early_knee", "idle_fleet"),
+        )
+
+
+def slow_decode(case: Case) -> Iterator[Finding]:
+    """Tokens come slower than the memory allows with as many requests as run."""
+    p, s = case.expected, case.service
+    if p is None or p.tpot is None or not p.tpot.p50_s or s.tpot_p50_s is None:
+        return
+    seen, usual, wide = s.tpot_p50_s, p.tpot.p50_s, case.wide("tpot_s")
+    if not case.much(seen, usual, wide * usual):
+        return
+    full = case.at_batch()
+    if full is not None and full.tpot is not None and full.tpot.p50_s:
+        usual = max(usual, full.tpot.p50_s)
+    if case.much(seen, usual, wide * usual):
+        share = lost_to(seen, usual)
+        linked = (case.found.deployment.accelerators_per_replica or 1) > 1
+        yield Finding(
+            "slow_decode",
+            f"A token takes {figure(seen * 1e3)} ms; {figure(usual * 1e3)} are expected with as many requests.",
+            share,
+            (Evidence("tpot_p50_ms", seen * 1e3, usual * 1e3, "ms"),),
+            LINKED[0] if linked else ALONE[0],
+            LINKED[1] if linked else ALONE[1],
+            share,
+            "accelerators with more memory",
+            ("low_throughput", "queueing", "early_knee", "slow_tail", "cache_full", "idle_fleet"),
+            ("late_first_token",),
+        )
+
+
+def slow_tail(case: Case) -> Iterator[Finding]:
+    """A few requests wait far longer than they should where most do not; it costs what these few lose."""
+    p, s = case.expected, case.service
+    if p is None:
+        return
+    told = (
+        ("ttft", "p95", s.ttft_p50_s, s.ttft_p95_s, 0.05),
+        ("ttft", "p99", s.ttft_p50_s, s.ttft_p99_s, 0.01),
+        ("tpot", "p95", s.tpot_p50_s, s.tpot_p95_s, 0.05),
+    )
+    found = [f for what, rank, half, tail, of in told if (f := tail_of(case, p, what, rank, half, tail, of))]
+    if found:
+        yield max(found, key=lambda f: f.cost)
+
+
+def tail_of(
+    case: Case, p: Performance, what: str, rank: str, half_s: float | None, tail_s: float | None, of: float
+) -> Finding | None:
+    """The finding of one percentile; None where it is as expected, or where half the requests wait as long."""
+    usual: Percentiles | None = getattr(p, what)
+    if usual is None or tail_s is None or half_s is None or not usual.p50_s:
+        return None
+    expected = getattr(usual, f"{rank}_s")
+    wide = case.wide(f"{what}_s")
+    if not expected or not case.much(tail_s, 2 * expected, wide * expected):
+        return None
+    if case.much(half_s, usual.p50_s, case.high(f"{what}_s", "p50")):
+        return None
+    share = of * lost_to(tail_s, expected)
+    name = {"ttft": "first token", "tpot": "token"}[what]
+    return Finding(
+        "slow_tail",
+        f"One {name} in {figure(1 / of)} takes {figure(tail_s * 1e3)} ms or more; {figure(expected * 1e3)} are "
+        f"expected, and half of them are in time.",
+        share,
+        (Evidence(f"{what}_{rank}_ms", tail_s * 1e3, expected * 1e3, "ms"),),
+        "A few long prompts, short bursts, or a replica or host that stops now and then.",
+        "Compare replicas and hours; limit or route the longest prompts apart.",
+        share,
+        "faster accelerators",
+        ("idle_fleet",),
+    )
+
+
+def stalled_tokens(case: Case) -> Iterator[Finding]:
+    """A few tokens wait very long where most do not."""
+    p, s = case.expected, case.service
+    if p is None or p.simulation is None or not s.inter_token_p50_s or s.inter_token_p99_s is None:
+        return
+    usual = p.simulation.inter_token
+    if not usual.p50_s or not usual.p99_s:
+        return
+    ratio, expected = s.inter_token_p99_s / s.inter_token_p50_s, usual.p99_s / usual.p50_s
+    if not case.much(ratio, 2 * expected):
+        return
+    share = 0.01 * (ratio - expected) / (0.99 + 0.01 * ratio)
+    yield Finding(
+        "stalled_tokens",
+        f"One token in a hundred takes {figure(ratio)} times the usual; {figure(expected)} is expected.",
+        share,
+        (Evidence("inter_token_p99_over_p50", ratio, expected, "1"),),
+        "Long prompts hold up the answers of others.",
+        "Turn chunked prefill on, or lower max_batched_tokens.",
+        share,
+        "more accelerators",
+        ("slow_tail", "idle_fleet"),
+    )
+
+
+def low_throughput(case: Case) -> Iterator[Finding]:
+    """Requests wait and yet less is written than the hardware can."""
+    p, s = case.expected, case.service
+    if p is None or s.output_tokens_per_s is None or not case.waits or not p.requests_per_s_capacity:
+        return
+    w = case.workload
+    possible = p.output_tokens_per_s if w is None else p.requests_per_s_capacity * w.output_tokens.mean
+    if not possible or not p.output_tokens_per_s:
+        return
+    low = p.interval.low / p.output_tokens_per_s if p.interval.quantity == "output_tokens_per_s" else 1.0
+    bound = possible * min(low, 1 / (1 + case.assumed.diagnosed_slower_share))
+    if s.output_tokens_per_s < bound:
+        share = lost_to(possible, s.output_tokens_per_s)
+        yield Finding(
+            "low_throughput",
+            f"{figure(s.output_tokens_per_s)} tokens/s are written while requests wait; {figure(possible)} are "
+            "possible.",
+            share,
+            (Evidence("output_tokens_per_s", s.output_tokens_per_s, possible, "tokens/s"),),
+            "Something other than the accelerators limits the engine.",
+            "Profile the engine's own process; give it more cores or more API servers.",
+            share,
+            "more accelerators",
+            ("queueing",),
+        )
+
+
+FINDINGS = (queueing, late_first_token, slow_decode, slow_tail, stalled_tokens, low_throughput)

@@ -1,0 +1,155 @@
+"""What two pools do together at every load, read from what was simulated of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+
+import numpy as np
+
+from app.sizing.answer.simulated import arrivals_of
+from app.sizing.columns import Column
+from app.sizing.pools.balance import answered_by, parted
+from app.sizing.result import Performance
+from app.sizing.values.latencies import LoadCurve, LoadPoint, Percentiles, Simulation
+from app.sizing.values.pools import Transfer
+from app.sizing.workload import InferenceWorkload, Load
+
+LEAST_S = 1e-9  # of a wait, that it has a logarithm
+
+
+def summed(*waits: Percentiles | None) -> Percentiles | None:
+    """One wait after another: the mean of all, and of percentiles no less than theirs together."""
+    names = ("mean_s", "p50_s", "p95_s", "p99_s")
+    if any(wait is None for wait in waits):
+        return None
+    found = [[getattr(wait, name) for wait in waits] for name in names]
+    return Percentiles(*(None if None in values else float(sum(values)) for values in found))
+
+
+def simulation_of(
+    workload: InferenceWorkload, reads: Simulation | None, writes: Simulation | None, requests_per_s: float
+) -> Simulation | None:
+    """How both were simulated: waits and losses of room of both, the rest of the pool that answers. A request is good
+    where it is in both, one as likely as the other.
+    """
+    if reads is None or writes is None:
+        return None
+    share, queue = reads.goodput_share * writes.goodput_share, summed(reads.queue, writes.queue)
+    assert queue is not None
+    return Simulation(
+        requests=min(reads.requests, writes.requests),
+        seed=writes.seed,
+        arrivals=arrivals_of(workload),
+        policy=writes.policy,
+        inter_token=writes.inter_token,
+        queue=queue,
+        mean_batch=writes.mean_batch,
+        cache_occupancy=writes.cache_occupancy,
+        preemptions_per_request=reads.preemptions_per_request + writes.preemptions_per_request,
+        goodput_per_s=share * requests_per_s,
+        goodput_share=share,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A load of both pools together: requests a second or in flight, what each has of it, and what is answered."""
+
+    load: float
+    reading: float
+    writing: float
+    answered_per_s: float
+
+
+def load_curve_of(
+    workload: InferenceWorkload, reads: Performance, writes: Performance, transfer: Transfer
+) -> LoadCurve | None:
+    """Both pools from light load to where the first of them, or the way between, carries no more; None of runs that
+    end.
+    """
+    if reads.load_curve is None or writes.load_curve is None:
+        return None
+    shared = rates_of(reads, writes, transfer)
+    if workload.load is Load.CLOSED:
+        shared = numbers_of(workload, reads, writes, transfer)
+    pools = reads.load_curve.points, writes.load_curve.points
+    points = tuple(point_of(workload, pools, at_load, transfer.seconds) for at_load in shared)
+    return LoadCurve(points, knee_per_s(points)) if points else None
+
+
+def rates_of(reads: Performance, writes: Performance, transfer: Transfer) -> Iterator[Shared]:
+    """Rates that the pool with the least to give was simulated at, as far as the way between carries them."""
+    most, least = min(((p.unstable_above_requests_per_s or np.inf, p) for p in (reads, writes)), key=itemgetter(0))
+    assert least.load_curve is not None
+    for point in least.load_curve.points:
+        rate = point.requests_per_s
+        if rate <= transfer.requests_per_s_capacity:
+            yield Shared(rate, rate, rate, min(rate, most))
+
+
+def numbers_of(
+    workload: InferenceWorkload, reads: Performance, writes: Performance, transfer: Transfer
+) -> Iterator[Shared]:
+    """Numbers in flight, each twice the last, and the one asked for, as far as each pool was simulated with its own."""
+    reading, writing = answered_by(reads), answered_by(writes)
+    most = reading[0][-1] + writing[0][-1]
+    powers = 2.0 ** np.arange(int(np.log2(most)) + 1)
+    for count in sorted({*powers.tolist(), workload.in_flight}):
+        first, second = parted(count, reading, writing, transfer.seconds)
+        if first <= reading[0][-1] and second <= writing[0][-1]:
+            yield Shared(count, first, second, float(np.interp(second, *writing)))
+
+
+def point_of(
+    workload: InferenceWorkload,
+    pools: tuple[Sequence[LoadPoint], Sequence[LoadPoint]],
+    shared: Shared,
+    transfer_s: float,
+) -> LoadPoint:
+    """Both pools at a load, of which each has its part."""
+    reads, writes = pools
+    closed = workload.load is Load.CLOSED
+
+    def first_s(statistic: str) -> float:
+        waits = (
+            wait_s(reads, shared.reading, f"ttft_{statistic}_s"),
+            wait_s(writes, shared.writing, f"queue_{statistic}_s"),
+        )
+        return sum(waits) + transfer_s
+
+    return LoadPoint(
+        requests_per_s=shared.answered_per_s if closed else shared.load,
+        in_flight=shared.load if closed else None,
+        ttft_p50_s=first_s("p50"),
+        ttft_p95_s=first_s("p95"),
+        tpot_p50_s=wait_s(writes, shared.writing, "tpot_p50_s"),
+        tpot_p95_s=wait_s(writes, shared.writing, "tpot_p95_s"),
+        output_tokens_per_s=shared.answered_per_s * workload.output_tokens.mean,
+        goodput_share=share(reads, shared.reading) * share(writes, shared.writing),
+    )
+
+
+def loads_of(points: Sequence[LoadPoint]) -> Column:
+    """What a curve is told by."""
+    return np.array([point.requests_per_s if point.in_flight is None else point.in_flight for point in points])
+
+
+def share(points: Sequence[LoadPoint], load: float) -> float:
+    """Share of requests within a pool's part of the limits, straight between two loads."""
+    return float(np.interp(load, loads_of(points), [point.goodput_share for point in points]))
+
+
+def wait_s(points: Sequence[LoadPoint], load: float, name: str) -> float:
+    """A wait, straight in logarithms between two loads, as within each pool."""
+    values = np.maximum([getattr(point, name) for point in points], LEAST_S)
+    return float(np.exp(np.interp(np.log(max(load, LEAST_S)), np.log(loads_of(points)), np.log(values))))
+
+
+def knee_per_s(points: Sequence[LoadPoint]) -> float:
+    """The load from which the first token's p95 grows faster than throughput."""
+    slow = np.diff(np.log([point.ttft_p95_s for point in points]))
+    more = np.diff(np.log([point.output_tokens_per_s for point in points]))
+    beyond = np.flatnonzero(slow > more)
+    return points[int(beyond[0]) if len(beyond) else -1].requests_per_s

@@ -1,0 +1,63 @@
+"""What an hour of a deployment costs in the mean of a day: replicas follow the load where that saves money."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Column, Mask
+from app.sizing.day.idle import idle_shares
+from app.sizing.day.money import paid_usd_per_hour
+from app.sizing.day.scaling import Following, per_minute
+from app.sizing.day.start import Starting, image_bytes, starts_s, supply_per_s
+from app.sizing.decisions.cost import Cost
+from app.sizing.decisions.placement import Fleet, replicas_per_node
+from app.sizing.formula import unrecorded
+from app.sizing.hardware.links import known_network_bytes_per_s
+from app.sizing.question import Question
+from app.sizing.serving.memory import weights_of
+from app.sizing.serving.plans import Plans
+from app.sizing.workload import InferenceWorkload
+
+
+def starting_of(workload: InferenceWorkload, plans: Plans, assumed: Assumptions) -> Starting:
+    """What a start of every plan's replica moves, and over what."""
+    each, count, stacks = plans.accelerators_per_replica, plans.accelerators_per_node, plans.stacks
+    small = stacks.table.small_engine | stacks.table.ggml
+    slot = plans.types.table.slot_bytes_per_s[plans.accelerator]
+    own: Mask = plans.unified | plans.is_processor | ~(slot > 0)
+    with unrecorded():
+        return Starting(
+            stands=~plans.offered.by_the_hour,
+            image_bytes=image_bytes(small, stacks.table.large_image, assumed)[stacks.rows],
+            stored_bytes=plans.stored_bytes,
+            device_bytes=weights_of(workload.model, plans, assumed),
+            nodes_per_replica=plans.nodes_per_replica,
+            replicas_per_node=replicas_per_node(each, count),
+            network_bytes_per_s=known_network_bytes_per_s(plans.node.network_bytes_per_s, assumed) * count,
+            slot_bytes_per_s=np.where(own, np.inf, slot),
+        )
+
+
+def daily_usd_per_hour(
+    question: Question, workload: InferenceWorkload, plans: Plans, fleet: Fleet, cost: Cost, capacity_per_s: Column
+) -> Column:
+    """What an hour costs in the mean of a day as it is paid; where no hours are told every hour costs the same."""
+    if not workload.hourly_shares or not len(plans):
+        return cost.usd_per_hour
+    assumed = question.assumptions
+    with unrecorded():
+        starting = starting_of(workload, plans, assumed)
+        at = Following(
+            capacity_per_s=capacity_per_s,
+            target_utilization=workload.target_utilization,
+            most_replicas=fleet.replicas,
+            start_s=starts_s(starting, 1.0, assumed) + assumed.autoscaler_reaction_s,
+            supply_per_s=supply_per_s(starting, assumed),
+            keep_s=assumed.scale_in_delay_s,
+        )
+        load = per_minute(workload.peak_per_s, workload.hourly_shares)
+        on = plans.accelerators_per_replica, plans.accelerators_per_node
+        idle = idle_shares(load, at, workload.redundancy, fleet, *on)
+        terms = plans.offered.by_the_hour, ~np.isnan(cost.purchase_usd)
+        return paid_usd_per_hour(cost.usd_per_hour, cost.power_w, idle, *terms, assumed, question.economics)

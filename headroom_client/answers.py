@@ -1,0 +1,1512 @@
+"""The answers of the service, as types: made from its OpenAPI document by `make artefacts PART=client`.
+
+Answers are open: a later service may tell more than stands here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
+
+JsonObject: TypeAlias = dict[str, Any]
+
+
+class AcceleratorList(TypedDict):
+    items: list[AcceleratorShown]
+    next_cursor: str | None
+
+
+class AcceleratorShown(TypedDict):
+    source: str
+    as_of: str
+    slug: str
+    name: str
+    vendor: str
+    kind: str
+    family: str
+    form_factor: str
+    architecture: str
+    segment: str
+    release_year: int
+    memory_gib: float | None
+    memory_is_reported: bool
+    memory_type: str
+    memory_gb_per_s: float | None
+    unified_memory: bool
+    tflops: dict[str, float]
+    power_w: float | None
+    scaleup_link: str
+    scaleup_gb_per_s: float | None
+    scaleup_domain_size: int | None
+    typical_node_size: int
+    list_price_usd: list[float] | None
+    price_source: str | None
+    price_observed: str | None
+    price_confidence: str | None
+    training_class: bool
+    confidence: str
+    notes: str | None
+
+
+class AccuracyResponse(TypedDict):
+    snapshot: str
+    definitions: dict[str, str]
+    overall: list[SliceShown]
+    by: dict[str, list[SliceShown]]
+    worst: list[WorstShown]
+    kv_cache: CacheShown
+    scaling: ScaleUpsShown
+    peaks: list[PeaksShown]
+    runs: RunsShown
+    left_out: dict[str, int]
+    training_left_out: dict[str, int]
+    reasons: dict[str, str]
+    set_aside: dict[str, str]
+
+
+class ActivationPartsShown(TypedDict):
+    kept: float
+    working: float
+    logits: float
+    gathered: float
+    update: float
+
+
+class ActivationsShown(TypedDict):
+    fused: float
+    eager: float
+
+
+class AlternativeShown(TypedDict):
+    way: str
+    provider: str
+    region: str
+    usd_per_hour: float
+    purchase_usd: NotRequired[float | None]
+    kind: str
+    observed: str
+    break_even_month: NotRequired[float | None]
+    risk: NotRequired[str | None]
+
+
+class ApartShown(TypedDict):
+    name: str
+    accelerator: str | None
+    replicas: int | None
+    usd_per_hour: float | None
+
+
+class AssumedShown(TypedDict):
+    name: str
+    value: float | str
+    unit: str
+    reason: str
+    asked: bool
+    source: str
+    range: list[float] | None
+
+
+class AssumptionList(TypedDict):
+    items: list[AssumptionShown]
+    next_cursor: str | None
+
+
+class AssumptionShown(TypedDict):
+    name: str
+    value: float
+    unit: str
+    low: float
+    high: float
+    reason: str
+    source: str
+    as_of: str
+
+
+class AutoscaledShown(TypedDict):
+    replica_hours: float
+    usd_per_day: float | None
+    least_replicas: int
+    warm_replicas: int
+    saving_share: float
+    note: str
+
+
+class BillLineShown(TypedDict):
+    line_no: int
+    kind: str
+    goods: str
+    sku: str
+    description: str
+    quantity: float
+    unit: str
+    unit_price: NotRequired[float | None]
+    line_total: NotRequired[float | None]
+    paid: str
+    term_months: NotRequired[float | None]
+    price: NotRequired[PriceSourceShown | None]
+    manufacturer: NotRequired[str | None]
+    part_number: NotRequired[str | None]
+    supplier: NotRequired[str | None]
+    supplier_part_id: NotRequired[str | None]
+    codes: dict[str, str]
+    notes: NotRequired[str | None]
+
+
+class BreakdownShown(TypedDict):
+    compute: float
+    exposed_communication: float
+    pipeline_bubble: float
+    optimizer: float
+    input: float
+
+
+class CacheShown(TypedDict):
+    logs: int
+    median: float
+    p90: float
+    left_out: dict[str, int]
+
+
+class CatalogShown(TypedDict):
+    snapshot: str
+    prices_as_of: str
+
+
+class CauseShown(TypedDict):
+    code: str
+    ratio: float
+    text: str
+
+
+class ChangeOfFindingShown(TypedDict):
+    text: str
+    gain_share: float | None
+    settings: NotRequired[JsonObject | None]
+
+
+class ChangeShown(TypedDict):
+    change: str
+    effect: str
+    request: NotRequired[JsonObject | None]
+
+
+CheaperShown = TypedDict(
+    "CheaperShown",
+    {
+        "if": "str",
+        "accelerator": "str",
+        "total_accelerators": "int",
+        "provider": "str",
+        "usd_per_hour": "float",
+        "usd_total": "NotRequired[float | None]",
+        "saves_share": "float",
+        "kind": "str",
+        "observed": "str",
+        "risk": "str",
+    },
+)
+
+
+class ClassShown(TypedDict):
+    name: str
+    ttft_ms: TimesShown
+    tpot_ms: TimesShown
+    e2e_ms: TimesShown
+    limits_met: bool
+    within_requests_per_s: float
+
+
+class ClusterShown(TypedDict):
+    network_gbit_per_s_per_node: NotRequired[float | None]
+    checkpoint_capacity_tb: float
+    host_memory_gib_per_node: float
+    power_kw: float
+    cooling_kw: float
+
+
+class ColdStartShown(TypedDict):
+    seconds: float
+    ten_at_once_seconds: float
+    parts_s: StartPartsShown
+
+
+class CompareResponse(TypedDict):
+    catalog: dict[str, str]
+    as_of: str
+    summary: str
+    options: list[OutcomeShown]
+    table: list[ComparedLineShown]
+    differences: list[DifferenceShown]
+    spending: list[SpendingShown]
+    assumptions: list[AssumedShown]
+    priorities: NotRequired[list[PriorityShown] | None]
+    elsewhere: NotRequired[list[ElsewhereShown] | None]
+
+
+class ComparedLineShown(TypedDict):
+    quantity: str
+    unit: str
+    values: list[float | None]
+    best: NotRequired[str | None]
+
+
+class ConfidenceShown(TypedDict):
+    asked: float
+    meets_slo: NotRequired[float | None]
+    meets_deadline: NotRequired[float | None]
+    fits: float
+    by_level: list[LevelShown]
+
+
+class ConsideredShown(TypedDict):
+    accelerators: int
+    plans: int
+    feasible_accelerators: int
+
+
+class ContextShown(TypedDict):
+    context_tokens: int
+    kv_cache_gib: float
+    forward_flops_per_token: float
+    training_flops_per_token: float
+
+
+class CostShown(TypedDict):
+    usd_per_hour: float | None
+    usd_per_day: NotRequired[float | None]
+    usd_per_month: float | None
+    usd_per_million_tokens: NotRequired[float | None]
+    usd_per_million_samples: NotRequired[float | None]
+    usd_total: float | None
+    purchase_usd: float | None
+    power_kw: float
+    kwh_per_million_tokens: NotRequired[float | None]
+    kwh_per_million_samples: NotRequired[float | None]
+    tco_usd: float | None
+    price: PriceShown | None
+    parts: list[PartShown] | None
+
+
+class CostsShown(TypedDict):
+    share: float | None
+    usd_per_month: NotRequired[float | None]
+
+
+class DayShown(TypedDict):
+    hours: list[HourShown]
+    fixed: FixedShown
+    autoscaled: AutoscaledShown
+    scale_to_zero: ScaleToZeroShown
+    cold_start: ColdStartShown
+    scale_out: ScaleOutShown
+    failures: list[FailureShown]
+    cheaper: str
+
+
+class DeploymentShown(TypedDict):
+    accelerator: str
+    system: NotRequired[str | None]
+    offer: NotRequired[OfferShown | None]
+    accelerators_per_replica: NotRequired[int | None]
+    replicas: NotRequired[int | None]
+    spare_replicas: NotRequired[int | None]
+    nodes: NotRequired[int | None]
+    total_accelerators: NotRequired[int | None]
+    tensor_parallel: NotRequired[int | None]
+    pipeline_parallel: NotRequired[int | None]
+    data_parallel: NotRequired[int | None]
+    context_parallel: NotRequired[int | None]
+    expert_parallel: NotRequired[int | None]
+    weight_format: NotRequired[str | None]
+    kv_format: NotRequired[str | None]
+    max_batch: NotRequired[int | None]
+    max_batched_tokens: NotRequired[int | None]
+    scheduler: NotRequired[SchedulerShown | None]
+    memory_fraction: NotRequired[float | None]
+    weights_on_host: NotRequired[float | None]
+    engine: NotRequired[str | None]
+    engine_version: NotRequired[str | None]
+    speculative: NotRequired[SpeculativeShown | None]
+    zero_stage: NotRequired[int | None]
+    micro_batch_sequences: NotRequired[int | None]
+    activation_checkpointing: NotRequired[str | None]
+    optimizer_offload: NotRequired[bool | None]
+    activation_offload: NotRequired[bool | None]
+    parameter_offload: NotRequired[bool | None]
+    framework: NotRequired[str | None]
+    virtual_pipeline: NotRequired[int | None]
+    sequence_parallel: NotRequired[bool | None]
+    flash_attention: NotRequired[bool | None]
+    framework_version: NotRequired[str | None]
+    recipe: NotRequired[RecipeShown | None]
+    pools: NotRequired[PoolsShown | None]
+
+
+class DiagnoseResponse(TypedDict):
+    healthy: bool
+    summary: str
+    findings: list[FindingShown]
+    expected: JsonObject
+    not_to_buy: list[str]
+    not_judged: NotRequired[list[str] | None]
+    assumptions: list[AssumedShown]
+    read: NotRequired[list[ReadShown] | None]
+    not_read: NotRequired[NotReadShown | None]
+    notes: NotRequired[list[str] | None]
+
+
+class DifferenceShown(TypedDict):
+    name: str
+    beside: str
+    quantity: str
+    ratio: float
+    causes: list[CauseShown]
+
+
+class ElsewhereShown(TypedDict):
+    phase: str
+    on_that_of: str
+    accelerator: str
+    usd: float | None
+    times: float | None
+    text: str
+
+
+class EngineList(TypedDict):
+    items: list[EngineShown]
+    next_cursor: str | None
+
+
+class EngineShown(TypedDict):
+    source: str
+    as_of: str
+    engine: str
+    accelerator_family: str
+    phase: str
+    weight_formats: list[str]
+    kv_formats: list[str]
+    notes: str | None
+    confidence: str
+
+
+class ErrorsShown(TypedDict):
+    median: float
+    p90: float
+    bias: float
+
+
+class EstimateShown(TypedDict):
+    deployment: DeploymentShown
+    fits: bool
+    support: NotRequired[str | None]
+    rule: NotRequired[str | None]
+    memory: NotRequired[MemoryShown | None]
+    performance: NotRequired[PerformanceShown | None]
+    bottleneck: NotRequired[str | None]
+    cost: NotRequired[CostShown | None]
+    alternatives: NotRequired[list[AlternativeShown] | None]
+    confidence: NotRequired[ConfidenceShown | None]
+    explanation: list[ReasonShown]
+    summary: NotRequired[str | None]
+    warnings: NotRequired[list[NoticeShown] | None]
+    verification: NotRequired[VerificationShown | None]
+    assumptions: NotRequired[list[AssumedShown] | None]
+    nearest_measurements: list[NearestShown]
+    hosted_api: NotRequired[HostedApiShown | None]
+    packing: NotRequired[PackingShown | None]
+    day: NotRequired[DayShown | None]
+    classes: NotRequired[SharedShown | None]
+    scaling: NotRequired[ScalingShown | None]
+    maximum: NotRequired[MaximumShown | None]
+    metrics: NotRequired[dict[str, str] | None]
+    trace: NotRequired[list[StepShown] | None]
+
+
+class EvidenceShown(TypedDict):
+    quantity: str
+    value: float
+    unit: str
+
+
+class FailureMinuteShown(TypedDict):
+    minute: int
+    capacity_share: float
+    backlog_requests: float
+    ttft_p95_ms: NotRequired[float | None]
+
+
+class FailureShown(TypedDict):
+    what: str
+    lost_replicas: int
+    minutes: list[FailureMinuteShown]
+    back_after_minutes: float | None
+
+
+class FileShown(TypedDict):
+    name: str
+    media_type: str
+    text: str
+
+
+class FiledShown(TypedDict):
+    id: str
+    stored_at: str
+    status: Literal["draft", "approved", "ordered", "superseded"]
+    etag: str
+    superseded_by: NotRequired[str | None]
+    label: NotRequired[str | None]
+    reference: NotRequired[str | None]
+    cost_centre: NotRequired[str | None]
+    model: NotRequired[str | None]
+    accelerators: list[str]
+    option: NotRequired[str | None]
+
+
+class FindingShown(TypedDict):
+    rank: int
+    code: str
+    text: str
+    costs: CostsShown
+    evidence: list[ObservationShown]
+    cause: str
+    change: ChangeOfFindingShown
+    do_not_buy: NotRequired[str | None]
+
+
+class FixedShown(TypedDict):
+    replica_hours: float
+    usd_per_day: float | None
+
+
+class FlipShown(TypedDict):
+    knob: str
+    text: str
+    first: str
+    request: JsonObject
+    now: NotRequired[float | None]
+    value: NotRequired[float | None]
+    unit: NotRequired[str | None]
+
+
+class FrameworkList(TypedDict):
+    items: list[FrameworkShown]
+    next_cursor: str | None
+
+
+class FrameworkShown(TypedDict):
+    framework: str
+    also_called: list[str]
+    methods: list[str]
+    runtimes: list[str]
+    kinds: list[str]
+    judged_as: str | None
+    recipes: list[RecipeListed]
+    source: str
+    as_of: str
+
+
+class HandoffShown(TypedDict):
+    target: str
+    rank: int
+    files: list[FileShown]
+    notes: list[str]
+
+
+class HoldShown(TypedDict):
+    knob: str
+    text: str
+    low: float
+    high: float
+
+
+class HostMemoryShown(TypedDict):
+    weights: float
+    cache: float
+    usable: float
+
+
+class HostShown(TypedDict):
+    provider: str
+    usd_per_million_input: float
+    usd_per_million_output: float
+    usd_per_million_cached_input: NotRequired[float | None]
+    usd_per_million_tokens: float
+    usd_per_month: NotRequired[float | None]
+    usd_total: NotRequired[float | None]
+
+
+class HostedApiShown(TypedDict):
+    text: str
+    hosts: list[HostShown]
+    pays_from_requests_per_s: NotRequired[float | None]
+    source: str
+    observed: str
+
+
+class HourShown(TypedDict):
+    requests_per_s: float
+    replicas: int
+
+
+class ImageShown(TypedDict):
+    width: int
+    height: int
+    tokens: int
+    patches: int
+    tower_flops: float
+
+
+class InspectResponse(TypedDict):
+    name: str
+    source: str
+    kind: str
+    family: str
+    parameters: int
+    active_parameters: int
+    parts: dict[str, int]
+    mtp_parameters: NotRequired[int]
+    shape: NotRequired[ShapeShown | None]
+    kv_cache_bytes_per_token: float
+    kv_cache_bytes_per_token_beyond_window: NotRequired[float]
+    cross_kv_bytes_per_source_token: NotRequired[float]
+    state_bytes_per_sequence: float
+    flops_per_token: NotRequired[float | None]
+    flops_per_source_token: NotRequired[float | None]
+    by_context: NotRequired[list[ContextShown]]
+    activation_bytes_per_token_and_layer: NotRequired[ActivationsShown | None]
+    logits: NotRequired[LogitsShown | None]
+    weights_gib: dict[str, float]
+    native: NativeShown
+    lora: NotRequired[LoraShown | None]
+    image: NotRequired[ImageShown | None]
+    sample: NotRequired[SampleShown | None]
+    flops_per_sample: NotRequired[float | None]
+    assumed: list[str]
+
+
+class IntervalShown(TypedDict):
+    quantity: str
+    statistic: NotRequired[str]
+    low: float
+    high: float
+
+
+class LevelShown(TypedDict):
+    confidence: float
+    total_accelerators: int | None
+    usd_per_hour: NotRequired[float | None]
+    usd_total: NotRequired[float | None]
+
+
+class LoadCurveShown(TypedDict):
+    points: list[LoadPointShown]
+    knee_requests_per_s: float
+
+
+class LoadPointShown(TypedDict):
+    requests_per_s: float
+    in_flight: NotRequired[float | None]
+    ttft_ms: MedianShown
+    tpot_ms: MedianShown
+    output_tokens_per_s: float
+    goodput_share: float
+
+
+class LogitsShown(TypedDict):
+    vocabulary_gib: float
+    serving_bytes_per_token: float
+    training_bytes_per_token: float
+
+
+class LoraShown(TypedDict):
+    rank: int
+    parameters: dict[str, int]
+
+
+class MaterialsShown(TypedDict):
+    recommendation: str
+    rank: int
+    option: str
+    created_at: str
+    snapshot: str
+    as_of: str
+    label: NotRequired[str | None]
+    reference: NotRequired[str | None]
+    cost_centre: NotRequired[str | None]
+    currency: str
+    usd_rate: NotRequired[float | None]
+    rate_date: NotRequired[str | None]
+    tax_name: NotRequired[str | None]
+    tax_percent: NotRequired[float | None]
+    lines: list[BillLineShown]
+    totals: MaterialsTotalsShown
+    to_be_quoted: list[int]
+
+
+class MaterialsTotalsShown(TypedDict):
+    once: float
+    over_term: float
+    subtotal: float
+    tax: float
+    total: float
+
+
+class MaximumShown(TypedDict):
+    quantity: str
+    value: float
+    too_large: float
+    unit: str
+
+
+class MedianShown(TypedDict):
+    p50: float
+    p95: float
+
+
+class MemoryPartsShown(TypedDict):
+    weights: float
+    kv_cache: float
+    activations: float
+    overhead: float
+    gradients: float
+    optimizer: float
+    total: float
+    capacity: float
+    usable: float
+
+
+class MemoryShown(TypedDict):
+    per_accelerator_gib: MemoryPartsShown
+    kv_cache_tokens: NotRequired[int | None]
+    max_concurrent_sequences: NotRequired[int | None]
+    prefix_cache_gib: NotRequired[float | None]
+    idle_sessions: NotRequired[float | None]
+    host_gib: NotRequired[HostMemoryShown | None]
+    peak_moment: NotRequired[Literal["loss", "backward", "gradients", "update"] | None]
+    moments_gib: NotRequired[MomentsShown | None]
+    activation_parts_gib: NotRequired[ActivationPartsShown | None]
+
+
+class ModelList(TypedDict):
+    items: list[ModelShown]
+    next_cursor: str | None
+
+
+class ModelShown(TypedDict):
+    source: str
+    as_of: str
+    id: str
+    family: str
+    developer: str
+    modality: str
+    licence: str | None
+    release_date: str | None
+    parameters: int
+    active_parameters: int
+    aliases: list[str]
+    origin: str
+    confidence: str
+
+
+class MomentsShown(TypedDict):
+    loss: float
+    backward: float
+    gradients: float
+    update: float
+
+
+class MonthShown(TypedDict):
+    month: int
+    usd: float
+
+
+class MovedCauseShown(TypedDict):
+    cause: Literal["price", "seller", "reckoned", "quantity", "added", "gone", "unpriced", "priced"]
+    usd: NotRequired[float | None]
+    text: str
+
+
+class NativeShown(TypedDict):
+    format: str
+    checkpoint_gib: float
+
+
+class NearestShown(TypedDict):
+    source: str
+    distance: float
+    quantity: str
+    measured: float
+    predicted: float
+    unit: str
+
+
+class NotReadShown(TypedDict):
+    metrics: int
+    lines: int
+    first: list[str]
+
+
+class NoticeShown(TypedDict):
+    code: str
+    text: str
+
+
+class ObservationShown(TypedDict):
+    quantity: str
+    observed: float
+    expected: float | None
+    unit: str
+
+
+class OfferList(TypedDict):
+    items: list[OfferRowShown]
+    next_cursor: str | None
+
+
+class OfferRowShown(TypedDict):
+    source: str
+    as_of: str
+    provider: str
+    region: str
+    country: str | None
+    instance_type: str
+    system: str | None
+    accelerator: str
+    accelerator_count: float
+    pricing_model: str
+    commitment: str
+    usd_per_hour: float
+    price_kind: str
+    confidence: str
+    min_quantity: int
+    max_quantity: int | None
+    upfront_usd: float | None
+    date_estimated: bool
+    tier: str
+    notes: str | None
+
+
+class OfferShown(TypedDict):
+    provider: str
+    region: str
+    pricing_model: str
+    instance_type: NotRequired[str | None]
+
+
+class OutcomeShown(TypedDict):
+    name: str
+    does_it: bool
+    fits: bool
+    id: NotRequired[str | None]
+    accelerator: NotRequired[str | None]
+    deployment: NotRequired[DeploymentShown | None]
+    bottleneck: NotRequired[str | None]
+    why_not: NotRequired[str | None]
+    with_reserve: NotRequired[ReserveShown | None]
+
+
+class OvertakingShown(TypedDict):
+    way: str
+    overtakes: str
+    month: float
+
+
+class PackedShown(TypedDict):
+    name: str
+    engine: str
+    weight_format: str
+    replicas: int
+
+
+class PackingShown(TypedDict):
+    cards: NotRequired[int | None]
+    machines: NotRequired[int | None]
+    usd_per_hour: NotRequired[float | None]
+    on: list[PlacedShown]
+    models: list[PackedShown]
+    apart_usd_per_hour: NotRequired[float | None]
+    cheaper: NotRequired[str | None]
+    why: str
+
+
+class PartShown(TypedDict):
+    what: str
+    quantity: float
+    unit_usd: NotRequired[float | None]
+    usd_per_hour: NotRequired[float | None]
+
+
+class PathShown(TypedDict):
+    way: str
+    provider: str
+    months: list[MonthShown]
+    left_usd: float
+    committed_usd: float
+    net_usd: float
+
+
+class PeaksShown(TypedDict):
+    part: str
+    value: str
+    rows: int
+    sources: int
+    median: float
+    p90: float
+    bias: float
+    too_low: float
+    too_low_with_reserve: float
+    inside: float
+    width: float
+
+
+class PercentilesShown(TypedDict):
+    mean: float | None
+    p50: float | None
+    p95: float | None
+    p99: float | None
+
+
+class PerformanceShown(TypedDict):
+    output_tokens_per_s: NotRequired[float | None]
+    total_tokens_per_s: NotRequired[float | None]
+    prefill_tokens_per_s: NotRequired[float | None]
+    requests_per_s_capacity: NotRequired[float | None]
+    samples_per_s: NotRequired[float | None]
+    utilization_at_peak: NotRequired[float | None]
+    overloaded: NotRequired[bool | None]
+    batch_at_peak: NotRequired[float | None]
+    ttft_ms: NotRequired[PercentilesShown | None]
+    tpot_ms: NotRequired[PercentilesShown | None]
+    e2e_ms: NotRequired[PercentilesShown | None]
+    simulation: NotRequired[SimulationShown | None]
+    load_curve: NotRequired[LoadCurveShown | None]
+    unstable_above_requests_per_s: NotRequired[float | None]
+    cold_start_s: NotRequired[float | None]
+    tokens_per_s: NotRequired[float | None]
+    tokens_per_s_per_accelerator: NotRequired[float | None]
+    step_time_s: NotRequired[float | None]
+    mfu: NotRequired[float | None]
+    step_breakdown_s: NotRequired[BreakdownShown | None]
+    scaling_efficiency: NotRequired[float | None]
+    days: NotRequired[float | None]
+    accelerator_hours: NotRequired[float | None]
+    checkpoint_gb: NotRequired[float | None]
+    required_storage_gb_per_s: NotRequired[float | None]
+    required_ingest_mb_per_s: NotRequired[float | None]
+    expected_interruptions: NotRequired[float | None]
+    checkpoint_interval_minutes: NotRequired[float | None]
+    checkpoint_stall_s: NotRequired[float | None]
+    cluster: NotRequired[ClusterShown | None]
+    pools: NotRequired[SplitShown | None]
+    interval: IntervalShown
+    intervals: NotRequired[list[IntervalShown]]
+    basis: str
+
+
+class PlacedShown(TypedDict):
+    card: int
+    cards: NotRequired[int | None]
+    name: str
+    share_memory: float
+    share_time: float
+    slice: NotRequired[str | None]
+
+
+class PointShown(TypedDict):
+    accelerators: int
+    days: float
+    usd_total: NotRequired[float | None]
+    tokens_per_s: float
+    efficiency: float
+
+
+class PoolLoadShown(TypedDict):
+    utilization: NotRequired[float | None]
+    requests_per_s_capacity: float
+
+
+class PoolShown(TypedDict):
+    accelerator: str
+    system: NotRequired[str | None]
+    offer: NotRequired[OfferShown | None]
+    accelerators_per_replica: NotRequired[int | None]
+    replicas: NotRequired[int | None]
+    spare_replicas: NotRequired[int | None]
+    nodes: NotRequired[int | None]
+    total_accelerators: NotRequired[int | None]
+    tensor_parallel: NotRequired[int | None]
+    pipeline_parallel: NotRequired[int | None]
+    data_parallel: NotRequired[int | None]
+    context_parallel: NotRequired[int | None]
+    expert_parallel: NotRequired[int | None]
+    weight_format: NotRequired[str | None]
+    kv_format: NotRequired[str | None]
+    max_batch: NotRequired[int | None]
+    max_batched_tokens: NotRequired[int | None]
+    scheduler: NotRequired[SchedulerShown | None]
+    memory_fraction: NotRequired[float | None]
+    weights_on_host: NotRequired[float | None]
+
+
+class PoolsShown(TypedDict):
+    prefill: PoolShown
+    decode: PoolShown
+
+
+class PriceList(TypedDict):
+    items: list[PriceRowShown]
+    next_cursor: str | None
+
+
+class PriceRowShown(TypedDict):
+    provider: str
+    region: str
+    instance_type: str
+    accelerator: str
+    accelerator_count: float
+    pricing_model: str
+    usd_per_hour: float
+    observed_on: str
+    source: str
+
+
+class PriceShown(TypedDict):
+    kind: str
+    source: str
+    observed: str
+    as_of: str
+    age_days: NotRequired[int | None]
+    confidence: str
+    min_quantity: NotRequired[int]
+    max_quantity: NotRequired[int | None]
+    pricing_model: str
+    commitment: str
+    upfront_usd: NotRequired[float | None]
+    discount: NotRequired[float | None]
+
+
+class PriceSourceShown(TypedDict):
+    kind: str
+    source: str
+    observed: str
+    confidence: str
+    age_days: NotRequired[int | None]
+
+
+class PriorityShown(TypedDict):
+    phase: str
+    chosen_by: str
+    memory_shares: dict[str, float]
+    text: str
+
+
+class Problem(TypedDict):
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: NotRequired[list[ProblemError] | None]
+
+
+class ProblemError(TypedDict):
+    pointer: str
+    detail: str
+
+
+class ProviderList(TypedDict):
+    items: list[ProviderShown]
+    next_cursor: str | None
+
+
+class ProviderShown(TypedDict):
+    provider: str
+    also_called: list[str]
+    rents: bool
+    sells: bool
+    regions: list[str]
+    pricing_models: list[str]
+    price_kinds: list[str]
+    accelerators: int
+    offers: int
+
+
+ReadShown = TypedDict(
+    "ReadShown",
+    {
+        "quantity": "str",
+        "value": "float",
+        "unit": "str",
+        "from": "str",
+        "low": "NotRequired[float | None]",
+        "high": "NotRequired[float | None]",
+    },
+)
+
+
+class ReasonShown(TypedDict):
+    code: str
+    text: str
+    evidence: EvidenceShown
+
+
+class RecipeListed(TypedDict):
+    name: str
+    since: str | None
+    methods: list[str]
+    loss: str
+    kernels: str
+    weights: str
+    gradients: str
+    selective: str
+    recomputation: str
+    optimizer_implementation: str
+    adapter_precision: str
+    adapter_dropout: bool
+    kbit_widening: bool
+    offloads_checkpoints: bool
+    packing: str
+    source: str
+    as_of: str
+    sources: dict[str, str]
+
+
+class RecipeShown(TypedDict):
+    loss: NotRequired[str | None]
+    kernels: NotRequired[str | None]
+    weights: NotRequired[str | None]
+    gradients: NotRequired[str | None]
+    recomputation: NotRequired[str | None]
+    optimizer_implementation: NotRequired[str | None]
+    adapter_precision: NotRequired[str | None]
+    adapter_dropout: NotRequired[bool | None]
+    kbit_widening: NotRequired[bool | None]
+    packing: NotRequired[str | None]
+    name: NotRequired[str | None]
+    source: NotRequired[str | None]
+
+
+class RecommendResponse(TypedDict):
+    id: str
+    created_at: str
+    catalog: CatalogShown
+    as_of: str
+    request: JsonObject
+    summary: str
+    assumptions: list[AssumedShown]
+    assumptions_omitted: NotRequired[int | None]
+    warnings: list[NoticeShown]
+    recommendations: list[RecommendationShown]
+    rejected: list[RejectedShown]
+    considered: ConsideredShown
+    rejected_by_code: dict[str, int]
+    sensitivity: list[ChangeShown]
+    verification: NotRequired[VerificationShown | None]
+    cheaper_if: NotRequired[list[CheaperShown] | None]
+    hosted_api: NotRequired[HostedApiShown | None]
+    scaling: NotRequired[ScalingShown | None]
+    metrics: NotRequired[dict[str, str] | None]
+
+
+class RecommendationList(TypedDict):
+    items: list[FiledShown]
+    next_cursor: str | None
+
+
+class RecommendationShown(TypedDict):
+    deployment: DeploymentShown
+    fits: bool
+    support: NotRequired[str | None]
+    rule: NotRequired[str | None]
+    memory: NotRequired[MemoryShown | None]
+    performance: NotRequired[PerformanceShown | None]
+    bottleneck: NotRequired[str | None]
+    cost: NotRequired[CostShown | None]
+    alternatives: NotRequired[list[AlternativeShown] | None]
+    confidence: NotRequired[ConfidenceShown | None]
+    explanation: list[ReasonShown]
+    summary: NotRequired[str | None]
+    warnings: NotRequired[list[NoticeShown] | None]
+    verification: NotRequired[VerificationShown | None]
+    assumptions: NotRequired[list[AssumedShown] | None]
+    nearest_measurements: list[NearestShown]
+    hosted_api: NotRequired[HostedApiShown | None]
+    packing: NotRequired[PackingShown | None]
+    day: NotRequired[DayShown | None]
+    classes: NotRequired[SharedShown | None]
+    scaling: NotRequired[ScalingShown | None]
+    maximum: NotRequired[MaximumShown | None]
+    metrics: NotRequired[dict[str, str] | None]
+    trace: NotRequired[list[StepShown] | None]
+    rank: int
+    score: float
+
+
+class RecommendedTodayShown(TypedDict):
+    id: str
+    changed: bool
+    why: list[str]
+
+
+class RegionList(TypedDict):
+    items: list[RegionShown]
+    next_cursor: str | None
+
+
+class RegionShown(TypedDict):
+    region: str
+    country: str | None
+    providers: list[str]
+    accelerators: int
+    offers: int
+
+
+class RejectedShown(TypedDict):
+    accelerator: str
+    code: str
+    text: str
+    rule: NotRequired[str | None]
+    needed: NotRequired[float | None]
+    available: NotRequired[float | None]
+    unit: NotRequired[str | None]
+
+
+class RepriceResponse(TypedDict):
+    id: str
+    as_of: dict[str, str]
+    catalog: dict[str, CatalogShown]
+    machines: NotRequired[RepricedShown | None]
+    today: RecommendedTodayShown
+
+
+class RepricedLineShown(TypedDict):
+    goods: str
+    then: NotRequired[BillLineShown | None]
+    now: NotRequired[BillLineShown | None]
+    difference: NotRequired[float | None]
+    causes: list[MovedCauseShown]
+
+
+class RepricedShown(TypedDict):
+    rank: int
+    option: str
+    text: str
+    lines: list[RepricedLineShown]
+    then: MaterialsTotalsShown
+    now: NotRequired[MaterialsTotalsShown | None]
+    difference: NotRequired[float | None]
+
+
+class ReserveShown(TypedDict):
+    total_accelerators: int
+    usd_per_hour: NotRequired[float | None]
+
+
+class RunsShown(TypedDict):
+    asked: int
+    misfits: int
+    by_source: dict[str, list[int]]
+
+
+class SampleShown(TypedDict):
+    unit: str
+    described: str
+    passes: float
+    flops_per_pass: float
+    flops_once: float
+    activation_mib: float
+    sized_by: list[str]
+
+
+class SavingShown(TypedDict):
+    pattern: str
+    text: str
+    owes: str
+    first: str
+    usd: float
+    saves_share: float
+    request: JsonObject
+
+
+class ScaleOutShown(TypedDict):
+    fast_enough: bool
+    steepest_requests_per_s_per_minute: float
+    replicas_per_minute: float
+    why: str
+
+
+class ScaleToZeroShown(TypedDict):
+    replica_hours: float
+    usd_per_day: float | None
+    idle_hours: float
+    first_request_ms: float
+
+
+class ScaleUpsShown(TypedDict):
+    pairs: int
+    median_points: float
+    p90_points: float
+
+
+class ScalingShown(TypedDict):
+    points: list[PointShown]
+    knee_accelerators: int
+    minimum_accelerators: int
+    binds: str
+
+
+class SchedulerList(TypedDict):
+    items: list[SchedulerListed]
+    next_cursor: str | None
+
+
+class SchedulerListed(TypedDict):
+    engine: str
+    also_called: list[str]
+    judged_as: str | None
+    versions: list[SchedulingListed]
+
+
+class SchedulerShown(TypedDict):
+    max_batched_tokens: NotRequired[int | None]
+    max_sequences: NotRequired[int | None]
+    policy: NotRequired[str | None]
+    prefix_cache: NotRequired[bool | None]
+    receive_interval_steps: NotRequired[int | None]
+    batch_wait_steps: NotRequired[int | None]
+    batch_wait_share: NotRequired[float | None]
+    planning_lag_steps: NotRequired[int | None]
+
+
+class SchedulingListed(TypedDict):
+    since: str | None
+    steps: list[StepSizeListed]
+    steps_of: dict[str, list[StepSizeListed]]
+    slots: bool
+    policy: str
+    chunked: bool
+    preemption: str
+    prefix_cache: bool
+    kv_block_tokens: int
+    receive_interval_steps: int
+    batch_wait_steps: int
+    batch_wait_share: float
+    planning_lag_steps: int
+    output_reserve_share: float
+    sources: dict[str, str]
+    read: str
+
+
+class SensitivityShown(TypedDict):
+    id: str
+    catalog: dict[str, str]
+    first: str
+    flips: list[FlipShown]
+    holds: list[HoldShown]
+    savings: list[SavingShown]
+    asked: int
+
+
+class ShapeShown(TypedDict):
+    num_layers: int
+    hidden_size: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    mlp_width: float
+    vocab_size: int
+    num_experts: int
+    experts_per_token: int
+    max_context_tokens: int | None
+
+
+class SharedShown(TypedDict):
+    together: TogetherShown
+    apart: list[ApartShown]
+    cheaper: str | None
+    saving_usd_per_hour: float | None
+    why: str
+
+
+class SimulationShown(TypedDict):
+    requests: int
+    seed: int
+    arrivals: str
+    policy: str
+    inter_token_ms: PercentilesShown
+    queue_ms: PercentilesShown
+    mean_batch: float
+    cache_occupancy: float
+    preemptions_per_request: float
+    goodput_requests_per_s: float
+    goodput_share: float
+
+
+class SliceShown(TypedDict):
+    metric: str
+    value: str
+    rows: int
+    sources: int
+    unseen_source: ErrorsShown
+    in_sample: ErrorsShown
+    coverage: float
+    width: float
+    interval_score: float
+    kept: float
+
+
+class SpeculativeShown(TypedDict):
+    method: str
+    draft_tokens: int
+    acceptance_rate: float
+    draft_parameters_billion: NotRequired[float | None]
+
+
+class SpendingShown(TypedDict):
+    name: str
+    ways: list[PathShown]
+    overtakes: list[OvertakingShown]
+
+
+class SplitShown(TypedDict):
+    prefill: PoolLoadShown
+    decode: PoolLoadShown
+    transfer: TransferShown
+
+
+class StartPartsShown(TypedDict):
+    machine: float
+    image: float
+    weights_read: float
+    weights_to_device: float
+    engine_start: float
+
+
+class StatusChangeShown(TypedDict):
+    status: Literal["draft", "approved", "ordered", "superseded"]
+    at: str
+    by: str
+    note: NotRequired[str | None]
+    superseded_by: NotRequired[str | None]
+
+
+class StatusShown(TypedDict):
+    id: str
+    stored_at: str
+    status: Literal["draft", "approved", "ordered", "superseded"]
+    etag: str
+    superseded_by: NotRequired[str | None]
+    label: NotRequired[str | None]
+    reference: NotRequired[str | None]
+    cost_centre: NotRequired[str | None]
+    model: NotRequired[str | None]
+    accelerators: list[str]
+    option: NotRequired[str | None]
+    next: list[Literal["draft", "approved", "ordered", "superseded"]]
+    history: list[StatusChangeShown]
+
+
+class StepShown(TypedDict):
+    name: str
+    formula: str
+    inputs: dict[str, float]
+    value: float
+    unit: str
+    source: str
+
+
+class StepSizeListed(TypedDict):
+    from_gib: float
+    max_batched_tokens: int
+    offline_max_batched_tokens: int
+    max_sequences: int
+
+
+class SupportAnswer(TypedDict):
+    accelerator: str
+    engine: str
+    items: list[SupportShown]
+
+
+class SupportShown(TypedDict):
+    format: str
+    phase: Literal["fine_tuning", "inference", "sample_inference", "training"]
+    method: NotRequired[str | None]
+    kind: Literal["decoder", "embedding", "reranker", "speech", "diffusion", "vision"]
+    verdict: Literal["refused", "expected", "documented"]
+    rule: str
+    source: str
+    native: bool
+    kv_formats: list[str]
+
+
+class SystemList(TypedDict):
+    items: list[SystemShown]
+    next_cursor: str | None
+
+
+class SystemShown(TypedDict):
+    source: str
+    as_of: str
+    slug: str
+    name: str
+    kind: str
+    provider: str
+    accelerator: str
+    accelerator_count: float
+    cpu_model: str | None
+    vcpus: int | None
+    ram_gib: float | None
+    topology: str
+    network_gbit_per_s: float | None
+    network_type: str | None
+    power_kw: float | None
+    list_price_usd: float | None
+    price_kind: str | None
+    price_source: str | None
+    price_observed: str | None
+    price_confidence: str | None
+    min_quantity: int
+    max_quantity: int | None
+    confidence: str
+    notes: str | None
+
+
+class TimesShown(TypedDict):
+    p50: float | None
+    p95: float | None
+
+
+class TogetherShown(TypedDict):
+    replicas: int
+    usd_per_hour: float | None
+    by_class: list[ClassShown]
+
+
+class TransferShown(TypedDict):
+    mib_per_request: float
+    ms: float
+    link: str
+    gbit_per_s: float
+    requests_per_s_capacity: float
+    utilization: NotRequired[float | None]
+
+
+class VerificationShown(TypedDict):
+    command: str
+    accelerator: str
+    accelerators: int
+    minutes: float
+    usd: float | None
+    decides: str
+
+
+class WorstShown(TypedDict):
+    measurement: str
+    source: str
+    link: str | None
+    model: str
+    accelerator: str
+    engine: str
+    metric: str
+    measured: float
+    predicted: float
+    unit: str

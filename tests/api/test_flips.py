@@ -1,0 +1,132 @@
+"""What is told to make another type first does so when it is posted; discounts are named, checked and counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from app.api.merging import merged
+
+CHAT: dict[str, Any] = {
+    "workload": {
+        "phase": "inference",
+        "model": "meta-llama/Llama-3.1-8B-Instruct",
+        "traffic": {"peak_requests_per_s": 6, "input_tokens": {"mean": 800, "p95": 1600}, "output_tokens": 200},
+        "slo": {"ttft_ms": 2000, "tpot_ms": 60},
+    },
+    "constraints": {"accelerators": ["nvidia-l4", "nvidia-l40s"], "engines": ["vllm"], "pricing_models": ["on_demand"]},
+    "assumptions": {"simulated_requests": 1000},
+}
+RUN: dict[str, Any] = {
+    "workload": {
+        "phase": "training",
+        "model": "meta-llama/Llama-3.2-1B",
+        "training_tokens": 2e10,
+        "sequence_length": 4096,
+        "deadline_days": 20,
+    },
+    "constraints": {"accelerators": ["nvidia-a100-sxm4-80gb", "nvidia-h100-sxm5-80gb", "amd-mi300x"]},
+}
+FULL: dict[str, Any] = {
+    "workload": {
+        "phase": "fine_tuning",
+        "method": "full",
+        "model": "meta-llama/Llama-3.1-70B",
+        "training_tokens": 5e8,
+        "deadline_days": 10,
+    },
+    "constraints": {"accelerators": ["nvidia-h100-sxm5-80gb", "nvidia-a100-sxm4-80gb"]},
+}
+BATCH: dict[str, Any] = {
+    "workload": {
+        "phase": "inference",
+        "model": "bge-m3",
+        "traffic": {"users": {"count": 5000, "requests_per_hour_each": 60}, "input_tokens": {"min": 100, "max": 400}},
+    }
+}
+
+
+def answered(client: TestClient, body: dict[str, Any]) -> dict[str, Any]:
+    response = client.post("/recommend", json=body)
+    assert response.status_code == 200, response.text
+    found: dict[str, Any] = response.json()
+    return found
+
+
+def first_of(answer: dict[str, Any]) -> str:
+    return str(answer["recommendations"][0]["deployment"]["accelerator"]) if answer["recommendations"] else "nothing"
+
+
+@pytest.mark.parametrize("body", [CHAT, RUN, BATCH], ids=["chat", "run", "batch"])
+def test_every_flip_is_real(client: TestClient, body: dict[str, Any]) -> None:
+    answer = answered(client, body)
+    response = client.get(f"/recommendations/{answer['id']}/sensitivity")
+    assert response.status_code == 200, response.text
+    found = response.json()
+    assert found["first"] == first_of(answer) and found["flips"]
+    for flip in found["flips"]:
+        changed = answered(client, merged(body, flip["request"]))
+        split = changed["recommendations"] and changed["recommendations"][0]["deployment"].get("pools")
+        assert split or first_of(changed) == flip["first"], flip
+        assert flip["first"] != found["first"] and flip["text"].endswith(".")
+    assert {f["knob"] for f in found["flips"]} | {h["knob"] for h in found["holds"]} >= {"confidence"}
+    assert client.get(f"/recommendations/{answer['id']}/sensitivity").json() == found
+
+
+def test_a_discount_is_counted_told_and_round_trips(client: TestClient) -> None:
+    plain = answered(client, CHAT)["recommendations"][0]
+    off = {**CHAT, "economics": {"discounts": {"nvidia-*": 0.25}}}
+    first = answered(client, off)["recommendations"][0]
+    assert first["cost"]["usd_per_hour"] < plain["cost"]["usd_per_hour"]
+    assert first["cost"]["price"]["discount"] == 0.25
+    assert "less 25 % as you said" in next(e["text"] for e in first["explanation"] if e["code"] == "price")
+    body = {k: off[k] for k in ("workload", "economics", "assumptions")} | {"deployment": first["deployment"]}
+    judged = client.post("/estimate", json=body).json()
+    assert judged["cost"]["usd_per_hour"] == first["cost"]["usd_per_hour"]
+
+
+@pytest.mark.parametrize(("discounts", "status"), [({"nvidia-l5": 0.1}, 404), ({"h100": 0.1}, 422), ({"l4": 1.0}, 422)])
+def test_a_discount_that_means_nothing_is_refused(client: TestClient, discounts: dict[str, float], status: int) -> None:
+    response = client.post("/recommend", json={**CHAT, "economics": {"discounts": discounts}})
+    assert response.status_code == status
+    assert response.json()["errors"][0]["pointer"].startswith("#/economics/discounts/")
+
+
+def test_an_answer_that_nobody_gave_has_no_sensitivity(client: TestClient) -> None:
+    assert client.get(f"/recommendations/rec_{'0' * 28}/sensitivity").status_code == 404
+
+
+def test_patches_are_merged_as_the_standard_says() -> None:
+    assert merged({"a": 1, "b": {"c": 2}}, {"a": None, "b": {"d": 3}}) == {"b": {"c": 2, "d": 3}}
+    assert merged({"a": [1]}, {"a": [2, 3]}) == {"a": [2, 3]}
+    assert merged({"a": 1}, {"a": {"b": None, "c": 1}}) == {"a": {"c": 1}}
+
+
+@pytest.mark.parametrize("body", [CHAT, FULL], ids=["chat", "full"])
+def test_every_saving_is_real_and_names_what_it_owes(client: TestClient, body: dict[str, Any]) -> None:
+    answer = answered(client, body)
+    savings = client.get(f"/recommendations/{answer['id']}/sensitivity").json()["savings"]
+    now = paid(answer)
+    assert savings and [s["saves_share"] for s in savings] == sorted((s["saves_share"] for s in savings), reverse=True)
+    for saving in savings:
+        changed = answered(client, merged(body, saving["request"]))
+        assert first_of(changed) == saving["first"]
+        assert paid(changed) == pytest.approx(saving["usd"], rel=1e-5)
+        assert (
+            saving["saves_share"] == pytest.approx(1 - saving["usd"] / now, abs=1e-3) and saving["saves_share"] > 0.05
+        )
+        assert saving["owes"] in saving["text"]
+
+
+def paid(answer: dict[str, Any]) -> float:
+    cost = answer["recommendations"][0]["cost"]
+    return float(cost["usd_per_hour"] if cost.get("usd_total") is None else cost["usd_total"])
+
+
+def test_patterns_are_those_that_the_question_left_open(client: TestClient) -> None:
+    settled = {**CHAT, "constraints": {**CHAT["constraints"], "weight_formats": ["bf16"], "kv_formats": ["bf16"]}}
+    answer = answered(client, settled)
+    found = client.get(f"/recommendations/{answer['id']}/sensitivity").json()
+    assert {s["pattern"] for s in found["savings"]} <= {"smaller_model"}

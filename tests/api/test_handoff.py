@@ -1,0 +1,176 @@
+"""Hand-offs over the wire: every rank of every answer, single files, and refusals that say what would do."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from app.api.schemas.handoff import HandoffQuery, HandoffShown
+from app.export.handoff.engines import BY_ENGINE
+from app.export.handoff.targets import TARGETS
+from tests.api.test_materials import SPLIT
+
+BODIES = Path(__file__).parent / "bodies"
+NAMES = (
+    "inference-deepseek-v3",
+    "inference-chat-70b",
+    "inference-embeddings",
+    "inference-personal-70b-desktop",
+    "training-405b",
+    "fine-tuning-70b-qlora",
+)
+SPREADING = (
+    *("tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size"),
+    *("tp-size", "pp-size", "tp_size", "pp_size", "num-shard"),
+)
+LAUNCHING = ("nproc-per-node", "nnodes")
+
+
+@pytest.fixture(scope="module")
+def answers(client: TestClient) -> dict[str, dict[str, Any]]:
+    bodies = {name: json.loads((BODIES / f"recommend-{name}.json").read_text()) for name in NAMES}
+    return {name: client.post("/recommend", json=body).json() for name, body in bodies.items()}
+
+
+def url(answer: dict[str, Any]) -> str:
+    return f"/recommendations/{answer['id']}/deployment"
+
+
+def test_every_rank_is_started_by_its_engine_or_by_slurm(
+    client: TestClient, answers: dict[str, dict[str, Any]]
+) -> None:
+    for answer in answers.values():
+        for ranked in answer["recommendations"]:
+            engine = ranked["deployment"].get("engine")
+            if engine is not None and engine not in BY_ENGINE:
+                continue  # a library without a server
+            target = "slurm" if engine is None else engine
+            sent = client.get(f"{url(answer)}?target={target}&rank={ranked['rank']}")
+            assert sent.status_code == 200, sent.json()
+            made = HandoffShown.model_validate(sent.json())
+            assert {"benchmark.sh"} <= {file.name for file in made.files}
+            assert made.rank == ranked["rank"]
+
+
+def test_degrees_come_to_the_accelerators_of_every_rank_whatever_starts_it(
+    client: TestClient, answers: dict[str, dict[str, Any]]
+) -> None:
+    started = 0
+    for answer in answers.values():
+        for ranked in answer["recommendations"]:
+            d = ranked["deployment"]
+            for target in TARGETS:
+                sent = client.get(f"{url(answer)}?target={target}&rank={ranked['rank']}")
+                assert sent.status_code in (200, 422), target
+                if sent.status_code == 200:
+                    texts = [file["text"] for file in sent.json()["files"] if file["name"] != "benchmark.sh"]
+                    started += 1
+                    assert accelerators_told("\n".join(texts), d) == d["accelerators_per_replica"], (target, d)
+    assert started > 40
+
+
+def accelerators_told(text: str, d: dict[str, Any]) -> int:
+    """The product of the degrees in a hand-off; those of a launcher where it is told no degrees."""
+    told = {flag: int(count) for flag, count in re.findall(r"--([a-z_-]+)[ =](\d+)", text)}
+    spread = [told[flag] for flag in SPREADING if flag in told]
+    launched = [told[flag] for flag in LAUNCHING if flag in told]
+    if spread and "engine" in d:
+        return math.prod(spread)
+    return math.prod(launched) if launched else d["accelerators_per_replica"]
+
+
+def test_sequences_fit_the_cache_that_was_found(answers: dict[str, dict[str, Any]]) -> None:
+    for name in ("inference-deepseek-v3", "inference-chat-70b"):
+        request = answers[name]["request"]["workload"]["traffic"]
+        tokens = sum(
+            each if isinstance(each, int | float) else each["mean"]
+            for each in (request["input_tokens"], request["output_tokens"])
+        )
+        for ranked in answers[name]["recommendations"]:
+            d = ranked["deployment"]
+            assert d["max_batch"] * tokens <= ranked["memory"]["kv_cache_tokens"]
+            assert (
+                d["tensor_parallel"] * d["pipeline_parallel"] * d.get("data_parallel", 1)
+                == (d["accelerators_per_replica"])
+            )
+
+
+def test_two_pools_are_started_apart(client: TestClient) -> None:
+    answer = client.post("/recommend", json=SPLIT).json()
+    engine = answer["recommendations"][0]["deployment"]["engine"]
+    pools = answer["recommendations"][0]["deployment"]["pools"]
+    made = client.get(f"{url(answer)}?target={engine}").json()
+    texts = {file["name"]: file["text"] for file in made["files"]}
+    for role, pool in pools.items():
+        text = texts[f"{role}.sh"]
+        told = {flag: int(count) for flag, count in re.findall(r"--([a-z_-]+)[ =](\d+)", text)}
+        assert pool["tensor_parallel"] in [told.get(flag) for flag in SPREADING]
+        assert pool["max_batch"] in [told.get(flag) for flag in ("max-num-seqs", "max_batch_size")]
+        assert f"# {pool['replicas'] + pool['spare_replicas']} x this: {pool['accelerators_per_replica']} x" in text
+
+
+def test_a_file_is_sent_as_it_is(client: TestClient, answers: dict[str, dict[str, Any]]) -> None:
+    answer = answers["inference-chat-70b"]
+    engine = answer["recommendations"][0]["deployment"]["engine"]
+    whole = client.get(f"{url(answer)}?target={engine}").json()
+    for file in whole["files"]:
+        sent = client.get(f"{url(answer)}?target={engine}&file={file['name']}")
+        assert sent.text == file["text"]
+        assert sent.headers["content-type"].startswith(file["media_type"])
+        assert file["name"] in sent.headers["content-disposition"]
+    again = client.get(f"{url(answer)}?target={engine}").json()
+    assert again == whole
+
+
+def test_the_command_of_the_verification_is_in_the_benchmark(
+    client: TestClient, answers: dict[str, dict[str, Any]]
+) -> None:
+    answer = answers["inference-chat-70b"]
+    verified = answer["verification"]
+    rank = next(
+        each["rank"]
+        for each in answer["recommendations"]
+        if each["deployment"]["accelerator"] == verified["accelerator"]
+    )
+    engine = answer["recommendations"][rank - 1]["deployment"]["engine"]
+    text = client.get(f"{url(answer)}?target={engine}&rank={rank}&file=benchmark.sh").text
+    load = verified["command"].split("done; ")[1].removesuffix("; kill $!")
+    assert load in " ".join(text.replace("\\\n", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "says"),
+    [
+        ("target=vllm&rank=99", 404, "It has ranks 1 to"),
+        ("target=megatron", 422, "These start it:"),
+        ("target=kubernetes&file=nothing.yaml", 404, "There are"),
+        ("target=docker", 422, ""),
+        ("target=vllm&rank=0", 422, ""),
+        ("", 422, ""),
+        ("target=vllm&engine_version=%24(rm)", 422, ""),
+        ("target=vllm&engine_version=0.0.1;x", 422, ""),
+    ],
+)
+def test_what_cannot_be_handed_off_is_said(
+    client: TestClient, answers: dict[str, dict[str, Any]], asked: str, status: int, says: str
+) -> None:
+    refused = client.get(f"{url(answers['inference-chat-70b'])}?{asked}")
+    assert refused.status_code == status
+    assert refused.headers["content-type"] == "application/problem+json"
+    assert says in refused.json()["detail"]
+
+
+def test_targets_that_may_be_asked_for_are_those_there_are() -> None:
+    schema = HandoffQuery.model_json_schema()["properties"]["target"]
+    assert schema["enum"] == [*TARGETS]
+    assert {*BY_ENGINE} <= {*TARGETS}
+
+
+def test_an_answer_that_is_not_stored_is_not_found(client: TestClient) -> None:
+    assert client.get(f"/recommendations/rec_{28 * '0'}/deployment?target=vllm").status_code == 404

@@ -1,0 +1,31 @@
+"""The next smaller model of a family."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.catalog.families import sizeless
+from app.catalog.snapshot import SnapshotStore
+
+
+@pytest.mark.parametrize(
+    ("identity", "smaller"),
+    [
+        ("meta-llama/Llama-3.1-70B-Instruct", "meta-llama/Llama-3.1-8B-Instruct"),
+        ("meta-llama/Llama-3.1-405B", "meta-llama/Llama-3.1-70B"),
+        ("meta-llama/Llama-3.1-8B-Instruct", None),
+        ("deepseek-ai/DeepSeek-V3", None),
+        ("nobody/nothing-7b", None),
+    ],
+)
+def test_the_next_smaller_of_a_family_is_named_alike(
+    snapshots: SnapshotStore, identity: str, smaller: str | None
+) -> None:
+    assert snapshots.smaller_model(identity) == smaller
+
+
+def test_names_differ_by_size_alone() -> None:
+    assert sizeless("Qwen/Qwen3-30B-A3B") == sizeless("Qwen/Qwen3-235B-A22B")
+    assert sizeless("mistralai/Mixtral-8x7B-v0.1") == sizeless("mistralai/Mixtral-8x22B-v0.1")
+    assert sizeless("Qwen/Qwen2.5-7B-Instruct") != sizeless("Qwen/Qwen2.5-7B")
+    assert sizeless("Qwen/Qwen2.5-VL-7B") != sizeless("Qwen/Qwen2.5-7B")

@@ -1,0 +1,103 @@
+"""The client against the service, and against a service that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+import httpx2
+import pytest
+from starlette.testclient import TestClient
+
+from headroom_client import Headroom, HeadroomError, NotReached
+from headroom_client.transport import LONGEST_WAIT_S, Transport, wait_s
+
+CHAT: dict[str, Any] = {
+    "workload": {
+        "phase": "inference",
+        "model": "llama-3.1-8b-instruct",
+        "traffic": {"peak_requests_per_s": 5, "input_tokens": 1000, "output_tokens": 200},
+    },
+    "constraints": {"accelerators": ["l4"]},
+    "assumptions": {"simulated_requests": 1000},
+    "label": "a client's",
+}
+
+
+def test_an_answer_is_asked_kept_moved_on_and_exported(client: TestClient) -> None:
+    with Headroom(http=client) as headroom:
+        answer = headroom.recommend(CHAT)
+        assert headroom.recommendation(answer["id"]) == answer == headroom.recommend(CHAT)
+        deployment = answer["recommendations"][0]["deployment"]
+        asked = {"workload": CHAT["workload"], "deployment": deployment, "assumptions": CHAT["assumptions"]}
+        assert headroom.estimate(asked)["fits"]
+        assert answer["id"] in {each["id"] for each in headroom.recommendations(label="client's")}
+        moved = headroom.set_status(answer["id"], "approved", by="J. Doe")
+        assert moved["status"] == "approved" == headroom.status(answer["id"])["status"]
+        with pytest.raises(HeadroomError) as refused:
+            headroom.set_status(answer["id"], "draft", by="J. Doe", etag='"of-another-time"')
+        assert refused.value.status == 412
+        assert headroom.bill_of_materials(answer["id"])["lines"]
+        assert headroom.export(answer["id"], "xlsx").startswith(b"PK")
+        assert headroom.deployment(answer["id"], "docker-compose")["files"]
+        assert headroom.reprice(answer["id"])["today"]["id"]
+        assert headroom.inspect("llama-3.1-8b")["parameters"] > 8e9
+
+
+def test_lists_go_over_pages(client: TestClient) -> None:
+    headroom = Headroom(http=client)
+    models = [each["id"] for each in islice(headroom.catalog("models", limit=7), 20)]
+    assert len(set(models)) == 20 and models == sorted(models)
+    assert headroom.support(engine="vllm", accelerator="mi300x")["engine"] == "vllm"
+
+
+def test_a_refusal_says_what_would_be_accepted(client: TestClient) -> None:
+    with pytest.raises(HeadroomError, match="no such field") as refused:
+        Headroom(http=client).recommend({**CHAT, "objectve": "cost"})
+    assert refused.value.status == 422
+    assert refused.value.errors[0]["pointer"] == "#/objectve"
+
+
+def failing(answer: Callable[[int], httpx2.Response]) -> tuple[Transport, list[float]]:
+    """A transport to a service that answers its nth request so, and the waits in between."""
+    count, slept = iter(range(100)), list[float]()
+
+    def handle(_: httpx2.Request) -> httpx2.Response:
+        return answer(next(count))
+
+    http = httpx2.Client(base_url="http://headroom.test", transport=httpx2.MockTransport(handle))
+    return Transport(http, retries=3, sleep=slept.append), slept
+
+
+def test_a_busy_service_is_asked_again_after_as_long_as_it_says() -> None:
+    busy = httpx2.Response(503, headers={"Retry-After": "2"}, json={"title": "Busy"})
+    transport, slept = failing(lambda n: busy if n < 2 else httpx2.Response(200, json={}))
+    assert transport.send("GET", "/readyz").json() == {}
+    assert slept == [2.0, 2.0]
+    transport, slept = failing(lambda _: busy)
+    with pytest.raises(HeadroomError, match="Busy"):
+        transport.send("GET", "/readyz")
+    assert len(slept) == 3
+
+
+def test_what_is_refused_is_not_asked_again_and_no_service_is_told_so() -> None:
+    transport, slept = failing(lambda _: httpx2.Response(404, text="nothing here"))
+    with pytest.raises(HeadroomError, match="nothing here"):
+        transport.send("GET", "/nowhere")
+    assert slept == []
+
+    def gone(_: int) -> httpx2.Response:
+        raise httpx2.ConnectError("refused")
+
+    transport, slept = failing(gone)
+    with pytest.raises(NotReached, match=r"headroom\.test"):
+        transport.send("GET", "/readyz")
+    assert len(slept) == 3 and slept == sorted(slept)
+
+
+def test_waits_double_and_end() -> None:
+    for attempt in range(12):
+        assert 0 < wait_s(attempt, None) <= min(0.25 * 2**attempt, LONGEST_WAIT_S)
+    assert wait_s(0, "3600") == LONGEST_WAIT_S
+    assert wait_s(0, "soon") <= 0.25

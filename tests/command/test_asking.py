@@ -1,0 +1,48 @@
+"""Numbers and requests as people type them."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+
+from app.command.asking import number, request_of
+from app.command.tables import Form, written
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("70b", 70e9),
+        ("1 trillion", 1e12),
+        ("1,000,000,000", 1e9),
+        ("1_000", 1000),
+        ("0.5", 0.5),
+        ("1.5e3", 1500),
+        ("2K", 2000),
+    ],
+)
+def test_numbers_are_read_as_they_are_typed(text: str, value: float) -> None:
+    assert number(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "b", "1 bn of them", "1.2.3", "nan", "1e"])
+def test_what_is_no_number_is_refused(text: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        number(text)
+
+
+def test_flags_go_before_the_file_and_settings_before_flags() -> None:
+    found = request_of(
+        None, {"workload.model": "a", "limit": 3, "objective": None}, ["limit=5", "workload.slo.ttft_ms=9"]
+    )
+    assert found == {"workload": {"model": "a", "slo": {"ttft_ms": 9}, "phase": "inference"}, "limit": 5}
+    assert request_of(None, {"workload.training_tokens": 1}, [])["workload"]["phase"] == "training"
+    assert request_of(None, {"workload.method": "lora"}, [])["workload"]["phase"] == "fine_tuning"
+
+
+def test_tables_line_up_and_csv_is_safe() -> None:
+    rows: list[dict[str, object]] = [{"name": "=1+1", "usd": 1234.5, "n": 2}, {"name": "b", "usd": None, "n": 10}]
+    table = written(rows, Form.TABLE).splitlines()
+    assert [line.rstrip() for line in table] == ["name    usd   n", "=1+1  1,234   2", "b            10"]
+    assert written(rows, Form.CSV).splitlines()[1] == "'=1+1,1234.5,2"
+    assert written(rows, Form.MARKDOWN).splitlines()[1] == "| ---- | ----: | -: |"

@@ -1,0 +1,137 @@
+"""The command line as people use it, in this process over a prepared catalogue."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from app.cli import cli
+
+CHAT = ("--model", "llama-3.1-8b-instruct", "--rps", "5", "--in", "1,000", "--out", "200", "--accelerator", "l4")
+QUICK = ("--set", "assumptions.simulated_requests=1000")
+
+
+@pytest.fixture
+def here(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADROOM_DATABASE_URL", sqlite_url)
+    monkeypatch.setenv("HEADROOM_TODAY", "2026-11-20")
+
+
+def run(*words: str, given: str | None = None) -> Result:
+    return CliRunner().invoke(cli, list(words), input=given)
+
+
+@pytest.mark.usefixtures("here")
+def test_flags_give_what_the_same_request_gives() -> None:
+    found = json.loads(run("recommend", *CHAT, *QUICK, "--json").stdout)
+    body = {
+        "workload": {
+            "phase": "inference",
+            "model": "llama-3.1-8b-instruct",
+            "traffic": {"peak_requests_per_s": 5, "input_tokens": 1000, "output_tokens": 200},
+        },
+        "constraints": {"accelerators": ["l4"]},
+        "assumptions": {"simulated_requests": 1000},
+    }
+    assert found["request"] == json.loads(run("recommend", "-", "--json", given=json.dumps(body)).stdout)["request"]
+    table = run("recommend", *CHAT, *QUICK).stdout
+    first = found["recommendations"][0]["deployment"]
+    assert f"{first['total_accelerators']} x nvidia-l4" in table and found["summary"] in table
+    assert f"headroom explain {found['id']}" in table
+    told = run("explain", found["id"]).stdout
+    assert found["recommendations"][0]["explanation"][0]["text"] in told
+    rows = list(csv.DictReader(io.StringIO(run("recommend", *CHAT, *QUICK, "--csv").stdout)))
+    assert float(rows[0]["usd_per_hour"]) == found["recommendations"][0]["cost"]["usd_per_hour"]
+    assert run("recommend", *CHAT, *QUICK, "--markdown").stdout.startswith("| rank |")
+
+
+@pytest.mark.usefixtures("here")
+def test_files_of_an_answer_are_written(tmp_path: Path) -> None:
+    identity = json.loads(run("recommend", *CHAT, *QUICK, "--json").stdout)["id"]
+    sheet = tmp_path / "bill.xlsx"
+    assert run("export", identity, "--format", "xlsx", "-o", str(sheet)).exit_code == 0
+    assert sheet.read_bytes().startswith(b"PK")
+    written = run("export", identity, "--target", "kubernetes", "-o", str(tmp_path / "files")).stdout.split()
+    assert written and all(Path(path).read_text() for path in written)
+    assert run("export", identity).exit_code == 2
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (
+            ("recommend", "--model", "llama-3.1-405b", "--rps", "9", "--accelerator", "l4", "--max-accelerators", "2"),
+            3,
+            "",
+        ),
+        (("recommend", "--model", "nonsuch-9b", "--rps", "1"), 2, "No model called 'nonsuch-9b'"),
+        (("recommend",), 2, "Say a question"),
+        (("recommend", "--model", "x", "--rps", "many"), 2, "'many' is no number"),
+        (("recommend", "no-such-file.json"), 2, "cannot be read"),
+        (("recommend", "--model", "x", "--set", "nothing"), 2, "is not field=value"),
+        (("recommend", "--url", "http://127.0.0.1:9", "--model", "x", "--rps", "1"), 1, "does not answer"),
+        (("explain", f"rec_{'0' * 28}"), 2, "No recommendation is stored"),
+    ],
+)
+def test_what_goes_wrong_is_a_sentence_and_a_code(words: tuple[str, ...], code: int, says: str) -> None:
+    result = run(*words)
+    assert result.exit_code == code
+    assert says in " ".join(result.output.split()) and "Traceback" not in result.output
+
+
+def test_a_database_that_is_not_prepared_and_a_wrong_setting_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADROOM_DATABASE_URL", f"sqlite:///{tmp_path}/empty.sqlite3")
+    result = run("recommend", "--model", "llama-3.1-8b-instruct", "--rps", "1")
+    assert (result.exit_code, "headroom prepare" in result.output) == (1, True)
+    looked = run("doctor", "--port", "1")
+    assert looked.exit_code == 1 and "MEND database: sqlite, revision none" in looked.output
+    monkeypatch.setenv("HEADROOM_WORKERS", "many")
+    assert "HEADROOM_WORKERS" in run("doctor").output
+
+
+@pytest.mark.usefixtures("here")
+def test_lists_estimates_and_the_rest_answer() -> None:
+    assert "nvidia-l4 " in run("accelerators", "l4").stdout
+    assert "Qwen/Qwen3-30B-A3B" in run("models", "qwen3-30b").stdout
+    assert run("offers", "h100", "--limit", "2").stdout.count("h100") == 2
+    assert run("models", "no such model at all").stdout.strip() == "Nothing matches."
+    assert (
+        json.loads(run("support", "--engine", "vllm", "--accelerator", "mi300x").stdout)["accelerator"] == "amd-mi300x"
+    )
+    assert "37,552,282,624" in run("inspect", "deepseek-v3").stdout
+    fits = run(
+        "estimate", "--model", "llama-3.1-8b-instruct", "--accelerator", "rtx 4090", "--count", "1", "--concurrent", "2"
+    )
+    assert (fits.exit_code, "It fits" in fits.stdout) == (0, True)
+    whole = ("--count", "1", "--concurrent", "2", "--engine", "vllm", "--weights", "bf16")
+    assert run("estimate", "--model", "llama-3.1-405b", "--accelerator", "l4", *whole).exit_code == 3
+    looked = run("doctor", "--port", "1")
+    assert looked.exit_code == 0 and "MEND" not in looked.stdout
+    assert run("--version").stdout.strip()
+
+
+@pytest.mark.usefixtures("here")
+def test_options_are_compared(tmp_path: Path) -> None:
+    options: list[dict[str, Any]] = [
+        {"name": "cards", "constraints": {"accelerators": ["l4"]}},
+        {"name": "large", "constraints": {"accelerators": ["l40s"]}},
+    ]
+    workload = {
+        "phase": "inference",
+        "model": "llama-3.1-8b-instruct",
+        "traffic": {"concurrent_requests": 4, "input_tokens": 500, "output_tokens": 100},
+    }
+    path = tmp_path / "compare.json"
+    path.write_text(json.dumps({"workload": workload, "options": options}))
+    table = run("compare", str(path)).stdout
+    assert "cards" in table and "large" in table and "usd_per_hour" in table
+    assert {o["name"] for o in json.loads(run("compare", str(path), "--json").stdout)["options"]} == {"cards", "large"}

@@ -1,0 +1,80 @@
+"""Autoscalers of Kubernetes, and what other tools are told of a day."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from app.export.handoff.engines import LAUNCHES
+from app.export.handoff.targets import handoff
+from app.observed.exposition import canonical
+from app.observed.sglang import SGLANG
+from app.observed.tgi import TGI
+from app.observed.vllm import VLLM
+from tests.export.handoff.stored import DAY, served
+from tests.export.handoff.test_clouds import DSTACK, SKY
+from tests.export.handoff.test_cluster import KUBERNETES, SPANNING
+
+
+def manifests(engine: str = "vllm", target: str = "kubernetes", **places: Any) -> dict[str, Any]:
+    made = handoff(served(engine, day=DAY, **places), target, None)
+    return {
+        file.name: next(yaml.safe_load_all(file.text)) for file in made.files if file.name.endswith(("yaml", "yml"))
+    }
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+@pytest.mark.parametrize("places", [{}, SPANNING])
+def test_either_autoscaler_scales_what_runs_between_the_days_bounds(engine: str, places: dict[str, Any]) -> None:
+    found = manifests(engine, **places)
+    replicas = found["model-70b.yaml"]
+    horizontal, keda = found["model-70b.hpa.yaml"], found["model-70b.keda.yaml"]
+    kubernetes_validate.validate(horizontal, KUBERNETES, strict=True)
+    of = {name: replicas[name] for name in ("apiVersion", "kind")} | {"name": replicas["metadata"]["name"]}
+    assert horizontal["spec"]["scaleTargetRef"] == keda["spec"]["scaleTargetRef"] == of
+    assert (horizontal["spec"]["minReplicas"], horizontal["spec"]["maxReplicas"]) == (2, 3)
+    assert (keda["spec"]["minReplicaCount"], keda["spec"]["maxReplicaCount"]) == (2, 3)
+    assert horizontal["spec"]["metrics"][0]["external"]["target"]["averageValue"] == "4000m"
+    trigger = keda["spec"]["triggers"][0]["metadata"]
+    assert trigger["threshold"] == "4"
+    assert trigger["query"].endswith("[2m])) + 4")  # one spare
+
+
+def test_an_engine_that_tells_nothing_by_itself_is_started_so_that_it_does() -> None:
+    command = manifests("sglang")["model-70b.yaml"]["spec"]["template"]["spec"]["containers"][0]["command"][2]
+    assert "--enable-metrics" in command
+
+
+def test_counters_are_those_that_expositions_are_read_by() -> None:
+    known = {"vllm": VLLM, "sglang": SGLANG, "tgi": TGI}
+    counted = {launch.engine: launch.requests for launch in LAUNCHES if launch.requests}
+    assert set(counted) == set(known)
+    for engine, counter in counted.items():
+        assert canonical(counter) in {metric.name for metric in known[engine].requests}
+
+
+def test_an_engine_without_a_counter_has_no_autoscaler_and_it_is_said() -> None:
+    made = handoff(served("llama.cpp", day=DAY), "kubernetes", None)
+    assert not [file for file in made.files if "hpa" in file.name or "keda" in file.name]
+    assert any("counts no requests" in note for note in made.notes)
+
+
+def test_kserve_takes_whole_requests_per_second() -> None:
+    predictor = manifests(target="kserve")["model-70b.yaml"]["spec"]["predictor"]
+    assert (predictor["minReplicas"], predictor["maxReplicas"]) == (2, 3)
+    assert (predictor["scaleMetric"], predictor["scaleTarget"]) == ("rps", 2)
+
+
+def test_clouds_are_told_the_same() -> None:
+    sky = manifests(target="skypilot")["model-70b.sky.yaml"]
+    Draft202012Validator(SKY).validate(sky)
+    policy = sky["service"]["replica_policy"]
+    assert (policy["min_replicas"], policy["max_replicas"], policy["target_qps_per_replica"]) == (2, 3, 2.66)
+    dstack = manifests(target="dstack")["model-70b.dstack.yml"]
+    Draft202012Validator(DSTACK).validate(dstack)
+    assert dstack["replicas"] == "2..3"
+    assert dstack["scaling"]["target"] == 2.66

@@ -1,0 +1,128 @@
+"""Runs: degrees that come to the accelerators, batches that come to the global batch, and Slurm around them."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from app.export.handoff.files import Handoff
+from app.export.handoff.option import Option
+from app.export.handoff.targets import CannotStart, handoff
+from app.sizing.hardware import benchmarks
+from tests.export.handoff.stored import TRAINED, trained
+
+MEGATRON = trained("megatron", benchmarks.MEGATRON, tensor=2, with_tensor="", pipeline=4, contexts=2)
+TORCHTITAN = trained("torchtitan", benchmarks.TORCHTITAN, tensor=2, shards=8)
+FSDP = trained("fsdp", benchmarks.TRL)
+ZERO = trained("deepspeed", benchmarks.TRL, sharding="zero3")
+UNSLOTH = trained("unsloth", benchmarks.UNSLOTH, machines=None, accelerators=1, adapter="lora", rank=16)
+# Of torchtitan/config/configs.py and Megatron-LM's training/arguments.py of August 2026.
+TITAN_DEGREES = ("tensor", "pipeline", "context", "data_parallel_shard", "data_parallel_replicate")
+
+
+def tokens(made: Handoff, name: str = "train.sh") -> list[str]:
+    text = next(file.text for file in made.files if file.name == name)
+    return shlex.split(text.split("exec ", 1)[1].replace("\\\n", " "))
+
+
+def said(command: list[str], flag: str) -> int:
+    return int(command[command.index(flag) + 1]) if flag in command else 1
+
+
+def config(made: Handoff, name: str) -> Any:
+    return yaml.safe_load(next(file.text for file in made.files if file.name == name))
+
+
+def processes(command: list[str]) -> int:
+    return said(command, "--nproc-per-node") * said(command, "--nnodes")
+
+
+def test_torchtitan_is_told_degrees_that_come_to_the_accelerators() -> None:
+    for option, target in ((TORCHTITAN, "torchrun"), (FSDP, "torchrun")):
+        command = tokens(handoff(option, target, None))
+        degrees = (
+            said(command, f"--parallelism.{name}{'' if 'data' in name else '_parallel'}_degree")
+            for name in TITAN_DEGREES
+        )
+        assert math.prod(degrees) == processes(command) == 16
+
+
+def test_megatron_is_told_degrees_that_divide_the_accelerators() -> None:
+    made = handoff(MEGATRON, "megatron", None)
+    command = tokens(made)
+    degrees = math.prod(
+        said(command, f"--{name}-parallel-size") for name in ("tensor-model", "pipeline-model", "context")
+    )
+    assert processes(command) == 16
+    assert processes(command) % degrees == 0
+    assert said(command, "--train-iters") == TRAINED["all_steps"]
+    assert "--mock-data" not in command
+    assert "--lr" not in command  # nobody computed it
+    assert {"--log-throughput", "--use-distributed-optimizer", "$DATA_FLAGS"} <= set(command)
+    short = tokens(made, "benchmark.sh")
+    assert said(short, "--train-iters") == 50
+    assert "--mock-data" in short
+
+
+def test_deepspeed_checks_the_batch_that_it_is_told() -> None:
+    told = json.loads(next(f.text for f in handoff(ZERO, "deepspeed", None).files if f.name == "ds_config.json"))
+    ranks = 16
+    assert told["train_batch_size"] == 2 * 8 * ranks == TRAINED["global_batch"]
+    assert told["train_batch_size"] == (
+        told["train_micro_batch_size_per_gpu"] * told["gradient_accumulation_steps"] * ranks
+    )
+    assert told["zero_optimization"] == {"stage": 3}
+    assert told["bf16"] == {"enabled": True}
+
+
+def test_accelerate_is_told_how_many_and_how_sharded() -> None:
+    made = handoff(FSDP, "accelerate", None)
+    told = config(made, "accelerate.yaml")
+    assert (told["num_processes"], told["num_machines"], told["distributed_type"]) == (16, 2, "FSDP")
+    assert told["fsdp_config"]["fsdp_reshard_after_forward"] is True
+    assert told["fsdp_config"]["fsdp_activation_checkpointing"] is True
+    assert "accelerate.yaml" in tokens(made)
+    zero = handoff(ZERO, "accelerate", None)
+    assert config(zero, "accelerate.yaml")["deepspeed_config"]["deepspeed_config_file"] == "ds_config.json"
+    assert config(zero, "ds_config.json")["zero_optimization"]["stage"] == 3
+
+
+@pytest.mark.parametrize("option", [MEGATRON, TORCHTITAN, FSDP, ZERO, UNSLOTH], ids=lambda o: o.software)
+def test_slurm_starts_any_of_them_on_all_its_machines(option: Option, tmp_path: Path) -> None:
+    made = handoff(option, "slurm", None)
+    job = next(file.text for file in made.files if file.name == "job.sbatch")
+    lines = dict(
+        line.removeprefix("#SBATCH --").split("=") for line in job.splitlines() if "#SBATCH" in line and "=" in line
+    )
+    assert int(lines["nodes"]) * int(lines["gpus-per-node"]) == option.groups[0].accelerators
+    assert job.index("#SBATCH") < job.index("set -euo")
+    for file in made.files:
+        if file.media_type == "application/x-sh":
+            path = tmp_path / file.name
+            path.write_text(file.text)
+            subprocess.run(["bash", "-n", str(path)], check=True)
+
+
+def test_each_framework_is_started_by_its_own() -> None:
+    able = {
+        "megatron": (MEGATRON,),
+        "torchrun": (TORCHTITAN, FSDP),
+        "deepspeed": (ZERO,),
+        "accelerate": (FSDP, ZERO),
+    }
+    for target, options in able.items():
+        for option in (MEGATRON, TORCHTITAN, FSDP, ZERO, UNSLOTH):
+            if option in options:
+                assert handoff(option, target, None).files
+            else:
+                with pytest.raises(CannotStart, match="slurm"):
+                    handoff(option, target, None)
+    with pytest.raises(CannotStart, match="trains with megatron, which vllm does not start"):
+        handoff(MEGATRON, "vllm", None)

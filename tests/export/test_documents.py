@@ -1,0 +1,178 @@
+"""cXML against its DTD, UBL against its schema, OCI fields within their lengths; all add up to the same cent."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+from typing import Any
+from urllib.parse import parse_qsl
+
+import pytest
+import python_calamine
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+
+from app.export.cxml import Party, Session, cxml_bytes, unchanged_bytes
+from app.export.goods import bill_of
+from app.export.lines import Bill, NothingPriced, plain
+from app.export.memo import html_bytes
+from app.export.money import CENT, FINE, Settlement, rounded
+from app.export.oci import LENGTHS, TooLarge, oci_bytes, oci_fields, price_and_unit
+from app.export.sheet import xlsx_bytes
+from app.export.table import csv_bytes
+from app.export.ubl import CBC, ubl_bytes
+from tests.export import stored
+
+EURO = Settlement("EUR", Decimal("0.92"), date(2026, 11, 20), "VAT", Decimal("19"))
+PRICED = (1, 2, 3, 4)
+NAMES = {"b": CBC, "a": "urn:oasis:names:specification:ubl:schema:xsd:CommonAggregateComponents-2"}
+
+
+def bill(rank: int, settlement: Settlement = EURO) -> Bill:
+    return bill_of(stored.answer(cluster={"checkpoint_capacity_tb": 2}), stored.supply(), rank, settlement)
+
+
+def parsed(body: bytes) -> Any:
+    return etree.fromstring(body, etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False))
+
+
+@pytest.mark.parametrize("rank", PRICED)
+def test_a_basket_is_valid_and_adds_up(rank: int, cxml_dtd: etree.DTD) -> None:
+    found = bill(rank)
+    root = parsed(cxml_bytes(found))
+    assert cxml_dtd.validate(root), cxml_dtd.error_log
+    items = root.findall(".//ItemIn")
+    assert [item.get("lineNumber") for item in items] == [str(line.number) for line in found.priced]
+    totals = [
+        rounded(Decimal(item.get("quantity")) * Decimal(item.findtext(".//UnitPrice/Money")), CENT) for item in items
+    ]
+    assert Decimal(root.findtext(".//Total/Money")) == sum(totals) == found.subtotal
+    assert Decimal(root.findtext(".//Tax/Money")) == found.tax
+    assert {money.get("currency") for money in root.iter("Money")} == {"EUR"}
+
+
+def test_a_basket_in_another_order_is_not_valid(cxml_dtd: etree.DTD) -> None:
+    root = parsed(cxml_bytes(bill(1)))
+    detail = root.find(".//ItemDetail")
+    detail.insert(0, detail.find("Classification"))
+    assert not cxml_dtd.validate(root)
+
+
+def test_a_basket_goes_back_to_its_session(cxml_dtd: etree.DTD) -> None:
+    between = Session(Party("us"), Party("them", "DUNS"), "cookie-1", "m-1", "2026-11-23T10:00:00Z", "edit")
+    for root in (parsed(cxml_bytes(bill(1), between)), parsed(unchanged_bytes(between))):
+        assert cxml_dtd.validate(root), cxml_dtd.error_log
+        assert root.findtext(".//BuyerCookie") == "cookie-1"
+        assert [root.findtext(f"Header/{role}//Identity") for role in ("From", "To")] == ["us", "them"]
+        assert root.find("Header/To/Credential").get("domain") == "DUNS"
+        assert (root.get("payloadID"), root.get("timestamp")) == ("m-1@headroom", "2026-11-23T10:00:00+00:00")
+
+
+def test_leaving_with_nothing_is_no_order() -> None:
+    root = parsed(unchanged_bytes(Session(cookie="c", message="m", sent_at="2026-11-23T10:00:00Z")))
+    assert root.find("Message/Status").get("code") == "204"
+    assert root.findall(".//ItemIn") == []
+
+
+@pytest.mark.parametrize("rank", [*PRICED, 5])
+def test_a_request_for_quotation_is_valid_and_has_every_line(rank: int, ubl_schema: etree.XMLSchema) -> None:
+    for settlement in (EURO, Settlement()):
+        found = bill(rank, settlement)
+        root = parsed(ubl_bytes(found))
+        assert ubl_schema.validate(root), ubl_schema.error_log
+        assert len(root.findall("a:RequestForQuotationLine", NAMES)) == len(found.lines)
+        amounts = [Decimal(amount.text) for amount in root.findall(".//b:LineExtensionAmount", NAMES)]
+        assert sum(amounts) == found.subtotal
+        rates = root.findall(".//a:PricingExchangeRate", NAMES)
+        assert len(rates) == (len(found.priced) if settlement.rate_date else 0)
+
+
+def test_a_line_without_a_code_is_still_classified(cxml_dtd: etree.DTD, ubl_schema: etree.XMLSchema) -> None:
+    bare = replace(bill(1), lines=tuple(replace(line, codes={}) for line in bill(1).lines))
+    assert cxml_dtd.validate(parsed(cxml_bytes(bare)))
+    assert ubl_schema.validate(parsed(ubl_bytes(bare)))
+
+
+OWN = {"label": "=chat, Zürich", "reference": "PR-2026 & 0417", "cost_centre": "4711"}
+
+
+def filed(rank: int) -> Bill:
+    """A bill of a request that was filed under words of its own."""
+    return bill_of({**stored.answer(), "request": {**OWN, "limit": None}}, stored.supply(), rank, EURO)
+
+
+def test_own_words_stand_where_a_format_has_a_place_for_them(cxml_dtd: etree.DTD, ubl_schema: etree.XMLSchema) -> None:
+    found = filed(1)
+    basket = parsed(cxml_bytes(found))
+    assert cxml_dtd.validate(basket), cxml_dtd.error_log
+    items = basket.findall(".//ItemIn")
+    for name, text in zip(("Label", "Reference", "CostCenter"), OWN.values(), strict=True):
+        assert [e.text for e in basket.iter("Extrinsic") if e.get("name") == name] == [text] * len(items)
+    asked = parsed(ubl_bytes(found))
+    assert ubl_schema.validate(asked), ubl_schema.error_log
+    assert asked.findtext("a:AdditionalDocumentReference/b:ID", None, NAMES) == OWN["reference"]
+    assert [e.text for e in asked.findall(".//b:AccountingCost", NAMES)] == [OWN["cost_centre"]] * len(found.lines)
+    assert asked.findtext("b:Note", None, NAMES) == f"{OWN['label']}."
+    rows = list(csv.DictReader(io.StringIO(csv_bytes(found).decode())))
+    assert {tuple(row[name] for name in OWN) for row in rows} == {(f"'{OWN['label']}", *list(OWN.values())[1:])}
+    sheet = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(xlsx_bytes(found))).get_sheet_by_name("Totals")
+    assert [list(OWN.values())] == [[row[1] for row in sheet.to_python()[-3:]]]
+    memo = html_bytes(stored.answer(), [found], found).decode()
+    assert "PR-2026 &amp; 0417" in memo.partition("Request for quotation")[2]
+    assert "4711" not in memo.partition("Request for quotation")[2]
+    assert oci_bytes(found) == oci_bytes(bill_of(stored.answer(), stored.supply(), 1, EURO))
+
+
+@pytest.mark.parametrize("rank", PRICED)
+def test_oci_fields_fit_and_add_up(rank: int) -> None:
+    found = bill(rank)
+    told = parse_qsl(oci_bytes(found).decode(), strict_parsing=True)
+    assert told == oci_fields(found)
+    items: dict[str, dict[str, str]] = {}
+    for field, text in told:
+        if "LONGTEXT" in field:
+            continue
+        name, _, place = field.removeprefix("NEW_ITEM-").rstrip("]").partition("[")
+        assert len(text) <= LENGTHS[name]
+        items.setdefault(place, {})[name] = text
+    assert list(items) == [str(place) for place in range(1, len(found.priced) + 1)]
+    totals = [
+        rounded(Decimal(item["QUANTITY"]) * Decimal(item["PRICE"]) / Decimal(item["PRICEUNIT"]), CENT)
+        for item in items.values()
+    ]
+    assert sum(totals) == found.subtotal
+
+
+@given(st.decimals("0.0001", 10**9, places=4))
+def test_no_price_loses_a_digit_to_the_price_unit(price: Decimal) -> None:
+    shown, unit = price_and_unit(price)
+    assert shown / unit == rounded(price, FINE)
+
+
+def test_a_figure_that_does_not_fit_is_refused_not_cut() -> None:
+    line = bill(3).lines[0]
+    vast = replace(bill(3), lines=(replace(line, quantity=Decimal(10) ** 13),))
+    with pytest.raises(TooLarge, match="QUANTITY"):
+        oci_fields(vast)
+    long = replace(bill(3), lines=(replace(line, sku="x" * 90, supplier_part_id=None),))
+    assert dict(oci_fields(long))["NEW_ITEM-EXT_PRODUCT_ID[1]"] == "x" * 40
+
+
+def test_what_has_no_price_is_no_order() -> None:
+    for written in (cxml_bytes, oci_bytes):
+        with pytest.raises(NothingPriced):
+            written(bill(5))
+
+
+@given(st.text())
+def test_any_text_can_be_written(text: str) -> None:
+    said = plain(text) or "x"
+    found = bill(3)
+    odd = replace(found, title=said, lines=(replace(found.lines[0], description=said, notes=said, manufacturer=said),))
+    assert parsed(cxml_bytes(odd)).findtext(".//ItemDetail/Description") == said
+    assert parsed(ubl_bytes(odd)).findtext(".//b:Description", namespaces=NAMES) == said
+    assert oci_bytes(odd)

@@ -1,0 +1,93 @@
+"""The memo to print: question, options, why, risk and what settles it, in the answer's own words, and nothing else."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from lxml import html
+
+from app.export.goods import bill_of
+from app.export.memo import OPTIONS, html_bytes, options_shown
+from app.export.money import Settlement
+from tests.export import stored
+from tests.export.test_writers import EURO
+
+A_PAGE = 6000  # characters that an A4 page of this style takes, about
+
+
+def memo(rank: int, settlement: Settlement = EURO) -> str:
+    answer, supply = stored.answer(), stored.supply()
+    bills = [bill_of(answer, supply, shown, settlement) for shown in options_shown(answer, rank)]
+    return html_bytes(answer, bills, bill_of(answer, supply, rank, settlement)).decode()
+
+
+def test_it_has_what_a_decision_needs() -> None:
+    page = html.fromstring(memo(1).encode())
+    heads = [head.text_content() for head in page.findall(".//h2")]
+    assert heads == ["Question", "Options", "Why rank 1", "Risk", "What settles it"]
+    text = page.text_content()
+    for said in (
+        "You serve <b>a model</b>",
+        "It has the lowest cost.",
+        "Check accuracy.",
+        "For 90 % confidence: 56 accelerators, 136 USD an hour.",
+        "65 % less with spot capacity",
+        "At 1,814 tokens/s 24 would do.",
+        "bench --rate 1 && kill $!",
+        "1 USD = 0.92 EUR on 2026-11-20",
+        "SYS-821GE-TNHR",
+    ):
+        assert said in text
+    assert "One replica on each." not in text  # a reason that decides nothing
+
+
+def test_its_sums_are_the_bills_and_a_supplier_is_told_none() -> None:
+    bill = bill_of(stored.answer(), stored.supply(), 1, EURO)
+    ours, theirs = memo(1).split('<div class="quote">')
+    for amount in (bill.once, bill.over_term, bill.tax, bill.total):
+        assert f"{amount:,.2f}" in ours
+    for line in bill.priced:
+        assert f"{line.unit_price:,f}" not in theirs
+        assert f"{line.total:,.2f}" not in theirs
+    assert len(html.fromstring(theirs.encode()).findall(".//tr")) == len(bill.lines) + 1
+
+
+@pytest.mark.parametrize("rank", range(1, len(stored.RANKS) + 1))
+def test_it_is_two_pages_of_its_own_making(rank: int) -> None:
+    page = memo(rank)
+    assert not re.search(r"<script|<b>|<link|<img|@import|src=|href=|url\(", page)
+    shown = re.sub(r"<style>.*</style>", "", page, flags=re.DOTALL)
+    pages = [len(html.fromstring(part).text_content()) for part in shown.split('<div class="quote">')]
+    assert len(pages) == 2
+    assert max(pages) < A_PAGE
+
+
+@pytest.mark.parametrize(("rank", "shown"), [(1, (1, 2, 3)), (2, (1, 2, 3)), (5, (1, 2, 5))])
+def test_three_options_are_weighed_the_one_asked_for_among_them(rank: int, shown: tuple[int, ...]) -> None:
+    assert options_shown(stored.answer(), rank) == shown
+    assert options_shown(stored.answer(1), 1) == (1,)
+    assert len(html.fromstring(memo(rank).encode()).findall(".//table")[0].findall(".//tr")) == OPTIONS + 1
+
+
+def test_what_holds_of_the_best_alone_is_not_said_of_another() -> None:
+    page = memo(2)
+    assert "What settles it for rank 1" in page
+    assert "spot capacity" not in page
+
+
+def test_the_memo_names_the_line_with_the_oldest_price_and_what_models_come_to_together() -> None:
+    answer = stored.answer()
+    answer["recommendations"][0]["packing"] = {"cheaper": "together", "why": "2 models share 40 cards.", "machines": 5}
+    bill = bill_of(answer, stored.supply(), 1, EURO)
+    told = html_bytes(answer, [bill], bill).decode()
+    assert "The oldest price is that of line 1, 113 days old" in told
+    assert "2 models share 40 cards." in told
+
+
+def test_of_pools_both_sellers_are_named() -> None:
+    answer = stored.answer()
+    offers = [{"offer": {"provider": name, "pricing_model": "on_demand"}} for name in ("dell", "lambda")]
+    answer["recommendations"][0]["deployment"] = {"pools": dict(zip(("prefill", "decode"), offers, strict=True))}
+    bill = bill_of(answer, stored.supply(), 1, EURO)
+    assert "dell, on demand and lambda, on demand" in html_bytes(answer, [bill], bill).decode()

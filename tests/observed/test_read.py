@@ -1,0 +1,116 @@
+"""Every engine's metrics by their names, and text that is none."""
+
+from __future__ import annotations
+
+import doctest
+from types import ModuleType
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.observed import series, service
+from app.observed.figures import Runs, UnreadableText
+from app.observed.read import ENGINES, metrics
+from tests.observed.written import STARTED_S, TOKEN_BUCKETS, vllm, written
+
+SGLANG = written(
+    {"sglang:num_requests": 600, "sglang:prompt_tokens": 6e5, "sglang:generation_tokens": 6e4},
+    {"sglang:num_running_reqs": 5, "sglang:num_queue_reqs": 2, "sglang:token_usage": 0.28},
+    {
+        "sglang:time_to_first_token_seconds": ((0.1, 0.2, 0.4), [0.3] * 600),
+        "sglang:inter_token_latency_seconds": (TOKEN_BUCKETS, [0.02] * 5000),
+        "sglang:queue_time_seconds": ((0.1, 0.2), [0.05] * 600),
+    },
+)
+TGI = """\
+# TYPE tgi_request_success counter
+tgi_request_success 600
+# TYPE tgi_request_queue_duration histogram
+tgi_request_queue_duration_bucket{le="0.1"} 600
+tgi_request_queue_duration_bucket{le="+Inf"} 600
+tgi_request_queue_duration_sum 30
+tgi_request_queue_duration_count 600
+tgi_batch_inference_duration_bucket{method="prefill",le="0.5"} 400
+tgi_batch_inference_duration_bucket{method="prefill",le="+Inf"} 400
+tgi_batch_inference_duration_sum{method="prefill"} 100
+tgi_batch_inference_duration_count{method="prefill"} 400
+tgi_batch_inference_duration_bucket{method="decode",le="0.05"} 40000
+tgi_batch_inference_duration_bucket{method="decode",le="+Inf"} 40000
+tgi_batch_inference_duration_sum{method="decode"} 800
+tgi_batch_inference_duration_count{method="decode"} 40000
+tgi_request_generated_tokens_bucket{le="+Inf"} 600
+tgi_request_generated_tokens_bucket{le="200"} 600
+tgi_request_generated_tokens_sum 60000
+tgi_request_generated_tokens_count 600
+tgi_request_failure{err="overloaded"} 60
+tgi_batch_current_size 5
+tgi_queue_size 2
+process_start_time_seconds 1790000000
+"""
+TRTLLM = written(
+    {"trtllm_request_success": 600, "trtllm_prompt_tokens": 6e5, "trtllm_generation_tokens": 6e4},
+    {"trtllm_num_requests_running": 5, "trtllm_num_requests_waiting": 2, "trtllm_kv_cache_utilization": 0.28},
+    {
+        "trtllm_time_to_first_token_seconds": ((0.1, 0.2, 0.4), [0.3] * 600),
+        "trtllm_time_per_output_token_seconds": (TOKEN_BUCKETS, [0.02] * 600),
+        "trtllm_request_queue_time_seconds": ((0.1, 0.2), [0.05] * 600),
+    },
+)
+DYNAMO = TRTLLM.replace("trtllm_", "trtllm:")
+TRITON = """\
+nv_inference_request_success{model="ensemble",version="1"} 600
+nv_inference_request_success{model="tensorrt_llm",version="1"} 600
+nv_inference_first_response_histogram_ms_bucket{model="tensorrt_llm",version="1",le="500"} 600
+nv_inference_first_response_histogram_ms_bucket{model="tensorrt_llm",version="1",le="+Inf"} 600
+nv_inference_first_response_histogram_ms_sum{model="tensorrt_llm",version="1"} 180000
+nv_inference_first_response_histogram_ms_count{model="tensorrt_llm",version="1"} 600
+nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="scheduled",version="1"} 5
+nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="waiting",version="1"} 2
+nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="max",version="1"} 512
+nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="fraction",model="tensorrt_llm",version="1"} 0.28
+process_start_time_seconds 1790000000
+"""
+
+
+@pytest.mark.parametrize(
+    "text", [SGLANG, TGI, TRTLLM, DYNAMO, TRITON], ids=["sglang", "tgi", "trtllm", "dynamo", "triton"]
+)
+def test_an_engine_is_read_by_its_names(text: str) -> None:
+    reading = metrics([(text, STARTED_S + 300)], Runs())
+    found = {f.quantity: f.value for f in reading.figures}
+    assert reading.observed().service.requests_per_s == found["requests_per_s"]
+    usual = {"requests_per_s": 2.0, "ttft_p50_s": 0.3, "running": 5, "waiting": 2}
+    assert {name: found[name] for name in usual} == pytest.approx(usual, rel=0.2)
+    if text is not TRITON:
+        assert found["tpot_p50_s"] == pytest.approx(0.02, rel=0.2) and found["output_tokens_mean"] == 100
+        assert found["queue_p50_s"] == pytest.approx(0.05, rel=0.2)
+
+
+@pytest.mark.parametrize("module", [series, service])
+def test_what_is_checked_by_hand_is_so(module: ModuleType) -> None:
+    tried = doctest.testmod(module)
+    assert tried.attempted and not tried.failed
+
+
+def test_no_two_engines_share_a_metric() -> None:
+    names = [{metric.name for metric in engine.metrics} for engine in ENGINES]
+    assert sum(map(len, names)) == len(set().union(*names))
+
+
+@pytest.mark.parametrize("text", ["", "   ", "hello world", "up 1", "\x00\x01", "{", "vllm:num_requests_running"])
+def test_text_in_which_nothing_is_known_is_refused_with_what_is_read(text: str) -> None:
+    with pytest.raises(UnreadableText, match="vLLM, SGLang, TGI"):
+        metrics([(text, None)], Runs())
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, len(vllm(3))), st.text(max_size=20), st.sampled_from([None, 0.0, STARTED_S + 1]))
+def test_text_that_was_cut_or_garbled_is_read_or_refused(cut: int, garbage: str, at_s: float | None) -> None:
+    text = vllm(3)
+    try:
+        found = metrics([(text[:cut] + garbage + text[cut + 5 :], at_s), (text, at_s)], Runs(replicas=2))
+    except UnreadableText:
+        return
+    assert all(f.value >= 0 for f in found.figures)
+    assert len(found.unread.first) <= 5

@@ -1,0 +1,31 @@
+"""A service that two buyers may punch out to, and an answer that it has stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from app.config import Settings
+from app.main import create_app
+from artefacts.service import DAY
+from tests.examples import body
+from tests.export.conftest import cxml_dtd, schemas
+from tests.procurement.buyer import ACME, HERE, OTHER
+
+__all__ = ["cxml_dtd", "schemas"]
+
+
+@pytest.fixture(scope="session")
+def service(sqlite_url: str) -> Iterator[TestClient]:
+    settings = Settings(database_url=sqlite_url, today=DAY, public_url=HERE, punchout_buyers=(ACME, OTHER))
+    with TestClient(create_app(settings), base_url=HERE, follow_redirects=False) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def stored(service: TestClient) -> dict[str, Any]:
+    answer: dict[str, Any] = service.post("/recommend", json=body("recommend-inference-deepseek-v3")).json()
+    return answer

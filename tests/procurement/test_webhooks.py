@@ -1,0 +1,326 @@
+"""Notices from the receiver's side: signed, tried again, given up, never twice at once, never lost."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import httpx2
+import orjson
+import pytest
+from alembic import command
+from pydantic import ValidationError
+from sqlalchemy import Engine, text, update
+from starlette.testclient import TestClient
+from typer.testing import CliRunner
+
+from app.api.schemas.notices import Notice
+from app.catalog.outbox import EVENTS, STATUS, STORED, WAITS, DeliveryRow, DeliveryStore, Outbox
+from app.cli import cli
+from app.config import Settings
+from app.db import make_engine
+from app.main import create_app
+from app.procurement.webhooks import Courier, Webhook
+from artefacts.service import DAY
+from tests.conftest import migrations_for, new_postgres_database
+from tests.examples import body
+
+SECRET = "whsec_" + "c2VjcmV0IG9mIHRoaXJ0eS10d28gYnl0ZXMgbG9uZyE="
+ERP = Webhook(name="erp", url="https://erp.example/hook", secret=SECRET)
+BI = Webhook(name="bi", url="https://bi.example/hook", secret=SECRET, events=(STATUS,))
+GUIDE = (Path(__file__).parents[2] / "docs" / "procurement.md").read_text()
+
+
+def verifier() -> Any:
+    """The function that the guide tells receivers to use."""
+    names: dict[str, Any] = {}
+    (code,) = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL)
+    exec(code, names)
+    return names["verified"]
+
+
+class Receiver:
+    """Endpoints that answer as told, and keep what they were posted."""
+
+    def __init__(self, *statuses: int | Exception) -> None:
+        self.statuses, self.got = list(statuses), list[httpx2.Request]()
+
+    def __call__(self, request: httpx2.Request) -> httpx2.Response:
+        self.got.append(request)
+        status = self.statuses.pop(0) if self.statuses else 204
+        if isinstance(status, Exception):
+            raise status
+        return httpx2.Response(status, headers={"location": "https://elsewhere.example/"})
+
+
+def database(kind: str, folder: Path, request: pytest.FixtureRequest) -> Engine:
+    url = f"sqlite:///{folder}/outbox.sqlite3"
+    if kind == "postgres":
+        url = new_postgres_database(request.getfixturevalue("postgres_server"), "headroom_outbox")
+    command.upgrade(migrations_for(url), "head")
+    return make_engine(url)
+
+
+@pytest.fixture(scope="module")
+def migrated(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Engine]:
+    engine = database("sqlite", tmp_path_factory.mktemp("outbox"), request)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def engine(migrated: Engine) -> Engine:
+    with migrated.begin() as connection:
+        connection.execute(text("DELETE FROM deliveries"))
+    return migrated
+
+
+def note(engine: Engine, *webhooks: Webhook, kind: str = STORED, many: int = 1) -> None:
+    outbox = Outbox({webhook.name: webhook.events for webhook in webhooks})
+    with engine.begin() as connection:
+        for number in range(many):
+            outbox.note(connection, kind, {"id": f"rec_{number}"}, now=datetime.now(UTC) - timedelta(seconds=1))
+
+
+def courier(engine: Engine, receiver: Receiver, *webhooks: Webhook) -> Courier:
+    return Courier(webhooks or (ERP,), DeliveryStore(engine), transport=httpx2.MockTransport(receiver))
+
+
+def due_again(engine: Engine) -> None:
+    """Time passes."""
+    with engine.begin() as connection:
+        connection.execute(update(DeliveryRow).values(due_at=datetime.now(UTC) - timedelta(seconds=1)))
+
+
+def test_a_notice_is_signed_and_gone_once_it_arrived(engine: Engine) -> None:
+    note(engine, ERP)
+    receiver = Receiver()
+    assert courier(engine, receiver).deliver_due() == (1, 0)
+    (sent,) = receiver.got
+    told = orjson.loads(sent.content)
+    assert (told["type"], told["data"]) == (STORED, {"id": "rec_0"})
+    verified, headers = verifier(), dict(sent.headers)
+    assert verified(SECRET, headers, sent.content)
+    assert not verified(SECRET, headers, sent.content + b" ")
+    assert not verified("whsec_" + "b3RoZXI=" * 4, headers, sent.content)
+    assert not verified(SECRET, {**headers, "webhook-id": "evt_other"}, sent.content)
+    assert not verified(SECRET, {**headers, "webhook-timestamp": "1600000000"}, sent.content)
+    assert DeliveryStore(engine).waiting() == (0, 0)
+
+
+def test_endpoints_are_told_what_they_asked_for(engine: Engine) -> None:
+    note(engine, ERP, BI, kind=STORED)
+    note(engine, ERP, BI, kind=STATUS)
+    receiver = Receiver()
+    courier(engine, receiver, ERP, BI).deliver_due()
+    assert sorted(request.url.host for request in receiver.got) == ["bi.example", "erp.example", "erp.example"]
+
+
+@pytest.mark.parametrize("trouble", [500, 302, 404, 429, httpx2.ConnectTimeout("slow"), httpx2.ReadError("reset")])
+def test_what_did_not_arrive_is_tried_again_under_its_id(engine: Engine, trouble: Any) -> None:
+    note(engine, ERP)
+    receiver = Receiver(trouble)
+    sends = courier(engine, receiver)
+    assert sends.deliver_due() == (0, 1)
+    assert sends.deliver_due() == (0, 0)  # not yet due
+    due_again(engine)
+    assert sends.deliver_due() == (1, 0)
+    first, second = receiver.got
+    assert first.headers["webhook-id"] == second.headers["webhook-id"]
+    assert {request.url.host for request in receiver.got} == {"erp.example"}
+
+
+def test_waits_grow_and_end_in_a_dead_letter_that_can_be_revived(engine: Engine) -> None:
+    note(engine, ERP)
+    sends, store = courier(engine, Receiver(*[503] * (len(WAITS) + 1))), DeliveryStore(engine)
+    assert list(WAITS) == sorted(WAITS)
+    for wait in WAITS:
+        sends.deliver_due()
+        with engine.connect() as connection:
+            due = connection.execute(text("SELECT due_at FROM deliveries")).scalar_one()
+        left = datetime.fromisoformat(due).replace(tzinfo=UTC) - datetime.now(UTC)
+        assert wait - timedelta(seconds=10) < left <= wait
+        due_again(engine)
+    assert store.waiting() == (1, 0)
+    sends.deliver_due()
+    assert store.waiting() == (0, 1)
+    due_again(engine)
+    assert sends.deliver_due() == (0, 0)
+    assert store.revive(now=datetime.now(UTC) - timedelta(seconds=1)) == 1
+    assert sends.deliver_due() == (1, 0)
+
+
+def test_who_is_gone_is_not_asked_again(engine: Engine) -> None:
+    note(engine, ERP)
+    courier(engine, Receiver(410)).deliver_due()
+    assert DeliveryStore(engine).waiting() == (0, 1)
+
+
+def test_an_endpoint_that_is_down_holds_up_no_other(engine: Engine) -> None:
+    note(engine, ERP, many=5)
+    note(engine, ERP, BI, kind=STATUS)
+    receiver = Receiver(500)
+    assert courier(engine, receiver, ERP, BI).deliver_due() == (1, 1)
+    assert [request.url.host for request in receiver.got] == ["erp.example", "bi.example"]
+
+
+def test_what_a_process_held_when_it_died_is_taken_up(engine: Engine) -> None:
+    note(engine, ERP)
+    store, now = DeliveryStore(engine), datetime.now(UTC)
+    assert store.claim(["erp"], now=now) is not None  # and no more is heard of it
+    assert store.claim(["erp"], now=now + timedelta(seconds=59)) is None
+    again = store.claim(["erp"], now=now + timedelta(seconds=61))
+    assert again is not None
+
+
+def test_who_comes_back_late_takes_nothing_away(engine: Engine) -> None:
+    """A number is given out again once it is free: what has it now is another notice."""
+    note(engine, ERP)
+    store, now = DeliveryStore(engine), datetime.now(UTC)
+    late = store.claim(["erp"], now=now)
+    other = store.claim(["erp"], now=now + timedelta(minutes=2))
+    assert late is not None
+    assert other is not None
+    store.delivered(other)
+    note(engine, ERP)
+    store.delivered(late)
+    store.failed(late, "late", now=now)
+    (following,) = [store.claim(["erp"], now=now)]
+    assert following is not None
+    assert (following.id, following.tries) == (late.id, 0)
+
+
+def test_an_event_stands_or_falls_with_what_happened(engine: Engine) -> None:
+    outbox = Outbox({"erp": EVENTS})
+    with pytest.raises(ZeroDivisionError), engine.begin() as connection:
+        outbox.note(connection, STORED, {"id": "rec_0"}, now=datetime.now(UTC))
+        raise ZeroDivisionError
+    assert DeliveryStore(engine).waiting() == (0, 0)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_several_workers_deliver_each_notice_once(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    made = database(kind, tmp_path, request)
+    note(made, ERP, many=40)
+    receiver, counts = Receiver(), list[tuple[int, int]]()
+    workers = [courier(made, receiver) for _ in range(4)]
+    threads = [threading.Thread(target=lambda w=w: counts.append(w.deliver_due())) for w in workers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(arrived for arrived, _ in counts) == 40
+    assert len({request.headers["webhook-id"] for request in receiver.got}) == len(receiver.got) == 40
+    made.dispose()
+
+
+class Slow(BaseHTTPRequestHandler):
+    """A receiver over the wire that answers once it may."""
+
+    got: list[tuple[dict[str, str], bytes]] = []
+    may = threading.Event()
+
+    def do_POST(self) -> None:
+        content = self.rfile.read(int(self.headers["content-length"]))
+        self.may.wait(timeout=10)
+        self.got.append(({name.lower(): value for name, value in self.headers.items()}, content))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def slow() -> Iterator[str]:
+    server = HTTPServer(("127.0.0.1", 0), Slow)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/hook"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_running_service_tells_of_answers_and_their_status(
+    sqlite_url: str, slow: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.procurement.webhooks.POLL_S", 0.1)
+    settings = Settings(
+        database_url=sqlite_url, today=DAY, plain_http=True, webhooks=(Webhook(name="wire", url=slow, secret=SECRET),)
+    )
+    Slow.got.clear()
+    with TestClient(create_app(settings)) as service:
+        asked = {**body("recommend-inference-chat-70b"), "label": "told of"}
+        answer = service.post("/recommend", json=asked).json()
+        again = service.post("/recommend", json=asked)  # known: nothing happened
+        changed = service.patch(
+            f"/recommendations/{answer['id']}", json={"status": "approved", "by": "J. Doe"}, headers={"if-match": "*"}
+        )
+        assert (again.status_code, changed.status_code) == (200, 200)
+        refused = service.patch(
+            f"/recommendations/{answer['id']}", json={"status": "approved", "by": "J. Doe"}, headers={"if-match": "*"}
+        )
+        assert refused.status_code == 409
+        assert Slow.got == []  # nobody waited for the receiver
+        Slow.may.set()
+        deadline = monotonic() + 15
+        while len(Slow.got) < 2 and monotonic() < deadline:
+            sleep(0.05)
+    told = [orjson.loads(content) for _, content in Slow.got]
+    assert all(Notice.model_validate(each) for each in told)
+    assert [each["type"] for each in told] == [STORED, STATUS]
+    assert told[0]["data"] | {"label": "told of", "status": "draft"} == told[0]["data"]
+    assert told[1]["data"] | {"status": "approved", "changed_by": "J. Doe", "id": answer["id"]} == told[1]["data"]
+    assert all(verifier()(SECRET, headers, content) for headers, content in Slow.got)
+
+
+def test_the_command_delivers_what_is_due(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADROOM_DATABASE_URL", str(engine.url))
+    assert CliRunner().invoke(cli, ["deliver"]).output == "0 delivered, 0 waiting, 0 given up; 0 endpoints failed.\n"
+    note(engine, ERP)
+    monkeypatch.setenv("HEADROOM_PLAIN_HTTP", "true")
+    nowhere = [{"name": "erp", "url": "http://127.0.0.1:9/", "secret": SECRET}]
+    monkeypatch.setenv("HEADROOM_WEBHOOKS", orjson.dumps(nowhere).decode())
+    done = CliRunner().invoke(cli, ["deliver", "--dead"])
+    assert done.exit_code == 1
+    assert done.output.endswith("0 delivered, 1 waiting, 0 given up; 1 endpoints failed.\n")
+
+
+def test_the_document_tells_receivers_what_comes(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    assert set(document["webhooks"]) == set(EVENTS)
+    assert {header["name"] for header in document["webhooks"][STORED]["post"]["parameters"]} == {
+        "webhook-id",
+        "webhook-timestamp",
+        "webhook-signature",
+    }
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"secret": "secret"},
+        {"secret": "whsec_c2hvcnQ="},
+        {"secret": "whsec_%%%"},
+        {"url": "ftp://erp.example/"},
+        {"url": "http://erp.example/"},
+        {"url": "https://user@erp.example/"},
+        {"events": ["recommendation.deleted"]},
+        {"events": []},
+        {"colour": "red"},
+    ],
+)
+def test_a_webhook_that_could_not_work_is_refused(changed: dict[str, Any]) -> None:
+    known = {"name": "erp", "url": "https://erp.example/", "secret": SECRET}
+    Settings(webhooks=[known])
+    with pytest.raises(ValidationError):
+        Settings(webhooks=[{**known, **changed}])
+    with pytest.raises(ValidationError):
+        Settings(webhooks=[known, known])

@@ -1,0 +1,67 @@
+"""Outcomes on the small catalogue that the tests of this room share, each found once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+from app.sizing.comparing.outcomes import Option, Outcome, outcome_of
+from app.sizing.question import Constraints, Deployment, Question
+from app.sizing.workload import Lengths, Slo
+from tests.examples import CHAT, PRETRAIN
+from tests.sizing.small import SMALL
+
+# Short prompts and patience: seven cards or a board.
+HEAVY = replace(
+    CHAT,
+    peak_per_s=30.0,
+    average_per_s=10.0,
+    slo=Slo(ttft_s=10.0, tpot_s=0.5, e2e_s=None, percentile=95),
+    input_tokens=Lengths(200, 500),
+    output_tokens=Lengths(100, 200),
+    max_context_tokens=2048,
+)
+
+
+@cache
+def best() -> Outcome:
+    """The best there is."""
+    return outcome_of(Option("best", Question(HEAVY)), SMALL)
+
+
+@cache
+def on_big() -> Outcome:
+    """The same on boards of eight."""
+    limits = Constraints(accelerators=("acme-big",))
+    return outcome_of(Option("big", Question(HEAVY, limits)), SMALL)
+
+
+@cache
+def one_card() -> Outcome:
+    """One card, which is too few."""
+    return outcome_of(Option("a card", Question(HEAVY), Deployment("acme-card", total_accelerators=1)), SMALL)
+
+
+@cache
+def four_cards() -> Outcome:
+    """Four, which carry it with less in reserve than is planned for."""
+    deployment = Deployment("acme-card", replicas=4, accelerators_per_replica=1)
+    return outcome_of(Option("four cards", Question(HEAVY), deployment), SMALL)
+
+
+@cache
+def nothing() -> Outcome:
+    """What no money buys."""
+    return outcome_of(Option("for a cent", Question(HEAVY, Constraints(max_usd_per_hour=0.01))), SMALL)
+
+
+@cache
+def run() -> Outcome:
+    """A run, which ends."""
+    return outcome_of(Option("training", Question(PRETRAIN)), SMALL)
+
+
+@cache
+def small_run() -> Outcome:
+    """A tenth of it."""
+    return outcome_of(Option("a tenth", Question(replace(PRETRAIN, units=PRETRAIN.units / 10))), SMALL)

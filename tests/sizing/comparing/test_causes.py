@@ -1,0 +1,67 @@
+"""The factors of a difference multiply to it, and each is what its name says."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from app.sizing.comparing.causes import difference, footing, working
+from app.sizing.comparing.outcomes import Outcome
+from app.sizing.question import Deployment, Pools
+from tests.sizing.comparing.given import best, nothing, on_big, one_card, run, small_run
+
+ROUNDED_AWAY = 0.03  # of factors so near 1 that they are not told
+
+
+@pytest.mark.parametrize(
+    ("mine", "beside"), [(on_big, best), (best, on_big), (one_card, best), (run, small_run), (small_run, run)]
+)
+def test_factors_multiply_to_the_difference(mine: object, beside: object) -> None:
+    a, b = mine(), beside()  # type: ignore[operator]
+    found = difference(a, b)
+    assert found is not None and found.ratio == a.usd / b.usd
+    assert math.prod(c.ratio for c in found.causes) == pytest.approx(found.ratio, rel=ROUNDED_AWAY)
+    distance = [abs(math.log(c.ratio)) for c in found.causes]
+    assert distance == sorted(distance, reverse=True)
+
+
+def test_a_cost_is_the_product_of_its_footing() -> None:
+    for o in (best(), on_big(), one_card(), run()):
+        f = footing(o)
+        assert f is not None and o.usd is not None
+        assert f.price * f.idle * f.room * f.work / f.speed == pytest.approx(o.usd)
+
+
+def test_a_tenth_of_the_work_is_a_cause() -> None:
+    found = difference(run(), small_run())
+    assert found is not None
+    assert next(c.ratio for c in found.causes if c.code == "work") == pytest.approx(10.0)
+
+
+def test_what_has_no_cost_or_another_kind_is_not_compared() -> None:
+    assert difference(nothing(), best()) is None
+    assert difference(best(), nothing()) is None
+    assert difference(run(), best()) is None
+
+
+def test_spares_and_pools_are_counted_as_they_work() -> None:
+    side = Deployment("acme-big", replicas=2, spare_replicas=1, accelerators_per_replica=4, total_accelerators=16)
+    assert working(side) == 8.0
+    assert working(Deployment("acme-big", pools=Pools(side, side))) == 16.0
+    assert working(Deployment("acme-big", total_accelerators=5)) == 5.0
+    assert working(Deployment("acme-big")) is None
+
+
+def test_the_reason_of_speed_names_hardware() -> None:
+    found = difference(on_big(), best())
+    assert found is not None
+    if best().accelerator != on_big().accelerator:
+        told = next(c.text for c in found.causes if c.code == "speed")
+        assert "requests/s within the limits" in told and "times the memory bandwidth" in told
+
+
+def test_an_outcome_beside_itself_differs_in_nothing() -> None:
+    o: Outcome = best()
+    found = difference(o, o)
+    assert found is not None and found.ratio == 1.0 and found.causes == ()

@@ -1,0 +1,95 @@
+"""Findings in order of what they cost, without those that others explain, in a sentence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.errors import Conflict
+from app.sizing.assumptions import Assumptions
+from app.sizing.diagnosis.case import Finding
+from app.sizing.diagnosis.diagnose import diagnose, ranked, summary
+from app.sizing.diagnosis.observed import Observed, TrainingObserved
+from app.sizing.question import Deployment, Pools, Question
+from tests.examples import PRETRAIN
+from tests.sizing.comparing.given import HEAVY
+from tests.sizing.diagnosis.given import RUNS, SERVES, codes, first, run, service, serving, training
+from tests.sizing.small import SMALL
+
+A = Finding("a", "A.", 0.3, (), "", "Do it.", 0.3, explains=("b",), accounts_for=("c",))
+B = replace(A, code="b", share=0.5, explains=("a",), accounts_for=())
+C = replace(A, code="c", share=0.4, explains=(), accounts_for=())
+UNKNOWN = replace(C, code="d", share=None, gain=None)
+
+
+@pytest.mark.parametrize("noise", [0.9, 1.0, 1.1])
+def test_what_is_as_expected_is_healthy(noise: float) -> None:
+    assert diagnose(Question(HEAVY), SERVES, SMALL, Observed(service(noise))).findings == ()
+    assert diagnose(Question(PRETRAIN), RUNS, SMALL, Observed(training=run(noise))).findings == ()
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.floats(0.9, 1.1), min_size=6, max_size=6))
+def test_noise_on_every_figure_is_no_finding(noise: list[float]) -> None:
+    s = service()
+    names = ("requests_per_s", "ttft_p50_s", "tpot_p50_s", "queue_p50_s", "running", "cache_usage")
+    noisy = {name: getattr(s, name) * n for name, n in zip(names, noise, strict=True)}
+    assert codes(serving(**{**noisy, "requests_per_s": 30.0})) == []
+    t = run()
+    of_run = ("step_time_s", "compute_s", "communication_s", "input_s", "checkpoint_s", "checkpoint_interval_s")
+    assert codes(training(**{name: getattr(t, name) * n for name, n in zip(of_run, noise, strict=True)})) == []
+
+
+def test_a_finding_explains_others_whatever_they_cost_or_as_far_as_it_costs() -> None:
+    assumed = Assumptions()
+    assert [f.code for f in ranked([A, replace(B, explains=())], assumed)] == ["a"]
+    assert [f.code for f in ranked([A, C], assumed)] == ["a"]
+    (c, a) = ranked([A, replace(C, share=0.9)], assumed)
+    assert (c.code, a.code) == ("c", "a") and c.share == pytest.approx(0.6)
+
+
+def test_what_accounts_for_part_is_told_before_the_rest() -> None:
+    host, slow = replace(A, share=0.6, accounts_for=("c",)), replace(C, share=0.85, gain=0.85)
+    first_, rest = ranked([slow, host], Assumptions())
+    assert first_.code == "a" and rest.share == rest.gain == pytest.approx(0.25)
+
+
+def test_findings_that_explain_one_another_do_not_both_vanish() -> None:
+    assert [f.code for f in ranked([A, B], Assumptions())] == ["b", "a"]
+    assert [f.code for f in ranked([A, replace(B, explains=(), accounts_for=("a",))], Assumptions())] == ["b", "a"]
+    found = serving(replace(SERVES, max_batch=4), running=4.0, waiting=30.0, cache_usage=0.9)
+    assert first(found).code == "batch_limit"
+    found = serving(requests_per_s=90.0, cache_usage=0.99, waiting=40.0, queue_p50_s=3.0, ttft_p50_s=4.0)
+    assert codes(found) == ["overloaded"]
+
+
+def test_what_nobody_knows_the_cost_of_explains_nothing_and_comes_last() -> None:
+    unknown = replace(UNKNOWN, explains=("c",))
+    assert [f.code for f in ranked([unknown, C], Assumptions())] == ["c", "d"]
+    assert summary([unknown]) == "A. Do it. What it costs is not known."
+
+
+def test_the_summary_names_the_first_and_counts_the_others() -> None:
+    assert summary([A, C]) == "A. Do it. It costs 30 %. 1 further finding."
+    assert summary([]) == "Nothing is out of what is expected of this hardware."
+
+
+def test_nothing_follows_from_nothing() -> None:
+    assert diagnose(Question(PRETRAIN), RUNS, SMALL, Observed(training=TrainingObserved())).findings == ()
+    assert diagnose(Question(HEAVY), replace(SERVES, max_batch=4), SMALL, Observed()).findings == ()
+
+
+def test_what_does_not_run_and_pools_are_refused() -> None:
+    with pytest.raises(Conflict, match="does not run"):
+        diagnose(Question(PRETRAIN), Deployment("acme-card", total_accelerators=1), SMALL, Observed())
+    pools = replace(SERVES, pools=Pools(SERVES, SERVES))
+    with pytest.raises(Conflict, match="Pools"):
+        diagnose(Question(HEAVY), pools, SMALL, Observed())
+
+
+def test_what_helps_none_of_it_is_said_once() -> None:
+    found = training(input_s=4.0, step_time_s=12.0)
+    assert found.not_to_buy == ("faster accelerators",)

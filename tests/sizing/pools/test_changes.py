@@ -1,0 +1,85 @@
+"""What would change of the best split."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from app.sizing.answer.sensitivity import State
+from app.sizing.decisions.rejections import Unread
+from app.sizing.pools.changes import both_states, in_proportion, split_changes
+from app.sizing.pools.search import PairAsRun, better_split
+from app.sizing.question import Objective, Question
+from app.sizing.result import Change, Estimate
+from app.sizing.serving.search import plans_sought
+from app.sizing.workload import InferenceWorkload, Lengths, Slo
+from tests.sizing.pools.given import at_rate
+from tests.sizing.small import SMALL
+
+BUSY = at_rate(
+    1500.0,
+    input_tokens=Lengths(2000.0),
+    output_tokens=Lengths(100.0),
+    max_context_tokens=2100.0,
+    slo=Slo(0.5, 0.02, None, 95),
+)
+
+
+def best_of(workload: InferenceWorkload, objective: Objective = Objective.COST) -> tuple[Estimate, PairAsRun]:
+    question = Question(workload, objective=objective)
+    plans = plans_sought(question, workload, SMALL, Unread(SMALL.accelerators))
+    found = better_split(question, workload, plans, SMALL, np.zeros(0, np.int64))
+    assert found is not None
+    return found
+
+
+def changes(workload: InferenceWorkload, objective: Objective = Objective.COST) -> list[Change]:
+    question = Question(workload, objective=objective)
+    return list(split_changes(question, workload, *best_of(workload, objective), SMALL))
+
+
+def replicas(pair: PairAsRun) -> list[float]:
+    return [float(pool.options.fleet.replicas[0]) for pool in (pair.reads, pair.writes)]
+
+
+def test_twice_the_load_is_told_in_replicas_and_money_of_both_pools() -> None:
+    told, pair = best_of(BUSY)
+    found = list(split_changes(Question(BUSY), BUSY, told, pair, SMALL))
+    assert [change.change for change in found] == [
+        "twice the peak load",
+        "redundancy n+1",
+        "half of each replica kept free (target utilisation 0.5)",
+    ]
+    reads, writes = replicas(pair)
+    assert f"(replicas: prefill {reads:.0f} -> " in found[0].effect
+    assert f"decode {writes:.0f} -> " in found[0].effect
+    assert "USD per hour" in found[0].effect or "same machines" in found[0].effect
+
+
+def test_half_the_load_asked_about_at_twice_takes_what_the_whole_does() -> None:
+    half = replace(BUSY, peak_per_s=750.0, average_per_s=375.0)
+    (_, before), (twice, *_) = best_of(half), changes(half)
+    _, whole = best_of(BUSY)
+    after = [int(part.split(" -> ")[1].rstrip(")")) for part in twice.effect.split("(replicas: ")[1].split(", ")]
+    assert all(a >= b for a, b in zip(after, replicas(before), strict=True)) and after != replicas(before)
+    sizes = [
+        [p.options.plans.accelerators_per_replica[0] for p in (pair.reads, pair.writes)] for pair in (before, whole)
+    ]
+    assert sizes[0] == sizes[1]
+    assert after == pytest.approx(replicas(whole), abs=1)
+
+
+def test_a_case_with_nothing_changed_is_the_answer() -> None:
+    _, pair = best_of(BUSY)
+    same = both_states(BUSY, (pair.reads, pair.writes))
+    state = State(8, 2.0, 0.5, 10.0, 1.0, 3.0, 0.2)
+    told = in_proportion(state, same, same)
+    assert (told.used, told.e2e_s, told.each_per_s, told.kwh_per_million) == pytest.approx((0.5, 1.0, 3.0, 0.2))
+
+
+@pytest.mark.parametrize("objective", [Objective.ENERGY, Objective.THROUGHPUT])
+def test_what_is_told_is_what_the_answer_is_ranked_by(objective: Objective) -> None:
+    twice = changes(BUSY, objective)[0].effect
+    assert {Objective.ENERGY: "kWh", Objective.THROUGHPUT: "per accelerator"}[objective] in twice
