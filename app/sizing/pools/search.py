@@ -178,9 +178,9 @@ def better_split(
     types_of = pairs.reads.accelerator * (int(plans.accelerator.max()) + 1) + pairs.writes.accelerator
     best, to_beat = None, ranked_at * (1 - question.assumptions.near_tie_share)  # of near ties one pool is simpler
     for _ in range(TRIES):
-        if not open_pairs.any():
+        row = next_row(question, workload, pairs, open_pairs)
+        if row is None:
             break
-        row = np.array([int(np.argmax(open_pairs))])
         found, fails = as_run_together(question, workload, pairs.take(row), market)
         if found is None:
             tried = pairs.of_plan[fails]
@@ -190,6 +190,21 @@ def better_split(
             best, to_beat = found, found.score
         open_pairs &= (types_of != types_of[row[0]]) & (score <= CLOSE * score[row[0]])
     return None if best is None else (told(question, workload, best, market), best)
+
+
+def next_row(question: Question, workload: InferenceWorkload, pairs: Pairs, open_pairs: Mask) -> Codes | None:
+    """The best of the pairs still open whose way carries the load; those before it are closed."""
+    while open_pairs.any():
+        row = np.array([int(np.argmax(open_pairs))])
+        if is_carried(workload, way_between(workload, pairs.take(row), question)):
+            return row
+        open_pairs[row] = False
+    return None
+
+
+def is_carried(workload: InferenceWorkload, way: Transfer) -> bool:
+    """Whether the way between pools carries all caches of the peak, as full as a service is planned to be."""
+    return way.requests_per_s_capacity * workload.target_utilization >= workload.peak_per_s
 
 
 def as_run_together(
@@ -210,7 +225,7 @@ def as_run_together(
         return None, 1
     both = Pairs(first.options, second.options, pair.of_plan)
     way = way_between(workload, both, question)
-    if not both.allowed(question, market)[0] or way.link != transfer.link:
+    if not both.allowed(question, market)[0] or way.link != transfer.link or not is_carried(workload, way):
         return None, 1
     score = score_of(question.objective, both.measures(question, workload, way.seconds))
     return PairAsRun(first, second, way, at(score, 0)), 1

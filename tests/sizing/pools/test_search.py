@@ -107,6 +107,20 @@ def test_pools_are_not_sought_where_nobody_knows_what_joins_them() -> None:
         assert (card in splitting(plans, market, ANY).accelerator) == many
 
 
+@pytest.mark.parametrize("bytes_per_s", [12.5e9, 1e9, 0.1e9])
+def test_the_way_between_pools_is_no_fuller_than_a_service_is_planned_to_be(bytes_per_s: float) -> None:
+    market = snapshot(systems=(*SYSTEMS[:2], replace(WIRED, network_bytes_per_s=bytes_per_s)))
+    splits = 0
+    for workload in ROUNDS:
+        plans = plans_sought(Question(workload), workload, market, Unread(market.accelerators))
+        found = better_split(Question(workload), workload, plans, market, ANY)
+        if found is not None:
+            splits += 1
+            assert found[1].way.requests_per_s_capacity * workload.target_utilization >= workload.peak_per_s
+            assert found[0].performance is not None and not found[0].performance.overloaded
+    assert splits > 0 or bytes_per_s < 1e9
+
+
 def test_limits_of_number_hold_for_both_pools_together() -> None:
     workload = ROUNDS[1]
     for most in (1, 8, 16, 64):
