@@ -16,7 +16,11 @@ CHAT: dict[str, Any] = {
         "traffic": {"peak_requests_per_s": 6, "input_tokens": {"mean": 800, "p95": 1600}, "output_tokens": 200},
         "slo": {"ttft_ms": 2000, "tpot_ms": 60},
     },
-    "constraints": {"accelerators": ["nvidia-l40s", "nvidia-h100-sxm5-80gb"], "engines": ["vllm"], "pricing_models": ["on_demand"]},
+    "constraints": {
+        "accelerators": ["nvidia-l40s", "nvidia-h100-sxm5-80gb"],
+        "engines": ["vllm"],
+        "pricing_models": ["on_demand"],
+    },
     "assumptions": {"simulated_requests": 1000},
 }
 RUN: dict[str, Any] = {
