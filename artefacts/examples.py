@@ -158,7 +158,7 @@ class Examples:
         if "$ref" in schema:
             name = schema["$ref"].removeprefix(REF)
             schema = self.components[name]
-            if isinstance(value, dict) and said(value) > said(self.found.get(name)):
+            if "properties" in schema and isinstance(value, dict) and said(value) > said(self.found.get(name)):
                 self.found[name] = self.cut(value)
         for option in (*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ())):
             if self.fits(value, option):

@@ -9,6 +9,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from app.api.document import finished
 from app.api.schemas.base import Shown
 from app.api.schemas.compare import CompareRequest
 from app.api.schemas.diagnose import DiagnoseRequest
@@ -34,6 +35,8 @@ Units are in the names: `_gib` is 2^30 bytes, `_gb` 10^9, fractions run from 0 t
 
 
 class ProblemError(Shown):
+    """One place of a request and what is wrong there."""
+
     pointer: str
     detail: str
 
@@ -93,7 +96,7 @@ def install(app: FastAPI) -> None:
                 schemas.setdefault(name, schema)
             for name, value in example("schemas").items():
                 schemas.get(name, {}).setdefault("examples", [value])
-            app.openapi_schema = made
+            app.openapi_schema = finished(made)
         return app.openapi_schema
 
     app.openapi = document  # type: ignore[method-assign]

@@ -84,7 +84,11 @@ def page_of(items: Sequence[Any], following: str | None, headers: Mapping[str, s
 
 
 @router.get(
-    "/accelerators", operation_id="listAccelerators", response_model=wire.AcceleratorList, responses=LIST_PROBLEMS
+    "/accelerators",
+    operation_id="listAccelerators",
+    summary="Accelerator types with rates, memory, links, power and price",
+    response_model=wire.AcceleratorList,
+    responses=LIST_PROBLEMS,
 )
 def list_accelerators(
     request: Request, filters: Annotated[wire.AcceleratorFilter, Query()], sessions: Sessions, snapshots: Snapshots
@@ -93,7 +97,13 @@ def list_accelerators(
     return _listed(request, sessions, snapshots, filters, "accelerators", wire.accelerator_json)
 
 
-@router.get("/systems", operation_id="listSystems", response_model=wire.SystemList, responses=LIST_PROBLEMS)
+@router.get(
+    "/systems",
+    operation_id="listSystems",
+    summary="Machines that carry accelerators",
+    response_model=wire.SystemList,
+    responses=LIST_PROBLEMS,
+)
 def list_systems(
     request: Request, filters: Annotated[wire.SystemFilter, Query()], sessions: Sessions, snapshots: Snapshots
 ) -> Response:
@@ -101,7 +111,13 @@ def list_systems(
     return _listed(request, sessions, snapshots, filters, "systems", wire.system_json)
 
 
-@router.get("/offers", operation_id="listOffers", response_model=wire.OfferList, responses=LIST_PROBLEMS)
+@router.get(
+    "/offers",
+    operation_id="listOffers",
+    summary="Current prices by the hour",
+    response_model=wire.OfferList,
+    responses=LIST_PROBLEMS,
+)
 def list_offers(
     request: Request, filters: Annotated[wire.OfferFilter, Query()], sessions: Sessions, snapshots: Snapshots
 ) -> Response:
@@ -109,7 +125,13 @@ def list_offers(
     return _listed(request, sessions, snapshots, filters, "offers", wire.offer_json)
 
 
-@router.get("/prices", operation_id="listPrices", response_model=wire.PriceList, responses=LIST_PROBLEMS)
+@router.get(
+    "/prices",
+    operation_id="listPrices",
+    summary="Earlier prices as they were observed",
+    response_model=wire.PriceList,
+    responses=LIST_PROBLEMS,
+)
 def list_prices(
     request: Request, filters: Annotated[wire.PriceFilter, Query()], sessions: Sessions, snapshots: Snapshots
 ) -> Response:
@@ -117,7 +139,13 @@ def list_prices(
     return _listed(request, sessions, snapshots, filters, "prices", wire.price_json)
 
 
-@router.get("/models", operation_id="listModels", response_model=wire.ModelList, responses=LIST_PROBLEMS)
+@router.get(
+    "/models",
+    operation_id="listModels",
+    summary="Models and the names they are found by",
+    response_model=wire.ModelList,
+    responses=LIST_PROBLEMS,
+)
 def list_models(
     request: Request, filters: Annotated[wire.ModelFilter, Query()], sessions: Sessions, snapshots: Snapshots
 ) -> Response:
@@ -127,7 +155,13 @@ def list_models(
     return _listed(request, sessions, snapshots, filters, "models", wire.model_json, edition=edition)
 
 
-@router.get("/engines", operation_id="listEngines", response_model=wire.EngineList, responses=LIST_PROBLEMS)
+@router.get(
+    "/engines",
+    operation_id="listEngines",
+    summary="Which engines run where, with which formats",
+    response_model=wire.EngineList,
+    responses=LIST_PROBLEMS,
+)
 def list_engines(
     request: Request, filters: Annotated[wire.EngineFilter, Query()], sessions: Sessions, snapshots: Snapshots
 ) -> Response:
@@ -136,7 +170,11 @@ def list_engines(
 
 
 @router.get(
-    "/assumptions", operation_id="listAssumptions", response_model=wire.AssumptionList, responses=problems(400, 422)
+    "/assumptions",
+    operation_id="listAssumptions",
+    summary="Every number that was chosen rather than derived",
+    response_model=wire.AssumptionList,
+    responses=problems(400, 422),
 )
 def list_assumptions(page: Annotated[wire.Page, Query()]) -> Response:
     """Every number the engine chose rather than derived: range, reason, source and date. A request replaces any of them
@@ -152,6 +190,7 @@ def list_assumptions(page: Annotated[wire.Page, Query()]) -> Response:
 @router.post(
     "/models/inspect",
     operation_id="inspectModel",
+    summary="Count the parameters, memory and FLOPs of a model",
     response_model=InspectResponse,
     openapi_extra=body_of(InspectRequest),
     responses=problems(400, 404, 413, 415, 422, 503),

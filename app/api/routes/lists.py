@@ -33,26 +33,48 @@ def _page(
     return page_of(shown, str(shown[-1][key]) if len(rest) > page.limit else None, headers)
 
 
-@router.get("/providers", operation_id="listProviders", response_model=wire.ProviderList, responses=LIST_PROBLEMS)
+@router.get(
+    "/providers",
+    operation_id="listProviders",
+    summary="Who rents machines out or sells them",
+    response_model=wire.ProviderList,
+    responses=LIST_PROBLEMS,
+)
 def list_providers(request: Request, page: Annotated[Page, Query()], snapshots: Snapshots) -> Response:
     """Who rents machines out or sells them: what constraints.providers and offers may name."""
     return _page(request, page, snapshots.directory(), "provider", wire.providers_json)
 
 
-@router.get("/regions", operation_id="listRegions", response_model=wire.RegionList, responses=LIST_PROBLEMS)
+@router.get(
+    "/regions",
+    operation_id="listRegions",
+    summary="Where machines are rented out",
+    response_model=wire.RegionList,
+    responses=LIST_PROBLEMS,
+)
 def list_regions(request: Request, page: Annotated[Page, Query()], snapshots: Snapshots) -> Response:
     """Regions as providers name them, with their country: what constraints.regions may name."""
     return _page(request, page, snapshots.directory(), "region", wire.regions_json)
 
 
-@router.get("/frameworks", operation_id="listFrameworks", response_model=wire.FrameworkList, responses=LIST_PROBLEMS)
+@router.get(
+    "/frameworks",
+    operation_id="listFrameworks",
+    summary="Training frameworks and how they keep memory",
+    response_model=wire.FrameworkList,
+    responses=LIST_PROBLEMS,
+)
 def list_frameworks(request: Request, page: Annotated[Page, Query()], snapshots: Snapshots) -> Response:
     """What trains: methods, runtimes and kinds of model of each framework."""
     return _page(request, page, snapshots.directory(), "framework", wire.frameworks_json)
 
 
 @router.get(
-    "/schedulers", operation_id="listSchedulers", response_model=schedulers.SchedulerList, responses=LIST_PROBLEMS
+    "/schedulers",
+    operation_id="listSchedulers",
+    summary="How serving engines schedule by themselves",
+    response_model=schedulers.SchedulerList,
+    responses=LIST_PROBLEMS,
 )
 def list_schedulers(request: Request, page: Annotated[Page, Query()], snapshots: Snapshots) -> Response:
     """How engines schedule when nothing is set, by version: step sizes, policy, preemption, and where it was read."""

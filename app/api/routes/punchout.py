@@ -15,6 +15,7 @@ from app.api.body import FORM, XML, read_form, read_raw
 from app.api.deps import AtDesk
 from app.api.problems import Malformed
 from app.api.routes.sessions import PRIVATE, page_of
+from app.api.schemas.base import NAMED
 from app.db import DatabaseError
 from app.procurement.desk import Desk
 from app.procurement.pages import refused_page
@@ -72,14 +73,19 @@ def _status(status: int, detail: str, now: datetime) -> bytes:
 # Fields of an OCI call by name, with what each is.
 OCI = {
     "USERNAME": "The buyer's user, as settings name it.",
-    "PASSWORD": "Its password.",
+    "PASSWORD": "The password of that user.",
     "HOOK_URL": "Where the browser posts the basket.",
     "~OkCode": "Goes back as it came.",
     "~CALLER": "Goes back as it came.",
     "~TARGET": "The frame that the basket goes to; _top where none is named.",
 }
 STRING = {"type": "string"}
-OCI_FORM = {"type": "object", "properties": {name: {**STRING, "description": said} for name, said in OCI.items()}}
+OCI_FORM = {
+    NAMED: "OciCall",
+    "type": "object",
+    "properties": {name: {**STRING, "description": said} for name, said in OCI.items()},
+    "examples": [{"USERNAME": "buyer", "PASSWORD": "a shared secret", "HOOK_URL": "https://srm.example.com/basket"}],
+}
 ENTRY: dict[str, Any] = {
     "response_class": HTMLResponse,
     "status_code": 303,

@@ -18,7 +18,13 @@ from app.sizing.model.tasks import ModelTask
 router = APIRouter(prefix="/catalog", tags=["catalogue"])
 
 
-@router.get("/support", operation_id="support", response_model=SupportAnswer, responses=problems(404, 422, 503))
+@router.get(
+    "/support",
+    operation_id="support",
+    summary="What one engine runs on one accelerator",
+    response_model=SupportAnswer,
+    responses=problems(404, 422, 503),
+)
 def get_support(query: Annotated[SupportQuery, Query()], snapshots: Snapshots) -> Response:
     """Whether software runs: `documented` (a source says so), `expected` (it follows from rules) or `refused` (the rule
     that forbids it). Every format, phase, method and kind of model that is left out is answered for.

@@ -13,12 +13,16 @@ from app.sizing.evidence import Compared
 
 
 class ErrorsShown(Shown):
+    """Errors of predictions against measurements."""
+
     median: float = Field(description="Median absolute relative error.")
     p90: float = Field(description="Its 90th percentile.")
     bias: float = Field(description="Median of predicted over measured; above 1 is predicted too high.")
 
 
 class SliceShown(Shown):
+    """Errors of one metric in one slice of the measurements."""
+
     metric: str
     value: str
     rows: int
@@ -36,6 +40,8 @@ class SliceShown(Shown):
 
 
 class WorstShown(Shown):
+    """One of the largest errors."""
+
     measurement: str
     source: str
     link: str | None = Field(description="Where the source can be read, if it is in a public repository.")
@@ -49,6 +55,8 @@ class WorstShown(Shown):
 
 
 class CacheShown(Shown):
+    """Predicted sizes of KV caches against start-up logs."""
+
     logs: int
     median: float
     p90: float

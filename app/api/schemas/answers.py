@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from app.api.schemas.base import Shown
+from app.api.schemas.base import Component, Shown
 from app.api.schemas.bill import PartShown
 from app.api.schemas.classes import SharedShown
 from app.api.schemas.day import DayShown
@@ -21,6 +21,8 @@ from app.api.schemas.ways import AlternativeShown, CheaperShown, HostedApiShown
 
 
 class SpeculativeShown(Shown):
+    """Speculative decoding, as it was asked for."""
+
     method: str
     draft_tokens: int
     acceptance_rate: float
@@ -49,6 +51,8 @@ class DeploymentShown(ReplicaShown):
 
 
 class IntervalShown(Shown):
+    """The 80 % interval of one figure."""
+
     quantity: str
     statistic: str = Field("mean", description="Of a latency its percentile.")
     low: float
@@ -86,6 +90,8 @@ class VerificationShown(Shown):
 
 
 class BreakdownShown(Shown):
+    """Seconds of one optimizer step, by what they go to; they sum to it."""
+
     compute: float
     exposed_communication: float
     pipeline_bubble: float
@@ -108,6 +114,8 @@ class ClusterShown(Shown):
 
 
 class PointShown(Shown):
+    """The run at one size."""
+
     accelerators: int
     days: float
     usd_total: float | None = None
@@ -183,6 +191,8 @@ class PerformanceShown(Shown):
 
 
 class CostShown(Shown):
+    """What the deployment costs to rent or to buy and run."""
+
     usd_per_hour: float | None
     usd_per_day: float | None = Field(
         None, description="Where the day's hours are told: as it is paid, replicas following the load. Ranks by cost."
@@ -205,18 +215,24 @@ class CostShown(Shown):
 
 
 class EvidenceShown(Shown):
+    """The number behind a reason."""
+
     quantity: str
     value: float
     unit: str
 
 
 class ReasonShown(Shown):
+    """One reason, in words and with its number."""
+
     code: str
     text: str
     evidence: EvidenceShown
 
 
 class StepShown(Shown):
+    """One formula with its numbers: it can be computed again."""
+
     name: str
     formula: str
     inputs: dict[str, float]
@@ -239,6 +255,8 @@ class NearestShown(Shown):
 
 
 class NoticeShown(Shown):
+    """Something to look at before anything is bought."""
+
     code: str
     text: str
 
@@ -249,7 +267,7 @@ class AssumedShown(Shown):
     """
 
     name: str
-    value: float | str
+    value: Annotated[float | str, Component("AssumedValue")]
     unit: str
     reason: str
     asked: bool = Field(description="Whether the request gave it, as a field or under its assumptions.")
@@ -293,11 +311,15 @@ class EstimateShown(Shown):
 
 
 class RecommendationShown(EstimateShown):
+    """A ranked deployment: an estimate with its rank."""
+
     rank: int
     score: float
 
 
 class RejectedShown(Shown):
+    """An accelerator type that was turned down, and by how much."""
+
     accelerator: str
     code: str
     text: str
@@ -308,17 +330,23 @@ class RejectedShown(Shown):
 
 
 class CatalogShown(Shown):
+    """The version of the catalogue and how new its prices are."""
+
     snapshot: str
     prices_as_of: str
 
 
 class ConsideredShown(Shown):
+    """How much was judged before the ranking."""
+
     accelerators: int
     plans: int
     feasible_accelerators: int
 
 
 class ChangeShown(Shown):
+    """A change of the question and what it would do."""
+
     change: str
     effect: str
     request: dict[str, Any] | None = Field(

@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler
+from pydantic_core import CoreSchema
+
+NAMED = "x-named"  # marks, in a schema that is being made, what becomes a component of its own
+
+
+@dataclass(frozen=True)
+class Component:
+    """A union or a set of words that the OpenAPI document has as a component under this name."""
+
+    name: str
+
+    def __get_pydantic_json_schema__(self, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {**handler(core_schema), NAMED: self.name}
 
 
 def shown_as(*examples: dict[str, Any]) -> ConfigDict:

@@ -70,6 +70,8 @@ class Sourced(Shown):
 
 
 class AcceleratorShown(Sourced):
+    """An accelerator type: what it is, holds, reaches, takes and costs."""
+
     slug: str
     name: str
     vendor: str
@@ -100,6 +102,8 @@ class AcceleratorShown(Sourced):
 
 
 class SystemShown(Sourced):
+    """A machine that carries accelerators: server, workstation, instance or pod slice."""
+
     slug: str
     name: str
     kind: str
@@ -125,6 +129,8 @@ class SystemShown(Sourced):
 
 
 class OfferRowShown(Sourced):
+    """A current price of a machine by the hour."""
+
     provider: str
     region: str
     country: str | None
@@ -137,8 +143,8 @@ class OfferRowShown(Sourced):
     usd_per_hour: float
     price_kind: str = Field(description="Who stands behind the price: provider, reseller or broker.")
     confidence: str
-    min_quantity: int = Field(description="Machines.")
-    max_quantity: int | None = Field(description="Machines; null unknown.")
+    min_quantity: int = Field(description="Machines that are sold together at least.")
+    max_quantity: int | None = Field(description="Machines that are sold at most; null where it is not known.")
     upfront_usd: float | None = Field(description="Of one machine, paid at the start; part of usd_per_hour.")
     date_estimated: bool
     tier: str
@@ -146,6 +152,8 @@ class OfferRowShown(Sourced):
 
 
 class ModelShown(Sourced):
+    """A model of the catalogue."""
+
     id: str
     family: str
     developer: str
@@ -160,6 +168,8 @@ class ModelShown(Sourced):
 
 
 class EngineShown(Sourced):
+    """An engine or framework on a family of accelerators, with the formats that run."""
+
     engine: str
     accelerator_family: str
     phase: str
@@ -170,6 +180,8 @@ class EngineShown(Sourced):
 
 
 class PriceRowShown(Shown):
+    """A price as it was observed on a day."""
+
     provider: str
     region: str
     instance_type: str
@@ -182,31 +194,43 @@ class PriceRowShown(Shown):
 
 
 class AcceleratorList(Shown):
+    """Accelerator types, by slug."""
+
     items: list[AcceleratorShown]
     next_cursor: str | None
 
 
 class SystemList(Shown):
+    """Machines, by slug."""
+
     items: list[SystemShown]
     next_cursor: str | None
 
 
 class OfferList(Shown):
+    """Current prices by the hour."""
+
     items: list[OfferRowShown]
     next_cursor: str | None
 
 
 class ModelList(Shown):
+    """Models, by name."""
+
     items: list[ModelShown]
     next_cursor: str | None
 
 
 class EngineList(Shown):
+    """Engines and frameworks on families of accelerators."""
+
     items: list[EngineShown]
     next_cursor: str | None
 
 
 class PriceList(Shown):
+    """Earlier prices as they were observed."""
+
     items: list[PriceRowShown]
     next_cursor: str | None
 
@@ -284,5 +308,7 @@ class AssumptionShown(Shown):
 
 
 class AssumptionList(Shown):
+    """Assumptions, by name."""
+
     items: list[AssumptionShown]
     next_cursor: str | None

@@ -87,11 +87,15 @@ class CompareRequest(Wire):
 
 
 class ReserveShown(Shown):
+    """What stands by beside what runs."""
+
     total_accelerators: int
     usd_per_hour: float | None = None
 
 
 class OutcomeShown(Shown):
+    """What came of one option."""
+
     name: str
     does_it: bool = Field(description="Whether it runs and carries what was asked within the limits.")
     fits: bool
@@ -106,6 +110,8 @@ class OutcomeShown(Shown):
 
 
 class ComparedLineShown(Shown):
+    """One figure of all options, in their order."""
+
     quantity: str
     unit: str
     values: list[float | None] = Field(description="One of every option, in their order.")
@@ -113,6 +119,8 @@ class ComparedLineShown(Shown):
 
 
 class CauseShown(Shown):
+    """One cause of a difference."""
+
     code: str = Field(description="price, speed, room, idle or work.")
     ratio: float = Field(description="Factor of the difference; all of them multiply to it.")
     text: str
@@ -129,11 +137,15 @@ class DifferenceShown(Shown):
 
 
 class MonthShown(Shown):
+    """What has been paid by a month."""
+
     month: int
     usd: float
 
 
 class PathShown(Shown):
+    """One way to have the machines, month by month."""
+
     way: str = Field(description="on_demand, committed_1y, committed_3y, spot, owned or hosted_api.")
     provider: str
     months: list[MonthShown] = Field(description="Money spent until then.")
@@ -143,6 +155,8 @@ class PathShown(Shown):
 
 
 class OvertakingShown(Shown):
+    """When one way to pay becomes cheaper than another."""
+
     way: str
     overtakes: str
     month: float = Field(description="From which on it has cost less, resale not counted.")
@@ -157,6 +171,8 @@ class SpendingShown(Shown):
 
 
 class PriorityShown(Shown):
+    """What decides in one phase."""
+
     phase: str
     chosen_by: str
     memory_shares: dict[str, float]
@@ -185,8 +201,8 @@ class CompareResponse(Shown):
     differences: list[DifferenceShown]
     spending: list[SpendingShown]
     assumptions: list[AssumedShown]
-    priorities: list[PriorityShown] | None = Field(None, description="Of phases.")
-    elsewhere: list[ElsewhereShown] | None = Field(None, description="Of phases.")
+    priorities: list[PriorityShown] | None = Field(None, description="Of phases: what decides in each.")
+    elsewhere: list[ElsewhereShown] | None = Field(None, description="Of phases: each on the accelerator of another.")
 
 
 def comparison_json(c: Comparison, ids: dict[str, str]) -> Part:

@@ -11,11 +11,15 @@ from app.sizing.values.day import Day, Failure, FleetDay
 
 
 class HourShown(Shown):
+    """One hour of the day."""
+
     requests_per_s: float
     replicas: int = Field(description="Most that run in this hour where the fleet follows the load, spares included.")
 
 
 class FixedShown(Shown):
+    """The fleet of one size all day."""
+
     replica_hours: float
     usd_per_day: float | None = Field(description="Null without a price, as below.")
 
@@ -37,6 +41,8 @@ class ScaleToZeroShown(FixedShown):
 
 
 class StartPartsShown(Shown):
+    """Seconds of a replica's start, by what they go to."""
+
     machine: float
     image: float
     weights_read: float
@@ -53,6 +59,8 @@ class ColdStartShown(Shown):
 
 
 class ScaleOutShown(Shown):
+    """Whether replicas start as fast as the load rises."""
+
     fast_enough: bool = Field(description="Whether what runs carries the ramp until what is ordered is there.")
     steepest_requests_per_s_per_minute: float
     replicas_per_minute: float
@@ -60,6 +68,8 @@ class ScaleOutShown(Shown):
 
 
 class FailureMinuteShown(Shown):
+    """One minute after a loss."""
+
     minute: int
     capacity_share: float = Field(description="Of the replicas, spares included, what serves.")
     backlog_requests: float

@@ -79,6 +79,8 @@ class ServiceObservedSpec(Wire):
 
 
 class ScaleSpec(Wire):
+    """The speed of a run at one size."""
+
     accelerators: Positive
     tokens_per_s: Positive
 
@@ -179,6 +181,8 @@ class DiagnoseRequest(EstimateRequest):
 
 
 class ObservationShown(Shown):
+    """An observed figure beside the expected one."""
+
     quantity: str
     observed: float
     expected: float | None
@@ -186,11 +190,15 @@ class ObservationShown(Shown):
 
 
 class CostsShown(Shown):
+    """What a finding costs while it stays."""
+
     share: float | None = Field(description="Of time, of requests or of money; null where it is not known.")
     usd_per_month: float | None = None
 
 
 class ChangeOfFindingShown(Shown):
+    """What would mend what was found."""
+
     text: str
     gain_share: float | None = Field(description="What the change gives back; null where it is not known.")
     settings: dict[str, Any] | None = Field(
@@ -199,6 +207,8 @@ class ChangeOfFindingShown(Shown):
 
 
 class FindingShown(Shown):
+    """Something wrong, what it costs and what would mend it."""
+
     rank: int
     code: str
     text: str

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from app.api.schemas.base import Shown, Wire, Words, printable, shown_as
+from app.api.schemas.base import Component, Shown, Wire, Words, printable, shown_as
 from app.api.schemas.catalog import Page
 from app.catalog.filing import NEXT, Change, FilingRow, Status, StatusChangeRow, in_utc
 
-StatusName = Literal["draft", "approved", "ordered", "superseded"]
+StatusName = Annotated[Literal["draft", "approved", "ordered", "superseded"], Component("Status")]
 Note = Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(printable)]
 Identity = Annotated[str, Field(pattern=r"^rec_[0-9a-f]{28}$")]
 FILED: dict[str, Any] = {

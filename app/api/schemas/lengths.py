@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from app.api.schemas.base import WHOLE, Wire, shown_as
+from app.api.schemas.base import WHOLE, Component, Wire, shown_as
 from app.sizing.workload import Lengths
 
 MOST_VALUES = 1000
@@ -103,11 +103,13 @@ PromptSpec = Annotated[
     Annotated[PromptTokens, Tag("number")] | Annotated[PromptLengths, Tag("distribution")] | Shaped,
     Discriminator(_length_kind),
     BeforeValidator(_said_once),
+    Component("PromptLength"),
 ]
 LengthSpec = Annotated[
     Annotated[Tokens, Tag("number")] | Annotated[LengthDistribution, Tag("distribution")] | Shaped,
     Discriminator(_length_kind),
     BeforeValidator(_said_once),
+    Component("AnswerLength"),
 ]
 
 

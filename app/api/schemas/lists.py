@@ -56,16 +56,22 @@ class FrameworkShown(Shown):
 
 
 class ProviderList(Shown):
+    """Providers, by name."""
+
     items: list[ProviderShown]
     next_cursor: str | None
 
 
 class RegionList(Shown):
+    """Regions, by name."""
+
     items: list[RegionShown]
     next_cursor: str | None
 
 
 class FrameworkList(Shown):
+    """Training frameworks, by name."""
+
     items: list[FrameworkShown]
     next_cursor: str | None
 

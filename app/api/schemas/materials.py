@@ -7,13 +7,15 @@ from datetime import date
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
 from app.api.schemas.base import Shown, present, printable, shown_as
 from app.errors import Unanswerable
 from app.export.lines import Bill, Line
 from app.export.money import Settlement
 
+# A number as it is written, to the last digit.
+Exact = Annotated[Decimal, WithJsonSchema({"type": "number"})]
 LINE: dict[str, Any] = {
     "line_no": 1,
     "kind": "compute",
@@ -53,12 +55,12 @@ class MaterialsQuery(BaseModel):
     rank: int = Field(1, ge=1, le=1000)
     format: Literal["json", "csv", "xlsx", "cxml", "oci", "ubl", "html"] = "json"
     currency: str = Field("USD", pattern=r"^[A-Z]{3}$", description="ISO 4217.")
-    usd_rate: Decimal | None = Field(
+    usd_rate: Exact | None = Field(
         None, gt=0, le=100_000_000, max_digits=18, description="Of the currency for one USD."
     )
     rate_date: date | None = Field(None, description="Day of the rate.")
     tax_name: Annotated[str, Field(min_length=1, max_length=40), AfterValidator(printable)] | None = None
-    tax_percent: Decimal | None = Field(None, ge=0, le=100, max_digits=8)
+    tax_percent: Exact | None = Field(None, ge=0, le=100, max_digits=8)
 
     def settlement(self) -> Settlement:
         """The currency and the tax. Raises Unanswerable where half of either is said."""

@@ -59,6 +59,8 @@ class ActivationPartsShown(Shown):
 
 
 class MemoryShown(Shown):
+    """What lies in memory, on the fullest accelerator and on the host."""
+
     per_accelerator_gib: MemoryPartsShown
     kv_cache_tokens: int | None = None
     max_concurrent_sequences: int | None = Field(

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
-from app.api.schemas.base import WHOLE, Name, Wire
+from app.api.schemas.base import WHOLE, Component, Name, Wire
 from app.api.schemas.names import LoraPreset
 from app.errors import Unanswerable
 from app.sizing.assumptions import Assumptions
@@ -54,6 +54,7 @@ def _model_kind(value: Any) -> str:
 ModelReference = Annotated[
     Annotated[Name, Tag("name")] | Annotated[ConfigModel, Tag("config")] | Annotated[SizedModel, Tag("size")],
     Discriminator(_model_kind),
+    Component("ModelReference"),
 ]
 
 
@@ -88,12 +89,17 @@ class SampleSpec(Wire):
         return sized(model, self.model_dump(exclude_none=True))
 
 
+LoraTargets = Annotated[
+    LoraPreset | Annotated[list[Name], Field(min_length=1, max_length=40)], Component("LoraTargets")
+]
+
+
 class LoraSpec(Wire):
     """Adapters: their rank and the matrices they touch."""
 
     rank: Annotated[int, Field(ge=1, le=4096), WHOLE] | None = Field(
         None, description="Default: the assumption default_lora_rank, 16."
     )
-    target_modules: LoraPreset | Annotated[list[Name], Field(min_length=1, max_length=40)] = Field(
+    target_modules: LoraTargets = Field(
         "all-linear", description="A preset, or names of matrices such as q_proj and down_proj."
     )

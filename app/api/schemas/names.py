@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
+from app.api.schemas.base import Component
 from app.catalog.names import format_slug
 from app.sizing.hardware.engines.scheduling import Policy
 from app.sizing.hardware.parts import SEGMENTS, Environment, PricingModel
@@ -54,29 +55,31 @@ if TYPE_CHECKING:
     WeightFormatName = str
     WeightsName = str
 else:
-    ActivationCheckpointingName = Literal[ACTIVATION_CHECKPOINTING]
-    AdapterPrecisionName = Literal[VOCABULARIES["adapter_precision"]]
-    CommitmentName = Literal[tuple(c.value for c in Commitment)]
-    DraftingName = Literal[tuple(d.value for d in Drafting)]
-    EnvironmentName = Literal[tuple(e.value for e in Environment)]
-    FailureDomainName = Literal[tuple(d.value for d in FailureDomain)]
-    GradientsName = Literal[VOCABULARIES["gradients"]]
-    KernelsName = Literal[VOCABULARIES["kernels"]]
-    KvFormatName = Annotated[Literal[tuple(KV_FORMATS)], FOLDED]
-    LoraPreset = Literal[NAMED_TARGETS[::-1]]
-    LossName = Literal[VOCABULARIES["loss"]]
-    MaximizedName = Literal[tuple(UNITS)]
-    MethodName = Literal[tuple(m.value for m in Method)]
-    ObjectiveName = Literal[tuple(o.value for o in Objective)]
-    OptimizerImplementationName = Literal[VOCABULARIES["optimizer_implementation"]]
-    OptimizerName = Literal[tuple(OPTIMIZERS)]
-    PackingName = Literal[VOCABULARIES["packing"]]
-    PolicyName = Literal[tuple(p.value for p in Policy)]
-    PrecisionName = Literal[tuple(PRECISIONS)]
-    PriceKindName = Literal[tuple(k.value for k in PriceKind)]
-    PricingName = Literal[tuple(p.value for p in PricingModel)]
-    RecomputationName = Literal[VOCABULARIES["recomputation"]]
-    RedundancyName = Literal[REDUNDANCIES]
-    SegmentName = Literal[SEGMENTS]
-    WeightFormatName = Annotated[Literal[tuple(WEIGHT_FORMATS)], FOLDED]
-    WeightsName = Literal[VOCABULARIES["weights"]]
+    ActivationCheckpointingName = Annotated[Literal[ACTIVATION_CHECKPOINTING], Component("ActivationCheckpointing")]
+    AdapterPrecisionName = Annotated[Literal[VOCABULARIES["adapter_precision"]], Component("AdapterPrecision")]
+    CommitmentName = Annotated[Literal[tuple(c.value for c in Commitment)], Component("Commitment")]
+    DraftingName = Annotated[Literal[tuple(d.value for d in Drafting)], Component("Drafting")]
+    EnvironmentName = Annotated[Literal[tuple(e.value for e in Environment)], Component("Environment")]
+    FailureDomainName = Annotated[Literal[tuple(d.value for d in FailureDomain)], Component("FailureDomain")]
+    GradientsName = Annotated[Literal[VOCABULARIES["gradients"]], Component("GradientKeeping")]
+    KernelsName = Annotated[Literal[VOCABULARIES["kernels"]], Component("Kernels")]
+    KvFormatName = Annotated[Literal[tuple(KV_FORMATS)], FOLDED, Component("KvFormat")]
+    LoraPreset = Annotated[Literal[NAMED_TARGETS[::-1]], Component("LoraPreset")]
+    LossName = Annotated[Literal[VOCABULARIES["loss"]], Component("LossComputation")]
+    MaximizedName = Annotated[Literal[tuple(UNITS)], Component("Maximized")]
+    MethodName = Annotated[Literal[tuple(m.value for m in Method)], Component("FineTuningMethod")]
+    ObjectiveName = Annotated[Literal[tuple(o.value for o in Objective)], Component("Objective")]
+    OptimizerImplementationName = Annotated[
+        Literal[VOCABULARIES["optimizer_implementation"]], Component("OptimizerImplementation")
+    ]
+    OptimizerName = Annotated[Literal[tuple(OPTIMIZERS)], Component("Optimizer")]
+    PackingName = Annotated[Literal[VOCABULARIES["packing"]], Component("Packing")]
+    PolicyName = Annotated[Literal[tuple(p.value for p in Policy)], Component("SchedulingPolicy")]
+    PrecisionName = Annotated[Literal[tuple(PRECISIONS)], Component("Precision")]
+    PriceKindName = Annotated[Literal[tuple(k.value for k in PriceKind)], Component("PriceKind")]
+    PricingName = Annotated[Literal[tuple(p.value for p in PricingModel)], Component("PricingModel")]
+    RecomputationName = Annotated[Literal[VOCABULARIES["recomputation"]], Component("Recomputation")]
+    RedundancyName = Annotated[Literal[REDUNDANCIES], Component("Redundancy")]
+    SegmentName = Annotated[Literal[SEGMENTS], Component("Segment")]
+    WeightFormatName = Annotated[Literal[tuple(WEIGHT_FORMATS)], FOLDED, Component("WeightFormat")]
+    WeightsName = Annotated[Literal[VOCABULARIES["weights"]], Component("WeightKeeping")]

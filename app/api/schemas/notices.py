@@ -47,6 +47,8 @@ class Notice(Shown):
 
     model_config = shown_as({"type": STATUS, "timestamp": "2026-11-21T09:30:00.123456+00:00", "data": DATA})
 
-    type: Literal["recommendation.stored", "recommendation.status"] = Field(description="What happened.")
+    type: Literal["recommendation.stored", "recommendation.status"] = Field(
+        description="The kind of event that happened."
+    )
     timestamp: str = Field(description="When it happened, RFC 3339.")
     data: NoticeData

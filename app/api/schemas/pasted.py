@@ -69,8 +69,10 @@ class PastedSpec(Wire):
 
 
 class ReadShown(Shown):
+    """Figures that were read from what was pasted."""
+
     quantity: str = Field(description="By its name in `observed`.")
-    value: float = Field(description="In `unit`.")
+    value: float = Field(description="What was read, in `unit`.")
     unit: str = Field(description="As in the names of a request.")
     source: str = Field(alias="from", description="Metrics or lines that say it.")
     low: float | None = Field(None, description="Of a histogram, where its bucket begins.")
@@ -78,6 +80,8 @@ class ReadShown(Shown):
 
 
 class NotReadShown(Shown):
+    """What was pasted and says nothing here."""
+
     metrics: int = Field(description="Metrics that mean nothing here.")
     lines: int = Field(description="Lines that could not be read.")
     first: list[str] = Field(description="The first of both.")

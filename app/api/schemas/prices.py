@@ -22,8 +22,8 @@ class PriceShown(Shown):
     as_of: str = Field(description="The same as observed.")
     age_days: int | None = Field(None, description="From observed to the day of the request, or its as_of.")
     confidence: str = Field(description="That it is what the seller asks: high, medium or low.")
-    min_quantity: int = Field(1, description="Machines.")
-    max_quantity: int | None = Field(None, description="Machines; absent where it is not known.")
+    min_quantity: int = Field(1, description="Machines that are sold together at least.")
+    max_quantity: int | None = Field(None, description="Machines that are sold at most; absent where it is not known.")
     pricing_model: str
     commitment: str = Field(description="How long it binds: none, 1y or 3y.")
     upfront_usd: float | None = Field(None, description="Of one machine, paid at the start; part of usd_per_hour.")

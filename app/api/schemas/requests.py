@@ -73,7 +73,7 @@ class ConstraintsSpec(Wire):
         description="As the catalogue, drivers, consoles or people write them (rtx 4090, NVIDIA H100 80GB HBM3, "
         "p5.48xlarge), or patterns such as nvidia-h100-*.",
     )
-    exclude_accelerators: Names = Field([], description="As accelerators.")
+    exclude_accelerators: Names = Field([], description="Not these; written as accelerators are.")
     segments: Annotated[list[SegmentName], Field(max_length=5)] = Field(
         [],
         description="What accelerators are sold for. Macs are both workstation and consumer; cpu is processors alone.",

@@ -51,10 +51,12 @@ class SchedulerListed(Shown):
     engine: str
     also_called: list[str]
     judged_as: str | None = Field(description="The engine underneath, whose scheduler it has.")
-    versions: list[SchedulingListed] = Field(description="Oldest first.")
+    versions: list[SchedulingListed] = Field(description="How it schedules by version, oldest first.")
 
 
 class SchedulerList(Shown):
+    """Engines whose scheduler was read, by name."""
+
     items: list[SchedulerListed]
     next_cursor: str | None
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.schemas.base import Shown, shown_as
+from app.api.schemas.base import Component, Shown, shown_as
 from app.api.schemas.names import MethodName
 from app.sizing.hardware.answered import PairAnswered
 from app.sizing.hardware.support.records import LEVELS, PHASES
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     PhaseName = str
     TaskName = str
 else:
-    FormatName = Literal[tuple(dict.fromkeys((*WEIGHT_FORMATS, *PRECISIONS)))]
-    LevelName = Literal[tuple(level.value for level in LEVELS)]
-    PhaseName = Literal[PHASES]
-    TaskName = Literal[tuple(task.value for task in TASKS)]
+    FormatName = Annotated[
+        Literal[tuple(dict.fromkeys((*WEIGHT_FORMATS, *PRECISIONS)))], Component("FormatOrPrecision")
+    ]
+    LevelName = Annotated[Literal[tuple(level.value for level in LEVELS)], Component("Verdict")]
+    PhaseName = Annotated[Literal[PHASES], Component("JudgedPhase")]
+    TaskName = Annotated[Literal[tuple(task.value for task in TASKS)], Component("ModelTask")]
 
 Named = Annotated[str, Field(min_length=1, max_length=120)]
 
@@ -37,8 +39,8 @@ class SupportQuery(BaseModel):
     engine: Named
     format: FormatName | None = Field(None, description="Of weights; of training its precision.")
     phase: PhaseName | None = None
-    method: MethodName | None = Field(None, description="Of training.")
-    kind: TaskName | None = Field(None, description="Of the model.")
+    method: MethodName | None = Field(None, description="Of training: only this method.")
+    kind: TaskName | None = Field(None, description="Of the model: only what it is for.")
 
 
 _EXAMPLE: dict[str, Any] = {

@@ -45,6 +45,8 @@ class CheaperShown(Shown):
 
 
 class HostShown(Shown):
+    """A host of the model, which is paid by the token."""
+
     provider: str
     usd_per_million_input: float
     usd_per_million_output: float

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Required, TypedDict, Unpack
 
 from pydantic import Field, model_validator
 
-from app.api.schemas.base import WHOLE, Name, Wire, shown_as
+from app.api.schemas.base import WHOLE, Component, Name, Wire, shown_as
 from app.api.schemas.classes import TrafficClassSpec
 from app.api.schemas.lengths import to_lengths
 from app.api.schemas.model import LoraSpec, ModelReference, SampleSpec
@@ -37,7 +37,9 @@ Positive = Annotated[float, Field(gt=0, le=1e18)]
 class Availability(Wire):
     """What the service survives: any so many failure domains lost leave what the peak needs."""
 
-    redundancy: RedundancyName | None = Field(None, description="Default: none.")
+    redundancy: RedundancyName | None = Field(
+        None, description="Spare replicas: n+1, n+2 or twice what the peak needs (2n). Default: none."
+    )
     zones: Annotated[int, Field(ge=1, le=8), WHOLE] = Field(
         1, description="Machines stand in each; with redundancy any one zone may be lost, whatever the failure domain."
     )
@@ -199,7 +201,9 @@ class _RunSpec(Wire):
         description="Of matrices. Default: bf16. All but fp32, tf32 and bf16-true keep a 32-bit master copy; "
         "bf16-true keeps everything in 16 bit.",
     )
-    optimizer: OptimizerName | None = Field(None, description="Default: adamw.")
+    optimizer: OptimizerName | None = Field(
+        None, description="What updates the weights, and so which states are kept. Default: adamw."
+    )
     deadline_days: Annotated[float, Field(gt=0, le=36500)] | None = None
     deadline_hours: Annotated[float, Field(gt=0, le=876000)] | None = None
     dataset_gb: Annotated[float, Field(gt=0, le=1e9)] | None = None
@@ -271,4 +275,6 @@ class FineTuningSpec(_RunSpec):
         )
 
 
-WorkloadSpec = Annotated[InferenceSpec | TrainingSpec | FineTuningSpec, Field(discriminator="phase")]
+WorkloadSpec = Annotated[
+    InferenceSpec | TrainingSpec | FineTuningSpec, Field(discriminator="phase"), Component("Workload")
+]
