@@ -1,45 +1,17 @@
 // The ranked options: price and speed first, then a table, and what can be done with each.
 import { get, post } from "./api.js";
 import { layoutOf, nameOf, offerOf } from "./deployment.js";
-import { element, money, section, show, table, words } from "./dom.js";
+import { element, money, section, table, words } from "./dom.js";
+import { facts, headline, speedOf } from "./figures.js";
 
 const FORMATS = [["html", "Memo to print"], ["xlsx", "Workbook"], ["csv", "CSV"], ["ubl", "UBL"], ["cxml", "cXML"], ["json", "JSON"]];
+const PRICES = { provider: "the provider's own", reseller: "a reseller's", quote: "a quote", list: "the maker's list", broker: "a broker's", launch: "at launch", press: "of the press", reckoned: "a sum of parts" };
+const BASES = { measured: "speeds as measured", calibrated: "speeds calibrated on published results", roofline: "speeds from data sheets, no published result near" };
 const ENGINES = ["vllm", "sglang", "tensorrt-llm", "llama.cpp"];
 const TARGETS = {
   inference: ["kubernetes", "docker-compose", "kserve", "skypilot", "dstack"],
   training: ["torchrun", "slurm", "skypilot", "dstack", "accelerate", "deepspeed", "megatron"],
 };
-
-const span = (low, high, unit) => `${show(low)} to ${show(high)} ${unit}`;
-
-const speedOf = (p) => p.output_tokens_per_s ?? p.tokens_per_s ?? p.samples_per_s;
-const unitOf = (p) => (p.output_tokens_per_s !== undefined || p.tokens_per_s !== undefined ? "tokens/s" : "samples/s");
-
-// Price and speed, the two that are looked for first.
-export function headline(r) {
-  const price = r.cost.usd_total ? `${money(r.cost.usd_total)} the run` : `${money(r.cost.usd_per_hour)}/h`;
-  const speed = r.performance.days ? `${show(r.performance.days)} days` : `${show(speedOf(r.performance))} ${unitOf(r.performance)}`;
-  return element("p", { class: "headline" }, element("strong", {}, price), element("strong", {}, speed));
-}
-
-function figures({ performance: p, cost: c }) {
-  const unit = unitOf(p);
-  const per = c.usd_per_million_tokens ?? c.usd_per_million_samples;
-  const rows = [[c.usd_total ? "Per hour" : "Per month", money(c.usd_total ? c.usd_per_hour : c.usd_per_month)]];
-  if (c.purchase_usd) rows.push(["To buy", money(c.purchase_usd)]);
-  if (per) rows.push([c.usd_per_million_tokens ? "Million tokens" : "Million samples", money(per)]);
-  rows.push(["Power", `${show(c.power_kw)} kW`]);
-  if (p.days) rows.push(["Speed", `${show(speedOf(p))} ${unit}`]);
-  if (p.interval) rows.push(["80 % of such results", span(p.interval.low, p.interval.high, unit)]);
-  for (const [kind, name] of [["ttft_ms", "First token"], ["tpot_ms", "Per token"], ["e2e_ms", "Whole answer"]]) {
-    if (p[kind]) rows.push([`${name}, p50 / p95`, `${show(p[kind].p50)} / ${show(p[kind].p95)} ms`]);
-  }
-  if (p.mfu) rows.push(["MFU", `${show(100 * p.mfu)} %`]);
-  if (p.utilization_at_peak) rows.push(["Busy at peak", `${show(100 * p.utilization_at_peak, 2)} %`]);
-  return rows;
-}
-
-const facts = (rows) => element("dl", {}, ...rows.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
 
 function exportsOf(answer, r, phase) {
   const at = `/recommendations/${answer.id}`;
@@ -62,16 +34,18 @@ async function handedOff(address, into) {
   }
 }
 
-function card(answer, r) {
+export function card(answer, r) {
   const phase = answer.request.workload.phase === "inference" ? "inference" : "training";
-  const source = r.cost.price ? `${r.cost.price.kind} price, seen ${r.cost.price.observed}, ${r.cost.price.source}` : "";
+  const { price } = r.cost;
+  const source = price ? `Price: ${PRICES[price.kind] ?? price.kind}, seen ${price.observed}. ${price.source}` : "";
   return element("article", { class: r.rank === 1 ? "card first" : "card", "aria-label": `Rank ${r.rank}: ${nameOf(r)}` },
     element("h3", {}, element("span", { class: "rank" }, r.rank), ` ${nameOf(r)}`),
     headline(r),
     element("p", { class: "where" }, offerOf(r)),
-    facts(figures(r)),
-    element("details", { open: r.rank === 1 }, element("summary", {}, "Layout, software and source"),
-      element("p", {}, `${layoutOf(r)} Limited by ${words(r.bottleneck)}; speeds are ${words(r.performance.basis)}.`), element("p", { class: "source" }, source)),
+    facts(r),
+    element("p", { class: "layout" }, layoutOf(r)),
+    element("details", {}, element("summary", {}, "What limits it, and its sources"),
+      element("p", {}, `Limited by ${words(r.bottleneck)}; ${BASES[r.performance.basis]}.`), element("p", { class: "source" }, source)),
     exportsOf(answer, r, phase),
     element("label", { class: "tick" }, element("input", { type: "checkbox", name: "compared", value: r.rank }), "compare"),
   );
@@ -81,7 +55,7 @@ function ranked(answer) {
   const rows = answer.recommendations.map((r) => {
     const p = r.performance;
     return [String(r.rank), nameOf(r), offerOf(r), money(r.cost.usd_per_hour), r.cost.usd_total ? money(r.cost.usd_total) : money(r.cost.usd_per_month),
-      speedOf(p) ?? null, p.ttft_ms?.p95 ?? null, p.tpot_ms?.p95 ?? null, p.e2e_ms?.p95 ?? null, p.days ?? null, r.cost.power_kw];
+      speedOf(r) ?? null, p.ttft_ms?.p95 ?? null, p.tpot_ms?.p95 ?? null, p.e2e_ms?.p95 ?? null, p.days ?? null, r.cost.power_kw];
   });
   const heads = ["Rank", "Hardware", "From", "USD/h", answer.recommendations[0].cost.usd_total ? "The run" : "Per month", "Per second", "TTFT p95, ms", "TPOT p95, ms", "Answer p95, ms", "Days", "kW"];
   const told = heads.map((_, i) => i < 4 || rows.some((row) => row[i] !== null && row[i] !== "–"));

@@ -13,8 +13,8 @@ async function parsed(response) {
   return body;
 }
 
-export async function get(path) {
-  return parsed(await fetch(path));
+export async function get(path, signal) {
+  return parsed(await fetch(path, { signal }));
 }
 
 export async function post(path, body, signal) {
@@ -22,11 +22,11 @@ export async function post(path, body, signal) {
   return parsed(await fetch(path, { method: "POST", headers, body: JSON.stringify(body), signal }));
 }
 
-// A line of questions of which only the newest is answered: the others give null.
+// A line of questions of which only the newest is answered: the others give null, and so does one that is forgotten.
 export function latest(ask) {
   let waiting = null;
-  return async (...question) => {
-    waiting?.abort();
+  async function next(...question) {
+    next.forget();
     const own = new AbortController();
     waiting = own;
     try {
@@ -35,6 +35,14 @@ export function latest(ask) {
     } catch (error) {
       if (waiting !== own) return null;
       throw error;
+    } finally {
+      if (waiting === own) waiting = null;
     }
+  }
+  next.asking = () => waiting !== null;
+  next.forget = () => {
+    waiting?.abort();
+    waiting = null;
   };
+  return next;
 }

@@ -49,6 +49,13 @@ function frame(x, y, { xLabel, yLabel, xText }) {
   return made;
 }
 
+// What a plot shows, for who does not see it: how many points each line has, and from where to where they go.
+function spoken(title, series, xLabel, yLabel) {
+  const ends = (values) => `${show(Math.min(...values))} to ${show(Math.max(...values))}`;
+  const told = series.map((s) => `${s.name}, ${s.points.length} points: ${xLabel} ${ends(s.points.map((p) => p.x))}, ${yLabel} ${ends(s.points.map((p) => p.y))}`);
+  return `${title}. ${told.join(". ")}. Its numbers are in the table below.`;
+}
+
 function figure(title, picture, heads, rows, legend) {
   const numbers = element("details", { class: "numbers" }, element("summary", {}, "Numbers"), table(heads, rows, title));
   return element("figure", {}, element("figcaption", {}, title), legend ?? null, picture, numbers);
@@ -59,7 +66,7 @@ export function legendOf(names) {
     element("li", {}, drawn("svg", { width: 12, height: 12, "aria-hidden": "true" }, drawn("rect", { width: 12, height: 12, class: `fill-${i}` })), name)));
 }
 
-// series: [{name, points: [{x, y, low?, high?, name?}], line?, dots?}]; marks: [{x?, y?, text}].
+// series: [{name, points: [{x, y, low?, high?, name?}], line?, dots?}]; marks: [{x?, y?, text, low?}], low: told a line lower.
 export function plot(title, { series, marks = [], xLabel, yLabel, logX = false, logY = false, zeroX = true, xText = short, heads, rows }) {
   const { width, height, left, right, top, bottom } = BOX;
   const points = series.flatMap((s) => s.points);
@@ -67,10 +74,10 @@ export function plot(title, { series, marks = [], xLabel, yLabel, logX = false, 
   const ys = [...points.map((p) => p.y), ...marks.flatMap((m) => (m.y === undefined ? [] : [m.y]))];
   const x = scale(xs, left, width - right, { log: logX, zero: zeroX });
   const y = scale(ys, height - bottom, top, { log: logY });
-  const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${title}. The numbers are in the table below.` }, frame(x, y, { xLabel, yLabel, xText }));
+  const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": spoken(title, series, xLabel, yLabel) }, frame(x, y, { xLabel, yLabel, xText }));
   for (const m of marks) {
     const place = m.x === undefined ? { x1: left, x2: width - right, y1: y.at(m.y), y2: y.at(m.y) } : { x1: x.at(m.x), x2: x.at(m.x), y1: top, y2: height - bottom };
-    const text = m.x === undefined ? { x: width - right - 4, y: y.at(m.y) - 5, "text-anchor": "end" } : { x: x.at(m.x) - 5, y: top + 12, "text-anchor": "end" };
+    const text = m.x === undefined ? { x: width - right - 4, y: y.at(m.y) - 5, "text-anchor": "end" } : { x: x.at(m.x) - 5, y: top + (m.low ? 28 : 12), "text-anchor": "end" };
     picture.append(drawn("line", { ...place, class: "mark" }), drawn("text", { ...text, class: "marked" }, m.text));
   }
   series.forEach((s, i) => {
@@ -91,7 +98,7 @@ export function stacked(title, { bars, parts, unit }) {
   const row = 46;
   const height = bars.length * row + 6;
   const most = Math.max(...bars.map((b) => b.of));
-  const picture = drawn("svg", { viewBox: `0 0 560 ${height}`, role: "img", "aria-label": `${title}. The numbers are in the table below.` });
+  const picture = drawn("svg", { viewBox: `0 0 560 ${height}`, role: "img", "aria-label": `${title}. ${bars.map((b) => `${b.name}: ${show(b.parts.reduce((x, y) => x + y, 0))} of ${show(b.of)} ${unit}`).join(". ")}. Its parts are in the table below.` });
   bars.forEach((bar, i) => {
     const length = (v) => (v / most) * 556;
     const used = bar.parts.reduce((a, b) => a + b, 0);

@@ -1,15 +1,19 @@
 // A deployment in words: one kind of machine, or a pool that reads prompts beside one that writes answers.
 import { words } from "./dom.js";
+import { typeOf } from "./names.js";
 
 const pools = (d) => (d.pools ? [["prompts", d.pools.prefill], ["answers", d.pools.decode]] : [[null, d]]);
 
 export function nameOf(r) {
-  return pools(r.deployment).map(([, p]) => `${p.total_accelerators} × ${p.accelerator}`).join(" + ");
+  return pools(r.deployment).map(([, p]) => `${p.total_accelerators} × ${typeOf(p.accelerator)}`).join(" + ");
 }
 
+// Who sells it and how; "generic" is a market price that no one seller stands for.
 function offer(d) {
   if (!d.offer) return "no price";
-  return [d.offer.provider, d.offer.region === "unspecified" ? null : d.offer.region, words(d.offer.pricing_model)].filter(Boolean).join(", ");
+  const { provider, region, pricing_model } = d.offer;
+  if (pricing_model === "owned") return provider === "generic" ? "bought" : `bought from ${provider}`;
+  return [`rented from ${provider}`, region === "unspecified" ? null : region, words(pricing_model)].filter(Boolean).join(", ");
 }
 
 export function offerOf(r) {
@@ -27,6 +31,6 @@ function layout(d) {
 
 export function layoutOf(r) {
   const d = r.deployment;
-  const told = pools(d).map(([does, p]) => `${does ? `For ${does}, ${p.accelerator}: ` : ""}${layout(p)}.`).join(" ");
+  const told = pools(d).map(([does, p]) => `${does ? `For ${does}, ${typeOf(p.accelerator)}: ` : ""}${layout(p)}.`).join(" ");
   return `${d.engine ?? d.framework}. ${told}`;
 }

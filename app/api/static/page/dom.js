@@ -54,3 +54,17 @@ export function table(heads, rows, caption) {
 export function section(title, ...children) {
   return element("section", {}, element("h3", {}, title), ...children);
 }
+
+export function folded(title, ...children) {
+  return element("details", { class: "folded" }, element("summary", {}, title), ...children);
+}
+
+// A table with a search over everything its rows say.
+export function sought(rows, cells, heads, caption) {
+  const held = element("div", {});
+  const told = rows.map((row) => [JSON.stringify(row).toLowerCase().replaceAll("_", " "), row]);
+  const fill = (text) => held.replaceChildren(table(heads, told.filter(([words]) => words.includes(text)).map(([, row]) => cells(row)), caption));
+  const search = element("input", { type: "search", "aria-label": `Search: ${caption}`, placeholder: "Search", input: () => fill(search.value.toLowerCase()) });
+  fill("");
+  return [search, held];
+}

@@ -67,10 +67,12 @@ export const HEADINGS = [
     {"path": "constraints.regions", "label": "Only regions", "kind": "list", "hint": "eu-*, DE, US, …"},
     {"path": "constraints.pricing_models", "label": "Ways to pay", "kind": "choices", "options": [["on_demand", "on demand"], ["spot", "spot"], ["reserved_1y", "reserved, 1 year"], ["reserved_3y", "reserved, 3 years"], ["committed_1y", "committed, 1 year"], ["committed_3y", "committed, 3 years"], ["capacity_block", "capacity block"], ["owned", "owned"]]},
     {"path": "constraints.commitment", "label": "Bind yourself for", "kind": "choice", "options": [["", "no time"], ["1y", "1 year"], ["3y", "3 years"]]},
+    {"path": "constraints.price_kinds", "label": "Prices that count", "kind": "choices", "options": [["provider", "the provider's own"], ["reseller", "a reseller's"], ["quote", "quotes"], ["list", "the maker's list"], ["broker", "brokers'"], ["launch", "launch prices"], ["press", "press estimates"], ["reckoned", "sums of parts"]]},
     {"path": "constraints.max_price_age_days", "label": "Prices at most so many days old", "kind": "number"},
     {"path": "economics.horizon_months", "label": "Months of use", "kind": "number"},
     {"path": "economics.electricity_usd_per_kwh", "label": "USD per kWh", "kind": "number"},
     {"path": "economics.pue", "label": "Power of the building over the machines'", "kind": "number"},
+    {"path": "economics.discounts", "label": "Discounts you have", "kind": "shares", "wide": true, "hint": "By accelerator: nvidia-h100-sxm5-80gb 20%, nvidia-b200-sxm-180gb 10%."},
     {"path": "label", "label": "Label", "kind": "text"},
     {"path": "reference", "label": "Your reference", "kind": "text"},
     {"path": "cost_centre", "label": "Cost centre", "kind": "text"}

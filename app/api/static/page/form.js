@@ -14,6 +14,7 @@ export class Unreadable extends Error {
   }
 }
 
+const told = (shares) => Object.entries(shares).map(([name, share]) => `${name} ${Number((100 * share).toPrecision(12))}%`).join(", ");
 const pairs = (options) => options.map((o) => (Array.isArray(o) ? o : [o, o]));
 
 function input(field) {
@@ -81,11 +82,14 @@ export class Form {
       const fields = element("div", { class: "fields" }, ...h.fields.map(shown));
       const held = h.open
         ? element("fieldset", {}, element("legend", {}, h.heading), fields)
-        : element("details", { class: "more" }, element("summary", {}, h.heading), fields);
+        : element("details", { class: "more" }, element("summary", {}, h.heading, element("span", { class: "said" })), fields);
       held.dataset.when = (h.when || []).join(" ");
       document.getElementById(h.open ? "questions" : "details").append(held);
     }
-    form.addEventListener("input", (event) => this.#echo(event.target));
+    form.addEventListener("input", ({ target }) => {
+      if (target.hasAttribute("aria-invalid")) this.unmark();
+      this.#echo(target);
+    });
     form.addEventListener("change", () => this.arrange());
   }
 
@@ -109,11 +113,14 @@ export class Form {
     for (const held of this.form.querySelectorAll("[data-when]")) {
       held.hidden = held.dataset.when !== "" && !held.dataset.when.split(" ").includes(this.phase);
     }
+    for (const more of this.form.querySelectorAll("details.more")) {
+      const said = [...more.querySelectorAll("input, textarea, select")].filter((c) => (c.type === "checkbox" ? c.checked : c.value !== ""));
+      more.querySelector(".said").textContent = said.length ? ` (${said.length} set)` : "";
+    }
   }
 
   // Says how a number typed in words was read.
   #echo(target) {
-    target.removeAttribute("aria-invalid");
     const reading = target.parentElement?.querySelector(".reading");
     if (!reading) return;
     const value = read(target.value);
@@ -134,6 +141,7 @@ export class Form {
     if (field.kind === "list") return text.split(",").map((part) => part.trim()).filter(Boolean);
     if (field.kind === "numbers") return text.split(/[,;\s]+/).filter(Boolean).map((part) => this.#number(field, part));
     if (field.kind === "json") return this.#json(field, text);
+    if (field.kind === "shares") return this.#shares(field, text);
     return text;
   }
 
@@ -141,6 +149,12 @@ export class Form {
     const value = read(text);
     if (Number.isNaN(value)) throw new Unreadable(field.path, `${field.label}: “${text}” is not a number. 1,000,000, 1 million, 70b and 1e9 are.`);
     return value;
+  }
+
+  // "h100 20%, b200 0.1": names with a share each.
+  #shares(field, text) {
+    const parts = text.split(",").map((part) => part.trim()).filter(Boolean);
+    return Object.fromEntries(parts.map((part) => [part.replace(/\s*\S+$/, ""), this.#number(field, part.split(/\s+/).at(-1))]));
   }
 
   #json(field, text) {
@@ -203,9 +217,6 @@ export class Form {
     if (rest.workload && !Object.keys(rest.workload).length) delete rest.workload;
     this.form.elements.more.value = Object.keys(rest).length ? JSON.stringify(rest, null, 1) : "";
     this.arrange();
-    for (const details of this.form.querySelectorAll("details.more")) {
-      details.open = [...details.querySelectorAll("input, textarea, select")].some((c) => (c.type === "checkbox" ? c.checked : c.value !== ""));
-    }
   }
 
   #takenFor(field, rest) {
@@ -223,30 +234,93 @@ export class Form {
       if (field.kind !== "choice" || pairs(field.options).some(([name]) => name === "")) control.value = "";
     } else if (field.kind === "json") control.value = JSON.stringify(value, null, 1);
     else if (field.kind === "list" || field.kind === "numbers") control.value = value.join(", ");
+    else if (field.kind === "shares") control.value = told(value);
     else control.value = typeof value === "number" ? written(value) : value;
     this.#echo(control);
   }
 
+  // Whether the phase and the kind of load ask for a field.
+  asks(path) {
+    return this.#active(FIELDS.find((f) => f.path === path));
+  }
+
   // A number at a path, where the field has one; and setting it from outside.
   number(path) {
-    const field = FIELDS.find((f) => f.path === path);
-    const value = this.#active(field) ? read(this.form.elements[path].value) : NaN;
+    const value = this.asks(path) ? read(this.form.elements[path].value) : NaN;
     return Number.isNaN(value) ? null : value;
   }
 
   put(path, value) {
     this.form.elements[path].value = written(value);
     this.#echo(this.form.elements[path]);
+    this.arrange();
   }
 
-  // Marks the field that a pointer of a problem names, and opens what hides it.
-  mark(path) {
+  shares(path) {
+    return this.#value(FIELDS.find((f) => f.path === path)) ?? {};
+  }
+
+  share(path, name, value) {
+    const shares = { ...this.shares(path), [name]: value };
+    if (!value) delete shares[name];
+    this.form.elements[path].value = told(shares);
+    this.arrange();
+  }
+
+  // The field that asks for what an answer calls by this name.
+  home(name) {
+    return FIELDS.find((f) => (f.path.endsWith(`.${name}`) || f.path.endsWith(`.${name}.mean`)) && this.#active(f));
+  }
+
+  // Whether a name is asked for by a field of another kind of load, so that here it follows from this one's.
+  derives(name) {
+    return FIELDS.some((f) => f.path.endsWith(`.${name}`)) && !this.home(name);
+  }
+
+  // A control like a field's own for another place, and what was entered there.
+  twin(field, value) {
+    if (field.kind !== "choice") return element("input", { type: "text", class: "short", value: Array.isArray(value) ? value.join(", ") : value });
+    const made = element("select", {}, ...pairs(field.options).map(([option, text]) => element("option", { value: option }, text)));
+    made.value = this.form.elements[field.path].value;
+    return made;
+  }
+
+  enter(field, text) {
+    if (field.kind === "choices") this.#set(field, text.split(",").map((part) => part.trim()));
+    else {
+      this.form.elements[field.path].value = text;
+      this.#echo(this.form.elements[field.path]);
+    }
+    this.arrange();
+  }
+
+  assume(name, text) {
+    const field = this.form.elements.assumptions;
+    const value = read(text);
+    field.value = JSON.stringify({ ...JSON.parse(field.value || "{}"), [name]: Number.isNaN(value) ? text : value }, null, 1);
+    this.arrange();
+  }
+
+  // Marks the field that a pointer of a problem names, tells there what is wrong, and opens what hides it.
+  mark(path, text) {
     const name = FIELDS.map((f) => f.path).filter((p) => path === p || path.startsWith(`${p}.`) || p.startsWith(`${path}.`))[0];
-    const control = name ? this.form.querySelector(`[data-path="${name}"] :is(input, select, textarea)`) : null;
-    if (!control) return;
+    const holder = name ? this.form.querySelector(`[data-path="${name}"]`) : null;
+    const control = holder?.querySelector("input, select, textarea");
+    if (!control || holder.hidden) return null;
+    const fault = element("small", { class: "fault", id: `${name}-fault` }, text);
+    holder.append(fault);
     control.setAttribute("aria-invalid", "true");
+    control.setAttribute("aria-errormessage", fault.id);
     control.closest("details")?.setAttribute("open", "");
-    control.focus();
+    return control;
+  }
+
+  unmark() {
+    for (const fault of this.form.querySelectorAll(".fault")) fault.remove();
+    for (const control of this.form.querySelectorAll("[aria-invalid]")) {
+      control.removeAttribute("aria-invalid");
+      control.removeAttribute("aria-errormessage");
+    }
   }
 
   label(path) {

@@ -1,82 +1,113 @@
 // Asks, shows, and asks again when anything is changed.
 import { showAccuracy } from "./accuracy.js";
-import { headline, options } from "./answer.js";
+import { card, options } from "./answer.js";
 import { get, latest, post, Problem } from "./api.js";
 import { nameOf } from "./deployment.js";
 import { element, section } from "./dom.js";
+import { headline } from "./figures.js";
 import { Form, Unreadable } from "./form.js";
 import { knobs } from "./knobs.js";
+import { moved } from "./moved.js";
+import { named } from "./names.js";
 import { keep, linked, linkTo, showPast } from "./past.js";
-import { plots } from "./plots.js";
+import { plots, plotsOfFirst } from "./plots.js";
 import { PRESETS } from "./presets.js";
 import { reasons } from "./reasons.js";
 
+// A knob that rests this long has arrived.
+const REST_MS = 150;
 const at = (id) => document.getElementById(id);
 const form = new Form(at("form"));
 const recommend = latest((body, signal) => post("/recommend", body, signal));
-let asked = false;
+let before = null;
 let timer = 0;
 
 function complain(error) {
-  const lines = [element("p", { class: "error" }, error instanceof Unreadable || error instanceof Problem ? error.message : "The service did not answer. Try again.")];
-  for (const e of error.errors ?? []) lines.push(element("p", { class: "error" }, `${e.pointer}: ${e.detail}`));
-  const pointed = error.path ?? error.errors?.[0]?.pointer.replace(/^#\//, "").replaceAll("/", ".");
-  at("problem").replaceChildren(...lines);
-  at("status").textContent = error.message;
-  if (pointed && document.activeElement?.type !== "range") form.mark(pointed);
+  const told = error instanceof Unreadable || error instanceof Problem;
+  if (!told) console.error(error);
+  const faults = error.path ? [{ path: error.path, detail: error.message }] : (error.errors ?? []).map((e) => ({ path: e.pointer.replace(/^#?\//, "").replaceAll("/", "."), detail: e.detail }));
+  const marked = faults.map((f) => form.mark(f.path, f.detail));
+  const lines = faults.filter((f, i) => !marked[i] && f.detail !== error.message).map((f) => element("p", { class: "error" }, `${f.path}: ${f.detail}`));
+  at("problem").replaceChildren(element("p", { class: "error" }, told ? error.message : "The service did not answer. Try again."), ...lines);
+  at("status").textContent = "";
+  if (document.activeElement?.type !== "range") marked.find(Boolean)?.focus();
 }
 
-function opened() {
-  return [...at("answer").querySelectorAll("details[open] > summary")].map((s) => s.textContent.split(":")[0]);
+// What is open, sought and focused stays so when an answer takes the place of another.
+function kept(render) {
+  const title = (summary) => summary.textContent.split(/[:,]| of /)[0];
+  const open = [...at("answer").querySelectorAll("details[open] > summary")].map(title);
+  const focused = at("answer").contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
+  render();
+  for (const summary of at("answer").querySelectorAll("details > summary")) {
+    if (open.includes(title(summary))) summary.parentElement.open = true;
+  }
+  if (focused) [...at("answer").querySelectorAll("[aria-label]")].find((e) => e.getAttribute("aria-label") === focused)?.focus();
+}
+
+function crown(answer) {
+  const [first] = answer.recommendations;
+  const change = moved(before, answer);
+  at("top").replaceChildren(element("h2", {}, first ? nameOf(first) : "Nothing fits these limits"), first ? headline(first) : "", change ? element("p", { class: "moved" }, change) : "");
+  at("status").textContent = `${first ? `${nameOf(first)} is first.` : "Nothing fits these limits."} ${change}`;
 }
 
 function render(answer) {
-  const open = opened();
-  const warnings = answer.warnings.map((w) => element("p", { class: "warning" }, w.text));
+  crown(answer);
   const found = answer.recommendations.length ? [...options(answer), section("Plots", ...plots(answer))] : [];
-  const [first] = answer.recommendations;
-  at("top").replaceChildren(element("h2", {}, first ? nameOf(first) : "Nothing fits these limits"), first ? headline(first) : "");
-  at("answer").replaceChildren(
+  kept(() => at("answer").replaceChildren(
     element("p", { class: "summary" }, answer.summary),
-    ...warnings, ...found, ...reasons(answer, assume),
+    ...answer.warnings.map((w) => element("p", { class: "warning" }, w.text)), ...found, ...reasons(answer, form, assume),
     element("p", { class: "source" }, `Snapshot ${answer.catalog.snapshot}, prices up to ${answer.catalog.prices_as_of}, ages counted to ${answer.as_of}. `,
       element("a", { href: `#a=${answer.id}` }, "Link to this answer"), ". ", element("a", { href: `/recommendations/${answer.id}` }, "As JSON"), "."),
-  );
-  for (const summary of at("answer").querySelectorAll("details > summary")) {
-    if (open.includes(summary.textContent.split(":")[0])) summary.parentElement.open = true;
-  }
+  ));
+  at("answer").classList.remove("turning");
   at("answer").dataset.id = answer.id;
-  at("status").textContent = first ? `${nameOf(first)} is first.` : "Nothing fits these limits.";
 }
 
-// A question is settled when it was not asked by a knob that still moves; the answer to a click is brought into view.
+// Of an answer of one option: all that is shown of the first. The rest stays, dimmed, until the knob rests.
+function renderFirst(answer) {
+  crown(answer);
+  const [first] = answer.recommendations;
+  const shown = at("answer").querySelector(".card.first");
+  if (!first || !shown) return;
+  kept(() => {
+    shown.replaceWith(card(answer, first));
+    at("answer").querySelector(".of-first").replaceChildren(...plotsOfFirst(answer));
+  });
+  at("answer").classList.add("turning");
+}
+
+// A question is settled when no knob asks it; the answer to a click is brought into view.
 async function ask({ settled = true, shown = false } = {}) {
   clearTimeout(timer);
   at("problem").replaceChildren();
-  let body = null;
+  form.unmark();
   try {
-    body = form.body();
-    if (settled || !asked) at("status").textContent = "Sizing…";
+    const body = form.body();
+    if (settled) at("status").textContent = "Sizing…";
     at("answer").setAttribute("aria-busy", "true");
     const begun = performance.now();
-    const answer = await recommend(body);
+    const [answer] = await Promise.all([recommend(body), named]);
     if (answer === null) return;
     render(answer);
     at("answer").dataset.ms = performance.now() - begun;
     at("permalink").hidden = false;
     at("permalink").href = linkTo(body);
-    if (settled || !asked) {
-      if (linkTo(body) !== location.hash) history[shown ? "pushState" : "replaceState"](null, "", linkTo(body));
-      keep(answer, body);
-      showPast(at("past"));
-      turnable();
-      if (shown) at("top").scrollIntoView({ block: "start" });
-    }
-    asked = true;
+    if (linkTo(body) !== location.hash) history[shown ? "pushState" : "replaceState"](null, "", linkTo(body));
+    if (settled) settle(answer, body, shown);
   } catch (error) {
     complain(error);
   }
   at("answer").removeAttribute("aria-busy");
+}
+
+function settle(answer, body, shown) {
+  before = answer;
+  keep(answer, body);
+  showPast(at("past"));
+  turnable(answer);
+  if (shown) at("top").scrollIntoView({ block: "start" });
 }
 
 function soon(wait_ms, how) {
@@ -84,21 +115,50 @@ function soon(wait_ms, how) {
   timer = setTimeout(() => ask(how), wait_ms);
 }
 
-function turnable() {
-  at("knobs").replaceChildren(...knobs(form, () => soon(15, { settled: false })));
-  at("knobs").closest("section").hidden = !at("knobs").children.length;
+// While a knob moves only the first option is asked for, one question at a time: each is of where the knob then stands.
+// Once it rests everything is asked for. A question of another kind in between goes before.
+const turning = { due: false, asking: false };
+
+async function turn() {
+  clearTimeout(timer);
+  recommend.forget();
+  turning.due = true;
+  if (turning.asking) return;
+  turning.asking = true;
+  try {
+    while (turning.due) {
+      turning.due = false;
+      const begun = performance.now();
+      const answer = await post("/recommend", { ...form.body(), limit: 1, rejected_limit: 0 });
+      if (recommend.asking()) break;
+      renderFirst(answer);
+      at("top").dataset.ms = performance.now() - begun;
+    }
+  } catch (error) {
+    if (!recommend.asking()) complain(error);
+  }
+  turning.asking = turning.due = false;
+  if (!recommend.asking()) soon(REST_MS, { settled: false });
 }
 
+function turnable(answer) {
+  const [asked, rest] = knobs(form, answer, turn);
+  at("knobs").replaceChildren(...asked);
+  at("assumed").replaceChildren(...rest);
+  at("turn").hidden = false;
+}
+
+// Another figure, where it is asked for: in its field, or among the assumptions.
 function assume(name, text) {
-  const field = at("form").elements.assumptions;
-  const value = Number(text);
-  field.value = JSON.stringify({ ...JSON.parse(field.value || "{}"), [name]: Number.isNaN(value) ? text : value }, null, 1);
-  field.closest("details").open = true;
+  const field = form.home(name);
+  if (field) form.enter(field, text);
+  else form.assume(name, text);
   ask();
 }
 
 function start(request) {
   form.fill(request);
+  before = null;
   return ask({ shown: true });
 }
 
@@ -107,11 +167,11 @@ async function arrive() {
   if (request) await start(request);
   else if (answer) {
     try {
-      const stored = await get(`/recommendations/${encodeURIComponent(answer)}`);
+      const [stored] = await Promise.all([get(`/recommendations/${encodeURIComponent(answer)}`), named]);
       form.fill(stored.request);
-      asked = true;
+      before = stored;
       render(stored);
-      turnable();
+      turnable(stored);
     } catch (error) {
       complain(error);
     }
@@ -125,19 +185,15 @@ async function suggest(event) {
   if (found) at("models").replaceChildren(...found.items.map((m) => element("option", { value: m.id })));
 }
 
-const models = latest((text, signal) => fetch(`/catalog/models?limit=12&q=${encodeURIComponent(text)}`, { signal }).then((r) => r.json()));
+const models = latest((text, signal) => get(`/catalog/models?limit=12&q=${encodeURIComponent(text)}`, signal));
 
 at("presets").append(...PRESETS.map(({ name, request }) => element("button", { type: "button", class: "preset", click: () => start(request) }, name)));
 at("form").addEventListener("submit", (event) => {
   event.preventDefault();
   ask({ shown: true });
 });
-at("form").addEventListener("change", () => asked && soon(60, { settled: true }));
+at("form").addEventListener("change", () => at("answer").childElementCount && soon(60, { settled: true }));
 at("form").elements["workload.model"].addEventListener("input", suggest);
-at("knobs").addEventListener("change", async () => {
-  await ask({ settled: false });
-  history.replaceState(null, "", at("permalink").href);
-});
 at("copy").addEventListener("click", async () => {
   await navigator.clipboard.writeText(at("permalink").href).catch(() => null);
   at("status").textContent = "The link is copied.";

@@ -1,8 +1,9 @@
 // The plots of an answer.
 import { get, post } from "./api.js";
 import { plot, stacked } from "./charts.js";
-import { nameOf } from "./deployment.js";
-import { element, money, words } from "./dom.js";
+import { nameOf, offerOf } from "./deployment.js";
+import { element, money, show, words } from "./dom.js";
+import { typeOf } from "./names.js";
 
 const PARTS = ["weights", "kv_cache", "activations", "gradients", "optimizer", "overhead"];
 
@@ -34,7 +35,7 @@ function frontier(answer) {
   const points = rows.map((r) => ({ x: wait(r).value, y: price(r).value, name: String(r.rank), ...picked(wait(r)) }));
   const first = wait(rows[0]);
   return plot("Cost against latency", {
-    series: [{ name: "by rank, with the interval", points, line: false }, { name: "Pareto front", points: paretoOf(points).map((p) => ({ x: p.x, y: p.y })), dots: false }],
+    series: [{ name: "by rank, 80 % range where told", points, line: false }, { name: "Pareto front", points: paretoOf(points).map((p) => ({ x: p.x, y: p.y })), dots: false }],
     xLabel: `${first.name}, ${first.unit}`, yLabel: price(rows[0]).unit, logX: true,
     heads: ["Rank", "Hardware", first.unit, "low", "high", price(rows[0]).unit],
     rows: rows.map((r) => [String(r.rank), nameOf(r), wait(r).value, wait(r).low ?? null, wait(r).high ?? null, price(r).value]),
@@ -44,17 +45,17 @@ function frontier(answer) {
 function memory(answer) {
   const all = answer.recommendations.map((r) => r.memory.per_accelerator_gib);
   const used = PARTS.filter((part) => all.some((m) => m[part] > 0));
-  const bars = answer.recommendations.map((r, i) => ({ name: `${r.rank}. ${r.deployment.accelerator}`, parts: used.map((p) => all[i][p]), of: all[i].capacity }));
+  const bars = answer.recommendations.map((r, i) => ({ name: `${r.rank}. ${typeOf(r.deployment.accelerator)}`, parts: used.map((p) => all[i][p]), of: all[i].capacity }));
   return stacked("Memory of one accelerator", { bars, parts: used.map(words), unit: "GiB" });
 }
 
-function curves(r, slo) {
+function curves(r, slo, load) {
   const curve = r.performance.load_curve;
   if (!curve || curve.points.length < 3) return [];
   const kinds = [["ttft_ms", "Time to first token"], ["tpot_ms", "Time per token"]];
   return kinds.filter(([kind]) => curve.points[0][kind]).map(([kind, name]) => {
     const at = (statistic) => curve.points.map((p) => ({ x: p.requests_per_s, y: p[kind][statistic] }));
-    const marks = [{ x: curve.knee_requests_per_s, text: "knee" }];
+    const marks = [{ x: curve.knee_requests_per_s, text: "knee" }, ...(load ? [{ x: load, text: "your peak", low: true }] : [])];
     if (slo?.[kind]) marks.push({ y: slo[kind], text: "limit" });
     return plot(`${name} by load, first recommendation`, {
       series: [{ name: "p95", points: at("p95") }, { name: "p50", points: at("p50") }], marks,
@@ -64,22 +65,34 @@ function curves(r, slo) {
   });
 }
 
-function rentOrOwn(r, request) {
-  const months = request.economics?.horizon_months ?? 36;
-  const own = { name: r.deployment.offer?.pricing_model ?? "first", purchase: r.cost.purchase_usd, hour: r.cost.usd_per_hour };
-  const ways = [own, ...(r.alternatives ?? []).map((a) => ({ name: a.way, purchase: a.purchase_usd, hour: a.usd_per_hour, pays: a.break_even_month }))];
-  const isRunOnce = isRun(r);
-  if (isRunOnce || ways.length < 2) return null;
+// Ways to pay for the first, or where it has only one, for the others that were ranked.
+function ways({ recommendations, request }) {
+  const [first, ...others] = recommendations;
+  const way = (r, name) => ({ name, purchase: r.cost?.purchase_usd ?? r.purchase_usd, hour: r.cost?.usd_per_hour ?? r.usd_per_hour });
+  const own = way(first, words(first.deployment.offer?.pricing_model ?? "first"));
+  const more = (first.alternatives ?? []).map((a) => ({ ...way(a, words(a.way)), pays: a.break_even_month }));
+  const bought = Boolean(own.purchase);
+  if (more.some((w) => Boolean(w.purchase) !== bought)) return { of: "first recommendation", ways: [own, ...more] };
+  const other = others.filter((r) => Boolean(r.cost.purchase_usd) !== bought).map((r) => way(r, `${r.rank}. ${nameOf(r)}, ${offerOf(r)}`));
+  return { of: "bought against rented", ways: [way(first, `1. ${nameOf(first)}, ${offerOf(first)}`), ...more, ...other.slice(0, 2)] };
+}
+
+function rentOrOwn(answer) {
+  const [first] = answer.recommendations;
+  const found = ways(answer);
+  if (isRun(first) || found.ways.length < 2) return null;
+  const months = answer.request.economics?.horizon_months ?? answer.assumptions.find((a) => a.name === "horizon_months")?.value ?? 36;
   const hours = 730;
   // A way that is bought is paid at once; what its hours cost beyond the purchase is power and care.
   const line = (w) => {
     const running = w.purchase ? Math.max(0, w.hour * hours * months - w.purchase) / months : w.hour * hours;
     return [0, months].map((m) => ({ x: m, y: (w.purchase ?? 0) + running * m }));
   };
-  const named = ways.slice(0, 6).map((w) => ({ name: words(w.name), points: line(w), dots: false }));
-  return plot("Cost over time, first recommendation", {
-    series: named, xLabel: "months", yLabel: "USD", heads: ["Way", "USD per hour", "USD to buy", `USD after ${months} months`, "Owning pays from month"],
-    rows: ways.slice(0, 6).map((w) => [words(w.name), w.hour, w.purchase ?? null, line(w)[1].y, w.pays ?? null]),
+  const shown = found.ways.slice(0, 5);
+  return plot(`Cost over time, ${found.of}`, {
+    series: shown.map((w) => ({ name: w.name, points: line(w), dots: false })),
+    xLabel: "months", yLabel: "USD", heads: ["Way", "USD per hour", "USD to buy", `USD after ${show(months)} months`, "Owning pays from month"],
+    rows: shown.map((w) => [w.name, money(w.hour), w.purchase ? money(w.purchase) : null, money(line(w)[1].y), w.pays ?? null]),
   });
 }
 
@@ -120,26 +133,47 @@ async function scaling(r, request) {
   });
 }
 
-async function history(r) {
-  const found = await get(`/catalog/prices?limit=500&accelerator=${encodeURIComponent(r.deployment.accelerator)}`);
-  const rows = found.items.filter((p) => p.usd_per_hour).map((p) => ({ x: Number(p.observed_on.slice(0, 4)) + (Number(p.observed_on.slice(5, 7) || 7) - 0.5) / 12, y: p.usd_per_hour / p.accelerator_count, ...p }));
+// All observed prices of one kind of accelerator, page by page.
+async function observed(accelerator) {
+  const rows = [];
+  let after = "";
+  do {
+    const page = await get(`/catalog/prices?limit=500&accelerator=${encodeURIComponent(accelerator)}${after}`);
+    rows.push(...page.items.filter((p) => p.usd_per_hour));
+    after = page.next_cursor ? `&cursor=${encodeURIComponent(page.next_cursor)}` : "";
+  } while (after);
+  return rows.sort((a, b) => (a.observed_on < b.observed_on ? 1 : -1));
+}
+
+async function history({ accelerator }) {
+  const yearOf = (day) => Number(day.slice(0, 4)) + (Number(day.slice(5, 7) || 7) - 1 + Number(day.slice(8, 10) || 15) / 31) / 12;
+  const rows = (await observed(accelerator)).map((p) => ({ ...p, x: yearOf(p.observed_on), y: p.usd_per_hour / p.accelerator_count }));
   if (!rows.length) return element("p", {}, "No prices of earlier days are known.");
   const kinds = [...new Set(rows.map((p) => p.pricing_model))];
-  return plot(`Prices seen of ${r.deployment.accelerator}`, {
+  return plot(`Prices seen of ${typeOf(accelerator)}`, {
     series: kinds.map((kind) => ({ name: words(kind), line: false, points: rows.filter((p) => p.pricing_model === kind) })), zeroX: false, xText: (year) => (Number.isInteger(year) ? String(year) : ""),
     xLabel: "year", yLabel: "USD per hour of one", heads: ["Seen", "Provider", "Region", "Way", "USD per hour of one"],
     rows: rows.slice(0, 200).map((p) => [p.observed_on, p.provider, p.region ?? null, words(p.pricing_model), money(p.y)]),
   });
 }
 
+// What is drawn of the first alone moves with a knob; what is drawn of all that were ranked follows.
+export function plotsOfFirst(answer) {
+  const [first] = answer.recommendations;
+  const asked = answer.request.workload.traffic ?? {};
+  const load = answer.assumptions.find((a) => a.name === "peak_requests_per_s")?.value ?? asked.peak_requests_per_s;
+  return [...curves(first, answer.request.workload.slo, load), rentOrOwn(answer)].filter(Boolean);
+}
+
 export function plots(answer) {
   const [first] = answer.recommendations;
   if (!first) return [];
-  const { request } = answer;
-  const asked = [later(`Price history of ${first.deployment.accelerator}`, () => history(first))];
-  if (isRun(first)) asked.unshift(later("Scaling of the first, and where it ends", () => scaling(first, request)));
+  const asked = [later(`Price history of ${typeOf(first.deployment.accelerator)}`, () => history(first.deployment))];
+  if (isRun(first)) asked.unshift(later("Scaling of the first, and where it ends", () => scaling(first, answer.request)));
   return [
-    element("div", { class: "plots" }, ...[frontier(answer), memory(answer), ...curves(first, request.workload.slo), rentOrOwn(first, request)].filter(Boolean)),
+    element("div", { class: "plots" },
+      element("div", { class: "alike of-ranked" }, ...[frontier(answer), memory(answer)].filter(Boolean)),
+      element("div", { class: "alike of-first" }, ...plotsOfFirst(answer))),
     ...asked,
   ];
 }
