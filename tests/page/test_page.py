@@ -119,6 +119,8 @@ OF_THE_SERVICE_MS = (
 
 def test_a_knob_moves_the_first_option_at_once_and_then_the_rest(browser: Browser) -> None:
     browser.open()
+    preset(browser, "Chat")  # the first question of a process is slower: what is measured is a service that is warm
+    browser.answered()
     preset(browser, "RAG")
     before = browser.answered()
     assert float(browser.run("return document.getElementById('answer').dataset.ms")) < 1000
@@ -136,7 +138,7 @@ def test_a_knob_moves_the_first_option_at_once_and_then_the_rest(browser: Browse
     first, was = answer["recommendations"][0]["cost"], before["recommendations"][0]["cost"]
     assert first["usd_per_hour"] > was["usd_per_hour"]
     assert f"price +{100 * (first['usd_per_hour'] / was['usd_per_hour'] - 1):.0f} %" in browser.text(".moved")
-    # Of the 200 ms that a what-if may take the service has nearly all; a machine that also does other things takes more.
+    # The service has nearly all of the time; a machine that also does other things takes more.
     assert sorted(of_the_page)[2] < 60, of_the_page
     assert sorted(waits)[2] < 600, waits
 
