@@ -76,7 +76,8 @@ def deadline_reason(workload: TrainingWorkload, finalists: Finalists, row: int) 
     days, limit = at(finalists.outcome.days, row), workload.deadline_s / SECONDS_PER_DAY
     sure, asked = at(finalists.assured.wall_s, row) / SECONDS_PER_DAY, finalists.plans.stack.margins.asked
     unit, each = ("day", 1.0) if limit >= 2 else ("hour", HOURS_PER_DAY)
-    expected, surely = (figure(d * each) if d * each >= 1 else span(d) for d in (days, sure))
+    in_one_unit = min(days, sure) * each >= 1
+    expected, surely = (figure(d * each) if in_one_unit else span(d) for d in (days, sure))
     interruptions = at(finalists.run.interruptions, row)
     broken = "no interruption" if interruptions < NO_INTERRUPTION else measured(interruptions, "interruption")
     return Reason(

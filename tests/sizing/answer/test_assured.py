@@ -112,3 +112,9 @@ def test_a_deadline_is_told_in_days_or_in_hours_expected_and_with_confidence() -
     brief = finalists(outcome=row(days=col(0.01)), assured=row(wall_s=col(0.07 * 86400)))
     text = deadline_reason(PRETRAIN, brief, 0).text
     assert text.startswith("The run takes 14.4 minutes of 14 days expected, 1.68 hours at 80% confidence")
+
+
+def test_times_of_two_units_are_both_told_with_theirs() -> None:
+    found = finalists(outcome=row(days=col(0.9)), assured=row(wall_s=col(1.2 * 86400)))
+    text = deadline_reason(PRETRAIN, found, 0).text
+    assert text.startswith("The run takes 21.6 hours of 14 days expected, 28.8 hours at 80% confidence")
