@@ -97,12 +97,15 @@ class ApartShown(TypedDict):
 
 class AssumedShown(TypedDict):
     name: str
-    value: float | str
+    value: AssumedValue
     unit: str
     reason: str
     asked: bool
     source: str
     range: list[float] | None
+
+
+AssumedValue: TypeAlias = "float | str"
 
 
 class AssumptionList(TypedDict):
@@ -450,7 +453,7 @@ class FileShown(TypedDict):
 class FiledShown(TypedDict):
     id: str
     stored_at: str
-    status: Literal["draft", "approved", "ordered", "superseded"]
+    status: Status
     etag: str
     superseded_by: NotRequired[str | None]
     label: NotRequired[str | None]
@@ -590,6 +593,9 @@ class IntervalShown(TypedDict):
     high: float
 
 
+JudgedPhase: TypeAlias = "Literal['fine_tuning', 'inference', 'sample_inference', 'training']"
+
+
 class LevelShown(TypedDict):
     confidence: float
     total_accelerators: int | None
@@ -705,6 +711,9 @@ class ModelShown(TypedDict):
     aliases: list[str]
     origin: str
     confidence: str
+
+
+ModelTask: TypeAlias = "Literal['decoder', 'embedding', 'reranker', 'speech', 'diffusion', 'vision']"
 
 
 class MomentsShown(TypedDict):
@@ -1380,8 +1389,11 @@ class StartPartsShown(TypedDict):
     engine_start: float
 
 
+Status: TypeAlias = "Literal['draft', 'approved', 'ordered', 'superseded']"
+
+
 class StatusChangeShown(TypedDict):
-    status: Literal["draft", "approved", "ordered", "superseded"]
+    status: Status
     at: str
     by: str
     note: NotRequired[str | None]
@@ -1391,7 +1403,7 @@ class StatusChangeShown(TypedDict):
 class StatusShown(TypedDict):
     id: str
     stored_at: str
-    status: Literal["draft", "approved", "ordered", "superseded"]
+    status: Status
     etag: str
     superseded_by: NotRequired[str | None]
     label: NotRequired[str | None]
@@ -1400,7 +1412,7 @@ class StatusShown(TypedDict):
     model: NotRequired[str | None]
     accelerators: list[str]
     option: NotRequired[str | None]
-    next: list[Literal["draft", "approved", "ordered", "superseded"]]
+    next: list[Status]
     history: list[StatusChangeShown]
 
 
@@ -1428,10 +1440,10 @@ class SupportAnswer(TypedDict):
 
 class SupportShown(TypedDict):
     format: str
-    phase: Literal["fine_tuning", "inference", "sample_inference", "training"]
+    phase: JudgedPhase
     method: NotRequired[str | None]
-    kind: Literal["decoder", "embedding", "reranker", "speech", "diffusion", "vision"]
-    verdict: Literal["refused", "expected", "documented"]
+    kind: ModelTask
+    verdict: Verdict
     rule: str
     source: str
     native: bool
@@ -1488,6 +1500,9 @@ class TransferShown(TypedDict):
     gbit_per_s: float
     requests_per_s_capacity: float
     utilization: NotRequired[float | None]
+
+
+Verdict: TypeAlias = "Literal['refused', 'expected', 'documented']"
 
 
 class VerificationShown(TypedDict):
