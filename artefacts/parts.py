@@ -188,6 +188,7 @@ def stale(part: Part) -> list[str]:
 
 
 def keep(part: Part, **further: Digests) -> None:
-    """Stamp a part as it stands."""
+    """Stamp a part as it stands; what it wrote may be code that others are made from."""
+    sources.cache_clear()
     found = stamped() | {part.name: stamp_of(part) | further}
     STAMP.write_text(json.dumps(found, indent=1) + "\n")
