@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -37,13 +38,15 @@ from app.catalog.hub import ModelHub
 from app.catalog.outbox import DeliveryStore, Outbox
 from app.catalog.punchouts import PunchoutStore
 from app.catalog.recommendations import AnswerStore
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import EmptyCatalog, SnapshotStore
 from app.compiled import compile_simulation
 from app.config import Settings
-from app.db import make_engine
+from app.db import DatabaseError, make_engine
 from app.procurement.buyers import Buyers
 from app.procurement.desk import Desk
 from app.procurement.webhooks import Courier
+
+log = structlog.get_logger("headroom")
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -60,7 +63,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[settings.log_level.upper()]),
     )
     app = FastAPI(
-        title="Headroom", version="0.1.0", docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=delivering
+        title="Headroom", version="0.1.0", docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=running
     )
     app.state.settings, app.state.today = settings, settings.today
     engine = make_engine(settings.database_url)
@@ -98,15 +101,24 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
 
 @asynccontextmanager
-async def delivering(app: FastAPI) -> AsyncIterator[None]:
-    """Notices are delivered as long as the service runs."""
+async def running(app: FastAPI) -> AsyncIterator[None]:
+    """The catalogue is loaded beside the first requests, and notices are delivered as long as the service runs."""
     courier: Courier | None = app.state.courier
-    if courier is None:
-        yield
-        return
-    courier.start()
+    loading = asyncio.create_task(run_in_threadpool(load, app.state.snapshots))
+    if courier is not None:
+        courier.start()
     yield
-    await run_in_threadpool(courier.stop)
+    await loading
+    if courier is not None:
+        await run_in_threadpool(courier.stop)
+
+
+def load(snapshots: SnapshotStore) -> None:
+    """The newest catalogue before anybody asks for it; without one, requests and /readyz say why."""
+    try:
+        snapshots.market()
+    except (DatabaseError, EmptyCatalog) as error:
+        log.warning("catalogue_not_loaded", error=type(error).__name__)
 
 
 def desk_of(settings: Settings, engine: Engine) -> Desk | None:
