@@ -53,7 +53,7 @@ def neighbours_of(plans: TrainingPlans, row: int) -> Iterator[tuple[str, str, fl
     if plans.zero_stage[row] >= 3:
         yield "states kept whole (ZeRO-0)", "zero_stage", 0.0
     twice = float(plans.micro_batch_sequences[row]) * 2
-    yield f"micro-batches of {twice:g}", "micro_batch_sequences", twice
+    yield f"a micro-batch of {twice:g}", "micro_batch_sequences", twice
 
 
 def beside(counts: Counts, plans: TrainingPlans, run: Run, assumed: Assumptions) -> Beside:

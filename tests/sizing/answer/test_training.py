@@ -108,7 +108,7 @@ def test_links_are_told_with_their_rates() -> None:
     ("other", "words"),
     [
         (Alternative("tensor parallel 2", True, 0.25, 70 * GIB), "tensor parallel 2 is 25% slower"),
-        (Alternative("micro-batches of 4", True, 0.002, 70 * GIB), "micro-batches of 4 is as fast"),
+        (Alternative("a micro-batch of 4", True, 0.002, 70 * GIB), "a micro-batch of 4 is as fast"),
         (Alternative("tensor parallel 2", True, -0.1, 70 * GIB), "tensor parallel 2 is 10% faster"),
         (Alternative("tensor parallel 2", False, -0.1, 96 * GIB), "tensor parallel 2 needs 96 GiB"),
     ],
