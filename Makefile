@@ -28,7 +28,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
 
 # Everything that is generated: factors and predictions, accuracy page and plots, engine pages, examples of the API,
-# README's answer. What is current is left out; PART=factors (accuracy, engine, examples, readme) makes one alone.
+# what documents show of answers. What is current is left out; PART=factors (accuracy, engine, ...) makes one alone.
 artefacts: $(VENV)/.dev
 	$(BIN)/python -m artefacts $(PART)
 

@@ -9,13 +9,13 @@ import csv
 import hashlib
 import io
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from app.catalog.names import folded
+from artefacts.blocks import asks, shown, written_by_hand
 from artefacts.sources import ROOT, Sources
 
 DATA = ROOT / "app" / "catalog" / "data"
@@ -135,20 +135,21 @@ def examples_inputs() -> Digests:
     return {**answer_inputs(), "code of the examples": sources().digest(["artefacts.examples"])}
 
 
-def readme_inputs() -> Digests:
-    modules = [f"artefacts.{name}" for name in ("readme", "walk", "decisions")]
+def documents_inputs() -> Digests:
+    modules = [f"artefacts.{name}" for name in ("documents", "walk", "decisions")]
     return {
         **answer_inputs(),
-        "code of the document": sources().digest(modules),
+        "code of the documents": sources().digest(modules),
+        "what the documents ask": digest("".join(asks(path) for path in written_by_hand())),
         **files(ROOT / "artefacts" / "decisions.json"),
     }
 
 
-def readme_outputs() -> Digests:
-    """README's worked answer, not the prose about it."""
-    blocks = re.findall(r"```json\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+def documents_outputs() -> Digests:
+    """What the pages show of answers, not the prose about it."""
+    parts = {path.relative_to(ROOT).as_posix(): shown(path) for path in written_by_hand()}
     pages = files(ROOT / "docs" / "walk.md", ROOT / "docs" / "decisions.md")
-    return {"README.md, worked answer": digest("".join(blocks)), **pages}
+    return {**{f"{name}, answers": digest(text) for name, text in parts.items() if text}, **pages}
 
 
 PARTS = (
@@ -162,7 +163,7 @@ PARTS = (
         examples_inputs,
         lambda: files(ROOT / "app" / "api" / "examples" / "schemas.json"),
     ),
-    Part("readme", "artefacts.readme", readme_inputs, readme_outputs),
+    Part("documents", "artefacts.documents", documents_inputs, documents_outputs),
 )
 
 
@@ -190,5 +191,7 @@ def stale(part: Part) -> list[str]:
 def keep(part: Part, **further: Digests) -> None:
     """Stamp a part as it stands; what it wrote may be code that others are made from."""
     sources.cache_clear()
-    found = stamped() | {part.name: stamp_of(part) | further}
+    known = {each.name for each in PARTS}
+    found = {name: said for name, said in stamped().items() if name in known}
+    found[part.name] = stamp_of(part) | further
     STAMP.write_text(json.dumps(found, indent=1) + "\n")

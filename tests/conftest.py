@@ -23,6 +23,7 @@ from app.db import make_engine
 from app.main import create_app
 from app.migrating import alembic_config
 from app.sizing.snapshot import Snapshot
+from artefacts.running import serving
 from artefacts.service import DAY
 
 # Compiled once for all, as a service does before its first request.
@@ -110,3 +111,10 @@ def client(sqlite_url: str) -> Iterator[TestClient]:
     with TestClient(app, raise_server_exceptions=False) as made:
         yield made
     app.state.sessions.kw["bind"].dispose()
+
+
+@pytest.fixture(scope="session")
+def live(client: TestClient) -> Iterator[str]:
+    """The address of the same application on a port, for what is not this process."""
+    with serving(client.app) as url:
+        yield url

@@ -58,8 +58,8 @@ def test_what_rose_by_more_than_a_tenth_or_holds_too_little_is_a_failure(market:
         assert said == f"tpot: 80 % intervals hold {coverage:.0%}, not 70% to 90%"
 
 
-def test_the_readme_quotes_the_committed_errors(market: Snapshot) -> None:
-    said = re.findall(r"(\d+)\s+%\s+\((\d+)\s+%\)", (Path(__file__).parents[2] / "README.md").read_text())
+def test_the_limits_quote_the_committed_errors(market: Snapshot) -> None:
+    said = re.findall(r"(\d+)\s+%\s+\((\d+)\s+%\)", (Path(__file__).parents[2] / "docs" / "limits.md").read_text())
     found = headline(market.evidence.rows)
     shown = [
         found[k]

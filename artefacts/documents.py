@@ -1,18 +1,22 @@
-"""README's worked answer, refilled with what the service answers now in the shape that stands there; the median errors
-it quotes; the walk; and the questions of buyers."""
+"""What documents show of answers, as the service answers now: outputs of commands, worked answers in the shape that
+stands there, the median errors that are quoted; the walk; and the questions of buyers.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
+
+from starlette.testclient import TestClient
 
 from app.catalog.queries import calibration_notes
 from artefacts import decisions, walk
-from artefacts.service import asked
+from artefacts.blocks import ANSWER, JSON, blocks, outputs, posted, replaced, written_by_hand
+from artefacts.running import run, serving
+from artefacts.service import ROOT, asked
 
-README = Path(__file__).resolve().parents[1] / "README.md"
+LIMITS = ROOT / "docs" / "limits.md"
 WIDTH = 118
 
 
@@ -52,13 +56,25 @@ def errors_quoted(text: str) -> str:
     return re.sub(r"\d+(\s+%\s+\()\d+(\s+%\))", today, text)
 
 
+def refreshed(text: str, client: TestClient, url: str) -> str:
+    """A document with the outputs and answers of now."""
+    told = blocks(text)
+    fresh: dict[int, str] = {}
+    if due := outputs(told):
+        said = run(told, url)
+        fresh |= {i: said[of] for i, of in due.items()}
+    for i, block in enumerate(told):
+        if block.language == JSON and block.said == ANSWER:
+            answer = client.post(posted(told[i - 1]), json=json.loads(told[i - 1].text)).json()
+            fresh[i] = formatted(refilled(json.loads(block.text), answer)) + "\n"
+    return replaced(text, told, fresh)
+
+
 def write() -> None:
-    """README.md, docs/walk.md and docs/decisions.md."""
-    text = README.read_text()
-    request, shape = re.findall(r"```json\n(.*?)```", text, flags=re.DOTALL)
-    with asked() as client:
-        answer = client.post("/recommend", json=json.loads(request)).json()
+    """The pages written by hand, docs/walk.md and docs/decisions.md."""
+    with asked() as client, serving(client.app) as url:
         walk.write(client)
         decisions.write(client)
-    refreshed = text.replace(shape, formatted(refilled(json.loads(shape), answer)) + "\n")
-    README.write_text(errors_quoted(refreshed))
+        for path in written_by_hand():
+            path.write_text(refreshed(path.read_text(), client, url))
+    LIMITS.write_text(errors_quoted(LIMITS.read_text()))

@@ -1,0 +1,140 @@
+"""Runs what the documents show: their shell and Python against a service, in the order in which they stand."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from multiprocessing.connection import Client, Listener
+from pathlib import Path
+
+import uvicorn
+from starlette.types import ASGIApp
+from typer.testing import CliRunner
+
+from app.cli import cli
+from artefacts.blocks import PYTHON, Block
+from artefacts.service import ROOT
+
+SHOWN = "localhost:8000"
+BETWEEN = "\x1e"
+LONGEST_S = 120
+# What `headroom` is while a document runs: this process answers, so that a command does not start Python anew.
+COMMAND = """#!{python} -SE
+import os, sys
+from multiprocessing.connection import Client
+with Client({address!r}) as line:
+    given = sys.stdin.buffer.read() if "-" in sys.argv else b""
+    line.send((sys.argv[1:], os.getcwd(), given))
+    said, complained, status = line.recv()
+sys.stdout.buffer.write(said)
+sys.stderr.buffer.write(complained)
+sys.exit(status)
+"""
+
+
+class NotAsShownError(Exception):
+    """A block of a document that ended with an error."""
+
+
+@contextlib.contextmanager
+def serving(app: ASGIApp) -> Iterator[str]:
+    """The address of an application, which was started already, on a port of its own."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@contextlib.contextmanager
+def answering(folder: Path, url: str) -> Iterator[None]:
+    """`headroom` as an executable of the folder, whose questions go to the service at the address."""
+    address = str(folder / "line")
+    executable = folder / "headroom"
+    executable.write_text(COMMAND.format(python=sys.executable, address=address))
+    executable.chmod(0o755)
+
+    def answer() -> None:
+        with Listener(address) as listener:
+            ready.set()
+            while True:
+                with listener.accept() as line:
+                    asked = line.recv()
+                    if asked is None:
+                        return
+                    words, where, given = asked
+                    with contextlib.chdir(where):
+                        result = CliRunner().invoke(
+                            cli, words, input=given, env={"HEADROOM_URL": url, "COLUMNS": "118"}
+                        )
+                    line.send((result.stdout_bytes, result.stderr_bytes, int(result.exit_code)))
+
+    ready = threading.Event()
+    thread = threading.Thread(target=answer)
+    thread.start()
+    ready.wait()
+    try:
+        yield
+    finally:
+        with Client(address) as line:
+            line.send(None)
+        thread.join()
+
+
+def script(told: list[Block]) -> str:
+    """One shell program of all blocks that run, which marks where the output of each begins."""
+    parts = ["set -euo pipefail\n"]
+    for block in told:
+        parts.append("printf '\\036'\n")
+        if block.runs and block.language == PYTHON:
+            parts.append(f"python3 - <<'END_OF_PYTHON'\n{block.text}END_OF_PYTHON\n")
+        elif block.runs:
+            parts.append(block.text)
+    return "".join(parts)
+
+
+def run(told: list[Block], url: str) -> list[str]:
+    """What each block of a document says to standard output; of one that does not run nothing."""
+    with tempfile.TemporaryDirectory() as made:
+        home = Path(made)
+        (home / "bin").mkdir()
+        (home / "work").mkdir()
+        (home / "work" / "tests").symlink_to(ROOT / "tests")
+        (home / ".curlrc").write_text("fail-with-body\n")  # a refusal ends with an error
+        here = url.removeprefix("http://")
+        environment = {
+            **os.environ,
+            "PATH": f"{home / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "HOME": made,
+        }
+        with answering(home / "bin", url):
+            ended = subprocess.run(
+                ["bash", "-c", script(told).replace(SHOWN, here)],
+                cwd=home / "work",
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=LONGEST_S,
+                check=False,
+            )
+    # Blanks at the end of a line, as fold leaves them, do not stand in a document.
+    plain = re.sub(r" +$", "", ended.stdout.replace(here, SHOWN), flags=re.MULTILINE)
+    said = plain.split(BETWEEN)[1:]
+    if ended.returncode:
+        raise NotAsShownError(f"{told[len(said) - 1].text}ended with {ended.returncode}:\n{said[-1]}{ended.stderr}")
+    return said

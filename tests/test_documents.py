@@ -1,0 +1,211 @@
+"""What the documents show is what happens: every command, program and request in them runs, and every link leads on."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from app.cli import cli
+from app.config import Settings
+from artefacts.blocks import (
+    ANSWER,
+    JSON,
+    NOT_RUN,
+    OUTPUT,
+    POST,
+    PYTHON,
+    SHELL,
+    Block,
+    blocks,
+    documents,
+    outputs,
+    posted,
+    written_by_hand,
+)
+from artefacts.running import NotAsShownError, run
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+MOST_NOT_RUN = 6
+MOST_LINES_OF_README = 150
+# Parts of a request stand for the whole one that they are put into, and where it goes.
+CHAT = {"phase": "inference", "model": "llama-3.1-8b-instruct"}
+TUNING = {
+    "phase": "fine_tuning",
+    "model": "llama-3.1-8b",
+    "method": "lora",
+    "training_tokens": 1e8,
+    "sequence_length": 4096,
+}
+H100 = {"accelerator": "h100 sxm", "total_accelerators": 8}
+PARTS: dict[str, tuple[str, Any]] = {
+    "traffic": ("/estimate", lambda part: {"workload": {**CHAT, "traffic": part}, "deployment": H100}),
+    "observed": (
+        "/diagnose",
+        lambda part: {
+            "workload": {**CHAT, "traffic": {"peak_requests_per_s": 5}},
+            "deployment": {**H100, "engine": "vllm"},
+            "observed": part,
+        },
+    ),
+    "observed training": ("/diagnose", lambda part: {"workload": TUNING, "deployment": H100, "observed": part}),
+}
+TOLD = {path.relative_to(ROOT).as_posix(): blocks(path.read_text()) for path in documents()}
+RUN = [name for name, told in TOLD.items() if any(block.runs for block in told)]
+REQUESTS = [
+    pytest.param(told, i, id=f"{name}-{i}")
+    for name, told in TOLD.items()
+    for i, block in enumerate(told)
+    if block.language == JSON and block.said != ANSWER
+]
+
+
+def contained(part: Any, whole: Any, where: str = "") -> None:
+    """Everything in `part` stands in `whole`; lists may be cut short."""
+    if isinstance(part, dict):
+        for key, value in part.items():
+            assert key in whole, f"{where}/{key}"
+            contained(value, whole[key], f"{where}/{key}")
+    elif isinstance(part, list):
+        assert len(part) <= len(whole), where
+        for i, value in enumerate(part):
+            contained(value, whole[i], f"{where}/{i}")
+    else:
+        assert part == whole, where
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_what_a_document_shows_runs_and_says_what_stands_there(name: str, live: str) -> None:
+    told = TOLD[name]
+    said = run(told, live)
+    assert {i: told[i].text for i in outputs(told)} == {i: said[of] for i, of in outputs(told).items()}
+
+
+@pytest.mark.parametrize(("told", "i"), REQUESTS)
+def test_every_request_is_answered_as_shown(client: TestClient, told: list[Block], i: int) -> None:
+    body = json.loads(told[i].text)
+    if told[i].said in PARTS:
+        path, whole = PARTS[told[i].said]
+        body = whole(body)
+    else:
+        path = posted(told[i])
+    response = client.post(path, json=body)
+    assert response.status_code == 200, response.text
+    if told[i + 1 :] and told[i + 1].said == ANSWER:
+        contained(json.loads(told[i + 1].text), response.json())
+
+
+def test_a_block_that_fails_is_told_with_what_it_said(live: str) -> None:
+    text = "```sh\necho one\n```\n\n```text\none\n```\n\n```sh\ncurl -s localhost:8000/nowhere\n```\n"
+    assert outputs(blocks(text)) == {1: 0}
+    with pytest.raises(NotAsShownError, match=r"curl -s localhost:8000/nowhere\n.*22:"):
+        run(blocks(text), live)
+
+
+def test_every_setting_that_is_shown_is_one() -> None:
+    shown = [b for told in TOLD.values() for b in told if b.language == "ini"]
+    assert shown
+    for block in shown:
+        pairs = dict(each.split("=", 1) for each in shlex.split(block.text))
+        Settings.model_validate(
+            {
+                key.removeprefix("HEADROOM_").lower(): json.loads(value) if value[0] in "[{" else value
+                for key, value in pairs.items()
+            }
+        )
+
+
+def test_every_block_is_run_or_says_that_it_is_not() -> None:
+    kinds = {SHELL, PYTHON, JSON, OUTPUT, "ini"}
+    wrong = [(name, b.language, b.said) for name, told in TOLD.items() for b in told if b.language not in kinds]
+    assert [each for each in wrong if each[2] != NOT_RUN] == []
+    json_blocks = [b.said for told in TOLD.values() for b in told if b.language == JSON]
+    assert [said for said in json_blocks if said not in (ANSWER, *PARTS) and not said.startswith(POST)] == []
+    assert sum(b.said == NOT_RUN for told in TOLD.values() for b in told) <= MOST_NOT_RUN
+    for path in written_by_hand():
+        text = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+        assert re.findall(r"(?:^|\n)\n {4}\S.*", text) == [], path.name
+
+
+def anchors(path: Path) -> set[str]:
+    """What links of a page may lead to: its headings as the viewer names them."""
+    heads = re.findall(r"^#+ (.*)$", path.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.replace("`", "").lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("path", documents(), ids=lambda path: path.name)
+def test_every_link_leads_somewhere(path: Path) -> None:
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", path.read_text(), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target:
+            continue
+        file, _, anchor = target.partition("#")
+        there = (path.parent / file).resolve() if file else path
+        assert there.exists(), target
+        assert not anchor or anchor in anchors(there), target
+
+
+def test_every_page_is_in_the_index() -> None:
+    linked = set(re.findall(r"\]\((\w+\.md)", (ROOT / "docs" / "README.md").read_text()))
+    assert {path.name for path in documents()} - {"README.md"} <= linked
+
+
+def test_every_file_that_is_named_exists() -> None:
+    for path in written_by_hand():
+        for name in re.findall(r"`((?:app|tests|docs|migrations|benchmarks|artefacts)/[\w./-]+)`", path.read_text()):
+            assert (ROOT / name).exists(), f"{path.name}: {name}"
+
+
+def test_every_command_that_is_named_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    commands = {c.name or getattr(c.callback, "__name__", "").replace("_", "-") for c in cli.registered_commands}
+    for path in written_by_hand():
+        text = path.read_text()
+        assert set(re.findall(r"(?:`|^ *)make ([a-z-]+)", text, flags=re.MULTILINE)) <= targets, path.name
+        assert set(re.findall(r"(?:`|^)headroom ([a-z][a-z-]+)", text, flags=re.MULTILINE)) <= commands, path.name
+
+
+def test_readme_is_short_and_has_every_endpoint(client: TestClient) -> None:
+    assert len(README.splitlines()) <= MOST_LINES_OF_README
+    paths = set(client.get("/openapi.json").json()["paths"])
+    named = {n if n in paths else f"/catalog{n}" for n in re.findall(r"`(?:GET |POST )?(/[\w/{}.-]+)`", README)}
+    assert paths <= named
+
+
+def named(page: str) -> set[str]:
+    """Every word in backquotes of a page, parts of a path apart."""
+    return set(re.findall(r"\w+", " ".join(re.findall(r"`([^`\n]+)`", (ROOT / "docs" / page).read_text()))))
+
+
+def test_every_part_of_an_answer_is_told(client: TestClient) -> None:
+    shapes = client.get("/openapi.json").json()["components"]["schemas"]
+    told = named("reading.md")
+    for shape in ("RecommendResponse", "RecommendationShown", "ConfidenceShown", "VerificationShown"):
+        assert set(shapes[shape]["properties"]) <= told, shape
+
+
+def test_every_number_that_is_computed_leads_to_its_formula(client: TestClient) -> None:
+    shapes = client.get("/openapi.json").json()["components"]["schemas"]
+    told = named("computing.md")
+    numbers = {
+        name
+        for shape in ("PerformanceShown", "CostShown", "MemoryShown", "MemoryPartsShown")
+        for name, field in shapes[shape]["properties"].items()
+        if "number" in json.dumps(field) or "integer" in json.dumps(field)
+    }
+    assert numbers <= told, numbers - told
+
+
+def test_words_of_the_glossary_are_told_once_and_those_of_answers_are_there() -> None:
+    words = re.findall(r"^\| ([^|]+?) \| [A-Z1]", (ROOT / "docs" / "glossary.md").read_text(), flags=re.MULTILINE)
+    each = [part.strip().lower() for word in words for part in re.split(r",|\(|\)", word) if part.strip()]
+    assert len(words) > 60
+    answer = (ROOT / "docs" / "reading.md").read_text()
+    for word in ("ttft", "tpot", "e2e", "p95", "replica", "kv cache", "basis", "confidence", "interval", "knee", "mfu"):
+        assert word in each and word.split()[-1] in answer.lower(), word
