@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from app.api.document import finished
+from app.api.exemplars import show
 from app.api.schemas.base import Shown
 from app.api.schemas.compare import CompareRequest
 from app.api.schemas.diagnose import DiagnoseRequest
@@ -31,7 +32,43 @@ Headroom sizes hardware for AI work: describe a workload, get the hardware that 
 how, with what memory, speed, latency, energy and cost, how sure that is, and why everything else was turned down.
 
 Units are in the names: `_gib` is 2^30 bytes, `_gb` 10^9, fractions run from 0 to 1, money is USD. Every error is
-`application/problem+json` (RFC 9457)."""
+`application/problem+json` (RFC 9457). Requests take no fields beside those shown; answers may gain fields.
+
+The service asks nobody who they are: let a proxy in front of it do that. Only buyers' systems that punch out prove
+themselves, by a secret that settings name, and notices to webhooks are signed."""
+TAGS = [
+    {"name": "sizing", "description": "Ask what hardware a workload takes."},
+    {"name": "filing", "description": "Find stored answers again, approve and order them."},
+    {"name": "exports", "description": "An answer as a bill of materials, or as files that start it."},
+    {"name": "procurement", "description": "How buyers' systems open a session, and what webhooks are told."},
+    {"name": "catalogue", "description": "What exists, what it costs and what was assumed."},
+    {"name": "accuracy", "description": "How far predictions are from published measurements."},
+    {"name": "operations", "description": "For whoever runs the service."},
+]
+SCHEMES = {
+    "ociUser": {
+        "type": "apiKey",
+        "in": "query",
+        "name": "USERNAME",
+        "description": "The buyer's user of an OCI call, as settings name it.",
+    },
+    "ociPassword": {
+        "type": "apiKey",
+        "in": "query",
+        "name": "PASSWORD",
+        "description": "The password of that user. Let the buyer's system POST it: addresses are written into logs.",
+    },
+    "webhookSignature": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "webhook-signature",
+        "description": "Of what this service sends: v1, and HMAC-SHA256 of id.timestamp.body by the secret, "
+        "after Standard Webhooks.",
+    },
+}
+# A cXML request carries its shared secret inside the document, an OCI form its password in a field: neither is a
+# scheme that OpenAPI knows.
+GUARDED: dict[str, list[dict[str, list[str]]]] = {"ociVisit": [{"ociUser": [], "ociPassword": []}]}
 
 
 class ProblemError(Shown):
@@ -63,7 +100,7 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Declared problem answers of a route."""
     content = {"application/problem+json": {"schema": {"$ref": REF.format(model="Problem")}}}
     texts = {
-        400: "The body is not well-formed JSON.",
+        400: "The body is not well-formed JSON, or the cursor is not one of this service.",
         404: "Something named does not exist.",
         409: "The state of what is changed does not allow it.",
         412: "What is changed has changed since it was read.",
@@ -74,6 +111,18 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
         503: "The catalogue is not available.",
     }
     return {s: {"description": texts[s], "content": content} for s in statuses}
+
+
+def _secure(document: dict[str, Any]) -> None:
+    """Say who proves what: nobody, but for what GUARDED names and this service's own notices."""
+    document["components"]["securitySchemes"] = SCHEMES
+    document["security"] = []
+    for room, guards in (("paths", GUARDED), ("webhooks", None)):
+        for item in document.get(room, {}).values():
+            for operation in item.values():
+                guard = [{"webhookSignature": []}] if guards is None else guards.get(operation["operationId"])
+                if guard is not None:
+                    operation["security"] = guard
 
 
 def install(app: FastAPI) -> None:
@@ -87,6 +136,9 @@ def install(app: FastAPI) -> None:
                 description=DESCRIPTION,
                 routes=app.routes,
                 webhooks=app.webhooks.routes,
+                tags=TAGS,
+                servers=[{"url": app.state.settings.public_url or "/", "description": "This service."}],
+                license_info={"name": "Apache License 2.0", "identifier": "Apache-2.0"},
             )
             _, extra = models_json_schema(
                 [*((m, "validation") for m in BODIES), (Problem, "serialization")], ref_template=REF
@@ -96,7 +148,10 @@ def install(app: FastAPI) -> None:
                 schemas.setdefault(name, schema)
             for name, value in example("schemas").items():
                 schemas.get(name, {}).setdefault("examples", [value])
-            app.openapi_schema = finished(made)
+            _secure(made)
+            finished(made)
+            show(made)
+            app.openapi_schema = made
         return app.openapi_schema
 
     app.openapi = document  # type: ignore[method-assign]

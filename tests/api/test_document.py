@@ -173,3 +173,60 @@ def test_a_description_has_unit_and_default_once() -> None:
     assert described("wait_ms", number, "In ms. Default: 5.", default=5) == "In ms. Default: 5."
     assert described("model", {"type": "string"}, "The model.") == "The model."
     assert described("trace", {"type": "boolean"}, "All.", default=False) == "All. Default: false."
+
+
+def test_every_status_has_one_example(document: Schema) -> None:
+    examples, components = document["components"]["examples"], document["components"]["schemas"]
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            for status, answer in operation["responses"].items():
+                for kind, media in answer.get("content", {}).items():
+                    called = f"{method} {path} {status} {kind}"
+                    if "json" not in kind:
+                        assert media["example"], called
+                        continue
+                    (shown,) = media["examples"].values()
+                    value = examples[shown["$ref"].removeprefix("#/components/examples/")]["value"]
+                    name = media["schema"]["$ref"].removeprefix(REF)
+                    assert set(components[name]["required"]) <= set(value), called
+                    if name == "Problem":
+                        assert value["status"] == int(status), called
+
+
+@pytest.mark.parametrize(
+    ("example", "method", "path", "body"),
+    [
+        (
+            "UnknownModel",
+            "post",
+            "/recommend",
+            {"workload": {"phase": "inference", "model": "gpt-9", "traffic": {"peak_requests_per_s": 1}}},
+        ),
+        ("Invalid", "post", "/catalog/models/inspect", {"model": "llama-3.1-8b", "limit": 0}),
+        ("UnknownCursor", "get", "/catalog/offers?cursor=none", None),
+        ("NoBodyTaken", "post", "/recommendations/rec_0123456789abcdef0123456789ab/reprice", {}),
+        ("UnknownRecommendation", "get", "/recommendations/rec_0123456789abcdef0123456789ab", None),
+        ("UnknownAccelerator", "get", "/catalog/support?accelerator=h900&engine=vllm", None),
+    ],
+)
+def test_examples_of_refusals_are_what_is_answered(
+    document: Schema, client: TestClient, example: str, method: str, path: str, body: Any
+) -> None:
+    shown, told = document["components"]["examples"][example]["value"], client.request(method, path, json=body).json()
+    assert {k: told[k] for k in ("type", "title", "status")} == {k: shown[k] for k in ("type", "title", "status")}
+    assert set(told) >= set(shown)
+
+
+def test_the_document_says_who_runs_it_and_who_is_let_in(document: Schema) -> None:
+    assert document["info"]["license"]["identifier"] == "Apache-2.0"
+    assert document["servers"] == [{"url": "/", "description": "This service."}]
+    assert document["security"] == []
+    assert "proxy" in document["info"]["description"]
+    schemes = set(document["components"]["securitySchemes"])
+    guarded = [(called, set(one)) for called, o in operations(document) for one in o.get("security", ())]
+    assert set().union(*(names for _, names in guarded)) == schemes
+    assert {called for called, _ in guarded if called.startswith("post ")} == {
+        f"post {e}" for e in document["webhooks"]
+    }
+    tags = {tag["name"] for tag in document["tags"]}
+    assert {tag for _, operation in operations(document) for tag in operation["tags"]} == tags

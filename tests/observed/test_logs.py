@@ -93,7 +93,7 @@ def test_a_bar_of_an_epoch_is_not_taken_for_another_trainers() -> None:
 
 
 def test_the_formats_of_the_wire_are_those_that_are_read() -> None:
-    assert set(get_args(LogFormat)) == set(FORMATS) == {*EVERY, "vllm", "sglang"}
+    assert set(get_args(get_args(LogFormat)[0])) == set(FORMATS) == {*EVERY, "vllm", "sglang"}
 
 
 @pytest.mark.parametrize("text", ["", "hello", "\x00\r\r\n", "Traceback (most recent call last):\n  File ..."])

@@ -12,6 +12,7 @@ from fastapi.staticfiles import StaticFiles
 from app.api.deps import Sessions, Snapshots
 from app.api.openapi import problems
 from app.api.problems import problem
+from app.api.schemas.health import AliveShown, ReadyShown
 from app.catalog.queries import newest_version
 from app.catalog.snapshot import EmptyCatalog
 from app.db import DatabaseError
@@ -27,14 +28,18 @@ CONTENT_POLICY = (
 DOCS_POLICY = CONTENT_POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'")
 
 
-@router.get("/livez", operation_id="livez", summary="The process answers")
+@router.get("/livez", operation_id="livez", response_model=AliveShown, summary="The process answers")
 def livez() -> JSONResponse:
     """No input or output: the process runs."""
     return JSONResponse({"status": "ok"})
 
 
 @router.get(
-    "/readyz", operation_id="readyz", responses=problems(503), summary="A catalogue is loaded and the database answers"
+    "/readyz",
+    operation_id="readyz",
+    response_model=ReadyShown,
+    responses=problems(503),
+    summary="A catalogue is loaded and the database answers",
 )
 def readyz(sessions: Sessions, snapshots: Snapshots) -> Response:
     """Ready to take traffic: the catalogue is in memory and its database answers."""

@@ -12,6 +12,14 @@ from app.api.schemas.classes import SharedShown
 from app.api.schemas.day import DayShown
 from app.api.schemas.latencies import LoadCurveShown, PercentilesShown, SimulationShown
 from app.api.schemas.memory import MemoryShown
+from app.api.schemas.names import (
+    ActivationCheckpointingName,
+    BasisName,
+    BottleneckName,
+    DraftingName,
+    StatisticName,
+    SupportName,
+)
 from app.api.schemas.packing import PackingShown
 from app.api.schemas.pools import PoolsShown, SplitShown
 from app.api.schemas.prices import PriceShown
@@ -23,7 +31,7 @@ from app.api.schemas.ways import AlternativeShown, CheaperShown, HostedApiShown
 class SpeculativeShown(Shown):
     """Speculative decoding, as it was asked for."""
 
-    method: str
+    method: DraftingName
     draft_tokens: int
     acceptance_rate: float
     draft_parameters_billion: float | None = None
@@ -37,7 +45,7 @@ class DeploymentShown(ReplicaShown):
     speculative: SpeculativeShown | None = None
     zero_stage: int | None = None
     micro_batch_sequences: int | None = None
-    activation_checkpointing: str | None = None
+    activation_checkpointing: ActivationCheckpointingName | None = None
     optimizer_offload: bool | None = None
     activation_offload: bool | None = None
     parameter_offload: bool | None = None
@@ -54,7 +62,7 @@ class IntervalShown(Shown):
     """The 80 % interval of one figure."""
 
     quantity: str
-    statistic: str = Field("mean", description="Of a latency its percentile.")
+    statistic: StatisticName = Field("mean", description="Of a latency its percentile.")
     low: float
     high: float
 
@@ -184,7 +192,7 @@ class PerformanceShown(Shown):
     intervals: list[IntervalShown] = Field(
         [], description="80 % intervals of the other figures: latencies in ms, memory in GiB, cost in USD, days."
     )
-    basis: str = Field(
+    basis: BasisName = Field(
         description="measured: a published result of the same stack, size and load; calibrated: fitted to results of "
         "its parts; roofline: nothing comparable was published."
     )
@@ -280,13 +288,13 @@ class EstimateShown(Shown):
 
     deployment: DeploymentShown
     fits: bool
-    support: str | None = Field(
+    support: SupportName | None = Field(
         None, description="How surely the software runs there: `documented`, or `expected` from the rules alone."
     )
     rule: str | None = Field(None, description="The rule that keeps it from running, where one does.")
     memory: MemoryShown | None = None
     performance: PerformanceShown | None = None
-    bottleneck: str | None = None
+    bottleneck: BottleneckName | None = None
     cost: CostShown | None = None
     alternatives: list[AlternativeShown] | None = Field(None, description="Of each way the cheapest that is firm.")
     confidence: ConfidenceShown | None = None

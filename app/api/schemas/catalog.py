@@ -8,6 +8,15 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.schemas.base import Shown, rounded
+from app.api.schemas.names import (
+    CommitmentName,
+    PhaseName,
+    PriceKindName,
+    PricingName,
+    SoldForName,
+    SystemKindName,
+    TrustName,
+)
 from app.sizing.hardware.parts import RATE_NAMES, PricingModel
 from app.sizing.units import GB, GIB, TERA
 
@@ -79,7 +88,7 @@ class AcceleratorShown(Sourced):
     family: str
     form_factor: str
     architecture: str
-    segment: str
+    segment: SoldForName
     release_year: int
     memory_gib: float | None
     memory_is_reported: bool
@@ -95,9 +104,9 @@ class AcceleratorShown(Sourced):
     list_price_usd: list[float] | None = Field(description="Low and high end.")
     price_source: str | None = Field(description="Of the price.")
     price_observed: str | None = Field(description="A day, month or year.")
-    price_confidence: str | None
+    price_confidence: TrustName | None
     training_class: bool
-    confidence: str
+    confidence: TrustName
     notes: str | None
 
 
@@ -106,7 +115,7 @@ class SystemShown(Sourced):
 
     slug: str
     name: str
-    kind: str
+    kind: SystemKindName
     provider: str
     accelerator: str
     accelerator_count: float
@@ -118,13 +127,15 @@ class SystemShown(Sourced):
     network_type: str | None
     power_kw: float | None
     list_price_usd: float | None
-    price_kind: str | None = Field(description="Who stands behind the price: quote, list, reseller, launch or press.")
+    price_kind: PriceKindName | None = Field(
+        description="Who stands behind the price: quote, list, reseller, launch or press."
+    )
     price_source: str | None = Field(description="Of the price.")
     price_observed: str | None = Field(description="A day, month or year.")
-    price_confidence: str | None
+    price_confidence: TrustName | None
     min_quantity: int
     max_quantity: int | None
-    confidence: str
+    confidence: TrustName
     notes: str | None
 
 
@@ -138,11 +149,11 @@ class OfferRowShown(Sourced):
     system: str | None
     accelerator: str
     accelerator_count: float
-    pricing_model: str
-    commitment: str = Field(description="How long it binds: none, 1y or 3y.")
+    pricing_model: PricingName
+    commitment: CommitmentName = Field(description="How long it binds: none, 1y or 3y.")
     usd_per_hour: float
-    price_kind: str = Field(description="Who stands behind the price: provider, reseller or broker.")
-    confidence: str
+    price_kind: PriceKindName = Field(description="Who stands behind the price: provider, reseller or broker.")
+    confidence: TrustName
     min_quantity: int = Field(description="Machines that are sold together at least.")
     max_quantity: int | None = Field(description="Machines that are sold at most; null where it is not known.")
     upfront_usd: float | None = Field(description="Of one machine, paid at the start; part of usd_per_hour.")
@@ -164,7 +175,7 @@ class ModelShown(Sourced):
     active_parameters: int
     aliases: list[str]
     origin: str = Field(description="curated, or hub: fetched on request.")
-    confidence: str
+    confidence: TrustName
 
 
 class EngineShown(Sourced):
@@ -172,11 +183,11 @@ class EngineShown(Sourced):
 
     engine: str
     accelerator_family: str
-    phase: str
+    phase: PhaseName
     weight_formats: list[str]
     kv_formats: list[str]
     notes: str | None
-    confidence: str
+    confidence: TrustName
 
 
 class PriceRowShown(Shown):
@@ -187,7 +198,7 @@ class PriceRowShown(Shown):
     instance_type: str
     accelerator: str
     accelerator_count: float
-    pricing_model: str
+    pricing_model: PricingName
     usd_per_hour: float
     observed_on: str
     source: str

@@ -10,7 +10,10 @@ from app.api.schemas.answers import AssumedShown, DeploymentShown
 from app.api.schemas.base import Name, Shown, Wire, Words, present, rounded, shown_as
 from app.api.schemas.conversion import assumed_json, deployment_json
 from app.api.schemas.model import ModelReference
-from app.api.schemas.names import ObjectiveName
+from app.api.schemas.names import (
+    BottleneckName,
+    ObjectiveName,
+)
 from app.api.schemas.requests import (
     AS_OF,
     LABEL,
@@ -102,7 +105,7 @@ class OutcomeShown(Shown):
     id: str | None = Field(None, description="Of the stored recommendation, where the best was looked for.")
     accelerator: str | None = None
     deployment: DeploymentShown | None = None
-    bottleneck: str | None = None
+    bottleneck: BottleneckName | None = None
     why_not: str | None = None
     with_reserve: ReserveShown | None = Field(
         None, description="What it takes with the reserve a recommendation is planned with, where it has less."

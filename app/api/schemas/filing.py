@@ -75,7 +75,7 @@ class FiledShown(Shown):
 class RecommendationList(Shown):
     """Stored answers, the newest first."""
 
-    model_config = shown_as({"items": [FILED], "next_cursor": None})
+    model_config = shown_as({"items": [FILED], "next_cursor": "MjAyNi0xMS0yMFQwODowMDowMCswMDowMA"})
 
     items: list[FiledShown]
     next_cursor: str | None

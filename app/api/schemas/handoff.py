@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.schemas.base import Shown, shown_as
+from app.api.schemas.base import Component, Shown, shown_as
 from app.export.handoff.files import Handoff
 
 FILE: dict[str, Any] = {
@@ -21,14 +21,8 @@ HANDOFF: dict[str, Any] = {
     "files": [FILE],
     "notes": ["Flags of vllm: vllm/engine/arg_utils.py and config/parallel.py of 0.33.0, read 2026-11-23."],
 }
-
-
-class HandoffQuery(BaseModel):
-    """For what, of which option, and which file of it alone."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    target: Literal[
+TargetName = Annotated[
+    Literal[
         "vllm",
         "sglang",
         "tensorrt-llm",
@@ -46,7 +40,17 @@ class HandoffQuery(BaseModel):
         "megatron",
         "accelerate",
         "slurm",
-    ]
+    ],
+    Component("HandoffTarget"),
+]
+
+
+class HandoffQuery(BaseModel):
+    """For what, of which option, and which file of it alone."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    target: TargetName
     rank: int = Field(1, ge=1, le=1000)
     file: str | None = Field(None, min_length=1, max_length=120, description="Its name: the file alone, as it is.")
     engine_version: str | None = Field(
@@ -71,7 +75,7 @@ class HandoffShown(Shown):
 
     model_config = shown_as(HANDOFF)
 
-    target: str
+    target: TargetName
     rank: int
     files: list[FileShown]
     notes: list[str]

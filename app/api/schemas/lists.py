@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from app.api.schemas.base import Shown
+from app.api.schemas.names import PriceKindName, PricingName
 from app.api.schemas.recipe import RecipeListed, listed_json
 from app.catalog.directory import Directory
 from app.sizing.hardware.engines import ENGINES
@@ -25,8 +26,8 @@ class ProviderShown(Shown):
     rents: bool
     sells: bool
     regions: list[str]
-    pricing_models: list[str]
-    price_kinds: list[str]
+    pricing_models: list[PricingName]
+    price_kinds: list[PriceKindName]
     accelerators: int
     offers: int
 

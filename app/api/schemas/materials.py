@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
-from app.api.schemas.base import Shown, present, printable, shown_as
+from app.api.schemas.base import Component, Shown, present, printable, shown_as
+from app.api.schemas.names import TrustName
 from app.errors import Unanswerable
 from app.export.lines import Bill, Line
 from app.export.money import Settlement
@@ -53,7 +54,7 @@ class MaterialsQuery(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     rank: int = Field(1, ge=1, le=1000)
-    format: Literal["json", "csv", "xlsx", "cxml", "oci", "ubl", "html"] = "json"
+    format: Annotated[Literal["json", "csv", "xlsx", "cxml", "oci", "ubl", "html"], Component("BillFormat")] = "json"
     currency: str = Field("USD", pattern=r"^[A-Z]{3}$", description="ISO 4217.")
     usd_rate: Exact | None = Field(
         None, gt=0, le=100_000_000, max_digits=18, description="Of the currency for one USD."
@@ -87,7 +88,7 @@ class PriceSourceShown(Shown):
     )
     source: str
     observed: str
-    confidence: str
+    confidence: TrustName
     age_days: int | None = None
 
 
@@ -105,7 +106,7 @@ class BillLineShown(Shown):
     unit: str = Field(description="UN/ECE Recommendation 20.")
     unit_price: float | None = None
     line_total: float | None = None
-    paid: str
+    paid: Annotated[Literal["once", "over_term"], Component("Paid")]
     term_months: float | None = None
     price: PriceSourceShown | None = None
     manufacturer: str | None = None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field
 
 from app.api.schemas.base import Shown, rounded, shown_as
+from app.api.schemas.names import PeakMomentName
 from app.sizing.result import DeviceMemory
 from app.sizing.units import GIB
 
@@ -71,9 +72,7 @@ class MemoryShown(Shown):
     )
     idle_sessions: float | None = Field(None, description="Whose prefixes a replica keeps between turns at the load.")
     host_gib: HostMemoryShown | None = None
-    peak_moment: Literal["loss", "backward", "gradients", "update"] | None = Field(
-        None, description="Of a training step, when an accelerator holds most."
-    )
+    peak_moment: PeakMomentName | None = Field(None, description="Of a training step, when an accelerator holds most.")
     moments_gib: MomentsShown | None = None
     activation_parts_gib: ActivationPartsShown | None = None
 

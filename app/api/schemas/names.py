@@ -8,16 +8,19 @@ from pydantic import BeforeValidator
 
 from app.api.schemas.base import Component
 from app.catalog.names import format_slug
+from app.sizing.comparing.phases import CHOSEN_BY
 from app.sizing.hardware.engines.scheduling import Policy
-from app.sizing.hardware.parts import SEGMENTS, Environment, PricingModel
+from app.sizing.hardware.parts import SEGMENTS, Environment, PricingModel, Segment, SystemKind
 from app.sizing.hardware.prices import Commitment, PriceKind
 from app.sizing.hardware.recipes import VOCABULARIES
+from app.sizing.hardware.support.records import PHASES
 from app.sizing.model.counts import NAMED_TARGETS
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
 from app.sizing.question import Drafting, Objective
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
 from app.sizing.training.recipes import OPTIMIZERS, PRECISIONS
 from app.sizing.values.runs import UNITS
+from app.sizing.values.ways import Way
 from app.sizing.workload import REDUNDANCIES, FailureDomain, Method
 
 
@@ -30,6 +33,8 @@ FOLDED = BeforeValidator(_folded)  # formats as people write them: BF16, AWQ, Q4
 if TYPE_CHECKING:
     ActivationCheckpointingName = str
     AdapterPrecisionName = str
+    BasisName = str
+    BottleneckName = str
     CommitmentName = str
     DraftingName = str
     EnvironmentName = str
@@ -45,6 +50,8 @@ if TYPE_CHECKING:
     OptimizerImplementationName = str
     OptimizerName = str
     PackingName = str
+    PeakMomentName = str
+    PhaseName = str
     PolicyName = str
     PrecisionName = str
     PriceKindName = str
@@ -52,11 +59,19 @@ if TYPE_CHECKING:
     RecomputationName = str
     RedundancyName = str
     SegmentName = str
+    SoldForName = str
+    StatisticName = str
+    SupportName = str
+    SystemKindName = str
+    TrustName = str
+    WayName = str
     WeightFormatName = str
     WeightsName = str
 else:
     ActivationCheckpointingName = Annotated[Literal[ACTIVATION_CHECKPOINTING], Component("ActivationCheckpointing")]
     AdapterPrecisionName = Annotated[Literal[VOCABULARIES["adapter_precision"]], Component("AdapterPrecision")]
+    BasisName = Annotated[Literal["measured", "calibrated", "roofline"], Component("Basis")]
+    BottleneckName = Annotated[Literal[tuple(CHOSEN_BY)], Component("Bottleneck")]
     CommitmentName = Annotated[Literal[tuple(c.value for c in Commitment)], Component("Commitment")]
     DraftingName = Annotated[Literal[tuple(d.value for d in Drafting)], Component("Drafting")]
     EnvironmentName = Annotated[Literal[tuple(e.value for e in Environment)], Component("Environment")]
@@ -74,6 +89,8 @@ else:
     ]
     OptimizerName = Annotated[Literal[tuple(OPTIMIZERS)], Component("Optimizer")]
     PackingName = Annotated[Literal[VOCABULARIES["packing"]], Component("Packing")]
+    PeakMomentName = Annotated[Literal["loss", "backward", "gradients", "update"], Component("PeakMoment")]
+    PhaseName = Annotated[Literal[PHASES], Component("JudgedPhase")]
     PolicyName = Annotated[Literal[tuple(p.value for p in Policy)], Component("SchedulingPolicy")]
     PrecisionName = Annotated[Literal[tuple(PRECISIONS)], Component("Precision")]
     PriceKindName = Annotated[Literal[tuple(k.value for k in PriceKind)], Component("PriceKind")]
@@ -81,5 +98,11 @@ else:
     RecomputationName = Annotated[Literal[VOCABULARIES["recomputation"]], Component("Recomputation")]
     RedundancyName = Annotated[Literal[REDUNDANCIES], Component("Redundancy")]
     SegmentName = Annotated[Literal[SEGMENTS], Component("Segment")]
+    SoldForName = Annotated[Literal[tuple(s.value for s in Segment)], Component("SoldFor")]
+    StatisticName = Annotated[Literal["mean", "p50", "p95", "p99"], Component("Statistic")]
+    SupportName = Annotated[Literal["documented", "expected"], Component("Support")]
+    SystemKindName = Annotated[Literal[tuple(k.value for k in SystemKind)], Component("SystemKind")]
+    TrustName = Annotated[Literal["high", "medium", "low"], Component("Trust")]
+    WayName = Annotated[Literal[tuple(w.value for w in Way)], Component("Way")]
     WeightFormatName = Annotated[Literal[tuple(WEIGHT_FORMATS)], FOLDED, Component("WeightFormat")]
     WeightsName = Annotated[Literal[VOCABULARIES["weights"]], Component("WeightKeeping")]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from app.api.schemas.base import Shown, shown_as
+from app.api.schemas.base import Component, Shown, shown_as
 from app.api.schemas.filing import StatusName
 from app.catalog.outbox import STATUS
 
@@ -47,7 +47,7 @@ class Notice(Shown):
 
     model_config = shown_as({"type": STATUS, "timestamp": "2026-11-21T09:30:00.123456+00:00", "data": DATA})
 
-    type: Literal["recommendation.stored", "recommendation.status"] = Field(
+    type: Annotated[Literal["recommendation.stored", "recommendation.status"], Component("EventType")] = Field(
         description="The kind of event that happened."
     )
     timestamp: str = Field(description="When it happened, RFC 3339.")

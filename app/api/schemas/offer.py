@@ -29,5 +29,5 @@ class OfferShown(Shown):
 
     provider: str
     region: str
-    pricing_model: str
+    pricing_model: PricingName
     instance_type: str | None = None

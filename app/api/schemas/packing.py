@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from app.api.schemas.base import Shown, present, rounded, shown_as
+from app.api.schemas.names import WeightFormatName
 from app.sizing.values.packing import Packing
 
 
@@ -37,7 +38,7 @@ class PackedShown(Shown):
 
     name: str
     engine: str
-    weight_format: str
+    weight_format: WeightFormatName
     replicas: int = Field(description="With spares; one at most on a card.")
 
 

@@ -8,15 +8,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from app.api.schemas.base import Shown, Wire, present, rounded
+from app.api.schemas.base import Component, Shown, Wire, present, rounded
 from app.observed.figures import SHOWN, Figure, Reading
 from app.sizing.units import GIB
 
 # Fields whose strings may have lines.
 PASTED = frozenset({"exposition", "text", "log"})
 Text = Annotated[str, Field(min_length=1, max_length=2_000_000)]
-LogFormat = Literal[
-    "torchtitan", "megatron", "nemo", "maxtext", "deepspeed", "lightning", "huggingface", "vllm", "sglang"
+LogFormat = Annotated[
+    Literal["torchtitan", "megatron", "nemo", "maxtext", "deepspeed", "lightning", "huggingface", "vllm", "sglang"],
+    Component("LogFormat"),
 ]
 Moment = Annotated[float, Field(ge=0, le=1e11)]
 SIMPLE_UNITS = {

@@ -7,13 +7,14 @@ from typing import Any
 from pydantic import Field
 
 from app.api.schemas.base import Shown, present
+from app.api.schemas.names import CommitmentName, PriceKindName, PricingName, TrustName
 from app.sizing.result import Price
 
 
 class PriceShown(Shown):
     """Who stands behind what is paid."""
 
-    kind: str = Field(
+    kind: PriceKindName = Field(
         description="provider, reseller, quote and list are prices that somebody stands behind; broker, launch, press "
         "and reckoned are not."
     )
@@ -21,11 +22,11 @@ class PriceShown(Shown):
     observed: str = Field(description="When it was seen: a day, month or year.")
     as_of: str = Field(description="The same as observed.")
     age_days: int | None = Field(None, description="From observed to the day of the request, or its as_of.")
-    confidence: str = Field(description="That it is what the seller asks: high, medium or low.")
+    confidence: TrustName = Field(description="That it is what the seller asks: high, medium or low.")
     min_quantity: int = Field(1, description="Machines that are sold together at least.")
     max_quantity: int | None = Field(None, description="Machines that are sold at most; absent where it is not known.")
-    pricing_model: str
-    commitment: str = Field(description="How long it binds: none, 1y or 3y.")
+    pricing_model: PricingName
+    commitment: CommitmentName = Field(description="How long it binds: none, 1y or 3y.")
     upfront_usd: float | None = Field(None, description="Of one machine, paid at the start; part of usd_per_hour.")
     discount: float | None = Field(None, description="That the request has off it; every figure counts it.")
 

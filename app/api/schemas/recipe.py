@@ -54,20 +54,20 @@ class RecipeListed(Shown):
     name: str = Field(description="Of the framework that it was read of, with the version.")
     since: str | None = Field(description="First version that it holds for; null: as far back as is known.")
     methods: list[str] = Field(description="Methods that it is for; none: all.")
-    loss: str
-    kernels: str
-    weights: str
-    gradients: str
+    loss: LossName
+    kernels: KernelsName
+    weights: WeightsName
+    gradients: GradientsName
     selective: str = Field(
         description="What activation_checkpointing selective recomputes; none: it has no such layout."
     )
-    recomputation: str = Field(description="What it recomputes unasked.")
-    optimizer_implementation: str
-    adapter_precision: str
+    recomputation: RecomputationName = Field(description="What it recomputes unasked.")
+    optimizer_implementation: OptimizerImplementationName
+    adapter_precision: AdapterPrecisionName
     adapter_dropout: bool
     kbit_widening: bool
     offloads_checkpoints: bool
-    packing: str
+    packing: PackingName
     source: str
     as_of: str
     sources: dict[str, str] = Field(description="Of single fields, where they were read.")
@@ -84,15 +84,15 @@ def listed_json(recipe: TrainingRecipe) -> dict[str, Any]:
 class RecipeShown(Shown):
     """Complete: how memory was counted, whose recipe it is and where that was read. What is refused is as asked."""
 
-    loss: str | None = None
-    kernels: str | None = None
-    weights: str | None = None
-    gradients: str | None = None
-    recomputation: str | None = None
-    optimizer_implementation: str | None = None
-    adapter_precision: str | None = None
+    loss: LossName | None = None
+    kernels: KernelsName | None = None
+    weights: WeightsName | None = None
+    gradients: GradientsName | None = None
+    recomputation: RecomputationName | None = None
+    optimizer_implementation: OptimizerImplementationName | None = None
+    adapter_precision: AdapterPrecisionName | None = None
     adapter_dropout: bool | None = None
     kbit_widening: bool | None = None
-    packing: str | None = None
+    packing: PackingName | None = None
     name: str | None = None
     source: str | None = None

@@ -65,8 +65,8 @@ class ReplicaShown(Shown):
     data_parallel: int | None = None
     context_parallel: int | None = None
     expert_parallel: int | None = None
-    weight_format: str | None = None
-    kv_format: str | None = None
+    weight_format: WeightFormatName | None = None
+    kv_format: KvFormatName | None = None
     max_batch: int | None = None
     max_batched_tokens: int | None = None
     scheduler: SchedulerShown | None = None

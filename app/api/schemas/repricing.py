@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.repricing import MachinesToday
 from app.api.schemas.answers import CatalogShown
-from app.api.schemas.base import Shown, shown_as
+from app.api.schemas.base import Component, Shown, shown_as
 from app.api.schemas.materials import LINE, TOTALS, BillLineShown, MaterialsTotalsShown, line_json
 from app.export.lines import Bill, Line
 from app.export.repricing import Cause, Moved, difference, line_by_line
@@ -46,9 +46,10 @@ class MovedCauseShown(Shown):
 
     model_config = shown_as(CAUSE)
 
-    cause: Literal["price", "seller", "reckoned", "quantity", "added", "gone", "unpriced", "priced"] = Field(
-        description="reckoned: of other lines, or with a figure of this service or of the request."
-    )
+    cause: Annotated[
+        Literal["price", "seller", "reckoned", "quantity", "added", "gone", "unpriced", "priced"],
+        Component("PriceMove"),
+    ] = Field(description="reckoned: of other lines, or with a figure of this service or of the request.")
     usd: float | None = Field(
         None, description="Its part of the difference; absent of a line that one day has no price of."
     )

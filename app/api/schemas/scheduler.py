@@ -64,7 +64,7 @@ class SchedulerShown(Shown):
 
     max_batched_tokens: int | None = None
     max_sequences: int | None = None
-    policy: str | None = None
+    policy: PolicyName | None = None
     prefix_cache: bool | None = None
     receive_interval_steps: int | None = None
     batch_wait_steps: int | None = None

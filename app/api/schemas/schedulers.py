@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from app.api.schemas.base import Shown
+from app.api.schemas.names import PolicyName
 from app.catalog.directory import Directory
 from app.sizing.hardware.engines import ENGINES
 from app.sizing.hardware.engines.record import Engine
@@ -31,7 +32,7 @@ class SchedulingListed(Shown):
     steps: list[StepSizeListed] = Field(description="By memory of the device, least first.")
     steps_of: dict[str, list[StepSizeListed]] = Field(description="Of families of accelerators that have others.")
     slots: bool = Field(description="How many run at once is said when it is started; plans assume more than it takes.")
-    policy: str
+    policy: PolicyName
     chunked: bool = Field(description="A prompt is split to fill a step.")
     preemption: str = Field(description="Of a running request when the cache is full; none: room for it is set aside.")
     prefix_cache: bool

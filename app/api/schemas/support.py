@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.schemas.base import Component, Shown, shown_as
-from app.api.schemas.names import MethodName
+from app.api.schemas.names import KvFormatName, MethodName, PhaseName
 from app.sizing.hardware.answered import PairAnswered
-from app.sizing.hardware.support.records import LEVELS, PHASES
+from app.sizing.hardware.support.records import LEVELS
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.model.tasks import TASKS
 from app.sizing.training.recipes import PRECISIONS
@@ -17,14 +17,12 @@ from app.sizing.training.recipes import PRECISIONS
 if TYPE_CHECKING:
     FormatName = str
     LevelName = str
-    PhaseName = str
     TaskName = str
 else:
     FormatName = Annotated[
         Literal[tuple(dict.fromkeys((*WEIGHT_FORMATS, *PRECISIONS)))], Component("FormatOrPrecision")
     ]
     LevelName = Annotated[Literal[tuple(level.value for level in LEVELS)], Component("Verdict")]
-    PhaseName = Annotated[Literal[PHASES], Component("JudgedPhase")]
     TaskName = Annotated[Literal[tuple(task.value for task in TASKS)], Component("ModelTask")]
 
 Named = Annotated[str, Field(min_length=1, max_length=120)]
@@ -60,15 +58,15 @@ class SupportShown(Shown):
 
     model_config = shown_as(_EXAMPLE)
 
-    format: str
+    format: FormatName
     phase: PhaseName
-    method: str | None = None
+    method: MethodName | None = None
     kind: TaskName
     verdict: LevelName
     rule: str
     source: str
     native: bool
-    kv_formats: list[str]
+    kv_formats: list[KvFormatName]
 
 
 class SupportAnswer(Shown):

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from app.api.schemas.base import Shown, present
+from app.api.schemas.names import PriceKindName, WayName
 from app.sizing.values.hosted import HostedApi, HostedCost
 from app.sizing.values.ways import Alternative, Cheaper
 
@@ -14,12 +15,12 @@ from app.sizing.values.ways import Alternative, Cheaper
 class AlternativeShown(Shown):
     """The same number of the same accelerators, had another way."""
 
-    way: str = Field(description="on_demand, committed_1y, committed_3y, spot or owned.")
+    way: WayName = Field(description="on_demand, committed_1y, committed_3y, spot or owned.")
     provider: str
     region: str
     usd_per_hour: float
     purchase_usd: float | None = Field(None, description="Of owned ones.")
-    kind: str = Field(description="Who stands behind the price.")
+    kind: PriceKindName = Field(description="Who stands behind the price.")
     observed: str
     break_even_month: float | None = Field(
         None,
@@ -39,7 +40,7 @@ class CheaperShown(Shown):
     usd_per_hour: float
     usd_total: float | None = Field(None, description="Of work that ends.")
     saves_share: float = Field(description="Of what the first recommendation costs for the same work.")
-    kind: str = Field(description="Who stands behind the price.")
+    kind: PriceKindName = Field(description="Who stands behind the price.")
     observed: str
     risk: str
 

@@ -208,7 +208,7 @@ class _RunSpec(Wire):
     deadline_hours: Annotated[float, Field(gt=0, le=876000)] | None = None
     dataset_gb: Annotated[float, Field(gt=0, le=1e9)] | None = None
     checkpoint_interval_minutes: Annotated[float, Field(gt=0, le=100000)] | None = None
-    checkpoint_mode: Literal["asynchronous", "synchronous"] = Field(
+    checkpoint_mode: Annotated[Literal["asynchronous", "synchronous"], Component("CheckpointMode")] = Field(
         "asynchronous",
         description="Written while training goes on (it stalls for the copy to host memory), or before it goes on.",
     )

@@ -1,0 +1,107 @@
+"""One example of every status of every operation, for the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from app.api.problems import Malformed, problem, unknown_cursor
+from app.errors import AppError, NotAllowed, Stale, Unguarded, UnknownAccelerator, UnknownModel, UnknownRecommendation
+
+Schema = dict[str, Any]
+REF = "#/components/schemas/"
+EXAMPLES = "#/components/examples/"
+STORED = "/recommendations/{id}"
+UNKNOWN: dict[str, AppError] = {
+    "UnknownModel": UnknownModel("No model called 'gpt-9' is in the catalogue. Nearest: gpt-j.", nearest=["gpt-j"]),
+    "UnknownRecommendation": UnknownRecommendation("No recommendation is stored under this id."),
+    "UnknownAccelerator": UnknownAccelerator("No accelerator of the catalogue is called 'h900'.", nearest=[]),
+}
+STATES: dict[int, tuple[str, AppError]] = {
+    409: (
+        "NotAllowed",
+        NotAllowed("This recommendation is draft, so it cannot be made ordered.", allowed=["approved", "superseded"]),
+    ),
+    412: ("Stale", Stale("The status has changed since it was read.", etag='"status-2"')),
+    428: ("Unguarded", Unguarded("Send If-Match with the ETag of the status that you have read.")),
+}
+UNREAD: dict[int, tuple[str, Malformed]] = {
+    413: ("BodyTooLarge", Malformed(413, "body-too-large", "The body may be at most 65,536 bytes.")),
+    415: ("NotJson", Malformed(415, "unsupported-media-type", "Send the body as application/json.")),
+}
+# Of answers that are no JSON, how they begin.
+TEXTS = {
+    "text/csv": "line_no,kind,goods,sku,description,quantity,unit,unit_price,line_total\r\n",
+    "application/xml": "<?xml version='1.0' encoding='UTF-8'?>\n",
+    "application/x-www-form-urlencoded": "NEW_ITEM-DESCRIPTION%5B1%5D=Supermicro+SYS-821GE-TNHR",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "a workbook",
+    "text/html": "<!doctype html>\n",
+    "text/xml": '<cXML payloadID="1" timestamp="2026-11-20T08:00:00+00:00"><Response>'
+    '<Status code="401" text="Unauthorized">The sender is not known.</Status></Response></cXML>',
+}
+
+
+def _value(response: Any) -> Any:
+    return {"value": orjson.loads(response.body)}
+
+
+def _of(error: AppError, status: int) -> Any:
+    return _value(problem(status, code=error.code, detail=error.detail, title=error.title, **error.facts))
+
+
+def _unread(error: Malformed) -> Any:
+    return _value(problem(error.status, code=error.code, detail=error.detail))
+
+
+def refusals() -> Schema:
+    """Every example of a problem, by its name."""
+    invalid = [{"pointer": "#/limit", "detail": "Input should be greater than or equal to 1"}]
+    return {
+        "MalformedJson": _unread(Malformed(400, "malformed-json", "The body is not JSON: unexpected end of data.")),
+        "NoBodyTaken": _unread(Malformed(400, "no-body-taken", "This call takes no body.")),
+        "UnknownCursor": _unread(unknown_cursor()),
+        "Invalid": _value(
+            problem(422, code="invalid-request", detail="The request breaks its schema.", errors=invalid)
+        ),
+        "NotReady": _value(problem(503, code="not-ready", detail="The catalogue is not loaded.")),
+        **{name: _of(error, 404) for name, error in UNKNOWN.items()},
+        **{name: _of(error, status) for status, (name, error) in STATES.items()},
+        **{name: _unread(error) for name, error in UNREAD.values()},
+    }
+
+
+def refusal_of(status: int, path: str, method: str) -> str:
+    """The name of the example of a status of an operation."""
+    if status == 400:
+        return "UnknownCursor" if method == "get" else "NoBodyTaken" if path.endswith("/reprice") else "MalformedJson"
+    if status == 404:
+        return next(
+            (
+                name
+                for part, name in ((STORED, "UnknownRecommendation"), ("/support", "UnknownAccelerator"))
+                if part in path
+            ),
+            "UnknownModel",
+        )
+    named = {422: "Invalid", 503: "NotReady"} | {s: name for s, (name, _) in (STATES | UNREAD).items()}
+    return named[status]
+
+
+def show(document: Schema) -> None:
+    """Put an example beside every answer: refusals and shown schemas are kept once, among the components."""
+    components = document["components"]
+    kept: Schema = components.setdefault("examples", {})
+    kept |= refusals()
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            for status, answer in operation["responses"].items():
+                for kind, media in answer.get("content", {}).items():
+                    name = media.get("schema", {}).get("$ref", "").removeprefix(REF)
+                    if name == "Problem":
+                        media["examples"] = {"refused": {"$ref": EXAMPLES + refusal_of(int(status), path, method)}}
+                    elif name and components["schemas"][name].get("examples"):
+                        kept[name] = {"value": components["schemas"][name]["examples"][0]}
+                        media["examples"] = {"answer": {"$ref": EXAMPLES + name}}
+                    elif kind in TEXTS:
+                        media["example"] = TEXTS[kind]
