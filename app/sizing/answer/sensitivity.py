@@ -18,7 +18,7 @@ from app.sizing.decisions.ranking import score_of
 from app.sizing.decisions.rejections import Unread
 from app.sizing.question import Objective, Question
 from app.sizing.result import Change, Estimate
-from app.sizing.serving.finalists import AsRun, expected_at
+from app.sizing.serving.finalists import AsRun, expected_at, finalists_of
 from app.sizing.serving.options import Options, allowed, measures, served_per_s, throughput_per_s, units_per_request
 from app.sizing.serving.search import judge, resized
 from app.sizing.snapshot import Snapshot
@@ -74,7 +74,7 @@ def sensitivity(
         then = changed(question, case, now, options, again, row, runs)
         kept = allowed(question, again, Unread(market.accelerators))
         return words(question.objective, workload, now, then, kept=bool(kept[row])) + better(
-            question, workload, again, kept, row, market
+            question, case.workload, again, kept, row, market
         )
 
     changes = (Change(case.label, told(case, now)) for case in cases(workload))
@@ -209,21 +209,28 @@ def words(objective: Objective, workload: InferenceWorkload, now: State, then: S
 def better(
     question: Question, workload: InferenceWorkload, again: Options, kept: Mask, row: int, market: Snapshot
 ) -> str:
-    """What would then cost less than the first recommendation by more than a near tie, in words."""
+    """What would then cost less than the first recommendation by more than a near tie, in words. What formulas find
+    cheaper is sized as its schedulers run before it is told.
+    """
     if question.objective is not Objective.COST:
         return ""
-    hourly = np.where(kept, again.daily_usd_per_hour, np.inf)
-    best = int(np.argmin(hourly))
-    own = at(again.daily_usd_per_hour, row) if kept[row] else np.inf
-    if not np.isfinite(hourly[best]):
+    if not kept.any():
         return "; nothing else stays within the limits"
-    if not hourly[best] * (1 + question.assumptions.near_tie_share) < own:
+    own = at(again.daily_usd_per_hour, row) if kept[row] else np.inf
+    most = own / (1 + question.assumptions.near_tie_share)
+    cheaper = again.take(kept & (again.daily_usd_per_hour < most))
+    if not len(cheaper):
         return ""
-    count, name = at(again.fleet.accelerators, best), market.accelerators[int(again.accelerator[best])].name
+    asked = replace(question, workload=workload, limit=1, trace=False, companions=())
+    found, _ = finalists_of(asked, workload, cheaper, market, Unread(market.accelerators))
+    best = found.chosen
+    if not len(best) or not one(best.daily_usd_per_hour) < most:
+        return ""
+    count, name = one(best.fleet.accelerators), market.accelerators[int(best.accelerator[0])].name
     what = f"{count:,.0f} x {name}"
-    if again.accelerator[best] == again.accelerator[row]:
+    if best.accelerator[0] == again.accelerator[row]:
         what = f"{count:,.0f} of the same on other machines or laid out otherwise"
-    return f"; {what} would then be best at {usd(money_of(workload, again, best))} {per_of(workload)}"
+    return f"; {what} would then be best at {usd(money_of(workload, best, 0))} {per_of(workload)}"
 
 
 def as_good(question: Question, workload: InferenceWorkload, options: Options) -> Options:

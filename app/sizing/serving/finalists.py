@@ -162,23 +162,20 @@ def finalists_of(
     tables: list[Options] = []
     found: list[AsRun] = []
     kept: list[Codes] = []
-    wanted, reached = max(question.limit, FEWEST), np.inf
-    while len(rows := trial.next(max(wanted, int(trial.may_beat(reached))))):
+    wanted = max(question.limit, FEWEST)
+    while len(rows := trial.next(max(wanted - len(trial.reached), int(trial.may_beat())))):
         does, runs, again = tried(question, workload, options.take(rows), market, rejections)
-        trial.failed(rows[~does])
-        if not does.any():
-            continue
-        rows = rows[does]
-        within = allowed(question, again, rejections)
-        trial.failed(rows[~within])
-        if within.any():
+        scores = np.full(len(rows), np.inf)
+        if does.any():
+            within = allowed(question, again, rejections)
             tables.append(again.take(within))
             found.append(runs.take(np.flatnonzero(within)))
-            kept.append(rows[within])
-            wanted = max(0, wanted - int(within.sum()))
-            reached = min(reached, score_of(question.objective, measures(workload, tables[-1])).min())
+            kept.append(rows[does][within])
+            does[does] = within
+            scores[does] = score_of(question.objective, measures(workload, tables[-1]))
+        trial.became(rows, scores)
     ranked = joined(question, workload, options, tables, found, kept)
-    return ranked.first(question.limit), len(trial.waiting) + sum(map(len, kept))
+    return ranked.first(question.limit), trial.types
 
 
 def tried(
@@ -232,7 +229,7 @@ def joined(
     kept: list[Codes],
 ) -> Finalists:
     """What was sized, ranked, and written back among all that was found."""
-    if not tables:
+    if not any(map(len, kept)):
         none = np.zeros(0, np.int64)
         return Finalists(options, none, np.zeros(0), None)
     rows = np.concatenate(kept)

@@ -11,42 +11,68 @@ from app.sizing.serving.options import Options
 
 MOST_OTHERS = 12  # that are simulated in the place of types' best ones that failed, or beside those that cost far more
 BETTER_BY = 1.25  # what a simulation adds to a cost at most times
+WORSE_BY = 1.1  # by how much another layout of a type has to be better by formulas than what its best turned out to be
 
 
 class Trial:
-    """Rows that wait to be simulated, best first. Of a type whose best failed another layout is tried, so often."""
+    """Rows that wait to be simulated, best first. Of a type whose best failed or turned out far worse another layout is
+    tried, so often.
+    """
 
     def __init__(self, options: Options, score: Column, best: Codes) -> None:
         self.options, self.score = options, score
         self.waiting: list[int] = best.tolist()
+        self.beside: list[int] = []  # other layouts of types that have one already
+        self.reached: dict[int, float] = {}  # by type, the best score of what was simulated
         self.left: Mask = np.ones(len(options), bool)
         self.tries = MOST_OTHERS
 
-    def next(self, count: int) -> Codes:
-        """The best so many of those that wait."""
-        rows, self.waiting = self.waiting[:count], self.waiting[count:]
+    def next(self, types: int) -> Codes:
+        """The best of so many types that wait, and what is tried beside others."""
+        rows, self.waiting = self.waiting[:types] + self.beside, self.waiting[types:]
+        self.beside = []
         return np.array(rows, np.int64)
 
-    def may_beat(self, score: float) -> bool:
-        """Whether the best that waits would be better by far, were it as formulas say; so often."""
-        found = (
-            bool(self.waiting) and self.tries > 0 and float(self.score[self.waiting[0]]) * BETTER_BY < score < np.inf
-        )
+    def may_beat(self) -> bool:
+        """Whether the best that waits would be better by far than all, were it as formulas say; so often."""
+        if not self.waiting or not self.reached or not self.tries:
+            return False
+        found = float(self.score[self.waiting[0]]) * BETTER_BY < min(self.reached.values())
         self.tries -= found
         return found
 
-    def failed(self, rows: Codes) -> None:
-        """Has the best other layout of each row's type wait in its place."""
-        for row in rows[: self.tries].tolist():
-            self.tries -= 1
-            of_type = np.flatnonzero((self.options.accelerator == self.options.accelerator[row]) & self.left)
-            alike = self.alike(of_type) == self.alike(np.array([row]))
-            self.left[of_type[alike]] = False
-            other = of_type[~alike]
-            if len(other):
-                insort(self.waiting, int(other[np.argmin(self.score[other])]), key=self.score.__getitem__)
+    def became(self, rows: Codes, scores: Column) -> None:
+        """Takes what rows came to as they ran, best first; infinite where they failed."""
+        for row, score in zip(rows.tolist(), scores.tolist(), strict=True):
+            kind = int(self.options.accelerator[row])
+            if score < self.reached.get(kind, np.inf):
+                self.reached[kind] = score
+            if self.tries > 0:
+                self.try_another(row, kind)
+
+    def try_another(self, row: int, kind: int) -> None:
+        """Has the best other layout of a row's type wait: in its place, or beside what it was by far better than."""
+        of_type = np.flatnonzero((self.options.accelerator == kind) & self.left)
+        alike = self.alike(of_type) == self.alike(np.array([row]))
+        self.left[of_type[alike]] = False
+        others = of_type[~alike]
+        if not len(others):
+            return
+        other, reached = int(others[np.argmin(self.score[others])]), self.reached.get(kind, np.inf)
+        if reached == np.inf:
+            insort(self.waiting, other, key=self.score.__getitem__)
+        elif self.score[other] * WORSE_BY < reached:
+            self.beside.append(other)
+        else:
+            return
+        self.tries -= 1
 
     def alike(self, rows: Codes) -> Codes:
         """A number that rows share whose replicas are laid out alike."""
         plans = self.options.plans.take(rows)
         return (plans.engine * 4096 + plans.weight_format) * 4096 + plans.accelerators_per_replica.astype(np.int64)
+
+    @property
+    def types(self) -> int:
+        """How many types did the work or may yet do it."""
+        return len({*self.reached, *self.options.accelerator[self.waiting].tolist()})

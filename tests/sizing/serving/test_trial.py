@@ -6,32 +6,57 @@ import numpy as np
 
 from app.sizing.decisions.ranking import score_of
 from app.sizing.question import Objective
-from app.sizing.serving.options import measures
+from app.sizing.serving.options import Options, measures
 from app.sizing.serving.trial import Trial
 from tests.sizing.serving.test_finalists import BUSY, asked, options_of
 
 
+def trial_of(options: Options, *best: int) -> Trial:
+    """A trial by cost that has rows wait."""
+    return Trial(options, score_of(Objective.COST, measures(BUSY, options)), np.array(best))
+
+
 def test_in_the_place_of_a_layout_that_failed_another_of_its_type_is_tried() -> None:
     options = options_of(asked(BUSY), BUSY)
-    score = score_of(Objective.COST, measures(BUSY, options))
     sizes = options.plans.accelerators_per_replica
     for first in range(len(options)):
-        trial = Trial(options, score, np.array([first]))
+        trial = trial_of(options, first)
         seen = []
         while len(rows := trial.next(1)):
             assert options.accelerator[rows[0]] == options.accelerator[first]
             seen.append(float(sizes[rows[0]]))
-            trial.failed(rows)
+            trial.became(rows, np.array([np.inf]))
         assert sorted(seen) == np.unique(sizes[options.accelerator == options.accelerator[first]]).tolist()
+        assert trial.types == 0
     assert len(seen) > 1
+
+
+def test_beside_a_layout_that_turned_out_far_worse_than_another_that_is_tried() -> None:
+    """It counts for no type of its own; one that is hardly better is left alone."""
+    options = options_of(asked(BUSY), BUSY)
+    layouts = trial_of(options).alike(np.arange(len(options)))
+    of_type = np.flatnonzero(options.accelerator == options.accelerator[np.argmax(layouts)])
+    first = int(of_type[0])
+    others = of_type[layouts[of_type] != layouts[first]]
+    best = trial_of(options).score[others].min()
+    for turned_out, tried in ((1.05, []), (1.2, [best])):
+        trial = trial_of(options, first)
+        trial.became(trial.next(1), np.array([turned_out * best]))
+        beside = trial.next(0)
+        assert trial.score[beside].tolist() == tried
+        trial.became(beside, np.full(len(beside), np.inf))
+        assert trial.types == 1
 
 
 def test_more_is_simulated_while_what_waits_would_cost_far_less() -> None:
     options = options_of(asked(BUSY), BUSY)
-    score = score_of(Objective.COST, measures(BUSY, options))
-    trial = Trial(options, score, np.argsort(score)[:2])
-    assert not trial.may_beat(np.inf)
-    assert not trial.may_beat(1.2 * score.min())
-    assert trial.may_beat(1.3 * score.min())
-    trial.next(2)
-    assert not trial.may_beat(9 * score.min())
+    kinds = np.unique(options.accelerator, return_index=True)[1].tolist()
+    score = trial_of(options).score
+    best, other = sorted(kinds, key=score.__getitem__)[:2]
+    for turned_out, more in ((1.2, False), (1.3, True)):
+        trial = trial_of(options, best, other)
+        assert not trial.may_beat()
+        trial.became(trial.next(1), np.array([turned_out * score[other]]))
+        assert trial.may_beat() is more
+    trial.next(1)
+    assert not trial.may_beat()
