@@ -178,7 +178,7 @@ def estimate_inference(
     check_speculation(deployment, workload)
     choice = chosen(question, workload, plans, deployment, market)
     settings = choice.settings
-    runs = as_run(question, workload, choice.plan, settings, market, deployment)
+    runs = choice.runs or as_run(question, workload, choice.plan, settings, market, deployment)
     if runs is not None:
         asked = settings_asked(deployment, choice.plan, workload.redundancy)
         settings = carrying(question, workload, choice.plan, settings, asked, runs)

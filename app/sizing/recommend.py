@@ -151,10 +151,11 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Snap
     finalists = finalists.take(order, scores).first(question.limit)
     shown = finalists.rows
     engines, formats = options.plans.engine, options.plans.weight_format
+    as_known = score_of(question.objective, measures(workload, options))
     found = Found(
         estimates[: question.limit],
         tuple(finalists.scores.tolist()),
-        rivals(question, market, options.accelerator, engines, closed_form, shown, formats),
+        rivals(question, market, options.accelerator, engines, as_known, shown, formats),
         len(plans),
         types,
         volume_changes(question, workload, options)

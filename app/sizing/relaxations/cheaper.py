@@ -280,7 +280,7 @@ def _as_simulated(
     if not len(options) or not is_simulated(workload):
         return options
     first = cheapest_each(accepted, measures(workload, options).usd, np.arange(len(options)))
-    _, _, found = tried(question, workload, options.take(first), market, unread, TRIED_REQUESTS)
+    _, _, found = tried(question, workload, options.take(first), market, unread, most_requests=TRIED_REQUESTS)
     return found
 
 

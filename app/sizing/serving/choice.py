@@ -17,6 +17,7 @@ from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.result import Rival
 from app.sizing.serving.asked import sequences_of, settings_asked
+from app.sizing.serving.finalists import AsRun, finalists_of
 from app.sizing.serving.kinds import able, kind_of
 from app.sizing.serving.measured import Memory, Settings, Speed
 from app.sizing.serving.options import Options, measures, stable_key, throughput_per_s
@@ -39,11 +40,12 @@ from app.sizing.workload import InferenceWorkload, Load
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One plan with its settings, and another engine that comes near."""
+    """One plan with its settings, another engine that comes near, and the plan as it was simulated, if it was."""
 
     plan: Plans
     settings: Settings
     rival: Rival | None = None
+    runs: AsRun | None = None
 
 
 def fixed_plans(
@@ -96,15 +98,21 @@ def searched(
     question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Snapshot
 ) -> Choice | None:
     """What is recommended of these plans; None where nothing is."""
-    options = search(question, workload, plans, market, Unread(market.accelerators), deployment)
+    unread = Unread(market.accelerators)
+    options, runs = search(question, workload, plans, market, unread, deployment), None
     if deployment.replicas is not None:
         options = with_replicas(question, workload, options, deployment)
     if not len(options):
         return None
-    merit = measures(workload, options)
-    row = best_per_accelerator(options.accelerator, question.objective, merit, stable_key(options))[:1]
-    near = near_engine(question, market, options.plans, score_of(question.objective, merit), row)
-    return Choice(options.plans.take(row), options.settings.take(row), near)
+    row = best_per_accelerator(
+        options.accelerator, question.objective, measures(workload, options), stable_key(options)
+    )[:1]
+    if deployment.replicas is None:
+        finalists, _ = finalists_of(replace(question, limit=1), workload, options, market, unread, deployment)
+        if len(finalists.rows):
+            options, row, runs = finalists.options, finalists.rows, finalists.runs
+    near = near_engine(question, market, options.plans, score_of(question.objective, measures(workload, options)), row)
+    return Choice(options.plans.take(row), options.settings.take(row), near, runs)
 
 
 def with_replicas(question: Question, workload: InferenceWorkload, options: Options, deployment: Deployment) -> Options:

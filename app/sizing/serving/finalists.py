@@ -26,7 +26,7 @@ from app.sizing.serving.curves import (
 )
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import LEAST_CAPACITY_PER_S, Memory, Settings, Speed
-from app.sizing.serving.operation import utilization
+from app.sizing.serving.operation import replica_rate_per_s, utilization
 from app.sizing.serving.options import Judged, Options, allowed, measures, stable_key
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import margins_asked, measured, replicas_of, resized, turn_down
@@ -150,21 +150,30 @@ class Finalists:
 
 
 def finalists_of(
-    question: Question, workload: InferenceWorkload, options: Options, market: Snapshot, rejections: Rejections
+    question: Question,
+    workload: InferenceWorkload,
+    options: Options,
+    market: Snapshot,
+    rejections: Rejections,
+    asked: Deployment | None = None,
 ) -> tuple[Finalists, int]:
-    """The best option of each type, as many as are asked for, and how many types there are."""
+    """The best option of each type, as many as are asked for, and how many types there are. `asked` is what a caller
+    fixed.
+    """
     merit = measures(workload, options)
     best = best_per_accelerator(options.accelerator, question.objective, merit, stable_key(options))
     if not is_simulated(workload):
         shown = best[: question.limit]
         return Finalists(options, shown, score_of(question.objective, merit)[shown], None), len(best)
-    trial = Trial(options, score_of(question.objective, merit), best)
+    # Formulas are close where requests arrive by themselves; of a fixed number in flight they say too little of waves
+    # for another layout to be believed better by them.
+    trial = Trial(options, score_of(question.objective, merit), best, beside=workload.load is Load.OPEN)
     tables: list[Options] = []
     found: list[AsRun] = []
     kept: list[Codes] = []
     wanted = max(question.limit, FEWEST)
     while len(rows := trial.next(max(wanted - len(trial.reached), int(trial.may_beat())))):
-        does, runs, again = tried(question, workload, options.take(rows), market, rejections)
+        does, runs, again = tried(question, workload, options.take(rows), market, rejections, asked)
         scores = np.full(len(rows), np.inf)
         if does.any():
             within = allowed(question, again, rejections)
@@ -184,10 +193,12 @@ def tried(
     options: Options,
     market: Snapshot,
     rejections: Rejections,
+    asked: Deployment | None = None,
+    *,
     most_requests: int | None = None,
 ) -> tuple[Mask, AsRun, Options]:
     """Which options do the work as their schedulers run; those that do as they run, and as they are sized by that."""
-    runs = as_run(question, workload, options.plans, options.settings, market, most_requests=most_requests)
+    runs = as_run(question, workload, options.plans, options.settings, market, asked, most_requests=most_requests)
     assert runs is not None
     does = serving(question, workload, options, runs, rejections)
     runs, options = runs.take(np.flatnonzero(does)), options.take(does)
@@ -304,10 +315,12 @@ def carrying(
 
 def judged_as_run(workload: InferenceWorkload, judged: Judged[Any, Any, Any], runs: AsRun) -> Judged[Any, Any, Any]:
     """Deployments with the capacity, latencies, rates and batches that were simulated at their load."""
-    loads, rate, speed = loads_of(workload, judged.fleet.replicas), judged.operation.rate_per_s, judged.speed
+    replicas, speed = judged.fleet.replicas, judged.speed
+    loads = loads_of(workload, replicas)
     with told_as("simulated"):
         capacity, held = runs.expected(workload)
         if workload.load is Load.OPEN:
+            rate = replica_rate_per_s(workload.peak_per_s, replicas)
             used = utilization(rate, capacity)
             speed = replace(speed, capacity_per_s=capacity, saturation_per_s=stable_below(runs.curves))
         else:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.columns import Codes, Column, Columns, Mask, names_of
-from app.sizing.formula import formula
+from app.sizing.formula import formula, told_as
 from app.sizing.model.architecture import ModelArchitecture
 
 
@@ -57,6 +57,11 @@ class OnHost(Columns):
     def at_best(self) -> OnHost:
         """The same as no host can beat: its memory at full rate, and nothing to compute."""
         return replace(self, bytes_per_s=self.socket_bytes_per_s, flops_per_s=np.full(len(self), np.inf))
+
+
+def undivided(on: OnHost | None) -> str:
+    """What lines carry that count the host's part too, where anything may lie there."""
+    return "" if on is None else "with the host's part"
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,14 +226,20 @@ def host_sequences(room_bytes: Column, weights_bytes: Column, cache_bytes_on_hos
     return np.where(cache_bytes_on_host > 0, np.maximum(1.0, held), np.inf)
 
 
+def taken_s(what: str, amount: Column, per_s: Column) -> Column:
+    """What an amount takes, under a line of its own."""
+    with told_as(what):
+        return on_host_s(amount, per_s)
+
+
 def host_step(model: ModelArchitecture, on: OnHost, cache_read_bytes: Column) -> HostStep:
     """What a host takes for its part of a step; `cache_read_bytes` is what all layers read of one sequence."""
     share = host_flops_share(model, on.experts_share, on.layers_share)
     return HostStep(
-        host_multiply_slope_s=on_host_s(2 * model.matmul_params * share, on.flops_per_s),
-        host_dense_s=on_host_s(on.dense_bytes, on.bytes_per_s),
-        host_experts_s=on_host_s(on.routed_bytes, on.bytes_per_s),
-        host_cache_slope_s=on_host_s(cache_read_bytes * on.layers_share, on.bytes_per_s),
+        host_multiply_slope_s=taken_s("a token multiplied", 2 * model.matmul_params * share, on.flops_per_s),
+        host_dense_s=taken_s("layers read", on.dense_bytes, on.bytes_per_s),
+        host_experts_s=taken_s("experts read", on.routed_bytes, on.bytes_per_s),
+        host_cache_slope_s=taken_s("cache read", cache_read_bytes * on.layers_share, on.bytes_per_s),
     )
 
 
@@ -238,10 +249,10 @@ def host_prompt(on: OnHost, flops: Column) -> HostPrompt:
     """
     return HostPrompt(
         flops=flops,
-        host_multiply_s=on_host_s(flops, on.flops_per_s),
-        host_dense_s=on_host_s(on.dense_bytes, on.bytes_per_s),
-        host_experts_s=on_host_s(on.routed_bytes, on.bytes_per_s),
-        moved_dense_s=on_host_s(on.dense_bytes, on.link_bytes_per_s),
-        moved_experts_s=on_host_s(on.routed_bytes, on.link_bytes_per_s),
+        host_multiply_s=taken_s("a prompt multiplied", flops, on.flops_per_s),
+        host_dense_s=taken_s("layers read", on.dense_bytes, on.bytes_per_s),
+        host_experts_s=taken_s("experts read", on.routed_bytes, on.bytes_per_s),
+        moved_dense_s=taken_s("layers moved", on.dense_bytes, on.link_bytes_per_s),
+        moved_experts_s=taken_s("experts moved", on.routed_bytes, on.link_bytes_per_s),
         moved_multiply_s=np.zeros(len(on)),
     )

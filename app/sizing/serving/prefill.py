@@ -20,6 +20,7 @@ from app.sizing.serving.host_weights import (
     host_prompt,
     host_prompt_s,
     left_on_accelerators,
+    undivided,
 )
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.roofline import smooth_maximum, touched_experts
@@ -138,8 +139,10 @@ def prefill_work(
     new = max(1.0, prompt_tokens - cached_tokens)
     cached = attention_factor * model.prefill_attention_flops(cached_tokens) if cached_tokens > 0 else 0.0
     exchange = exchange_of(model, plans)
+    with told_as(undivided(plans.on_host)):
+        flops = prompt_linear_flops(model, new, encoder_flops, tp)
     work = PrefillWork(
-        prompt_linear_flops=prompt_linear_flops(model, new, encoder_flops, tp),
+        prompt_linear_flops=flops,
         expert_flops_share=np.full(n, expert_flops_share(model)),
         dense_bytes=dense_bytes(plans.streamed_bytes, tp),
         routed_bytes=routed_bytes(plans.expert_bytes, plans.stage_accelerators),
@@ -336,7 +339,8 @@ def linear_of_step_s(prefill: PrefillTerms, per_step: Column) -> Column:
     if prefill.experts_s.any() or prefill.host is not None:
         touched = touched_experts(per_step * prefill.new_tokens * prefill.data_parallel, prefill.expert_share)
         read = weights_read_s(prefill.dense_s, prefill.experts_s, touched)
-    linear = prefill_linear_s(per_step, prefill.prompt_linear_s, read, prefill.exponent)
+    with told_as("" if prefill.host is None else "on the accelerators"):
+        linear = prefill_linear_s(per_step, prefill.prompt_linear_s, read, prefill.exponent)
     if prefill.host is None:
         return linear
     return beside_host_s(linear, host_prompt_s(prefill.host, per_step, touched))

@@ -32,6 +32,7 @@ from app.sizing.serving.host_weights import (
     host_pass_s,
     host_step,
     left_on_accelerators,
+    undivided,
 )
 from app.sizing.serving.plans import Plans, layer_groups
 from app.sizing.serving.roofline import smooth_maximum, touched_experts
@@ -166,13 +167,16 @@ def step_work(model: ModelArchitecture, plans: Plans, link: LinkUse, *, context_
             of_layers = g.layers, g.read_elements(context_tokens), plans.kv_element_bytes, float(g.kv_heads)
             cache = cache_read_of_layers(cache, *of_layers, tp, plans.context_parallel)
     exchange = exchange_of(model, plans)
+    with told_as(undivided(plans.on_host)):
+        flops, read = linear_flops(model, tp), cache_read_bytes(cache, model, tp)
+        scores = cache_flops(model.decode_attention_flops(context_tokens), model, tp)
     work = StepWork(
-        linear_flops=linear_flops(model, tp),
+        linear_flops=flops,
         dense_bytes=dense_bytes(plans.streamed_bytes, tp),
         routed_bytes=routed_bytes(plans.expert_bytes, plans.stage_accelerators),
         expert_share=np.full(n, expert_share_of(model)),
-        cache_read_bytes=cache_read_bytes(cache, model, tp),
-        cache_flops=cache_flops(model.decode_attention_flops(context_tokens), model, tp),
+        cache_read_bytes=read,
+        cache_flops=scores,
         layers=np.full(n, float(model.num_layers)),
         reductions=2 * float(model.num_layers) - exchange.expert_layers,
         moe_layers=np.full(n, float(model.moe_layers)),
@@ -353,7 +357,8 @@ def pass_s(terms: StepTerms, batch: Column, tokens_per_sequence: float = 1.0) ->
     micro = micro_batch(batch, terms.pipeline_parallel)
     tokens = micro if tokens_per_sequence == 1 else micro * tokens_per_sequence
     linear = linear_s(*read_and_multiply(terms, tokens), terms.exponent)
-    forward = forward_s(linear, micro, tokens_per_sequence, batch, terms)
+    with told_as("" if terms.host is None else "on the accelerators"):
+        forward = forward_s(linear, micro, tokens_per_sequence, batch, terms)
     return forward if terms.host is None else beside_host_s(forward, host_part_s(terms, tokens, micro, batch))
 
 

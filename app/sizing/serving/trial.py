@@ -9,28 +9,33 @@ import numpy as np
 from app.sizing.columns import Codes, Column, Mask
 from app.sizing.serving.options import Options
 
-MOST_OTHERS = 12  # that are simulated in the place of types' best ones that failed, or beside those that cost far more
+MOST_OTHERS = 12  # that are simulated in the place of types' best ones that failed, or of types that cost far more
+MOST_BESIDE = 12  # other layouts that are simulated beside types' best ones
 BETTER_BY = 1.25  # what a simulation adds to a cost at most times
 WORSE_BY = 1.1  # by how much another layout of a type has to be better by formulas than what its best turned out to be
 
 
 class Trial:
-    """Rows that wait to be simulated, best first. Of a type whose best failed or turned out far worse another layout is
-    tried, so often.
+    """Rows that wait to be simulated, best first. Of a type whose best failed another layout is tried, so often; of one
+    whose best turned out far worse than another layout by formulas that too, where `beside` says so.
     """
 
-    def __init__(self, options: Options, score: Column, best: Codes) -> None:
+    def __init__(self, options: Options, score: Column, best: Codes, *, beside: bool = True) -> None:
         self.options, self.score = options, score
         self.waiting: list[int] = best.tolist()
-        self.beside: list[int] = []  # other layouts of types that have one already
+        self.beside: list[int] = []  # other layouts of types that have one already, best first
         self.reached: dict[int, float] = {}  # by type, the best score of what was simulated
         self.left: Mask = np.ones(len(options), bool)
-        self.tries = MOST_OTHERS
+        self.tries, self.tries_beside = MOST_OTHERS, MOST_BESIDE * beside
 
     def next(self, types: int) -> Codes:
-        """The best of so many types that wait, and what is tried beside others."""
-        rows, self.waiting = self.waiting[:types] + self.beside, self.waiting[types:]
-        self.beside = []
+        """The best of so many types that wait, and what may beat by far the best of its type."""
+        rows, self.waiting = self.waiting[:types], self.waiting[types:]
+        while self.beside and self.tries_beside:
+            row = self.beside.pop(0)
+            if self.score[row] * WORSE_BY < self.reached[int(self.options.accelerator[row])]:
+                self.tries_beside -= 1
+                return np.array([*rows, row], np.int64)
         return np.array(rows, np.int64)
 
     def may_beat(self) -> bool:
@@ -47,25 +52,22 @@ class Trial:
             kind = int(self.options.accelerator[row])
             if score < self.reached.get(kind, np.inf):
                 self.reached[kind] = score
-            if self.tries > 0:
-                self.try_another(row, kind)
+            self.try_another(row, kind)
 
     def try_another(self, row: int, kind: int) -> None:
-        """Has the best other layout of a row's type wait: in its place, or beside what it was by far better than."""
+        """Has the best other layout of a row's type wait: beside what did the work, or in the place of what failed."""
         of_type = np.flatnonzero((self.options.accelerator == kind) & self.left)
         alike = self.alike(of_type) == self.alike(np.array([row]))
         self.left[of_type[alike]] = False
         others = of_type[~alike]
         if not len(others):
             return
-        other, reached = int(others[np.argmin(self.score[others])]), self.reached.get(kind, np.inf)
-        if reached == np.inf:
+        other = int(others[np.argmin(self.score[others])])
+        if kind in self.reached:
+            insort(self.beside, other, key=self.score.__getitem__)
+        elif self.tries > 0:
             insort(self.waiting, other, key=self.score.__getitem__)
-        elif self.score[other] * WORSE_BY < reached:
-            self.beside.append(other)
-        else:
-            return
-        self.tries -= 1
+            self.tries -= 1
 
     def alike(self, rows: Codes) -> Codes:
         """A number that rows share whose replicas are laid out alike."""
