@@ -112,6 +112,10 @@ TURN = (
     "const k = document.querySelector(`[type=range][data-path='${arguments[0]}']`);"
     "k.value = arguments[1]; k.dispatchEvent(new Event('input', { bubbles: true }));"
 )
+REMEMBERING = (
+    "window.fetch = (path, options) => {"
+    "  if (path === '/recommend') window.asked.push(options.body); return real(path, options); };"
+)
 OF_THE_SERVICE_MS = (
     "return performance.getEntriesByType('resource').filter((e) => e.name.endsWith('/recommend')).at(-1).duration"
 )
@@ -141,6 +145,22 @@ def test_a_knob_moves_the_first_option_at_once_and_then_the_rest(browser: Browse
     # The service has nearly all of the time; a machine that also does other things takes more.
     assert sorted(of_the_page)[2] < 60, of_the_page
     assert sorted(waits)[2] < 600, waits
+
+
+def test_agents_and_every_other_knob_ask_only_among_what_is_ranked(browser: Browser) -> None:
+    """What was asked for while it moved is not what is shown at rest, and the first is told by its trade name."""
+    browser.open()
+    preset(browser, "Agents")
+    ranked = browser.answered()["recommendations"]
+    browser.run("const real = window.fetch; window.asked = [];" + REMEMBERING)
+    browser.run(TURN, "workload.traffic.concurrent_requests", 0.3)
+    browser.until("document.getElementById('top').dataset.ms")
+    last = browser.answered()["request"]
+    asked = [json.loads(body) for body in browser.run("return window.asked")]
+    types = {r["deployment"]["accelerator"] for r in ranked}
+    assert set(asked[0]["constraints"]["accelerators"]) == types and asked[0]["limit"] == 1
+    assert asked[-1] == last and "accelerators" not in last.get("constraints", {})
+    assert "rented from Runpod" in browser.text("#answer")
 
 
 def test_prices_and_assumptions_have_knobs(browser: Browser) -> None:
@@ -194,6 +214,31 @@ def change_in_place(browser: Browser, assumption: str, text: str) -> dict[str, A
     return request
 
 
+# Opened and filled: what asks the service only when it is wanted.
+OPENED = (
+    "const d = [...document.querySelectorAll('details.later')].find((d) => d.textContent.startsWith(arguments[0]));"
+    "d.open = true;"
+)
+
+
+def test_a_batch_job_has_its_scaling_and_every_ranked_type_its_prices(browser: Browser) -> None:
+    browser.open()
+    preset(browser, "Batch")
+    answer = browser.answered()
+    browser.run(OPENED, "Scaling")
+    browser.until("document.querySelector('details.later figure svg') !== null")
+    assert "Speed by accelerators" in browser.text("details.later figcaption")
+    assert browser.run("return document.querySelector('details.later .error')") is None
+    browser.run(OPENED, "Price history")
+    shown = browser.until("document.querySelectorAll('details.later figure')[1]?.textContent")
+    names = browser.run(
+        "return Promise.all(arguments[0].map((t) => fetch('/catalog/prices?limit=1&accelerator=' + t)"
+        ".then((r) => r.json()).then((page) => page.items.length)))",
+        [r["deployment"]["accelerator"] for r in answer["recommendations"]],
+    )
+    assert any(names) and "Prices seen" in shown
+
+
 def test_options_are_compared(browser: Browser) -> None:
     browser.open()
     preset(browser, "Embeddings")
@@ -209,15 +254,15 @@ def test_assumptions_are_changed_in_place(browser: Browser) -> None:
     browser.answered()
     browser.run("document.querySelectorAll('#answer details').forEach((d) => { d.open = true; })")
     # In the field that asks for it, where there is one; else by its name.
-    assert change_in_place(browser, "slo.ttft ms", "800")["workload"]["slo"]["ttft_ms"] == 800
-    assert change_in_place(browser, "redundancy", "n+1")["workload"]["availability"] == {"redundancy": "n+1"}
-    assert change_in_place(browser, "weight formats", "bf16")["constraints"] == {"weight_formats": ["bf16"]}
-    assert change_in_place(browser, "target utilization", "50%")["workload"]["target_utilization"] == 0.5
+    assert change_in_place(browser, "First token within, ms", "800")["workload"]["slo"]["ttft_ms"] == 800
+    assert change_in_place(browser, "Survives the loss of", "n+1")["workload"]["availability"] == {"redundancy": "n+1"}
+    assert change_in_place(browser, "Formats of weights", "bf16")["constraints"] == {"weight_formats": ["bf16"]}
+    assert change_in_place(browser, "Planned utilization", "50%")["workload"]["target_utilization"] == 0.5
     assert change_in_place(browser, "busy hour factor", "6")["assumptions"] == {"busy_hour_factor": 6}
     assert ", speed +" in browser.text(".moved")
     assert browser.run("return document.activeElement.getAttribute('aria-label')") == "busy hour factor"
     # What follows from the users is told, not asked for.
-    assert browser.run("return document.querySelector(\"#answer [aria-label='peak requests per s']\")") is None
+    assert browser.run("return document.querySelector(\"#answer [aria-label='Requests per second at peak']\")") is None
     browser.run("[...document.querySelectorAll('button')].find((b) => b.textContent.startsWith('Show every')).click()")
     browser.until("document.querySelector(\"#answer [aria-label='activation workspace factor']\")")
 

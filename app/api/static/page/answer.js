@@ -1,8 +1,9 @@
 // The ranked options: price and speed first, then a table, and what can be done with each.
 import { get, post } from "./api.js";
 import { layoutOf, nameOf, offerOf } from "./deployment.js";
-import { element, money, section, table, words } from "./dom.js";
-import { facts, headline, speedOf } from "./figures.js";
+import { about, element, money, section, table, words } from "./dom.js";
+import { facts, headline, lasting, speedOf } from "./figures.js";
+import { called } from "./names.js";
 
 const FORMATS = [["html", "Memo to print"], ["xlsx", "Workbook"], ["csv", "CSV"], ["ubl", "UBL"], ["cxml", "cXML"], ["json", "JSON"]];
 const PRICES = { provider: "the provider's own", reseller: "a reseller's", quote: "a quote", list: "the maker's list", broker: "a broker's", launch: "at launch", press: "of the press", reckoned: "a sum of parts" };
@@ -20,7 +21,7 @@ function exportsOf(answer, r, phase) {
   const targets = [...engine, ...TARGETS[phase]];
   return element("details", {}, element("summary", {}, "Take it along"),
     element("p", { class: "buttons" }, "Bill of materials: ", ...FORMATS.map(([format, name]) => element("a", { class: "button", href: `${at}/bill-of-materials?rank=${r.rank}&format=${format}` }, name))),
-    element("p", { class: "buttons" }, "Files that start it: ", ...targets.map((t) => element("button", { type: "button", click: () => handedOff(`${at}/deployment?rank=${r.rank}&target=${t}`, files) }, t))),
+    element("p", { class: "buttons" }, "Files that start it: ", ...targets.map((t) => element("button", { type: "button", click: () => handedOff(`${at}/deployment?rank=${r.rank}&target=${t}`, files) }, called(t)))),
     files);
 }
 
@@ -55,9 +56,9 @@ function ranked(answer) {
   const rows = answer.recommendations.map((r) => {
     const p = r.performance;
     return [String(r.rank), nameOf(r), offerOf(r), money(r.cost.usd_per_hour), r.cost.usd_total ? money(r.cost.usd_total) : money(r.cost.usd_per_month),
-      speedOf(r) ?? null, p.ttft_ms?.p95 ?? null, p.tpot_ms?.p95 ?? null, p.e2e_ms?.p95 ?? null, p.days ?? null, r.cost.power_kw];
+      ...[speedOf(r), p.ttft_ms?.p95, p.tpot_ms?.p95, p.e2e_ms?.p95].map((v) => about(v)), p.days ? lasting(p.days) : "–", r.cost.power_kw];
   });
-  const heads = ["Rank", "Hardware", "From", "USD/h", answer.recommendations[0].cost.usd_total ? "The run" : "Per month", "Per second", "TTFT p95, ms", "TPOT p95, ms", "Answer p95, ms", "Days", "kW"];
+  const heads = ["Rank", "Hardware", "From", "USD/h", answer.recommendations[0].cost.usd_total ? "The run" : "Per month", "Per second", "TTFT p95, ms", "TPOT p95, ms", "Answer p95, ms", "Duration", "kW"];
   const told = heads.map((_, i) => i < 4 || rows.some((row) => row[i] !== null && row[i] !== "–"));
   return table(heads.filter((_, i) => told[i]), rows.map((row) => row.filter((_, i) => told[i])), "Ranked options");
 }

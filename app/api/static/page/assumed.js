@@ -1,21 +1,24 @@
 // What is assumed: every figure with its range, reason and source, and a place to change it.
 import { get } from "./api.js";
 import { element, folded, show, sought, words } from "./dom.js";
+import { written } from "./numbers.js";
 
 const HEADS = ["Assumption", "Value", "Unit", "Range", "Said by", "Reason", "Source"];
+
+const nameOf = (a, form) => form.home(a.name)?.label ?? words(a.name);
 
 // Changed in the field that asks for it, or among the assumptions by name. What has neither follows from other figures.
 function control(a, form, change) {
   const field = form.home(a.name);
   if (!field && (typeof a.value !== "number" || form.derives(a.name))) return show(a.value);
-  const made = field ? form.twin(field, a.value) : element("input", { type: "text", class: "short", value: a.value });
-  made.setAttribute("aria-label", words(a.name));
+  const made = field ? form.twin(field, a.value) : element("input", { type: "text", class: "short", value: written(a.value) });
+  made.setAttribute("aria-label", nameOf(a, form));
   made.addEventListener("change", () => change(a.name, made.value));
   return made;
 }
 
 function listed(rows, form, change, caption) {
-  const cells = (a) => [words(a.name), control(a, form, change), a.unit === "text" ? "" : a.unit, a.range ? a.range.map((v) => show(v)).join(" to ") : "", a.asked ? "you" : "", a.reason, a.source ?? ""];
+  const cells = (a) => [nameOf(a, form), control(a, form, change), ["text", "1"].includes(a.unit) ? "" : a.unit, a.range ? a.range.map((v) => show(v)).join(" to ") : "", a.asked ? "you" : "", a.reason, a.source ?? ""];
   return sought(rows, cells, HEADS, caption);
 }
 

@@ -1,7 +1,9 @@
 // Plots as SVG: axes, lines, points with intervals, stacked bars. Each has a title and a table of its numbers beside it.
-import { drawn, element, short, show, table } from "./dom.js";
+import { about, drawn, element, short, show, table } from "./dom.js";
 
-const BOX = { width: 560, height: 300, left: 62, right: 14, top: 14, bottom: 44 };
+const BOX = { height: 300, left: 62, right: 14, top: 14, bottom: 44 };
+// No wider than a phone's window, so that letters stay as large there as elsewhere.
+const widthNow = () => Math.min(560, Math.max(300, innerWidth - 50));
 
 function ticks(low, high, log) {
   if (log) {
@@ -33,8 +35,8 @@ function scale(values, from, to, { log = false, zero = true } = {}) {
   return { at, ticks: ticks(low, high, log) };
 }
 
-function frame(x, y, { xLabel, yLabel, xText }) {
-  const { width, height, left, right, top, bottom } = BOX;
+function frame(x, y, width, { xLabel, yLabel, xText }) {
+  const { height, left, right, top, bottom } = BOX;
   const made = drawn("g", { class: "axes" });
   for (const t of x.ticks) {
     made.append(drawn("line", { x1: x.at(t), x2: x.at(t), y1: top, y2: height - bottom, class: "grid" }));
@@ -51,7 +53,7 @@ function frame(x, y, { xLabel, yLabel, xText }) {
 
 // What a plot shows, for who does not see it: how many points each line has, and from where to where they go.
 function spoken(title, series, xLabel, yLabel) {
-  const ends = (values) => `${show(Math.min(...values))} to ${show(Math.max(...values))}`;
+  const ends = (values) => `${about(Math.min(...values))} to ${about(Math.max(...values))}`;
   const told = series.map((s) => `${s.name}, ${s.points.length} points: ${xLabel} ${ends(s.points.map((p) => p.x))}, ${yLabel} ${ends(s.points.map((p) => p.y))}`);
   return `${title}. ${told.join(". ")}. Its numbers are in the table below.`;
 }
@@ -66,18 +68,24 @@ export function legendOf(names) {
     element("li", {}, drawn("svg", { width: 12, height: 12, "aria-hidden": "true" }, drawn("rect", { width: 12, height: 12, class: `fill-${i}` })), name)));
 }
 
+// Left of its line, or right of it where the axis is near.
+const beside = (x, y) => (x > BOX.left + 90 ? { x: x - 5, y, "text-anchor": "end" } : { x: x + 5, y });
+
 // series: [{name, points: [{x, y, low?, high?, name?}], line?, dots?}]; marks: [{x?, y?, text, low?}], low: told a line lower.
 export function plot(title, { series, marks = [], xLabel, yLabel, logX = false, logY = false, zeroX = true, xText = short, heads, rows }) {
-  const { width, height, left, right, top, bottom } = BOX;
+  const { height, left, right, top, bottom } = BOX;
+  const width = widthNow();
   const points = series.flatMap((s) => s.points);
   const xs = [...points.flatMap((p) => [p.x, p.low ?? p.x, p.high ?? p.x]), ...marks.flatMap((m) => (m.x === undefined ? [] : [m.x]))];
   const ys = [...points.map((p) => p.y), ...marks.flatMap((m) => (m.y === undefined ? [] : [m.y]))];
   const x = scale(xs, left, width - right, { log: logX, zero: zeroX });
   const y = scale(ys, height - bottom, top, { log: logY });
-  const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": spoken(title, series, xLabel, yLabel) }, frame(x, y, { xLabel, yLabel, xText }));
+  const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": spoken(title, series, xLabel, yLabel) }, frame(x, y, width, { xLabel, yLabel, xText }));
+  // A limit near the top leaves no room for words above it.
+  const aside = marks.some((m) => m.y !== undefined && y.at(m.y) < top + 34) ? 34 : 0;
   for (const m of marks) {
     const place = m.x === undefined ? { x1: left, x2: width - right, y1: y.at(m.y), y2: y.at(m.y) } : { x1: x.at(m.x), x2: x.at(m.x), y1: top, y2: height - bottom };
-    const text = m.x === undefined ? { x: width - right - 4, y: y.at(m.y) - 5, "text-anchor": "end" } : { x: x.at(m.x) - 5, y: top + (m.low ? 28 : 12), "text-anchor": "end" };
+    const text = m.x === undefined ? { x: left + 4, y: y.at(m.y) + (y.at(m.y) < top + 20 ? 14 : -5) } : beside(x.at(m.x), top + 12 + (m.low ? 16 : 0) + aside);
     picture.append(drawn("line", { ...place, class: "mark" }), drawn("text", { ...text, class: "marked" }, m.text));
   }
   series.forEach((s, i) => {
@@ -98,9 +106,10 @@ export function stacked(title, { bars, parts, unit }) {
   const row = 46;
   const height = bars.length * row + 6;
   const most = Math.max(...bars.map((b) => b.of));
-  const picture = drawn("svg", { viewBox: `0 0 560 ${height}`, role: "img", "aria-label": `${title}. ${bars.map((b) => `${b.name}: ${show(b.parts.reduce((x, y) => x + y, 0))} of ${show(b.of)} ${unit}`).join(". ")}. Its parts are in the table below.` });
+  const width = widthNow();
+  const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${title}. ${bars.map((b) => `${b.name}: ${show(b.parts.reduce((x, y) => x + y, 0))} of ${show(b.of)} ${unit}`).join(". ")}. Its parts are in the table below.` });
   bars.forEach((bar, i) => {
-    const length = (v) => (v / most) * 556;
+    const length = (v) => (v / most) * (width - 4);
     const used = bar.parts.reduce((a, b) => a + b, 0);
     picture.append(drawn("text", { x: 2, y: i * row + 16, class: "marked" }, `${bar.name}: ${show(used)} of ${show(bar.of)} ${unit}`));
     picture.append(drawn("rect", { x: 2, y: i * row + 22, width: length(bar.of), height: 16, class: "empty" }));

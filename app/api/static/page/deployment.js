@@ -1,6 +1,6 @@
 // A deployment in words: one kind of machine, or a pool that reads prompts beside one that writes answers.
 import { words } from "./dom.js";
-import { typeOf } from "./names.js";
+import { called, typeOf } from "./names.js";
 
 const pools = (d) => (d.pools ? [["prompts", d.pools.prefill], ["answers", d.pools.decode]] : [[null, d]]);
 
@@ -8,12 +8,15 @@ export function nameOf(r) {
   return pools(r.deployment).map(([, p]) => `${p.total_accelerators} × ${typeOf(p.accelerator)}`).join(" + ");
 }
 
+// Every type of accelerator that an answer ranks.
+export const typesOf = (answer) => [...new Set(answer.recommendations.flatMap((r) => pools(r.deployment).map(([, p]) => p.accelerator)))];
+
 // Who sells it and how; "generic" is a market price that no one seller stands for.
 function offer(d) {
   if (!d.offer) return "no price";
   const { provider, region, pricing_model } = d.offer;
-  if (pricing_model === "owned") return provider === "generic" ? "bought" : `bought from ${provider}`;
-  return [`rented from ${provider}`, region === "unspecified" ? null : region, words(pricing_model)].filter(Boolean).join(", ");
+  if (pricing_model === "owned") return provider === "generic" ? "bought" : `bought from ${called(provider)}`;
+  return [`rented from ${called(provider)}`, region === "unspecified" ? null : region, words(pricing_model)].filter(Boolean).join(", ");
 }
 
 export function offerOf(r) {
@@ -32,5 +35,5 @@ function layout(d) {
 export function layoutOf(r) {
   const d = r.deployment;
   const told = pools(d).map(([does, p]) => `${does ? `For ${does}, ${typeOf(p.accelerator)}: ` : ""}${layout(p)}.`).join(" ");
-  return `${d.engine ?? d.framework}. ${told}`;
+  return `${called(d.engine ?? d.framework)}. ${told}`;
 }

@@ -24,6 +24,12 @@ export function show(value, digits = 3) {
   return rounded.toLocaleString("en", Math.abs(value) >= 1000 ? {} : { maximumSignificantDigits: digits });
 }
 
+// A figure that was reckoned, to as many digits as it is worth.
+export function about(value, digits = 3) {
+  if (value === null || value === undefined) return "–";
+  return value.toLocaleString("en", { maximumSignificantDigits: digits });
+}
+
 export function money(value) {
   if (value === null || value === undefined) return "–";
   const digits = Math.abs(value) < 0.1 ? { maximumSignificantDigits: 2 } : Math.abs(value) < 100 ? { minimumFractionDigits: 2, maximumFractionDigits: 2 } : { maximumFractionDigits: 0 };
@@ -32,19 +38,21 @@ export function money(value) {
 
 // Of an axis: thousands and millions by a letter.
 export function short(value) {
-  return value.toLocaleString("en", Math.abs(value) >= 10000 ? { notation: "compact", maximumSignificantDigits: 3 } : { maximumSignificantDigits: 4 });
+  return value.toLocaleString("en", Math.abs(value) >= 1000 ? { notation: "compact", maximumSignificantDigits: 3 } : { maximumSignificantDigits: 4 });
 }
 
 export function words(name) {
-  return name.replaceAll("_", " ");
+  return name.replaceAll("_", " ").replace(/\bkv\b/, "KV");
 }
 
 export function table(heads, rows, caption) {
-  const head = element("tr", {}, ...heads.map((name) => element("th", { scope: "col" }, name)));
+  const isNumber = (cell) => typeof cell === "number" || (typeof cell === "string" && /^[$\d–-][\d.,]*( %)?$/.test(cell));
+  const right = heads.map((_, i) => i > 0 && rows.some((cells) => (cells[i] ?? "–") !== "–") && rows.every((cells) => isNumber(cells[i] ?? "–")));
+  const head = element("tr", {}, ...heads.map((name, i) => element("th", { scope: "col", class: right[i] ? "number" : null }, name)));
   const body = rows.map((cells) =>
     element("tr", {}, ...cells.map((cell, i) => {
-      const number = typeof cell === "number" || (typeof cell === "string" && /^[$\d–-][\d.,]*( %)?$/.test(cell));
-      return element(i ? "td" : "th", { class: number && i ? "number" : null, scope: i ? null : "row" }, typeof cell === "number" ? show(cell) : (cell ?? "–"));
+      const text = typeof cell === "number" ? show(cell) : (cell ?? "–");
+      return element(i ? "td" : "th", { class: right[i] ? "number" : String(text).length > 12 ? "long" : null, scope: i ? null : "row" }, text);
     })),
   );
   const made = element("table", {}, caption ? element("caption", {}, caption) : null, element("thead", {}, head), element("tbody", {}, ...body));

@@ -1,16 +1,16 @@
 // The figures of one option as they are told: price and speed first.
-import { element, money, show } from "./dom.js";
+import { about, element, money, show } from "./dom.js";
 
 export const speedOf = ({ performance: p }) => p.output_tokens_per_s ?? p.tokens_per_s ?? p.samples_per_s;
 export const unitOf = ({ performance: p }) => (p.output_tokens_per_s !== undefined || p.tokens_per_s !== undefined ? "tokens/s" : "samples/s");
 export const priceOf = ({ cost: c }) => (c.usd_total ? { value: c.usd_total, of: "price of the run" } : { value: c.usd_per_hour, of: "price" });
 
-const range = (low, high, unit) => `${show(low)} to ${show(high)} ${unit}`;
+const range = (low, high, unit) => `${about(low)} to ${about(high)} ${unit}`;
 
 // Price and speed, the two that are looked for first.
 export function headline(r) {
   const price = r.cost.usd_total ? `${money(r.cost.usd_total)} the run` : `${money(r.cost.usd_per_hour)}/h`;
-  const speed = r.performance.days ? lasting(r.performance.days) : `${show(speedOf(r))} ${unitOf(r)}`;
+  const speed = r.performance.days ? lasting(r.performance.days) : `${about(speedOf(r))} ${unitOf(r)}`;
   return element("p", { class: "headline" }, element("strong", {}, price), element("strong", {}, speed));
 }
 
@@ -24,10 +24,10 @@ function rows(r) {
   if (c.purchase_usd) made.push(["To buy", money(c.purchase_usd)]);
   if (c.usd_per_million_tokens) made.push(["Per million tokens", money(c.usd_per_million_tokens)]);
   else if (c.usd_per_million_samples) made.push(["Per million samples", money(c.usd_per_million_samples)]);
-  if (p.days) made.push(["Speed", `${show(speedOf(r))} ${unit}`]);
+  if (p.days) made.push(["Speed", `${about(speedOf(r))} ${unit}`]);
   if (p.interval) made.push(["Speed, 80 % range", range(p.interval.low, p.interval.high, unit)]);
   for (const [kind, name] of [["ttft_ms", "First token"], ["tpot_ms", "Per token"], ["e2e_ms", "Answer"]]) {
-    if (p[kind]) made.push([`${name}, p50 / p95`, `${show(p[kind].p50)} / ${show(p[kind].p95)} ms`]);
+    if (p[kind]) made.push([`${name}, p50 / p95`, `${about(p[kind].p50)} / ${about(p[kind].p95)} ms`]);
   }
   if (p.mfu) made.push(["Of the peak arithmetic (MFU)", `${show(100 * p.mfu)} %`]);
   if (p.utilization_at_peak) made.push(["Busy at peak", `${show(100 * p.utilization_at_peak, 2)} %`]);

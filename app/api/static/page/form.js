@@ -40,7 +40,7 @@ function shown(field) {
   if (field.kind === "radio" || field.kind === "choices") return ticked(field);
   const hint = field.hint ? element("small", { id: `${field.path}-hint` }, field.hint) : null;
   const reading = field.kind === "number" ? element("output", { for: field.path, class: "reading" }) : null;
-  return element("div", { class: field.wide ? "field wide" : "field", "data-path": field.path },
+  return element("div", { class: field.wide ? "field wide" : field.kind === "choice" ? "field choice" : "field", "data-path": field.path },
     element("label", { for: field.path }, field.label), input(field), reading, hint);
 }
 
@@ -279,7 +279,7 @@ export class Form {
 
   // A control like a field's own for another place, and what was entered there.
   twin(field, value) {
-    if (field.kind !== "choice") return element("input", { type: "text", class: "short", value: Array.isArray(value) ? value.join(", ") : value });
+    if (field.kind !== "choice") return element("input", { type: "text", class: "short", value: Array.isArray(value) ? value.join(", ") : typeof value === "number" ? written(value) : value });
     const made = element("select", {}, ...pairs(field.options).map(([option, text]) => element("option", { value: option }, text)));
     made.value = this.form.elements[field.path].value;
     return made;

@@ -2,7 +2,7 @@
 import { showAccuracy } from "./accuracy.js";
 import { card, options } from "./answer.js";
 import { get, latest, post, Problem } from "./api.js";
-import { nameOf } from "./deployment.js";
+import { nameOf, typesOf } from "./deployment.js";
 import { element, section } from "./dom.js";
 import { headline } from "./figures.js";
 import { Form, Unreadable } from "./form.js";
@@ -23,13 +23,13 @@ let before = null;
 let timer = 0;
 
 function complain(error) {
-  const told = error instanceof Unreadable || error instanceof Problem;
-  if (!told) console.error(error);
+  const known = error instanceof Unreadable || error instanceof Problem;
+  if (!known) console.error(error);
   const faults = error.path ? [{ path: error.path, detail: error.message }] : (error.errors ?? []).map((e) => ({ path: e.pointer.replace(/^#?\//, "").replaceAll("/", "."), detail: e.detail }));
   const marked = faults.map((f) => form.mark(f.path, f.detail));
   const lines = faults.filter((f, i) => !marked[i] && f.detail !== error.message).map((f) => element("p", { class: "error" }, `${f.path}: ${f.detail}`));
-  at("problem").replaceChildren(element("p", { class: "error" }, told ? error.message : "The service did not answer. Try again."), ...lines);
-  at("status").textContent = "";
+  at("problem").replaceChildren(element("p", { class: "error" }, known ? error.message : "The service did not answer. Try again."), ...lines);
+  told("");
   if (document.activeElement?.type !== "range") marked.find(Boolean)?.focus();
 }
 
@@ -45,11 +45,17 @@ function kept(render) {
   if (focused) [...at("answer").querySelectorAll("[aria-label]")].find((e) => e.getAttribute("aria-label") === focused)?.focus();
 }
 
+// What the crown shows is said to who does not see it, and only to them.
+function told(text, unseen = false) {
+  at("status").textContent = text;
+  at("status").classList.toggle("unseen", unseen);
+}
+
 function crown(answer) {
   const [first] = answer.recommendations;
   const change = moved(before, answer);
   at("top").replaceChildren(element("h2", {}, first ? nameOf(first) : "Nothing fits these limits"), first ? headline(first) : "", change ? element("p", { class: "moved" }, change) : "");
-  at("status").textContent = `${first ? `${nameOf(first)} is first.` : "Nothing fits these limits."} ${change}`;
+  told(`${first ? `${nameOf(first)} is first.` : "Nothing fits these limits."} ${change}`, true);
 }
 
 function render(answer) {
@@ -61,6 +67,7 @@ function render(answer) {
     element("p", { class: "source" }, `Snapshot ${answer.catalog.snapshot}, prices up to ${answer.catalog.prices_as_of}, ages counted to ${answer.as_of}. `,
       element("a", { href: `#a=${answer.id}` }, "Link to this answer"), ". ", element("a", { href: `/recommendations/${answer.id}` }, "As JSON"), "."),
   ));
+  turning.among = typesOf(answer);
   at("answer").classList.remove("turning");
   at("answer").dataset.id = answer.id;
 }
@@ -70,7 +77,7 @@ function renderFirst(answer) {
   crown(answer);
   const [first] = answer.recommendations;
   const shown = at("answer").querySelector(".card.first");
-  if (!first || !shown) return;
+  if (!shown) return;
   kept(() => {
     shown.replaceWith(card(answer, first));
     at("answer").querySelector(".of-first").replaceChildren(...plotsOfFirst(answer));
@@ -85,7 +92,7 @@ async function ask({ settled = true, shown = false } = {}) {
   form.unmark();
   try {
     const body = form.body();
-    if (settled) at("status").textContent = "Sizing…";
+    if (settled) told("Sizing…");
     at("answer").setAttribute("aria-busy", "true");
     const begun = performance.now();
     const [answer] = await Promise.all([recommend(body), named]);
@@ -115,9 +122,14 @@ function soon(wait_ms, how) {
   timer = setTimeout(() => ask(how), wait_ms);
 }
 
-// While a knob moves only the first option is asked for, one question at a time: each is of where the knob then stands.
-// Once it rests everything is asked for. A question of another kind in between goes before.
-const turning = { due: false, asking: false };
+// While a knob moves only the first among the hardware that is ranked is asked for, one question at a time: each is of
+// where the knob then stands. Once it rests everything is asked for. A question of another kind in between goes before.
+const turning = { due: false, asking: false, among: [] };
+
+function ofRanked(body) {
+  const constraints = turning.among.length ? { ...body.constraints, accelerators: turning.among } : body.constraints;
+  return { ...body, constraints, limit: 1, rejected_limit: 0 };
+}
 
 async function turn() {
   clearTimeout(timer);
@@ -129,8 +141,10 @@ async function turn() {
     while (turning.due) {
       turning.due = false;
       const begun = performance.now();
-      const answer = await post("/recommend", { ...form.body(), limit: 1, rejected_limit: 0 });
+      const answer = await post("/recommend", ofRanked(form.body()));
       if (recommend.asking()) break;
+      // Where none of them does, what does is told as soon as everything was asked for.
+      if (!answer.recommendations.length) continue;
       renderFirst(answer);
       at("top").dataset.ms = performance.now() - begun;
     }
@@ -196,7 +210,7 @@ at("form").addEventListener("change", () => at("answer").childElementCount && so
 at("form").elements["workload.model"].addEventListener("input", suggest);
 at("copy").addEventListener("click", async () => {
   await navigator.clipboard.writeText(at("permalink").href).catch(() => null);
-  at("status").textContent = "The link is copied.";
+  told("The link is copied.");
 });
 at("accuracy").addEventListener("toggle", () => showAccuracy(at("accuracy")));
 addEventListener("hashchange", arrive);

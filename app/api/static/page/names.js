@@ -1,7 +1,16 @@
-// Accelerators by the names they are sold under; until those are read, or where one is missing, by the catalogue's key.
+// Hardware, sellers and software by the names they go by; where one is missing, by the catalogue's key.
 import { get } from "./api.js";
 
 const NAMES = new Map();
+const SPELLED = {
+  asus: "ASUS", aws: "AWS", "aws-sagemaker": "AWS SageMaker", coreweave: "CoreWeave", digitalocean: "DigitalOcean", fal: "fal", fireworks: "Fireworks AI",
+  gcp: "Google Cloud", generic: "nobody yet, a market price", gigabyte: "GIGABYTE", gmicloud: "GMI Cloud", gmktec: "GMKtec", gpuhub: "GPUhub", hotaisle: "Hot Aisle", hpe: "HPE",
+  latitude: "Latitude.sh", massedcompute: "Massed Compute", novita: "Novita AI", nvidia: "NVIDIA", oci: "Oracle Cloud", ovh: "OVHcloud", "packet-ai": "Packet.ai",
+  primeintellect: "Prime Intellect", qubrid: "Qubrid AI", sambanova: "SambaNova", tensordock: "TensorDock", thundercompute: "Thunder Compute", together: "Together AI", vast: "Vast.ai",
+  deepspeed: "DeepSpeed", fsdp: "FSDP", kserve: "KServe", "llama.cpp": "llama.cpp", lmdeploy: "LMDeploy", maxtext: "MaxText", mlx: "MLX", nemo: "NeMo", openvino: "OpenVINO",
+  "peft+bitsandbytes": "PEFT + bitsandbytes", pytorch: "PyTorch", sglang: "SGLang", skypilot: "SkyPilot", "tensorrt-llm": "TensorRT-LLM", tgi: "TGI", torchrun: "torchrun",
+  torchtitan: "TorchTitan", trl: "TRL", vllm: "vLLM", dstack: "dstack",
+};
 
 async function read() {
   let after = "";
@@ -16,3 +25,6 @@ async function read() {
 export const named = read().catch(() => null);
 
 export const typeOf = (accelerator) => NAMES.get(accelerator) ?? accelerator;
+
+// Who sells it, what runs it, what it is handed to.
+export const called = (key) => SPELLED[key] ?? key.split("-").map((part) => part.charAt(0).toUpperCase() + part.slice(1)).join(" ");

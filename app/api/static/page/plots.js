@@ -1,19 +1,26 @@
 // The plots of an answer.
 import { get, post } from "./api.js";
 import { plot, stacked } from "./charts.js";
-import { nameOf, offerOf } from "./deployment.js";
-import { element, money, show, words } from "./dom.js";
-import { typeOf } from "./names.js";
+import { nameOf, offerOf, typesOf } from "./deployment.js";
+import { about, element, money, show, words } from "./dom.js";
+import { speedOf, unitOf } from "./figures.js";
+import { called, typeOf } from "./names.js";
 
 const PARTS = ["weights", "kv_cache", "activations", "gradients", "optimizer", "overhead"];
 
 const isRun = (r) => r.performance.days !== undefined;
 
+// A run's time, in hours where the shortest is over within two days.
+function lasted(days, { low, high }, hours) {
+  const by = hours ? 24 : 1;
+  return { value: days * by, unit: hours ? "hours" : "days", name: "Duration", ...(low === undefined ? {} : { low: low * by, high: high * by }) };
+}
+
 // What a user waits for: the token, the answer, or the run; with its interval where the answer has one.
-function wait(r) {
+function wait(r, hours) {
   const p = r.performance;
   const interval = (quantity) => (p.intervals ?? []).find((i) => i.quantity === quantity) ?? {};
-  if (isRun(r)) return { value: p.days, unit: "days", name: "Duration", ...picked(interval("days")) };
+  if (isRun(r)) return lasted(p.days, interval("days"), hours);
   if (p.tpot_ms && p.tpot_ms.p50) return { value: p.tpot_ms.p50, unit: "ms per token", name: "Time per token, median", ...picked(interval("tpot_ms")) };
   if (p.e2e_ms) return { value: p.e2e_ms.p50, unit: "ms", name: "Time per request, median", ...picked(interval("e2e_ms")) };
   return { value: null, unit: "", name: "" };
@@ -30,15 +37,16 @@ function paretoOf(points) {
 }
 
 function frontier(answer) {
-  const rows = answer.recommendations.filter((r) => wait(r).value && price(r).value !== null);
+  const hours = answer.recommendations.some((r) => r.performance.days < 2);
+  const rows = answer.recommendations.map((r) => ({ r, w: wait(r, hours) })).filter(({ r, w }) => w.value && price(r).value !== null);
   if (rows.length < 2) return null;
-  const points = rows.map((r) => ({ x: wait(r).value, y: price(r).value, name: String(r.rank), ...picked(wait(r)) }));
-  const first = wait(rows[0]);
+  const points = rows.map(({ r, w }) => ({ x: w.value, y: price(r).value, name: String(r.rank), ...picked(w) }));
+  const first = rows[0].w;
   return plot("Cost against latency", {
     series: [{ name: "by rank, 80 % range where told", points, line: false }, { name: "Pareto front", points: paretoOf(points).map((p) => ({ x: p.x, y: p.y })), dots: false }],
-    xLabel: `${first.name}, ${first.unit}`, yLabel: price(rows[0]).unit, logX: true,
-    heads: ["Rank", "Hardware", first.unit, "low", "high", price(rows[0]).unit],
-    rows: rows.map((r) => [String(r.rank), nameOf(r), wait(r).value, wait(r).low ?? null, wait(r).high ?? null, price(r).value]),
+    xLabel: `${first.name}, ${first.unit}`, yLabel: price(rows[0].r).unit, logX: true,
+    heads: ["Rank", "Hardware", first.unit, "low", "high", price(rows[0].r).unit],
+    rows: rows.map(({ r, w }) => [String(r.rank), nameOf(r), w.value, w.low ?? null, w.high ?? null, money(price(r).value)]),
   });
 }
 
@@ -60,7 +68,7 @@ function curves(r, slo, load) {
     return plot(`${name} by load, first recommendation`, {
       series: [{ name: "p95", points: at("p95") }, { name: "p50", points: at("p50") }], marks,
       xLabel: "requests per second", yLabel: "ms", logY: spread(at("p95")) > 30, heads: ["Requests per second", "p50, ms", "p95, ms"],
-      rows: curve.points.map((p) => [String(p.requests_per_s), p[kind].p50, p[kind].p95]),
+      rows: curve.points.map((p) => [show(p.requests_per_s), p[kind].p50, p[kind].p95]),
     });
   });
 }
@@ -120,16 +128,18 @@ async function scaling(r, request) {
     const deployment = { accelerator: kept.accelerator, system: kept.system, total_accelerators, framework: kept.framework };
     const { constraints, objective, limit, rejected_limit, label, reference, cost_centre, ...shared } = request;
     const found = await post("/estimate", { ...shared, deployment }).catch(() => null);
-    return found && found.fits && found.performance ? { n: total_accelerators, speed: found.performance.tokens_per_s ?? found.performance.samples_per_s, share: found.performance.scaling_efficiency } : null;
+    return found && found.fits && found.performance ? { n: total_accelerators, speed: speedOf(found) } : null;
   });
   const points = (await Promise.all(asked)).filter(Boolean);
   if (points.length < 2) return element("p", {}, "It runs at no other size.");
   const per = points[0].speed / points[0].n;
   const knee = points.filter((p) => p.speed / p.n >= 0.8 * per).at(-1);
-  return plot("Speed by accelerators", {
+  const ends = knee !== points.at(-1);
+  return plot(`Speed by accelerators, ${ends ? `with its knee at ${knee.n}` : `no knee up to ${knee.n}`}`, {
     series: [{ name: "expected", points: points.map((p) => ({ x: p.n, y: p.speed })) }, { name: "if it scaled evenly", points: points.map((p) => ({ x: p.n, y: per * p.n })), dots: false }],
-    marks: [{ x: knee.n, text: "four fifths still" }], logX: true, logY: true,
-    xLabel: "accelerators", yLabel: "per second", heads: ["Accelerators", "Per second", "Efficiency"], rows: points.map((p) => [String(p.n), p.speed, p.share]),
+    marks: ends ? [{ x: knee.n, text: "knee: 80 % of even" }] : [], logX: true, logY: true,
+    xLabel: "accelerators", yLabel: unitOf(r), heads: ["Accelerators", unitOf(r), "Of even scaling"],
+    rows: points.map((p) => [String(p.n), about(p.speed), `${about((100 * p.speed) / p.n / per)} %`]),
   });
 }
 
@@ -142,18 +152,21 @@ async function observed(accelerator) {
     rows.push(...page.items.filter((p) => p.usd_per_hour));
     after = page.next_cursor ? `&cursor=${encodeURIComponent(page.next_cursor)}` : "";
   } while (after);
-  return rows.sort((a, b) => (a.observed_on < b.observed_on ? 1 : -1));
+  return rows;
 }
 
-async function history({ accelerator }) {
+const dayOf = (year) => (Number.isInteger(year) ? String(year) : `${Math.floor(year)}-${String(Math.round((year % 1) * 12) + 1).padStart(2, "0")}`);
+
+async function history(types) {
   const yearOf = (day) => Number(day.slice(0, 4)) + (Number(day.slice(5, 7) || 7) - 1 + Number(day.slice(8, 10) || 15) / 31) / 12;
-  const rows = (await observed(accelerator)).map((p) => ({ ...p, x: yearOf(p.observed_on), y: p.usd_per_hour / p.accelerator_count }));
-  if (!rows.length) return element("p", {}, "No prices of earlier days are known.");
-  const kinds = [...new Set(rows.map((p) => p.pricing_model))];
-  return plot(`Prices seen of ${typeOf(accelerator)}`, {
-    series: kinds.map((kind) => ({ name: words(kind), line: false, points: rows.filter((p) => p.pricing_model === kind) })), zeroX: false, xText: (year) => (Number.isInteger(year) ? String(year) : ""),
-    xLabel: "year", yLabel: "USD per hour of one", heads: ["Seen", "Provider", "Region", "Way", "USD per hour of one"],
-    rows: rows.slice(0, 200).map((p) => [p.observed_on, p.provider, p.region ?? null, words(p.pricing_model), money(p.y)]),
+  const found = (await Promise.all(types.map(observed))).flat().filter((p) => p.pricing_model === "on_demand");
+  const rows = found.map((p) => ({ ...p, x: yearOf(p.observed_on), y: p.usd_per_hour / p.accelerator_count })).sort((a, b) => b.x - a.x);
+  if (!rows.length) return element("p", {}, "No prices of earlier days are known of the hardware that is ranked.");
+  const seen = types.filter((type) => rows.some((p) => p.accelerator === type));
+  return plot("Prices seen, on demand", {
+    series: seen.map((type) => ({ name: typeOf(type), line: false, points: rows.filter((p) => p.accelerator === type) })), zeroX: false, xText: dayOf,
+    xLabel: "seen", yLabel: "USD per hour of one", heads: ["Seen", "Accelerator", "Provider", "Region", "USD per hour of one"],
+    rows: rows.slice(0, 200).map((p) => [p.observed_on, typeOf(p.accelerator), called(p.provider), p.region ?? null, money(p.y)]),
   });
 }
 
@@ -168,7 +181,7 @@ export function plotsOfFirst(answer) {
 export function plots(answer) {
   const [first] = answer.recommendations;
   if (!first) return [];
-  const asked = [later(`Price history of ${typeOf(first.deployment.accelerator)}`, () => history(first.deployment))];
+  const asked = [later("Price history of what is ranked", () => history(typesOf(answer)))];
   if (isRun(first)) asked.unshift(later("Scaling of the first, and where it ends", () => scaling(first, answer.request)));
   return [
     element("div", { class: "plots" },

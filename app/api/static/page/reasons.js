@@ -2,7 +2,7 @@
 import { post } from "./api.js";
 import { assumed } from "./assumed.js";
 import { element, folded, money, section, show, sought, table, words } from "./dom.js";
-import { typeOf } from "./names.js";
+import { called, typeOf } from "./names.js";
 
 const list = (texts) => element("ul", {}, ...texts.map((text) => element("li", {}, text)));
 
@@ -26,7 +26,7 @@ function turnedDown(answer) {
 
 function cheaper(answer) {
   if (!answer.cheaper_if?.length) return null;
-  const rows = answer.cheaper_if.map((c) => [c.if, `${c.total_accelerators} × ${typeOf(c.accelerator)}`, c.provider, money(c.usd_per_hour), `${show(100 * c.saves_share, 2)} %`, c.risk]);
+  const rows = answer.cheaper_if.map((c) => [c.if, `${c.total_accelerators} × ${typeOf(c.accelerator)}`, called(c.provider), money(c.usd_per_hour), `${show(100 * c.saves_share, 2)} %`, c.risk]);
   return section("Cheaper if", table(["If", "Hardware", "From", "USD/h", "Saves", "What it owes"], rows, "Cheaper if"));
 }
 
