@@ -29,6 +29,7 @@ from app.catalog.seed import seed
 from app.catalog.snapshot import SnapshotStore
 from app.catalog.tables import ModelRow
 from app.command import lists, sizing
+from app.command.agents import mcp
 from app.command.doctor import doctor
 from app.compiled import compile_simulation
 from app.config import Settings
@@ -43,6 +44,7 @@ for asking in (sizing.recommend, sizing.estimate, sizing.compare, sizing.inspect
 for listing in (lists.models, lists.accelerators, lists.offers, lists.prices, lists.support):
     cli.command(rich_help_panel="Look up")(listing)
 cli.command()(doctor)
+cli.command()(mcp)
 
 
 def versioned(shown: bool) -> None:

@@ -47,6 +47,11 @@ class Settings(BaseSettings):
         description="Hub that serves config.json of models the catalogue lacks, under {url}/{id}/resolve/main/. "
         "Off where absent.",
     )
+    mcp_hosts: tuple[str, ...] = Field(
+        (),
+        description="Names under which agents reach /mcp, beside localhost and that of the public URL, as JSON; "
+        '["*"] takes any.',
+    )
     public_url: str | None = Field(
         None,
         pattern=r"^https?://[^\s/@]+(/[^\s]*)?$",

@@ -14,6 +14,7 @@ from fastapi.concurrency import run_in_threadpool
 from sqlalchemy import Engine
 from sqlalchemy.orm import sessionmaker
 
+from app.agents import mount
 from app.api import openapi, problems
 from app.api.routes import (
     accuracy,
@@ -96,6 +97,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         app.include_router(router)
     app.webhooks.include_router(webhooks.router)
     health.install(app)
+    mount.install(app, hosts=settings.mcp_hosts, public_url=settings.public_url)
     openapi.install(app)
     return app
 

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from app.command.answers import plain
 from app.command.reach import service
 from app.command.sizing import AsCsv, AsJson, AsMarkdown, Url
-from app.command.tables import Form, form_of, json_text, written
+from app.export.forms import Form, form_of, json_text, written
+from app.export.rows import plain
 
 COLUMNS = {
     "models": ("id", "family", "modality", "parameters", "active_parameters", "licence", "release_date"),

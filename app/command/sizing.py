@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from app.command.answers import judged, ranked, reasons, turned_down
 from app.command.asking import number, read, request_of
 from app.command.reach import Exit, service, waiting
-from app.command.tables import Form, form_of, json_text, written
+from app.export.forms import Form, form_of, json_text, written
+from app.export.rows import compared, counted, judged, ranked, reasons, turned_down
 
 Url = Annotated[str | None, typer.Option("--url", envvar="HEADROOM_URL", help="A service; else this process answers.")]
 AsJson = Annotated[bool, typer.Option("--json", help="The whole answer as JSON.")]
@@ -175,14 +175,9 @@ def compare(
     if form is Form.JSON:
         typer.echo(json_text(found))
         return
-    names = [each["name"] for each in found.get("options") or found.get("outcomes") or []]
-    rows = [
-        {"": line["quantity"], **dict(zip(names, line["values"], strict=False)), "unit": line["unit"]}
-        for line in found.get("lines") or found.get("table") or []
-    ]
     if form is Form.TABLE:
         typer.echo(found.get("summary") or "")
-    typer.echo(written(rows, form))
+    typer.echo(written(compared(found), form))
 
 
 def inspect(
@@ -198,8 +193,7 @@ def inspect(
     if as_json:
         typer.echo(json_text(found))
         return
-    plain = {k: v for k, v in found.items() if isinstance(v, str | int | float) and not isinstance(v, bool)}
-    typer.echo(written([{"": name, "value": value} for name, value in plain.items()], Form.TABLE))
+    typer.echo(written(counted(found), Form.TABLE))
 
 
 def explain(

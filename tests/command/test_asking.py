@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from app.command.asking import number, request_of
-from app.command.tables import Form, written
+from app.export.forms import Form, written
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,26 @@ def ranked(answer: Json) -> list[dict[str, Any]]:
     return [{name: row.get(name) for name in names} for row in rows]
 
 
+def compared(answer: Json) -> list[dict[str, Any]]:
+    """The figures of a comparison, an option a column."""
+    names = [each["name"] for each in answer["options"]]
+    return [
+        {"": line["quantity"], **dict(zip(names, line["values"], strict=True)), "unit": line["unit"]}
+        for line in answer["table"]
+    ]
+
+
+def counted(answer: Json) -> list[dict[str, Any]]:
+    """The plain counts of a model.
+
+    Check:
+        >>> counted({"parameters": 8, "parts": {}, "mixture": False})
+        [{'': 'parameters', 'value': 8}]
+    """
+    plain = {k: v for k, v in answer.items() if isinstance(v, str | int | float) and not isinstance(v, bool)}
+    return [{"": name, "value": value} for name, value in plain.items()]
+
+
 def reasons(each: Json) -> Iterator[str]:
     """The sentences behind one option."""
     for reason in each.get("explanation", ()):

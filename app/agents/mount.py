@@ -1,0 +1,66 @@
+"""/mcp: the agents' way in over HTTP. What serves it is imported with the first request there."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from urllib.parse import urlsplit
+
+import httpx2
+from fastapi import FastAPI
+from fastapi.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.agents.asking import Service
+from app.api.body import JSON, read_raw
+
+PATH = "/mcp"
+OWN_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+ENVELOPE_BYTES = 4096  # of a message around what a tool is asked
+
+
+def hosts_of(hosts: tuple[str, ...], public_url: str | None) -> tuple[str, ...]:
+    """Names under which this service may be called.
+
+    Check:
+        >>> hosts_of(("a.example",), "https://b.example/headroom")
+        ('localhost', '127.0.0.1', '[::1]', 'a.example', 'b.example')
+    """
+    public = urlsplit(public_url or "").hostname
+    return (*OWN_HOSTS, *hosts, *([public] if public else []))
+
+
+def within(app: ASGIApp) -> Service:
+    """The API of an application in this process."""
+    way = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
+    return Service(httpx2.AsyncClient(transport=way, base_url="http://localhost"))
+
+
+class Agents:
+    """Answers POST; a message is read as the body of any request is, within the same time and size."""
+
+    def __init__(self, app: FastAPI, hosts: tuple[str, ...]) -> None:
+        self._app, self._hosts = app, hosts
+        self._served: ASGIApp | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        limit = self._app.state.settings.max_body_bytes + ENVELOPE_BYTES
+        raw = await read_raw(Request(scope, receive), JSON, limit)
+        waiting: list[Message] = [{"type": "http.request", "body": raw, "more_body": False}]
+
+        async def again() -> Message:
+            return waiting.pop() if waiting else await receive()
+
+        await (await self._server())(scope, again, send)
+
+    async def _server(self) -> ASGIApp:
+        if self._served is None:
+            module = await run_in_threadpool(import_module, "app.agents.server")
+            self._served = module.OverHttp(within(self._app), self._hosts)
+        return self._served
+
+
+def install(app: FastAPI, *, hosts: tuple[str, ...], public_url: str | None) -> None:
+    """Take agents in at /mcp."""
+    app.router.routes.append(Route(PATH, Agents(app, hosts_of(hosts, public_url)), methods=["POST"]))

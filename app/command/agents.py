@@ -1,0 +1,52 @@
+"""mcp: the tools for agents on standard input and output, as clients start them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, redirect_stdout
+from importlib import import_module
+from typing import Annotated
+
+import httpx2
+import typer
+
+from app.agents.asking import Service
+from app.agents.mount import within
+from app.command.reach import UNPREPARED, Exit, settings
+from app.main import create_app
+
+LONGEST_S = 120.0
+
+
+def mcp(
+    url: Annotated[
+        str | None, typer.Option("--url", envvar="HEADROOM_URL", help="A service; else this process answers.")
+    ] = None,
+) -> None:
+    """Serve the tools for agents (Model Context Protocol) on standard input and output."""
+    asyncio.run(served(url))
+
+
+async def served(url: str | None) -> None:
+    """Serve one client, once there is something to ask."""
+    async with asked(url) as service:
+        with redirect_stdout(sys.stderr):  # what is logged is no message
+            problem = await service.ready()
+        if problem is not None:
+            typer.echo(UNPREPARED if url is None else problem, err=True)
+            raise typer.Exit(Exit.FAILED)
+        await import_module("app.agents.server").on_standard_input(service)
+
+
+@asynccontextmanager
+async def asked(url: str | None) -> AsyncIterator[Service]:
+    """The service at an address, else one in this process."""
+    if url is not None:
+        async with httpx2.AsyncClient(base_url=url, timeout=LONGEST_S) as http:
+            yield Service(http)
+        return
+    app = create_app(settings())
+    async with app.router.lifespan_context(app):
+        yield within(app)
