@@ -31,8 +31,8 @@ from app.catalog.tables import ModelRow
 from app.command import lists, sizing
 from app.command.agents import mcp
 from app.command.doctor import doctor
+from app.command.reach import settings
 from app.compiled import compile_simulation
-from app.config import Settings
 from app.db import make_engine
 from app.errors import AppError
 from app.migrating import alembic_config
@@ -64,10 +64,10 @@ def about(
 @cli.command()
 def prepare() -> None:
     """Migrate the database, load the curated catalogue, compile the simulation; does nothing where all are current."""
-    settings = Settings()
-    compile_simulation(settings.cache_dir)
+    found = settings()
+    compile_simulation(found.cache_dir)
     command.upgrade(alembic_config(), "head")
-    engine = make_engine(settings.database_url)
+    engine = make_engine(found.database_url)
     with Session(engine) as session:
         changed = seed(session)
     engine.dispose()
@@ -83,7 +83,7 @@ def accuracy(
     """Errors of the engine's predictions against published results, overall and by one dimension."""
     if by not in DIMENSIONS:
         raise typer.BadParameter(f"{by!r} is none of {', '.join(DIMENSIONS)}.")
-    engine = make_engine(Settings().database_url)
+    engine = make_engine(settings().database_url)
     with Session(engine) as session:
         report = report_on(list_compared(session))
     engine.dispose()
@@ -108,7 +108,7 @@ def trace_memory(
     if find_spec("torch") is None:
         typer.echo("PyTorch is not installed; the extra `trace` brings it: pip install -e '.[trace]'", err=True)
         raise typer.Exit(1)
-    engine = make_engine(Settings().database_url)
+    engine = make_engine(settings().database_url)
     sessions = sessionmaker(engine)
     try:
         answer, setup = asked_to_trace(request.read_bytes(), sessions)
@@ -145,12 +145,12 @@ def deliver(
     dead: Annotated[bool, typer.Option("--dead", help="Try also what was given up.")] = False,
 ) -> None:
     """Post the notices that are due to their webhooks, once; a running service does so by itself."""
-    settings = Settings()
-    engine = make_engine(settings.database_url)
+    found = settings()
+    engine = make_engine(found.database_url)
     store = DeliveryStore(engine)
     if dead:
         store.revive(now=datetime.now(UTC))
-    arrived, down = Courier(settings.webhooks, store).deliver_due()
+    arrived, down = Courier(found.webhooks, store).deliver_due()
     waiting, given_up = store.waiting()
     engine.dispose()
     typer.echo(f"{arrived} delivered, {waiting} waiting, {given_up} given up; {down} endpoints failed.")
@@ -166,17 +166,17 @@ def serve(
     ] = None,
 ) -> None:
     """Serve the API, its documentation and the page."""
-    settings = Settings()
-    shown = "localhost" if settings.host in ("0.0.0.0", "127.0.0.1", "::") else settings.host
+    found = settings()
+    shown = "localhost" if found.host in ("0.0.0.0", "127.0.0.1", "::") else found.host
     typer.echo(f"Headroom: page http://{shown}:{port}/  docs http://{shown}:{port}/docs")
     uvicorn.run(
         "app.main:create_app",
         factory=True,
-        host=settings.host,
+        host=found.host,
         port=port,
-        workers=workers or settings.workers,
+        workers=workers or found.workers,
         access_log=False,
-        log_level=settings.log_level,
+        log_level=found.log_level,
         timeout_graceful_shutdown=20,
         timeout_keep_alive=10,
         timeout_worker_healthcheck=60,  # a busy machine imports for longer than the usual 5 s, after which it is killed

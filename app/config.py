@@ -40,7 +40,7 @@ class Settings(BaseSettings):
     cache_dir: Path | None = Field(
         None, description="Folder that keeps the compiled simulation; absent: ~/.cache/headroom."
     )
-    log_level: str = Field("info", description="debug, info, warning or error.")
+    log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error.")
     model_hub_url: str | None = Field(
         None,
         pattern=r"^https?://[^\s/@]+(/[^\s]*)?$",

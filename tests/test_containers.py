@@ -10,7 +10,6 @@ import yaml
 from typer.testing import CliRunner
 
 from app.cli import cli
-from app.config import Settings
 
 ROOT = Path(__file__).parents[1]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -65,8 +64,3 @@ def test_compose_prepares_before_it_serves_on_a_read_only_root() -> None:
         assert services[name]["cap_drop"] == ["ALL"]
         url = services[name]["environment"]["HEADROOM_DATABASE_URL"]
         assert url.startswith("postgresql+psycopg://")
-
-
-def test_every_setting_of_the_readme_exists() -> None:
-    named = set(re.findall(r"`HEADROOM_([A-Z_]+)`", (ROOT / "README.md").read_text()))
-    assert {n.lower() for n in named} == set(Settings.model_fields)

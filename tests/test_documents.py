@@ -121,6 +121,30 @@ def test_every_setting_that_is_shown_is_one() -> None:
         )
 
 
+def test_settings_are_told_in_one_place_with_their_defaults() -> None:
+    operating = (ROOT / "docs" / "operating.md").read_text()
+    told = re.findall(r"^\| `HEADROOM_([A-Z_]+)` \| `?(.*?)`? \|", operating, flags=re.MULTILINE)
+    for name, field in Settings.model_fields.items():
+        usual = "none" if field.default in (None, ()) else format(field.default, "g" if name.endswith("_s") else "")
+        assert (name.upper(), usual.lower() if field.annotation is bool else usual) in told
+    assert sorted(name.lower() for name, _ in told) == sorted(Settings.model_fields)
+    elsewhere = [path.name for path in documents() if re.search(r"^\| `HEADROOM_", path.read_text(), re.MULTILINE)]
+    assert elsewhere == ["operating.md"]
+
+
+def test_every_event_of_the_log_is_told() -> None:
+    logged = {
+        event
+        for path in (ROOT / "app").rglob("*.py")
+        for line in path.read_text().splitlines()
+        if re.search(r"\blog\.(debug|info|warning|error|exception)\(", line)
+        for event in re.findall(r'"(\w+)"', line.split("log.")[1].split(",")[0])
+    }
+    log = (ROOT / "docs" / "operating.md").read_text().split("## Logs")[1].split("\n## ")[0]
+    rows = "".join(line.split("|")[1] for line in log.splitlines() if line.startswith("| `"))
+    assert set(re.findall(r"`(\w+)`", rows)) - {"event"} == logged
+
+
 def test_every_block_is_run_or_says_that_it_is_not() -> None:
     kinds = {SHELL, PYTHON, JSON, OUTPUT, "ini"}
     wrong = [(name, b.language, b.said) for name, told in TOLD.items() for b in told if b.language not in kinds]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +10,9 @@ from enum import IntEnum
 
 import typer
 from pydantic import ValidationError
+from pydantic_settings import SettingsError
 from rich.console import Console
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 from starlette.testclient import TestClient
 
@@ -48,14 +51,30 @@ def service(url: str | None) -> Iterator[Headroom]:
 
 
 def settings() -> Settings:
-    """The settings of the environment; which of them is wrong is told by its name there."""
+    """The settings of the environment; which of them is wrong is told by its name there, without its value."""
     try:
-        return Settings()
-    except (ValidationError, ArgumentError) as error:
-        wrong = error.errors() if isinstance(error, ValidationError) else []
-        for each in wrong:
-            typer.echo(f"HEADROOM_{'_'.join(map(str, each['loc'])).upper()}: {each['msg']}.", err=True)
+        found = Settings()
+        make_url(found.database_url).get_dialect()
+    except ValidationError as error:
+        for each in error.errors():
+            name, *within = each["loc"] or ("webhooks",)  # what is wrong with several together is said of these alone
+            place = "".join(f" {step}" for step in within)
+            wrong(f"{name}{place}", each["msg"].removeprefix("Value error, "))
         raise typer.Exit(Exit.FAILED) from error
+    except SettingsError as error:
+        field = next(iter(re.findall(r'field "(\w+)"', str(error))), "setting")
+        wrong(field, "is not JSON")
+        raise typer.Exit(Exit.FAILED) from error
+    except ArgumentError as error:
+        wrong("database_url", "is not the address of an SQLite or PostgreSQL database")
+        raise typer.Exit(Exit.FAILED) from error
+    return found
+
+
+def wrong(place: str, why: str) -> None:
+    """Tell what is wrong with a setting."""
+    name, _, within = place.partition(" ")
+    typer.echo(f"HEADROOM_{name.upper()}{' ' + within if within else ''}: {why}.", err=True)
 
 
 def told(error: HeadroomError, *, local: bool) -> None:

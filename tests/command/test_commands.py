@@ -86,16 +86,33 @@ def test_what_goes_wrong_is_a_sentence_and_a_code(words: tuple[str, ...], code: 
     assert says in " ".join(result.output.split()) and "Traceback" not in result.output
 
 
-def test_a_database_that_is_not_prepared_and_a_wrong_setting_are_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_that_is_not_prepared_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADROOM_DATABASE_URL", f"sqlite:///{tmp_path}/empty.sqlite3")
     result = run("recommend", "--model", "llama-3.1-8b-instruct", "--rps", "1")
     assert (result.exit_code, "headroom prepare" in result.output) == (1, True)
     looked = run("doctor", "--port", "1")
     assert looked.exit_code == 1 and "MEND database: sqlite, revision none" in looked.output
-    monkeypatch.setenv("HEADROOM_WORKERS", "many")
-    assert "HEADROOM_WORKERS" in run("doctor").output
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("WORKERS", "many"),
+        ("LOG_LEVEL", "loud"),
+        ("WEBHOOKS", "[{"),
+        ("WEBHOOKS", '[{"name": "erp", "url": "https://erp.example/hook", "secret": "whsec_hush"}]'),
+        ("DATABASE_URL", "nonsense"),
+        ("DATABASE_URL", "postgres://user:hush@host/name"),
+    ],
+)
+@pytest.mark.parametrize("command", ["doctor", "serve"])
+def test_a_wrong_setting_is_told_by_its_name_without_its_value(
+    name: str, value: str, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"HEADROOM_{name}", value)
+    result = run(command)
+    assert (result.exit_code, len(result.output.splitlines())) == (1, 1)
+    assert f"HEADROOM_{name}" in result.output and "hush" not in result.output
 
 
 @pytest.mark.usefixtures("here")
