@@ -3,10 +3,11 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+CLIENTS := build/clients
 PORT ?= 8000
 SOURCES := app headroom_client migrations tests benchmarks artefacts
 
-.PHONY: run test test-traced test-page mutants instantiate trace-grid bench artefacts accuracy format lock clean
+.PHONY: run test test-traced test-page test-clients mutants instantiate trace-grid bench artefacts accuracy format lock clean
 
 run: $(VENV)/.run
 	@$(BIN)/headroom prepare
@@ -50,6 +51,11 @@ test-traced: $(VENV)/.trace
 test-page: $(VENV)/.page
 	$(BIN)/pytest -m page tests/page
 
+# What needs Node.js, which is asked for by apt-get install nodejs npm: clients that other programs generate from the
+# OpenAPI document, as docs/client.md does it.
+test-clients: $(CLIENTS)/.ready
+	$(BIN)/pytest -m clients tests/generated_clients
+
 # The whole grid of traced steps again: tests/reference/traced_memory.csv, which make test holds the formulas against.
 trace-grid: $(VENV)/.trace
 	$(BIN)/python -m app.calibration.tracing
@@ -64,6 +70,8 @@ lock:
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o requirements-dev.lock
 	uv pip compile requirements-trace.in -c requirements-dev.lock --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o requirements-trace.lock
 	uv pip compile requirements-page.in -c requirements-dev.lock --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o requirements-page.lock
+	uv pip compile requirements-clients.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o requirements-clients.lock
+	npm install --prefix tests/generated_clients --package-lock-only
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis headroom.sqlite3*
@@ -83,6 +91,14 @@ $(VENV)/.dev: requirements-dev.lock $(VENV)/.run
 
 $(VENV)/.page: requirements-page.lock $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-page.lock
+	@touch $@
+
+$(CLIENTS)/.ready: requirements-clients.lock tests/generated_clients/package-lock.json $(VENV)/.dev
+	$(PYTHON) -m venv $(CLIENTS)/python
+	$(CLIENTS)/python/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-clients.lock
+	mkdir -p $(CLIENTS)/typescript
+	cp tests/generated_clients/package.json tests/generated_clients/package-lock.json $(CLIENTS)/typescript
+	npm ci --prefix $(CLIENTS)/typescript --no-audit --no-fund --ignore-scripts --loglevel=error
 	@touch $@
 
 $(VENV)/.trace: requirements-trace.lock requirements-torch.txt $(VENV)/.dev

@@ -12,7 +12,8 @@ from artefacts.service import ROOT
 GENERATED = ("accuracy.md", "decisions.md", "engine.md", "nomenclature.md", "walk.md")
 FENCE = re.compile(r"^```(\w*)[ ]?(.*)\n((?:.*\n)*?)```$", flags=re.MULTILINE)
 NOT_RUN = "not run"
-SHELL, PYTHON, JSON, OUTPUT = "sh", "python", "json", "text"
+GENERATED_CLIENT = "generated client"  # what make test-clients runs: a program of one, or the commands that make it
+SHELL, PYTHON, JSON, OUTPUT, TYPESCRIPT = "sh", "python", "json", "text", "ts"
 POST, ANSWER, TRAFFIC = "POST ", "answer", "traffic"  # what is said beside JSON: a request, its answer, a part of one
 
 
@@ -29,7 +30,7 @@ class Block:
 
     @property
     def runs(self) -> bool:
-        return self.language in (SHELL, PYTHON) and self.said != NOT_RUN
+        return self.language in (SHELL, PYTHON) and not self.said.startswith((NOT_RUN, GENERATED_CLIENT))
 
 
 def documents() -> list[Path]:

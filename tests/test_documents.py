@@ -21,6 +21,7 @@ from artefacts.blocks import (
     POST,
     PYTHON,
     SHELL,
+    TYPESCRIPT,
     Block,
     blocks,
     documents,
@@ -146,7 +147,7 @@ def test_every_event_of_the_log_is_told() -> None:
 
 
 def test_every_block_is_run_or_says_that_it_is_not() -> None:
-    kinds = {SHELL, PYTHON, JSON, OUTPUT, "ini"}
+    kinds = {SHELL, PYTHON, JSON, OUTPUT, TYPESCRIPT, "ini"}
     wrong = [(name, b.language, b.said) for name, told in TOLD.items() for b in told if b.language not in kinds]
     assert [each for each in wrong if each[2] != NOT_RUN] == []
     json_blocks = [b.said for told in TOLD.values() for b in told if b.language == JSON]

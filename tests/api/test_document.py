@@ -100,6 +100,7 @@ def test_every_union_and_object_has_a_name(document: Schema) -> None:
             continue
         options = [o for o in (*schema.get("anyOf", ()), *schema.get("oneOf", ())) if o != {"type": "null"}]
         assert len(options) < 2, f"{path}: a union without a name"
+        assert "anyOf" not in schema or not any("additionalProperties" in o for o in options), f"{path}: no name"
         assert "properties" not in schema, f"{path}: an object without a name"
 
 
@@ -142,6 +143,16 @@ def test_no_text_is_left_over(document: Schema) -> None:
     assert set(texts()["named"]) <= set(components)
     names = {p["name"] for _, operation in operations(document) for p in operation.get("parameters", ())}
     assert set(texts()["parameters"]) <= names
+
+
+def test_every_example_is_something(document: Schema) -> None:
+    assert [n for n, s in document["components"]["schemas"].items() if None in s.get("examples", [None])] == []
+
+
+def test_what_is_ranked_has_speed_memory_and_price(document: Schema) -> None:
+    """Whoever reads a recommendation need not ask first whether it fits."""
+    ranked = document["components"]["schemas"]["RecommendationShown"]
+    assert {"support", "memory", "performance", "bottleneck", "cost", "confidence"} <= set(ranked["required"])
 
 
 def test_references_lead_somewhere(document: Schema) -> None:

@@ -11,6 +11,7 @@ from app.api.schemas.bill import PartShown
 from app.api.schemas.classes import SharedShown
 from app.api.schemas.day import DayShown
 from app.api.schemas.latencies import LoadCurveShown, PercentilesShown, SimulationShown
+from app.api.schemas.maps import Metrics, RequestPatch
 from app.api.schemas.memory import MemoryShown
 from app.api.schemas.names import (
     ActivationCheckpointingName,
@@ -25,6 +26,7 @@ from app.api.schemas.pools import PoolsShown, SplitShown
 from app.api.schemas.prices import PriceShown
 from app.api.schemas.recipe import RecipeShown
 from app.api.schemas.replica import ReplicaShown
+from app.api.schemas.scaling import ScalingShown
 from app.api.schemas.ways import AlternativeShown, CheaperShown, HostedApiShown
 
 
@@ -119,25 +121,6 @@ class ClusterShown(Shown):
     host_memory_gib_per_node: float
     power_kw: float
     cooling_kw: float
-
-
-class PointShown(Shown):
-    """The run at one size."""
-
-    accelerators: int
-    days: float
-    usd_total: float | None = None
-    tokens_per_s: float = Field(description="Samples per second for models that work on samples.")
-    efficiency: float = Field(description="Speed per accelerator over that of the fewest.")
-
-
-class ScalingShown(Shown):
-    """The fastest layout that fits at every size, the global batch as it is."""
-
-    points: list[PointShown]
-    knee_accelerators: int = Field(description="The largest size whose last step up returned 70 % of what it added.")
-    minimum_accelerators: int = Field(description="The fewest judged on which anything fits.")
-    binds: str = Field(description="What stops the next step up from paying.")
 
 
 class MaximumShown(Shown):
@@ -275,7 +258,7 @@ class AssumedShown(Shown):
     """
 
     name: str
-    value: Annotated[float | str, Component("AssumedValue")]
+    value: Annotated[float | str, Field(examples=[0.7]), Component("AssumedValue")]
     unit: str
     reason: str
     asked: bool = Field(description="Whether the request gave it, as a field or under its assumptions.")
@@ -314,15 +297,21 @@ class EstimateShown(Shown):
     )
     scaling: ScalingShown | None = Field(None, description="Of training: days and money against accelerators.")
     maximum: MaximumShown | None = Field(None, description="Where the request asked to maximize something.")
-    metrics: dict[str, str] | None = Field(None, description="What each metric means, as load testers define it.")
+    metrics: Metrics | None = Field(None, description="What each metric means, as load testers define it.")
     trace: list[StepShown] | None = None
 
 
 class RecommendationShown(EstimateShown):
-    """A ranked deployment: an estimate with its rank."""
+    """A ranked deployment: an estimate that fits, with its rank."""
 
     rank: int
     score: float
+    support: SupportName = Field(description="How surely the software runs there.")
+    memory: MemoryShown
+    performance: PerformanceShown
+    bottleneck: BottleneckName
+    cost: CostShown
+    confidence: ConfidenceShown
 
 
 class RejectedShown(Shown):
@@ -357,7 +346,7 @@ class ChangeShown(Shown):
 
     change: str
     effect: str
-    request: dict[str, Any] | None = Field(
+    request: RequestPatch | None = Field(
         None, description="Merged into the request (RFC 7396) it makes another accelerator first."
     )
 
@@ -397,4 +386,4 @@ class RecommendResponse(Shown):
     scaling: ScalingShown | None = Field(
         None, description="Of training: days and money against accelerators of the first recommendation."
     )
-    metrics: dict[str, str] | None = Field(None, description="What each metric means, as load testers define it.")
+    metrics: Metrics | None = Field(None, description="What each metric means, as load testers define it.")

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from app.api.schemas.answers import AssumedShown, DeploymentShown
 from app.api.schemas.base import Name, Shown, Wire, Words, present, rounded, shown_as
 from app.api.schemas.conversion import assumed_json, deployment_json
+from app.api.schemas.maps import WorkloadOfPhase
 from app.api.schemas.model import ModelReference
 from app.api.schemas.names import (
     BottleneckName,
@@ -52,9 +53,9 @@ class OptionSpec(Wire):
 class PhasesSpec(Wire):
     """One model in several phases: of each the workload but for phase and model."""
 
-    training: Part | None = None
-    fine_tuning: Part | None = None
-    inference: Part | None = None
+    training: WorkloadOfPhase | None = None
+    fine_tuning: WorkloadOfPhase | None = None
+    inference: WorkloadOfPhase | None = None
 
 
 class CompareRequest(Wire):

@@ -9,6 +9,7 @@ from pydantic import Field
 from app.api.schemas.answers import AssumedShown
 from app.api.schemas.base import Shown, Wire, present, rounded, shown_as
 from app.api.schemas.conversion import assumed_json, estimate_json
+from app.api.schemas.maps import DeploymentPatch
 from app.api.schemas.pasted import NotReadShown, PastedSpec, ReadShown
 from app.api.schemas.requests import EstimateRequest
 from app.sizing.diagnosis.case import Finding
@@ -201,7 +202,7 @@ class ChangeOfFindingShown(Shown):
 
     text: str
     gain_share: float | None = Field(description="What the change gives back; null where it is not known.")
-    settings: dict[str, Any] | None = Field(
+    settings: DeploymentPatch | None = Field(
         None, description="Fields of the deployment as the change would have them, judged by the core."
     )
 

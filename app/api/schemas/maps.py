@@ -1,0 +1,22 @@
+"""Objects of the wire whose members are not fixed, each under a name of its own."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from app.api.schemas.base import Component
+
+DeploymentPatch = Annotated[dict[str, Any], Field(examples=[{"tensor_parallel": 4}]), Component("DeploymentPatch")]
+Metrics = Annotated[
+    dict[str, str], Field(examples=[{"ttft_ms": "arrival of the request to its first token"}]), Component("Metrics")
+]
+RequestPatch = Annotated[
+    dict[str, Any], Field(examples=[{"constraints": {"environment": "on_prem"}}]), Component("RequestPatch")
+]
+WorkloadOfPhase = Annotated[
+    dict[str, Any],
+    Field(examples=[{"training_tokens": 1e12, "deadline_days": 30}]),
+    Component("WorkloadOfPhase"),
+]
