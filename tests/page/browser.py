@@ -8,6 +8,8 @@ from typing import Any, cast
 
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 AXE = (Path(__file__).parent / "axe.min.js").read_text()
@@ -75,6 +77,14 @@ class Browser:
             name,
             text,
         )
+
+    def press(self, *keys: str) -> None:
+        """Keys by name, or a text, as a keyboard sends them to whatever has the focus; one held key goes first."""
+        chain = ActionChains(self.window)
+        if keys[0] == "CONTROL":
+            chain.key_down(Keys.CONTROL).send_keys(*keys[1:]).key_up(Keys.CONTROL).perform()
+        else:
+            chain.send_keys(*(getattr(Keys, key, key) for key in keys)).perform()
 
     def requests(self) -> list[str]:
         """Addresses of everything that was asked for since the browser started."""

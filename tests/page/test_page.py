@@ -53,10 +53,15 @@ def test_nobody_is_kept_out_and_nothing_is_wider_than_the_window(browser: Browse
     assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_the_documentation_is_dark_where_it_is_dark(browser: Browser) -> None:
-    browser.open("/docs", scheme="dark")
-    browser.until("document.querySelector('.swagger-ui .info')")
-    assert browser.run("return document.documentElement.classList.contains('dark-mode')")
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+def test_the_documentation_is_for_everybody_in_both_schemes(browser: Browser, scheme: str, width: int) -> None:
+    browser.open("/docs", width=width, scheme=scheme)
+    browser.until("document.querySelector('.swagger-ui .opblock-post .opblock-summary-control')")
+    browser.click(".opblock-post .opblock-summary-control")
+    browser.until("document.querySelectorAll('pre.microlight[tabindex]').length > 1")
+    assert browser.run("return document.documentElement.classList.contains('dark-mode')") == (scheme == "dark")
+    assert browser.axe() == []
+    assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_a_link_restores_the_question_and_the_answer(browser: Browser) -> None:
