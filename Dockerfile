@@ -8,6 +8,7 @@ COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY app ./app
 COPY headroom_client ./headroom_client
 COPY migrations ./migrations
+COPY docs ./docs
 RUN /opt/headroom/bin/python -m pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation .
 
 FROM python:3.13-slim

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.agents import llms
 from app.agents.asking import Service
 from app.api.body import JSON, read_raw
 
@@ -62,5 +63,6 @@ class Agents:
 
 
 def install(app: FastAPI, *, hosts: tuple[str, ...], public_url: str | None) -> None:
-    """Take agents in at /mcp."""
+    """Take agents in at /mcp, and tell of it at /llms.txt."""
+    llms.install(app)
     app.router.routes.append(Route(PATH, Agents(app, hosts_of(hosts, public_url)), methods=["POST"]))

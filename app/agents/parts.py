@@ -46,7 +46,7 @@ def ranked_text(answer: Json) -> str:
         lines += ["", written(ranked(answer), Form.MARKDOWN)]
     else:
         lines += ["", "Nearest misses:", *turned_down(answer, MOST_TOLD)]
-        lines += [f"- {each['change']}: {each['effect']}" for each in answer.get("sensitivity", ())]
+        lines += changes(answer)
     lines += ["", *cautions(answer)]
     counts = ", ".join(f"{code} {count}" for code, count in answer["rejected_by_code"].items())
     lines += [f"Turned down, by reason: {counts or 'none'}."]
@@ -57,6 +57,12 @@ def ranked_text(answer: Json) -> str:
 def cautions(answer: Json) -> list[str]:
     """Warnings, a line each."""
     return [f"Note: {each['text']}" for each in answer.get("warnings", ())]
+
+
+def changes(answer: Json) -> list[str]:
+    """What would change an answer, a line each."""
+    found = [f"- {each['change']}: {each['effect']}" for each in answer.get("sensitivity", ())]
+    return ["", "What would change it", *found] if found else []
 
 
 def judged_text(answer: Json) -> str:
@@ -83,5 +89,4 @@ def explained_text(answer: Json) -> str:
     for each in answer["recommendations"]:
         lines += ["", f"Rank {each['rank']}", *reasons(each)]
     lines += ["", "Turned down", *turned_down(answer, 20)]
-    lines += [f"- {each['change']}: {each['effect']}" for each in answer.get("sensitivity", ())]
-    return "\n".join(lines)
+    return "\n".join([*lines, *changes(answer)])
