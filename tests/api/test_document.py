@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from starlette.testclient import TestClient
 
 from app.api.document import REF, described, texts, unit_of
@@ -147,6 +148,14 @@ def test_no_text_is_left_over(document: Schema) -> None:
 
 def test_every_example_is_something(document: Schema) -> None:
     assert [n for n, s in document["components"]["schemas"].items() if None in s.get("examples", [None])] == []
+
+
+def test_every_example_is_of_its_schema(document: Schema) -> None:
+    parts_of = {"components": document["components"]}
+    for name, schema in document["components"]["schemas"].items():
+        judge = Draft202012Validator({**schema, **parts_of})
+        for shown in schema["examples"]:
+            assert [f"{name}{e.json_path}: {e.message}" for e in judge.iter_errors(shown)] == []
 
 
 def test_what_is_ranked_has_speed_memory_and_price(document: Schema) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from dataclasses import dataclass
@@ -19,6 +20,13 @@ pytestmark = pytest.mark.clients
 BUILD = ROOT / "build" / "clients"
 TOLD = blocks((ROOT / "docs" / "client.md").read_text())
 LONGEST_S = 60
+READ_AND_WRITTEN = """
+import json
+from pathlib import Path
+from headroom_api.models import RecommendResponse
+answer = RecommendResponse.from_dict(json.loads(Path("answer.json").read_text()))
+Path("written.json").write_text(json.dumps(answer.to_dict()))
+"""
 CHAT: dict[str, Any] = {
     "workload": {
         "phase": "inference",
@@ -97,12 +105,20 @@ def test_a_generated_typescript_client_compiles_and_answers(live: str, told: Tol
     told.is_said_by(lines[-4:], str(told.ttft_p95_ms))
 
 
-def test_a_generated_python_client_is_typed_and_answers(live: str, told: Told, tmp_path: Path) -> None:
+def test_a_generated_python_client_is_typed_and_answers(
+    live: str, client: TestClient, told: Told, tmp_path: Path
+) -> None:
     programs = BUILD / "python" / "bin"
     (tmp_path / "chat.py").write_text(shown(PYTHON).replace(SHOWN, live.removeprefix("http://")))
     lines = ran(tmp_path, shown(SHELL, f"{GENERATED_CLIENT}: python"), programs, live)
     told.is_said_by(lines[-4:], told.bottleneck)
     assert "Success" in ran(tmp_path, "mypy headroom_api", programs, live)[-1]
+    answer = client.post("/recommend", json={**CHAT, "trace": True}).json()
+    answer |= {"of_a_later_service": 1}
+    answer["recommendations"][0] |= {"of_a_later_service": {"a": [1]}}
+    (tmp_path / "answer.json").write_text(json.dumps(answer))
+    ran(tmp_path, f"python3 -c '{READ_AND_WRITTEN}'", programs, live)
+    assert json.loads((tmp_path / "written.json").read_text()) == answer
 
 
 def test_what_is_wrong_with_a_question_is_seen_before_it_is_sent(live: str, told: Told) -> None:
