@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -218,6 +219,15 @@ def test_standard_input_may_ask_a_service_at_an_address(live: str) -> None:
     problem, told = asyncio.run(ask())
     assert problem is None
     assert told.content == called(live, "inspect", model=WORK["model"]).structured_content
+
+
+def test_a_database_that_is_not_prepared_is_told_before_anything_is_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADROOM_DATABASE_URL", f"sqlite:///{tmp_path}/empty.sqlite3")
+    result = CliRunner().invoke(cli, ["mcp"])
+    assert result.exit_code == 1
+    assert "run `headroom prepare`" in result.output
 
 
 def test_where_nobody_answers_the_command_says_so_and_ends() -> None:
