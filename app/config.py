@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from app.procurement.buyers import Buyer
 from app.procurement.webhooks import Webhook
+
+Origin = Annotated[str, Field(pattern=r"^(\*|https?://[^\s/@?#]+)$")]
 
 
 class Settings(BaseSettings):
@@ -51,6 +54,12 @@ class Settings(BaseSettings):
         (),
         description="Names under which agents reach /mcp, beside localhost and that of the public URL, as JSON; "
         '["*"] takes any.',
+    )
+    cors_origins: tuple[Origin, ...] = Field(
+        (), description='Origins whose pages may call this service from a browser, as JSON; "*" is every one.'
+    )
+    compress_from_bytes: int = Field(
+        2048, ge=500, description="Answers of at least so many bytes are compressed where a client takes gzip."
     )
     public_url: str | None = Field(
         None,

@@ -9,7 +9,6 @@ class AppError(Exception):
     """A request that cannot be answered; `facts` go to programs, the sentence to people."""
 
     code = "error"
-    title = "Error"
 
     def __init__(self, detail: str, **facts: Any) -> None:
         super().__init__(detail)
@@ -21,97 +20,81 @@ class NotFound(AppError):
     """Something was named that does not exist."""
 
     code = "not-found"
-    title = "Not found"
 
 
 class Unanswerable(AppError):
     """The request is well formed, but it cannot be reasoned about."""
 
     code = "unanswerable"
-    title = "Unanswerable request"
 
 
 class Conflict(AppError):
     """The request contradicts itself or the catalogue."""
 
     code = "conflict"
-    title = "Contradictory request"
 
 
 class Unguarded(AppError):
     """A change that does not say which state it is made to."""
 
     code = "if-match-required"
-    title = "If-Match is required"
 
 
 class Stale(AppError):
     """A change to a state that is no longer."""
 
     code = "changed-meanwhile"
-    title = "Changed meanwhile"
 
 
 class NotAllowed(AppError):
     """A change that the state as it is does not allow."""
 
     code = "not-allowed"
-    title = "Change not allowed"
 
 
 class Unavailable(AppError):
     """Something this service leans on does not answer now."""
 
     code = "unavailable"
-    title = "Temporarily unavailable"
 
 
 class UnknownModel(NotFound):
     code = "unknown-model"
-    title = "Unknown model"
 
 
 class HostedModel(NotFound):
     """A model that is sold as a service only: nobody else can run it."""
 
     code = "hosted-model"
-    title = "Model sold as a service only"
 
 
 class UnknownAccelerator(NotFound):
     code = "unknown-accelerator"
-    title = "Unknown accelerator"
 
 
 class UnknownSystem(NotFound):
     code = "unknown-system"
-    title = "Unknown system"
 
 
 class UnknownRecommendation(NotFound):
     code = "unknown-recommendation"
-    title = "Unknown recommendation"
 
 
 class UnreadableConfiguration(Unanswerable):
     """A pasted model configuration whose architecture cannot be counted."""
 
     code = "unreadable-configuration"
-    title = "Unreadable model configuration"
 
 
 class UnknownName(Unanswerable):
     """A name that is on no list: of providers, makers, regions, engines."""
 
     code = "unknown-name"
-    title = "Unknown name"
 
 
 class AmbiguousName(Conflict):
     code = "ambiguous-name"
-    title = "Ambiguous name"
 
 
 class AmbiguousModel(Conflict):
     code = "ambiguous-model"
-    title = "Ambiguous model name"

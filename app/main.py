@@ -15,7 +15,7 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import sessionmaker
 
 from app.agents import mount
-from app.api import openapi, problems
+from app.api import openapi, outgoing, problems
 from app.api.routes import (
     accuracy,
     catalog,
@@ -54,15 +54,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     """The application; without settings they are read from the environment."""
     settings = settings or Settings()
     compile_simulation(settings.cache_dir)
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[settings.log_level.upper()]),
-    )
+    log_as_json(settings.log_level)
     app = FastAPI(
         title="Headroom", version="0.1.0", docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=running
     )
@@ -76,6 +68,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     hub = ModelHub(settings.model_hub_url) if settings.model_hub_url else None
     app.state.snapshots = SnapshotStore(app.state.sessions, check_s=settings.snapshot_check_s, hub=hub)
     app.state.searches = Searches(settings.max_concurrent_searches)
+    outgoing.install(app, settings.cors_origins, settings.compress_from_bytes)
     problems.install(app)
     for router in (
         recommendations.router,
@@ -100,6 +93,19 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     mount.install(app, hosts=settings.mcp_hosts, public_url=settings.public_url)
     openapi.install(app)
     return app
+
+
+def log_as_json(level: str) -> None:
+    """Logs of this process: one object a line."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+    )
 
 
 @asynccontextmanager

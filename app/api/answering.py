@@ -37,7 +37,6 @@ class NoLongerAsked(Unanswerable):
     """A stored request that this version of the service does not take any more."""
 
     code = "request-no-longer-taken"
-    title = "Request no longer taken"
 
 
 @cache

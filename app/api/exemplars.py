@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from app.api.problems import Malformed, problem, unknown_cursor
+from app.api.problems import Malformed, problem, unknown_cursor, unprocessable
 from app.errors import AppError, NotAllowed, Stale, Unguarded, UnknownAccelerator, UnknownModel, UnknownRecommendation
 
 Schema = dict[str, Any]
@@ -47,7 +47,7 @@ def _value(response: Any) -> Any:
 
 
 def _of(error: AppError, status: int) -> Any:
-    return _value(problem(status, code=error.code, detail=error.detail, title=error.title, **error.facts))
+    return _value(problem(status, code=error.code, detail=error.detail, **error.facts))
 
 
 def _unread(error: Malformed) -> Any:
@@ -61,9 +61,7 @@ def refusals() -> Schema:
         "MalformedJson": _unread(Malformed(400, "malformed-json", "The body is not JSON: unexpected end of data.")),
         "NoBodyTaken": _unread(Malformed(400, "no-body-taken", "This call takes no body.")),
         "UnknownCursor": _unread(unknown_cursor()),
-        "Invalid": _value(
-            problem(422, code="invalid-request", detail="The request breaks its schema.", errors=invalid)
-        ),
+        "Invalid": _value(unprocessable(invalid, 1)),
         "NotReady": _value(problem(503, code="not-ready", detail="The catalogue is not loaded.")),
         **{name: _of(error, 404) for name, error in UNKNOWN.items()},
         **{name: _of(error, status) for status, (name, error) in STATES.items()},

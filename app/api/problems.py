@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from app.api.doubts import doubted, meant
 from app.api.fields import misplaced
+from app.api.kinds import kinds
 from app.catalog.names import quoted
 from app.db import DatabaseError
 from app.errors import AppError, Conflict, NotAllowed, NotFound, Stale, Unanswerable, Unavailable, Unguarded
@@ -29,17 +30,7 @@ STATUS: tuple[tuple[type[AppError], int], ...] = (
     (Unguarded, 428),
     (Unavailable, 503),
 )
-TITLES = {
-    400: "Malformed request",
-    404: "Not found",
-    405: "Method not allowed",
-    408: "Request timeout",
-    413: "Body too large",
-    415: "Unsupported media type",
-    422: "Invalid request",
-    500: "Internal error",
-    503: "Temporarily unavailable",
-}
+HTTP_CODES = {404: "not-found", 405: "method-not-allowed"}
 
 log = structlog.get_logger("headroom")
 
@@ -70,14 +61,13 @@ def problem(
     *,
     code: str,
     detail: str,
-    title: str | None = None,
     headers: dict[str, str] | None = None,
     **facts: Any,
 ) -> Response:
-    """A problem document as a response."""
+    """A problem document as a response; `code` is one of the kinds."""
     body = {
         "type": f"/problems/{code}",
-        "title": title or TITLES.get(status, "Error"),
+        "title": kinds()[code].title,
         "status": status,
         "detail": detail,
         **facts,
@@ -139,7 +129,7 @@ def install(app: FastAPI) -> None:
     def app_error(_: Request, error: AppError) -> Response:
         status = next((s for family, s in STATUS if isinstance(error, family)), 400)
         headers = {"Retry-After": "5"} if status == 503 else None
-        return problem(status, code=error.code, detail=error.detail, title=error.title, headers=headers, **error.facts)
+        return problem(status, code=error.code, detail=error.detail, headers=headers, **error.facts)
 
     @app.exception_handler(Malformed)
     def malformed(_: Request, error: Malformed) -> Response:
@@ -164,7 +154,7 @@ def install(app: FastAPI) -> None:
             405: f"This path does not take {request.method[:20]}.",
         }.get(error.status_code, str(error.detail))
         headers = dict(error.headers) if error.headers else None
-        code = TITLES.get(error.status_code, "error").lower().replace(" ", "-")
+        code = HTTP_CODES.get(error.status_code, "unanswerable")
         return problem(error.status_code, code=code, detail=detail, headers=headers)
 
     @app.exception_handler(DatabaseError)
@@ -184,5 +174,9 @@ def install(app: FastAPI) -> None:
 
 
 def unprocessable(errors: list[dict[str, str]], count: int) -> Response:
-    more = f" ({count} in all; the first {len(errors)} are shown)" if count > len(errors) else ""
-    return problem(422, code="invalid-request", detail=f"The request breaks its schema{more}.", errors=errors)
+    """A request that breaks its schema: the first place in the detail, the others in `errors`."""
+    first, more = errors[0], count - 1
+    said = f"At {first['pointer']}: {first['detail'].rstrip('.')}."
+    if more:
+        said += f" There {'is 1 more error' if more == 1 else f'are {more:,} more errors'}."
+    return problem(422, code="invalid-request", detail=said, errors=errors)

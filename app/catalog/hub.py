@@ -37,7 +37,6 @@ class GatedModel(NotFound):
     """The hub has the model, but gives its files only to those it knows."""
 
     code = "gated-model"
-    title = "Gated model"
 
 
 class MissingModel(UnknownModel):
@@ -48,7 +47,6 @@ class HubUnavailable(Unavailable):
     """The hub did not give a usable answer within the limits."""
 
     code = "model-hub-unavailable"
-    title = "Model hub unavailable"
 
 
 @dataclass(frozen=True, slots=True)

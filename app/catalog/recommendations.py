@@ -27,7 +27,6 @@ class NoSupply(Unanswerable):
     """An answer from before bills were kept beside answers."""
 
     code = "no-bill-kept"
-    title = "No bill was kept"
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,6 @@ class EmptyCatalog(Unavailable):
     """The database holds no catalogue yet: it was migrated but not seeded."""
 
     code = "empty-catalog"
-    title = "Empty catalogue"
 
 
 class SnapshotStore:

@@ -27,7 +27,6 @@ OF_MACHINES = ("machine", "accelerator", "chassis", "processors", "memory")  # w
 
 class UnknownRank(NotFound):
     code = "unknown-rank"
-    title = "No such rank"
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,7 +135,6 @@ class NothingPriced(Unanswerable):
     """A bill that cannot be ordered from."""
 
     code = "nothing-priced"
-    title = "Nothing has a price"
 
 
 def summed(lines: Iterable[Line]) -> Decimal:

@@ -38,7 +38,6 @@ class TooLarge(Unanswerable):
     """A figure that the fields of a format cannot hold."""
 
     code = "figure-too-large"
-    title = "Figure too large for the format"
 
 
 def price_and_unit(price: Decimal) -> tuple[Decimal, int]:

@@ -18,7 +18,6 @@ class UnreadableText(Unanswerable):
     """A pasted text in which nothing is known."""
 
     code = "unreadable-text"
-    title = "Unreadable text"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,14 +25,12 @@ NOTHING = "nothing"
 
 class UnknownSession(NotFound):
     code = "unknown-session"
-    title = "No such session"
 
 
 class NotNow(NotAllowed):
     """What this session may not do, or no more."""
 
     code = "not-in-this-session"
-    title = "Not in this session"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,6 @@ class Refused(AppError):
     """A document or a call that opens no session."""
 
     code = "punch-out-refused"
-    title = "Punch-out refused"
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)

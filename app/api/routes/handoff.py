@@ -24,7 +24,6 @@ class UnknownFile(NotFound):
     """A file that a hand-off does not have."""
 
     code = "unknown-file"
-    title = "No such file"
 
 
 @router.get(

@@ -10,12 +10,14 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 
 from app.api.deps import Sessions, Snapshots
+from app.api.kinds import kinds, page_of, page_of_all
 from app.api.openapi import problems
 from app.api.problems import problem
 from app.api.schemas.health import AliveShown, ReadyShown
 from app.catalog.queries import newest_version
 from app.catalog.snapshot import EmptyCatalog
 from app.db import DatabaseError
+from app.errors import NotFound
 
 router = APIRouter(tags=["operations"])
 log = structlog.get_logger("headroom")
@@ -77,3 +79,13 @@ def install(app: FastAPI) -> None:
     @app.get("/docs", include_in_schema=False)
     def docs() -> HTMLResponse:
         return page(pages["/docs"], DOCS_POLICY)
+
+    @app.get("/problems", include_in_schema=False)
+    def all_problems() -> HTMLResponse:
+        return page(page_of_all(), CONTENT_POLICY)
+
+    @app.get("/problems/{slug}", include_in_schema=False)
+    def one_problem(slug: str) -> HTMLResponse:
+        if slug not in kinds():
+            raise NotFound("There is no problem of this type; /problems lists all.")
+        return page(page_of(slug), CONTENT_POLICY)

@@ -56,7 +56,6 @@ class UnnamedAccelerator(Unanswerable):
     """Hardware that a tool has no name for."""
 
     code = "accelerator-not-named"
-    title = "The tool names no such accelerator"
 
 
 def named(group: Group, tool: str) -> str:

@@ -28,14 +28,12 @@ class UnknownFlag(Unanswerable):
     """A version that cannot be told what was computed."""
 
     code = "flag-not-in-version"
-    title = "That version cannot be started like this"
 
 
 class NoImage(Unanswerable):
     """Hardware for which an engine publishes no image that we know."""
 
     code = "no-image"
-    title = "No container image is known"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,10 @@ class NothingKept(Unanswerable):
     """An answer from before starts were kept beside answers."""
 
     code = "no-start-kept"
-    title = "How it is started was not kept"
 
 
 class UnknownOption(NotFound):
     code = "unknown-rank"
-    title = "No such rank"
 
 
 @dataclass(frozen=True, slots=True)

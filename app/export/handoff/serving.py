@@ -34,7 +34,6 @@ class NotServable(Unanswerable):
     """A layout that no file of ours starts."""
 
     code = "layout-not-startable"
-    title = "This layout cannot be handed off"
 
 
 @dataclass(frozen=True, slots=True)

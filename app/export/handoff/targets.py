@@ -19,7 +19,6 @@ class CannotStart(Unanswerable):
     """A target that does not start what is recommended."""
 
     code = "target-cannot-start"
-    title = "This target does not start it"
 
 
 @dataclass(frozen=True, slots=True)
