@@ -71,6 +71,20 @@ SCHEMES = {
 GUARDED: dict[str, list[dict[str, list[str]]]] = {"ociVisit": [{"ociUser": [], "ociPassword": []}]}
 
 
+ETAG = {
+    "description": "What names this state of the answer. Of a status, a change of it sends it back as If-Match.",
+    "schema": {"type": "string"},
+}
+LAST_MODIFIED = {"description": "When the answer was first stored.", "schema": {"type": "string"}}
+# Beside the lists of a catalogue snapshot, which carry an ETag each.
+HEADERS: dict[str, dict[str, Any]] = {
+    "accuracy": {"ETag": ETAG},
+    "getRecommendation": {"ETag": ETAG, "Last-Modified": LAST_MODIFIED},
+    "getRecommendationStatus": {"ETag": ETAG},
+    "changeRecommendationStatus": {"ETag": ETAG},
+}
+
+
 class ProblemError(Shown):
     """One place of a request and what is wrong there."""
 
@@ -125,6 +139,16 @@ def _secure(document: dict[str, Any]) -> None:
                     operation["security"] = guard
 
 
+def _headed(document: dict[str, Any]) -> None:
+    """Say which headers answers carry that a client sends back or keeps."""
+    for item in document["paths"].values():
+        for operation in item.values():
+            name: str = operation["operationId"]
+            of_a_snapshot = "catalogue" in operation["tags"] and name.startswith("list") and name != "listAssumptions"
+            if headers := HEADERS.get(name, {"ETag": ETAG} if of_a_snapshot else {}):
+                operation["responses"]["200"]["headers"] = headers
+
+
 def install(app: FastAPI) -> None:
     """Build the document once, with the schemas of raw bodies among its components."""
 
@@ -149,6 +173,7 @@ def install(app: FastAPI) -> None:
             for name, value in example("schemas").items():
                 schemas.get(name, {}).setdefault("examples", [value])
             _secure(made)
+            _headed(made)
             finished(made)
             show(made)
             app.openapi_schema = made

@@ -237,6 +237,20 @@ def test_examples_of_refusals_are_what_is_answered(
     assert set(told) >= set(shown)
 
 
+def test_headers_that_clients_send_back_are_told_and_sent(document: Schema, client: TestClient) -> None:
+    told = {
+        path: set(item["get"]["responses"]["200"]["headers"])
+        for path, item in document["paths"].items()
+        if "headers" in item.get("get", {}).get("responses", {}).get("200", {})
+    }
+    lists = [path for path in told if path.startswith("/catalog/")]
+    assert len(lists) == 10
+    for path in (*lists, "/accuracy"):
+        assert told[path] <= {name.replace("etag", "ETag") for name in client.get(path).headers}, path
+    assert told["/recommendations/{id}"] == {"ETag", "Last-Modified"}
+    assert told["/recommendations/{id}/status"] == {"ETag"}
+
+
 def test_the_document_says_who_runs_it_and_who_is_let_in(document: Schema) -> None:
     assert document["info"]["license"]["identifier"] == "Apache-2.0"
     assert document["servers"] == [{"url": "/", "description": "This service."}]
