@@ -15,6 +15,7 @@ from app.api.merging import merged
 
 Part = dict[str, Any]
 POWERS = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
+HOW_MUCH = "Say how much: --rps or --concurrent of a service; --tokens, and --method where it is fine-tuning, of a run."
 NUMBER = re.compile(r"^\s*([+-]?\d[\d,_ ]*(?:\.\d+)?(?:e[+-]?\d+)?)\s*([a-z]*)\s*$", re.IGNORECASE)
 
 
@@ -91,6 +92,8 @@ def request_of(source: Path | None, flags: Mapping[str, Any], settings: Iterable
         raise typer.BadParameter("Say a question: by flags (--model, --rps ...), as a file, or - for standard input.")
     if "workload" in said and "phase" not in said["workload"]:
         said = merged(said, placed("workload.phase", phase_of(said["workload"])))
+    if source is None and said.get("workload", {}).get("phase") == "inference" and "traffic" not in said["workload"]:
+        raise typer.BadParameter(HOW_MUCH)
     return said
 
 

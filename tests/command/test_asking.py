@@ -32,10 +32,10 @@ def test_what_is_no_number_is_refused(text: str) -> None:
 
 
 def test_flags_go_before_the_file_and_settings_before_flags() -> None:
-    found = request_of(
-        None, {"workload.model": "a", "limit": 3, "objective": None}, ["limit=5", "workload.slo.ttft_ms=9"]
-    )
-    assert found == {"workload": {"model": "a", "slo": {"ttft_ms": 9}, "phase": "inference"}, "limit": 5}
+    flags = {"workload.traffic.peak_requests_per_s": 2, "limit": 3, "objective": None}
+    found = request_of(None, flags, ["limit=5", "workload.slo.ttft_ms=9"])
+    traffic, slo = {"peak_requests_per_s": 2}, {"ttft_ms": 9}
+    assert found == {"workload": {"traffic": traffic, "slo": slo, "phase": "inference"}, "limit": 5}
     assert request_of(None, {"workload.training_tokens": 1}, [])["workload"]["phase"] == "training"
     assert request_of(None, {"workload.method": "lora"}, [])["workload"]["phase"] == "fine_tuning"
 

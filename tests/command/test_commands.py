@@ -73,6 +73,7 @@ def test_files_of_an_answer_are_written(tmp_path: Path) -> None:
         ),
         (("recommend", "--model", "nonsuch-9b", "--rps", "1"), 2, "No model called 'nonsuch-9b'"),
         (("recommend",), 2, "Say a question"),
+        (("recommend", "--model", "llama-3.1-8b"), 2, "Say how much"),
         (("recommend", "--model", "x", "--rps", "many"), 2, "'many' is no number"),
         (("recommend", "no-such-file.json"), 2, "cannot be read"),
         (("recommend", "--model", "x", "--set", "nothing"), 2, "is not field=value"),
