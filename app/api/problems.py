@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from app.api.doubts import doubted, meant
-from app.api.fields import misplaced
+from app.api.fields import misplaced, models_in
 from app.api.kinds import kinds
 from app.catalog.names import quoted
 from app.db import DatabaseError
@@ -122,6 +122,20 @@ def sentence(error: Any, model: type[BaseModel] | None = None) -> str:
     return said + doubted(str(error["loc"][-1]) if error["loc"] else "", kind, value, context)
 
 
+def parameters_of(request: Request) -> type[BaseModel] | None:
+    """The model of a call's query, where it has one."""
+    taken = request.scope["route"].dependant.query_params
+    return next((model for p in taken for model in models_in(p.field_info.annotation)), None)
+
+
+def parameter_errors(errors: Sequence[Any], request: Request) -> list[dict[str, str]]:
+    """The same of a path's and a query's parameters: `query/limit` says where."""
+    model = parameters_of(request)
+    return [
+        {"pointer": "/".join(str(p)[:80] for p in e["loc"]), "detail": sentence(e, model)} for e in errors[:MAX_ERRORS]
+    ]
+
+
 def install(app: FastAPI) -> None:
     """Register every handler."""
 
@@ -142,9 +156,9 @@ def install(app: FastAPI) -> None:
         return unprocessable(validation_errors(raw, error.document, error.model), error.error.error_count())
 
     @app.exception_handler(RequestValidationError)
-    def invalid_parameters(_: Request, error: RequestValidationError) -> Response:
+    def invalid_parameters(request: Request, error: RequestValidationError) -> Response:
         raw = error.errors()
-        shown = [{"pointer": "/".join(str(p)[:80] for p in e["loc"]), "detail": sentence(e)} for e in raw[:MAX_ERRORS]]
+        shown = parameter_errors(raw, request)
         return unprocessable(shown, len(raw))
 
     @app.exception_handler(HTTPException)

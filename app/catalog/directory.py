@@ -175,6 +175,14 @@ class Directory:
         key = re.sub(r"[\s_]+", "-", pattern[:LONGEST_NAME].strip().lower()).replace("[", "[[]")
         return tuple(sorted({slug for form, slug in self.forms.items() if fnmatchcase(form, key)}))
 
+    def searched(self, text: str) -> tuple[str, ...]:
+        """Accelerators that a name or a pattern means, else those of whose words some hold every one that was typed."""
+        found = self.matching(text) if WILD.search(text) else self.named(text).accelerators
+        typed = atoms(text)
+        if found or not typed:
+            return found
+        return tuple(k.slug for k in self.known if all(any(t in word for word in k.words) for t in typed))
+
     def nearest(self, name: str, limit: int = 5) -> tuple[str, ...]:
         """Accelerators whose names are most like one, best first."""
         close = difflib.get_close_matches(folded(name[:LONGEST_NAME]), self.forms, n=4 * limit, cutoff=0.5)

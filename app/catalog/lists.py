@@ -25,11 +25,10 @@ from app.db import Base
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """One list: its rows, the key they are ordered by, and what they may be filtered by."""
+    """One list: its rows and the key they are ordered by."""
 
     table: type[Base]
     key: InstrumentedAttribute[Any]
-    filters: tuple[str, ...]
 
     @property
     def counts(self) -> bool:
@@ -39,32 +38,33 @@ class Listing:
 
 LISTS: Mapping[str, Listing] = MappingProxyType(
     {
-        "accelerators": Listing(AcceleratorRow, AcceleratorRow.slug, ("vendor", "kind", "family", "segment")),
-        "systems": Listing(SystemRow, SystemRow.slug, ("accelerator", "provider", "kind")),
-        "offers": Listing(
-            OfferRow, OfferRow.id, ("accelerator", "provider", "region", "pricing_model", "instance_type")
-        ),
-        "prices": Listing(
-            PriceRow, PriceRow.id, ("accelerator", "provider", "region", "instance_type", "pricing_model")
-        ),
-        "models": Listing(ModelRow, ModelRow.id, ("modality", "family")),
-        "engines": Listing(EngineSupportRow, EngineSupportRow.id, ("engine", "accelerator_family", "phase")),
+        "accelerators": Listing(AcceleratorRow, AcceleratorRow.slug),
+        "systems": Listing(SystemRow, SystemRow.slug),
+        "offers": Listing(OfferRow, OfferRow.id),
+        "prices": Listing(PriceRow, PriceRow.id),
+        "models": Listing(ModelRow, ModelRow.id),
+        "engines": Listing(EngineSupportRow, EngineSupportRow.id),
     }
 )
 
 
+def held(session: Session, what: str, column: str) -> Sequence[str]:
+    """The values that a column of a list holds, in order."""
+    of = getattr(LISTS[what].table, column)
+    return session.scalars(select(of).where(of.is_not(None)).distinct().order_by(of)).all()
+
+
 def page(
-    session: Session, what: str, *, equal: Mapping[str, str | None], named: str | None, after: Any, limit: int
+    session: Session, what: str, *, among: Mapping[str, Sequence[str]], named: str | None, after: Any, limit: int
 ) -> tuple[Sequence[Any], str | None]:
     """One page of a list in key order and the cursor of the next, None at the end.
 
-    `equal` is what columns must hold where it is given; `named` are words of a model's id or alias, in any order.
+    `among` are the values of which a column must hold one; `named` are words of a model's id or alias, in any order.
     """
     of = LISTS[what]
     wanted = select(of.table).order_by(of.key)
-    for name in of.filters:
-        if equal.get(name) is not None:
-            wanted = wanted.where(getattr(of.table, name) == equal[name])
+    for name, values in among.items():
+        wanted = wanted.where(getattr(of.table, name).in_(values))
     if named is not None:
         typed = [ModelAliasRow.alias.contains(w, autoescape=True) for w in sorted(words(named))]
         aliased = select(ModelAliasRow.model).where(*(typed or [false()]))  # punctuation alone finds nothing

@@ -14,6 +14,7 @@ from fastapi.responses import Response
 
 from app.api.body import parsed
 from app.api.deps import RawBody, Sessions, Snapshots, resolve_model
+from app.api.filters import values_of
 from app.api.openapi import body_of, problems
 from app.api.problems import unknown_cursor
 from app.api.schemas import catalog as wire
@@ -54,16 +55,19 @@ def _listed(
 
     `edition` tells apart what may be added to a snapshot: models fetched from a hub.
     """
-    version = snapshots.market().version + edition
+    directory = snapshots.directory()
+    version = directory.market.version + edition
     headers, same = unchanged(request, version)
     if same:
         return Response(status_code=304, headers=headers)
-    equal = filters.model_dump(exclude={"limit", "cursor", "q"})
+    given = filters.model_dump(exclude={"limit", "cursor", "q"})
+    search = getattr(filters, "q", None)
     last = after(filters.cursor, whole=LISTS[what].counts)
     with sessions() as session:
-        rows, following = page(
-            session, what, equal=equal, named=getattr(filters, "q", None), after=last, limit=filters.limit
-        )
+        among = values_of(session, what, given, directory)
+        if what == "accelerators" and search is not None:
+            among["slug"], search = directory.searched(search), None
+        rows, following = page(session, what, among=among, named=search, after=last, limit=filters.limit)
         items = [convert(r) for r in rows]
     return page_of(items, following, headers)
 

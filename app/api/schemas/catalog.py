@@ -33,6 +33,7 @@ class Page(BaseModel):
 
 
 class AcceleratorFilter(Page):
+    q: Text | None = Field(None, description="A name as people write it, or words of one: h100, RTX 4090, mi300.")
     vendor: Text | None = None
     kind: Text | None = None
     family: Text | None = None
