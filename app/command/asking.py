@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import orjson
 import typer
 
+from app.api.fields import models_in
 from app.api.merging import merged
+from app.api.schemas.requests import EstimateRequest
 
 Part = dict[str, Any]
 POWERS = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 HOW_MUCH = "Say how much: --rps or --concurrent of a service; --tokens, and --method where it is fine-tuning, of a run."
+ESTIMATED = ("workload", "economics", "assumptions")  # what both requests say alike
 NUMBER = re.compile(r"^\s*([+-]?\d[\d,_ ]*(?:\.\d+)?(?:e[+-]?\d+)?)\s*([a-z]*)\s*$", re.IGNORECASE)
 
 
@@ -80,9 +83,30 @@ def setting(text: str) -> Part:
         return placed(path.strip(), value)
 
 
-def request_of(source: Path | None, flags: Mapping[str, Any], settings: Iterable[str]) -> Part:
-    """The request: the file, over it what flags say by path, over that --set."""
-    said = read(source)
+def first_option(said: Part) -> Part:
+    """Of a file that `recommend --json` wrote the estimate of its first option; any other file is the request itself.
+
+    Check:
+        >>> answer = {"request": {"workload": {}, "limit": 3}, "recommendations": [{"deployment": {"nodes": 1}}]}
+        >>> first_option(answer), first_option({"workload": {}})
+        ({'workload': {}, 'constraints': {}, 'deployment': {'nodes': 1}}, {'workload': {}})
+    """
+    if "recommendations" not in said or not isinstance(said.get("request"), dict):
+        return said
+    if not said["recommendations"]:
+        raise typer.BadParameter("The answer in this file recommends nothing, so there is no deployment to estimate.")
+    asked = {name: part for name, part in said["request"].items() if name in ESTIMATED}
+    held: Any = EstimateRequest.model_fields["constraints"].annotation
+    (limits,) = models_in(held)
+    asked["constraints"] = {k: v for k, v in said["request"].get("constraints", {}).items() if k in limits.model_fields}
+    return {**asked, "deployment": said["recommendations"][0]["deployment"]}
+
+
+def request_of(
+    source: Path | None, flags: Mapping[str, Any], settings: Iterable[str], of: Callable[[Part], Part] = dict
+) -> Part:
+    """The request: the file, or what `of` takes from it, over it what flags say by path, over that --set."""
+    said = of(read(source))
     for path, value in flags.items():
         if value not in (None, [], ()):
             said = merged(said, placed(path, list(value) if isinstance(value, tuple) else value))

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from app.command.asking import number, read, request_of
+from app.command.asking import first_option, number, read, request_of
 from app.command.reach import Exit, service, waiting
-from app.export.forms import Form, form_of, json_text, written
+from app.export.forms import Form, fitting, form_of, json_text, written
 from app.export.rows import compared, counted, judged, ranked, reasons, turned_down
 
 Url = Annotated[str | None, typer.Option("--url", envvar="HEADROOM_URL", help="A service; else this process answers.")]
@@ -26,6 +26,7 @@ Settings = Annotated[
 ]
 Model = Annotated[str | None, typer.Option("--model", help="A name: llama-3.1-70b-instruct.", show_default=False)]
 TOLD = 5
+WIDTH = 100
 # Where in a request a flag is said; of recommend, and of estimate what lies in its deployment.
 PATHS = {
     "model": "workload.model",
@@ -89,6 +90,7 @@ def recommend(
     limit: Annotated[int | None, typer.Option(min=1, max=50, help="Options to show.", show_default=False)] = None,
     label: Annotated[str | None, typer.Option(help="Your own words; stored.", show_default=False)] = None,
     also: Settings = None,
+    wide: Annotated[bool, typer.Option("--wide", help="All columns, however wide the table.")] = False,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     as_markdown: AsMarkdown = False,
@@ -104,16 +106,20 @@ def recommend(
     elif form is not Form.TABLE:
         typer.echo(written(ranked(found), form))
     else:
-        tell(found)
+        tell(found, wide=wide)
     if not found["recommendations"]:
         raise typer.Exit(Exit.INFEASIBLE)
 
 
-def tell(found: Any) -> None:
+def tell(found: Any, *, wide: bool) -> None:
     """An answer for people: what to take, the table, what is assumed of it, what to do next."""
     typer.echo(found["summary"])
     if found["recommendations"]:
-        typer.echo(f"\n{written(ranked(found), Form.TABLE)}")
+        rows = ranked(found)
+        shown = rows if wide else fitting(rows, WIDTH)
+        typer.echo(f"\n{written(shown, Form.TABLE)}")
+        if len(shown[0]) < len(rows[0]):
+            typer.echo(f"--wide shows {', '.join(name for name in rows[0] if name not in shown[0])} as well.")
     else:
         for line in turned_down(found, TOLD):
             typer.echo(line)
@@ -142,8 +148,10 @@ def estimate(
     as_markdown: AsMarkdown = False,
     url: Url = None,
 ) -> None:
-    """What a workload does on hardware that is there. Ends with 3 where it does not fit."""
-    request = request_of(source, flags_of(context, {**PATHS, **OF_DEPLOYMENT}), also or [])
+    """What a workload does on hardware that is there, or on the first of `recommend --json`. Ends with 3 where it
+    does not fit.
+    """
+    request = request_of(source, flags_of(context, {**PATHS, **OF_DEPLOYMENT}), also or [], first_option)
     with service(url) as client, waiting("Sizing..."):
         found = client.estimate(request)
     form = form_of(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)

@@ -13,6 +13,8 @@ import orjson
 from app.export.table import guarded
 
 Row = Mapping[str, Any]
+# Columns of what is ranked, the most decisive first.
+DECIDING = ("hardware", "rank", "usd_per_hour", "usd_total", "ttft_p95_ms", "days", "from", "tpot_p95_ms", "runs")
 
 
 class Form(StrEnum):
@@ -49,6 +51,23 @@ def written(rows: Sequence[Row], form: Form) -> str:
     rule = [f"{'-' * (w - 1)}:" if r else "-" * w for w, r in zip(widths, right, strict=True)]
     head = [line(names), line(rule)] if form is Form.MARKDOWN else [line(names)]
     return "\n".join([*head, *(line(each) for each in cells)])
+
+
+def fitting(rows: Sequence[Row], width: int) -> list[Row]:
+    """Rows with the columns that decide, as many as fit side by side, in the order they had; empty columns go first.
+
+    Check:
+        >>> fitting([{"hardware": "1 x nvidia-l4", "layout": "1 replicas", "usd_per_hour": 0.8}], 30)
+        [{'hardware': '1 x nvidia-l4', 'usd_per_hour': 0.8}]
+    """
+    left, kept = width, set[str]()
+    for name in sorted(rows[0], key=lambda name: DECIDING.index(name) if name in DECIDING else len(DECIDING)):
+        cells = [shown(row.get(name)) for row in rows]
+        needed = max(map(len, (name, *cells))) + 2
+        if any(cells) and (needed <= left or name in DECIDING[:2]):
+            left -= needed
+            kept.add(name)
+    return [{name: value for name, value in row.items() if name in kept} for row in rows]
 
 
 def as_csv(names: Sequence[str], rows: Sequence[Row]) -> str:

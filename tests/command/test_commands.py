@@ -52,6 +52,24 @@ def test_flags_give_what_the_same_request_gives() -> None:
 
 
 @pytest.mark.usefixtures("here")
+def test_an_answer_fits_a_terminal_and_is_taken_by_estimate(tmp_path: Path) -> None:
+    table = run("recommend", *CHAT, *QUICK).stdout
+    head = next(line for line in table.splitlines() if line.startswith("rank"))
+    rows = table[table.index(head) :].split("\n\n")[0].splitlines()[:-1]
+    assert max(map(len, rows)) <= 100 and {"hardware", "usd_per_hour", "ttft_p95_ms"} <= set(head.split())
+    assert "--wide shows" in table and "--wide shows" not in run("recommend", *CHAT, *QUICK, "--wide").stdout
+    path = tmp_path / "answer.json"
+    path.write_text(run("recommend", *CHAT, *QUICK, "--json").stdout)
+    first = json.loads(path.read_text())["recommendations"][0]
+    judged = json.loads(run("estimate", str(path), "--json").stdout)
+    assert judged["deployment"]["accelerator"] == first["deployment"]["accelerator"]
+    assert judged["cost"]["usd_per_hour"] == first["cost"]["usd_per_hour"]
+    path.write_text(json.dumps({"request": {}, "recommendations": []}))
+    refused = run("estimate", str(path))
+    assert refused.exit_code == 2 and "recommends nothing" in " ".join(refused.output.split())
+
+
+@pytest.mark.usefixtures("here")
 def test_files_of_an_answer_are_written(tmp_path: Path) -> None:
     identity = json.loads(run("recommend", *CHAT, *QUICK, "--json").stdout)["id"]
     sheet = tmp_path / "bill.xlsx"
