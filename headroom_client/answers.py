@@ -25,7 +25,7 @@ class AcceleratorShown(TypedDict):
     family: str
     form_factor: str
     architecture: str
-    segment: str
+    segment: SoldFor
     release_year: int
     memory_gib: float | None
     memory_is_reported: bool
@@ -41,9 +41,9 @@ class AcceleratorShown(TypedDict):
     list_price_usd: list[float] | None
     price_source: str | None
     price_observed: str | None
-    price_confidence: str | None
+    price_confidence: Trust | None
     training_class: bool
-    confidence: str
+    confidence: Trust
     notes: str | None
 
 
@@ -63,6 +63,9 @@ class AccuracyResponse(TypedDict):
     set_aside: dict[str, str]
 
 
+ActivationCheckpointing: TypeAlias = "Literal['none', 'selective', 'full']"
+
+
 class ActivationPartsShown(TypedDict):
     kept: float
     working: float
@@ -76,13 +79,20 @@ class ActivationsShown(TypedDict):
     eager: float
 
 
+AdapterPrecision: TypeAlias = "Literal['fp32', 'autocast', '16bit']"
+
+
+class AliveShown(TypedDict):
+    status: Literal["ok"]
+
+
 class AlternativeShown(TypedDict):
-    way: str
+    way: Way
     provider: str
     region: str
     usd_per_hour: float
     purchase_usd: NotRequired[float | None]
-    kind: str
+    kind: PriceKind
     observed: str
     break_even_month: NotRequired[float | None]
     risk: NotRequired[str | None]
@@ -133,6 +143,9 @@ class AutoscaledShown(TypedDict):
     note: str
 
 
+Basis: TypeAlias = "Literal['measured', 'calibrated', 'roofline']"
+
+
 class BillLineShown(TypedDict):
     line_no: int
     kind: str
@@ -143,7 +156,7 @@ class BillLineShown(TypedDict):
     unit: str
     unit_price: NotRequired[float | None]
     line_total: NotRequired[float | None]
-    paid: str
+    paid: Paid
     term_months: NotRequired[float | None]
     price: NotRequired[PriceSourceShown | None]
     manufacturer: NotRequired[str | None]
@@ -152,6 +165,11 @@ class BillLineShown(TypedDict):
     supplier_part_id: NotRequired[str | None]
     codes: dict[str, str]
     notes: NotRequired[str | None]
+
+
+Bottleneck: TypeAlias = (
+    "Literal['compute', 'memory_bandwidth', 'memory_capacity', 'interconnect', 'latency', 'host', 'storage']"
+)
 
 
 class BreakdownShown(TypedDict):
@@ -183,13 +201,13 @@ class CauseShown(TypedDict):
 class ChangeOfFindingShown(TypedDict):
     text: str
     gain_share: float | None
-    settings: NotRequired[JsonObject | None]
+    settings: NotRequired[DeploymentPatch | None]
 
 
 class ChangeShown(TypedDict):
     change: str
     effect: str
-    request: NotRequired[JsonObject | None]
+    request: NotRequired[RequestPatch | None]
 
 
 CheaperShown = TypedDict(
@@ -202,7 +220,7 @@ CheaperShown = TypedDict(
         "usd_per_hour": "float",
         "usd_total": "NotRequired[float | None]",
         "saves_share": "float",
-        "kind": "str",
+        "kind": "PriceKind",
         "observed": "str",
         "risk": "str",
     },
@@ -230,6 +248,9 @@ class ColdStartShown(TypedDict):
     seconds: float
     ten_at_once_seconds: float
     parts_s: StartPartsShown
+
+
+Commitment: TypeAlias = "Literal['none', '1y', '3y']"
 
 
 class CompareResponse(TypedDict):
@@ -305,6 +326,9 @@ class DayShown(TypedDict):
     cheaper: str
 
 
+DeploymentPatch: TypeAlias = "JsonObject"
+
+
 class DeploymentShown(TypedDict):
     accelerator: str
     system: NotRequired[str | None]
@@ -319,8 +343,8 @@ class DeploymentShown(TypedDict):
     data_parallel: NotRequired[int | None]
     context_parallel: NotRequired[int | None]
     expert_parallel: NotRequired[int | None]
-    weight_format: NotRequired[str | None]
-    kv_format: NotRequired[str | None]
+    weight_format: NotRequired[WeightFormat | None]
+    kv_format: NotRequired[KvFormat | None]
     max_batch: NotRequired[int | None]
     max_batched_tokens: NotRequired[int | None]
     scheduler: NotRequired[SchedulerShown | None]
@@ -331,7 +355,7 @@ class DeploymentShown(TypedDict):
     speculative: NotRequired[SpeculativeShown | None]
     zero_stage: NotRequired[int | None]
     micro_batch_sequences: NotRequired[int | None]
-    activation_checkpointing: NotRequired[str | None]
+    activation_checkpointing: NotRequired[ActivationCheckpointing | None]
     optimizer_offload: NotRequired[bool | None]
     activation_offload: NotRequired[bool | None]
     parameter_offload: NotRequired[bool | None]
@@ -365,6 +389,9 @@ class DifferenceShown(TypedDict):
     causes: list[CauseShown]
 
 
+Drafting: TypeAlias = "Literal['draft_model', 'mtp', 'eagle', 'ngram']"
+
+
 class ElsewhereShown(TypedDict):
     phase: str
     on_that_of: str
@@ -384,11 +411,11 @@ class EngineShown(TypedDict):
     as_of: str
     engine: str
     accelerator_family: str
-    phase: str
+    phase: JudgedPhase
     weight_formats: list[str]
     kv_formats: list[str]
     notes: str | None
-    confidence: str
+    confidence: Trust
 
 
 class ErrorsShown(TypedDict):
@@ -400,11 +427,11 @@ class ErrorsShown(TypedDict):
 class EstimateShown(TypedDict):
     deployment: DeploymentShown
     fits: bool
-    support: NotRequired[str | None]
+    support: NotRequired[Support | None]
     rule: NotRequired[str | None]
     memory: NotRequired[MemoryShown | None]
     performance: NotRequired[PerformanceShown | None]
-    bottleneck: NotRequired[str | None]
+    bottleneck: NotRequired[Bottleneck | None]
     cost: NotRequired[CostShown | None]
     alternatives: NotRequired[list[AlternativeShown] | None]
     confidence: NotRequired[ConfidenceShown | None]
@@ -420,7 +447,7 @@ class EstimateShown(TypedDict):
     classes: NotRequired[SharedShown | None]
     scaling: NotRequired[ScalingShown | None]
     maximum: NotRequired[MaximumShown | None]
-    metrics: NotRequired[dict[str, str] | None]
+    metrics: NotRequired[Metrics | None]
     trace: NotRequired[list[StepShown] | None]
 
 
@@ -475,6 +502,9 @@ class FindingShown(TypedDict):
     do_not_buy: NotRequired[str | None]
 
 
+FineTuningMethod: TypeAlias = "Literal['full', 'lora', 'qlora']"
+
+
 class FixedShown(TypedDict):
     replica_hours: float
     usd_per_day: float | None
@@ -488,6 +518,9 @@ class FlipShown(TypedDict):
     now: NotRequired[float | None]
     value: NotRequired[float | None]
     unit: NotRequired[str | None]
+
+
+FormatOrPrecision: TypeAlias = "Literal['fp32', 'bf16', 'fp16', 'fp8', 'int8', 'int4-awq', 'int4-gptq', 'int4-mlx', 'int8-mlx', 'int8-gptq', 'nf4', 'nvfp4', 'mxfp4', 'gguf-f16', 'gguf-q8_0', 'gguf-q6_k', 'gguf-q5_k_m', 'gguf-q5_k_s', 'gguf-q5_0', 'gguf-q4_k_m', 'gguf-q4_k_s', 'gguf-q4_0', 'gguf-q3_k_l', 'gguf-q3_k_m', 'gguf-q3_k_s', 'gguf-q2_k', 'mxfp8', 'tf32', 'bf16-true']"
 
 
 class FrameworkList(TypedDict):
@@ -507,11 +540,17 @@ class FrameworkShown(TypedDict):
     as_of: str
 
 
+GradientKeeping: TypeAlias = "Literal['as_weights', '32bit', 'copied']"
+
+
 class HandoffShown(TypedDict):
-    target: str
+    target: HandoffTarget
     rank: int
     files: list[FileShown]
     notes: list[str]
+
+
+HandoffTarget: TypeAlias = "Literal['vllm', 'sglang', 'tensorrt-llm', 'llama.cpp', 'tgi', 'text-embeddings-inference', 'mlx', 'kubernetes', 'kserve', 'skypilot', 'dstack', 'docker-compose', 'torchrun', 'deepspeed', 'megatron', 'accelerate', 'slurm']"
 
 
 class HoldShown(TypedDict):
@@ -588,12 +627,16 @@ class InspectResponse(TypedDict):
 
 class IntervalShown(TypedDict):
     quantity: str
-    statistic: NotRequired[str]
+    statistic: NotRequired[Statistic]
     low: float
     high: float
 
 
 JudgedPhase: TypeAlias = "Literal['fine_tuning', 'inference', 'sample_inference', 'training']"
+
+Kernels: TypeAlias = "Literal['eager', 'fused', 'compiled']"
+
+KvFormat: TypeAlias = "Literal['bf16', 'fp16', 'fp8', 'int8', 'gguf-q8_0', 'gguf-q4_0']"
 
 
 class LevelShown(TypedDict):
@@ -626,6 +669,9 @@ class LogitsShown(TypedDict):
 class LoraShown(TypedDict):
     rank: int
     parameters: dict[str, int]
+
+
+LossComputation: TypeAlias = "Literal['shifted', 'held', 'upcast', 'narrow', 'in_place', 'chunked_eager', 'narrow_chunked', 'compiled', 'chunked', 'fused']"
 
 
 class MaterialsShown(TypedDict):
@@ -687,9 +733,12 @@ class MemoryShown(TypedDict):
     prefix_cache_gib: NotRequired[float | None]
     idle_sessions: NotRequired[float | None]
     host_gib: NotRequired[HostMemoryShown | None]
-    peak_moment: NotRequired[Literal["loss", "backward", "gradients", "update"] | None]
+    peak_moment: NotRequired[PeakMoment | None]
     moments_gib: NotRequired[MomentsShown | None]
     activation_parts_gib: NotRequired[ActivationPartsShown | None]
+
+
+Metrics: TypeAlias = "dict[str, str]"
 
 
 class ModelList(TypedDict):
@@ -710,7 +759,7 @@ class ModelShown(TypedDict):
     active_parameters: int
     aliases: list[str]
     origin: str
-    confidence: str
+    confidence: Trust
 
 
 ModelTask: TypeAlias = "Literal['decoder', 'embedding', 'reranker', 'speech', 'diffusion', 'vision']"
@@ -729,7 +778,7 @@ class MonthShown(TypedDict):
 
 
 class MovedCauseShown(TypedDict):
-    cause: Literal["price", "seller", "reckoned", "quantity", "added", "gone", "unpriced", "priced"]
+    cause: PriceMove
     usd: NotRequired[float | None]
     text: str
 
@@ -781,11 +830,11 @@ class OfferRowShown(TypedDict):
     system: str | None
     accelerator: str
     accelerator_count: float
-    pricing_model: str
-    commitment: str
+    pricing_model: PricingModel
+    commitment: Commitment
     usd_per_hour: float
-    price_kind: str
-    confidence: str
+    price_kind: PriceKind
+    confidence: Trust
     min_quantity: int
     max_quantity: int | None
     upfront_usd: float | None
@@ -797,8 +846,11 @@ class OfferRowShown(TypedDict):
 class OfferShown(TypedDict):
     provider: str
     region: str
-    pricing_model: str
+    pricing_model: PricingModel
     instance_type: NotRequired[str | None]
+
+
+OptimizerImplementation: TypeAlias = "Literal['fused', 'foreach', 'paged', 'in_backward', 'offloaded']"
 
 
 class OutcomeShown(TypedDict):
@@ -808,7 +860,7 @@ class OutcomeShown(TypedDict):
     id: NotRequired[str | None]
     accelerator: NotRequired[str | None]
     deployment: NotRequired[DeploymentShown | None]
-    bottleneck: NotRequired[str | None]
+    bottleneck: NotRequired[Bottleneck | None]
     why_not: NotRequired[str | None]
     with_reserve: NotRequired[ReserveShown | None]
 
@@ -822,8 +874,11 @@ class OvertakingShown(TypedDict):
 class PackedShown(TypedDict):
     name: str
     engine: str
-    weight_format: str
+    weight_format: WeightFormat
     replicas: int
+
+
+Packing: TypeAlias = "Literal['packed', 'padded']"
 
 
 class PackingShown(TypedDict):
@@ -835,6 +890,9 @@ class PackingShown(TypedDict):
     apart_usd_per_hour: NotRequired[float | None]
     cheaper: NotRequired[str | None]
     why: str
+
+
+Paid: TypeAlias = "Literal['once', 'over_term']"
 
 
 class PartShown(TypedDict):
@@ -851,6 +909,9 @@ class PathShown(TypedDict):
     left_usd: float
     committed_usd: float
     net_usd: float
+
+
+PeakMoment: TypeAlias = "Literal['loss', 'backward', 'gradients', 'update']"
 
 
 class PeaksShown(TypedDict):
@@ -908,7 +969,7 @@ class PerformanceShown(TypedDict):
     pools: NotRequired[SplitShown | None]
     interval: IntervalShown
     intervals: NotRequired[list[IntervalShown]]
-    basis: str
+    basis: Basis
 
 
 class PlacedShown(TypedDict):
@@ -947,8 +1008,8 @@ class PoolShown(TypedDict):
     data_parallel: NotRequired[int | None]
     context_parallel: NotRequired[int | None]
     expert_parallel: NotRequired[int | None]
-    weight_format: NotRequired[str | None]
-    kv_format: NotRequired[str | None]
+    weight_format: NotRequired[WeightFormat | None]
+    kv_format: NotRequired[KvFormat | None]
     max_batch: NotRequired[int | None]
     max_batched_tokens: NotRequired[int | None]
     scheduler: NotRequired[SchedulerShown | None]
@@ -961,9 +1022,15 @@ class PoolsShown(TypedDict):
     decode: PoolShown
 
 
+PriceKind: TypeAlias = "Literal['provider', 'reseller', 'quote', 'list', 'broker', 'launch', 'press', 'reckoned']"
+
+
 class PriceList(TypedDict):
     items: list[PriceRowShown]
     next_cursor: str | None
+
+
+PriceMove: TypeAlias = "Literal['price', 'seller', 'reckoned', 'quantity', 'added', 'gone', 'unpriced', 'priced']"
 
 
 class PriceRowShown(TypedDict):
@@ -972,23 +1039,23 @@ class PriceRowShown(TypedDict):
     instance_type: str
     accelerator: str
     accelerator_count: float
-    pricing_model: str
+    pricing_model: PricingModel
     usd_per_hour: float
     observed_on: str
     source: str
 
 
 class PriceShown(TypedDict):
-    kind: str
+    kind: PriceKind
     source: str
     observed: str
     as_of: str
     age_days: NotRequired[int | None]
-    confidence: str
+    confidence: Trust
     min_quantity: NotRequired[int]
     max_quantity: NotRequired[int | None]
-    pricing_model: str
-    commitment: str
+    pricing_model: PricingModel
+    commitment: Commitment
     upfront_usd: NotRequired[float | None]
     discount: NotRequired[float | None]
 
@@ -997,8 +1064,11 @@ class PriceSourceShown(TypedDict):
     kind: str
     source: str
     observed: str
-    confidence: str
+    confidence: Trust
     age_days: NotRequired[int | None]
+
+
+PricingModel: TypeAlias = "Literal['on_demand', 'spot', 'reserved_1y', 'reserved_3y', 'committed_1y', 'committed_3y', 'capacity_block', 'owned']"
 
 
 class PriorityShown(TypedDict):
@@ -1032,8 +1102,8 @@ class ProviderShown(TypedDict):
     rents: bool
     sells: bool
     regions: list[str]
-    pricing_models: list[str]
-    price_kinds: list[str]
+    pricing_models: list[PricingModel]
+    price_kinds: list[PriceKind]
     accelerators: int
     offers: int
 
@@ -1051,6 +1121,12 @@ ReadShown = TypedDict(
 )
 
 
+class ReadyShown(TypedDict):
+    status: Literal["ready"]
+    snapshot: str
+    prices_as_of: str
+
+
 class ReasonShown(TypedDict):
     code: str
     text: str
@@ -1061,34 +1137,34 @@ class RecipeListed(TypedDict):
     name: str
     since: str | None
     methods: list[str]
-    loss: str
-    kernels: str
-    weights: str
-    gradients: str
+    loss: LossComputation
+    kernels: Kernels
+    weights: WeightKeeping
+    gradients: GradientKeeping
     selective: str
-    recomputation: str
-    optimizer_implementation: str
-    adapter_precision: str
+    recomputation: Recomputation
+    optimizer_implementation: OptimizerImplementation
+    adapter_precision: AdapterPrecision
     adapter_dropout: bool
     kbit_widening: bool
     offloads_checkpoints: bool
-    packing: str
+    packing: Packing
     source: str
     as_of: str
     sources: dict[str, str]
 
 
 class RecipeShown(TypedDict):
-    loss: NotRequired[str | None]
-    kernels: NotRequired[str | None]
-    weights: NotRequired[str | None]
-    gradients: NotRequired[str | None]
-    recomputation: NotRequired[str | None]
-    optimizer_implementation: NotRequired[str | None]
-    adapter_precision: NotRequired[str | None]
+    loss: NotRequired[LossComputation | None]
+    kernels: NotRequired[Kernels | None]
+    weights: NotRequired[WeightKeeping | None]
+    gradients: NotRequired[GradientKeeping | None]
+    recomputation: NotRequired[Recomputation | None]
+    optimizer_implementation: NotRequired[OptimizerImplementation | None]
+    adapter_precision: NotRequired[AdapterPrecision | None]
     adapter_dropout: NotRequired[bool | None]
     kbit_widening: NotRequired[bool | None]
-    packing: NotRequired[str | None]
+    packing: NotRequired[Packing | None]
     name: NotRequired[str | None]
     source: NotRequired[str | None]
 
@@ -1112,7 +1188,7 @@ class RecommendResponse(TypedDict):
     cheaper_if: NotRequired[list[CheaperShown] | None]
     hosted_api: NotRequired[HostedApiShown | None]
     scaling: NotRequired[ScalingShown | None]
-    metrics: NotRequired[dict[str, str] | None]
+    metrics: NotRequired[Metrics | None]
 
 
 class RecommendationList(TypedDict):
@@ -1123,14 +1199,14 @@ class RecommendationList(TypedDict):
 class RecommendationShown(TypedDict):
     deployment: DeploymentShown
     fits: bool
-    support: NotRequired[str | None]
+    support: Support
     rule: NotRequired[str | None]
-    memory: NotRequired[MemoryShown | None]
-    performance: NotRequired[PerformanceShown | None]
-    bottleneck: NotRequired[str | None]
-    cost: NotRequired[CostShown | None]
+    memory: MemoryShown
+    performance: PerformanceShown
+    bottleneck: Bottleneck
+    cost: CostShown
     alternatives: NotRequired[list[AlternativeShown] | None]
-    confidence: NotRequired[ConfidenceShown | None]
+    confidence: ConfidenceShown
     explanation: list[ReasonShown]
     summary: NotRequired[str | None]
     warnings: NotRequired[list[NoticeShown] | None]
@@ -1143,7 +1219,7 @@ class RecommendationShown(TypedDict):
     classes: NotRequired[SharedShown | None]
     scaling: NotRequired[ScalingShown | None]
     maximum: NotRequired[MaximumShown | None]
-    metrics: NotRequired[dict[str, str] | None]
+    metrics: NotRequired[Metrics | None]
     trace: NotRequired[list[StepShown] | None]
     rank: int
     score: float
@@ -1153,6 +1229,9 @@ class RecommendedTodayShown(TypedDict):
     id: str
     changed: bool
     why: list[str]
+
+
+Recomputation: TypeAlias = "Literal['none', 'operators', 'attention', 'every_second_layer', 'full']"
 
 
 class RegionList(TypedDict):
@@ -1202,6 +1281,9 @@ class RepricedShown(TypedDict):
     then: MaterialsTotalsShown
     now: NotRequired[MaterialsTotalsShown | None]
     difference: NotRequired[float | None]
+
+
+RequestPatch: TypeAlias = "JsonObject"
 
 
 class ReserveShown(TypedDict):
@@ -1277,7 +1359,7 @@ class SchedulerListed(TypedDict):
 class SchedulerShown(TypedDict):
     max_batched_tokens: NotRequired[int | None]
     max_sequences: NotRequired[int | None]
-    policy: NotRequired[str | None]
+    policy: NotRequired[SchedulingPolicy | None]
     prefix_cache: NotRequired[bool | None]
     receive_interval_steps: NotRequired[int | None]
     batch_wait_steps: NotRequired[int | None]
@@ -1290,7 +1372,7 @@ class SchedulingListed(TypedDict):
     steps: list[StepSizeListed]
     steps_of: dict[str, list[StepSizeListed]]
     slots: bool
-    policy: str
+    policy: SchedulingPolicy
     chunked: bool
     preemption: str
     prefix_cache: bool
@@ -1302,6 +1384,9 @@ class SchedulingListed(TypedDict):
     output_reserve_share: float
     sources: dict[str, str]
     read: str
+
+
+SchedulingPolicy: TypeAlias = "Literal['mixed', 'prefill_first', 'static']"
 
 
 class SensitivityShown(TypedDict):
@@ -1362,8 +1447,11 @@ class SliceShown(TypedDict):
     kept: float
 
 
+SoldFor: TypeAlias = "Literal['datacenter', 'workstation', 'consumer', 'apple', 'edge']"
+
+
 class SpeculativeShown(TypedDict):
-    method: str
+    method: Drafting
     draft_tokens: int
     acceptance_rate: float
     draft_parameters_billion: NotRequired[float | None]
@@ -1388,6 +1476,8 @@ class StartPartsShown(TypedDict):
     weights_to_device: float
     engine_start: float
 
+
+Statistic: TypeAlias = "Literal['mean', 'p50', 'p95', 'p99']"
 
 Status: TypeAlias = "Literal['draft', 'approved', 'ordered', 'superseded']"
 
@@ -1432,6 +1522,9 @@ class StepSizeListed(TypedDict):
     max_sequences: int
 
 
+Support: TypeAlias = "Literal['documented', 'expected']"
+
+
 class SupportAnswer(TypedDict):
     accelerator: str
     engine: str
@@ -1439,15 +1532,18 @@ class SupportAnswer(TypedDict):
 
 
 class SupportShown(TypedDict):
-    format: str
+    format: FormatOrPrecision
     phase: JudgedPhase
-    method: NotRequired[str | None]
+    method: NotRequired[FineTuningMethod | None]
     kind: ModelTask
     verdict: Verdict
     rule: str
     source: str
     native: bool
-    kv_formats: list[str]
+    kv_formats: list[KvFormat]
+
+
+SystemKind: TypeAlias = "Literal['server', 'workstation', 'cloud_instance', 'pod_slice']"
 
 
 class SystemList(TypedDict):
@@ -1460,7 +1556,7 @@ class SystemShown(TypedDict):
     as_of: str
     slug: str
     name: str
-    kind: str
+    kind: SystemKind
     provider: str
     accelerator: str
     accelerator_count: float
@@ -1472,13 +1568,13 @@ class SystemShown(TypedDict):
     network_type: str | None
     power_kw: float | None
     list_price_usd: float | None
-    price_kind: str | None
+    price_kind: PriceKind | None
     price_source: str | None
     price_observed: str | None
-    price_confidence: str | None
+    price_confidence: Trust | None
     min_quantity: int
     max_quantity: int | None
-    confidence: str
+    confidence: Trust
     notes: str | None
 
 
@@ -1502,6 +1598,8 @@ class TransferShown(TypedDict):
     utilization: NotRequired[float | None]
 
 
+Trust: TypeAlias = "Literal['high', 'medium', 'low']"
+
 Verdict: TypeAlias = "Literal['refused', 'expected', 'documented']"
 
 
@@ -1512,6 +1610,13 @@ class VerificationShown(TypedDict):
     minutes: float
     usd: float | None
     decides: str
+
+
+Way: TypeAlias = "Literal['on_demand', 'committed_1y', 'committed_3y', 'spot', 'owned']"
+
+WeightFormat: TypeAlias = "Literal['fp32', 'bf16', 'fp16', 'fp8', 'int8', 'int4-awq', 'int4-gptq', 'int4-mlx', 'int8-mlx', 'int8-gptq', 'nf4', 'nvfp4', 'mxfp4', 'gguf-f16', 'gguf-q8_0', 'gguf-q6_k', 'gguf-q5_k_m', 'gguf-q5_k_s', 'gguf-q5_0', 'gguf-q4_k_m', 'gguf-q4_k_s', 'gguf-q4_0', 'gguf-q3_k_l', 'gguf-q3_k_m', 'gguf-q3_k_s', 'gguf-q2_k']"
+
+WeightKeeping: TypeAlias = "Literal['master', 'sharded', 'autocast', '16bit']"
 
 
 class WorstShown(TypedDict):
