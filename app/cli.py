@@ -31,9 +31,9 @@ from app.catalog.tables import ModelRow
 from app.command import lists, sizing
 from app.command.agents import mcp
 from app.command.doctor import doctor
-from app.command.reach import settings
+from app.command.reach import UNPREPARED, settings
 from app.compiled import compile_simulation
-from app.db import make_engine
+from app.db import DatabaseError, make_engine
 from app.errors import AppError
 from app.migrating import alembic_config
 from app.procurement.webhooks import Courier
@@ -84,9 +84,14 @@ def accuracy(
     if by not in DIMENSIONS:
         raise typer.BadParameter(f"{by!r} is none of {', '.join(DIMENSIONS)}.")
     engine = make_engine(settings().database_url)
-    with Session(engine) as session:
-        report = report_on(list_compared(session))
-    engine.dispose()
+    try:
+        with Session(engine) as session:
+            report = report_on(list_compared(session))
+    except DatabaseError as error:
+        typer.echo(UNPREPARED, err=True)
+        raise typer.Exit(1) from error
+    finally:
+        engine.dispose()
     typer.echo(
         f"{'':40} {'rows':>6} {'sources':>8}   {'unseen source: median':>22} {'p90':>6} {'bias':>6} "
         f"{'covered':>8} {'width':>6} {'kept':>6}   {'in sample':>10}"

@@ -11,14 +11,16 @@ TOLD = 3  # places of a request that a message names
 class HeadroomError(Exception):
     """The service refused a request, and says what would be accepted.
 
-    `status` is that of HTTP, `problem` the whole problem document, `errors` its pointers into the request.
+    `status` is that of HTTP, `problem` the whole problem document, `errors` its pointers into the request, `others`
+    those of them that the detail does not carry.
     """
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
         self.status, self.problem = status, problem
         self.detail = str(problem.get("detail") or problem.get("title") or f"HTTP {status}")
         self.errors: list[Mapping[str, str]] = list(problem.get("errors") or ())
-        places = [f"{each.get('pointer')}: {each.get('detail')}" for each in self.errors[:TOLD]]
+        self.others = [each for each in self.errors if str(each.get("detail", "")).rstrip(".") not in self.detail]
+        places = [f"{each.get('pointer')}: {each.get('detail')}" for each in self.others[:TOLD]]
         super().__init__(" ".join([self.detail, *places]))
 
     @property

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 
+import structlog
 import typer
 from pydantic import ValidationError
 from pydantic_settings import SettingsError
@@ -40,7 +41,9 @@ def service(url: str | None) -> Iterator[Headroom]:
             with Headroom(url, retries=2) as client:
                 yield client
             return
-        with TestClient(create_app(settings()), raise_server_exceptions=False) as http:
+        application = create_app(settings())
+        structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # beside the answer, not in it
+        with TestClient(application, raise_server_exceptions=False) as http:
             yield Headroom(http=http, retries=0)
     except HeadroomError as error:
         told(error, local=url is None)
@@ -78,14 +81,13 @@ def wrong(place: str, why: str) -> None:
 
 
 def told(error: HeadroomError, *, local: bool) -> None:
-    """A problem: its sentence, and each place in the request that it points to."""
+    """A problem: its sentence, and each further place in the request that it points to."""
     if local and error.status == 503:
         typer.echo(UNPREPARED, err=True)
         return
     typer.echo(error.detail, err=True)
-    for each in error.errors:
-        if each.get("detail") != error.detail:
-            typer.echo(f"  {each.get('pointer', '')}: {each.get('detail', '')}", err=True)
+    for each in error.others:
+        typer.echo(f"  {each.get('pointer', '')}: {each.get('detail', '')}", err=True)
 
 
 @contextmanager

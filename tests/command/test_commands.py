@@ -171,3 +171,18 @@ def test_options_are_compared(tmp_path: Path) -> None:
     table = run("compare", str(path)).stdout
     assert "cards" in table and "large" in table and "usd_per_hour" in table
     assert {o["name"] for o in json.loads(run("compare", str(path), "--json").stdout)["options"]} == {"cards", "large"}
+
+
+def test_what_goes_wrong_is_told_once_and_beside_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADROOM_DATABASE_URL", f"sqlite:///{tmp_path}/empty.sqlite3")
+    for words in (("accuracy",), ("recommend", *CHAT, "--json")):
+        result = run(*words)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "headroom prepare" in result.stderr and "Traceback" not in result.stderr
+
+
+@pytest.mark.usefixtures("here")
+def test_a_place_is_told_once() -> None:
+    result = run("recommend", *CHAT, "--set", "workload.slo.ttft_ms=-1", "--set", "limit=0")
+    assert result.exit_code == 2
+    assert result.stderr.count("#/workload/slo/ttft_ms") == 1 and result.stderr.count("#/limit") == 1
