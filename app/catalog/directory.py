@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +10,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from types import MappingProxyType
 
-from app.catalog.names import folded
+from app.catalog.names import folded, likest
 from app.catalog.places import COUNTRIES, countries_named
 from app.catalog.purchasing import Purchasing
 from app.catalog.spellings import ALSO, MODIFIERS, NOISE, OF_VENDOR, PROVIDERS, RESPELT, TITLES, VENDORS
@@ -185,7 +184,7 @@ class Directory:
 
     def nearest(self, name: str, limit: int = 5) -> tuple[str, ...]:
         """Accelerators whose names are most like one, best first."""
-        close = difflib.get_close_matches(folded(name[:LONGEST_NAME]), self.forms, n=4 * limit, cutoff=0.5)
+        close = likest(folded(name[:LONGEST_NAME]), self.forms, 4 * limit)
         return tuple(dict.fromkeys(self.forms[form] for form in close))[:limit]
 
     def country_of(self, region: str) -> str | None:
@@ -209,7 +208,7 @@ class Directory:
 def close_to(name: str, names: Iterable[str], limit: int = 3) -> tuple[str, ...]:
     """The names of a closed list most like one, best first."""
     by_key = {run_together(n): n for n in names}
-    return tuple(by_key[k] for k in difflib.get_close_matches(run_together(name), by_key, n=limit, cutoff=0.5))
+    return tuple(by_key[k] for k in likest(run_together(name), by_key, limit))
 
 
 def _said(name: str) -> list[str]:

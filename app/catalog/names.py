@@ -14,6 +14,8 @@ _SIZE_WORDS = re.compile(r"(?<![a-z0-9.])(\d+(?:\.\d+)?)-*(trillion|billion|mill
 # A decimal point written as an underscore between hyphens: "Qwen-1_8B" has 1.8 billion, not 8.
 _DECIMAL = re.compile(r"(?<=-)(\d+)_(\d+)(?=b)")
 LONGEST_SHOWN = 60
+LEAST_ALIKE = 0.5  # of two names, for one to be offered for the other
+BEGINS = 0.97  # what likeness to a name's beginning counts of likeness to a name
 _SHORT = {"trillion": "t", "billion": "b", "bn": "b", "million": "m", "mn": "m"}
 # What names the file rather than the model: a quantisation or a container behind the name.
 _FILE_SUFFIX = re.compile(
@@ -148,7 +150,33 @@ def containing(name: str, names: Iterable[tuple[str, str]]) -> list[str]:
     return sorted(found, key=lambda m: (found[m], m))
 
 
+def likest(typed: str, names: Iterable[str], limit: int) -> list[str]:
+    """The names most like what was typed, best first: as a whole, or as they begin where more follows.
+
+    Check:
+        >>> likest("h1000", ["a10", "a100-pcie", "h100-sxm5", "gh200"], 2)
+        ['h100-sxm5', 'a10']
+    """
+    matcher, found = difflib.SequenceMatcher(b=typed), []
+    for name in names if typed else ():
+        alike = max(
+            likeness(matcher, name), *(BEGINS * likeness(matcher, name[: len(typed) + more]) for more in (0, 1))
+        )
+        if alike:
+            found.append((-alike, len(name), name))
+    return [name for *_, name in sorted(found)[:limit]]
+
+
+def likeness(matcher: difflib.SequenceMatcher[str], name: str) -> float:
+    """How much of two names is the same, from `LEAST_ALIKE` to 1; 0 below that."""
+    matcher.set_seq1(name)
+    if matcher.real_quick_ratio() < LEAST_ALIKE or matcher.quick_ratio() < LEAST_ALIKE:
+        return 0.0
+    alike = matcher.ratio()
+    return alike if alike >= LEAST_ALIKE else 0.0
+
+
 def nearest(name: str, names: Iterable[str], *, limit: int = 5) -> list[str]:
     """The names most like one, best first."""
     known = {folded(n): n for n in names}
-    return [known[m] for m in difflib.get_close_matches(folded(name)[:120], sorted(known), n=limit, cutoff=0.5)]
+    return [known[n] for n in likest(folded(name)[:120], known, limit)]

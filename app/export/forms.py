@@ -38,7 +38,7 @@ def written(rows: Sequence[Row], form: Form) -> str:
     names = list(rows[0]) if rows else []
     if form is Form.CSV:
         return as_csv(names, rows)
-    cells = [[shown(row.get(name)) for name in names] for row in rows]
+    cells = [[in_column(name, row.get(name)) for name in names] for row in rows]
     right = [all(isinstance(row.get(name), int | float | None) for row in rows) for name in names]
     widths = [max(len(name), *(len(line[at]) for line in cells)) for at, name in enumerate(names)]
     edge = "| " if form is Form.MARKDOWN else ""
@@ -84,6 +84,11 @@ def cell(value: Any) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return repr(value)
     return guarded(shown(value))
+
+
+def in_column(name: str, value: Any) -> str:
+    """A cell of a table; a year is no number of years."""
+    return str(value) if name.endswith("_year") and value is not None else shown(value)
 
 
 def shown(value: Any) -> str:
