@@ -41,9 +41,7 @@ def service(url: str | None) -> Iterator[Headroom]:
             with Headroom(url, retries=2) as client:
                 yield client
             return
-        application = create_app(settings())
-        structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # beside the answer, not in it
-        with TestClient(application, raise_server_exceptions=False) as http:
+        with logs_beside(), TestClient(create_app(settings()), raise_server_exceptions=False) as http:
             yield Headroom(http=http, retries=0)
     except HeadroomError as error:
         told(error, local=url is None)
@@ -51,6 +49,17 @@ def service(url: str | None) -> Iterator[Headroom]:
     except NotReached as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(Exit.FAILED) from error
+
+
+@contextmanager
+def logs_beside() -> Iterator[None]:
+    """What a service in this process logs goes to standard error: standard output is the answer's."""
+    before = structlog.get_config()["logger_factory"]
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    try:
+        yield
+    finally:
+        structlog.configure(logger_factory=before)
 
 
 def settings() -> Settings:
