@@ -64,12 +64,18 @@ def test_the_documentation_is_for_everybody_in_both_schemes(browser: Browser, sc
     assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
 
 
+KNOB_OF_OUTPUT = (
+    "return document.querySelector(`#knobs [data-path='workload.traffic.output_tokens.mean']`)"
+    ".getAttribute('aria-valuetext')"
+)
+
+
 def test_a_link_restores_the_question_and_the_answer(browser: Browser) -> None:
     request = {
         "workload": {
             "phase": "inference",
             "model": "meta-llama/Llama-3.1-8B-Instruct",
-            "traffic": {"peak_requests_per_s": 4, "input_tokens": {"mean": 900, "p95": 2000}, "output_tokens": 210},
+            "traffic": {"peak_requests_per_s": 4, "input_tokens": {"mean": 900, "p95": 2000}, "output_tokens": 1027},
             "adapters": {"count": 3, "rank": 16},
         },
         "constraints": {"vendors": ["nvidia"], "confidence": 0.9},
@@ -84,6 +90,10 @@ def test_a_link_restores_the_question_and_the_answer(browser: Browser) -> None:
     assert browser.answered()["id"] == first["id"]
     browser.open(f"/#a={first['id']}")
     assert browser.answered()["id"] == first["id"]
+    assert browser.run("return document.querySelector('.moved')") is None
+    assert browser.run("return document.getElementById('permalink').href") == link
+    # A knob that nobody turned tells the figure as it was asked.
+    assert browser.run(KNOB_OF_OUTPUT) == "1,027"
     # An answer's own link shows it without asking anew, and the way back leads to the question before.
     preset(browser, "Edge")
     assert browser.answered()["request"]["workload"] == PRESETS["Edge"]["workload"]

@@ -2,7 +2,7 @@
 import { get, post } from "./api.js";
 import { layoutOf, nameOf, offerOf } from "./deployment.js";
 import { about, element, money, section, table, words } from "./dom.js";
-import { facts, headline, lasting, speedOf } from "./figures.js";
+import { facts, headline, lasting, speedOf, unitOf } from "./figures.js";
 import { called } from "./names.js";
 
 const FORMATS = [["html", "Memo to print"], ["xlsx", "Workbook"], ["csv", "CSV"], ["ubl", "UBL"], ["cxml", "cXML"], ["json", "JSON"]];
@@ -58,7 +58,7 @@ function ranked(answer) {
     return [String(r.rank), nameOf(r), offerOf(r), money(r.cost.usd_per_hour), r.cost.usd_total ? money(r.cost.usd_total) : money(r.cost.usd_per_month),
       ...[speedOf(r), p.ttft_ms?.p95, p.tpot_ms?.p95, p.e2e_ms?.p95].map((v) => about(v)), p.days ? lasting(p.days) : "–", r.cost.power_kw];
   });
-  const heads = ["Rank", "Hardware", "From", "USD/h", answer.recommendations[0].cost.usd_total ? "The run" : "Per month", "Per second", "TTFT p95, ms", "TPOT p95, ms", "Answer p95, ms", "Duration", "kW"];
+  const heads = ["Rank", "Hardware", "From", "USD/h", answer.recommendations[0].cost.usd_total ? "The run" : "Per month", unitOf(answer.recommendations[0]), "TTFT p95, ms", "TPOT p95, ms", "Answer p95, ms", "Duration", "kW"];
   const told = heads.map((_, i) => i < 4 || rows.some((row) => row[i] !== null && row[i] !== "–"));
   return table(heads.filter((_, i) => told[i]), rows.map((row) => row.filter((_, i) => told[i])), "Ranked options");
 }

@@ -25,10 +25,10 @@ function knob(label, { path, min, max, step, value, read, tell, turned }) {
   return element("label", { class: "knob" }, element("span", {}, label), range, reading);
 }
 
-// From a tenth to ten times what stands there, within what is allowed; equal steps are equal shares.
+// From a tenth to ten times what stands there, within what is allowed; equal steps are equal shares; its start is exact.
 function scaled(form, path, base, [low, high], turned) {
   const exact = (place) => base * 10 ** place;
-  const read = (place) => (WHOLE.some((w) => path.endsWith(w)) ? Math.max(1, Math.round(exact(place))) : Number(exact(place).toPrecision(3)));
+  const read = (place) => (WHOLE.some((w) => path.endsWith(w)) ? Math.max(1, Math.round(exact(place))) : place === 0 ? base : Number(exact(place).toPrecision(3)));
   const min = Math.max(-1, Math.ceil(50 * Math.log10(low / base)) / 50);
   const max = Math.min(1, Math.floor(50 * Math.log10(high / base)) / 50);
   const set = (value) => {

@@ -183,8 +183,11 @@ async function arrive() {
     try {
       const [stored] = await Promise.all([get(`/recommendations/${encodeURIComponent(answer)}`), named]);
       form.fill(stored.request);
-      before = stored;
+      before = null;
       render(stored);
+      before = stored;
+      at("permalink").hidden = false;
+      at("permalink").href = linkTo(form.body());
       turnable(stored);
     } catch (error) {
       complain(error);

@@ -97,10 +97,11 @@ function rentOrOwn(answer) {
     return [0, months].map((m) => ({ x: m, y: (w.purchase ?? 0) + running * m }));
   };
   const shown = found.ways.slice(0, 5);
+  const pays = shown.some((w) => w.pays);
   return plot(`Cost over time, ${found.of}`, {
     series: shown.map((w) => ({ name: w.name, points: line(w), dots: false })),
-    xLabel: "months", yLabel: "USD", heads: ["Way", "USD per hour", "USD to buy", `USD after ${show(months)} months`, "Owning pays from month"],
-    rows: shown.map((w) => [w.name, money(w.hour), w.purchase ? money(w.purchase) : null, money(line(w)[1].y), w.pays ?? null]),
+    xLabel: "months", yLabel: "USD", heads: ["Way", "USD per hour", "USD to buy", `USD after ${show(months)} months`, ...(pays ? ["Owning pays from month"] : [])],
+    rows: shown.map((w) => [w.name, money(w.hour), w.purchase ? money(w.purchase) : null, money(line(w)[1].y), ...(pays ? [w.pays ?? null] : [])]),
   });
 }
 
