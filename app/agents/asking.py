@@ -8,9 +8,12 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx2
+import orjson
 
 from app.agents.parts import shortened
 from app.agents.tools import BY_NAME, FIRST, Tool
+from app.api.problems import unprocessable
+from headroom_client import HeadroomError
 
 Json = dict[str, Any]
 
@@ -114,19 +117,13 @@ def problem_told(answer: httpx2.Response) -> Told:
 
 def wrong(problem: Json) -> Told:
     """A problem, told."""
-    lines = [f"{problem.get('title')}: {problem.get('detail')}"]
-    lines += [f"{each['pointer']}: {each['detail']}" for each in problem.get("errors") or ()]
+    error = HeadroomError(problem.get("status", 0), problem)
+    lines = [f"{problem.get('title')}: {error.detail}"]
+    lines += [f"{each['pointer']}: {each['detail']}" for each in error.others]
     return Told("\n".join(lines), problem, wrong=True)
 
 
 def refused(pointer: str, detail: str) -> Told:
-    """Arguments that are the tool's own and are not taken."""
-    return wrong(
-        {
-            "type": "/problems/invalid-request",
-            "title": "Invalid request",
-            "status": 422,
-            "detail": "The request breaks its schema.",
-            "errors": [{"pointer": pointer, "detail": detail}],
-        }
-    )
+    """Arguments that are the tool's own and are not taken: the problem that the service tells of any other."""
+    problem: Json = orjson.loads(unprocessable([{"pointer": pointer, "detail": detail}], 1).body)
+    return wrong(problem)

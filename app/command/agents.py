@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, redirect_stdout
+from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import Annotated
 
@@ -14,7 +13,7 @@ import typer
 
 from app.agents.asking import Service
 from app.agents.mount import within
-from app.command.reach import UNPREPARED, Exit, settings
+from app.command.reach import UNPREPARED, Exit, logs_beside, settings
 from app.main import create_app
 
 LONGEST_S = 120.0
@@ -26,14 +25,14 @@ def mcp(
     ] = None,
 ) -> None:
     """Serve the tools for agents (Model Context Protocol) on standard input and output."""
-    asyncio.run(served(url))
+    with logs_beside():  # what is logged is no message
+        asyncio.run(served(url))
 
 
 async def served(url: str | None) -> None:
     """Serve one client, once there is something to ask."""
     async with asked(url) as service:
-        with redirect_stdout(sys.stderr):  # what is logged is no message
-            problem = await service.ready()
+        problem = await service.ready()
         if problem is not None:
             typer.echo(UNPREPARED if url is None else problem, err=True)
             raise typer.Exit(Exit.FAILED)

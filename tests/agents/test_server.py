@@ -131,6 +131,7 @@ def test_a_request_that_is_none_is_a_tool_error_that_says_where_and_what(live: s
     assert answer.is_error
     assert answer.structured_content == client.post("/recommend", json=misspelt).json()
     assert "#/workload/traffic/peak_request_per_s: no such field here" in answer.content[0].text
+    assert answer.content[0].text.count("no such field here") == 1
 
     unknown = called(live, "inspect", model="gpt-9-ultra")
     assert unknown.is_error

@@ -25,6 +25,10 @@ class Trial:
         self.waiting: list[int] = best.tolist()
         self.beside: list[int] = []  # other layouts of types that have one already, best first
         self.reached: dict[int, float] = {}  # by type, the best score of what was simulated
+        plans = options.plans  # rows share a number whose replicas are laid out alike
+        self.layouts: Codes = (
+            plans.engine * 4096 + plans.weight_format
+        ) * 4096 + plans.accelerators_per_replica.astype(np.int64)
         self.left: Mask = np.ones(len(options), bool)
         self.tries, self.tries_beside = MOST_OTHERS, MOST_BESIDE * beside
 
@@ -57,7 +61,7 @@ class Trial:
     def try_another(self, row: int, kind: int) -> None:
         """Has the best other layout of a row's type wait: beside what did the work, or in the place of what failed."""
         of_type = np.flatnonzero((self.options.accelerator == kind) & self.left)
-        alike = self.alike(of_type) == self.alike(np.array([row]))
+        alike = self.layouts[of_type] == self.layouts[row]
         self.left[of_type[alike]] = False
         others = of_type[~alike]
         if not len(others):
@@ -68,11 +72,6 @@ class Trial:
         elif self.tries > 0:
             insort(self.waiting, other, key=self.score.__getitem__)
             self.tries -= 1
-
-    def alike(self, rows: Codes) -> Codes:
-        """A number that rows share whose replicas are laid out alike."""
-        plans = self.options.plans.take(rows)
-        return (plans.engine * 4096 + plans.weight_format) * 4096 + plans.accelerators_per_replica.astype(np.int64)
 
     @property
     def types(self) -> int:

@@ -34,7 +34,7 @@ def test_in_the_place_of_a_layout_that_failed_another_of_its_type_is_tried() -> 
 def test_beside_a_layout_that_turned_out_far_worse_than_another_that_is_tried() -> None:
     """It counts for no type of its own; one that is hardly better is left alone."""
     options = options_of(asked(BUSY), BUSY)
-    layouts = trial_of(options).alike(np.arange(len(options)))
+    layouts = trial_of(options).layouts
     of_type = np.flatnonzero(options.accelerator == options.accelerator[np.argmax(layouts)])
     first = int(of_type[0])
     others = of_type[layouts[of_type] != layouts[first]]
