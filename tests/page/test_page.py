@@ -98,6 +98,7 @@ def test_a_link_restores_the_question_and_the_answer(browser: Browser) -> None:
     preset(browser, "Edge")
     assert browser.answered()["request"]["workload"] == PRESETS["Edge"]["workload"]
     browser.run("delete document.getElementById('answer').dataset.id; history.back()")
+    browser.until(f"document.getElementById('answer').dataset.id === '{first['id']}'")
     assert browser.answered()["id"] == first["id"]
     browser.open()
     assert "Llama-3.1-8B" in browser.text("#past")

@@ -27,7 +27,7 @@ function complain(error) {
   if (!known) console.error(error);
   const faults = error.path ? [{ path: error.path, detail: error.message }] : (error.errors ?? []).map((e) => ({ path: e.pointer.replace(/^#?\//, "").replaceAll("/", "."), detail: e.detail }));
   const marked = faults.map((f) => form.mark(f.path, f.detail));
-  const lines = faults.filter((f, i) => !marked[i] && f.detail !== error.message).map((f) => element("p", { class: "error" }, `${f.path}: ${f.detail}`));
+  const lines = faults.filter((f, i) => !marked[i] && !error.message.includes(f.detail.replace(/\.$/, ""))).map((f) => element("p", { class: "error" }, `${f.path}: ${f.detail}`));
   at("problem").replaceChildren(element("p", { class: "error" }, known ? error.message : "The service did not answer. Try again."), ...lines);
   told("");
   if (document.activeElement?.type !== "range") marked.find(Boolean)?.focus();
