@@ -47,6 +47,24 @@ from app.procurement.buyers import Buyers
 from app.procurement.desk import Desk
 from app.procurement.webhooks import Courier
 
+ROUTERS = (
+    recommendations.router,
+    filing.router,
+    sensitivity.router,
+    repricing.router,
+    compare.router,
+    diagnose.router,
+    materials.router,
+    punchout.router,
+    sessions.router,
+    handoff.router,
+    catalog.router,
+    support.router,
+    lists.router,
+    accuracy.router,
+    health.router,
+)
+
 log = structlog.get_logger("headroom")
 
 
@@ -70,23 +88,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.searches = Searches(settings.max_concurrent_searches)
     outgoing.install(app, settings.cors_origins, settings.compress_from_bytes)
     problems.install(app)
-    for router in (
-        recommendations.router,
-        filing.router,
-        sensitivity.router,
-        repricing.router,
-        compare.router,
-        diagnose.router,
-        materials.router,
-        punchout.router,
-        sessions.router,
-        handoff.router,
-        catalog.router,
-        support.router,
-        lists.router,
-        accuracy.router,
-        health.router,
-    ):
+    for router in ROUTERS:
         app.include_router(router)
     app.webhooks.include_router(webhooks.router)
     health.install(app)

@@ -18,7 +18,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from benchmarks.load import Served, print_load
+from benchmarks.load import print_load
+from benchmarks.served import Served
 
 HERE = Path(__file__).resolve().parent
 BODIES = HERE.parent / "tests" / "api" / "bodies"

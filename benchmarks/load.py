@@ -1,100 +1,43 @@
 """Distinct requests over many connections against worker processes: requests per second, waiting, memory.
 
-As a script it is the client, in a process of its own: `load.py PORT CONNECTIONS SECONDS FIRST` prints JSON.
+As a program it is the client, in a process of its own: `benchmarks.load PORT CONNECTIONS SECONDS FIRST` prints JSON.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
-import socket
 import statistics
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-BODY = Path(__file__).resolve().parent.parent / "tests" / "api" / "bodies" / "recommend-inference-chat-70b.json"
+from benchmarks.served import Served
+
+ROOT = Path(__file__).resolve().parent.parent
+BODY = ROOT / "tests" / "api" / "bodies" / "recommend-inference-chat-70b.json"
 SLICE_S = 5.0
 
 
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port: int = s.getsockname()[1]
-        return port
-
-
-class Served:
-    """A checkout served by `headroom serve` with worker processes on one database file."""
-
-    def __init__(self, name: str, tree: Path, environment: Mapping[str, str], *, workers: int) -> None:
-        self.name, self.port, self.workers = name, free_port(), workers
-        command = [sys.executable, "-m", "app.cli", "serve", "--port", str(self.port), "--workers", str(workers)]
-        self._process = subprocess.Popen(
-            command, cwd=tree, env=dict(environment), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        until = time.monotonic() + 60
-        while not self._ready():
-            if time.monotonic() > until:
-                raise RuntimeError(f"{name} did not come up")
-            time.sleep(0.1)
-
-    def _ready(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2) as response:
-                return bool(response.status == 200)
-        except (urllib.error.URLError, OSError):
-            return False
-
-    def load(self, *, connections: int, seconds: float, first: int) -> dict[str, Any]:
-        """One stretch of load by a client in a process of its own."""
-        command = [sys.executable, __file__, str(self.port), str(connections), str(seconds), str(first)]
-        before = self.cpu_s()
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
-        found: dict[str, Any] = json.loads(done.stdout)
-        return {**found, "cpu_s": self.cpu_s() - before}
-
-    def _processes(self) -> list[Path]:
-        """Of the workers, under /proc."""
-        found = []
-        for path in Path("/proc").glob("[0-9]*"):
-            try:
-                status, command = (path / "status").read_text(), (path / "cmdline").read_text()
-            except OSError:
-                continue
-            if f"PPid:\t{self._process.pid}\n" in status and "spawn_main" in command:
-                found.append(path)
-        return found or [Path(f"/proc/{self._process.pid}")]
-
-    def peak_mib(self) -> list[float]:
-        """Peak memory of each worker process."""
-        statuses = [(path / "status").read_text() for path in self._processes()]
-        return [int(s.split("VmHWM:")[1].split()[0]) / 1024 for s in statuses]
-
-    def cpu_s(self) -> float:
-        """Processor time the workers took so far."""
-        stats = [(path / "stat").read_text().rsplit(")", 1)[1].split() for path in self._processes()]
-        return sum(int(s[11]) + int(s[12]) for s in stats) / os.sysconf("SC_CLK_TCK")
-
-    def close(self) -> None:
-        self._process.terminate()
-        self._process.wait()
+def load(server: Served, *, connections: int, seconds: float, first: int) -> dict[str, Any]:
+    """One stretch of load by a client in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.load", str(server.port), str(connections), str(seconds), str(first)]
+    before = server.cpu_s()
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return {**found, "cpu_s": server.cpu_s() - before}
 
 
 def print_load(servers: list[Served], *, seconds: float, connections: int) -> None:
     """Requests per second and milliseconds of each server, in slices that take turns."""
     found: list[list[dict[str, Any]]] = [[] for _ in servers]
     for server in servers:
-        server.load(connections=connections, seconds=2.0, first=10_000_000)  # warm-up
+        load(server, connections=connections, seconds=2.0, first=10_000_000)  # warm-up
     for i in range(max(1, round(seconds / SLICE_S))):
         for server, rows in zip(servers, found, strict=True):
-            rows.append(server.load(connections=connections, seconds=min(SLICE_S, seconds), first=1_000_000 * i))
+            rows.append(load(server, connections=connections, seconds=min(SLICE_S, seconds), first=1_000_000 * i))
     print(f"\n{servers[0].workers} workers, {connections} connections, distinct 70B chat requests")
     print(f"{'':20}{'requests/s':>12}{'p50 ms':>9}{'p99 ms':>9}{'CPU ms each':>13}   peak MiB of each worker")
     for server, rows in zip(servers, found, strict=True):

@@ -1,0 +1,77 @@
+"""A service under measurement: `headroom serve` with worker processes, on the loopback address alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+
+READY_S = 60
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port: int = s.getsockname()[1]
+        return port
+
+
+class Served:
+    """A checkout served by `headroom serve` with worker processes on one database file."""
+
+    def __init__(self, name: str, tree: Path, environment: Mapping[str, str], *, workers: int) -> None:
+        self.name, self.port, self.workers = name, free_port(), workers
+        command = [sys.executable, "-m", "app.cli", "serve", "--port", str(self.port), "--workers", str(workers)]
+        self.process = subprocess.Popen(
+            command, cwd=tree, env=dict(environment), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        until = time.monotonic() + READY_S
+        while not self.ready():
+            if time.monotonic() > until:
+                raise RuntimeError(f"{name} did not come up")
+            time.sleep(0.1)
+
+    def ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2) as response:
+                return bool(response.status == 200)
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def processes(self) -> list[Path]:
+        """Of the workers, under /proc."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*"):
+            try:
+                status, command = (path / "status").read_text(), (path / "cmdline").read_text()
+            except OSError:
+                continue
+            if f"PPid:\t{self.process.pid}\n" in status and "spawn_main" in command:
+                found.append(path)
+        return found or [Path(f"/proc/{self.process.pid}")]
+
+    def peak_mib(self) -> list[float]:
+        """Peak memory of each worker process."""
+        statuses = [(path / "status").read_text() for path in self.processes()]
+        return [int(s.split("VmHWM:")[1].split()[0]) / 1024 for s in statuses]
+
+    def cpu_s(self) -> float:
+        """Processor time the workers took so far."""
+        stats = [(path / "stat").read_text().rsplit(")", 1)[1].split() for path in self.processes()]
+        return sum(int(s[11]) + int(s[12]) for s in stats) / os.sysconf("SC_CLK_TCK")
+
+    def rss_mib(self) -> float:
+        """Memory of all workers now."""
+        statuses = [(path / "status").read_text() for path in self.processes()]
+        return sum(int(s.split("VmRSS:")[1].split()[0]) / 1024 for s in statuses)
+
+    def close(self, how: signal.Signals = signal.SIGTERM) -> None:
+        self.process.send_signal(how)
+        self.process.wait()
