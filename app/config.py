@@ -36,6 +36,12 @@ class Settings(BaseSettings):
     max_concurrent_searches: int = Field(
         2, ge=1, le=256, description="Answers computed at once in each process; others wait in line."
     )
+    max_waiting: int = Field(
+        16, ge=0, le=4096, description="Requests in that line; more are refused, with when to ask again."
+    )
+    request_deadline_s: float = Field(
+        20.0, gt=0, le=600, description="Seconds from asking to an answer; work that takes longer is given up."
+    )
     today: date | None = Field(
         None,
         description="Day to which ages of prices are counted, in place of that of each request: for documents, tests.",

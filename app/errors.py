@@ -57,6 +57,22 @@ class Unavailable(AppError):
 
     code = "unavailable"
 
+    def __init__(self, detail: str, *, retry_after_s: int = 5, **facts: Any) -> None:
+        super().__init__(detail, **facts)
+        self.retry_after_s = retry_after_s
+
+
+class Overloaded(Unavailable):
+    """More is asked than can be computed."""
+
+    code = "overloaded"
+
+
+class TooManyAtOnce(Unavailable):
+    """One address has most of the places of a full line."""
+
+    code = "too-many-at-once"
+
 
 class UnknownModel(NotFound):
     code = "unknown-model"

@@ -16,6 +16,7 @@ from sqlalchemy.orm import sessionmaker
 
 from app.agents import mount
 from app.api import openapi, outgoing, problems
+from app.api.admission import Admission
 from app.api.routes import (
     accuracy,
     catalog,
@@ -34,7 +35,6 @@ from app.api.routes import (
     support,
     webhooks,
 )
-from app.api.searches import Searches
 from app.catalog.hub import ModelHub
 from app.catalog.outbox import DeliveryStore, Outbox
 from app.catalog.punchouts import PunchoutStore
@@ -85,7 +85,11 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.desk = desk_of(settings, engine)
     hub = ModelHub(settings.model_hub_url) if settings.model_hub_url else None
     app.state.snapshots = SnapshotStore(app.state.sessions, check_s=settings.snapshot_check_s, hub=hub)
-    app.state.searches = Searches(settings.max_concurrent_searches)
+    app.state.admission = Admission(
+        at_once=settings.max_concurrent_searches,
+        most_waiting=settings.max_waiting,
+        limit_s=settings.request_deadline_s,
+    )
     outgoing.install(app, settings.cors_origins, settings.compress_from_bytes)
     problems.install(app)
     for router in ROUTERS:

@@ -29,6 +29,7 @@ from app.sizing.question import Question
 from app.sizing.recommend import recommend
 from app.sizing.result import Answer
 from app.sizing.snapshot import Snapshot
+from app.work import stage
 
 NOT_STORED = {"Headroom-Stored": "false"}
 
@@ -82,7 +83,8 @@ def answer_to(
     if known is not None:
         return Kept(known, stored=True)
 
-    question = recommend_question(request, directory, snapshots, today)
+    with stage("read"):
+        question = recommend_question(request, directory, snapshots, today)
 
     answer = recommend(question, market)
 
@@ -100,19 +102,20 @@ def kept_answer(
 ) -> Kept:
     """A new answer as it is sent, stored under its identity with what its bills need."""
     market = directory.market
-    document = answer_json(
-        answer,
-        identity=identity,
-        created_at=market.created_at,
-        catalog=catalog_json(market),
-        as_of=question.today,
-        request=request.model_dump(mode="json", exclude_unset=True),
-        trace=request.trace,
-    )
-    document = with_doubts(document, request)
-    by_default = request.rejected_limit is None and not request.trace
-    body = within_size(document) if by_default else json_bytes(document)
-    supply = supply_json(question, answer, market, directory.purchasing)
+    with stage("words"):
+        document = answer_json(
+            answer,
+            identity=identity,
+            created_at=market.created_at,
+            catalog=catalog_json(market),
+            as_of=question.today,
+            request=request.model_dump(mode="json", exclude_unset=True),
+            trace=request.trace,
+        )
+        document = with_doubts(document, request)
+        by_default = request.rejected_limit is None and not request.trace
+        body = within_size(document) if by_default else json_bytes(document)
+        supply = supply_json(question, answer, market, directory.purchasing)
     filing = Filing(
         label=request.label,
         reference=request.reference,
@@ -120,9 +123,10 @@ def kept_answer(
         model=question.workload.model.name,
         **_first(supply),
     )
-    return answers.keep(
-        identity, snapshot=market.version, request=canonical, body=body, supply=json_bytes(supply), filing=filing
-    )
+    with stage("store"):
+        return answers.keep(
+            identity, snapshot=market.version, request=canonical, body=body, supply=json_bytes(supply), filing=filing
+        )
 
 
 def _first(supply: Document) -> dict[str, str | None]:

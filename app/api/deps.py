@@ -8,9 +8,9 @@ from typing import Annotated
 from fastapi import Depends, Request
 from sqlalchemy.orm import Session, sessionmaker
 
+from app.api.admission import Turn
 from app.api.body import read_body, read_pasted_body
 from app.api.schemas.model import ConfigModel, SizedModel
-from app.api.searches import Searches
 from app.catalog.outbox import Outbox
 from app.catalog.recommendations import AnswerStore
 from app.catalog.snapshot import SnapshotStore
@@ -31,9 +31,8 @@ async def _store(request: Request) -> SnapshotStore:
     return store
 
 
-async def _turns(request: Request) -> Searches:
-    turns: Searches = request.app.state.searches
-    return turns
+async def _turn(request: Request) -> Turn:
+    return Turn(request.app.state.admission, request)
 
 
 async def _answers(request: Request) -> AnswerStore:
@@ -58,7 +57,7 @@ async def _today(request: Request) -> date:
 
 Sessions = Annotated[sessionmaker[Session], Depends(_sessions)]
 Snapshots = Annotated[SnapshotStore, Depends(_store)]
-Turns = Annotated[Searches, Depends(_turns)]
+AtTurn = Annotated[Turn, Depends(_turn)]
 Answers = Annotated[AnswerStore, Depends(_answers)]
 Notices = Annotated[Outbox, Depends(_outbox)]
 AtDesk = Annotated[Desk | None, Depends(_desk)]

@@ -7,7 +7,16 @@ from typing import Any
 import orjson
 
 from app.api.problems import Malformed, problem, unknown_cursor, unprocessable
-from app.errors import AppError, NotAllowed, Stale, Unguarded, UnknownAccelerator, UnknownModel, UnknownRecommendation
+from app.errors import (
+    AppError,
+    NotAllowed,
+    Stale,
+    TooManyAtOnce,
+    Unguarded,
+    UnknownAccelerator,
+    UnknownModel,
+    UnknownRecommendation,
+)
 
 Schema = dict[str, Any]
 REF = "#/components/schemas/"
@@ -24,6 +33,7 @@ STATES: dict[int, tuple[str, AppError]] = {
         NotAllowed("This recommendation is draft, so it cannot be made ordered.", allowed=["approved", "superseded"]),
     ),
     412: ("Stale", Stale("The status has changed since it was read.", etag='"status-2"')),
+    429: ("TooManyAtOnce", TooManyAtOnce("This address has most of the questions that wait here.")),
     428: ("Unguarded", Unguarded("Send If-Match with the ETag of the status that you have read.")),
 }
 UNREAD: dict[int, tuple[str, Malformed]] = {

@@ -122,7 +122,8 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
         415: "The body is not plain JSON.",
         422: "The request breaks its schema or contradicts itself.",
         428: "The change does not say, by If-Match, what it changes.",
-        503: "The catalogue is not available.",
+        429: "Most of the questions that wait here are of this address; `Retry-After` says when to ask again.",
+        503: "No catalogue, no database, or too much asked at once; `Retry-After` says when to ask again.",
     }
     return {s: {"description": texts[s], "content": content} for s in statuses}
 

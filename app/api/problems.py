@@ -18,7 +18,18 @@ from app.api.fields import misplaced, models_in
 from app.api.kinds import kinds
 from app.catalog.names import quoted
 from app.db import DatabaseError
-from app.errors import AppError, Conflict, NotAllowed, NotFound, Stale, Unanswerable, Unavailable, Unguarded
+from app.errors import (
+    AppError,
+    Conflict,
+    NotAllowed,
+    NotFound,
+    Stale,
+    TooManyAtOnce,
+    Unanswerable,
+    Unavailable,
+    Unguarded,
+)
+from app.work import OutOfTime
 
 MAX_ERRORS = 20
 STATUS: tuple[tuple[type[AppError], int], ...] = (
@@ -28,6 +39,7 @@ STATUS: tuple[tuple[type[AppError], int], ...] = (
     (NotAllowed, 409),
     (Stale, 412),
     (Unguarded, 428),
+    (TooManyAtOnce, 429),
     (Unavailable, 503),
 )
 HTTP_CODES = {404: "not-found", 405: "method-not-allowed"}
@@ -142,7 +154,7 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(AppError)
     def app_error(_: Request, error: AppError) -> Response:
         status = next((s for family, s in STATUS if isinstance(error, family)), 400)
-        headers = {"Retry-After": "5"} if status == 503 else None
+        headers = {"Retry-After": str(error.retry_after_s)} if isinstance(error, Unavailable) else None
         return problem(status, code=error.code, detail=error.detail, headers=headers, **error.facts)
 
     @app.exception_handler(Malformed)
@@ -170,6 +182,15 @@ def install(app: FastAPI) -> None:
         headers = dict(error.headers) if error.headers else None
         code = HTTP_CODES.get(error.status_code, "unanswerable")
         return problem(error.status_code, code=code, detail=detail, headers=headers)
+
+    @app.exception_handler(OutOfTime)
+    def out_of_time(_: Request, __: OutOfTime) -> Response:
+        return problem(
+            503,
+            code="out-of-time",
+            detail="The answer took longer to compute than a request may; its work was given up.",
+            headers={"Retry-After": "5"},
+        )
 
     @app.exception_handler(DatabaseError)
     def database_error(_: Request, error: DatabaseError) -> Response:

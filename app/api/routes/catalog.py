@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from app.api.body import parsed
-from app.api.deps import RawBody, Sessions, Snapshots, resolve_model
+from app.api.deps import AtTurn, RawBody, Sessions, Snapshots, resolve_model
 from app.api.filters import values_of
 from app.api.openapi import body_of, problems
 from app.api.problems import unknown_cursor
@@ -22,6 +22,7 @@ from app.api.schemas.inspect import InspectResponse, inspection
 from app.api.schemas.model import ImageSize
 from app.api.schemas.requests import InspectRequest
 from app.catalog.lists import LISTS, fetched_models, page
+from app.catalog.snapshot import SnapshotStore
 from app.sizing.assumptions import Assumptions
 from app.sizing.model.counts import usual_contexts
 from app.sizing.workload import adapted_matrices
@@ -197,10 +198,15 @@ def list_assumptions(page: Annotated[wire.Page, Query()]) -> Response:
     summary="Count the parameters, memory and FLOPs of a model",
     response_model=InspectResponse,
     openapi_extra=body_of(InspectRequest),
-    responses=problems(400, 404, 413, 415, 422, 503),
+    responses=problems(400, 404, 413, 415, 422, 429, 503),
 )
-def inspect_model(raw: RawBody, snapshots: Snapshots) -> Response:
+async def inspect_model(raw: RawBody, snapshots: Snapshots, turn: AtTurn) -> Response:
     """All counts of a model: a name, a pasted configuration, or a size."""
+    return await turn.shared(inspected, raw, snapshots)
+
+
+def inspected(raw: bytes, snapshots: SnapshotStore) -> Response:
+    """What is counted of a model."""
     request = parsed(raw, InspectRequest)
     snapshots.market()
     assumed = Assumptions()

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from app.api.body import parsed
-from app.api.deps import RawPastedBody, Snapshots, Today, Turns
+from app.api.deps import AtTurn, RawPastedBody, Snapshots, Today
 from app.api.openapi import body_of, problems
 from app.api.pasted import observed_of
 from app.api.questions import estimate_question
@@ -27,14 +27,14 @@ router = APIRouter(tags=["sizing"])
     operation_id="diagnose",
     response_model=DiagnoseResponse,
     openapi_extra=body_of(DiagnoseRequest),
-    responses=problems(400, 404, 413, 415, 422, 503),
+    responses=problems(400, 404, 413, 415, 422, 429, 503),
     summary="What is wrong with what runs, and what it costs",
 )
-async def post_diagnose(raw: RawPastedBody, snapshots: Snapshots, turns: Turns, today: Today) -> Response:
+async def post_diagnose(raw: RawPastedBody, snapshots: Snapshots, turn: AtTurn, today: Today) -> Response:
     """What was observed of a service or a run beside what is expected of its hardware at that load: findings ranked by
     what they cost, each with its evidence, its likely cause, what to change, and what not to buy.
     """
-    return await turns.run(diagnosed, raw, snapshots, today)
+    return await turn.shared(diagnosed, raw, snapshots, today)
 
 
 def diagnosed(raw: bytes, snapshots: SnapshotStore, today: date) -> Response:

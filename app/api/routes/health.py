@@ -31,8 +31,8 @@ DOCS_POLICY = CONTENT_POLICY.replace("style-src 'self'", "style-src 'self' 'unsa
 
 
 @router.get("/livez", operation_id="livez", response_model=AliveShown, summary="The process answers")
-def livez() -> JSONResponse:
-    """No input or output: the process runs."""
+async def livez() -> JSONResponse:
+    """No input or output, and no thread: the process runs."""
     return JSONResponse({"status": "ok"})
 
 

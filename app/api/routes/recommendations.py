@@ -11,7 +11,7 @@ from fastapi.responses import Response
 
 from app.api.answering import NOT_STORED, answer_to, with_doubts
 from app.api.body import parsed
-from app.api.deps import Answers, RawBody, Snapshots, Today, Turns
+from app.api.deps import Answers, AtTurn, RawBody, Snapshots, Today
 from app.api.openapi import body_of, problems
 from app.api.questions import estimate_question
 from app.api.schemas.answers import EstimateShown, RecommendResponse
@@ -30,15 +30,15 @@ router = APIRouter(tags=["sizing"])
     operation_id="recommend",
     response_model=RecommendResponse,
     openapi_extra=body_of(RecommendRequest),
-    responses=problems(400, 404, 413, 415, 422, 503),
+    responses=problems(400, 404, 413, 415, 422, 429, 503),
     summary="Rank the hardware that can run a workload",
 )
-async def post_recommend(raw: RawBody, answers: Answers, snapshots: Snapshots, turns: Turns, today: Today) -> Response:
+async def post_recommend(raw: RawBody, answers: Answers, snapshots: Snapshots, turn: AtTurn, today: Today) -> Response:
     """Which hardware, how much of it, laid out how, what it will do and cost, how sure that is, and
     why the rest was turned down. The same request on the same catalogue snapshot is the same answer,
     byte for byte on the same day, and is stored under its id.
     """
-    return await turns.run(recommended, raw, answers, snapshots, today)
+    return await turn.shared(recommended, raw, answers, snapshots, today)
 
 
 def recommended(raw: bytes, answers: AnswerStore, snapshots: SnapshotStore, today: date) -> Response:
@@ -53,15 +53,15 @@ def recommended(raw: bytes, answers: AnswerStore, snapshots: SnapshotStore, toda
     operation_id="estimate",
     response_model=EstimateShown,
     openapi_extra=body_of(EstimateRequest),
-    responses=problems(400, 404, 413, 415, 422, 503),
+    responses=problems(400, 404, 413, 415, 422, 429, 503),
     summary="What one deployment would do",
 )
-async def post_estimate(raw: RawBody, snapshots: Snapshots, turns: Turns, today: Today) -> Response:
+async def post_estimate(raw: RawBody, snapshots: Snapshots, turn: AtTurn, today: Today) -> Response:
     """Memory, speed, latency, energy and cost of a workload on one deployment. A deployment taken
     from a recommendation gives back that recommendation's numbers; what is left out is chosen well
     and echoed.
     """
-    return await turns.run(estimated, raw, snapshots, today)
+    return await turn.shared(estimated, raw, snapshots, today)
 
 
 def estimated(raw: bytes, snapshots: SnapshotStore, today: date) -> Response:

@@ -11,7 +11,7 @@ from fastapi.responses import Response
 
 from app.api.answering import NOT_STORED, answer_to, request_of
 from app.api.body import no_body
-from app.api.deps import Answers, Snapshots, Today, Turns
+from app.api.deps import Answers, AtTurn, Snapshots, Today
 from app.api.openapi import problems
 from app.api.repricing import machines_today
 from app.api.schemas.repricing import RepriceQuery, RepriceResponse, repriced_json
@@ -29,7 +29,7 @@ router = APIRouter(tags=["sizing"])
     "/recommendations/{id}/reprice",
     operation_id="repriceRecommendation",
     response_model=RepriceResponse,
-    responses=problems(400, 404, 422, 503),
+    responses=problems(400, 404, 422, 429, 503),
     dependencies=[Depends(no_body)],
     summary="A stored answer at prices of today",
 )
@@ -38,14 +38,14 @@ async def post_reprice(
     asked: Annotated[RepriceQuery, Query()],
     answers: Answers,
     snapshots: Snapshots,
-    turns: Turns,
+    turn: AtTurn,
     today: Today,
 ) -> Response:
     """The machines of then at prices of today, line by line with what moved and why; and what the same request is
     answered today, which is stored. The old answer and its status stay as they are; posted again on the same day it is
     the same. It takes no body.
     """
-    return await turns.run(repriced, id, asked.rank, answers, snapshots, today)
+    return await turn.shared(repriced, id, asked.rank, answers, snapshots, today)
 
 
 def repriced(identity: str, rank: int, answers: AnswerStore, snapshots: SnapshotStore, today: date) -> Response:

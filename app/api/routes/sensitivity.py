@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path
 from fastapi.responses import Response
 
 from app.api.answering import catalog_json, request_of
-from app.api.deps import Answers, Snapshots, Turns
+from app.api.deps import Answers, AtTurn, Snapshots
 from app.api.flips import Asker, flips_of
 from app.api.openapi import problems
 from app.api.patterns import Saving, patterns_of, savings_of, usd_of
@@ -27,20 +27,20 @@ router = APIRouter(tags=["sizing"])
     "/recommendations/{id}/sensitivity",
     operation_id="getSensitivity",
     response_model=SensitivityShown,
-    responses=problems(404, 422, 503),
+    responses=problems(404, 422, 429, 503),
     summary="What would make another type first",
 )
 async def get_sensitivity(
     id: Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="As the answer gave it.")],
     answers: Answers,
     snapshots: Snapshots,
-    turns: Turns,
+    turn: AtTurn,
 ) -> Response:
     """Load, lengths, limits, confidence, prices and formats are moved one at a time, and the request is asked again
     until the nearest change is found that makes another type of accelerator first. Patterns that cost less and were
     left open are asked too. Takes some seconds. Prices are today's; their ages are counted to the day of the answer.
     """
-    return await turns.run(moved, id, answers, snapshots)
+    return await turn.shared(moved, id, answers, snapshots)
 
 
 def cheaper_patterns(asker: Asker) -> tuple[list[Saving], int]:

@@ -12,7 +12,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, Response
 
 from app.api.body import read_form
-from app.api.deps import Answers, AtDesk, Sessions, Snapshots, Today, Turns
+from app.api.deps import Answers, AtDesk, AtTurn, Sessions, Snapshots, Today
 from app.api.kinds import kinds
 from app.api.problems import Invalid, Malformed, sentence
 from app.api.routes.recommendations import recommended
@@ -58,14 +58,14 @@ async def post_session(
     answers: Answers,
     snapshots: Snapshots,
     sessions: Sessions,
-    turns: Turns,
+    turn: AtTurn,
     today: Today,
 ) -> Response:
     """A question, or the basket on its way home, or that there is none."""
     try:
         fields = await read_form(request)
         if "model" in fields:
-            return await turns.run(asked, desk, token, fields, answers, snapshots, sessions, today)
+            return await turn.alone(asked, desk, token, fields, answers, snapshots, sessions, today)
         if not {"recommendation", "leave"} & set(fields):
             return page_of(refused_page("Not understood", "Neither a basket, nor a question, nor leave."), status=400)
         return await run_in_threadpool(taken, desk, token, answers, fields)

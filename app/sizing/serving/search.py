@@ -37,6 +37,7 @@ from app.sizing.snapshot import Snapshot
 from app.sizing.uncertainty import NORMAL
 from app.sizing.units import GIB, SECONDS_PER_HOUR
 from app.sizing.workload import InferenceWorkload, Load
+from app.work import stage
 
 # What is said of types that only weights in a host's memory brought so far.
 WITH_HOST = "Part of the weights lies in its host's memory, because they do not all fit."
@@ -207,6 +208,7 @@ def resized(
     )
 
 
+@stage("search")
 def search(
     question: Question,
     workload: InferenceWorkload,

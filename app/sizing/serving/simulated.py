@@ -31,6 +31,7 @@ from app.sizing.serving.simulation.draws import CLASSES, OUTPUTS, PROMPTS, Drawn
 from app.sizing.serving.simulation.tables import replica_of, replica_work
 from app.sizing.serving.streaming import served
 from app.sizing.workload import InferenceWorkload, Load, Slo, Trace, population_of, populations
+from app.work import stage
 
 SEED = 1
 # Rates that are simulated, as shares of what a replica does when more arrives than it can do.
@@ -99,7 +100,9 @@ def kept_curves(
     told = told_apart(workload)
     for replica, limit in zip(replicas, limits, strict=True):
         fresh = partial(simulate, replica, limit)
-        yield fresh() if workload.trace is not None else KEPT.curve(key_of(told, replica, limit, count), fresh)
+        with stage("simulate"):
+            found = fresh() if workload.trace is not None else KEPT.curve(key_of(told, replica, limit, count), fresh)
+        yield found
 
 
 def replica_at(

@@ -41,6 +41,7 @@ from app.sizing.training.run import Run, run_at, run_cost, surely_fits
 from app.sizing.training.shortfalls import turn_down
 from app.sizing.training.smallest import Attempts, Sized, attempted, sized
 from app.sizing.workload import Method, TrainingWorkload
+from app.work import stage
 
 # Where accelerators have no link nothing crosses it; any rate does.
 NO_LINK_BYTES_PER_S = 1e15
@@ -256,6 +257,7 @@ def _last_runs(
     return replace(judged, row=tried.rows[judged.row])
 
 
+@stage("search")
 def _smallest_runs(
     workload: TrainingWorkload,
     counts: Counts,
@@ -279,6 +281,7 @@ def _smallest_runs(
     return replace(judged, row=tried.rows[judged.row])
 
 
+@stage("search")
 def every_run(workload: TrainingWorkload, counts: Counts, layouts: TrainingPlans, question: Question) -> Judged:
     """Every layout at the smallest sizes that surely fit and meet the deadline, whatever they take."""
     tried = attempted(counts, layouts, workload.deadline_s, question.assumptions)

@@ -1,0 +1,183 @@
+"""The line before the answers: bounded, fair, once for equals, never for nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fastapi import Request
+from fastapi.responses import Response
+from starlette.testclient import TestClient
+
+from app.api.admission import Admission, Turn
+from app.api.problems import Malformed
+from app.config import Settings
+from app.errors import Overloaded, TooManyAtOnce, Unanswerable
+from app.main import create_app
+from app.work import OutOfTime, stage
+from tests.examples import body
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Asker:
+    """A client at an address: a request whose connection may close."""
+
+    def __init__(self, address: str = "192.0.2.1") -> None:
+        self.closed = asyncio.Event()
+        self.request = Request({"type": "http", "client": (address, 1), "headers": []}, self._receive)
+
+    async def _receive(self) -> dict[str, Any]:
+        await self.closed.wait()
+        return {"type": "http.disconnect"}
+
+    def asks(self, admission: Admission, compute: Callable[..., Response], *args: Any) -> asyncio.Task[Response]:
+        return asyncio.ensure_future(Turn(admission, self.request).shared(compute, *args))
+
+
+class Held:
+    """Work that goes on until it is let go."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.ended: list[str] = []
+        self.go = threading.Event()
+
+    def __call__(self, name: str) -> Response:
+        self.begun.append(name)
+        for _ in range(1000):
+            with stage("search"):
+                if self.go.wait(0.005):
+                    break
+        self.ended.append(name)
+        return Response(name)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    for _ in range(2000):
+        if condition():
+            return
+        await asyncio.sleep(0.002)
+    raise AssertionError("never came")
+
+
+async def test_equal_questions_are_computed_once_and_each_has_headers_of_its_own() -> None:
+    admission, held = Admission(at_once=1, most_waiting=4, limit_s=5), Held()
+    asked = [Asker(f"192.0.2.{i}").asks(admission, held, "same") for i in range(30)]
+    await until(lambda: held.begun == ["same"])
+    held.go.set()
+    answers = await asyncio.gather(*asked)
+    assert [bytes(a.body) for a in answers] == [b"same"] * 30
+    assert held.begun == ["same"]
+    answers[0].raw_headers.append((b"x", b"y"))
+    assert (b"x", b"y") not in answers[1].raw_headers
+    assert (await Asker().asks(admission, held, "same")).body == b"same"
+    assert held.begun == ["same", "same"]  # afterwards it is asked anew
+
+
+async def test_a_full_line_turns_newcomers_away_at_once_with_when_to_come_back() -> None:
+    admission, held = Admission(at_once=1, most_waiting=2, limit_s=5), Held()
+    taken = [Asker(f"192.0.2.{i}").asks(admission, held, f"{i}") for i in range(3)]
+    await until(lambda: admission.waiting == 2)
+    with pytest.raises(Overloaded) as refused:
+        await Asker("192.0.2.9").asks(admission, held, "late")
+    assert refused.value.retry_after_s >= 1
+    held.go.set()
+    assert [bytes((await t).body) for t in taken] == [b"0", b"1", b"2"]
+    assert held.begun == ["0", "1", "2"]  # first come, first served
+
+
+async def test_an_address_that_fills_the_line_makes_room_for_others() -> None:
+    admission, held = Admission(at_once=1, most_waiting=3, limit_s=5), Held()
+    flood = [Asker().asks(admission, held, f"flood {i}") for i in range(4)]
+    await until(lambda: admission.waiting == 3)
+    other = Asker("198.51.100.7").asks(admission, held, "other")
+    with pytest.raises(TooManyAtOnce):
+        await flood[-1]
+    with pytest.raises(Overloaded):
+        await Asker().asks(admission, held, "one more")
+    held.go.set()
+    assert (await other).body == b"other"
+    assert [bytes((await f).body) for f in flood[:3]] == [b"flood 0", b"flood 1", b"flood 2"]
+
+
+async def test_work_that_nobody_waits_for_is_given_up() -> None:
+    admission, held = Admission(at_once=1, most_waiting=4, limit_s=30), Held()
+    first, second, third = Asker(), Asker(), Asker()
+    running, queued = first.asks(admission, held, "running"), second.asks(admission, held, "queued")
+    shared = third.asks(admission, held, "queued")
+    await until(lambda: held.begun == ["running"])
+    second.closed.set()
+    with pytest.raises(Malformed, match="closed"):
+        await queued
+    first.closed.set()
+    with pytest.raises(Malformed, match="closed"):
+        await running
+    await until(lambda: held.begun == ["running", "queued"])  # the first stopped at its next stage
+    held.go.set()
+    assert (await shared).body == b"queued"
+    assert held.ended == ["queued"]
+
+
+async def test_what_nobody_waits_for_leaves_the_line() -> None:
+    admission, held = Admission(at_once=1, most_waiting=1, limit_s=30), Held()
+    running, gone = Asker().asks(admission, held, "running"), Asker()
+    waiting = gone.asks(admission, held, "gone")
+    await until(lambda: admission.waiting == 1)
+    gone.closed.set()
+    with pytest.raises(Malformed):
+        await waiting
+    assert admission.waiting == 0
+    held.go.set()
+    await running
+    assert held.begun == ["running"]
+
+
+async def test_work_ends_at_its_deadline_and_a_slow_stage_does_not_hold_its_answer() -> None:
+    admission, held = Admission(at_once=1, most_waiting=4, limit_s=0.05), Held()
+    began = time.monotonic()
+    with pytest.raises(OutOfTime):
+        await Asker().asks(admission, held, "long")
+    assert not held.ended
+    assert time.monotonic() - began < 1
+
+
+async def test_an_error_is_everybodys_and_the_next_question_is_computed() -> None:
+    def fails(_: str) -> Response:
+        raise Unanswerable("no")
+
+    admission = Admission(at_once=1, most_waiting=4, limit_s=5)
+    asked = [Asker().asks(admission, fails, "x") for _ in range(3)]
+    assert all(isinstance(e, Unanswerable) for e in await asyncio.gather(*asked, return_exceptions=True))
+    assert (await Asker().asks(admission, Response, "fine")).body == b"fine"
+
+
+def test_refusals_are_problems_with_retry_after(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = create_app(Settings(database_url=sqlite_url, request_deadline_s=0.001))
+    question = body("recommend-inference-chat-70b")
+    with TestClient(app, raise_server_exceptions=False) as client:
+        late = client.post("/recommend", json=question)
+        assert (late.status_code, late.json()["type"]) == (503, "/problems/out-of-time")
+        assert late.headers["retry-after"]
+        for error, status in ((Overloaded("full", retry_after_s=7), 503), (TooManyAtOnce("yours"), 429)):
+            monkeypatch.setattr(app.state.admission, "answer", raising(error))
+            full = client.post("/estimate", json=question)
+            assert (full.status_code, full.json()["type"]) == (status, f"/problems/{error.code}")
+            assert full.headers["retry-after"] == str(error.retry_after_s)
+
+
+def raising(error: Exception) -> Callable[..., Any]:
+    async def refuse(*_: object) -> Response:
+        raise error
+
+    return refuse
