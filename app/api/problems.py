@@ -148,64 +148,76 @@ def parameter_errors(errors: Sequence[Any], request: Request) -> list[dict[str, 
     ]
 
 
+async def app_error(_: Request, error: AppError) -> Response:
+    status = next((s for family, s in STATUS if isinstance(error, family)), 400)
+    headers = {"Retry-After": str(error.retry_after_s)} if isinstance(error, Unavailable) else None
+    return problem(status, code=error.code, detail=error.detail, headers=headers, **error.facts)
+
+
+async def malformed(_: Request, error: Malformed) -> Response:
+    headers = {"Connection": "close"} if error.status in (408, 413) else None
+    return problem(error.status, code=error.code, detail=error.detail, headers=headers)
+
+
+async def invalid(_: Request, error: Invalid) -> Response:
+    raw = error.error.errors(include_url=False)
+    return unprocessable(validation_errors(raw, error.document, error.model), error.error.error_count())
+
+
+async def invalid_parameters(request: Request, error: RequestValidationError) -> Response:
+    raw = error.errors()
+    shown = parameter_errors(raw, request)
+    return unprocessable(shown, len(raw))
+
+
+async def http_error(request: Request, error: HTTPException) -> Response:
+    detail = {
+        404: "There is nothing at this path; /docs lists what there is.",
+        405: f"This path does not take {request.method[:20]}.",
+    }.get(error.status_code, str(error.detail))
+    headers = dict(error.headers) if error.headers else None
+    code = HTTP_CODES.get(error.status_code, "unanswerable")
+    return problem(error.status_code, code=code, detail=detail, headers=headers)
+
+
+async def out_of_time(_: Request, __: OutOfTime) -> Response:
+    return problem(
+        503,
+        code="out-of-time",
+        detail="The answer took longer to compute than a request may; its work was given up.",
+        headers={"Retry-After": "5"},
+    )
+
+
+async def database_error(_: Request, error: DatabaseError) -> Response:
+    log.error("database_unavailable", error=type(error.orig).__name__)
+    return problem(
+        503,
+        code="database-unavailable",
+        detail="The catalogue's database does not answer; try again shortly.",
+        headers={"Retry-After": "2"},
+    )
+
+
+async def unexpected(request: Request, error: Exception) -> Response:
+    log.error("unexpected_error", path=request.url.path, exc_info=error)
+    return problem(500, code="internal-error", detail="Something went wrong here; it has been logged.")
+
+
 def install(app: FastAPI) -> None:
-    """Register every handler."""
-
-    @app.exception_handler(AppError)
-    def app_error(_: Request, error: AppError) -> Response:
-        status = next((s for family, s in STATUS if isinstance(error, family)), 400)
-        headers = {"Retry-After": str(error.retry_after_s)} if isinstance(error, Unavailable) else None
-        return problem(status, code=error.code, detail=error.detail, headers=headers, **error.facts)
-
-    @app.exception_handler(Malformed)
-    def malformed(_: Request, error: Malformed) -> Response:
-        headers = {"Connection": "close"} if error.status in (408, 413) else None
-        return problem(error.status, code=error.code, detail=error.detail, headers=headers)
-
-    @app.exception_handler(Invalid)
-    def invalid(_: Request, error: Invalid) -> Response:
-        raw = error.error.errors(include_url=False)
-        return unprocessable(validation_errors(raw, error.document, error.model), error.error.error_count())
-
-    @app.exception_handler(RequestValidationError)
-    def invalid_parameters(request: Request, error: RequestValidationError) -> Response:
-        raw = error.errors()
-        shown = parameter_errors(raw, request)
-        return unprocessable(shown, len(raw))
-
-    @app.exception_handler(HTTPException)
-    def http_error(request: Request, error: HTTPException) -> Response:
-        detail = {
-            404: "There is nothing at this path; /docs lists what there is.",
-            405: f"This path does not take {request.method[:20]}.",
-        }.get(error.status_code, str(error.detail))
-        headers = dict(error.headers) if error.headers else None
-        code = HTTP_CODES.get(error.status_code, "unanswerable")
-        return problem(error.status_code, code=code, detail=detail, headers=headers)
-
-    @app.exception_handler(OutOfTime)
-    def out_of_time(_: Request, __: OutOfTime) -> Response:
-        return problem(
-            503,
-            code="out-of-time",
-            detail="The answer took longer to compute than a request may; its work was given up.",
-            headers={"Retry-After": "5"},
-        )
-
-    @app.exception_handler(DatabaseError)
-    def database_error(_: Request, error: DatabaseError) -> Response:
-        log.error("database_unavailable", error=type(error.orig).__name__)
-        return problem(
-            503,
-            code="database-unavailable",
-            detail="The catalogue's database does not answer; try again shortly.",
-            headers={"Retry-After": "2"},
-        )
-
-    @app.exception_handler(Exception)
-    def unexpected(request: Request, error: Exception) -> Response:
-        log.error("unexpected_error", path=request.url.path, exc_info=error)
-        return problem(500, code="internal-error", detail="Something went wrong here; it has been logged.")
+    """Register every handler: asynchronous, as a plain one would wait for a thread."""
+    handlers: dict[type[Exception], Any] = {
+        AppError: app_error,
+        Malformed: malformed,
+        Invalid: invalid,
+        RequestValidationError: invalid_parameters,
+        HTTPException: http_error,
+        OutOfTime: out_of_time,
+        DatabaseError: database_error,
+        Exception: unexpected,
+    }
+    for family, handler in handlers.items():
+        app.add_exception_handler(family, handler)
 
 
 def unprocessable(errors: list[dict[str, str]], count: int) -> Response:
