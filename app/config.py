@@ -34,7 +34,11 @@ class Settings(BaseSettings):
     )
     body_deadline_s: float = Field(5.0, gt=0, le=120, description="Seconds a client has to send its body.")
     max_concurrent_searches: int = Field(
-        2, ge=1, le=256, description="Answers computed at once in each process; others wait in line."
+        1,
+        ge=1,
+        le=256,
+        description="Answers computed at once in each process, and as many of those that take seconds; others wait in "
+        "line. More than one share one core.",
     )
     max_waiting: int = Field(
         16, ge=0, le=4096, description="Requests in that line; more are refused, with when to ask again."

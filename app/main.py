@@ -85,11 +85,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.desk = desk_of(settings, engine)
     hub = ModelHub(settings.model_hub_url) if settings.model_hub_url else None
     app.state.snapshots = SnapshotStore(app.state.sessions, check_s=settings.snapshot_check_s, hub=hub)
-    app.state.admission = Admission(
-        at_once=settings.max_concurrent_searches,
-        most_waiting=settings.max_waiting,
-        limit_s=settings.request_deadline_s,
-    )
+    app.state.admission, app.state.long_admission = admission(settings), admission(settings)
     outgoing.install(app, settings.cors_origins, settings.compress_from_bytes)
     problems.install(app)
     for router in ROUTERS:
@@ -99,6 +95,15 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     mount.install(app, hosts=settings.mcp_hosts, public_url=settings.public_url)
     openapi.install(app)
     return app
+
+
+def admission(settings: Settings) -> Admission:
+    """A line before answers, and those who compute them."""
+    return Admission(
+        at_once=settings.max_concurrent_searches,
+        most_waiting=settings.max_waiting,
+        limit_s=settings.request_deadline_s,
+    )
 
 
 def log_as_json(level: str) -> None:

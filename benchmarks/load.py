@@ -11,6 +11,7 @@ import statistics
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ def print_load(servers: list[Served], *, seconds: float, connections: int) -> No
     """Requests per second and milliseconds of each server, in slices that take turns."""
     found: list[list[dict[str, Any]]] = [[] for _ in servers]
     for server in servers:
-        load(server, connections=connections, seconds=2.0, first=10_000_000)  # warm-up
+        load(server, connections=connections, seconds=2.0, first=9_000_000)  # warm-up
     for i in range(max(1, round(seconds / SLICE_S))):
         for server, rows in zip(servers, found, strict=True):
             rows.append(load(server, connections=connections, seconds=min(SLICE_S, seconds), first=1_000_000 * i))
@@ -49,9 +50,21 @@ def print_load(servers: list[Served], *, seconds: float, connections: int) -> No
         print(f"{server.name:20}{rate:12.1f}{statistics.median(took):9.0f}{p99:9.0f}{cpu_ms:13.1f}   {peaks}")
 
 
+@cache
+def body() -> dict[str, Any]:
+    """The 70B chat request."""
+    found: dict[str, Any] = json.loads(BODY.read_text())
+    return found
+
+
+def asked_at(number: int) -> bytes:
+    """The 70B chat request at an electricity price of its own."""
+    price = 0.1 + number % 10_000_000 * 1e-8
+    return json.dumps({**body(), "economics": {"electricity_usd_per_kwh": price}}).encode()
+
+
 async def client(port: int, connections: int, seconds: float, first: int) -> dict[str, Any]:
     """Keep every connection busy; each request asks at another electricity price."""
-    body = json.loads(BODY.read_text())
     took: list[float] = []
     numbers = iter(range(first, first + 1_000_000))
     start = time.perf_counter()
@@ -59,9 +72,7 @@ async def client(port: int, connections: int, seconds: float, first: int) -> dic
     async def one_connection() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         while time.perf_counter() - start < seconds:
-            raw = json.dumps(
-                {**body, "economics": {"electricity_usd_per_kwh": 0.1 + next(numbers) % 10_000_000 * 1e-8}}
-            ).encode()
+            raw = asked_at(next(numbers))
             head = (
                 "POST /recommend HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
                 f"content-length: {len(raw)}\r\n\r\n"

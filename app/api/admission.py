@@ -110,7 +110,7 @@ class Admission:
         with self._lock:
             job = self._jobs.get(key)
             if job is None:
-                if self._running >= self._at_once and len(self._line) >= self._most_waiting:
+                if self._is_full():
                     self._make_room(address)
                 job = self._jobs[key] = Job(key, address, compute, self._limit_s)
                 self._line.append(job)
@@ -118,14 +118,20 @@ class Admission:
             job.asking += 1
             return job
 
+    def _is_full(self) -> bool:
+        """Whether a newcomer would wait in too long a line, or for longer than leaves time for its work."""
+        if self._running < self._at_once:
+            return False
+        return len(self._line) >= self._most_waiting or self._clear_s(1) > self._limit_s / 2
+
     def _make_room(self, address: str) -> None:
         """Turn away the newest of the address that has the most places, or the newcomer where none has more."""
         places = Counter(job.address for job in self._line)
-        greediest, most = places.most_common(1)[0]
+        greediest, most = max(places.items(), key=lambda each: each[1], default=("", 0))
         if most <= places[address] + 1:
             raise Overloaded(
                 "More is asked of this service than it can compute just now; ask again shortly.",
-                retry_after_s=self._clear_s(),
+                retry_after_s=self._again_s(),
             )
         last = next(job for job in reversed(self._line) if job.address == greediest)
         self._line.remove(last)
@@ -133,13 +139,17 @@ class Admission:
         last.future.set_exception(
             TooManyAtOnce(
                 "This address has most of the questions that wait here; ask fewer at a time.",
-                retry_after_s=self._clear_s(),
+                retry_after_s=self._again_s(),
             )
         )
 
-    def _clear_s(self) -> int:
-        """Seconds until those who wait now have been answered."""
-        return max(1, math.ceil(len(self._line) * self._mean_s / self._at_once))
+    def _clear_s(self, more: int = 0) -> float:
+        """Seconds until those who wait now, and so many more, have been answered."""
+        return (len(self._line) + more) * self._mean_s / self._at_once
+
+    def _again_s(self) -> int:
+        """Seconds after which to ask again."""
+        return max(1, math.ceil(self._clear_s()))
 
     def _start(self) -> None:
         while self._line and self._running < self._at_once:

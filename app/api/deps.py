@@ -35,6 +35,10 @@ async def _turn(request: Request) -> Turn:
     return Turn(request.app.state.admission, request)
 
 
+async def _long_turn(request: Request) -> Turn:
+    return Turn(request.app.state.long_admission, request)
+
+
 async def _answers(request: Request) -> AnswerStore:
     answers: AnswerStore = request.app.state.answers
     return answers
@@ -58,6 +62,7 @@ async def _today(request: Request) -> date:
 Sessions = Annotated[sessionmaker[Session], Depends(_sessions)]
 Snapshots = Annotated[SnapshotStore, Depends(_store)]
 AtTurn = Annotated[Turn, Depends(_turn)]
+AtLongTurn = Annotated[Turn, Depends(_long_turn)]  # of answers that ask many questions, or read much
 Answers = Annotated[AnswerStore, Depends(_answers)]
 Notices = Annotated[Outbox, Depends(_outbox)]
 AtDesk = Annotated[Desk | None, Depends(_desk)]

@@ -152,6 +152,19 @@ async def test_work_ends_at_its_deadline_and_a_slow_stage_does_not_hold_its_answ
     assert time.monotonic() - began < 1
 
 
+async def test_a_line_that_would_take_too_long_takes_no_more() -> None:
+    def slow(name: str) -> Response:
+        time.sleep(0.1)
+        return Response(name)
+
+    admission = Admission(at_once=1, most_waiting=100, limit_s=1.0)
+    asked = [Asker().asks(admission, slow, f"{i}") for i in range(40)]
+    found = await asyncio.gather(*asked, return_exceptions=True)
+    answered = [f for f in found if isinstance(f, Response)]
+    assert all(isinstance(f, Response | Overloaded | TooManyAtOnce) for f in found)  # nobody waited in vain
+    assert 2 <= len(answered) <= 6  # half a second's at 0.1 s each, and the one that began
+
+
 async def test_an_error_is_everybodys_and_the_next_question_is_computed() -> None:
     def fails(_: str) -> Response:
         raise Unanswerable("no")

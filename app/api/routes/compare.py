@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from app.api.answering import catalog_json, identity_of, kept_answer
 from app.api.body import document_of, parsed
 from app.api.compared import Asked, asked_options, of_option
-from app.api.deps import Answers, AtTurn, RawBody, Snapshots, Today
+from app.api.deps import Answers, AtLongTurn, RawBody, Snapshots, Today
 from app.api.openapi import body_of, problems
 from app.api.schemas.compare import CompareRequest, CompareResponse, comparison_json
 from app.api.schemas.requests import RecommendRequest
@@ -34,7 +34,9 @@ router = APIRouter(tags=["sizing"])
     responses=problems(400, 404, 413, 415, 422, 429, 503),
     summary="Options side by side, and what sets them apart",
 )
-async def post_compare(raw: RawBody, answers: Answers, snapshots: Snapshots, turn: AtTurn, today: Today) -> Response:
+async def post_compare(
+    raw: RawBody, answers: Answers, snapshots: Snapshots, turn: AtLongTurn, today: Today
+) -> Response:
     """One workload on named deployments or within other limits, or one model in several phases: every figure side by
     side, the factors that a difference in cost is the product of, and the month in which buying, renting, committing
     or a hosted API overtakes another. Where the best is looked for, it is stored as by /recommend.

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from app.api.body import parsed
-from app.api.deps import AtTurn, RawPastedBody, Snapshots, Today
+from app.api.deps import AtLongTurn, RawPastedBody, Snapshots, Today
 from app.api.openapi import body_of, problems
 from app.api.pasted import observed_of
 from app.api.questions import estimate_question
@@ -30,7 +30,7 @@ router = APIRouter(tags=["sizing"])
     responses=problems(400, 404, 413, 415, 422, 429, 503),
     summary="What is wrong with what runs, and what it costs",
 )
-async def post_diagnose(raw: RawPastedBody, snapshots: Snapshots, turn: AtTurn, today: Today) -> Response:
+async def post_diagnose(raw: RawPastedBody, snapshots: Snapshots, turn: AtLongTurn, today: Today) -> Response:
     """What was observed of a service or a run beside what is expected of its hardware at that load: findings ranked by
     what they cost, each with its evidence, its likely cause, what to change, and what not to buy.
     """

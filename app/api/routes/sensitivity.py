@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path
 from fastapi.responses import Response
 
 from app.api.answering import catalog_json, request_of
-from app.api.deps import Answers, AtTurn, Snapshots
+from app.api.deps import Answers, AtLongTurn, Snapshots
 from app.api.flips import Asker, flips_of
 from app.api.openapi import problems
 from app.api.patterns import Saving, patterns_of, savings_of, usd_of
@@ -34,7 +34,7 @@ async def get_sensitivity(
     id: Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="As the answer gave it.")],
     answers: Answers,
     snapshots: Snapshots,
-    turn: AtTurn,
+    turn: AtLongTurn,
 ) -> Response:
     """Load, lengths, limits, confidence, prices and formats are moved one at a time, and the request is asked again
     until the nearest change is found that makes another type of accelerator first. Patterns that cost less and were
