@@ -298,6 +298,24 @@ def test_what_is_refused_is_told_at_its_field(browser: Browser) -> None:
     browser.complaints()  # the browser tells of the 422 itself
 
 
+BUSY_TWICE = """
+const real = window.fetch;
+let asked = 0;
+window.fetch = (...what) => {
+  if (++asked > 2) return real(...what);
+  const told = { type: "/problems/overloaded", title: "Busy", detail: "busy" };
+  return Promise.resolve(new Response(JSON.stringify(told), { status: 503, headers: { "Retry-After": "0" } }));
+};
+"""
+
+
+def test_a_busy_service_is_asked_again(browser: Browser) -> None:
+    browser.open()
+    browser.run(BUSY_TWICE)
+    preset(browser, "Chat")
+    assert browser.answered()["recommendations"]
+
+
 def test_everything_was_asked_of_the_service_alone(browser: Browser) -> None:
     asked = [url for url in browser.requests() if not url.startswith(("data:", "about:"))]
     assert asked

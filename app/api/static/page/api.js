@@ -7,19 +7,34 @@ export class Problem extends Error {
   }
 }
 
-async function parsed(response) {
-  const body = await response.json();
-  if (!response.ok) throw new Problem(body);
-  return body;
+const TRIES = 4;
+const BUSY = ["/problems/overloaded", "/problems/too-many-at-once"];
+
+// A service that is busy is asked again when it says so.
+async function asked(path, options) {
+  for (let tries = 1; ; tries++) {
+    const response = await fetch(path, options);
+    const body = await response.json();
+    if (response.ok) return body;
+    if (!BUSY.includes(body.type) || tries === TRIES) throw new Problem(body);
+    await pause(1000 * response.headers.get("Retry-After"), options.signal);
+  }
 }
 
-export async function get(path, signal) {
-  return parsed(await fetch(path, { signal }));
+function pause(ms, signal) {
+  return new Promise((resolve, reject) => {
+    signal?.addEventListener("abort", () => reject(signal.reason));
+    setTimeout(resolve, ms);
+  });
 }
 
-export async function post(path, body, signal) {
+export function get(path, signal) {
+  return asked(path, { signal });
+}
+
+export function post(path, body, signal) {
   const headers = { "Content-Type": "application/json" };
-  return parsed(await fetch(path, { method: "POST", headers, body: JSON.stringify(body), signal }));
+  return asked(path, { method: "POST", headers, body: JSON.stringify(body), signal });
 }
 
 // A line of questions of which only the newest is answered: the others give null, and so does one that is forgotten.
