@@ -1,0 +1,93 @@
+"""What is counted comes out of a scrape: of one process, and of several as one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from app import telemetry
+
+
+def scraped(text: bytes) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """Every sample of a scrape, by name and labels."""
+    families = text_string_to_metric_families(text.decode())
+    return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
+
+
+def of(text: bytes, name: str, **labels: str) -> float:
+    return scraped(text)[name, frozenset(labels.items())]
+
+
+def value(name: str, **labels: str) -> float:
+    return of(telemetry.exposition(), name, **labels)
+
+
+def test_a_request_is_counted_by_its_template_and_class_of_status() -> None:
+    with telemetry.in_flight():
+        assert value("headroom_requests_in_flight") >= 1
+        telemetry.answered("GET", "/of/a/{test}", 204, 0.03)
+    labels = {"method": "GET", "route": "/of/a/{test}", "status": "2xx"}
+    assert value("headroom_request_seconds_count", **labels) == 1
+    assert value("headroom_request_seconds_sum", **labels) == pytest.approx(0.03)
+    assert value("headroom_request_seconds_bucket", le="0.025", **labels) == 0
+    assert value("headroom_request_seconds_bucket", le="0.05", **labels) == 1
+
+
+def test_every_value_of_a_closed_label_counts_from_nought() -> None:
+    for reason in ("overloaded", "too-many-at-once", "out-of-time", "client-gone", "connections"):
+        assert value("headroom_shed_total", reason=reason) >= 0
+    before = value("headroom_shed_total", reason="overloaded")
+    telemetry.shed("overloaded")
+    assert value("headroom_shed_total", reason="overloaded") == before + 1
+
+
+def test_days_and_moments_of_the_catalogue_are_seconds() -> None:
+    telemetry.catalogue(7, published="2026-11-20T12:00:00+00:00", prices_as_of="2026-11-19")
+    assert value("headroom_catalogue_version") == 7
+    assert value("headroom_catalogue_published_timestamp_seconds") == 1795176000
+    assert value("headroom_prices_timestamp_seconds") == 1795046400
+
+
+def test_memory_and_processor_time_are_told_of_this_process() -> None:
+    pid = str(os.getpid())
+    assert value("process_resident_memory_bytes", pid=pid) > 10e6
+    assert value("process_cpu_seconds_total", pid=pid) > 0
+
+
+WORKER = """
+import sys
+from app import telemetry
+telemetry.shed("overloaded")
+telemetry.line(waiting=3, computing=1)
+telemetry.catalogue(int(sys.argv[1]), published="2026-11-20", prices_as_of="2026-11-19")
+print("counted", flush=True)
+sys.stdin.readline()
+sys.stdout.buffer.write(telemetry.exposition())
+"""
+
+
+def test_one_scrape_has_what_all_workers_counted_and_levels_of_the_living() -> None:
+    with telemetry.shared():
+        folder = Path(os.environ[telemetry.FOLDER])
+        pair = [
+            subprocess.Popen([sys.executable, "-c", WORKER, n], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            for n in ("4", "5")
+        ]
+        for each in pair:
+            assert each.stdout is not None
+            assert each.stdout.readline() == b"counted\n"
+        pair[0].kill()
+        pair[0].communicate()
+        text, _ = pair[1].communicate(b"\n")
+        pids = [str(each.pid) for each in pair]
+    assert of(text, "headroom_shed_total", reason="overloaded") == 2  # what the dead counted stays
+    assert of(text, "headroom_line_length") == 3
+    assert of(text, "headroom_catalogue_version") == 5
+    shown = {dict(labels)["pid"] for name, labels in scraped(text) if name == "process_resident_memory_bytes"}
+    assert pids[1] in shown and pids[0] not in shown
+    assert not folder.exists() and telemetry.FOLDER not in os.environ
