@@ -33,7 +33,7 @@ from app.command.agents import mcp
 from app.command.doctor import doctor
 from app.command.reach import UNPREPARED, settings
 from app.compiled import compile_simulation
-from app.db import DatabaseError, make_engine
+from app.db import UNHURRIED, DatabaseError, make_engine
 from app.errors import AppError
 from app.migrating import alembic_config
 from app.procurement.webhooks import Courier
@@ -67,7 +67,7 @@ def prepare() -> None:
     found = settings()
     compile_simulation(found.cache_dir)
     command.upgrade(alembic_config(), "head")
-    engine = make_engine(found.database_url)
+    engine = make_engine(found.database_url, UNHURRIED)
     with Session(engine) as session:
         changed = seed(session)
     engine.dispose()

@@ -23,6 +23,11 @@ class Settings(BaseSettings):
     database_url: str = Field(
         "sqlite:///headroom.sqlite3", description="SQLAlchemy URL: SQLite or PostgreSQL (psycopg)."
     )
+    database_statement_s: float = Field(5.0, gt=0, le=600, description="Seconds that a statement may take.")
+    database_lock_s: float = Field(3.0, gt=0, le=600, description="Seconds to wait for what somebody else changes.")
+    database_connect_s: int = Field(3, ge=2, le=60, description="Seconds to connect to PostgreSQL.")
+    database_pool_s: float = Field(2.0, gt=0, le=60, description="Seconds to wait for a connection that is free.")
+    database_connections: int = Field(10, ge=1, le=200, description="Connections to PostgreSQL of each process.")
     host: str = Field("127.0.0.1", description="Address to listen on.")
     workers: int = Field(
         1, ge=1, le=64, description="Processes that serve, on one database. `serve --workers` goes before it."

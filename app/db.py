@@ -1,12 +1,21 @@
-"""The declarative base, its naming convention, and engines for SQLite and PostgreSQL."""
+"""The declarative base, its naming convention, and engines for SQLite and PostgreSQL that never wait without end."""
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Engine, MetaData, create_engine, event
-from sqlalchemy.exc import DBAPIError
+import psycopg
+from psycopg.abc import RV, PQGen
+from sqlalchemy import Engine, MetaData, QueuePool, create_engine, event, make_url
+from sqlalchemy.engine.interfaces import ExceptionContext
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import DeclarativeBase
+from sqlalchemy.pool import PoolProxiedConnection
 
 # What is raised where a database does not answer.
 DatabaseError = DBAPIError
@@ -18,25 +27,155 @@ NAMING = {
     "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
     "pk": "pk_%(table_name)s",
 }
+AWAY_S = 1.0  # that nobody asks a database which did not answer
 
 
 class Base(DeclarativeBase):
     metadata = MetaData(naming_convention=NAMING)
 
 
-def make_engine(url: str) -> Engine:
-    """An engine with what each database needs: foreign keys, WAL and a busy timeout on SQLite."""
-    if url.startswith("sqlite"):
-        engine = create_engine(url, connect_args={"timeout": 5.0, "check_same_thread": False})
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds to wait for a database: for a statement, a lock, a connection to it, and one of so many that is free."""
 
-        @event.listens_for(engine, "connect")
-        def set_pragmas(connection: Any, _record: object) -> None:
-            cursor = connection.cursor()
-            cursor.execute("PRAGMA foreign_keys=ON")
-            cursor.execute("PRAGMA journal_mode=WAL")
-            cursor.execute("PRAGMA synchronous=NORMAL")  # a crash of the machine may lose the newest; none is torn
-            cursor.execute("PRAGMA busy_timeout=5000")
-            cursor.close()
+    statement_s: float = 5.0
+    lock_s: float = 3.0
+    connect_s: int = 3
+    pool_s: float = 2.0
+    connections: int = 10
 
-        return engine
-    return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 5})
+
+UNHURRIED = Patience(statement_s=3600.0, lock_s=60.0)  # of commands that migrate and load
+
+
+def away(said: str) -> DatabaseError:
+    """The error of a database that does not answer."""
+    return OperationalError(None, None, psycopg.OperationalError(said))
+
+
+def cause_of(error: DatabaseError) -> str:
+    """What a database or its driver said, in a line; drivers never tell a password."""
+    return (str(error.orig).strip().splitlines() or [""])[0][:300]
+
+
+class NoAnswer(psycopg.OperationalError):
+    """A connection on which nothing came back."""
+
+
+class Line:
+    """Whether the database answers: after it did not, one asks every second, and the others are told at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._again_at = 0.0
+        self.down = False
+
+    def check(self) -> None:
+        """Raises DatabaseError while it is away, but for the one that finds out whether it still is."""
+        if not self.down:
+            return
+        with self._lock:
+            if self.down and time.monotonic() < self._again_at:
+                raise away("it did not answer a moment ago")
+            self._again_at = time.monotonic() + AWAY_S
+
+    def failed(self) -> None:
+        """It did not answer."""
+        with self._lock:
+            self.down, self._again_at = True, time.monotonic() + AWAY_S
+
+    def answered(self) -> None:
+        """It did."""
+        self.down = False
+
+
+class Pool(QueuePool):
+    """Connections, of a database that is there."""
+
+    line: Line
+
+    def connect(self) -> PoolProxiedConnection:
+        """A connection that answers. Raises DatabaseError at once where the database is known to be away."""
+        self.line.check()
+        try:
+            found = super().connect()
+        except PoolTimeout:
+            raise away("every connection is in use") from None
+        self.line.answered()
+        return found
+
+    def recreate(self) -> Pool:
+        """The same, empty."""
+        again = super().recreate()
+        assert isinstance(again, Pool)
+        again.line = self.line
+        return again
+
+
+def make_engine(url: str, patience: Patience | None = None) -> Engine:
+    """An engine with what each database needs: foreign keys and WAL on SQLite, UTC and an end of waiting on both."""
+    limits = patience or Patience()
+    return sqlite(url, limits) if url.startswith("sqlite") else postgres(url, limits)
+
+
+def sqlite(url: str, limits: Patience) -> Engine:
+    """An engine of a file."""
+    engine = create_engine(url, connect_args={"timeout": limits.lock_s, "check_same_thread": False})
+
+    @event.listens_for(engine, "connect")
+    def set_pragmas(connection: Any, _record: object) -> None:
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA foreign_keys=ON")
+        cursor.execute("PRAGMA journal_mode=WAL")
+        cursor.execute("PRAGMA synchronous=NORMAL")  # a crash of the machine may lose the newest; none is torn
+        cursor.close()
+
+    return engine
+
+
+def postgres(url: str, limits: Patience) -> Engine:
+    """An engine of a server. It ends a statement itself; one that is frozen, or whose network is cut, we give up."""
+
+    class Timed(psycopg.Connection[Any]):
+        def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
+            try:
+                return super().wait(gen, interval, timeout=limits.statement_s + 1 if timeout is None else timeout)
+            except psycopg.OperationalError as error:
+                if self.pgconn.transaction_status != psycopg.pq.TransactionStatus.ACTIVE:
+                    raise
+                self.close()  # nobody reads what it may still say
+                raise NoAnswer("it did not answer in time") from error
+
+    told = make_url(url)
+    own = {"timezone": "UTC", "statement_timeout": ms(limits.statement_s), "lock_timeout": ms(limits.lock_s)}
+    engine = create_engine(
+        told,
+        poolclass=Pool,
+        pool_pre_ping=True,
+        pool_size=limits.connections,
+        max_overflow=0,
+        pool_timeout=limits.pool_s,
+        connect_args={"connect_timeout": limits.connect_s, "options": options(told.query, own)},
+    )
+    assert isinstance(engine.pool, Pool)
+    line = engine.pool.line = Line()
+
+    @event.listens_for(engine, "do_connect")
+    def connected(_dialect: object, _record: object, words: list[Any], named: dict[str, Any]) -> Timed:
+        return Timed.connect(*words, **named)
+
+    @event.listens_for(engine, "handle_error")
+    def heard(context: ExceptionContext) -> None:
+        if context.connection is None or isinstance(context.original_exception, NoAnswer):
+            line.failed()
+
+    return engine
+
+
+def ms(seconds: float) -> str:
+    return f"{round(seconds * 1e3)}ms"
+
+
+def options(query: Mapping[str, Any], own: Mapping[str, str]) -> str:
+    """What a session starts with; what the URL says goes before."""
+    return " ".join([*(f"-c {name}={value}" for name, value in own.items()), str(query.get("options", ""))]).strip()

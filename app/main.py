@@ -42,7 +42,7 @@ from app.catalog.recommendations import AnswerStore
 from app.catalog.snapshot import EmptyCatalog, SnapshotStore
 from app.compiled import compile_simulation
 from app.config import Settings
-from app.db import DatabaseError, make_engine
+from app.db import DatabaseError, Patience, make_engine
 from app.procurement.buyers import Buyers
 from app.procurement.desk import Desk
 from app.procurement.webhooks import Courier
@@ -77,7 +77,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         title="Headroom", version="0.1.0", docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=running
     )
     app.state.settings, app.state.today = settings, settings.today
-    engine = make_engine(settings.database_url)
+    engine = make_engine(settings.database_url, patience(settings))
     app.state.sessions = sessionmaker(engine, expire_on_commit=False)
     app.state.outbox = Outbox({webhook.name: webhook.events for webhook in settings.webhooks})
     app.state.courier = Courier(settings.webhooks, DeliveryStore(engine)) if settings.webhooks else None
@@ -95,6 +95,17 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     mount.install(app, hosts=settings.mcp_hosts, public_url=settings.public_url)
     openapi.install(app)
     return app
+
+
+def patience(settings: Settings) -> Patience:
+    """How long requests wait for the database."""
+    return Patience(
+        statement_s=settings.database_statement_s,
+        lock_s=settings.database_lock_s,
+        connect_s=settings.database_connect_s,
+        pool_s=settings.database_pool_s,
+        connections=settings.database_connections,
+    )
 
 
 def admission(settings: Settings) -> Admission:

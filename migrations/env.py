@@ -6,7 +6,7 @@ from alembic import context
 
 from app.catalog import filing, hosted_tables, outbox, punchouts, purchasing, slices, tables
 from app.config import Settings
-from app.db import Base, make_engine
+from app.db import UNHURRIED, Base, make_engine
 
 for row in (
     filing.FilingRow,
@@ -23,7 +23,7 @@ url = context.config.attributes.get("database_url") or Settings().database_url
 
 
 def run_online() -> None:
-    engine = make_engine(url)
+    engine = make_engine(url, UNHURRIED)
     with engine.connect() as connection:
         context.configure(
             connection=connection,

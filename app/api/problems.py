@@ -17,7 +17,7 @@ from app.api.doubts import doubted, meant
 from app.api.fields import misplaced, models_in
 from app.api.kinds import kinds
 from app.catalog.names import quoted
-from app.db import DatabaseError
+from app.db import DatabaseError, cause_of
 from app.errors import (
     AppError,
     Conflict,
@@ -190,7 +190,7 @@ async def out_of_time(_: Request, __: OutOfTime) -> Response:
 
 
 async def database_error(_: Request, error: DatabaseError) -> Response:
-    log.error("database_unavailable", error=type(error.orig).__name__)
+    log.error("database_unavailable", error=type(error.orig).__name__, cause=cause_of(error))
     return problem(
         503,
         code="database-unavailable",
