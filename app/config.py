@@ -59,6 +59,9 @@ class Settings(BaseSettings):
         None, description="Folder that keeps the compiled simulation; absent: ~/.cache/headroom."
     )
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error.")
+    access_log: str = Field(
+        "on", pattern="^(off|on|all)$", description="A line for each request: off, on, or all with health checks."
+    )
     model_hub_url: str | None = Field(
         None,
         pattern=r"^https?://[^\s/@]+(/[^\s]*)?$",

@@ -53,11 +53,6 @@ def away(said: str) -> DatabaseError:
     return OperationalError(None, None, psycopg.OperationalError(said))
 
 
-def cause_of(error: DatabaseError) -> str:
-    """What a database or its driver said, in a line; drivers never tell a password."""
-    return (str(error.orig).strip().splitlines() or [""])[0][:300]
-
-
 class NoAnswer(psycopg.OperationalError):
     """A connection on which nothing came back."""
 

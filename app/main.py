@@ -15,7 +15,7 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import sessionmaker
 
 from app.agents import mount
-from app.api import openapi, outgoing, problems
+from app.api import front, openapi, outgoing, problems
 from app.api.admission import Admission
 from app.api.routes import (
     accuracy,
@@ -40,6 +40,7 @@ from app.catalog.outbox import DeliveryStore, Outbox
 from app.catalog.punchouts import PunchoutStore
 from app.catalog.recommendations import AnswerStore
 from app.catalog.snapshot import EmptyCatalog, SnapshotStore
+from app.causes import cause
 from app.compiled import compile_simulation
 from app.config import Settings
 from app.db import DatabaseError, Patience, make_engine
@@ -94,6 +95,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     health.install(app)
     mount.install(app, hosts=settings.mcp_hosts, public_url=settings.public_url)
     openapi.install(app)
+    front.install(app, access_log=settings.access_log)
     return app
 
 
@@ -121,6 +123,7 @@ def log_as_json(level: str) -> None:
     """Logs of this process: one object a line."""
     structlog.configure(
         processors=[
+            structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
@@ -148,7 +151,7 @@ def load(snapshots: SnapshotStore) -> None:
     try:
         snapshots.market()
     except (DatabaseError, EmptyCatalog) as error:
-        log.warning("catalogue_not_loaded", error=type(error).__name__)
+        log.warning("catalogue_not_loaded", **cause(error))
 
 
 def desk_of(settings: Settings, engine: Engine) -> Desk | None:

@@ -31,6 +31,7 @@ from prometheus_client.registry import Collector
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # read by prometheus_client when it is imported
 
 Shed = Literal["overloaded", "too-many-at-once", "out-of-time", "client-gone", "connections"]
+Line = Literal["short", "long"]
 Outcome = Literal["stored", "not-stored", "known", "dropped"]
 Loaded = Literal["loaded", "failed"]
 DatabaseFailure = Literal["timeout", "pool", "unreachable", "breaker", "other"]
@@ -51,8 +52,10 @@ def _count(name: str, said: str, label: str, values: Iterable[str]) -> Counter:
     return counter
 
 
-def _level(name: str, said: str, over_workers: Literal["livesum", "livemin", "livemax"]) -> Gauge:
-    return Gauge(f"headroom_{name}", said, multiprocess_mode=over_workers, registry=_counted)
+def _level(
+    name: str, said: str, over_workers: Literal["livesum", "livemin", "livemax"], labels: Iterable[str] = ()
+) -> Gauge:
+    return Gauge(f"headroom_{name}", said, tuple(labels), multiprocess_mode=over_workers, registry=_counted)
 
 
 _requests = Histogram(
@@ -65,9 +68,15 @@ _requests = Histogram(
 _in_flight = _level("requests_in_flight", "Requests that are being answered, those in line among them.", "livesum")
 _errors = Counter("headroom_unexpected_errors", "Requests that something broke under.", registry=_counted)
 
-_line = _level("line_length", "Questions that wait to be computed.", "livesum")
-_computing = _level("computing", "Questions that are being computed.", "livesum")
-_waited = Histogram("headroom_line_seconds", "How long a question waited.", buckets=ANSWER_S, registry=_counted)
+_line = _level("line_length", "Questions that wait to be computed.", "livesum", ["line"])
+_computing = _level("computing", "Questions that are being computed.", "livesum", ["line"])
+_waited = Histogram(
+    "headroom_line_seconds", "How long a question waited.", ["line"], buckets=ANSWER_S, registry=_counted
+)
+for _name in get_args(Line):
+    _line.labels(_name)
+    _computing.labels(_name)
+    _waited.labels(_name)
 _shed = _count("shed", "Requests turned away or given up, by reason.", "reason", get_args(Shed))
 _joined = Counter("headroom_joined", "Requests answered by work that was under way already.", registry=_counted)
 _stages = Histogram(
@@ -115,15 +124,15 @@ def broke() -> None:
     _errors.inc()
 
 
-def line(*, waiting: int, computing: int) -> None:
+def line(name: Line, *, waiting: int, computing: int) -> None:
     """How many questions wait now, and how many are computed."""
-    _line.set(waiting)
-    _computing.set(computing)
+    _line.labels(name).set(waiting)
+    _computing.labels(name).set(computing)
 
 
-def waited(seconds: float) -> None:
+def waited(name: Line, seconds: float) -> None:
     """A question left the line to be computed."""
-    _waited.observe(seconds)
+    _waited.labels(name).observe(seconds)
 
 
 def shed(reason: Shed) -> None:

@@ -12,8 +12,9 @@ import pytest
 from sqlalchemy import Engine, text
 from starlette.testclient import TestClient
 
+from app.causes import cause
 from app.config import Settings
-from app.db import DatabaseError, Patience, cause_of, make_engine
+from app.db import DatabaseError, Patience, make_engine
 from app.main import create_app
 from tests.conftest import new_postgres_database, prepare
 from tests.examples import body
@@ -38,7 +39,7 @@ def waited(engine: Engine, asked: str) -> tuple[float, str]:
     began = time.monotonic()
     with pytest.raises(DatabaseError) as given_up:
         value(engine, asked)
-    return time.monotonic() - began, cause_of(given_up.value)
+    return time.monotonic() - began, cause(given_up.value)["message"]
 
 
 def test_the_server_ends_a_long_statement(engine: Engine) -> None:

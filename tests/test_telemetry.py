@@ -63,7 +63,7 @@ WORKER = """
 import sys
 from app import telemetry
 telemetry.shed("overloaded")
-telemetry.line(waiting=3, computing=1)
+telemetry.line("long", waiting=3, computing=1)
 telemetry.catalogue(int(sys.argv[1]), published="2026-11-20", prices_as_of="2026-11-19")
 print("counted", flush=True)
 sys.stdin.readline()
@@ -86,7 +86,7 @@ def test_one_scrape_has_what_all_workers_counted_and_levels_of_the_living() -> N
         text, _ = pair[1].communicate(b"\n")
         pids = [str(each.pid) for each in pair]
     assert of(text, "headroom_shed_total", reason="overloaded") == 2  # what the dead counted stays
-    assert of(text, "headroom_line_length") == 3
+    assert of(text, "headroom_line_length", line="long") == 3
     assert of(text, "headroom_catalogue_version") == 5
     shown = {dict(labels)["pid"] for name, labels in scraped(text) if name == "process_resident_memory_bytes"}
     assert pids[1] in shown and pids[0] not in shown

@@ -9,7 +9,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.middleware.gzip import GZipMiddleware
 
 COMPRESSION = 4  # of gzip
-EXPOSED = ("ETag", "Location", "Retry-After")  # what a page of another origin may read beside the body
+EXPOSED = ("ETag", "Location", "Retry-After", "X-Request-ID")  # what a page of another origin may read beside the body
 
 
 def install(app: FastAPI, origins: Sequence[str], compress_from_bytes: int) -> None:

@@ -17,7 +17,8 @@ from app.api.doubts import doubted, meant
 from app.api.fields import misplaced, models_in
 from app.api.kinds import kinds
 from app.catalog.names import quoted
-from app.db import DatabaseError, cause_of
+from app.causes import cause
+from app.db import DatabaseError
 from app.errors import (
     AppError,
     Conflict,
@@ -190,7 +191,7 @@ async def out_of_time(_: Request, __: OutOfTime) -> Response:
 
 
 async def database_error(_: Request, error: DatabaseError) -> Response:
-    log.error("database_unavailable", error=type(error.orig).__name__, cause=cause_of(error))
+    log.error("database_unavailable", **cause(error))
     return problem(
         503,
         code="database-unavailable",
@@ -199,9 +200,14 @@ async def database_error(_: Request, error: DatabaseError) -> Response:
     )
 
 
-async def unexpected(request: Request, error: Exception) -> Response:
-    log.error("unexpected_error", path=request.url.path, exc_info=error)
-    return problem(500, code="internal-error", detail="Something went wrong here; it has been logged.")
+async def unexpected(request: Request, _: Exception) -> Response:
+    """The layer in front of all tells of it in the log."""
+    return problem(
+        500,
+        code="internal-error",
+        detail="Something went wrong here; it has been logged.",
+        request_id=getattr(request.state, "request_id", None),
+    )
 
 
 def install(app: FastAPI) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from app.catalog.filing import Filing, FilingRow, Status, filed, in_utc
 from app.catalog.outbox import STORED, Outbox, filed_data
 from app.catalog.tables import RecommendationRow
-from app.db import cause_of
+from app.causes import cause
 from app.errors import Unanswerable, UnknownRecommendation
 
 log = structlog.get_logger("headroom")
@@ -86,8 +86,6 @@ class AnswerStore:
         except IntegrityError:
             return Kept(self.known(identity) or body, stored=True)
         except DBAPIError as error:
-            log.warning(
-                "recommendation_not_stored", id=identity, error=type(error.orig).__name__, cause=cause_of(error)
-            )
+            log.warning("recommendation_not_stored", id=identity, **cause(error))
             return Kept(body, stored=False)
         return Kept(body, stored=True)

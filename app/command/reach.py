@@ -41,7 +41,7 @@ def service(url: str | None) -> Iterator[Headroom]:
             with Headroom(url, retries=2) as client:
                 yield client
             return
-        with logs_beside(), TestClient(create_app(settings()), raise_server_exceptions=False) as http:
+        with logs_beside(), TestClient(create_app(quiet()), raise_server_exceptions=False) as http:
             yield Headroom(http=http, retries=0)
     except HeadroomError as error:
         told(error, local=url is None)
@@ -60,6 +60,11 @@ def logs_beside() -> Iterator[None]:
         yield
     finally:
         structlog.configure(logger_factory=before)
+
+
+def quiet() -> Settings:
+    """The settings for one question: nobody asks who asked."""
+    return settings().model_copy(update={"access_log": "off"})
 
 
 def settings() -> Settings:

@@ -18,7 +18,9 @@ import httpx2
 import structlog
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
+from app import telemetry
 from app.catalog.outbox import EVENTS, Delivery, DeliveryStore
+from app.causes import cause
 from app.db import DatabaseError
 from app.procurement.buyers import ADDRESS
 
@@ -84,6 +86,10 @@ def signature(key: bytes, event: str, timestamp: int, body: bytes) -> str:
     return f"v1,{base64.b64encode(signed.digest()).decode()}"
 
 
+def _broke(error: Exception) -> None:
+    log.error("webhooks_failed", **cause(error))
+
+
 class Courier:
     """Delivers what is due to the endpoints that settings name; any number of processes may have one."""
 
@@ -112,9 +118,9 @@ class Courier:
             try:
                 self.deliver_due()
             except DatabaseError as error:
-                log.warning("webhooks_not_read", error=type(error.orig).__name__)
-            except Exception:
-                log.exception("webhooks_failed")
+                log.warning("webhooks_not_read", **cause(error))
+            except Exception as error:
+                _broke(error)
             self._stopped.wait(POLL_S)
 
     def deliver_due(self) -> tuple[int, int]:
@@ -143,9 +149,11 @@ class Courier:
             failure = f"HTTP {status}"
         if 200 <= status < 300:
             self._store.delivered(delivery)
+            telemetry.told("delivered")
             log.info("webhook_delivered", **told)
             return True
         dead = self._store.failed(delivery, failure, now=datetime.now(UTC), for_good=status == GONE)
+        telemetry.told("dead" if dead else "failed")
         log.warning("webhook_dead" if dead else "webhook_failed", failure=failure, tries=delivery.tries + 1, **told)
         return False
 

@@ -16,6 +16,7 @@ from app.api.problems import problem
 from app.api.schemas.health import AliveShown, ReadyShown
 from app.catalog.queries import newest_version
 from app.catalog.snapshot import EmptyCatalog
+from app.causes import cause
 from app.db import DatabaseError
 from app.errors import NotFound
 
@@ -50,7 +51,7 @@ def readyz(sessions: Sessions, snapshots: Snapshots) -> Response:
             newest_version(session)
         market = snapshots.market()
     except (DatabaseError, EmptyCatalog) as error:
-        log.warning("not_ready", error=type(error).__name__)
+        log.warning("not_ready", **cause(error))
         return problem(
             503,
             code="not-ready",

@@ -13,6 +13,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from app.api.body import FORM, XML, read_form, read_raw
 from app.api.deps import AtDesk
+from app.api.front import broke
 from app.api.problems import Malformed
 from app.api.routes.sessions import PRIVATE, page_of
 from app.api.schemas.base import NAMED
@@ -53,8 +54,8 @@ async def post_punchout(request: Request, desk: AtDesk) -> Response:
         told = _status(BAD_REQUEST, error.detail, now)
     except DatabaseError:
         told = _status(TEMPORARY_ERROR, "The database does not answer; try again shortly.", now)
-    except Exception:
-        log.exception("unexpected_error", path=request.url.path)
+    except Exception as error:
+        broke(request.scope, error)
         told = _status(INTERNAL_ERROR, "Something went wrong here; it has been logged.", now)
     return Response(told, media_type="text/xml; charset=utf-8", headers=PRIVATE)
 

@@ -1,0 +1,247 @@
+"""What goes round every request: its ids, its line in the log, and what becomes of what breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from fastapi import FastAPI
+from starlette.requests import ClientDisconnect
+from starlette.responses import StreamingResponse
+from starlette.testclient import TestClient
+from starlette.types import Message, Receive, Scope, Send
+
+from app import telemetry
+from app.api import front, problems
+from app.api.front import Front, parent_of
+from app.main import log_as_json
+from artefacts.running import serving
+from tests.test_telemetry import scraped, value
+
+TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+
+
+def broken_app(access_log: str = front.ALL) -> FastAPI:
+    """An application of which every route breaks in another way."""
+    app = FastAPI()
+
+    @app.get("/breaks/{how}")
+    async def breaks(how: str) -> StreamingResponse:
+        if how == "midway":
+            return StreamingResponse(halves(), media_type="text/plain")
+        if how == "gone":
+            raise ClientDisconnect
+        if how == "well":
+            return StreamingResponse(iter([b"good"]), media_type="text/plain")
+        raise ValueError(f"postgresql://headroom:s3cret@db/x refused\nwith a second line about {how}")
+
+    @app.get("/livez")
+    async def livez() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/of/{token}")
+    async def of(token: str) -> str:
+        return token[:1]
+
+    problems.install(app)
+    front.install(app, access_log=access_log)
+    return app
+
+
+async def halves() -> AsyncIterator[bytes]:
+    yield b"half of it"
+    raise ValueError("the other half is gone")
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with serving(broken_app()) as url:
+        yield urlsplit(url).netloc
+
+
+@pytest.fixture
+def asked() -> TestClient:
+    log_as_json("info")
+    return TestClient(broken_app())
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_what_breaks_is_a_problem_and_the_connection_takes_the_next_request(address: str) -> None:
+    connection = http.client.HTTPConnection(address)
+    connection.request("GET", "/breaks/badly")
+    socket = connection.sock
+    answer = connection.getresponse()
+    problem = json.loads(answer.read())
+    assert (answer.status, problem["type"]) == (500, "/problems/internal-error")
+    assert problem["request_id"] == answer.headers["x-request-id"]
+    connection.request("GET", "/breaks/well")
+    assert connection.getresponse().read() == b"good"
+    assert connection.sock is socket
+    connection.close()
+
+
+def test_an_answer_that_breaks_midway_ends_the_connection_so_that_nobody_takes_it_for_whole(address: str) -> None:
+    connection = http.client.HTTPConnection(address)
+    connection.request("GET", "/breaks/midway")
+    answer = connection.getresponse()
+    with pytest.raises(http.client.IncompleteRead):
+        answer.read()
+    connection.close()
+
+
+def test_what_breaks_is_one_line_with_its_cause_and_no_secret(
+    asked: TestClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = value("headroom_unexpected_errors_total")
+    asked.get("/breaks/it%22%0a", headers={"x-request-id": "of-this-test"})
+    error, request = lines(capsys)
+    assert error["event"] == "unexpected_error" and error["route"] == "/breaks/{how}"
+    assert (error["error"], error["message"]) == ("ValueError", "postgresql://***@db/x refused")
+    assert error["request_id"] == request["request_id"] == "of-this-test"
+    assert "test_front.py" in error["at"] and len(json.dumps(error)) < 1000
+    assert (request["event"], request["status"]) == ("request", 500)
+    assert value("headroom_unexpected_errors_total") == before + 1
+
+
+def test_a_client_that_has_gone_is_no_error(asked: TestClient, capsys: pytest.CaptureFixture[str]) -> None:
+    asked.get("/breaks/gone")
+    (request,) = lines(capsys)
+    assert (request["event"], request["status"]) == ("request", 499)
+
+
+@pytest.mark.parametrize("sent", ["of-a_client.1", "0" * 64])
+def test_an_id_that_is_one_is_taken(asked: TestClient, sent: str) -> None:
+    assert asked.get("/livez", headers={"x-request-id": sent}).headers["x-request-id"] == sent
+
+
+@pytest.mark.parametrize("sent", ["", "short", "0" * 65, "with space", 'quo"te-quote', "a\tb-c-d-e-f", "\xff" * 8])
+def test_any_other_is_not(asked: TestClient, sent: str) -> None:
+    given = asked.get("/livez", headers={b"x-request-id": sent.encode("latin-1")}).headers.get_list("x-request-id")
+    assert len(given) == 1 and given[0] != sent and len(given[0]) == 32
+
+
+def test_an_id_sent_twice_is_none_and_every_request_has_one_of_its_own(asked: TestClient) -> None:
+    twice = asked.get("/livez", headers=[("x-request-id", "first-one"), ("x-request-id", "second-one")])
+    ids = {twice.headers["x-request-id"], *(asked.get("/nowhere").headers["x-request-id"] for _ in range(3))}
+    assert len(ids) == 4 and not ids & {"first-one", "second-one"}
+
+
+@pytest.mark.parametrize(
+    ("sent", "flags"),
+    [
+        (f"00-{TRACE}-{SPAN}-01", "01"),
+        (f"00-{TRACE}-{SPAN}-ff", "01"),
+        (f"00-{TRACE}-{SPAN}-00", "00"),
+        (f"cc-{TRACE}-{SPAN}-01-what-comes-later", "01"),
+    ],
+)
+def test_a_trace_goes_on(asked: TestClient, sent: str, flags: str) -> None:
+    version, trace, span, sampled = (
+        asked.get("/livez", headers={"traceparent": sent}).headers["traceresponse"].split("-")
+    )
+    assert (version, trace, sampled) == ("00", TRACE, flags) and span != SPAN
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        f"ff-{TRACE}-{SPAN}-01",
+        f"00-{TRACE.upper()}-{SPAN}-01",
+        f"00-{'0' * 32}-{SPAN}-01",
+        f"00-{TRACE}-{'0' * 16}-01",
+        f"00-{TRACE}-{SPAN}-01-more",
+        f"00-{TRACE}-{SPAN}-1",
+        f" 00-{TRACE}-{SPAN}-01",
+        f"01-{TRACE}-{SPAN}-01.more",
+    ],
+)
+def test_what_is_no_trace_starts_another(sent: str) -> None:
+    assert parent_of(sent.encode()) is None
+
+
+def test_a_request_is_a_line_without_its_query(asked: TestClient, capsys: pytest.CaptureFixture[str]) -> None:
+    asked.get("/breaks/well?PASSWORD=s3cret", headers={"traceparent": f"00-{TRACE}-{SPAN}-01", "cookie": "s3cret"})
+    (line,) = lines(capsys)
+    assert 0 <= line.pop("ms") < 1000 and line.pop("timestamp").endswith("Z")
+    assert len(line.pop("request_id")) == 32
+    assert line == {
+        "event": "request",
+        "level": "info",
+        "method": "GET",
+        "route": "/breaks/{how}",
+        "path": "/breaks/well",
+        "status": 200,
+        "bytes": 4,
+        "client": "testclient",
+        "trace_id": TRACE,
+    }
+
+
+def test_a_token_in_a_path_and_what_breaks_lines_are_not_told(
+    asked: TestClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked.get("/of/s3cret-token")
+    asked.get("/nowhere%0a%7b%22event%22:%22request%22%7d")
+    of, nowhere = lines(capsys)
+    assert of["path"] == of["route"] == "/of/{token}"
+    assert nowhere["route"] == "unmatched" and nowhere["status"] == 404
+
+
+@pytest.mark.parametrize(
+    ("access_log", "told"), [("off", []), ("on", ["/breaks/{how}"]), ("all", ["/livez", "/breaks/{how}"])]
+)
+def test_health_checks_are_left_out_unless_all_is_asked_for(
+    access_log: str, told: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    log_as_json("info")
+    client = TestClient(broken_app(access_log))
+    client.get("/livez")
+    client.get("/breaks/well")
+    assert [line["route"] for line in lines(capsys)] == told
+
+
+def test_paths_nobody_serves_are_one_label_and_odd_methods_another(asked: TestClient) -> None:
+    labels = {"method": "other", "route": "unmatched", "status": "4xx"}
+    for path in ("/a", "/b"):
+        asked.request("BREW", path)
+    assert value("headroom_request_seconds_count", **labels) >= 2
+    assert b'/a"' not in telemetry.exposition()
+
+
+def test_every_route_of_the_service_counts_under_its_template(client: TestClient) -> None:
+    answer = client.get("/recommendations/none?x=1")
+    assert answer.headers["x-request-id"]
+    assert value("headroom_request_seconds_count", method="GET", route="/recommendations/{id}", status="4xx") >= 1
+    client.get("/static/docs.css")
+    client.put("/catalog/models")
+    client.post("/mcp", json={})
+    assert value("headroom_request_seconds_count", method="PUT", route="/catalog/models", status="4xx") >= 1
+    samples = scraped(telemetry.exposition())
+    shown = {dict(labels)["route"] for name, labels in samples if name == "headroom_request_seconds_count"}
+    assert {"/static", "/mcp"} <= shown
+
+
+@pytest.mark.parametrize("kind", ["lifespan", "websocket"])
+def test_what_is_no_request_passes_untouched(kind: str) -> None:
+    sent: list[Message] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        assert scope == {"type": kind}
+        await send(await receive())
+
+    async def receive() -> Message:
+        return {"type": "there"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    asyncio.run(Front(app, access_log="all")({"type": kind}, receive, send))
+    assert sent == [{"type": "there"}]
