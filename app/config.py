@@ -62,6 +62,7 @@ class Settings(BaseSettings):
     access_log: str = Field(
         "on", pattern="^(off|on|all)$", description="A line for each request: off, on, or all with health checks."
     )
+    metrics: bool = Field(True, description="Whether GET /metrics tells Prometheus what was counted.")
     model_hub_url: str | None = Field(
         None,
         pattern=r"^https?://[^\s/@]+(/[^\s]*)?$",

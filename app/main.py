@@ -27,6 +27,7 @@ from app.api.routes import (
     health,
     lists,
     materials,
+    metrics,
     punchout,
     recommendations,
     repricing,
@@ -93,6 +94,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         app.include_router(router)
     app.webhooks.include_router(webhooks.router)
     health.install(app)
+    metrics.install(app, on=settings.metrics)
     mount.install(app, hosts=settings.mcp_hosts, public_url=settings.public_url)
     openapi.install(app)
     front.install(app, access_log=settings.access_log)
