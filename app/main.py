@@ -14,8 +14,9 @@ from fastapi.concurrency import run_in_threadpool
 from sqlalchemy import Engine
 from sqlalchemy.orm import sessionmaker
 
+from app import telemetry
 from app.agents import mount
-from app.api import front, openapi, outgoing, problems
+from app.api import front, openapi, outgoing, problems, traces
 from app.api.admission import Admission
 from app.api.routes import (
     accuracy,
@@ -76,7 +77,13 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     compile_simulation(settings.cache_dir)
     log_as_json(settings.log_level)
     app = FastAPI(
-        title="Headroom", version="0.1.0", docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=running
+        title="Headroom",
+        version="0.1.0",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=running,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # its own spans would hold passwords of queries
     )
     app.state.settings, app.state.today = settings, settings.today
     engine = make_engine(settings.database_url, patience(settings))
@@ -87,7 +94,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.desk = desk_of(settings, engine)
     hub = ModelHub(settings.model_hub_url) if settings.model_hub_url else None
     app.state.snapshots = SnapshotStore(app.state.sessions, check_s=settings.snapshot_check_s, hub=hub)
-    app.state.admission, app.state.long_admission = admission(settings), admission(settings)
+    app.state.admission, app.state.long_admission = admission(settings, "short"), admission(settings, "long")
     outgoing.install(app, settings.cors_origins, settings.compress_from_bytes)
     problems.install(app)
     for router in ROUTERS:
@@ -97,7 +104,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     metrics.install(app, on=settings.metrics)
     mount.install(app, hosts=settings.mcp_hosts, public_url=settings.public_url)
     openapi.install(app)
-    front.install(app, access_log=settings.access_log)
+    front.install(app, access_log=settings.access_log, tracer=traces.tracer_of(traces.provider_of()))
     return app
 
 
@@ -112,12 +119,13 @@ def patience(settings: Settings) -> Patience:
     )
 
 
-def admission(settings: Settings) -> Admission:
+def admission(settings: Settings, name: telemetry.Line) -> Admission:
     """A line before answers, and those who compute them."""
     return Admission(
         at_once=settings.max_concurrent_searches,
         most_waiting=settings.max_waiting,
         limit_s=settings.request_deadline_s,
+        name=name,
     )
 
 

@@ -38,7 +38,7 @@ def asked() -> Iterator[TestClient]:
         with Session(engine) as session:
             seed(session)
         engine.dispose()
-        with TestClient(create_app(Settings(database_url=url, today=DAY))) as client:
+        with TestClient(create_app(Settings(database_url=url, today=DAY, access_log="off"))) as client:
             yield client
 
 

@@ -107,7 +107,7 @@ def market(snapshots: SnapshotStore) -> Snapshot:
 @pytest.fixture(scope="session")
 def client(sqlite_url: str) -> Iterator[TestClient]:
     """The real application over the seeded SQLite file; server errors come back as answers."""
-    app = create_app(Settings(database_url=sqlite_url, today=DAY))
+    app = create_app(Settings(database_url=sqlite_url, today=DAY, access_log="off"))
     with TestClient(app, raise_server_exceptions=False) as made:
         yield made
     app.state.sessions.kw["bind"].dispose()

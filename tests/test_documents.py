@@ -236,3 +236,10 @@ def test_words_of_the_glossary_are_told_once_and_those_of_answers_are_there() ->
     answer = (ROOT / "docs" / "reading.md").read_text()
     for word in ("ttft", "tpot", "e2e", "p95", "replica", "kv cache", "basis", "confidence", "interval", "knee", "mfu"):
         assert word in each and word.split()[-1] in answer.lower(), word
+
+
+def test_every_metric_is_told_and_every_one_that_is_told_is_there(client: TestClient) -> None:
+    shown = set(re.findall(r"^# TYPE (headroom_\w+)", client.get("/metrics").text, flags=re.MULTILINE))
+    operating = (ROOT / "docs" / "operating.md").read_text()
+    rows = "".join(row.split("|")[1] for row in operating.splitlines() if row.startswith("| `headroom_"))
+    assert set(re.findall(r"`(headroom_\w+)`", rows)) == shown

@@ -14,19 +14,28 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any, ParamSpec
 
 from fastapi import Request
 from fastapi.responses import Response
 
+from app import telemetry
+from app.api.front import route_of
 from app.api.problems import Malformed
+from app.api.traces import traced
 from app.errors import Overloaded, TooManyAtOnce
 from app.work import Abandoned, OutOfTime, heard_by, stage
 
 P = ParamSpec("P")
 
 OF_THE_LAST = 0.9  # how much of the mean seconds of an answer stays with each new one
+REASONS: dict[type[Exception], telemetry.Shed] = {
+    Overloaded: "overloaded",
+    TooManyAtOnce: "too-many-at-once",
+    OutOfTime: "out-of-time",
+}
 LATE_S = 1.0  # how long after its deadline a request may still find the next stage
 
 
@@ -60,9 +69,12 @@ class Clock:
 class Job:
     """What is computed once for everybody who asks it meanwhile."""
 
-    def __init__(self, key: Hashable, address: str, compute: Callable[[], Response], limit_s: float) -> None:
-        self.key, self.address, self.compute = key, address, compute
-        self.clock = Clock(limit_s)
+    def __init__(self, key: Hashable, request: Request, compute: Callable[[], Response], limit_s: float) -> None:
+        self.key, self.compute = key, compute
+        self.address, self.route = address_of(request), route_of(request.scope)
+        self.clock, self.since = Clock(limit_s), time.monotonic()
+        self.context = copy_context()  # of the request that asked first: its lines of the log, its trace
+        self.listener = traced(self.clock)
         self.future: Future[Response] = Future()
         self.asking = 0
 
@@ -70,7 +82,8 @@ class Job:
 class Admission:
     """Answers computed at once, the line before them, and what one request may take."""
 
-    def __init__(self, *, at_once: int, most_waiting: int, limit_s: float) -> None:
+    def __init__(self, *, at_once: int, most_waiting: int, limit_s: float, name: telemetry.Line = "short") -> None:
+        self._name = name
         self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="search")
         self._at_once, self._most_waiting, self._limit_s = at_once, most_waiting, limit_s
         self._lock = threading.Lock()  # held for a few steps alone
@@ -89,7 +102,14 @@ class Admission:
 
         Raises Overloaded, TooManyAtOnce, OutOfTime, and Malformed where the client has gone.
         """
-        job = self._joined(key, request.client.host if request.client else "", compute)
+        try:
+            return await self._answer(request, key, compute)
+        except (Overloaded, TooManyAtOnce, OutOfTime) as error:
+            telemetry.shed(REASONS[type(error)])
+            raise
+
+    async def _answer(self, request: Request, key: Hashable, compute: Callable[[], Response]) -> Response:
+        job = self._joined(key, request, compute)
         answer = asyncio.shield(asyncio.wrap_future(job.future))
         gone = asyncio.ensure_future(_gone(request))
         either: set[asyncio.Future[Any]] = {answer, gone}
@@ -98,6 +118,7 @@ class Admission:
             if answer.done():
                 return _own(answer.result())
             if gone.done():
+                telemetry.shed("client-gone")
                 raise Malformed(400, "client-disconnected", "The connection closed before the answer was there.")
             raise OutOfTime
         finally:
@@ -105,16 +126,18 @@ class Admission:
             self._left(job)
             answer.cancel()
 
-    def _joined(self, key: Hashable, address: str, compute: Callable[[], Response]) -> Job:
+    def _joined(self, key: Hashable, request: Request, compute: Callable[[], Response]) -> Job:
         """The job of a question: one that is under way, or a new one, in the line or at once."""
         with self._lock:
             job = self._jobs.get(key)
             if job is None:
                 if self._is_full():
-                    self._make_room(address)
-                job = self._jobs[key] = Job(key, address, compute, self._limit_s)
+                    self._make_room(address_of(request))
+                job = self._jobs[key] = Job(key, request, compute, self._limit_s)
                 self._line.append(job)
                 self._start()
+            else:
+                telemetry.joined()
             job.asking += 1
             return job
 
@@ -154,16 +177,20 @@ class Admission:
     def _start(self) -> None:
         while self._line and self._running < self._at_once:
             self._running += 1
-            self._threads.submit(self._compute, self._line.popleft())
+            job = self._line.popleft()
+            self._threads.submit(job.context.run, self._compute, job)
+        telemetry.line(self._name, waiting=len(self._line), computing=self._running)
 
     def _compute(self, job: Job) -> None:
         """One job, in a thread; then the next."""
         began, found, failed = time.monotonic(), None, None
+        telemetry.waited(self._name, began - job.since)
         try:
-            with heard_by(job.clock), stage("answer"):
+            with heard_by(job.listener), stage("answer"):
                 found = job.compute()
         except BaseException as error:
             failed = error
+        telemetry.worked(job.route, job.clock.stages_s)
         with self._lock:
             self._running -= 1
             self._jobs.pop(job.key, None)
@@ -185,6 +212,7 @@ class Admission:
             if job in self._line:
                 self._line.remove(job)
                 job.future.cancel()
+                self._start()
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +236,11 @@ async def _gone(request: Request) -> None:
     """Returns when the client has closed its connection; its body was read before."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+def address_of(request: Request) -> str:
+    """Who asks."""
+    return request.client.host if request.client else ""
 
 
 def _own(answer: Response) -> Response:

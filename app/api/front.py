@@ -15,10 +15,12 @@ from typing import Any
 
 import structlog
 from fastapi import FastAPI
+from opentelemetry.trace import Span, Tracer
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import telemetry
+from app.api.traces import request_span, told
 from app.causes import cause
 
 METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
@@ -41,11 +43,17 @@ class Seen:
     trace_id: str
     span_id: str
     flags: str
-    parent_id: str | None
+    parent: tuple[str, str, str] | None
     began: float = field(default_factory=time.perf_counter)
     status: int = 0
     sent_bytes: int = 0
     complete: bool = False
+
+    def is_part_of(self, span: Span) -> None:
+        """Its ids are those of the span that is exported."""
+        own = span.get_span_context()
+        self.trace_id, self.span_id = f"{own.trace_id:032x}", f"{own.span_id:016x}"
+        self.flags = f"{own.trace_flags:02x}"
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         """What names the request in its answer."""
@@ -63,9 +71,9 @@ def seen(headers: Iterable[tuple[bytes, bytes]]) -> Seen:
             parents.append(value)
     sent = ids[0].decode() if len(ids) == 1 and _ID.fullmatch(ids[0]) else None
     parent = parent_of(parents[0]) if len(parents) == 1 else None
-    trace_id, parent_id, flags = parent or (f"{random.getrandbits(128) or 1:032x}", None, "00")
+    trace_id, _, flags = parent or (f"{random.getrandbits(128) or 1:032x}", "", "00")
     span_id = f"{random.getrandbits(64) or 1:016x}"
-    return Seen(sent or f"{random.getrandbits(128):032x}", trace_id, span_id, flags, parent_id)
+    return Seen(sent or f"{random.getrandbits(128):032x}", trace_id, span_id, flags, parent)
 
 
 def parent_of(sent: bytes) -> tuple[str, str, str] | None:
@@ -103,17 +111,37 @@ def broke(scope: Scope, error: Exception) -> None:
     log.error("unexpected_error", route=route_of(scope), **cause(error))
 
 
+def method_of(scope: Scope) -> str:
+    """The method; one that nobody knows is `other`."""
+    return scope["method"] if scope["method"] in METHODS else "other"
+
+
 class Front:
     """Wraps the whole application."""
 
-    def __init__(self, app: ASGIApp, *, access_log: str) -> None:
-        self._app, self._access_log = app, access_log
+    def __init__(self, app: ASGIApp, *, access_log: str, tracer: Tracer | None = None) -> None:
+        self._app, self._access_log, self._tracer = app, access_log, tracer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         request = seen(scope["headers"])
+        if self._tracer is None:
+            await self._handled(request, scope, receive, send)
+            return
+        with request_span(self._tracer, request.parent) as span:
+            request.is_part_of(span)
+            await self._handled(request, scope, receive, send)
+            told(
+                span,
+                method=method_of(scope),
+                route=route_of(scope),
+                status=request.status,
+                request_id=request.request_id,
+            )
+
+    async def _handled(self, request: Seen, scope: Scope, receive: Receive, send: Send) -> None:
         scope.setdefault("state", {})["request_id"] = request.request_id
         structlog.contextvars.bind_contextvars(request_id=request.request_id, trace_id=request.trace_id)
         try:
@@ -147,9 +175,9 @@ class Front:
     def _noted(self, request: Seen, scope: Scope) -> None:
         """Count and log a request that has ended."""
         seconds = time.perf_counter() - request.began
-        method, route = scope["method"] if scope["method"] in METHODS else "other", route_of(scope)
-        status = request.status or GONE
-        telemetry.answered(method, route, status, seconds)
+        method, route = method_of(scope), route_of(scope)
+        request.status = request.status or GONE
+        telemetry.answered(method, route, request.status, seconds)
         if self._access_log == OFF or (self._access_log == ON and route in PROBES):
             return
         log.info(
@@ -157,14 +185,14 @@ class Front:
             method=method,
             route=route,
             path=route if "{token}" in route else scope["path"][:300],
-            status=status,
+            status=request.status,
             bytes=request.sent_bytes,
             ms=round(seconds * 1000, 1),
             client=(scope.get("client") or ("",))[0],
         )
 
 
-def install(app: FastAPI, *, access_log: str) -> None:
+def install(app: FastAPI, *, access_log: str, tracer: Tracer | None = None) -> None:
     """Put the layer around all others, that which makes a problem of what nobody expected among them."""
     build: Any = app.build_middleware_stack
-    app.build_middleware_stack = lambda: Front(build(), access_log=access_log)  # type: ignore[method-assign]
+    app.build_middleware_stack = lambda: Front(build(), access_log=access_log, tracer=tracer)  # type: ignore[method-assign]

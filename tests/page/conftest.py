@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def service(sqlite_url: str) -> Iterator[str]:
     """Address of the real application over the seeded SQLite file, warm."""
-    app = create_app(Settings(database_url=sqlite_url, today=DAY))
+    app = create_app(Settings(database_url=sqlite_url, today=DAY, access_log="off"))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     thread = threading.Thread(target=server.run)
     thread.start()

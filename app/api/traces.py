@@ -1,0 +1,121 @@
+"""Spans of a request and its stages, sent to a collector where the OTEL_ variables name one; nothing of it is imported
+where they do not. A collector that fails is told of in the log, and waited for by nobody.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib.metadata import version
+
+import structlog
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, SpanKind, Tracer, TracerProvider
+from opentelemetry.trace.status import StatusCode
+
+from app.causes import cause
+from app.work import Listener
+
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+
+log = structlog.get_logger("headroom")
+_tracer: ContextVar[Tracer | None] = ContextVar("tracer", default=None)
+
+
+def provider_of(environment: Mapping[str, str] = os.environ) -> TracerProvider | None:
+    """What makes spans and exports them; None where no collector is named, or exporting is switched off."""
+    off = (
+        environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or environment.get("OTEL_TRACES_EXPORTER") == "none"
+    )
+    if off or not any(environment.get(name) for name in ENDPOINTS):
+        return None
+    try:
+        return _exporting()
+    except Exception as error:
+        _failed(error)
+        return None
+
+
+def _failed(error: Exception) -> None:
+    log.error("traces_not_exported", **cause(error))
+
+
+def _exporting() -> TracerProvider:
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource  # noqa: PLC0415
+    from opentelemetry.sdk.trace import TracerProvider as Provider  # noqa: PLC0415
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+
+    named = OTELResourceDetector().detect().attributes.get("service.name", "headroom")
+    provider = Provider(resource=Resource.create({"service.name": named, "service.version": version("headroom")}))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return provider
+
+
+def tracer_of(provider: TracerProvider | None) -> Tracer | None:
+    """What starts the spans of this service."""
+    return None if provider is None else provider.get_tracer("headroom", version("headroom"))
+
+
+@contextmanager
+def request_span(tracer: Tracer, parent: tuple[str, str, str] | None) -> Iterator[Span]:
+    """The span of a request, under that of whoever asked; what runs inside is a part of it."""
+    above = Context()
+    if parent is not None:
+        of = SpanContext(int(parent[0], 16), int(parent[1], 16), is_remote=True, trace_flags=_flags(parent[2]))
+        above = trace.set_span_in_context(NonRecordingSpan(of), above)
+    token = _tracer.set(tracer)
+    span = tracer.start_span("request", context=above, kind=SpanKind.SERVER)
+    try:
+        with trace.use_span(span, record_exception=False, set_status_on_exception=False):
+            yield span
+    finally:
+        _tracer.reset(token)
+        span.end()
+
+
+def _flags(sent: str) -> trace.TraceFlags:
+    return trace.TraceFlags(int(sent, 16))
+
+
+def told(span: Span, *, method: str, route: str, status: int, request_id: str) -> None:
+    """What a span says of a request that has ended: never its query, body or path."""
+    span.update_name(f"{method} {route}")
+    span.set_attributes(
+        {
+            "http.request.method": method,
+            "http.route": route,
+            "http.response.status_code": status,
+            "headroom.request_id": request_id,
+        }
+    )
+    if status >= 500:
+        span.set_status(StatusCode.ERROR)
+
+
+class _Stages:
+    """Hears the stages of a request's work beside another listener, and makes a span of each."""
+
+    def __init__(self, beside: Listener, tracer: Tracer) -> None:
+        self._beside, self._tracer = beside, tracer
+        self._above = trace.set_span_in_context(trace.get_current_span())
+        self._open: list[Span] = []
+
+    def enter(self, stage: str) -> str:
+        before = self._beside.enter(stage)
+        above = trace.set_span_in_context(self._open[-1]) if self._open else self._above
+        self._open.append(self._tracer.start_span(stage, context=above))
+        return before
+
+    def leave(self, before: str) -> None:
+        self._open.pop().end()
+        self._beside.leave(before)
+
+
+def traced(listener: Listener) -> Listener:
+    """The listener, with a span of each stage where the request that this is called in has one."""
+    tracer = _tracer.get()
+    return listener if tracer is None else _Stages(listener, tracer)
