@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 from collections.abc import Mapping
@@ -16,6 +17,8 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import DeclarativeBase
 from sqlalchemy.pool import PoolProxiedConnection
+
+from app import telemetry
 
 # What is raised where a database does not answer.
 DatabaseError = DBAPIError
@@ -71,6 +74,7 @@ class Line:
             return
         with self._lock:
             if self.down and time.monotonic() < self._again_at:
+                telemetry.database_failed("breaker")
                 raise away("it did not answer a moment ago")
             self._again_at = time.monotonic() + AWAY_S
 
@@ -78,10 +82,13 @@ class Line:
         """It did not answer."""
         with self._lock:
             self.down, self._again_at = True, time.monotonic() + AWAY_S
+        telemetry.breaker(is_open=True)
 
     def answered(self) -> None:
         """It did."""
-        self.down = False
+        if self.down:
+            self.down = False
+            telemetry.breaker(is_open=False)
 
 
 class Pool(QueuePool):
@@ -95,6 +102,7 @@ class Pool(QueuePool):
         try:
             found = super().connect()
         except PoolTimeout:
+            telemetry.database_failed("pool")
             raise away("every connection is in use") from None
         self.line.answered()
         return found
@@ -110,7 +118,25 @@ class Pool(QueuePool):
 def make_engine(url: str, patience: Patience | None = None) -> Engine:
     """An engine with what each database needs: foreign keys and WAL on SQLite, UTC and an end of waiting on both."""
     limits = patience or Patience()
-    return sqlite(url, limits) if url.startswith("sqlite") else postgres(url, limits)
+    engine = sqlite(url, limits) if url.startswith("sqlite") else postgres(url, limits)
+
+    @event.listens_for(engine, "handle_error")
+    def counted(context: ExceptionContext) -> None:
+        if (kind := kind_of(context.original_exception)) is not None:
+            telemetry.database_failed(kind)
+
+    return engine
+
+
+def kind_of(error: BaseException) -> telemetry.DatabaseFailure | None:
+    """What a database did not do; None where what was asked of it was wrong."""
+    if isinstance(error, (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable)):
+        return "timeout"
+    if isinstance(error, psycopg.OperationalError):
+        return "unreachable"
+    if isinstance(error, sqlite3.OperationalError):
+        return "timeout" if "locked" in str(error) else "other"
+    return None
 
 
 def sqlite(url: str, limits: Patience) -> Engine:

@@ -18,6 +18,7 @@ from app.db import DatabaseError, Patience, make_engine
 from app.main import create_app
 from tests.conftest import new_postgres_database, prepare
 from tests.examples import body
+from tests.test_telemetry import value as counted
 
 SHORT = Patience(statement_s=0.3, lock_s=0.2, connect_s=2, pool_s=0.1, connections=2)
 
@@ -27,6 +28,10 @@ def engine(postgres_url: str) -> Iterator[Engine]:
     made = make_engine(postgres_url, SHORT)
     yield made
     made.dispose()
+
+
+def failures(kind: str) -> float:
+    return counted("headroom_database_failures_total", kind=kind)
 
 
 def value(engine: Engine, asked: str) -> object:
@@ -43,13 +48,16 @@ def waited(engine: Engine, asked: str) -> tuple[float, str]:
 
 
 def test_the_server_ends_a_long_statement(engine: Engine) -> None:
+    before = failures("timeout")
     seconds, cause = waited(engine, "select pg_sleep(20)")
     assert seconds < 2
+    assert failures("timeout") == before + 1
     assert "statement timeout" in cause
     assert value(engine, "select 1") == 1
 
 
 def test_a_frozen_server_is_given_up_and_then_not_asked_for_a_moment(engine: Engine) -> None:
+    before, refused = failures("unreachable"), failures("breaker")
     backend = value(engine, "select pg_backend_pid()")
     assert isinstance(backend, int)
     os.kill(backend, signal.SIGSTOP)
@@ -69,10 +77,13 @@ def test_a_frozen_server_is_given_up_and_then_not_asked_for_a_moment(engine: Eng
         seconds, cause = waited(engine, "select 3")
         assert seconds < 0.05
         assert "a moment ago" in cause
+        assert failures("unreachable") > before and failures("breaker") == refused + 1
+        assert counted("headroom_database_breaker_open") == 1
     finally:
         os.kill(backend, signal.SIGCONT)
     time.sleep(1.1)
     assert value(engine, "select 4") == 4
+    assert counted("headroom_database_breaker_open") == 0
 
 
 def test_a_lock_and_a_connection_are_waited_for_and_given_up(engine: Engine) -> None:
@@ -81,10 +92,12 @@ def test_a_lock_and_a_connection_are_waited_for_and_given_up(engine: Engine) -> 
         seconds, cause = waited(engine, "select * from catalog_versions")
         assert seconds < 2
         assert "lock timeout" in cause
+        before = failures("pool")
         with engine.connect():
             seconds, cause = waited(engine, "select 1")
     assert seconds < 2
     assert cause == "every connection is in use"
+    assert failures("pool") == before + 1
     assert value(engine, "select 1") == 1  # which is no reason to stay away
 
 
@@ -94,10 +107,11 @@ def test_a_locked_file_is_waited_for_and_given_up(tmp_path: Path) -> None:
         made.execute(text("create table t (x integer)"))
     with engine.connect() as holding:
         holding.exec_driver_sql("begin immediate")
-        began = time.monotonic()
+        began, before = time.monotonic(), failures("timeout")
         with pytest.raises(DatabaseError, match="locked"), engine.begin() as other:
             other.execute(text("insert into t values (1)"))
         assert time.monotonic() - began < 2
+        assert failures("timeout") == before + 1
         assert value(engine, "select count(*) from t") == 0  # readers go on
     engine.dispose()
 
