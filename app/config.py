@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated
 
@@ -68,6 +69,9 @@ class Settings(BaseSettings):
         pattern=r"^https?://[^\s/@]+(/[^\s]*)?$",
         description="Hub that serves config.json of models the catalogue lacks, under {url}/{id}/resolve/main/. "
         "Off where absent.",
+    )
+    model_hub_networks: tuple[IPv4Network | IPv6Network, ...] = Field(
+        (), description="Networks that are not public in which that hub may stand, as JSON."
     )
     mcp_hosts: tuple[str, ...] = Field(
         (),

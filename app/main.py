@@ -92,7 +92,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.courier = Courier(settings.webhooks, DeliveryStore(engine)) if settings.webhooks else None
     app.state.answers = AnswerStore(engine, app.state.outbox)
     app.state.desk = desk_of(settings, engine)
-    hub = ModelHub(settings.model_hub_url) if settings.model_hub_url else None
+    hub = ModelHub(settings.model_hub_url, networks=settings.model_hub_networks) if settings.model_hub_url else None
     app.state.snapshots = SnapshotStore(app.state.sessions, check_s=settings.snapshot_check_s, hub=hub)
     app.state.admission, app.state.long_admission = admission(settings, "short"), admission(settings, "long")
     outgoing.install(app, settings.cors_origins, settings.compress_from_bytes)

@@ -7,9 +7,12 @@ long. Where nobody listens, as in a command, `stage` does nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
 
 
 class OutOfTime(Exception):
@@ -18,6 +21,14 @@ class OutOfTime(Exception):
 
 class Abandoned(Exception):
     """Nobody waits for the work any more."""
+
+
+class Elsewhere(Exception):
+    """The work wants what is on its way from another host; it is begun anew once that is there."""
+
+    def __init__(self, awaited: Future[Any]) -> None:
+        super().__init__("on its way")
+        self.awaited = awaited
 
 
 class Listener(Protocol):
@@ -60,3 +71,10 @@ def stage(name: str) -> Iterator[None]:
         yield
     finally:
         listener.leave(before)
+
+
+def waited_for(future: Future[T]) -> T:
+    """What comes from another host. Raises Elsewhere where somebody listens: no turn passes in waiting."""
+    if _listening.get() is not None and not future.done():
+        raise Elsewhere(future)
+    return future.result()

@@ -26,7 +26,7 @@ from app.api.front import route_of
 from app.api.problems import Malformed
 from app.api.traces import traced
 from app.errors import Overloaded, TooManyAtOnce
-from app.work import Abandoned, OutOfTime, heard_by, stage
+from app.work import Abandoned, Elsewhere, OutOfTime, heard_by, stage
 
 P = ParamSpec("P")
 
@@ -99,11 +99,17 @@ class Admission:
 
     async def answer(self, request: Request, key: Hashable, compute: Callable[[], Response]) -> Response:
         """What `compute` returns or raises, once its turn has come; who asks by the same key meanwhile gets the same.
+        What it wants from another host is waited for outside of the line.
 
         Raises Overloaded, TooManyAtOnce, OutOfTime, and Malformed where the client has gone.
         """
+        until = time.monotonic() + self._limit_s
         try:
-            return await self._answer(request, key, compute)
+            while True:
+                try:
+                    return await self._answer(request, key, compute)
+                except Elsewhere as wanted:
+                    await _there(wanted, until)
         except (Overloaded, TooManyAtOnce, OutOfTime) as error:
             telemetry.shed(REASONS[type(error)])
             raise
@@ -230,6 +236,14 @@ class Turn:
     async def alone(self, compute: Callable[P, Response], *args: P.args, **kwargs: P.kwargs) -> Response:
         """An answer of this request's own, as it changes something."""
         return await self.admission.answer(self.request, object(), lambda: compute(*args, **kwargs))
+
+
+async def _there(wanted: Elsewhere, until: float) -> None:
+    """Returns once something has come from another host. Raises OutOfTime."""
+    coming = asyncio.wrap_future(wanted.awaited)
+    await asyncio.wait({coming}, timeout=max(0.0, until - time.monotonic()))
+    if not coming.done():
+        raise OutOfTime from None
 
 
 async def _gone(request: Request) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
+from contextlib import suppress
 
 from sqlalchemy.orm import Session, sessionmaker
 
@@ -84,12 +85,11 @@ class SnapshotStore:
             known = self._models.get(name)
         if known is not None:
             return known
-        with self._sessions() as session:
-            model = (
-                get_model(session, name)
-                if self._hub is None or not MODEL_ID.fullmatch(name)
-                else self._by_id(session, self._hub, name)
-            )
+        if self._hub is None or not MODEL_ID.fullmatch(name):
+            with self._sessions() as session:
+                model = get_model(session, name)
+        else:
+            model = self._by_id(self._hub, name)
         with self._lock:
             self._models[name] = model
             while len(self._models) > MODELS_KEPT:
@@ -101,18 +101,21 @@ class SnapshotStore:
         with self._sessions() as session:
             return next_smaller(session, identity)
 
-    def _by_id(self, session: Session, hub: ModelHub, name: str) -> ModelArchitecture:
-        """A model by its id on the hub; what the hub does not give is looked for under a similar name."""
-        try:
+    def _by_id(self, hub: ModelHub, name: str) -> ModelArchitecture:
+        """A model by its id on the hub; what the hub does not give is looked for under a similar name.
+
+        No connection is held while the hub is asked.
+        """
+        with suppress(UnknownModel), self._sessions() as session:
             return get_model(session, name, loosely=False)
-        except UnknownModel:
-            pass
         try:
             fetched = hub.fetch(name)
         except (MissingModel, HubUnavailable) as trouble:
             try:
-                return get_model(session, name)
+                with self._sessions() as session:
+                    return get_model(session, name)
             except UnknownModel as unknown:
                 raise type(trouble)(trouble.detail, **unknown.facts) from unknown
-        store_fetched_model(session, name, fetched)
-        return get_model(session, name)
+        with self._sessions() as session:
+            store_fetched_model(session, name, fetched)
+            return get_model(session, name)

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from app.api.problems import Malformed
 from app.config import Settings
 from app.errors import Overloaded, TooManyAtOnce, Unanswerable
 from app.main import create_app
-from app.work import OutOfTime, stage
+from app.work import OutOfTime, stage, waited_for
 from tests.examples import body
 
 pytestmark = pytest.mark.anyio
@@ -173,6 +174,27 @@ async def test_an_error_is_everybodys_and_the_next_question_is_computed() -> Non
     asked = [Asker().asks(admission, fails, "x") for _ in range(3)]
     assert all(isinstance(e, Unanswerable) for e in await asyncio.gather(*asked, return_exceptions=True))
     assert (await Asker().asks(admission, Response, "fine")).body == b"fine"
+
+
+async def test_no_turn_passes_while_another_host_is_waited_for() -> None:
+    admission, coming = Admission(at_once=1, most_waiting=4, limit_s=5), Future[str]()
+    begun: list[str] = []
+
+    def wanting(name: str) -> Response:
+        begun.append(name)
+        return Response(waited_for(coming) if name == "far" else name)
+
+    far = Asker().asks(admission, wanting, "far")
+    await until(lambda: begun == ["far"])
+    near = await asyncio.wait_for(Asker().asks(admission, wanting, "near"), timeout=1)
+    coming.set_result("there")
+    assert (bytes(near.body), bytes((await far).body)) == (b"near", b"there")
+    assert begun == ["far", "near", "far"]
+
+
+async def test_another_host_is_waited_for_within_the_deadline() -> None:
+    with pytest.raises(OutOfTime):
+        await Asker().asks(Admission(at_once=1, most_waiting=4, limit_s=0.1), lambda: waited_for(Future()))
 
 
 def test_refusals_are_problems_with_retry_after(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

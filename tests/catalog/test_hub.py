@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import contextmanager, suppress
+from ipaddress import ip_network
 from pathlib import Path
 
 import httpx2
@@ -14,14 +17,16 @@ import pytest
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session, sessionmaker
 
+from app.api.admission import Clock
 from app.catalog import hub as hubs
-from app.catalog.hub import GatedModel, HubUnavailable, MissingModel, ModelHub, is_public
+from app.catalog.hub import GatedModel, HubUnavailable, MissingModel, ModelHub
 from app.catalog.queries import count
 from app.catalog.seed import model_entries, seed
 from app.catalog.snapshot import SnapshotStore
 from app.catalog.tables import CatalogVersionRow, ModelAliasRow, ModelRow
 from app.db import Base, make_engine
 from app.errors import UnknownModel, UnreadableConfiguration
+from app.work import Elsewhere, heard_by
 from tests.examples import LLAMA_8B, LLAMA_8B_CONFIG
 
 PUBLIC = "93.184.215.14"
@@ -51,34 +56,60 @@ def test_the_request_goes_to_the_checked_address_under_the_hosts_name() -> None:
     assert "authorization" not in seen[0].headers
 
 
+def contacted(_: httpx2.Request) -> httpx2.Response:
+    raise AssertionError("contacted")
+
+
+def test_a_host_with_one_address_that_is_not_public_is_not_contacted() -> None:
+    for address in ("127.0.0.1", "169.254.169.254", "fd00::1", "::ffff:10.0.0.1", "64:ff9b::7f00:1"):
+        with pytest.raises(HubUnavailable, match="not public"):
+            hub_of(contacted, addresses=[PUBLIC, address]).fetch("acme/m")
+
+
+def test_a_host_that_is_not_found_is_told() -> None:
+    def unknown(*_: object) -> list[str]:
+        raise OSError("no such host")
+
+    with pytest.raises(HubUnavailable, match="could not be looked up"):
+        ModelHub("https://hub.example", transport=httpx2.MockTransport(contacted), resolve=unknown).fetch("acme/m")
+
+
 @pytest.mark.parametrize(
-    "address",
+    "host", ["2130706433", "0x7f000001", "0177.0.0.1", "127.1", "localhost", "[::1]", "[::ffff:7f00:1]"]
+)
+def test_a_loopback_address_in_disguise_is_not_contacted(host: str) -> None:
+    with pytest.raises(HubUnavailable, match=r"not public|could not be looked up"):
+        ModelHub(f"http://{host}", transport=httpx2.MockTransport(contacted)).fetch("acme/m")
+
+
+def test_a_mirror_in_a_network_that_is_allowed_is_asked() -> None:
+    def hub(address: str) -> ModelHub:
+        transport, networks = httpx2.MockTransport(gives(LLAMA_8B_CONFIG)), [ip_network("10.20.0.0/16")]
+        return ModelHub("https://mirror", networks=networks, transport=transport, resolve=lambda *_: [address])
+
+    assert hub("10.20.3.4").fetch("acme/m").config == LLAMA_8B_CONFIG
+    with pytest.raises(HubUnavailable, match="not public"):
+        hub("10.21.3.4").fetch("acme/m")
+
+
+@pytest.mark.parametrize(
+    ("location", "says"),
     [
-        "127.0.0.1",
-        "10.0.0.8",
-        "172.16.4.4",
-        "192.168.1.1",
-        "169.254.169.254",
-        "100.64.0.1",
-        "0.0.0.0",
-        "::1",
-        "fd00::1",
-        "fe80::1",
-        "::ffff:127.0.0.1",
-        "64:ff9b::7f00:1",
-        "2002:7f00:1::",
-        "224.0.0.1",
-        "240.0.0.1",
-        "not-an-address",
+        ("", "without saying where to"),
+        ("https://[::1", "no address"),
+        ("https://hub.example:99999/x", "no address"),
+        ("https://hub.example:port/x", "no address"),
+        ("https://hub.example/\x00", "no address|answered"),
+        ("https://hub.example:22/x", "port 22"),
+        ("https://a:b@hub.example/x", "not plain http"),
+        ("gopher://hub.example/x", "unencrypted"),
+        ("file:///etc/passwd", "unencrypted"),
+        ("https://" + "a" * 70 + ".example/", "no address|looked up|not public|more than 3"),
     ],
 )
-def test_private_addresses_are_never_contacted(address: str) -> None:
-    def handler(_: httpx2.Request) -> httpx2.Response:
-        raise AssertionError("contacted")
-
-    assert not is_public(address)
-    with pytest.raises(HubUnavailable, match="not public"):
-        hub_of(handler, addresses=[PUBLIC, address]).fetch("acme/m")
+def test_a_redirect_that_leads_nowhere_is_told(location: str, says: str) -> None:
+    with pytest.raises(HubUnavailable, match=says):
+        hub_of(lambda _: httpx2.Response(302, headers={"location": location} if location else {})).fetch("acme/m")
 
 
 def test_a_redirect_is_followed_and_its_target_checked() -> None:
@@ -127,7 +158,7 @@ def test_endless_redirects_end() -> None:
                 200, content=gzip.compress(b" " * 20_000_000), headers={"content-encoding": "gzip"}
             ),
             HubUnavailable,
-            "larger than 2 MiB",
+            "asked not to",
         ),
     ],
 )
@@ -169,32 +200,116 @@ def test_a_missing_model_is_not_asked_for_again_and_again() -> None:
     assert len(asked) == 1
 
 
-class _Slow(BaseHTTPRequestHandler):
-    """Sends a byte now and then, for ever."""
+def test_a_model_that_the_hub_failed_at_is_left_alone_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
 
-    stop = threading.Event()
+    def handler(request: httpx2.Request) -> httpx2.Response:
+        asked.append(request.url.path)
+        return httpx2.Response(500)
 
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        while not self.stop.wait(0.02):
-            self.wfile.write(b" ")
+    for kept_s, times in ((30.0, 1), (-1.0, 3)):
+        asked.clear()
+        monkeypatch.setattr(hubs, "KEPT_S", {**hubs.KEPT_S, HubUnavailable: kept_s})
+        hub = hub_of(handler)
+        for _ in range(3):
+            with pytest.raises(HubUnavailable, match="answered 500"):
+                hub.fetch("acme/m")
+        assert len(asked) == times
 
-    def log_message(self, *_: object) -> None:
-        pass
+
+def test_a_hub_that_is_down_costs_one_timeout_not_one_for_each_model() -> None:
+    asked: list[str] = []
+
+    def handler(request: httpx2.Request) -> httpx2.Response:
+        asked.append(request.url.path)
+        raise httpx2.ConnectTimeout("too long")
+
+    hub = hub_of(handler)
+    with pytest.raises(HubUnavailable, match=r"did not answer \(ConnectTimeout"):
+        hub.fetch("acme/a")
+    with pytest.raises(HubUnavailable, match="a moment ago"):
+        hub.fetch("acme/b")
+    assert len(asked) == 1
 
 
-def test_a_slow_hub_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hubs, "DEADLINE_S", 0.3)
-    monkeypatch.setattr(hubs, "is_public", lambda _: True)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Slow)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+def test_what_is_remembered_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hubs, "MOST_KEPT", 2)
+    asked: list[str] = []
+
+    def handler(request: httpx2.Request) -> httpx2.Response:
+        asked.append(request.url.path)
+        return httpx2.Response(404)
+
+    hub = hub_of(handler)
+    for name in ("acme/a", "acme/b", "acme/c", "acme/d", "acme/a"):
+        with pytest.raises(MissingModel):
+            hub.fetch(name)
+    assert len(asked) == 5
+
+
+def test_a_look_up_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hubs, "DEADLINE_S", 0.1)
+    ended = threading.Event()
+
+    def stuck(*_: object) -> list[str]:
+        ended.wait(10)
+        return [PUBLIC]
+
     with pytest.raises(HubUnavailable, match="took longer"):
-        ModelHub(f"http://127.0.0.1:{server.server_port}").fetch("acme/m")
-    _Slow.stop.set()
-    server.shutdown()
-    server.server_close()
+        ModelHub("https://hub.example", transport=httpx2.MockTransport(contacted), resolve=stuck).fetch("acme/m")
+    ended.set()
+
+
+@contextmanager
+def drips(first: bytes, byte: bytes) -> Iterator[str]:
+    """A hub that sends some bytes, and then one now and then, for ever."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        taken, _ = listening.accept()
+        with taken, suppress(OSError):
+            taken.sendall(first)
+            while True:
+                time.sleep(0.02)
+                taken.sendall(byte)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    listening.close()
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    ("first", "byte"),
+    [(b"", b"H"), (b"HTTP/1.1 200 OK\r\nX: ", b"x"), (b"HTTP/1.1 200 OK\r\n\r\n", b" ")],
+    ids=["status", "headers", "body"],
+)
+def test_a_slow_hub_is_given_up(first: bytes, byte: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hubs, "DEADLINE_S", 0.3)
+    with drips(first, byte) as url:
+        began = time.monotonic()
+        with pytest.raises(HubUnavailable, match=r"took longer|did not answer .RemoteProtocolError"):
+            ModelHub(url, networks=[ip_network("127.0.0.0/8")]).fetch("acme/m")
+        assert time.monotonic() - began < 1
+
+
+def test_work_that_somebody_listens_to_is_begun_anew_once_the_hub_answered(sessions: sessionmaker[Session]) -> None:
+    """While the hub is asked no turn passes, and no connection is held."""
+    engine, going = sessions.kw["bind"], threading.Event()
+
+    def handler(_: httpx2.Request) -> httpx2.Response:
+        going.wait(10)
+        return httpx2.Response(200, json=LLAMA_8B_CONFIG)
+
+    store = SnapshotStore(sessions, check_s=0.0, hub=hub_of(handler))
+    with heard_by(Clock(10.0)):
+        with pytest.raises(Elsewhere) as wanted:
+            store.model("acme/Llama-Own")
+        assert engine.pool.checkedout() == 0
+        going.set()
+        wanted.value.awaited.result(10)
+        assert store.model("acme/Llama-Own").total_params == LLAMA_8B.total_params
 
 
 @pytest.fixture
