@@ -1,0 +1,100 @@
+"""`python -m benchmarks.front`: what the outermost layer adds to a request, and what a scrape costs, in microseconds.
+
+The layer goes round an application that answers at once, in this process, without a socket; each way is timed by turns,
+and the median of the rounds is shown. The log goes where it usually does, here to a file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import redirect_stdout
+
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app import telemetry
+from app.api import front, traces
+from app.api.front import Front
+from app.main import log_as_json
+
+ROUNDS, EACH = 15, 2000
+PARENT = (b"traceparent", b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+
+
+class Route:
+    path = "/catalog/models"
+
+
+async def answers(scope: Scope, _: Receive, send: Send) -> None:
+    """As little as an application can do."""
+    scope["route"] = Route
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"{}"})
+
+
+async def receive() -> Message:
+    return {"type": "http.disconnect"}
+
+
+async def send(_: Message) -> None:
+    """Nobody reads it."""
+
+
+async def microseconds(app: ASGIApp) -> float:
+    """Of one request, over a round of them."""
+    began = time.perf_counter()
+    for _ in range(EACH):
+        headers = [(b"host", b"localhost"), (b"accept", b"*/*"), PARENT]
+        scope = {"type": "http", "method": "GET", "path": "/catalog/models", "headers": headers, "client": ("::1", 1)}
+        await app(scope, receive, send)
+    return (time.perf_counter() - began) / EACH * 1e6
+
+
+async def measured() -> dict[str, float]:
+    """The median of the rounds, by way."""
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(InMemorySpanExporter()))
+    ways: dict[str, ASGIApp] = {
+        "nothing in front": answers,
+        "ids and counts": Front(answers, access_log=front.OFF),
+        "and a line in the log": Front(answers, access_log=front.ON),
+        "and a span": Front(answers, access_log=front.ON, tracer=traces.tracer_of(provider)),
+    }
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(ROUNDS):
+        for name, app in ways.items():
+            found[name].append(await microseconds(app))
+    provider.shutdown()
+    return {name: statistics.median(each) for name, each in found.items()}
+
+
+def scraped(scrape: Callable[[], bytes]) -> tuple[float, int]:
+    """Milliseconds of a scrape, the median of some, and its size."""
+    seconds = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        text = scrape()
+        seconds.append(time.perf_counter() - began)
+    return statistics.median(seconds) * 1e3, len(text)
+
+
+def main() -> None:
+    log_as_json("info")
+    with tempfile.TemporaryFile("w+") as lines, redirect_stdout(lines):
+        found = asyncio.run(measured())
+        milliseconds, size = scraped(telemetry.exposition)
+    least = found["nothing in front"]
+    print(f"{'way':24} {'us a request':>12} {'added':>8}")
+    for name, each in found.items():
+        print(f"{name:24} {each:12.1f} {each - least:8.1f}")
+    print(f"a scrape of one process: {milliseconds:.1f} ms, {size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()
