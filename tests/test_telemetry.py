@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import uvicorn
 from prometheus_client.parser import text_string_to_metric_families
+from typer.testing import CliRunner
 
-from app import telemetry
+from app import cli, telemetry
 
 
 def scraped(text: bytes) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
@@ -91,3 +93,14 @@ def test_one_scrape_has_what_all_workers_counted_and_levels_of_the_living() -> N
     shown = {dict(labels)["pid"] for name, labels in scraped(text) if name == "process_resident_memory_bytes"}
     assert pids[1] in shown and pids[0] not in shown
     assert not folder.exists() and telemetry.FOLDER not in os.environ
+
+
+@pytest.mark.parametrize(("workers", "share"), [("1", False), ("2", True)])
+def test_workers_that_are_served_with_share_what_they_count(
+    workers: str, share: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders: list[str | None] = []
+    monkeypatch.setattr(uvicorn, "run", lambda *_, **__: folders.append(os.environ.get(telemetry.FOLDER)))
+    assert CliRunner().invoke(cli.cli, ["serve", "--workers", workers]).exit_code == 0
+    assert [folder is not None for folder in folders] == [share]
+    assert telemetry.FOLDER not in os.environ
