@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.agents import llms
 from app.agents.asking import Service
 from app.api.body import JSON, read_raw
+from app.api.front import passed_on
 
 PATH = "/mcp"
 OWN_HOSTS = ("localhost", "127.0.0.1", "[::1]")
@@ -35,7 +36,11 @@ def hosts_of(hosts: tuple[str, ...], public_url: str | None) -> tuple[str, ...]:
 def within(app: ASGIApp) -> Service:
     """The API of an application in this process."""
     way = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
-    return Service(httpx2.AsyncClient(transport=way, base_url="http://localhost"))
+
+    async def named(request: httpx2.Request) -> None:
+        request.headers.update(passed_on())
+
+    return Service(httpx2.AsyncClient(transport=way, base_url="http://localhost", event_hooks={"request": [named]}))
 
 
 class Agents:

@@ -10,6 +10,7 @@ import random
 import re
 import time
 from collections.abc import Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +34,7 @@ _ID = re.compile(rb"[A-Za-z0-9._-]{8,64}")
 _PARENT = re.compile(rb"(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 
 log = structlog.get_logger("headroom")
+_current: ContextVar[Seen | None] = ContextVar("request", default=None)
 
 
 @dataclass(slots=True)
@@ -55,10 +57,14 @@ class Seen:
         self.trace_id, self.span_id = f"{own.trace_id:032x}", f"{own.span_id:016x}"
         self.flags = f"{own.trace_flags:02x}"
 
+    @property
+    def trace(self) -> str:
+        """As traceparent and traceresponse tell it."""
+        return f"00-{self.trace_id}-{self.span_id}-{self.flags}"
+
     def headers(self) -> list[tuple[bytes, bytes]]:
         """What names the request in its answer."""
-        told = f"00-{self.trace_id}-{self.span_id}-{self.flags}"
-        return [(b"x-request-id", self.request_id.encode()), (b"traceresponse", told.encode())]
+        return [(b"x-request-id", self.request_id.encode()), (b"traceresponse", self.trace.encode())]
 
 
 def seen(headers: Iterable[tuple[bytes, bytes]]) -> Seen:
@@ -92,6 +98,12 @@ def parent_of(sent: bytes) -> tuple[str, str, str] | None:
     if (version == b"00" and further) or not int(trace, 16) or not int(span, 16):
         return None
     return trace.decode(), span.decode(), f"{int(flags, 16) & 1:02x}"
+
+
+def passed_on() -> dict[str, str]:
+    """Headers of what is asked on behalf of the request that is being answered: its id, and its place in the trace."""
+    request = _current.get()
+    return {} if request is None else {"X-Request-ID": request.request_id, "traceparent": request.trace}
 
 
 def route_of(scope: Scope) -> str:
@@ -142,6 +154,7 @@ class Front:
             )
 
     async def _handled(self, request: Seen, scope: Scope, receive: Receive, send: Send) -> None:
+        _current.set(request)
         scope.setdefault("state", {})["request_id"] = request.request_id
         structlog.contextvars.bind_contextvars(request_id=request.request_id, trace_id=request.trace_id)
         try:

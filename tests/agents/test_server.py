@@ -21,6 +21,8 @@ from app.agents.server import guarded_by
 from app.agents.tools import TOOLS
 from app.cli import cli
 from app.command.agents import asked
+from app.config import Settings
+from app.main import create_app
 from artefacts.service import DAY
 
 WORK = {
@@ -235,3 +237,17 @@ def test_where_nobody_answers_the_command_says_so_and_ends() -> None:
     result = CliRunner().invoke(cli, ["mcp", "--url", "http://127.0.0.1:9"])
     assert result.exit_code == 1
     assert "http://127.0.0.1:9 does not answer" in result.output
+
+
+def test_what_a_tool_asks_of_the_service_goes_by_the_id_of_the_request_that_called_it(
+    sqlite_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = create_app(Settings(database_url=sqlite_url, today=DAY, access_log="on"))
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "estimate", "arguments": ON_H100}}
+    sent = {"accept": "application/json, text/event-stream", "host": "localhost", "x-request-id": "of-this-call"}
+    with TestClient(app) as client:
+        assert client.post("/mcp", json=call, headers=sent).status_code == 200
+    app.state.sessions.kw["bind"].dispose()
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    told = {line["route"]: (line["request_id"], line["trace_id"]) for line in lines if line["event"] == "request"}
+    assert told["/estimate"] == told["/mcp"] and told["/mcp"][0] == "of-this-call"
