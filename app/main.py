@@ -95,6 +95,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     hub = ModelHub(settings.model_hub_url, networks=settings.model_hub_networks) if settings.model_hub_url else None
     app.state.snapshots = SnapshotStore(app.state.sessions, check_s=settings.snapshot_check_s, hub=hub)
     app.state.admission, app.state.long_admission = admission(settings, "short"), admission(settings, "long")
+    app.state.traces = traces.provider_of()
     outgoing.install(app, settings.cors_origins, settings.compress_from_bytes)
     problems.install(app)
     for router in ROUTERS:
@@ -104,7 +105,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     metrics.install(app, on=settings.metrics)
     mount.install(app, hosts=settings.mcp_hosts, public_url=settings.public_url)
     openapi.install(app)
-    front.install(app, access_log=settings.access_log, tracer=traces.tracer_of(traces.provider_of()))
+    front.install(app, access_log=settings.access_log, tracer=traces.tracer_of(app.state.traces))
     return app
 
 
@@ -154,6 +155,7 @@ async def running(app: FastAPI) -> AsyncIterator[None]:
     await loading
     if courier is not None:
         await run_in_threadpool(courier.stop)
+    await run_in_threadpool(traces.end, app.state.traces)
 
 
 def load(snapshots: SnapshotStore) -> None:

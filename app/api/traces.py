@@ -5,6 +5,7 @@ where they do not. A collector that fails is told of in the log, and waited for 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,6 +21,8 @@ from app.causes import cause
 from app.work import Listener
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+
+LAST_S = 2.0  # that a collector has when the service ends
 
 log = structlog.get_logger("headroom")
 _tracer: ContextVar[Tracer | None] = ContextVar("tracer", default=None)
@@ -50,9 +53,18 @@ def _exporting() -> TracerProvider:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
 
     named = OTELResourceDetector().detect().attributes.get("service.name", "headroom")
-    provider = Provider(resource=Resource.create({"service.name": named, "service.version": version("headroom")}))
+    resource = Resource.create({"service.name": named, "service.version": version("headroom")})
+    provider = Provider(resource=resource, shutdown_on_exit=False)  # which waits for half a minute
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return provider
+
+
+def end(provider: TracerProvider | None) -> None:
+    """Export what is left, as far as that takes a moment."""
+    if provider is not None:
+        last = threading.Thread(target=provider.shutdown, daemon=True)  # type: ignore[attr-defined]
+        last.start()
+        last.join(LAST_S)
 
 
 def tracer_of(provider: TracerProvider | None) -> Tracer | None:

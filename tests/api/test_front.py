@@ -60,7 +60,7 @@ async def halves() -> AsyncIterator[bytes]:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with serving(broken_app()) as url:
+    with serving(broken_app(front.OFF)) as url:
         yield urlsplit(url).netloc
 
 
