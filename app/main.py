@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -41,11 +41,10 @@ from app.catalog.hub import ModelHub
 from app.catalog.outbox import DeliveryStore, Outbox
 from app.catalog.punchouts import PunchoutStore
 from app.catalog.recommendations import AnswerStore
-from app.catalog.snapshot import EmptyCatalog, SnapshotStore
-from app.causes import cause
+from app.catalog.snapshot import SnapshotStore
 from app.compiled import compile_simulation
 from app.config import Settings
-from app.db import DatabaseError, Patience, make_engine
+from app.db import Patience, make_engine
 from app.procurement.buyers import Buyers
 from app.procurement.desk import Desk
 from app.procurement.webhooks import Courier
@@ -146,24 +145,21 @@ def log_as_json(level: str) -> None:
 
 @asynccontextmanager
 async def running(app: FastAPI) -> AsyncIterator[None]:
-    """The catalogue is loaded beside the first requests, and notices are delivered as long as the service runs."""
+    """The catalogue is loaded and kept beside the requests, and notices are delivered as long as the service runs."""
     courier: Courier | None = app.state.courier
-    loading = asyncio.create_task(run_in_threadpool(load, app.state.snapshots))
+    snapshots: SnapshotStore = app.state.snapshots
+    keeping = threading.Thread(target=snapshots.keep, name="catalogue", daemon=True)
+    keeping.start()
     if courier is not None:
         courier.start()
-    yield
-    await loading
-    if courier is not None:
-        await run_in_threadpool(courier.stop)
-    await run_in_threadpool(traces.end, app.state.traces)
-
-
-def load(snapshots: SnapshotStore) -> None:
-    """The newest catalogue before anybody asks for it; without one, requests and /readyz say why."""
     try:
-        snapshots.market()
-    except (DatabaseError, EmptyCatalog) as error:
-        log.warning("catalogue_not_loaded", **cause(error))
+        yield
+    finally:
+        snapshots.end()
+        await run_in_threadpool(keeping.join)
+        if courier is not None:
+            await run_in_threadpool(courier.stop)
+        await run_in_threadpool(traces.end, app.state.traces)
 
 
 def desk_of(settings: Settings, engine: Engine) -> Desk | None:

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from sqlalchemy.orm import Session
-
 from app.api.schemas.filing import RecommendationFilter
 from app.catalog.filing import Sought
-from app.catalog.queries import get_model
 from app.catalog.snapshot import SnapshotStore
-from app.errors import Conflict, NotFound, Stale, Unguarded
+from app.errors import Stale, Unguarded
 
 OF_LISTS = ("limit", "cursor", "model", "accelerator")
 
 
-def sought(asked: RecommendationFilter, session: Session, snapshots: SnapshotStore) -> Sought:
+def sought(asked: RecommendationFilter, snapshots: SnapshotStore) -> Sought:
     """What is looked for. Models and accelerators are found under the name typed and under the catalogue's own."""
     said = asked.model_dump(exclude=set(OF_LISTS))
     if asked.model is not None:
-        said["models"] = {asked.model, _model(session, asked.model)}
+        said["models"] = {asked.model, snapshots.identity(asked.model)}
     if asked.accelerator is not None:
         said["accelerators"] = {asked.accelerator, *snapshots.directory().named(asked.accelerator).accelerators}
     return Sought(**said)
-
-
-def _model(session: Session, name: str) -> str:
-    """A model's own name; of what the catalogue does not know, the name as it was typed."""
-    try:
-        return get_model(session, name).name
-    except (NotFound, Conflict):
-        return name
 
 
 def check_guarded(if_match: str | None, tag: str) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from functools import cache
 from sys import intern
 from types import MappingProxyType
@@ -13,11 +13,8 @@ import orjson
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from app.catalog.architectures import architecture_of
 from app.catalog.files import data_text
-from app.catalog.hosted import hosted_only
 from app.catalog.hosted_tables import HostedPriceRow
-from app.catalog.names import containing, folded, nearest, quoted, squashed, without_file
 from app.catalog.slices import list_slices
 from app.catalog.tables import (
     AcceleratorRow,
@@ -26,21 +23,17 @@ from app.catalog.tables import (
     EngineSupportRow,
     FactorRow,
     MeasurementRow,
-    ModelAliasRow,
-    ModelRow,
     OfferRow,
     PredictionRow,
     SpreadRow,
     SystemRow,
 )
 from app.db import Base
-from app.errors import AmbiguousModel, HostedModel, UnknownModel
 from app.sizing.evidence import Compared, Evidence, Near, Setting
 from app.sizing.hardware.achieved import Coefficient, Factor
 from app.sizing.hardware.parts import RATE_NAMES, Accelerator, Link, Offer, PricingModel, Segment, System, SystemKind
 from app.sizing.hardware.prices import PriceKind
 from app.sizing.hardware.support.records import EngineSupport
-from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.snapshot import Snapshot
 from app.sizing.uncertainty import LEVELS, Spread
 from app.sizing.values.hosted import HostedPrice
@@ -210,97 +203,6 @@ def load_snapshot(session: Session, digest: str, published_at: str) -> Snapshot:
         prices_as_of=max((o.as_of for o in offers), default=""),
         created_at=published_at,
     )
-
-
-def get_model(session: Session, name: str, *, loosely: bool = True) -> ModelArchitecture:
-    """The counts of a named model; where the name was not the model's own, the answer says how it was read.
-
-    Raises UnknownModel with the nearest names, AmbiguousModel with the choices.
-    """
-    facts, note = get_model_facts(session, name, loosely=loosely)
-    model = architecture_of(facts)
-    return replace(model, assumed=(*model.assumed, note)) if note else model
-
-
-def get_model_facts(session: Session, name: str, *, loosely: bool = True) -> tuple[Mapping[str, Any], str]:
-    """The registry entry of a name, and how the name was read where it was neither an id nor an alias.
-
-    Tried in turn: the exact id, a folded alias, and if `loosely` the name without what names a file (":latest",
-    "-q4_K_M", "-AWQ"), the same words run together, the words of a name in any order.
-    """
-    exact = session.get(ModelRow, name)
-    if exact is not None:
-        return exact.facts, ""
-    rows = _by_alias(session, folded(name))
-    if len(rows) == 1:
-        return rows[0].facts, ""
-    if not rows:
-        refuse_hosted(name)
-        rows = _loosely(session, name) if loosely else rows
-    chosen = _one_of(rows)
-    if chosen is not None:
-        return chosen.facts, f"the name {name!r} was read as {chosen.id}"
-    if rows:
-        choices = [row.id for row in rows]
-        raise AmbiguousModel(
-            f"{quoted(name)} fits {len(choices)} models that differ; name one of: "
-            f"{', '.join(choices[:8])}{f' and {len(choices) - 8} more' if len(choices) > 8 else ''}.",
-            choices=choices[:8],
-        )
-    aliases = session.scalars(select(ModelAliasRow.alias)).all()
-    close = nearest(name, aliases)
-    suggestion = f" Nearest: {', '.join(close)}." if close else ""
-    raise UnknownModel(
-        f"No model called {quoted(name)} is in the catalogue.{suggestion} "
-        "GET /catalog/models lists all; a configuration may be given in its place.",
-        nearest=close,
-    )
-
-
-def refuse_hosted(name: str) -> None:
-    """Raise HostedModel for a model whose weights are not published."""
-    hosted = hosted_only(name)
-    if hosted is not None:
-        raise HostedModel(
-            f"{quoted(name)} is sold as a service only ({hosted.sold_as}): its weights are not published, so nothing "
-            "can be sized for it. Name a model with published weights.",
-            sold_as=hosted.sold_as,
-        )
-
-
-def _by_alias(session: Session, key: str) -> Sequence[ModelRow]:
-    of_alias = (
-        select(ModelRow).join(ModelAliasRow, ModelAliasRow.model == ModelRow.id).where(ModelAliasRow.alias == key)
-    )
-    return session.scalars(of_alias.order_by(ModelRow.id)).all()
-
-
-def _loosely(session: Session, name: str) -> Sequence[ModelRow]:
-    """Models that a name may mean, by the strictest reading that finds any."""
-    bare = without_file(name)
-    rows = _by_alias(session, bare)
-    if rows:
-        return rows
-    known = [(alias, model) for alias, model in session.execute(select(ModelAliasRow.alias, ModelAliasRow.model))]
-    tail = without_file(name.rsplit("/", 1)[-1])  # whoever repackaged it
-    ids: list[str] = []
-    for typed in (bare, tail):
-        ids = ids or sorted({model for alias, model in known if squashed(alias) == squashed(typed)})
-    ids = ids or containing(bare, known) or containing(tail, known)
-    found = {row.id: row for row in session.scalars(select(ModelRow).where(ModelRow.id.in_(ids)))}
-    return [found[i] for i in ids]
-
-
-_NOT_SHAPE = ("architectures", "max_position_embeddings", "_name_or_path")
-
-
-def _one_of(rows: Sequence[ModelRow]) -> ModelRow | None:
-    """The only model, or the first of several that do not differ in any count: base and instruct of one shape."""
-    shapes = {
-        orjson.dumps({k: v for k, v in row.facts["config"].items() if k not in _NOT_SHAPE}, option=orjson.OPT_SORT_KEYS)
-        for row in rows
-    }
-    return rows[0] if len(shapes) == 1 else None
 
 
 def count(session: Session, table: type[Base]) -> int:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any, TypeVar
 
 import structlog
 from sqlalchemy import Engine, bindparam, insert, select
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
+from app import telemetry
 from app.catalog.filing import Filing, FilingRow, Status, filed, in_utc
 from app.catalog.outbox import STORED, Outbox, filed_data
 from app.catalog.tables import RecommendationRow
@@ -21,6 +28,12 @@ FIND = select(RecommendationRow.body, RecommendationRow.stored_at).where(Recomme
 FIND_WHOLE = select(RecommendationRow.body, RecommendationRow.supply).where(
     RecommendationRow.id == bindparam("identity")
 )
+T = TypeVar("T")
+MOMENT_S = 0.3  # that a question waits for the database
+UNASKED_S = 2.0  # that nobody waits after somebody did in vain
+HANDS = 2
+MOST_WRITES = 64  # that may wait to be done
+REMEMBERED_BYTES = 16 * 2**20
 KEEP, FILE = insert(RecommendationRow), insert(FilingRow)
 
 
@@ -38,20 +51,97 @@ class Kept:
     stored: bool
 
 
+class Given:
+    """The latest answers that are stored, up to so many bytes."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._left, self._lock = most_bytes, threading.Lock()
+        self._bodies: OrderedDict[str, bytes] = OrderedDict()
+
+    def get(self, identity: str) -> bytes | None:
+        with self._lock:
+            return self._bodies.get(identity)
+
+    def put(self, identity: str, body: bytes) -> None:
+        with self._lock:
+            self._left += len(self._bodies.pop(identity, b"")) - len(body)
+            self._bodies[identity] = body
+            while self._left < 0 and len(self._bodies) > 1:
+                self._left += len(self._bodies.popitem(last=False)[1])
+
+
 class AnswerStore:
-    """Answers by id. Statements without the mapper: an answer is read or written once per request."""
+    """Answers by id. Statements without the mapper: an answer is read or written once per request.
+
+    What a question needs of the database is done by hands of its own, which it waits for only so long: an answer is
+    right whether or not it can be kept, and never late for that. Answers that are kept are remembered for a while.
+    """
 
     def __init__(self, engine: Engine, outbox: Outbox | None = None) -> None:
         self._engine, self._outbox = engine, outbox or Outbox()
+        self._hands = ThreadPoolExecutor(HANDS, thread_name_prefix="shelf")
+        self._busy = threading.BoundedSemaphore(MOST_WRITES)
+        self._unasked_until = float("-inf")
+        self._given = Given(REMEMBERED_BYTES)
 
     def known(self, identity: str) -> bytes | None:
-        """The bytes of an answer; None where it was never given, or where the database does not say."""
+        """The bytes of an answer; None where it was never given, or where the database does not say in time."""
+        body = self._given.get(identity)
+        if body is None and time.monotonic() >= self._unasked_until:
+            body = self._waited_for(self._hands.submit(self._known, identity))
+        if body is not None:
+            self._given.put(identity, body)
+            telemetry.kept("known")
+        return body
+
+    def keep(self, identity: str, *, snapshot: str, request: bytes, body: bytes, supply: bytes, filing: Filing) -> Kept:
+        """Keep and file an answer; where another request stored it first, theirs is the answer.
+
+        `stored` is False where the database did not take it in time; it is kept then as soon as that can be.
+        """
+        values = {"id": identity, "snapshot": snapshot, "request": request, "body": body, "supply": supply}
+        if not self._busy.acquire(blocking=False):
+            telemetry.kept("dropped")
+            return Kept(body, stored=False)
+        writing = self._hands.submit(self._keep, values, filing)
+        writing.add_done_callback(lambda _: self._busy.release())
+        kept = self._waited_for(writing) if time.monotonic() >= self._unasked_until else None
+        if kept is None or not kept.stored:
+            telemetry.kept("not-stored")
+            return Kept(body, stored=False)
+        self._given.put(identity, kept.body)
+        telemetry.kept("stored")
+        return kept
+
+    def _waited_for(self, done: Future[T]) -> T | None:
+        """What a hand brings within a moment; after it did not, nobody waits for a while."""
+        try:
+            return done.result(timeout=MOMENT_S)
+        except TimeoutError:
+            self._unasked_until = time.monotonic() + UNASKED_S
+            return None
+
+    def _known(self, identity: str) -> bytes | None:
         try:
             with self._engine.connect() as connection:
                 row = connection.execute(FIND, {"identity": identity}).first()
         except DBAPIError:
             return None
         return None if row is None else bytes(row.body)
+
+    def _keep(self, values: Mapping[str, Any], filing: Filing) -> Kept:
+        identity, body, now = values["id"], values["body"], datetime.now(UTC)
+        try:
+            with self._engine.begin() as connection:
+                connection.execute(KEEP, {**values, "stored_at": now})
+                connection.execute(FILE, filed(identity, now, filing))
+                self._outbox.note(connection, STORED, filed_data(identity, filing, Status.DRAFT), now=now)
+        except IntegrityError:
+            return Kept(self._known(identity) or body, stored=True)
+        except DBAPIError as error:
+            log.warning("recommendation_not_stored", id=identity, **cause(error))
+            return Kept(body, stored=False)
+        return Kept(body, stored=True)
 
     def get(self, identity: str) -> tuple[bytes, datetime]:
         """A stored answer and when it was first stored. Raises UnknownRecommendation."""
@@ -70,22 +160,3 @@ class AnswerStore:
         if row.supply is None:
             raise NoSupply("This answer was stored before bills were kept beside answers; post its request again.")
         return row.body, row.supply
-
-    def keep(self, identity: str, *, snapshot: str, request: bytes, body: bytes, supply: bytes, filing: Filing) -> Kept:
-        """Keep and file an answer; where another request stored it first, theirs is the answer.
-
-        An answer is right whether or not it can be kept, so a database that does not take it is no error.
-        """
-        values = {"id": identity, "snapshot": snapshot, "request": request, "body": body, "supply": supply}
-        now = datetime.now(UTC)
-        try:
-            with self._engine.begin() as connection:
-                connection.execute(KEEP, {**values, "stored_at": now})
-                connection.execute(FILE, filed(identity, now, filing))
-                self._outbox.note(connection, STORED, filed_data(identity, filing, Status.DRAFT), now=now)
-        except IntegrityError:
-            return Kept(self.known(identity) or body, stored=True)
-        except DBAPIError as error:
-            log.warning("recommendation_not_stored", id=identity, **cause(error))
-            return Kept(body, stored=False)
-        return Kept(body, stored=True)

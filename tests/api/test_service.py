@@ -157,13 +157,11 @@ def test_health(client: TestClient, tmp_path: Path) -> None:
         assert empty.post("/recommend", json=body("recommend-inference-chat-70b")).status_code == 503
 
 
-def test_the_catalogue_is_loaded_before_anybody_asks(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_catalogue_is_loaded_before_anybody_asks(sqlite_url: str) -> None:
     app = create_app(Settings(database_url=sqlite_url))
-    loaded: list[str] = []
-    monkeypatch.setattr(app.state.snapshots, "market", lambda: loaded.append("market"))
     with TestClient(app) as made:
-        assert made.get("/livez").status_code == 200
-    assert loaded == ["market"]
+        assert made.get("/readyz").status_code == 200
+        assert app.state.snapshots.standing().market is not None
 
 
 def test_docs_and_page_ask_no_other_host(client: TestClient) -> None:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.orm import Session
 
+from app.catalog.models import Models, load_models
 from app.catalog.names import containing, folded, format_slug, formats_in, squashed, without_file, words
-from app.catalog.queries import get_model, get_model_facts
 from app.catalog.seed import model_entries
 from app.db import make_engine
 from app.errors import AmbiguousModel, UnknownModel
@@ -36,53 +36,52 @@ TYPED = {
 
 
 @pytest.fixture(scope="module")
-def session(sqlite_url: str):  # type: ignore[no-untyped-def]
+def models(sqlite_url: str) -> Models:
     engine = make_engine(sqlite_url)
-    with Session(engine) as opened:
-        yield opened
+    with Session(engine) as session:
+        found = load_models(session)
     engine.dispose()
+    return found
 
 
 @pytest.mark.parametrize("typed", TYPED)
-def test_names_find_the_model_meant(session: Session, typed: str) -> None:
-    assert get_model_facts(session, typed)[0]["hf_id"] == TYPED[typed]
+def test_names_find_the_model_meant(models: Models, typed: str) -> None:
+    assert models.facts(typed)[0]["hf_id"] == TYPED[typed]
 
 
-def test_every_alias_and_id_finds_its_model_in_any_case_and_punctuation(session: Session) -> None:
+def test_every_alias_and_id_finds_its_model_in_any_case_and_punctuation(models: Models) -> None:
     for entry in model_entries():
         for name in (entry["hf_id"], *entry["aliases"]):
             for typed in (name, name.upper(), name.replace("-", " "), name.replace("-", "_")):
-                assert get_model_facts(session, typed)[0]["hf_id"] == entry["hf_id"], typed
+                assert models.facts(typed)[0]["hf_id"] == entry["hf_id"], typed
 
 
-def test_a_loose_reading_is_told(session: Session) -> None:
-    assert any(
-        "was read as meta-llama/Llama-2-70b-hf" in a for a in get_model(session, "TheBloke/Llama-2-70B-AWQ").assumed
-    )
-    assert not any("was read as" in a for a in get_model(session, "meta-llama/Llama-2-70b-hf").assumed)
+def test_a_loose_reading_is_told(models: Models) -> None:
+    assert any("was read as meta-llama/Llama-2-70b-hf" in a for a in models.get("TheBloke/Llama-2-70B-AWQ").assumed)
+    assert not any("was read as" in a for a in models.get("meta-llama/Llama-2-70b-hf").assumed)
 
 
 @pytest.mark.parametrize("typed", ["llama", "llama 70b", "qwen instruct", "bert"])
-def test_an_ambiguous_name_is_refused_with_the_choices(session: Session, typed: str) -> None:
+def test_an_ambiguous_name_is_refused_with_the_choices(models: Models, typed: str) -> None:
     with pytest.raises(AmbiguousModel) as caught:
-        get_model_facts(session, typed)
+        models.facts(typed)
     choices = caught.value.facts["choices"]
     assert 2 <= len(choices) <= 8
     for choice in choices:
-        assert get_model_facts(session, choice)[0]["hf_id"] == choice
+        assert models.facts(choice)[0]["hf_id"] == choice
 
 
-def test_models_of_one_shape_are_no_ambiguity(session: Session) -> None:
+def test_models_of_one_shape_are_no_ambiguity(models: Models) -> None:
     # gemma-2-9b and gemma-2-9b-it differ in no count
-    assert get_model_facts(session, "gemma 9b")[0]["hf_id"] == "google/gemma-2-9b"
+    assert models.facts("gemma 9b")[0]["hf_id"] == "google/gemma-2-9b"
 
 
 @pytest.mark.parametrize(
     "typed", ["gpt-9", "7b", "llama-3.1-7b", "acme/none", "x" * 200, "\u00e9", "%", "_", "' OR 1=1"]
 )
-def test_an_unknown_name_is_refused_with_the_nearest(session: Session, typed: str) -> None:
+def test_an_unknown_name_is_refused_with_the_nearest(models: Models, typed: str) -> None:
     with pytest.raises(UnknownModel) as caught:
-        get_model_facts(session, typed)
+        models.facts(typed)
     assert len(caught.value.facts["nearest"]) <= 5
 
 

@@ -11,7 +11,8 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from app.catalog import seed as seeding
 from app.catalog.files import rows_of
-from app.catalog.queries import count, get_model, list_compared, list_spreads, load_snapshot, newest_version
+from app.catalog.models import load_models
+from app.catalog.queries import count, list_compared, list_spreads, load_snapshot, newest_version
 from app.catalog.snapshot import EmptyCatalog, SnapshotStore
 from app.catalog.tables import AcceleratorRow, CatalogVersionRow, ModelRow, OfferRow, SystemRow
 from app.db import Base, make_engine
@@ -153,14 +154,14 @@ def test_a_newer_version_replaces_the_market(tmp_path: Path) -> None:
 def test_models_are_found_as_people_type_them(sqlite_url: str, typed: str, model: str) -> None:
     engine = make_engine(sqlite_url)
     with Session(engine) as session:
-        assert get_model(session, typed).name == model
+        assert load_models(session).get(typed).name == model
     engine.dispose()
 
 
 def test_an_unknown_model_names_the_nearest(sqlite_url: str) -> None:
     engine = make_engine(sqlite_url)
     with Session(engine) as session, pytest.raises(UnknownModel) as caught:
-        get_model(session, "llama-3.1-80b-instruct")
+        load_models(session).get("llama-3.1-80b-instruct")
     assert any("llama-3.1" in name for name in caught.value.facts["nearest"])
     engine.dispose()
 
@@ -180,7 +181,7 @@ def test_an_ambiguous_alias_is_refused_with_the_choices(tmp_path: Path) -> None:
         )
         session.commit()
         with pytest.raises(AmbiguousModel) as caught:
-            get_model(session, "The Model")
+            load_models(session).get("The Model")
     assert caught.value.facts["choices"] == ["openai-community/gpt2", "tiiuae/falcon-7b"]
     engine.dispose()
 

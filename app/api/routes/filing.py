@@ -37,7 +37,7 @@ def list_recommendations(
 ) -> Response:
     """Found by the words of their requests, by status, by model, by what is first, and by when they were stored."""
     with sessions() as session:
-        found = filing.sought(sought, session, snapshots)
+        found = filing.sought(sought, snapshots)
         rows, more = list_filings(session, found, after=_after(sought.cursor), limit=sought.limit)
         items = [wire.filed_json(row) for row in rows]
     return page_of(items, _key(rows[-1]) if more else None)

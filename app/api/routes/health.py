@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from importlib import resources
 
 import structlog
@@ -9,16 +10,14 @@ from fastapi import APIRouter, FastAPI
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 
-from app.api.deps import Sessions, Snapshots
+from app.api.deps import Snapshots
 from app.api.kinds import kinds, page_of, page_of_all
 from app.api.openapi import problems
 from app.api.problems import problem
 from app.api.schemas.health import AliveShown, ReadyShown
-from app.catalog.queries import newest_version
-from app.catalog.snapshot import EmptyCatalog
-from app.causes import cause
-from app.db import DatabaseError
 from app.errors import NotFound
+
+FIRST_LOOKS, LOOK_S = 250, 0.02  # how long and how often to see whether the first catalogue is there
 
 router = APIRouter(tags=["operations"])
 log = structlog.get_logger("headroom")
@@ -44,21 +43,19 @@ async def livez() -> JSONResponse:
     responses=problems(503),
     summary="A catalogue is loaded and the database answers",
 )
-def readyz(sessions: Sessions, snapshots: Snapshots) -> Response:
-    """Ready to take traffic: the catalogue is in memory and its database answers."""
-    try:
-        with sessions() as session:
-            newest_version(session)
-        market = snapshots.market()
-    except (DatabaseError, EmptyCatalog) as error:
-        log.warning("not_ready", **cause(error))
-        return problem(
-            503,
-            code="not-ready",
-            detail="The catalogue is not loaded or its database does not answer.",
-            headers={"Retry-After": "2"},
-        )
-    return JSONResponse({"status": "ready", "snapshot": market.version, "prices_as_of": market.prices_as_of})
+async def readyz(snapshots: Snapshots) -> Response:
+    """Ready to take traffic: a catalogue is in memory and its database answered when it was last asked."""
+    for _ in range(FIRST_LOOKS):
+        if not snapshots.standing().loading:
+            break
+        await asyncio.sleep(LOOK_S)
+    found = snapshots.standing()
+    if found.market is None or found.why_not:
+        log.warning("not_ready", cause=found.why_not)
+        detail = f"The catalogue cannot be relied on: {found.why_not}."
+        return problem(503, code="not-ready", detail=detail, headers={"Retry-After": "2"})
+    told = {"status": "ready", "snapshot": found.market.version, "prices_as_of": found.market.prices_as_of}
+    return JSONResponse(told)
 
 
 def static_text(name: str) -> str:
