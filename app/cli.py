@@ -15,7 +15,6 @@ from typing import Annotated, Any
 import orjson
 import typer
 import uvicorn
-from alembic import command
 from sqlalchemy.orm import Session, sessionmaker
 
 from app import telemetry
@@ -27,17 +26,15 @@ from app.calibration.tracing.requests import setup_of
 from app.calibration.tracing.setups import Setup, Traced
 from app.catalog.outbox import DeliveryStore
 from app.catalog.queries import list_compared
-from app.catalog.seed import seed
 from app.catalog.snapshot import SnapshotStore
 from app.catalog.tables import ModelRow
 from app.command import lists, sizing
 from app.command.agents import mcp
 from app.command.doctor import doctor
+from app.command.prepare import prepare
 from app.command.reach import UNPREPARED, settings
-from app.compiled import compile_simulation
-from app.db import UNHURRIED, DatabaseError, make_engine
+from app.db import DatabaseError, make_engine
 from app.errors import AppError
-from app.migrating import alembic_config
 from app.procurement.webhooks import Courier
 
 cli = typer.Typer(no_args_is_help=True, help="Headroom sizes hardware for AI work.", pretty_exceptions_enable=False)
@@ -47,6 +44,7 @@ for listing in (lists.models, lists.accelerators, lists.offers, lists.prices, li
     cli.command(rich_help_panel="Look up")(listing)
 cli.command()(doctor)
 cli.command()(mcp)
+cli.command()(prepare)
 
 
 def versioned(shown: bool) -> None:
@@ -61,19 +59,6 @@ def about(
     version: Annotated[bool, typer.Option("--version", callback=versioned, is_eager=True, help="And stop.")] = False,
 ) -> None:
     """Headroom sizes hardware for AI work."""
-
-
-@cli.command()
-def prepare() -> None:
-    """Migrate the database, load the curated catalogue, compile the simulation; does nothing where all are current."""
-    found = settings()
-    compile_simulation(found.cache_dir)
-    command.upgrade(alembic_config(), "head")
-    engine = make_engine(found.database_url, UNHURRIED)
-    with Session(engine) as session:
-        changed = seed(session)
-    engine.dispose()
-    typer.echo("Catalogue loaded." if changed else "Catalogue is current.")
 
 
 @cli.command()

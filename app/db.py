@@ -48,7 +48,7 @@ class Patience:
     connections: int = 10
 
 
-UNHURRIED = Patience(statement_s=3600.0, lock_s=60.0)  # of commands that migrate and load
+UNHURRIED = Patience(statement_s=3600.0, lock_s=300.0)  # of commands that migrate and load
 
 
 def away(said: str) -> DatabaseError:

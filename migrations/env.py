@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from alembic import context
+from alembic.runtime.migration import MigrationContext
+from alembic.util import CommandError
+from sqlalchemy import Connection, text
 
 from app.catalog import filing, hosted_tables, outbox, punchouts, purchasing, slices, tables
 from app.config import Settings
 from app.db import UNHURRIED, Base, make_engine
+from app.migrating import alone
 
 for row in (
     filing.FilingRow,
@@ -22,23 +28,50 @@ for row in (
 url = context.config.attributes.get("database_url") or Settings().database_url
 
 
+def unprepared(
+    ctx: MigrationContext,
+    step: object,  # noqa: ARG001
+    heads: Collection[str],
+    run_args: object,  # noqa: ARG001
+) -> None:
+    """After any step the catalogue counts as none until it is loaded again: a step may have emptied tables."""
+    if heads:  # below the first step there is no such table
+        ctx.impl.execute(text("UPDATE catalog_versions SET digest = ''"))
+
+
 def run_online() -> None:
+    """All steps in one transaction, which other processes wait for. On SQLite rows are held to their references after
+    all, not between: a table is changed there by putting another in its place.
+    """
     engine = make_engine(url, UNHURRIED)
-    with engine.connect() as connection:
-        context.configure(
-            connection=connection,
-            target_metadata=Base.metadata,
-            render_as_batch=connection.dialect.name == "sqlite",
-            compare_type=True,
-            compare_server_default=True,
-        )
-        with context.begin_transaction():
-            context.run_migrations()
-    engine.dispose()
+    try:
+        with engine.connect() as connection:
+            run_alone(connection, sqlite=connection.dialect.name == "sqlite")
+    finally:
+        engine.dispose()
+
+
+def run_alone(connection: Connection, *, sqlite: bool) -> None:
+    if sqlite:
+        connection.exec_driver_sql("PRAGMA foreign_keys=OFF")
+    alone(connection)
+    context.configure(
+        connection=connection,
+        target_metadata=Base.metadata,
+        render_as_batch=sqlite,
+        compare_type=True,
+        compare_server_default=True,
+        on_version_apply=unprepared,
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+    if sqlite and (broken := connection.exec_driver_sql("PRAGMA foreign_key_check").all()):
+        raise CommandError(f"{len(broken)} rows would refer to none, the first of {broken[0][0]}")
+    connection.commit()
 
 
 def run_offline() -> None:
-    context.configure(url=url, target_metadata=Base.metadata, literal_binds=True)
+    context.configure(url=url, target_metadata=Base.metadata, literal_binds=True, on_version_apply=unprepared)
     with context.begin_transaction():
         context.run_migrations()
 

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from app.api.problems import Malformed, problem, unknown_cursor, unprocessable
+from app.catalog.filing import unknown
 from app.errors import (
     AppError,
     NotAllowed,
@@ -15,7 +16,6 @@ from app.errors import (
     Unguarded,
     UnknownAccelerator,
     UnknownModel,
-    UnknownRecommendation,
 )
 
 Schema = dict[str, Any]
@@ -24,7 +24,7 @@ EXAMPLES = "#/components/examples/"
 STORED = "/recommendations/{id}"
 UNKNOWN: dict[str, AppError] = {
     "UnknownModel": UnknownModel("No model called 'gpt-9' is in the catalogue. Nearest: gpt-j.", nearest=["gpt-j"]),
-    "UnknownRecommendation": UnknownRecommendation("No recommendation is stored under this id."),
+    "UnknownRecommendation": unknown(),
     "UnknownAccelerator": UnknownAccelerator("No accelerator of the catalogue is called 'h900'.", nearest=[]),
 }
 STATES: dict[int, tuple[str, AppError]] = {

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import ColumnElement, DateTime, ForeignKey, Index, String, insert, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, DateTime, ForeignKey, Index, String, insert, or_, select, text, tuple_, update
 from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 
 from app.catalog.tables import Text
@@ -19,6 +19,8 @@ from app.db import Base
 from app.errors import NotAllowed, Stale, UnknownRecommendation
 
 Identity = String(40)
+# Answers that nobody named, moved on or ordered by; in these very words, so that the databases find the index.
+UNFILED = text("status = 'draft' AND version = 0 AND label IS NULL AND reference IS NULL AND cost_centre IS NULL")
 
 
 class Status(StrEnum):
@@ -42,7 +44,17 @@ class FilingRow(Base):
     """Under what a stored answer is found, and how far it has come."""
 
     __tablename__ = "filings"
-    __table_args__ = (Index("ix_filings_stored_at", "stored_at", "recommendation"),)
+    __table_args__ = (
+        Index("ix_filings_stored_at", "stored_at", "recommendation"),
+        Index(
+            "ix_filings_unfiled",
+            "stored_at",
+            "recommendation",
+            "size_bytes",
+            sqlite_where=UNFILED,
+            postgresql_where=UNFILED,
+        ),
+    )
 
     recommendation: Mapped[str] = mapped_column(Identity, ForeignKey("recommendations.id"), primary_key=True)
     stored_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
@@ -54,7 +66,8 @@ class FilingRow(Base):
     option: Mapped[str | None] = mapped_column(Text, doc="the first rank in words; none where nothing was feasible")
     status: Mapped[str] = mapped_column(String(20))
     version: Mapped[int] = mapped_column(doc="how often the status has changed")
-    superseded_by: Mapped[str | None] = mapped_column(Identity, ForeignKey("recommendations.id"))
+    superseded_by: Mapped[str | None] = mapped_column(Identity, ForeignKey("recommendations.id"), index=True)
+    size_bytes: Mapped[int] = mapped_column(server_default="0", doc="of the answer with what is kept beside it")
 
 
 class StatusChangeRow(Base):
@@ -68,7 +81,7 @@ class StatusChangeRow(Base):
     changed_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
     changed_by: Mapped[str] = mapped_column(Text)
     note: Mapped[str | None] = mapped_column(Text)
-    superseded_by: Mapped[str | None] = mapped_column(Identity)
+    superseded_by: Mapped[str | None] = mapped_column(Identity, index=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +125,7 @@ def in_utc(moment: datetime) -> datetime:
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
-def filed(identity: str, stored_at: datetime, filing: Filing) -> dict[str, Any]:
+def filed(identity: str, stored_at: datetime, filing: Filing, *, size_bytes: int) -> dict[str, Any]:
     """The row of an answer that was just stored."""
     return {
         "recommendation": identity,
@@ -120,6 +133,7 @@ def filed(identity: str, stored_at: datetime, filing: Filing) -> dict[str, Any]:
         **asdict(filing),
         "status": Status.DRAFT.value,
         "version": 0,
+        "size_bytes": size_bytes,
     }
 
 
@@ -161,11 +175,18 @@ def _holds(column: InstrumentedAttribute[str | None], slug: str) -> ColumnElemen
     )
 
 
+def unknown() -> UnknownRecommendation:
+    """That there is no answer under an id, or none any more."""
+    return UnknownRecommendation(
+        "No recommendation is stored under this id. It may have been pruned: post its request again."
+    )
+
+
 def get_filing(session: Session, identity: str) -> FilingRow:
     """How a stored answer is filed. Raises UnknownRecommendation."""
     row = session.get(FilingRow, identity)
     if row is None:
-        raise UnknownRecommendation("No recommendation is stored under this id.")
+        raise unknown()
     return row
 
 

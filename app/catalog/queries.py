@@ -42,13 +42,13 @@ T = TypeVar("T")
 
 
 def newest_version(session: Session) -> tuple[int, str, str] | None:
-    """(id, digest, published_at) of the catalogue that requests read now."""
+    """(id, digest, published_at) of the catalogue that requests read now; None where it is to be loaded first."""
     row = session.execute(
         select(CatalogVersionRow.id, CatalogVersionRow.digest, CatalogVersionRow.published_at)
         .order_by(CatalogVersionRow.id.desc())
         .limit(1)
     ).first()
-    return None if row is None else (row[0], row[1], row[2])
+    return None if row is None or not row[1] else (row[0], row[1], row[2])
 
 
 def _listed(session: Session, made: Callable[..., T], columns: Mapping[str, Any], *where: Any) -> list[T]:

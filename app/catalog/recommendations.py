@@ -16,11 +16,11 @@ from sqlalchemy import Engine, bindparam, insert, select
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from app import telemetry
-from app.catalog.filing import Filing, FilingRow, Status, filed, in_utc
+from app.catalog.filing import Filing, FilingRow, Status, filed, in_utc, unknown
 from app.catalog.outbox import STORED, Outbox, filed_data
 from app.catalog.tables import RecommendationRow
 from app.causes import cause
-from app.errors import Unanswerable, UnknownRecommendation
+from app.errors import Unanswerable
 
 log = structlog.get_logger("headroom")
 
@@ -34,6 +34,7 @@ UNASKED_S = 2.0  # that nobody waits after somebody did in vain
 HANDS = 2
 MOST_WRITES = 64  # that may wait to be done
 REMEMBERED_BYTES = 16 * 2**20
+REMEMBERED_S = 60.0
 KEEP, FILE = insert(RecommendationRow), insert(FilingRow)
 
 
@@ -52,22 +53,23 @@ class Kept:
 
 
 class Given:
-    """The latest answers that are stored, up to so many bytes."""
+    """The latest answers that are stored, up to so many bytes; each for a minute, after which it may be pruned."""
 
     def __init__(self, most_bytes: int) -> None:
         self._left, self._lock = most_bytes, threading.Lock()
-        self._bodies: OrderedDict[str, bytes] = OrderedDict()
+        self._bodies: OrderedDict[str, tuple[bytes, float]] = OrderedDict()
 
     def get(self, identity: str) -> bytes | None:
         with self._lock:
-            return self._bodies.get(identity)
+            body, until = self._bodies.get(identity, (None, 0.0))
+            return body if time.monotonic() < until else None
 
     def put(self, identity: str, body: bytes) -> None:
         with self._lock:
-            self._left += len(self._bodies.pop(identity, b"")) - len(body)
-            self._bodies[identity] = body
+            self._left += len(self._bodies.pop(identity, (b"", 0.0))[0]) - len(body)
+            self._bodies[identity] = body, time.monotonic() + REMEMBERED_S
             while self._left < 0 and len(self._bodies) > 1:
-                self._left += len(self._bodies.popitem(last=False)[1])
+                self._left += len(self._bodies.popitem(last=False)[1][0])
 
 
 class AnswerStore:
@@ -89,8 +91,9 @@ class AnswerStore:
         body = self._given.get(identity)
         if body is None and time.monotonic() >= self._unasked_until:
             body = self._waited_for(self._hands.submit(self._known, identity))
+            if body is not None:
+                self._given.put(identity, body)
         if body is not None:
-            self._given.put(identity, body)
             telemetry.kept("known")
         return body
 
@@ -131,10 +134,11 @@ class AnswerStore:
 
     def _keep(self, values: Mapping[str, Any], filing: Filing) -> Kept:
         identity, body, now = values["id"], values["body"], datetime.now(UTC)
+        size = sum(len(values[part]) for part in ("request", "body", "supply"))
         try:
             with self._engine.begin() as connection:
                 connection.execute(KEEP, {**values, "stored_at": now})
-                connection.execute(FILE, filed(identity, now, filing))
+                connection.execute(FILE, filed(identity, now, filing, size_bytes=size))
                 self._outbox.note(connection, STORED, filed_data(identity, filing, Status.DRAFT), now=now)
         except IntegrityError:
             return Kept(self._known(identity) or body, stored=True)
@@ -148,7 +152,7 @@ class AnswerStore:
         with self._engine.connect() as connection:
             row = connection.execute(FIND, {"identity": identity}).first()
         if row is None:
-            raise UnknownRecommendation("No recommendation is stored under this id.")
+            raise unknown()
         return row.body, in_utc(row.stored_at)
 
     def whole(self, identity: str) -> tuple[bytes, bytes]:
@@ -156,7 +160,7 @@ class AnswerStore:
         with self._engine.connect() as connection:
             row = connection.execute(FIND_WHOLE, {"identity": identity}).first()
         if row is None:
-            raise UnknownRecommendation("No recommendation is stored under this id.")
+            raise unknown()
         if row.supply is None:
             raise NoSupply("This answer was stored before bills were kept beside answers; post its request again.")
         return row.body, row.supply

@@ -34,6 +34,7 @@ from app.catalog.tables import (
     SystemRow,
 )
 from app.db import Base
+from app.migrating import alone
 
 DATA_FILES = (
     "accelerators.csv",
@@ -250,11 +251,13 @@ def replace_accelerators(session: Session) -> None:
 def seed(session: Session) -> bool:
     """Make the catalogue equal to the curated files, in one transaction; False where it already is.
 
-    Readers see the old catalogue until the new version is committed, then the new one.
+    Readers see the old catalogue until the new version is committed, then the new one; others who load wait for it.
     """
+    alone(session.connection())
     digest = curated_digest()
     newest = session.scalars(select(CatalogVersionRow).order_by(CatalogVersionRow.id.desc()).limit(1)).first()
     if newest is not None and newest.digest == digest:
+        session.rollback()
         return False
     entries = model_entries()
     replaced = select(ModelRow.id).where(

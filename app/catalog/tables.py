@@ -30,7 +30,7 @@ class CatalogVersionRow(Base):
     __tablename__ = "catalog_versions"
 
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
-    digest: Mapped[str] = mapped_column(String(64))
+    digest: Mapped[str] = mapped_column(String(64), doc="empty after a migration, until it is loaded again")
     published_at: Mapped[str] = mapped_column(String(32), doc="as of when its newest fact is; RFC 3339 UTC")
     loaded_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
 

@@ -6,9 +6,9 @@ Revises: 0009
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+import orjson
 import sqlalchemy as sa
 from alembic import op
 
@@ -16,6 +16,8 @@ revision = "0010"
 down_revision = "0009"
 branch_labels = None
 depends_on = None
+
+AT_ONCE = 200
 
 STORED = sa.table(
     "recommendations",
@@ -77,16 +79,23 @@ def upgrade() -> None:
 
 
 def _file_what_is_stored() -> None:
-    """Answers that are there already are found by what they say, one at a time: they are large."""
-    connection = op.get_bind()
-    stored = STORED.c
-    for identity in connection.execute(sa.select(stored.id)).scalars().all():
-        row = connection.execute(
-            sa.select(stored.body, stored.supply, stored.stored_at).where(stored.id == identity)
-        ).one()
-        about = _about(json.loads(row.body), None if row.supply is None else json.loads(row.supply))
-        filed = {"recommendation": identity, "stored_at": row.stored_at, "status": "draft", "version": 0}
-        connection.execute(sa.insert(FILINGS), {**filed, **about})
+    """Answers that are there already are found by what they say, some at a time: they are large."""
+    connection, stored = op.get_bind(), STORED.c
+    page = sa.select(STORED).order_by(stored.id).limit(AT_ONCE)
+    rows = connection.execute(page).all()
+    while rows:
+        told = [
+            {
+                "recommendation": row.id,
+                "stored_at": row.stored_at,
+                "status": "draft",
+                "version": 0,
+                **_about(orjson.loads(row.body), None if row.supply is None else orjson.loads(row.supply)),
+            }
+            for row in rows
+        ]
+        connection.execute(sa.insert(FILINGS), told)
+        rows = connection.execute(page.where(stored.id > rows[-1].id)).all()
 
 
 def _about(answer: dict[str, Any], supply: dict[str, Any] | None) -> dict[str, str | None]:

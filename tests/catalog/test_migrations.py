@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from alembic import command
-from sqlalchemy import inspect, text
+from sqlalchemy import Engine, inspect, text
+from sqlalchemy.orm import Session, sessionmaker
 
+from app.catalog.queries import newest_version
+from app.catalog.seed import seed
+from app.catalog.snapshot import EmptyCatalog, SnapshotStore
 from app.db import Base, make_engine
-from tests.conftest import migrations_for, new_postgres_database
+from tests.conftest import migrations_for, new_postgres_database, prepare
 
 
 def test_a_version_before_may_still_write_predictions(tmp_path: Path) -> None:
@@ -53,6 +58,83 @@ def test_answers_that_are_stored_already_are_filed_by_what_they_say(ranked: bool
     assert (row["accelerators"], row["option"]) == found
     assert (row["model"], row["status"], row["version"], row["label"]) == ("a/b", "draft", 0, None)
     assert str(row["stored_at"]).startswith("2026-11-20 08:00:00")
+    engine.dispose()
+
+
+ANSWER = json.dumps({"request": {"workload": {"model": "a/b"}}, "recommendations": []}).encode()
+KEPT = (
+    "INSERT INTO recommendations (id, snapshot, request, body, supply, stored_at) "
+    "VALUES (:id, 's', :body, :body, :supply, '2026-11-20 08:00:00+00:00')",
+    "INSERT INTO filings (recommendation, stored_at, label, model, status, version, superseded_by, size_bytes) "
+    "VALUES (:id, '2026-11-20 08:00:00+00:00', 'kept', 'a/b', 'superseded', 1, :id, :size)",
+    "INSERT INTO status_changes (recommendation, version, status, changed_at, changed_by, superseded_by) "
+    "VALUES (:id, 1, 'superseded', '2026-11-20 09:00:00+00:00', 'me', :id)",
+    "INSERT INTO punchout_sessions (token_digest, buyer, payload, facts, expires_at) "
+    "VALUES (:id, 'b', :id, '{}', '2026-11-20 09:00:00+00:00')",
+    "INSERT INTO deliveries (event, endpoint, kind, body, due_at, tries, dead) "
+    "VALUES (:id, 'e', 'k', :body, '2026-11-20 09:00:00+00:00', 0, false)",
+)
+ANSWERS = "SELECT id, snapshot, request, body, stored_at FROM recommendations ORDER BY id"
+FILED = ("SELECT * FROM filings ORDER BY recommendation", "SELECT * FROM status_changes ORDER BY recommendation")
+WAITING = ("SELECT * FROM punchout_sessions ORDER BY payload", "SELECT * FROM deliveries ORDER BY event")
+FITTED = (
+    "SELECT name, value, rows, source FROM factors ORDER BY name, value, rows, source",
+    "SELECT measurement, metric, predicted FROM predictions ORDER BY measurement, metric",
+)
+
+
+def checksum(engine: Engine, *queries: str) -> str:
+    with engine.connect() as connection:
+        rows = [tuple(row) for query in queries for row in connection.execute(text(query))]
+    assert rows
+    return sha256(repr(rows).encode()).hexdigest()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_what_was_stored_survives_going_down_and_up_and_the_catalogue_is_none_until_loaded(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    url = f"sqlite:///{tmp_path}/m.sqlite3"
+    if kind == "postgres":
+        url = new_postgres_database(request.getfixturevalue("postgres_server"), "headroom_down")
+    config, engine = migrations_for(prepare(url)), make_engine(url)
+    with engine.begin() as connection:
+        for i in range(3):
+            values = {"id": f"rec_{i}", "body": ANSWER, "supply": ANSWER, "size": 3 * len(ANSWER)}
+            for statement in KEPT:
+                connection.execute(text(statement), values)
+    fitted = checksum(engine, *FITTED)
+    for revision, queries in (
+        ("0012", (ANSWERS, *FILED, *WAITING)),
+        ("0010", (ANSWERS, *FILED)),
+        ("0001", (ANSWERS,)),
+    ):
+        before = checksum(engine, *queries)
+        command.downgrade(config, revision)
+        assert checksum(engine, ANSWERS)
+        command.upgrade(config, "head")
+        assert checksum(engine, *queries) == before
+        with Session(engine) as session:
+            assert newest_version(session) is None
+    with pytest.raises(EmptyCatalog):
+        SnapshotStore(sessionmaker(engine), check_s=0.0).market()
+    with Session(engine) as session:
+        assert seed(session) is True
+        assert newest_version(session) is not None
+    assert checksum(engine, *FITTED) == fitted
+    engine.dispose()
+
+
+def test_a_migration_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/m.sqlite3"
+    config, engine = migrations_for(url), make_engine(url)
+    command.upgrade(config, "0009")
+    with engine.begin() as connection:
+        connection.execute(text(KEPT[0]), {"id": "rec_1", "body": b"no answer", "supply": None})
+    before = inspect(engine).get_table_names()
+    with pytest.raises(ValueError, match=r"unexpected|literal|invalid"):
+        command.upgrade(config, "head")
+    assert inspect(engine).get_table_names() == before
     engine.dispose()
 
 
