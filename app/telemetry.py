@@ -221,7 +221,17 @@ def workers() -> list[int]:
     """Processes that count, this one among them."""
     folder = os.environ.get(FOLDER)
     pids = {int(file.stem.rpartition("_")[2]) for file in Path(folder).glob("*.db")} if folder else set()
-    return sorted({os.getpid(), *(pid for pid in pids if Path(f"/proc/{pid}").exists())})
+    return sorted({os.getpid(), *filter(_runs, pids)})
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def exposition() -> bytes:

@@ -32,7 +32,8 @@ Headroom sizes hardware for AI work: describe a workload, get the hardware that 
 how, with what memory, speed, latency, energy and cost, how sure that is, and why everything else was turned down.
 
 Units are in the names: `_gib` is 2^30 bytes, `_gb` 10^9, fractions run from 0 to 1, money is USD. Every error is
-`application/problem+json` (RFC 9457). Requests take no fields beside those shown; answers may gain fields.
+`application/problem+json` (RFC 9457), and every answer has an `X-Request-ID` to ask about it by. Requests take no
+fields beside those shown; answers may gain fields.
 
 The service asks nobody who they are: let a proxy in front of it do that. Only buyers' systems that punch out prove
 themselves, by a secret that settings name, and notices to webhooks are signed."""
