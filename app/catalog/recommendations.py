@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -106,7 +107,7 @@ class AnswerStore:
         if not self._busy.acquire(blocking=False):
             telemetry.kept("dropped")
             return Kept(body, stored=False)
-        writing = self._hands.submit(self._keep, values, filing)
+        writing = self._hands.submit(copy_context().run, self._keep, values, filing)  # whose lines name the request
         writing.add_done_callback(lambda _: self._busy.release())
         kept = self._waited_for(writing) if time.monotonic() >= self._unasked_until else None
         if kept is None or not kept.stored:

@@ -6,10 +6,12 @@ import asyncio
 import http.client
 import json
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import structlog
 from fastapi import FastAPI
 from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
@@ -19,6 +21,9 @@ from starlette.types import Message, Receive, Scope, Send
 from app import telemetry
 from app.api import front, problems
 from app.api.front import Front, parent_of
+from app.catalog.filing import Filing
+from app.catalog.recommendations import AnswerStore
+from app.db import make_engine
 from app.main import log_as_json
 from artefacts.running import serving
 from tests.test_telemetry import scraped, value
@@ -245,3 +250,17 @@ def test_what_is_no_request_passes_untouched(kind: str) -> None:
 
     asyncio.run(Front(app, access_log="all")({"type": kind}, receive, send))
     assert sent == [{"type": "there"}]
+
+
+def test_lines_about_keeping_an_answer_name_the_request_that_asked_for_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log_as_json("info")
+    engine = make_engine(f"sqlite:///{tmp_path}/empty.sqlite3")
+    filed = Filing(label=None, reference=None, cost_centre=None, model="a", accelerators=None, option=None)
+    with structlog.contextvars.bound_contextvars(request_id="of-this-answer"):
+        kept = AnswerStore(engine).keep("rec_1", snapshot="s", request=b"", body=b"{}", supply=b"", filing=filed)
+    engine.dispose()
+    (line,) = lines(capsys)
+    assert not kept.stored and line["event"] == "recommendation_not_stored"
+    assert line["request_id"] == "of-this-answer" and line["message"] == "no such table: recommendations"
