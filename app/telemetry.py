@@ -6,16 +6,19 @@ into files of a folder that they share, and a scrape of any of them adds up all.
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Literal, get_args
 
+import structlog
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -29,6 +32,9 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
 
+from app.causes import cause
+
+PREFIX = "headroom-metrics-"
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # read by prometheus_client when it is imported
 
 Shed = Literal["overloaded", "too-many-at-once", "out-of-time", "client-gone", "connections"]
@@ -41,6 +47,8 @@ Fetch = Literal["fetched", "missing", "gated", "unavailable", "refused"]
 
 ANSWER_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
 STAGE_S = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
+
+log = structlog.get_logger("headroom")
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # when each began to count: twice the samples
 _counted = CollectorRegistry()
@@ -258,10 +266,39 @@ def _forget_the_dead(folder: str) -> None:
 
 @contextmanager
 def shared() -> Iterator[None]:
-    """Worker processes that are started inside count together, in a folder of their own that goes when they have."""
-    with TemporaryDirectory(prefix="headroom-metrics-") as folder:
-        os.environ[FOLDER] = folder
+    """Worker processes that are started inside count together, in a folder of their own that goes when they have. Where
+    there is no place for one, each counts for itself.
+    """
+    with ExitStack() as ending:
         try:
-            yield
-        finally:
-            del os.environ[FOLDER]
+            _clear_away()
+            folder = ending.enter_context(TemporaryDirectory(prefix=PREFIX))
+            ending.enter_context(_held(folder))
+        except OSError as error:
+            _not_shared(error)
+        else:
+            os.environ[FOLDER] = folder
+            ending.callback(os.environ.pop, FOLDER, None)
+        yield
+
+
+def _not_shared(error: OSError) -> None:
+    log.warning("metrics_not_shared", **cause(error))
+
+
+@contextmanager
+def _held(folder: str | Path) -> Iterator[None]:
+    """A folder that is in use; raises BlockingIOError where another service uses it."""
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(held)
+
+
+def _clear_away() -> None:
+    """Folders of services that were killed."""
+    for left in Path(gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError), _held(left):
+            shutil.rmtree(left)

@@ -12,11 +12,11 @@ class HeadroomError(Exception):
     """The service refused a request, and says what would be accepted.
 
     `status` is that of HTTP, `problem` the whole problem document, `errors` its pointers into the request, `others`
-    those of them that the detail does not carry.
+    those of them that the detail does not carry, `request_id` what the service logged it under.
     """
 
-    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
-        self.status, self.problem = status, problem
+    def __init__(self, status: int, problem: Mapping[str, Any], request_id: str | None = None) -> None:
+        self.status, self.problem, self.request_id = status, problem, request_id
         self.detail = str(problem.get("detail") or problem.get("title") or f"HTTP {status}")
         self.errors: list[Mapping[str, str]] = list(problem.get("errors") or ())
         self.others = [each for each in self.errors if str(each.get("detail", "")).rstrip(".") not in self.detail]

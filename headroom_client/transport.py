@@ -61,7 +61,7 @@ class Transport:
             self._sleep(wait_s(attempt, found.headers.get("Retry-After")))
         if found.is_success:
             return found
-        raise HeadroomError(found.status_code, problem_of(found))
+        raise HeadroomError(found.status_code, problem_of(found), found.headers.get("X-Request-ID"))
 
 
 def problem_of(response: httpx2.Response) -> dict[str, Any]:

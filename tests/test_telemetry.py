@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,26 @@ def test_workers_that_are_served_with_share_what_they_count(
     assert CliRunner().invoke(cli.cli, ["serve", "--workers", workers]).exit_code == 0
     assert [folder is not None for folder in folders] == [share]
     assert telemetry.FOLDER not in os.environ
+
+
+def test_what_a_killed_service_left_is_cleared_away_and_what_another_uses_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = tmp_path / f"{telemetry.PREFIX}left"
+    left.mkdir()
+    (left / "counter_1.db").write_bytes(b"")
+    with telemetry.shared():
+        used = Path(os.environ[telemetry.FOLDER])
+        assert not left.exists() and used.parent == tmp_path
+        with telemetry.shared():
+            assert used.exists()
+
+
+def test_without_a_place_for_files_workers_count_for_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    with telemetry.shared():
+        assert telemetry.FOLDER not in os.environ
+    assert "metrics_not_shared" in capsys.readouterr().out

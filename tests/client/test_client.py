@@ -57,6 +57,7 @@ def test_a_refusal_says_what_would_be_accepted(client: TestClient) -> None:
         Headroom(http=client).recommend({**CHAT, "objectve": "cost"})
     assert refused.value.status == 422
     assert refused.value.errors[0]["pointer"] == "#/objectve"
+    assert refused.value.request_id and len(refused.value.request_id) == 32
 
 
 def failing(answer: Callable[[int], httpx2.Response]) -> tuple[Transport, list[float]]:
