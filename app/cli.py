@@ -32,6 +32,7 @@ from app.command import lists, sizing
 from app.command.agents import mcp
 from app.command.doctor import doctor
 from app.command.prepare import prepare
+from app.command.prune import prune
 from app.command.reach import UNPREPARED, settings
 from app.db import DatabaseError, make_engine
 from app.errors import AppError
@@ -45,6 +46,7 @@ for listing in (lists.models, lists.accelerators, lists.offers, lists.prices, li
 cli.command()(doctor)
 cli.command()(mcp)
 cli.command()(prepare)
+cli.command()(prune)
 
 
 def versioned(shown: bool) -> None:

@@ -52,6 +52,12 @@ class Settings(BaseSettings):
     request_deadline_s: float = Field(
         20.0, gt=0, le=600, description="Seconds from asking to an answer; work that takes longer is given up."
     )
+    keep_days: int = Field(
+        90, ge=0, le=36500, description="Days that stored answers are kept which nobody filed; 0 is without end."
+    )
+    keep_bytes: int = Field(
+        10_000_000_000, ge=0, description="Bytes of those answers, of which the oldest go first; 0 is without end."
+    )
     today: date | None = Field(
         None,
         description="Day to which ages of prices are counted, in place of that of each request: for documents, tests.",

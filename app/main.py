@@ -41,6 +41,7 @@ from app.catalog.hub import ModelHub
 from app.catalog.outbox import DeliveryStore, Outbox
 from app.catalog.punchouts import PunchoutStore
 from app.catalog.recommendations import AnswerStore
+from app.catalog.retention import Keeping, Pruner
 from app.catalog.snapshot import SnapshotStore
 from app.compiled import compile_simulation
 from app.config import Settings
@@ -90,6 +91,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.outbox = Outbox({webhook.name: webhook.events for webhook in settings.webhooks})
     app.state.courier = Courier(settings.webhooks, DeliveryStore(engine)) if settings.webhooks else None
     app.state.answers = AnswerStore(engine, app.state.outbox)
+    app.state.pruner = Pruner(engine, Keeping(settings.keep_days, settings.keep_bytes))
     app.state.desk = desk_of(settings, engine)
     hub = ModelHub(settings.model_hub_url, networks=settings.model_hub_networks) if settings.model_hub_url else None
     app.state.snapshots = SnapshotStore(app.state.sessions, check_s=settings.snapshot_check_s, hub=hub)
@@ -145,17 +147,19 @@ def log_as_json(level: str) -> None:
 
 @asynccontextmanager
 async def running(app: FastAPI) -> AsyncIterator[None]:
-    """The catalogue is loaded and kept beside the requests, and notices are delivered as long as the service runs."""
+    """Beside the requests the catalogue is kept, answers are pruned and notices delivered."""
     courier: Courier | None = app.state.courier
     snapshots: SnapshotStore = app.state.snapshots
     keeping = threading.Thread(target=snapshots.keep, name="catalogue", daemon=True)
     keeping.start()
+    app.state.pruner.start()
     if courier is not None:
         courier.start()
     try:
         yield
     finally:
         snapshots.end()
+        await run_in_threadpool(app.state.pruner.stop)
         await run_in_threadpool(keeping.join)
         if courier is not None:
             await run_in_threadpool(courier.stop)

@@ -1,0 +1,131 @@
+"""What is pruned: the oldest that nobody filed, by age and by size; never what somebody named, moved or points to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, delete, select, text, update
+from sqlalchemy.orm import Session
+
+from app.catalog import retention
+from app.catalog.filing import UNFILED, Change, Filing, FilingRow, Status, StatusChangeRow, change_status, get_filing
+from app.catalog.punchouts import PunchoutStore
+from app.catalog.recommendations import AnswerStore
+from app.catalog.retention import Keeping, Pruner, Some
+from app.catalog.tables import RecommendationRow
+from app.db import make_engine
+from app.errors import UnknownRecommendation
+
+NOW = datetime(2025, 11, 20, 8, tzinfo=UTC)
+NOBODYS = Filing(None, None, None, "m/a", "nvidia-l4", "1 x L4")
+IDS = [f"rec_{n:028x}" for n in range(12)]
+SIZE = 1000
+FOR_EVER = {2: {"label": "Chat"}, 3: {"reference": "PR-1"}, 4: {"cost_centre": "4711"}}
+MOVED, SUCCESSOR, BACK_TO_DRAFT, ORDERED = IDS[5], IDS[6], IDS[7], IDS[8]
+GOES = [IDS[n] for n in (0, 1, 9, 10, 11)]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    """A database with twelve answers, one a day, of which five are nobody's."""
+    made = make_engine(request.getfixturevalue(f"{request.param}_url"))
+    store = AnswerStore(made)
+    for n, identity in enumerate(IDS):
+        filing = replace(NOBODYS, **FOR_EVER.get(n, {}))
+        of: dict[str, Any] = {"snapshot": "s", "request": b"{}", "body": b"x" * (SIZE - 4), "supply": b"{}"}
+        assert store.keep(identity, **of, filing=filing).stored
+    with Session(made) as session:
+        for n, identity in enumerate(IDS):
+            stored = {"stored_at": NOW - timedelta(days=len(IDS) - n)}
+            session.execute(update(FilingRow).where(FilingRow.recommendation == identity).values(**stored))
+        change_status(session, get_filing(session, MOVED), Change(Status.SUPERSEDED, "me", superseded_by=SUCCESSOR))
+        session.commit()
+        for status in (Status.APPROVED, Status.DRAFT):
+            change_status(session, get_filing(session, BACK_TO_DRAFT), Change(status, "me"))
+            session.commit()
+    visits = PunchoutStore(made)
+    token = visits.open("b", "p", {}, now=NOW, lasts=timedelta(hours=1))
+    assert token is not None
+    visits.choose(token, f"{ORDERED}-1", now=NOW)
+    yield made
+    with Session(made) as session:
+        for table in (StatusChangeRow, FilingRow):
+            session.execute(delete(table))
+        session.execute(delete(RecommendationRow))
+        session.execute(text("DELETE FROM punchout_sessions"))
+        session.commit()
+    made.dispose()
+
+
+def left(engine: Engine) -> list[str]:
+    with engine.connect() as connection:
+        kept = connection.execute(select(RecommendationRow.id).order_by(RecommendationRow.id)).scalars().all()
+        filed = connection.execute(select(FilingRow.recommendation)).scalars().all()
+    assert sorted(kept) == sorted(filed)
+    return sorted(kept)
+
+
+def test_what_is_too_old_goes_but_never_what_somebody_filed(engine: Engine) -> None:
+    pruner = Pruner(engine, Keeping(days=5, bytes=0))
+    assert pruner.surplus(now=NOW) == Some(2, 2 * SIZE)
+    assert left(engine) == IDS
+    assert pruner.prune(now=NOW, pause_s=0) == Some(2, 2 * SIZE)
+    assert left(engine) == IDS[2:]
+    assert Pruner(engine, Keeping(days=1, bytes=0)).prune(now=NOW + timedelta(days=99), pause_s=0).answers == 3
+    assert left(engine) == sorted(set(IDS) - set(GOES))
+
+
+def test_of_what_is_too_much_the_oldest_goes(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "AT_ONCE", 1)
+    pruner = Pruner(engine, Keeping(days=0, bytes=5 * SIZE))
+    assert pruner.unfiled() == Some(7, 7 * SIZE)  # two of them are pointed to
+    assert pruner.surplus(now=NOW) == Some(2, 2 * SIZE)
+    assert pruner.prune(now=NOW, pause_s=0) == Some(2, 2 * SIZE)
+    assert left(engine) == IDS[2:]
+    assert pruner.prune(now=NOW, pause_s=0) == Some()
+
+
+def test_without_limits_nothing_goes_and_what_is_new_never(engine: Engine) -> None:
+    assert Pruner(engine, Keeping(days=0, bytes=0)).prune(now=NOW, pause_s=0) == Some()
+    early = NOW - timedelta(days=len(IDS)) + retention.LEAST / 2
+    assert Pruner(engine, Keeping(days=0, bytes=1)).prune(now=early, pause_s=0) == Some()
+
+
+def test_two_that_prune_delete_each_once_and_what_is_filed_meanwhile_stays(engine: Engine) -> None:
+    one, other = (Pruner(engine, Keeping(days=1, bytes=0)) for _ in range(2))
+    rows = one.prune_some(now=NOW + timedelta(days=9))
+    assert (rows.answers, other.prune(now=NOW + timedelta(days=9), pause_s=0).answers) == (5, 0)
+
+
+def test_a_pruned_answer_is_not_found_which_says_what_to_do(engine: Engine) -> None:
+    Pruner(engine, Keeping(days=1, bytes=0)).prune(now=NOW, pause_s=0)
+    with pytest.raises(UnknownRecommendation, match=r"may have been pruned: post its request again"):
+        AnswerStore(engine).get(IDS[0])
+
+
+def test_a_service_prunes_beside_its_requests_first_after_a_while(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "EVERY_S", 0.2)
+    pruner = Pruner(engine, Keeping(days=5, bytes=0))
+    pruner.start()
+    assert left(engine) == IDS
+    until = time.monotonic() + 5
+    while left(engine) == IDS and time.monotonic() < until:
+        time.sleep(0.02)
+    pruner.stop()
+    assert set(left(engine)) & set(GOES) == set()
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_what_nobody_filed_is_found_by_an_index(engine: Engine) -> None:
+    with engine.connect() as connection:
+        told = connection.execute(
+            text(f"EXPLAIN QUERY PLAN SELECT sum(size_bytes) FROM filings WHERE {UNFILED.text}")
+        ).all()
+    assert "USING INDEX ix_filings_unfiled" in str(told)
