@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import socket
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,9 @@ from app.api import front, problems
 from app.api.front import Front, parent_of
 from app.catalog.filing import Filing
 from app.catalog.recommendations import AnswerStore
+from app.config import Settings
 from app.db import make_engine
-from app.main import log_as_json
+from app.main import create_app, log_as_json
 from artefacts.running import serving
 from tests.test_telemetry import scraped, value
 
@@ -264,3 +266,19 @@ def test_lines_about_keeping_an_answer_name_the_request_that_asked_for_it(
     (line,) = lines(capsys)
     assert not kept.stored and line["event"] == "recommendation_not_stored"
     assert line["request_id"] == "of-this-answer" and line["message"] == "no such table: recommendations"
+
+
+def test_a_database_that_cannot_be_reached_is_told_with_why_and_without_its_password(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        url = f"postgresql+psycopg://headroom:s3cret@127.0.0.1:{nobody.getsockname()[1]}/headroom"
+        app = create_app(Settings(database_url=url))
+        answer = TestClient(app).get("/recommendations/rec_0000000000000000000000000000")
+        app.state.sessions.kw["bind"].dispose()
+    said = capsys.readouterr().out
+    (error, request) = [json.loads(line) for line in said.splitlines()]
+    assert answer.status_code == 503 and "s3cret" not in answer.text + said
+    assert error["event"] == "database_unavailable" and "refused" in error["message"]
+    assert error["request_id"] == request["request_id"] == answer.headers["x-request-id"]
