@@ -115,7 +115,8 @@ def _int(text: str) -> int:
 
 STRING = re.compile(r'"(?:[^"\\]++|\\.?)*+(?:"|\Z)', re.DOTALL)
 BRACKET = re.compile(r"[\[\]{}]")
-NOT_PLAIN = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+# Controls, what turns the direction of text or breaks its lines, halves of pairs.
+NOT_PLAIN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 NOT_TEXT = re.compile("[\ud800-\udfff]")
 
 
@@ -130,7 +131,10 @@ def _check(value: Any, pasted: frozenset[str]) -> None:
         elif isinstance(node, list):
             stack.extend((held, NOT_PLAIN) for held in node)
         elif isinstance(node, str) and refused.search(node):
-            raise _refuse("A string holds a control character or half of a character pair; only plain text is taken.")
+            raise _refuse(
+                "A string holds a control character, one that turns or breaks lines, or half of a character pair; only "
+                "plain text is taken."
+            )
 
 
 def _depth(text: str) -> int:

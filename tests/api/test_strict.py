@@ -50,9 +50,7 @@ def test_malformed_json_is_a_400(client: TestClient, path: str, kind: str) -> No
 
 
 @pytest.mark.parametrize("path", POSTS)
-@pytest.mark.parametrize(
-    "raw", [b"null", b"[]", b"5", b'"x"', b"true", b"{}", b'{"\\u202eworkload": 1}', b'{"workload": null}']
-)
+@pytest.mark.parametrize("raw", [b"null", b"[]", b"5", b'"x"', b"true", b"{}", b'{"workload": null}'])
 def test_the_wrong_document_is_a_422(client: TestClient, path: str, raw: bytes) -> None:
     response = client.post(path, content=raw, headers=JSON)
     assert response.status_code == 422

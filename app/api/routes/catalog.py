@@ -37,9 +37,12 @@ def after(cursor: str | None, *, whole: bool) -> Any:
         return None
     try:
         text = base64.urlsafe_b64decode(cursor.encode("ascii") + b"==").decode("utf-8")
-        return int(text) if whole else text
+        last = int(text) if whole else text
     except (ValueError, UnicodeError, binascii.Error):
         raise unknown_cursor() from None
+    if "\x00" in text or (isinstance(last, int) and not 0 <= last < 2**63):
+        raise unknown_cursor()
+    return last
 
 
 def _listed(

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.schemas.base import Shown, rounded
+from app.api.schemas.base import Shown, Words, rounded
 from app.api.schemas.names import (
     CommitmentName,
     PhaseName,
@@ -20,8 +20,6 @@ from app.api.schemas.names import (
 from app.sizing.hardware.parts import RATE_NAMES, PricingModel
 from app.sizing.units import GB, GIB, TERA
 
-Text = Annotated[str, Field(min_length=1, max_length=120)]
-
 
 class Page(BaseModel):
     """A page of a list; unknown parameters are refused."""
@@ -33,45 +31,45 @@ class Page(BaseModel):
 
 
 class AcceleratorFilter(Page):
-    q: Text | None = Field(None, description="A name as people write it, or words of one: h100, RTX 4090, mi300.")
-    vendor: Text | None = None
-    kind: Text | None = None
-    family: Text | None = None
-    segment: Text | None = None
+    q: Words | None = Field(None, description="A name as people write it, or words of one: h100, RTX 4090, mi300.")
+    vendor: Words | None = None
+    kind: Words | None = None
+    family: Words | None = None
+    segment: Words | None = None
 
 
 class SystemFilter(Page):
-    accelerator: Text | None = None
-    provider: Text | None = None
-    kind: Text | None = None
+    accelerator: Words | None = None
+    provider: Words | None = None
+    kind: Words | None = None
 
 
 class OfferFilter(Page):
-    accelerator: Text | None = None
-    provider: Text | None = None
-    region: Text | None = None
-    pricing_model: Text | None = None
-    instance_type: Text | None = None
+    accelerator: Words | None = None
+    provider: Words | None = None
+    region: Words | None = None
+    pricing_model: Words | None = None
+    instance_type: Words | None = None
 
 
 class ModelFilter(Page):
-    q: Text | None = Field(None, description="Words of an id or alias, in any order.")
-    modality: Text | None = None
-    family: Text | None = None
+    q: Words | None = Field(None, description="Words of an id or alias, in any order.")
+    modality: Words | None = None
+    family: Words | None = None
 
 
 class EngineFilter(Page):
-    engine: Text | None = None
-    accelerator_family: Text | None = None
-    phase: Text | None = None
+    engine: Words | None = None
+    accelerator_family: Words | None = None
+    phase: Words | None = None
 
 
 class PriceFilter(Page):
-    accelerator: Text | None = None
-    provider: Text | None = None
-    region: Text | None = None
-    instance_type: Text | None = None
-    pricing_model: Text | None = None
+    accelerator: Words | None = None
+    provider: Words | None = None
+    region: Words | None = None
+    instance_type: Words | None = None
+    pricing_model: Words | None = None
 
 
 class Sourced(Shown):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from app.api.schemas.base import WHOLE, Component, Name, Wire
 from app.api.schemas.names import LoraPreset
@@ -16,10 +16,19 @@ from app.sizing.units import GIGA, MIB
 from app.sizing.workload import PromptImages, sized
 
 
+def within_64_bits(value: Any) -> Any:
+    """A document whose integers beyond 64 bits are floats: files say with them that there is no limit."""
+    if isinstance(value, dict):
+        return {name: within_64_bits(held) for name, held in value.items()}
+    if isinstance(value, list):
+        return [within_64_bits(held) for held in value]
+    return float(value) if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
+
+
 class ConfigModel(Wire):
     """Any config.json, pasted."""
 
-    huggingface_config: dict[str, Any]
+    huggingface_config: Annotated[dict[str, Any], AfterValidator(within_64_bits)]
     name: Name = "own-model"
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.schemas.base import Component, Shown, shown_as
+from app.api.schemas.base import Component, Shown, Words, shown_as
 from app.api.schemas.names import KvFormatName, MethodName, PhaseName
 from app.sizing.hardware.answered import PairAnswered
 from app.sizing.hardware.support.records import LEVELS
@@ -25,16 +25,14 @@ else:
     LevelName = Annotated[Literal[tuple(level.value for level in LEVELS)], Component("Verdict")]
     TaskName = Annotated[Literal[tuple(task.value for task in TASKS)], Component("ModelTask")]
 
-Named = Annotated[str, Field(min_length=1, max_length=120)]
-
 
 class SupportQuery(BaseModel):
     """An accelerator and an engine or framework; what else is not said is answered for all of it."""
 
     model_config = ConfigDict(extra="forbid")
 
-    accelerator: Named
-    engine: Named
+    accelerator: Words
+    engine: Words
     format: FormatName | None = Field(None, description="Of weights; of training its precision.")
     phase: PhaseName | None = None
     method: MethodName | None = Field(None, description="Of training: only this method.")

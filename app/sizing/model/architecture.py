@@ -75,6 +75,7 @@ class ModelArchitecture:
     routed_params: int = field(init=False, compare=False)
     matmul_params: float = field(init=False, compare=False)
     source_matmul_params: float = field(init=False, compare=False)
+    kv_heads: int = field(init=False, compare=False)  # that tensor parallelism splits; of 1 every rank has a copy
     _bytes: dict[str, float] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -89,6 +90,7 @@ class ModelArchitecture:
             "routed_params": sum(t.params for t in self.tensors if t.quantised and t.part is Part.ROUTED_EXPERTS),
             "matmul_params": float(sum(t.multiplied for t in self.tensors if t.per is Per.TOKEN)),
             "source_matmul_params": float(sum(t.multiplied for t in self.tensors if t.per is Per.SOURCE)),
+            "kv_heads": min((g.kv_heads for g in self.attention), default=max(1, self.num_heads)),
             "_bytes": {},
         }
         for name, value in sums.items():
@@ -114,11 +116,6 @@ class ModelArchitecture:
     def native_format(self) -> str:
         """The format the weights are published in; 16 bit where the file says nothing."""
         return self.native.format if self.native is not None else "bf16"
-
-    @property
-    def kv_heads(self) -> int:
-        """KV heads that tensor parallelism can split; 1 means the cache is copied to every rank."""
-        return min((g.kv_heads for g in self.attention), default=max(1, self.num_heads))
 
     @property
     def is_moe(self) -> bool:

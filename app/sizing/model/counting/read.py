@@ -40,6 +40,8 @@ _CLASSES = {"FluxTransformer2DModel": "flux", "SD3Transformer2DModel": "sd3"}
 
 
 MAX_PARAMETERS = 10**15
+MOST_KINDS = 16  # of attention layers; each is worked out for every plan, published models have up to 5
+MOST_TENSORS = 1024  # published models have up to 60
 
 
 def known_types() -> list[str]:
@@ -81,6 +83,12 @@ def read_architecture(config: Config, *, name: str) -> ModelArchitecture:
         raise UnreadableConfiguration(
             f"The configuration describes a model of {model.total_params:,} parameters; from 1 to {MAX_PARAMETERS:,} "
             "can be sized.",
+            key="huggingface_config",
+        )
+    if len(model.attention) > MOST_KINDS or len(model.tensors) > MOST_TENSORS:
+        raise UnreadableConfiguration(
+            f"The configuration describes {len(model.attention):,} different kinds of attention layer in "
+            f"{len(model.tensors):,} kinds of tensor; up to {MOST_KINDS} in {MOST_TENSORS:,} can be sized.",
             key="huggingface_config",
         )
     return replace(model, reranks=True) if _scores_pairs(config) else model

@@ -1,0 +1,85 @@
+"""What nobody means: numbers beyond any machine, texts that turn lines, cursors of our own making, costly files."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from app.catalog.seed import model_entries
+from tests.examples import body
+
+NO_LIMIT = 1000000000000000019884624838656  # as tokenizers write it
+CONFIGS = {entry["hf_id"]: entry["config"] for entry in model_entries()}
+LLAMA = CONFIGS["meta-llama/Llama-3.1-8B"]
+
+
+def asked_of(config: dict[str, Any], path: str) -> dict[str, Any]:
+    """A request of one of the calls about a pasted configuration."""
+    model = {"huggingface_config": config}
+    question = body("recommend-inference-chat-70b")
+    return {"model": model} if "inspect" in path else {**question, "workload": {**question["workload"], "model": model}}
+
+
+@pytest.mark.parametrize("path", ["/recommend", "/catalog/models/inspect"])
+def test_a_number_beyond_64_bits_is_taken_where_it_counts_nothing(client: TestClient, path: str) -> None:
+    harmless = client.post(path, json=asked_of({**LLAMA, "model_max_length": NO_LIMIT}, path))
+    assert harmless.status_code == 200
+    counted = client.post(path, json=asked_of({**LLAMA, "hidden_size": NO_LIMIT}, path))
+    assert counted.status_code == 422
+    assert "hidden_size" in counted.json()["detail"]
+
+
+def test_a_configuration_of_endlessly_different_layers_is_refused(client: TestClient) -> None:
+    config = {**CONFIGS["deepseek-ai/DeepSeek-V4-Flash"], "num_hidden_layers": 1000}
+    config["compress_ratios"] = [4 + i for i in range(1000)]
+    for path in ("/recommend", "/catalog/models/inspect"):
+        refused = client.post(path, json=asked_of(config, path))
+        assert refused.status_code == 422
+        assert "up to 16" in refused.json()["detail"]
+
+
+@pytest.mark.parametrize("text", ["9" * 30, "-5", "\x00", "12\x00", str(2**63)])
+@pytest.mark.parametrize("path", ["/catalog/offers", "/catalog/models", "/recommendations"])
+def test_a_cursor_of_nonsense_is_refused(client: TestClient, path: str, text: str) -> None:
+    cursor = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+    answer = client.get(path, params={"cursor": cursor})
+    if text.isascii() and text.isprintable() and path == "/catalog/models":
+        assert answer.status_code == 200  # a key as good as any other
+    else:
+        assert (answer.status_code, answer.json()["type"]) == (400, "/problems/unknown-cursor")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/catalog/offers?provider=%00",
+        "/catalog/models?q=%00",
+        "/catalog/models?q=%E2%80%AEx",
+        "/recommendations?label=a%00",
+        "/catalog/support?accelerator=%00&engine=vllm",
+        "/catalog/offers?limit=99999999999999999999",
+    ],
+)
+def test_a_filter_of_nonsense_is_refused(client: TestClient, path: str) -> None:
+    assert client.get(path).status_code == 422
+
+
+@pytest.mark.parametrize("text", ["a\u202eb", "a\u2066b", "a\u2028b", "\u200fa", "a\u0085b"])
+def test_text_that_turns_or_breaks_lines_is_refused(client: TestClient, text: str) -> None:
+    for changed in ({"label": text}, {"workload": {**body("recommend-inference-chat-70b")["workload"], "model": text}}):
+        raw = json.dumps({**body("recommend-inference-chat-70b"), **changed}, ensure_ascii=False)
+        refused = client.post("/recommend", content=raw.encode(), headers={"content-type": "application/json"})
+        assert (refused.status_code, refused.json()["type"]) == (400, "/problems/malformed-json")
+        assert text not in refused.text
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig"])
+def test_json_is_utf_8(client: TestClient, encoding: str) -> None:
+    raw = json.dumps(body("recommend-inference-chat-70b")).encode(encoding)
+    refused = client.post("/recommend", content=raw, headers={"content-type": "application/json"})
+    assert refused.status_code == 400
+    assert "UTF-8" in refused.json()["detail"]
