@@ -108,6 +108,13 @@ def test_who_asks_not_to_be_sampled_is_not(exported: tuple[TestClient, InMemoryS
     assert answer.headers["traceresponse"].startswith(f"00-{TRACE}-") and exporter.get_finished_spans() == ()
 
 
+def test_health_checks_and_scrapes_are_none(exported: tuple[TestClient, InMemorySpanExporter]) -> None:
+    client, exporter = exported
+    for path in ("/livez", "/readyz", "/metrics"):
+        client.get(path)
+    assert exporter.get_finished_spans() == ()
+
+
 @pytest.mark.parametrize(
     "environment",
     [
