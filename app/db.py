@@ -5,7 +5,8 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,22 +62,27 @@ class NoAnswer(psycopg.OperationalError):
 
 
 class Line:
-    """Whether the database answers: after it did not, one asks every second, and the others are told at once."""
+    """Whether the database answers: after it did not, one at a time asks every second; others are told at once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._again_at = 0.0
+        self._asking = threading.Lock()  # held by the one that finds out whether it is back
         self.down = False
 
-    def check(self) -> None:
-        """Raises DatabaseError while it is away, but for the one that finds out whether it still is."""
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Raises DatabaseError at once while it is away, but for the one that finds out whether it still is."""
         if not self.down:
+            yield
             return
-        with self._lock:
-            if self.down and time.monotonic() < self._again_at:
-                telemetry.database_failed("breaker")
-                raise away("it did not answer a moment ago")
-            self._again_at = time.monotonic() + AWAY_S
+        if time.monotonic() < self._again_at or not self._asking.acquire(blocking=False):
+            telemetry.database_failed("breaker")
+            raise away("it did not answer a moment ago")
+        try:
+            yield
+        finally:
+            self._asking.release()
 
     def failed(self) -> None:
         """It did not answer."""
@@ -98,13 +104,13 @@ class Pool(QueuePool):
 
     def connect(self) -> PoolProxiedConnection:
         """A connection that answers. Raises DatabaseError at once where the database is known to be away."""
-        self.line.check()
-        try:
-            found = super().connect()
-        except PoolTimeout:
-            telemetry.database_failed("pool")
-            raise away("every connection is in use") from None
-        self.line.answered()
+        with self.line.held():
+            try:
+                found = super().connect()
+            except PoolTimeout:
+                telemetry.database_failed("pool")
+                raise away("every connection is in use") from None
+            self.line.answered()
         return found
 
     def recreate(self) -> Pool:
@@ -187,7 +193,8 @@ def postgres(url: str, limits: Patience) -> Engine:
 
     @event.listens_for(engine, "handle_error")
     def heard(context: ExceptionContext) -> None:
-        if context.connection is None or isinstance(context.original_exception, NoAnswer):
+        lost = context.connection is None and not context.is_pre_ping  # of one that was closed another is opened
+        if lost or isinstance(context.original_exception, NoAnswer):
             line.failed()
 
     return engine

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,6 +51,15 @@ def prepare(url: str) -> str:
         seed(session)
     engine.dispose()
     return url
+
+
+def copied(url: str, to: Path) -> str:
+    """A database file of a test's own, like another as it is now."""
+    with sqlite3.connect(url.removeprefix("sqlite:///")) as live, sqlite3.connect(to) as copy:
+        live.backup(copy)
+    live.close()
+    copy.close()
+    return f"sqlite:///{to}"
 
 
 @pytest.fixture(scope="session")

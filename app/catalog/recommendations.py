@@ -91,7 +91,9 @@ class AnswerStore:
         """The bytes of an answer; None where it was never given, or where the database does not say in time."""
         body = self._given.get(identity)
         if body is None and time.monotonic() >= self._unasked_until:
-            body = self._waited_for(self._hands.submit(self._known, identity))
+            looking = self._hands.submit(self._known, identity)
+            body = self._waited_for(looking)
+            looking.cancel()  # where it has not begun, nobody wants it any more
             if body is not None:
                 self._given.put(identity, body)
         if body is not None:

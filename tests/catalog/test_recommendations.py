@@ -1,0 +1,122 @@
+"""Keeping an answer delays it by a moment at most, and what is said to be kept is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from app.catalog import recommendations
+from app.catalog.filing import Filing
+from app.catalog.recommendations import HANDS, MOMENT_S, AnswerStore, Given, Kept
+from app.db import make_engine
+from app.errors import NotFound
+from tests.conftest import copied
+from tests.outages import Outage
+
+FILING = Filing(label=None, reference=None, cost_centre=None, model="m", accelerators="a", option="o")
+LATE_S = MOMENT_S + 0.2
+
+
+@pytest.fixture
+def engine(sqlite_url: str, tmp_path: Path) -> Iterator[Engine]:
+    made = make_engine(copied(sqlite_url, tmp_path / "own.sqlite3"))
+    yield made
+    made.dispose()
+
+
+def keep(store: AnswerStore, number: int) -> tuple[Kept, float]:
+    """What became of an answer, and seconds until that was known."""
+    began = time.monotonic()
+    kept = store.keep(
+        f"rec_{number:028x}", snapshot="s", request=b"{}", body=b"[%d]" % number, supply=b"{}", filing=FILING
+    )
+    return kept, time.monotonic() - began
+
+
+def stored(store: AnswerStore, number: int) -> bytes | None:
+    try:
+        return store.get(f"rec_{number:028x}")[0]
+    except NotFound:
+        return None
+
+
+def test_what_is_said_to_be_kept_is(engine: Engine) -> None:
+    store = AnswerStore(engine)
+    assert keep(store, 1)[0] == Kept(b"[1]", stored=True)
+    assert stored(AnswerStore(engine), 1) == b"[1]"
+    assert store.known(f"rec_{1:028x}") == b"[1]"
+    assert store.known(f"rec_{2:028x}") is None
+
+
+def test_a_database_that_hangs_delays_an_answer_by_a_moment(engine: Engine) -> None:
+    outage, store = Outage(engine), AnswerStore(engine)
+    keep(store, 1)
+    with outage.held():
+        began = time.monotonic()
+        assert store.known(f"rec_{1:028x}") == b"[1]"  # remembered
+        assert time.monotonic() - began < 0.1
+        assert store.known(f"rec_{2:028x}") is None
+        assert time.monotonic() - began < LATE_S
+        for number in (2, 3):  # somebody has waited in vain already
+            kept, took = keep(store, number)
+            assert kept == Kept(b"[%d]" % number, stored=False)
+            assert took < 0.1
+    until = time.monotonic() + 10
+    while stored(store, 3) is None and time.monotonic() < until:
+        time.sleep(0.02)
+    assert (stored(store, 2), stored(store, 3)) == (b"[2]", b"[3]")  # kept as soon as that could be
+
+
+def test_a_first_write_is_waited_for_no_longer_than_a_moment(engine: Engine) -> None:
+    outage, store = Outage(engine), AnswerStore(engine)
+    with outage.held():
+        kept, took = keep(store, 1)
+    assert not kept.stored
+    assert took < LATE_S
+
+
+def test_a_look_that_nobody_waits_for_is_not_taken(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recommendations, "UNASKED_S", 0.0)
+    monkeypatch.setattr(recommendations, "MOMENT_S", 0.02)
+    outage, store = Outage(engine), AnswerStore(engine)
+    with outage.held():
+        for number in range(20):
+            assert store.known(f"rec_{number:028x}") is None
+    monkeypatch.undo()
+    assert keep(store, 99)[0].stored
+    assert outage.met <= HANDS + 3  # those that were under way, and the writing
+
+
+def test_more_writes_than_may_wait_are_dropped_and_said_so(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recommendations, "MOST_WRITES", 2)
+    outage, store = Outage(engine), AnswerStore(engine)
+    with outage.held():
+        assert not any(keep(store, number)[0].stored for number in range(4))
+    until = time.monotonic() + 10
+    while stored(store, 1) is None and time.monotonic() < until:
+        time.sleep(0.02)
+    assert [stored(store, number) is not None for number in range(4)] == [True, True, False, False]
+
+
+def test_memory_of_answers_is_bounded() -> None:
+    given = Given(100)
+    for number in range(50):
+        given.put(str(number), bytes(10))
+    assert sum(given.get(str(number)) is not None for number in range(50)) == 10
+    assert given.get("49") is not None
+    given.put("whale", bytes(1000))
+    assert given.get("whale") is not None
+    assert given.get("49") is None
+
+
+def test_a_refused_write_is_told_at_once(engine: Engine) -> None:
+    outage, store = Outage(engine), AnswerStore(engine)
+    with outage.refused():
+        kept, took = keep(store, 1)
+    assert not kept.stored
+    assert took < LATE_S
+    assert stored(store, 1) is None

@@ -1,0 +1,112 @@
+"""A catalogue is loaded and replaced beside the requests, which read the one at hand whatever the database does."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, text
+from sqlalchemy.orm import Session, sessionmaker
+
+from app.catalog import snapshot as snapshots
+from app.catalog.queries import load_snapshot
+from app.catalog.seed import model_entries
+from app.catalog.snapshot import EmptyCatalog, SnapshotStore
+from app.db import DatabaseError, make_engine
+from app.sizing.snapshot import Snapshot
+from tests.conftest import copied
+from tests.outages import Outage
+
+
+@pytest.fixture
+def engine(sqlite_url: str, tmp_path: Path) -> Iterator[Engine]:
+    made = make_engine(copied(sqlite_url, tmp_path / "own.sqlite3"))
+    yield made
+    made.dispose()
+
+
+def publish(engine: Engine, digest: str) -> None:
+    """Another catalogue under the same row, as a restored backup has."""
+    with engine.begin() as connection:
+        connection.execute(text("update catalog_versions set digest = :digest"), {"digest": digest})
+
+
+def soon(true: Callable[[], object], within_s: float = 10.0) -> bool:
+    until = time.monotonic() + within_s
+    while not true() and time.monotonic() < until:
+        time.sleep(0.02)
+    return bool(true())
+
+
+def test_a_first_catalogue_is_loaded_by_itself_once_there_is_one(sqlite_url: str, tmp_path: Path) -> None:
+    folder = tmp_path / "later"
+    engine = make_engine(f"sqlite:///{folder}/own.sqlite3")
+    store = SnapshotStore(sessionmaker(engine), check_s=0.1)
+    keeping = threading.Thread(target=store.keep)
+    keeping.start()
+    try:
+        assert soon(lambda: not store.standing().loading)
+        assert store.standing().market is None
+        assert "does not answer" in store.standing().why_not
+        with pytest.raises(DatabaseError):
+            store.market()
+        folder.mkdir()
+        copied(sqlite_url, folder / "own.sqlite3")
+        assert soon(lambda: store.standing().market)
+        assert store.standing().why_not == ""
+    finally:
+        store.end()
+        keeping.join()
+        engine.dispose()
+
+
+def test_a_newer_catalogue_is_built_aside(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = SnapshotStore(sessionmaker(engine), check_s=0.0)
+    old = store.market()
+    building, go_on = threading.Event(), threading.Event()
+
+    def slowly(session: Session, digest: str, published_at: str) -> Snapshot:
+        building.set()
+        assert go_on.wait(10)
+        return load_snapshot(session, digest, published_at)
+
+    monkeypatch.setattr(snapshots, "load_snapshot", slowly)
+    publish(engine, "f" * 64)
+    one = threading.Thread(target=store.market)
+    one.start()
+    try:
+        assert building.wait(10)
+        began = time.monotonic()
+        assert store.market() is old
+        assert store.model("llama-3.1-8b").name
+        assert time.monotonic() - began < 0.5
+    finally:
+        go_on.set()
+        one.join()
+    assert store.market().version == "f" * 16  # of the same row
+
+
+def test_every_model_is_known_where_the_database_is_gone(engine: Engine) -> None:
+    outage = Outage(engine)
+    store = SnapshotStore(sessionmaker(engine), check_s=0.0)
+    market = store.market()
+    with outage.refused():
+        for entry in model_entries()[::25]:
+            assert store.identity(entry["hf_id"]) == entry["hf_id"]
+            store.model(entry["hf_id"])
+        assert store.market() is market
+        assert "does not answer" in store.standing().why_not
+    store.market()
+    assert store.standing().why_not == ""
+
+
+def test_an_empty_database_says_what_to_do(engine: Engine) -> None:
+    with engine.begin() as connection:
+        connection.execute(text("delete from catalog_versions"))
+    store = SnapshotStore(sessionmaker(engine), check_s=0.0)
+    with pytest.raises(EmptyCatalog):
+        store.market()
+    assert "headroom prepare" in store.standing().why_not
