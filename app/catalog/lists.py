@@ -11,6 +11,7 @@ from sqlalchemy import false, func, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from app.catalog.names import words
+from app.catalog.order import ordered_by
 from app.catalog.tables import (
     AcceleratorRow,
     EngineSupportRow,
@@ -51,7 +52,7 @@ LISTS: Mapping[str, Listing] = MappingProxyType(
 def held(session: Session, what: str, column: str) -> Sequence[str]:
     """The values that a column of a list holds, in order."""
     of = getattr(LISTS[what].table, column)
-    return session.scalars(select(of).where(of.is_not(None)).distinct().order_by(of)).all()
+    return sorted(session.scalars(select(of).where(of.is_not(None)).distinct()).all())
 
 
 def page(
@@ -62,7 +63,8 @@ def page(
     `among` are the values of which a column must hold one; `named` are words of a model's id or alias, in any order.
     """
     of = LISTS[what]
-    wanted = select(of.table).order_by(of.key)
+    order = ordered_by(of.key)
+    wanted = select(of.table).order_by(order)
     for name, values in among.items():
         wanted = wanted.where(getattr(of.table, name).in_(values))
     if named is not None:
@@ -70,7 +72,7 @@ def page(
         aliased = select(ModelAliasRow.model).where(*(typed or [false()]))  # punctuation alone finds nothing
         wanted = wanted.where(of.key.in_(aliased))
     if after is not None:
-        wanted = wanted.where(of.key > after)
+        wanted = wanted.where(order > after)
     rows = session.scalars(wanted.limit(limit + 1)).all()
     shown = rows[:limit]
     return shown, str(getattr(shown[-1], of.key.key)) if len(rows) > limit else None

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from app.catalog.files import data_text
 from app.catalog.hosted_tables import HostedPriceRow
+from app.catalog.order import bytewise
 from app.catalog.slices import list_slices
 from app.catalog.tables import (
     AcceleratorRow,
@@ -138,7 +139,7 @@ def list_hosted(session: Session) -> list[HostedPrice]:
 
 def list_support(session: Session) -> list[EngineSupport]:
     """Which engine runs on which family in which formats, in order."""
-    keys = (EngineSupportRow.engine, EngineSupportRow.accelerator_family, EngineSupportRow.phase)
+    keys = map(bytewise, (EngineSupportRow.engine, EngineSupportRow.accelerator_family, EngineSupportRow.phase))
     return [support_of(row) for row in session.scalars(select(EngineSupportRow).order_by(*keys))]
 
 
