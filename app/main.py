@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,7 +13,7 @@ from fastapi.concurrency import run_in_threadpool
 from sqlalchemy import Engine
 from sqlalchemy.orm import sessionmaker
 
-from app import telemetry
+from app import logs, telemetry
 from app.agents import mount
 from app.api import front, openapi, outgoing, problems, traces
 from app.api.admission import Admission
@@ -75,7 +74,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     """The application; without settings they are read from the environment."""
     settings = settings or Settings()
     compile_simulation(settings.cache_dir)
-    log_as_json(settings.log_level)
+    logs.as_json(settings.log_level)
     app = FastAPI(
         title="Headroom",
         version="0.1.0",
@@ -128,20 +127,6 @@ def admission(settings: Settings, name: telemetry.Line) -> Admission:
         most_waiting=settings.max_waiting,
         limit_s=settings.request_deadline_s,
         name=name,
-    )
-
-
-def log_as_json(level: str) -> None:
-    """Logs of this process: one object a line."""
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
     )
 
 

@@ -18,10 +18,9 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app import telemetry
+from app import logs, telemetry
 from app.api import front, traces
 from app.api.front import Front
-from app.main import log_as_json
 
 ROUNDS, EACH = 15, 2000
 PARENT = (b"traceparent", b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
@@ -85,7 +84,7 @@ def scraped(scrape: Callable[[], bytes]) -> tuple[float, int]:
 
 
 def main() -> None:
-    log_as_json("info")
+    logs.as_json("info")
     with tempfile.TemporaryFile("w+") as lines, redirect_stdout(lines):
         found = asyncio.run(measured())
         milliseconds, size = scraped(telemetry.exposition)

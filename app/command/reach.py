@@ -41,7 +41,8 @@ def service(url: str | None) -> Iterator[Headroom]:
             with Headroom(url, retries=2) as client:
                 yield client
             return
-        with logs_beside(), TestClient(create_app(quiet()), raise_server_exceptions=False) as http:
+        app = create_app(quiet())
+        with logs_beside(), TestClient(app, raise_server_exceptions=False) as http:
             yield Headroom(http=http, retries=0)
     except HeadroomError as error:
         told(error, local=url is None)

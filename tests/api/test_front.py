@@ -19,14 +19,14 @@ from starlette.responses import StreamingResponse
 from starlette.testclient import TestClient
 from starlette.types import Message, Receive, Scope, Send
 
-from app import telemetry
+from app import logs, telemetry
 from app.api import front, problems
 from app.api.front import Front, parent_of
 from app.catalog.filing import Filing
 from app.catalog.recommendations import AnswerStore
 from app.config import Settings
 from app.db import make_engine
-from app.main import create_app, log_as_json
+from app.main import create_app
 from artefacts.running import serving
 from tests.test_telemetry import scraped, value
 
@@ -73,7 +73,7 @@ def address() -> Iterator[str]:
 
 @pytest.fixture
 def asked() -> TestClient:
-    log_as_json("info")
+    logs.as_json("info")
     return TestClient(broken_app())
 
 
@@ -208,7 +208,7 @@ def test_a_token_in_a_path_and_what_breaks_lines_are_not_told(
 def test_health_checks_are_left_out_unless_all_is_asked_for(
     access_log: str, told: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log_as_json("info")
+    logs.as_json("info")
     client = TestClient(broken_app(access_log))
     client.get("/livez")
     client.get("/breaks/well")
@@ -257,7 +257,7 @@ def test_what_is_no_request_passes_untouched(kind: str) -> None:
 def test_lines_about_keeping_an_answer_name_the_request_that_asked_for_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log_as_json("info")
+    logs.as_json("info")
     engine = make_engine(f"sqlite:///{tmp_path}/empty.sqlite3")
     filed = Filing(label=None, reference=None, cost_centre=None, model="a", accelerators=None, option=None)
     with structlog.contextvars.bound_contextvars(request_id="of-this-answer"):
