@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
-import structlog
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 from sqlalchemy import Engine
@@ -66,8 +65,6 @@ ROUTERS = (
     accuracy.router,
     health.router,
 )
-
-log = structlog.get_logger("headroom")
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
