@@ -14,6 +14,7 @@ MEGA = 1e6
 
 SECONDS_PER_HOUR = 3600.0
 LEAST_PER_S = 1e-12  # keeps a rate of nothing from dividing by zero: its price and its need are beyond any limit
+LEAST_WORK_PER_S = 1e-6  # units; of less a million is never reached
 HOURS_PER_DAY = 24.0
 HOURS_PER_YEAR = 8760.0
 HOURS_PER_MONTH = HOURS_PER_YEAR / 12

@@ -83,3 +83,26 @@ def test_json_is_utf_8(client: TestClient, encoding: str) -> None:
     refused = client.post("/recommend", content=raw, headers={"content-type": "application/json"})
     assert refused.status_code == 400
     assert "UTF-8" in refused.json()["detail"]
+
+
+def test_limits_that_nothing_meets_are_told_without_figures_of_what_is_never_done(client: TestClient) -> None:
+    question = body("estimate-llama-70b-8xh100")
+    question["workload"] |= {
+        "slo": {"ttft_ms": 0.001},
+        "traffic": {"peak_requests_per_s": 5, "input_tokens": 1024, "output_tokens": 256},
+    }
+    for deployment in (question["deployment"], {"accelerator": "nvidia-h100-sxm5-80gb"}):
+        told = client.post("/estimate", json={**question, "deployment": deployment})
+        assert told.status_code == 200
+        answer = told.json()
+        assert "carries 0 of the 5 requests/s" in answer["summary"]
+        assert answer["cost"]["usd_per_million_tokens"] is None
+        assert answer["deployment"]["replicas"] == 1
+
+
+def test_a_run_is_at_least_of_one_token(client: TestClient) -> None:
+    question = body("recommend-training-405b")
+    question["workload"]["training_tokens"] = 5e-324
+    refused = client.post("/recommend", json=question)
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["pointer"] == "#/workload/training_tokens"

@@ -31,7 +31,7 @@ from app.sizing.workload import (
     training_workload,
 )
 
-Positive = Annotated[float, Field(gt=0, le=1e18)]
+AtLeastOne = Annotated[float, Field(ge=1, le=1e18)]
 
 
 class Availability(Wire):
@@ -188,8 +188,8 @@ class _RunSpec(Wire):
 
     model: ModelReference
     sample: SampleSpec | None = None
-    training_tokens: Positive | None = None
-    training_samples: Positive | None = None
+    training_tokens: AtLeastOne | None = None
+    training_samples: AtLeastOne | None = None
     sequence_length: Annotated[int, Field(ge=1, le=10_000_000), WHOLE] | None = Field(
         None, description="Default: the assumption default_sequence_tokens, 4096."
     )

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from app.sizing.columns import one
-from app.sizing.decisions.cost import Cost, kwh_per_million, usd_per_million
+from app.sizing.decisions.cost import Cost, does_work, kwh_per_million, usd_per_million
 from app.sizing.decisions.sold import Sold
 from app.sizing.hardware.prices import IN_WORDS, PriceKind
 from app.sizing.question import Deployment
@@ -47,11 +47,11 @@ def cost_summary(
     return CostSummary(
         usd_per_hour=finite(hourly),
         usd_per_month=hourly * HOURS_PER_MONTH if priced else None,
-        usd_per_million=one(usd_per_million(cost.usd_per_hour, units)) if priced else None,
+        usd_per_million=one(usd_per_million(cost.usd_per_hour, units)) if priced and does_work(units_per_s) else None,
         usd_total=usd_total,
         purchase_usd=finite(one(cost.purchase_usd)),
         power_w=one(cost.power_w),
-        kwh_per_million=one(kwh_per_million(cost.power_w, units)),
+        kwh_per_million=one(kwh_per_million(cost.power_w, units)) if does_work(units_per_s) else None,
         tco_usd=finite(one(cost.tco_usd)),
         price=sold.price,
         per_million=per_million,

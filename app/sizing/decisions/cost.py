@@ -16,7 +16,7 @@ from app.sizing.decisions.rejections import Rejections, no_more
 from app.sizing.formula import formula, is_recording
 from app.sizing.question import Constraints, Economics
 from app.sizing.result import Reached
-from app.sizing.units import HOURS_PER_YEAR, LEAST_PER_S, SECONDS_PER_HOUR
+from app.sizing.units import HOURS_PER_YEAR, LEAST_PER_S, LEAST_WORK_PER_S, SECONDS_PER_HOUR
 
 # No fleet is larger: what would need more is turned down, whatever a caller allows.
 MOST_ACCELERATORS = 10_000_000
@@ -132,6 +132,11 @@ def deployment_cost(
         rated_w=nodes * found.rated_w,
         tco_usd=tco_usd(hourly, hours),
     )
+
+
+def does_work(units_per_s: float) -> bool:
+    """Whether enough is done for a cost of a million to mean anything."""
+    return units_per_s > LEAST_WORK_PER_S
 
 
 @formula(unit="USD")

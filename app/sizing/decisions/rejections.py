@@ -76,7 +76,7 @@ class Rejections:
         if not len(rows):
             return
         of_row = accelerator[rows]
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             ratio = np.where(available[rows] > 0, needed[rows] / available[rows], np.inf)
             miss = np.nan_to_num(np.maximum(ratio, np.where(ratio > 0, 1 / ratio, np.inf)), nan=np.inf)
         least = np.full(len(self.accelerators), np.inf)

@@ -9,7 +9,7 @@ import numpy as np
 
 from app.sizing.columns import one
 from app.sizing.day.pools import both_days
-from app.sizing.decisions.cost import kwh_per_million, usd_per_million
+from app.sizing.decisions.cost import does_work, kwh_per_million, usd_per_million
 from app.sizing.formula import Step
 from app.sizing.pools.ends import duration_s
 from app.sizing.pools.loads import load_curve_of, simulation_of, summed
@@ -288,11 +288,13 @@ def cost_of(workload: InferenceWorkload, both: Both, performance: Performance) -
     return CostSummary(
         usd_per_hour=hourly,
         usd_per_month=total(first.usd_per_month, second.usd_per_month),
-        usd_per_million=None if hourly is None else one(usd_per_million(np.array([hourly]), units)),
+        usd_per_million=one(usd_per_million(np.array([hourly]), units))
+        if hourly is not None and does_work(one(units))
+        else None,
         usd_total=None,
         purchase_usd=None if hourly is None else bought(first.purchase_usd, second.purchase_usd),
         power_w=power,
-        kwh_per_million=one(kwh_per_million(np.array([power]), units)),
+        kwh_per_million=one(kwh_per_million(np.array([power]), units)) if does_work(one(units)) else None,
         tco_usd=total(first.tco_usd, second.tco_usd),
         price=dearer.price,
         per_million=second.per_million,

@@ -1,0 +1,200 @@
+"""`python -m benchmarks.nonsense`: bad requests by the thousand, and what became of each.
+
+Single fields of every worked request at 43 extremes, bodies whose bytes were changed, cut or doubled, absurd
+configurations, and queries. Each is asked of the application in this process. Told are the statuses, whatever broke a
+rule (an error of the service, a refusal that is no problem document, is long or repeats what was sent, an answer that
+takes too long or holds what is no number), and the slowest and dearest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from starlette.testclient import TestClient
+
+from app.api.kinds import kinds
+from app.config import Settings
+from app.main import create_app
+
+BODIES = Path(__file__).resolve().parent.parent / "tests" / "api" / "bodies"
+EXTREMES: tuple[Any, ...] = (
+    *(0, 1, -1, 0.5, -0.5, 2, 3, 7, 1e-9, 1e-300, 5e-324, 2.2250738585072014e-308, -5e-324, -0.0, 1e3, 1e6, 1e9),
+    *(2**31, 2**53, 2**63 - 1, 2**63, 2**64, 10**30, -(2**63), -(10**30), 1e15, 1e18, 1e100, 1.7976931348623157e308),
+    *(True, False, None, "", " ", "0", "NaN", "\u0000", "a" * 5000, "\u202e", [], {}, [[]], {"a": 1}),
+)
+LONG = "a" * 300  # stands in what is sent; no answer repeats it
+MOST_REFUSED_BYTES, MOST_ERRORS, MOST_S = 8192, 20, 2.0
+QUERIES = (
+    "limit",
+    "cursor",
+    "q",
+    "vendor",
+    "provider",
+    "accelerator",
+    "model",
+    "label",
+    "created_after",
+    "status",
+    "x",
+)
+LISTS = ("accelerators", "systems", "offers", "prices", "models", "engines", "providers", "regions", "assumptions")
+COUNTED = ("num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "vocab_size", "head_dim")
+
+Sent = tuple[str, str, bytes | None]
+
+
+def leaves(node: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place of a document."""
+    if way:
+        yield way
+    for key, held in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+        yield from leaves(held, (*way, key))
+
+
+def changed(document: Any, way: tuple[Any, ...], value: Any) -> Any:
+    """The document with one place changed."""
+    made = copy.deepcopy(document)
+    node = made
+    for step in way[:-1]:
+        node = node[step]
+    node[way[-1]] = value
+    return made
+
+
+def fields(chance: random.Random) -> Iterator[Sent]:
+    """Single fields at extremes."""
+    every = []
+    for path in sorted(BODIES.glob("*.json")):
+        document = json.loads(path.read_text())
+        every += [(path, document, way, value) for way in leaves(document) for value in EXTREMES]
+    chance.shuffle(every)
+    for path, document, way, value in every:
+        yield "POST", "/" + path.stem.split("-")[0], json.dumps(changed(document, way, value)).encode()
+
+
+def mutated(chance: random.Random) -> Iterator[Sent]:
+    """Bodies whose bytes are not what they were."""
+    raws = [(p.stem.split("-")[0], p.read_bytes()) for p in sorted(BODIES.glob("*.json"))]
+    while True:
+        name, raw = chance.choice(raws)
+        made = bytearray(raw)
+        for _ in range(chance.choice((1, 1, 2, 8))):
+            at = chance.randrange(len(made))
+            kind = chance.randrange(4)
+            if kind == 0:
+                made[at] = chance.randrange(256)
+            elif kind == 1:
+                del made[at : at + chance.randrange(1, 40)]
+            elif kind == 2:
+                made[at:at] = made[at : at + chance.randrange(1, 40)]
+            else:
+                made[at:at] = chance.choice((b"{", b"]", b'"', b"\\u0000", b"NaN", b"1e999", b"-", LONG.encode()))
+            if not made:
+                break
+        yield "POST", f"/{name}", bytes(made)
+
+
+def configurations(chance: random.Random) -> Iterator[Sent]:
+    """Models that nobody built."""
+    from app.catalog.seed import model_entries  # noqa: PLC0415
+
+    configs = [entry["config"] for entry in model_entries()]
+    while True:
+        config = copy.deepcopy(chance.choice(configs))
+        for _ in range(chance.choice((1, 2, 5))):
+            way = chance.choice([*leaves(config), *((name,) for name in COUNTED)])
+            config = changed(config, way, chance.choice(EXTREMES))
+        yield "POST", "/catalog/models/inspect", json.dumps({"model": {"huggingface_config": config}}).encode()
+
+
+def queries(chance: random.Random) -> Iterator[Sent]:
+    """Lists and ids that are asked for in strange words."""
+    words = [str(e) for e in EXTREMES] + ["%00", "%FF%FE", "..%2F", "AGFi", "2026-99-99", LONG]
+    while True:
+        said = "&".join(f"{chance.choice(QUERIES)}={quote(chance.choice(words), safe='%')[:300]}" for _ in range(2))
+        path = chance.choice((*(f"/catalog/{name}" for name in LISTS), "/recommendations", "/catalog/support"))
+        own = f"/recommendations/{quote(chance.choice(words), safe='%')[:80]}"
+        yield chance.choice(("GET", "GET", "HEAD", "PUT")), chance.choice((f"{path}?{said}", own)), None
+
+
+def faults(status: int, headers: Any, body: bytes, took_s: float) -> list[str]:
+    """The rules that an answer breaks."""
+    found = []
+    if status >= 500 and not (status == 503 and "retry-after" in headers):
+        found.append(f"{status}")
+    if took_s > MOST_S:
+        found.append("slow")
+    if status >= 400 and body:
+        told = json.loads(body) if headers.get("content-type") == "application/problem+json" else None
+        if told is None or told["type"].rpartition("/")[2] not in kinds():
+            found.append("no problem document")
+        elif len(body) > MOST_REFUSED_BYTES or len(told.get("errors", ())) > MOST_ERRORS:
+            found.append("a long refusal")
+        if LONG.encode() in body:
+            found.append("repeats what was sent")
+    elif status == 200 and headers.get("content-type") == "application/json":
+        found += [f"says {word.decode()}" for word in (b":NaN", b":Infinity", b" nan ", b" inf ") if word in body]
+    return found
+
+
+def campaign(client: TestClient, count: int, seed: int) -> bool:
+    """Ask, and tell; whether no rule was broken."""
+    chance = random.Random(seed)
+    shares = {"fields": (fields, 0.6), "bodies": (mutated, 0.15), "configurations": (configurations, 0.15)}
+    well = True
+    for name, (kind, share) in {**shares, "queries": (queries, 0.1)}.items():
+        statuses: Counter[int] = Counter()
+        worst: list[tuple[float, float, str]] = []
+        for i, (method, path, raw) in enumerate(kind(chance)):
+            if i >= count * share:
+                break
+            began, cpu = time.perf_counter(), time.process_time()
+            answer = client.request(method, path, content=raw, headers={"content-type": "application/json"})
+            took, cpu = time.perf_counter() - began, time.process_time() - cpu
+            statuses[answer.status_code] += 1
+            worst = sorted([*worst, (cpu, took, f"{method} {path} {(raw or b'')[:0].decode()}")], reverse=True)[:3]
+            for fault in faults(answer.status_code, answer.headers, answer.content, cpu):
+                well = False
+                print(f"BROKEN {fault}: {method} {path} {(raw or b'').decode(errors='replace')}"[:1500], flush=True)
+        print(f"{name}: {sum(statuses.values())} requests, {dict(sorted(statuses.items()))}")
+        print("  dearest: " + "; ".join(f"{cpu:.2f} CPU s {path[:40]}" for cpu, _, path in worst), flush=True)
+    return well
+
+
+def main() -> None:
+    """Run it; ends with 1 where a rule was broken."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.nonsense", description=__doc__)
+    parser.add_argument("--count", type=int, default=30_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--database", help="URL of a prepared database; default: SQLite of its own")
+    asked = parser.parse_args()
+    with ExitStack() as stack:
+        url = asked.database
+        if url is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            url = f"sqlite:///{folder}/nonsense.sqlite3"
+            command = [sys.executable, "-m", "app.cli", "prepare"]
+            told = {**os.environ, "HEADROOM_DATABASE_URL": url}
+            subprocess.run(command, check=True, capture_output=True, env=told)
+        app = create_app(Settings(database_url=url, log_level="error"))
+        client = stack.enter_context(TestClient(app, raise_server_exceptions=False))
+        client.get("/readyz")
+        sys.exit(not campaign(client, asked.count, asked.seed))
+
+
+if __name__ == "__main__":
+    main()
