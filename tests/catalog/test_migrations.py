@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from hashlib import sha256
 from pathlib import Path
 
@@ -151,4 +152,16 @@ def test_up_check_down(kind: str, tmp_path: Path, request: pytest.FixtureRequest
     command.downgrade(config, "base")
     assert set(inspect(engine).get_table_names()) <= {"alembic_version"}
     command.upgrade(config, "head")
+    engine.dispose()
+
+
+def test_the_command_of_the_guide_goes_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
+    (program,) = re.findall(r'^python -c "(.*downgrade.*)"$', guide, flags=re.MULTILINE)
+    url = f"sqlite:///{tmp_path}/m.sqlite3"
+    command.upgrade(migrations_for(url), "head")
+    monkeypatch.setenv("HEADROOM_DATABASE_URL", url)
+    exec(program, {})
+    engine = make_engine(url)
+    assert "size_bytes" not in {c["name"] for c in inspect(engine).get_columns("filings")}
     engine.dispose()
