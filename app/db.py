@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +33,7 @@ NAMING = {
     "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
     "pk": "pk_%(table_name)s",
 }
+_most_s: ContextVar[float] = ContextVar("most_s", default=math.inf)  # that an answer on a connection is waited for
 AWAY_S = 1.0  # that nobody asks a database which did not answer
 
 
@@ -101,15 +104,19 @@ class Pool(QueuePool):
     """Connections, of a database that is there."""
 
     line: Line
+    hurry_s: float  # for one that was opened before to say that it still is, in which nothing is computed
 
     def connect(self) -> PoolProxiedConnection:
         """A connection that answers. Raises DatabaseError at once where the database is known to be away."""
         with self.line.held():
+            usual = _most_s.set(self.hurry_s)
             try:
                 found = super().connect()
             except PoolTimeout:
                 telemetry.database_failed("pool")
                 raise away("every connection is in use") from None
+            finally:
+                _most_s.reset(usual)
             self.line.answered()
         return found
 
@@ -117,7 +124,7 @@ class Pool(QueuePool):
         """The same, empty."""
         again = super().recreate()
         assert isinstance(again, Pool)
-        again.line = self.line
+        again.line, again.hurry_s = self.line, self.hurry_s
         return again
 
 
@@ -163,10 +170,12 @@ def sqlite(url: str, limits: Patience) -> Engine:
 def postgres(url: str, limits: Patience) -> Engine:
     """An engine of a server. It ends a statement itself; one that is frozen, or whose network is cut, we give up."""
 
+    most_s = limits.statement_s + 1  # a server that is well ends it before
+
     class Timed(psycopg.Connection[Any]):
         def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
             try:
-                return super().wait(gen, interval, timeout=limits.statement_s + 1 if timeout is None else timeout)
+                return super().wait(gen, interval, timeout=min(most_s, _most_s.get()) if timeout is None else timeout)
             except psycopg.OperationalError as error:
                 if self.pgconn.transaction_status != psycopg.pq.TransactionStatus.ACTIVE:
                     raise
@@ -185,6 +194,7 @@ def postgres(url: str, limits: Patience) -> Engine:
         connect_args={"connect_timeout": limits.connect_s, "options": options(told.query, own)},
     )
     assert isinstance(engine.pool, Pool)
+    engine.pool.hurry_s = limits.connect_s
     line = engine.pool.line = Line()
 
     @event.listens_for(engine, "do_connect")

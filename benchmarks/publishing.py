@@ -1,0 +1,90 @@
+"""`python -m benchmarks.publishing`: what those who ask notice of a newer catalogue, which the service builds aside.
+
+Health, an estimate, a known and a new question are asked by a client each, one after the other; every few seconds the
+version in the database changes, so that the whole catalogue is loaded. The new question is computed each time, and so
+is the known one right after a change. `longest` of the quiet stretch before stands beside that of the changes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+from benchmarks.frozen import Client, clients, stored_id
+from benchmarks.load import ROOT
+from benchmarks.overload import at
+from benchmarks.served import Served
+
+QUIET_S, EVERY_S = 10.0, 5.0
+
+
+def at_hand(server: Served) -> str:
+    """The catalogue that is served."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/readyz", timeout=5) as answer:
+        return str(json.load(answer)["snapshot"])
+
+
+def publish(file: Path, digest: str) -> None:
+    with closing(sqlite3.connect(file, timeout=10)) as connection, connection:
+        connection.execute("update catalog_versions set digest = ?", (digest,))
+
+
+async def taken_up(server: Served, file: Path, number: int) -> float:
+    """Seconds from a version to its being served."""
+    digest = f"{number:064x}"[::-1]
+    began = time.monotonic()
+    publish(file, digest)
+    while await asyncio.to_thread(at_hand, server) != digest[:16]:
+        await asyncio.sleep(0.05)
+    return time.monotonic() - began
+
+
+async def print_publishing(server: Served, file: Path, times: int) -> None:
+    """Each kind's times while nothing is published, and while something is."""
+    found: list[Client] = clients(await stored_id(server.port))[:4]
+    over = False
+    asking = [asyncio.create_task(client.ask(server.port, lambda: over)) for client in found]
+    await asyncio.sleep(QUIET_S)
+    begin, before, seconds = time.monotonic(), server.rss_mib(), []
+    for number in range(1, times + 1):
+        seconds.append(await taken_up(server, file, number))
+        await asyncio.sleep(EVERY_S)
+    end, over = time.monotonic(), True
+    await asyncio.gather(*asking)
+    print(f"{times} catalogues, each served {min(seconds):.1f} to {max(seconds):.1f} s after it was there", end="; ")
+    print(f"memory {before:.0f} to {server.rss_mib():.0f} MiB")
+    print(f"  {'kind':14} {'quiet p50':>9} {'longest':>8} {'publishing p50':>15} {'longest':>8} ms")
+    for client in found:
+        quiet = [s[1] for s in client.seen if begin - QUIET_S / 2 <= s[0] < begin - 1]
+        loud = [s[1] for s in client.seen if begin <= s[0] < end]
+        wrong = sum(not s[3] for s in client.seen if begin <= s[0] < end)
+        print(f"  {client.name:14} {at(quiet, 0.5):9.0f} {at(quiet, 1.0):8.0f}", end=" ")
+        print(f"{at(loud, 0.5):15.0f} {at(loud, 1.0):8.0f}    not answered or not stored: {wrong} of {len(loud)}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.publishing", description=__doc__)
+    parser.add_argument("--times", type=int, default=4)
+    with ExitStack() as stack:
+        told = parser.parse_args()
+        file = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "x.sqlite3"
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "HEADROOM_DATABASE_URL": f"sqlite:///{file}"}
+        prepare = [sys.executable, "-m", "app.cli", "prepare"]
+        subprocess.run(prepare, check=True, capture_output=True, cwd=ROOT, env=environment)
+        server = Served("here", ROOT, environment, workers=1)
+        stack.callback(server.close)
+        asyncio.run(print_publishing(server, file, told.times))
+
+
+if __name__ == "__main__":
+    main()
