@@ -97,6 +97,8 @@ _stages = Histogram(
     registry=_counted,
 )
 _answers = _count("answers", "Recommendations, by what became of keeping them.", "outcome", get_args(Outcome))
+_pruned = Counter("headroom_pruned_answers", "Stored answers deleted as too old or too much.", registry=_counted)
+_not_pruned = Counter("headroom_prune_failures", "Times that could not be done.", registry=_counted)
 
 _catalogue = _level("catalogue_version", "Number of the oldest catalogue that a worker serves; 0 without.", "livemin")
 _published = _level("catalogue_published_timestamp_seconds", "When it was published.", "livemin")
@@ -164,6 +166,16 @@ def worked(route: str, stages_s: Mapping[str, float]) -> None:
 def kept(outcome: Outcome) -> None:
     """A recommendation was given; what became of keeping it."""
     _answers.labels(outcome).inc()
+
+
+def pruned(answers: int) -> None:
+    """Stored answers were deleted."""
+    _pruned.inc(answers)
+
+
+def prune_failed() -> None:
+    """They could not be."""
+    _not_pruned.inc()
 
 
 def catalogue(number: int, *, published: str, prices_as_of: str) -> None:

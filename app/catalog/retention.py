@@ -14,6 +14,7 @@ import structlog
 from sqlalchemy import ColumnElement, Engine, Row, Select, delete, func, or_, select
 from sqlalchemy.orm import aliased
 
+from app import telemetry
 from app.catalog.filing import UNFILED, FilingRow, StatusChangeRow, in_utc
 from app.catalog.punchouts import PunchoutSessionRow
 from app.catalog.tables import RecommendationRow
@@ -71,8 +72,10 @@ class Pruner:
             try:
                 gone = self.prune(now=datetime.now(UTC))
             except DatabaseError as error:
+                telemetry.prune_failed()
                 log.warning("answers_not_pruned", **cause(error))
             else:
+                telemetry.pruned(gone.answers)
                 if gone.answers:
                     log.info("answers_pruned", answers=gone.answers, bytes=gone.bytes)
 

@@ -20,6 +20,7 @@ from app.catalog.retention import Keeping, Pruner, Some
 from app.catalog.tables import RecommendationRow
 from app.db import make_engine
 from app.errors import UnknownRecommendation
+from tests.test_telemetry import value as counted
 
 NOW = datetime(2025, 11, 20, 8, tzinfo=UTC)
 NOBODYS = Filing(None, None, None, "m/a", "nvidia-l4", "1 x L4")
@@ -113,6 +114,7 @@ def test_a_service_prunes_beside_its_requests_first_after_a_while(
 ) -> None:
     monkeypatch.setattr(retention, "EVERY_S", 0.2)
     pruner = Pruner(engine, Keeping(days=5, bytes=0))
+    before = counted("headroom_pruned_answers_total")
     pruner.start()
     assert left(engine) == IDS
     until = time.monotonic() + 5
@@ -120,6 +122,7 @@ def test_a_service_prunes_beside_its_requests_first_after_a_while(
         time.sleep(0.02)
     pruner.stop()
     assert set(left(engine)) & set(GOES) == set()
+    assert counted("headroom_pruned_answers_total") == before + len(set(IDS) - set(left(engine)))
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
