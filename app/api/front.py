@@ -63,8 +63,12 @@ class Seen:
         return f"00-{self.trace_id}-{self.span_id}-{self.flags}"
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """What names the request in its answer."""
-        return [(b"x-request-id", self.request_id.encode()), (b"traceresponse", self.trace.encode())]
+        """What every answer has: what names the request, and that its type is the one it says."""
+        return [
+            (b"x-request-id", self.request_id.encode()),
+            (b"traceresponse", self.trace.encode()),
+            (b"x-content-type-options", b"nosniff"),
+        ]
 
 
 def seen(headers: Iterable[tuple[bytes, bytes]]) -> Seen:

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from app.config import Settings
 from app.main import create_app
+from tests.examples import body
 
 HOME = "https://tools.example"
 LARGE, SMALL = "/catalog/accelerators", "/livez"
@@ -56,3 +57,44 @@ def test_a_page_of_a_named_origin_may_ask(open_to_home: TestClient) -> None:
 def test_an_origin_is_scheme_and_host(origin: str) -> None:
     with pytest.raises(ValidationError):
         Settings(cors_origins=(origin,))
+
+
+PATHS = ("/livez", "/catalog/offers?limit=3", "/openapi.json", "/docs", "/", "/accuracy", "/problems")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_head_is_get_without_the_body(client: TestClient, path: str) -> None:
+    whole, head = client.get(path), client.head(path)
+    assert head.status_code == whole.status_code == 200
+    assert head.content == b""
+    for name in ("content-type", "etag", "content-length"):
+        assert head.headers.get(name) == whole.headers.get(name)
+
+
+def test_head_of_what_takes_none_is_refused(client: TestClient) -> None:
+    assert client.head("/recommend").status_code == 405
+    assert client.head("/recommendations/rec_0").status_code == 422
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_what_a_client_has_is_not_sent_again(client: TestClient, path: str) -> None:
+    whole = client.get(path)
+    again = client.get(path, headers={"If-None-Match": f'"other", {whole.headers["etag"]}'})
+    assert (again.status_code, again.content) == (304, b"")
+    assert again.headers["etag"] == whole.headers["etag"]
+    assert "content-type" not in again.headers
+    assert client.get(path, headers={"If-None-Match": '"other"'}).status_code == 200
+
+
+def test_a_stored_answer_is_not_sent_again(client: TestClient) -> None:
+    stored = client.post("/recommend", json=body("recommend-inference-chat-70b")).json()["id"]
+    for path in (f"/recommendations/{stored}", f"/recommendations/{stored}/bill-of-materials?format=csv"):
+        whole = client.get(path)
+        assert whole.status_code == 200
+        assert client.get(path, headers={"If-None-Match": whole.headers["etag"]}).status_code == 304
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/nothing", "/static/page.css"])
+def test_no_answer_is_taken_for_another_type(client: TestClient, path: str) -> None:
+    assert client.get(path).headers["x-content-type-options"] == "nosniff"
+    assert client.post(path, content=b"{").headers["x-content-type-options"] == "nosniff"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import orjson
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from fastapi.responses import Response
 
 from app.api.deps import Snapshots
@@ -31,14 +31,11 @@ def accuracy_body(market: Snapshot) -> bytes:
     responses=problems(503),
     summary="How far predictions are from published measurements",
 )
-def get_accuracy(request: Request, snapshots: Snapshots) -> Response:
+def get_accuracy(snapshots: Snapshots) -> Response:
     """Errors by metric, engine, accelerator family, format, model size, load and source. Every figure is given
     twice: for sources that the fit never saw, and in sample; beside them bias, the share of results inside
     their 80 % interval, and the rows that are furthest off.
     """
-    market = snapshots.market()
-    tag = f'"accuracy-{market.version}"'
-    headers = {"ETag": tag, "Cache-Control": "no-cache"}
-    if tag in {t.strip().removeprefix("W/") for t in request.headers.get("if-none-match", "").split(",")}:
-        return Response(status_code=304, headers=headers)
-    return Response(accuracy_body(market), media_type="application/json", headers=headers)
+    return Response(
+        accuracy_body(snapshots.market()), media_type="application/json", headers={"Cache-Control": "no-cache"}
+    )

@@ -1,15 +1,14 @@
-"""GET /catalog/...: what exists and what it costs, with filters, pages and ETag; POST /catalog/models/inspect."""
+"""GET /catalog/...: what exists and what it costs, with filters and pages; POST /catalog/models/inspect."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from app.api.body import parsed
@@ -21,7 +20,7 @@ from app.api.schemas import catalog as wire
 from app.api.schemas.inspect import InspectResponse, inspection
 from app.api.schemas.model import ImageSize
 from app.api.schemas.requests import InspectRequest
-from app.catalog.lists import LISTS, fetched_models, page
+from app.catalog.lists import LISTS, page
 from app.catalog.snapshot import SnapshotStore
 from app.sizing.assumptions import Assumptions
 from app.sizing.model.counts import usual_contexts
@@ -46,24 +45,14 @@ def after(cursor: str | None, *, whole: bool) -> Any:
 
 
 def _listed(
-    request: Request,
     sessions: Sessions,
     snapshots: Snapshots,
     filters: wire.Page,
     what: str,
     convert: wire.RowJson,
-    *,
-    edition: str = "",
 ) -> Response:
-    """One page as JSON, with the snapshot's ETag: the same page of the same snapshot is not sent twice.
-
-    `edition` tells apart what may be added to a snapshot: models fetched from a hub.
-    """
+    """One page as JSON."""
     directory = snapshots.directory()
-    version = directory.market.version + edition
-    headers, same = unchanged(request, version)
-    if same:
-        return Response(status_code=304, headers=headers)
     given = filters.model_dump(exclude={"limit", "cursor", "q"})
     search = getattr(filters, "q", None)
     last = after(filters.cursor, whole=LISTS[what].counts)
@@ -73,22 +62,14 @@ def _listed(
             among["slug"], search = directory.searched(search), None
         rows, following = page(session, what, among=among, named=search, after=last, limit=filters.limit)
         items = [convert(r) for r in rows]
-    return page_of(items, following, headers)
+    return page_of(items, following)
 
 
-def unchanged(request: Request, version: str) -> tuple[dict[str, str], bool]:
-    """Headers of a list of a snapshot, and whether the caller has just this page of it."""
-    tag = '"' + hashlib.sha256(f"{version}{request.url.path}?{request.url.query}".encode()).hexdigest()[:24] + '"'
-    asked = {t.strip().removeprefix("W/") for t in request.headers.get("if-none-match", "").split(",")}
-    return {"ETag": tag, "Cache-Control": "no-cache"}, tag in asked or "*" in asked
-
-
-def page_of(items: Sequence[Any], following: str | None, headers: Mapping[str, str] | None = None) -> Response:
-    """Items with the cursor of the next page."""
+def page_of(items: Sequence[Any], following: str | None) -> Response:
+    """Items with the cursor of the next page; a client asks each time whether they are what it has."""
     cursor = None if following is None else base64.urlsafe_b64encode(following.encode()).decode().rstrip("=")
-    return Response(
-        orjson.dumps({"items": items, "next_cursor": cursor}), media_type="application/json", headers=headers
-    )
+    told = orjson.dumps({"items": items, "next_cursor": cursor})
+    return Response(told, media_type="application/json", headers={"Cache-Control": "no-cache"})
 
 
 @router.get(
@@ -99,10 +80,10 @@ def page_of(items: Sequence[Any], following: str | None, headers: Mapping[str, s
     responses=LIST_PROBLEMS,
 )
 def list_accelerators(
-    request: Request, filters: Annotated[wire.AcceleratorFilter, Query()], sessions: Sessions, snapshots: Snapshots
+    filters: Annotated[wire.AcceleratorFilter, Query()], sessions: Sessions, snapshots: Snapshots
 ) -> Response:
     """Accelerator types with dense rates, memory as reported, links, power and price range."""
-    return _listed(request, sessions, snapshots, filters, "accelerators", wire.accelerator_json)
+    return _listed(sessions, snapshots, filters, "accelerators", wire.accelerator_json)
 
 
 @router.get(
@@ -112,11 +93,9 @@ def list_accelerators(
     response_model=wire.SystemList,
     responses=LIST_PROBLEMS,
 )
-def list_systems(
-    request: Request, filters: Annotated[wire.SystemFilter, Query()], sessions: Sessions, snapshots: Snapshots
-) -> Response:
+def list_systems(filters: Annotated[wire.SystemFilter, Query()], sessions: Sessions, snapshots: Snapshots) -> Response:
     """Servers, workstations, instance types and pod slices that carry accelerators."""
-    return _listed(request, sessions, snapshots, filters, "systems", wire.system_json)
+    return _listed(sessions, snapshots, filters, "systems", wire.system_json)
 
 
 @router.get(
@@ -126,11 +105,9 @@ def list_systems(
     response_model=wire.OfferList,
     responses=LIST_PROBLEMS,
 )
-def list_offers(
-    request: Request, filters: Annotated[wire.OfferFilter, Query()], sessions: Sessions, snapshots: Snapshots
-) -> Response:
+def list_offers(filters: Annotated[wire.OfferFilter, Query()], sessions: Sessions, snapshots: Snapshots) -> Response:
     """Current prices by provider, region, instance type and pricing model."""
-    return _listed(request, sessions, snapshots, filters, "offers", wire.offer_json)
+    return _listed(sessions, snapshots, filters, "offers", wire.offer_json)
 
 
 @router.get(
@@ -140,11 +117,9 @@ def list_offers(
     response_model=wire.PriceList,
     responses=LIST_PROBLEMS,
 )
-def list_prices(
-    request: Request, filters: Annotated[wire.PriceFilter, Query()], sessions: Sessions, snapshots: Snapshots
-) -> Response:
+def list_prices(filters: Annotated[wire.PriceFilter, Query()], sessions: Sessions, snapshots: Snapshots) -> Response:
     """Earlier prices as they were observed."""
-    return _listed(request, sessions, snapshots, filters, "prices", wire.price_json)
+    return _listed(sessions, snapshots, filters, "prices", wire.price_json)
 
 
 @router.get(
@@ -154,13 +129,9 @@ def list_prices(
     response_model=wire.ModelList,
     responses=LIST_PROBLEMS,
 )
-def list_models(
-    request: Request, filters: Annotated[wire.ModelFilter, Query()], sessions: Sessions, snapshots: Snapshots
-) -> Response:
+def list_models(filters: Annotated[wire.ModelFilter, Query()], sessions: Sessions, snapshots: Snapshots) -> Response:
     """Models with their parameter counts and the aliases people type."""
-    with sessions() as session:
-        edition = f"+{fetched_models(session)}"
-    return _listed(request, sessions, snapshots, filters, "models", wire.model_json, edition=edition)
+    return _listed(sessions, snapshots, filters, "models", wire.model_json)
 
 
 @router.get(
@@ -170,11 +141,9 @@ def list_models(
     response_model=wire.EngineList,
     responses=LIST_PROBLEMS,
 )
-def list_engines(
-    request: Request, filters: Annotated[wire.EngineFilter, Query()], sessions: Sessions, snapshots: Snapshots
-) -> Response:
+def list_engines(filters: Annotated[wire.EngineFilter, Query()], sessions: Sessions, snapshots: Snapshots) -> Response:
     """Engines and frameworks by accelerator family and phase, with the formats that run end to end."""
-    return _listed(request, sessions, snapshots, filters, "engines", wire.engine_json)
+    return _listed(sessions, snapshots, filters, "engines", wire.engine_json)
 
 
 @router.get(

@@ -68,7 +68,7 @@ def install(app: FastAPI) -> None:
     pages = {"/": static_text("index.html"), "/docs": static_text("docs.html")}
 
     def page(text: str, policy: str) -> HTMLResponse:
-        return HTMLResponse(text, headers={"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff"})
+        return HTMLResponse(text, headers={"Content-Security-Policy": policy})
 
     @app.get("/", include_in_schema=False)
     def index() -> HTMLResponse:

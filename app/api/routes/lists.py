@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from app.api.deps import Snapshots
 from app.api.openapi import problems
-from app.api.routes.catalog import after, page_of, unchanged
+from app.api.routes.catalog import after, page_of
 from app.api.schemas import lists as wire
 from app.api.schemas import schedulers
 from app.api.schemas.catalog import Page
@@ -20,17 +20,12 @@ router = APIRouter(prefix="/catalog", tags=["catalogue"])
 LIST_PROBLEMS = problems(400, 422, 503)
 
 
-def _page(
-    request: Request, page: Page, directory: Directory, key: str, items: Callable[[Directory], wire.Items]
-) -> Response:
-    """One page of a list in the order of a key, with the snapshot's ETag."""
-    headers, same = unchanged(request, directory.market.version)
-    if same:
-        return Response(status_code=304, headers=headers)
+def _page(page: Page, directory: Directory, key: str, items: Callable[[Directory], wire.Items]) -> Response:
+    """One page of a list in the order of a key."""
     last = after(page.cursor, whole=False)
     rest = [item for item in items(directory) if last is None or str(item[key]) > last]
     shown = rest[: page.limit]
-    return page_of(shown, str(shown[-1][key]) if len(rest) > page.limit else None, headers)
+    return page_of(shown, str(shown[-1][key]) if len(rest) > page.limit else None)
 
 
 @router.get(
@@ -40,9 +35,9 @@ def _page(
     response_model=wire.ProviderList,
     responses=LIST_PROBLEMS,
 )
-def list_providers(request: Request, page: Annotated[Page, Query()], snapshots: Snapshots) -> Response:
+def list_providers(page: Annotated[Page, Query()], snapshots: Snapshots) -> Response:
     """Who rents machines out or sells them: what constraints.providers and offers may name."""
-    return _page(request, page, snapshots.directory(), "provider", wire.providers_json)
+    return _page(page, snapshots.directory(), "provider", wire.providers_json)
 
 
 @router.get(
@@ -52,9 +47,9 @@ def list_providers(request: Request, page: Annotated[Page, Query()], snapshots: 
     response_model=wire.RegionList,
     responses=LIST_PROBLEMS,
 )
-def list_regions(request: Request, page: Annotated[Page, Query()], snapshots: Snapshots) -> Response:
+def list_regions(page: Annotated[Page, Query()], snapshots: Snapshots) -> Response:
     """Regions as providers name them, with their country: what constraints.regions may name."""
-    return _page(request, page, snapshots.directory(), "region", wire.regions_json)
+    return _page(page, snapshots.directory(), "region", wire.regions_json)
 
 
 @router.get(
@@ -64,9 +59,9 @@ def list_regions(request: Request, page: Annotated[Page, Query()], snapshots: Sn
     response_model=wire.FrameworkList,
     responses=LIST_PROBLEMS,
 )
-def list_frameworks(request: Request, page: Annotated[Page, Query()], snapshots: Snapshots) -> Response:
+def list_frameworks(page: Annotated[Page, Query()], snapshots: Snapshots) -> Response:
     """What trains: methods, runtimes and kinds of model of each framework."""
-    return _page(request, page, snapshots.directory(), "framework", wire.frameworks_json)
+    return _page(page, snapshots.directory(), "framework", wire.frameworks_json)
 
 
 @router.get(
@@ -76,6 +71,6 @@ def list_frameworks(request: Request, page: Annotated[Page, Query()], snapshots:
     response_model=schedulers.SchedulerList,
     responses=LIST_PROBLEMS,
 )
-def list_schedulers(request: Request, page: Annotated[Page, Query()], snapshots: Snapshots) -> Response:
+def list_schedulers(page: Annotated[Page, Query()], snapshots: Snapshots) -> Response:
     """How engines schedule when nothing is set, by version: step sizes, policy, preemption, and where it was read."""
-    return _page(request, page, snapshots.directory(), "engine", schedulers.schedulers_json)
+    return _page(page, snapshots.directory(), "engine", schedulers.schedulers_json)

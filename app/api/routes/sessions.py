@@ -31,7 +31,7 @@ from app.procurement.pages import SOUGHT, handover_page, options_page, policy, r
 router = APIRouter(tags=["procurement"])
 
 LISTED = 20
-PRIVATE = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff"}
+PRIVATE = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 CLOSED = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 Fields = Mapping[str, str]
 
