@@ -76,10 +76,12 @@ class Answer:
 
     def _is_known(self, headers: MutableHeaders, first: Message) -> bool:
         """Whether the client has this; its headers are then those of a 304."""
-        if "etag" not in headers and not first.get("more_body") and "no-store" not in headers.get("cache-control", ""):
+        if "etag" not in headers:
+            if first.get("more_body") or "no-store" in headers.get("cache-control", ""):
+                return False
             headers["ETag"] = f'W/"{hashlib.sha256(first.get("body", b"")).hexdigest()[:24]}"'
         told = [tag.strip().removeprefix("W/") for tag in (self._known or "").split(",")]
-        if headers.get("etag", "").removeprefix("W/") not in told and told != ["*"]:
+        if headers["etag"].removeprefix("W/") not in told and told != ["*"]:
             return False
         for name in OF_A_BODY:
             del headers[name]

@@ -86,6 +86,13 @@ def test_what_a_client_has_is_not_sent_again(client: TestClient, path: str) -> N
     assert client.get(path, headers={"If-None-Match": '"other"'}).status_code == 200
 
 
+def test_what_may_not_be_kept_is_sent_each_time(client: TestClient) -> None:
+    for known in ({}, {"If-None-Match": "*"}, {"If-None-Match": ""}):
+        whole = client.get("/metrics", headers=known)
+        assert (whole.status_code, "etag" in whole.headers) == (200, False)
+        assert whole.content
+
+
 def test_a_stored_answer_is_not_sent_again(client: TestClient) -> None:
     stored = client.post("/recommend", json=body("recommend-inference-chat-70b")).json()["id"]
     for path in (f"/recommendations/{stored}", f"/recommendations/{stored}/bill-of-materials?format=csv"):
