@@ -4,7 +4,6 @@ sizes, from app.command.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from datetime import UTC, datetime
 from importlib import import_module
 from importlib.metadata import version
@@ -14,10 +13,9 @@ from typing import Annotated, Any
 
 import orjson
 import typer
-import uvicorn
 from sqlalchemy.orm import Session, sessionmaker
 
-from app import telemetry
+from app import server
 from app.api.problems import Invalid, Malformed
 from app.api.routes.recommendations import estimated
 from app.calibration.report import DIMENSIONS, report_on
@@ -163,22 +161,7 @@ def serve(
     found = settings()
     shown = "localhost" if found.host in ("0.0.0.0", "127.0.0.1", "::") else found.host
     typer.echo(f"Headroom: page http://{shown}:{port}/  docs http://{shown}:{port}/docs")
-    many = workers or found.workers
-    with telemetry.shared() if many > 1 else nullcontext():
-        uvicorn.run(
-            "app.main:create_app",
-            factory=True,
-            host=found.host,
-            port=port,
-            workers=many,
-            access_log=False,
-            log_level=found.log_level,
-            timeout_graceful_shutdown=20,
-            timeout_keep_alive=10,
-            timeout_worker_healthcheck=60,  # a busy machine imports for longer than the usual 5 s
-            limit_concurrency=512,
-            server_header=False,
-        )
+    raise typer.Exit(server.serve(found, port, workers or found.workers))
 
 
 def main() -> None:

@@ -33,6 +33,22 @@ class Settings(BaseSettings):
     workers: int = Field(
         1, ge=1, le=64, description="Processes that serve, on one database. `serve --workers` goes before it."
     )
+    max_connections: int = Field(512, ge=8, le=65536, description="Connections that each process holds at once.")
+    max_connections_per_address: int = Field(
+        0, ge=0, le=65536, description="Of one address, in each process; 0: any number. A proxy is one address."
+    )
+    max_header_bytes: int = Field(32768, ge=4096, le=1048576, description="Largest headers of a request, together.")
+    max_headers: int = Field(100, ge=16, le=10000, description="Most headers of a request.")
+    max_url_bytes: int = Field(16384, ge=1024, le=65536, description="Longest address that may be asked for.")
+    headers_deadline_s: float = Field(5.0, gt=0, le=120, description="Seconds a client has to send its headers.")
+    keep_alive_s: int = Field(10, ge=1, le=600, description="Seconds that a connection may be silent between requests.")
+    read_deadline_s: float = Field(
+        10.0, gt=0, le=600, description="Seconds in which a client reads some of its answer."
+    )
+    drain_s: float = Field(
+        1.0, ge=0, le=120, description="Seconds from SIGTERM in which new connections are still taken."
+    )
+    stop_s: int = Field(20, ge=1, le=600, description="Seconds after that in which what is under way is finished.")
     snapshot_check_s: float = Field(2.0, ge=0, description="Seconds between looks for a newer catalogue version.")
     max_body_bytes: int = Field(65536, ge=1024, le=33554432, description="Largest request body.")
     max_pasted_bytes: int = Field(

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from multiprocessing.connection import Client, Listener
 from pathlib import Path
 
-import uvicorn
 from starlette.types import ASGIApp
 from typer.testing import CliRunner
 
 from app.cli import cli
+from app.server.listening import Listening, Server
 from artefacts.blocks import PYTHON, Block
 from artefacts.service import ROOT
 
@@ -46,7 +46,7 @@ class NotAsShownError(Exception):
 @contextlib.contextmanager
 def serving(app: ASGIApp) -> Iterator[str]:
     """The address of an application, which was started already, on a port of its own."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off"))
+    server = Server(Listening(app, port=0, log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:

@@ -6,7 +6,7 @@ import asyncio
 from importlib import resources
 
 import structlog
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 
@@ -43,8 +43,11 @@ async def livez() -> JSONResponse:
     responses=problems(503),
     summary="A catalogue is loaded and the database answers",
 )
-async def readyz(snapshots: Snapshots) -> Response:
+async def readyz(request: Request, snapshots: Snapshots) -> Response:
     """Ready to take traffic: a catalogue is in memory and its database answered when it was last asked."""
+    if getattr(request.state, "draining", False):
+        detail = "This process is draining: it stops, and takes no new work."
+        return problem(503, code="draining", detail=detail, headers={"Retry-After": "2"})
     for _ in range(FIRST_LOOKS):
         if not snapshots.standing().loading:
             break

@@ -1,0 +1,137 @@
+"""Worker processes on one socket: who dies or freezes is replaced; they stop together."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import time
+from types import FrameType
+
+from uvicorn.config import STARTUP_FAILURE
+from uvicorn.supervisors.multiprocess import Process
+
+from app.server.listening import Listening, Server
+
+FROZEN_S = 60.0  # a busy machine imports for long
+ASK_S = 1.0
+STUCK_S = 10.0  # a loop that has not turned for so long does not count as alive
+LOOK_S = 0.1
+PAST_S = 10.0  # for what a process does after its last answer
+
+log = logging.getLogger("uvicorn.error")
+
+
+class Worker(Process):
+    """One process; it says that it lives when asked, and stops when nobody can ask any more."""
+
+    config: Listening
+
+    def __init__(self, config: Listening, sockets: list[socket.socket]) -> None:
+        super().__init__(config, sockets)
+        self.asked: float | None = None
+        self.last = 0.0
+
+    @property
+    def server(self) -> Server:
+        if not isinstance(self._server, Server):
+            self._server = Server(self.config)
+        return self._server
+
+    # In the process itself
+
+    def target(self, sockets: list[socket.socket] | None = None) -> None:
+        self.parent_conn.close()
+        super().target(sockets)
+
+    def pong(self) -> None:
+        self.child_conn.recv()
+        if not self.server.started or time.monotonic() - self.server.last_tick < STUCK_S:
+            self.child_conn.send(True)
+
+    def always_pong(self) -> None:
+        try:
+            super().always_pong()
+        except (EOFError, OSError):
+            self.server.should_exit = True  # the parent has gone
+
+    # In the parent
+
+    def frozen(self, longest_s: float) -> bool:
+        """Whether it has not answered for so long; waits for nothing."""
+        now = time.monotonic()
+        try:
+            while self.parent_conn.poll():
+                self.parent_conn.recv()
+                self.asked = None
+            if now - self.last >= ASK_S:
+                self.parent_conn.send(b"ping")
+                self.last = now
+                self.asked = self.asked or now
+        except (OSError, EOFError):
+            return False  # it has ended
+        return self.asked is not None and now - self.asked > longest_s
+
+
+class Workers:
+    """The parent: it listens to signals alone."""
+
+    def __init__(self, config: Listening, listening: socket.socket, frozen_s: float = FROZEN_S) -> None:
+        self._config, self._listening, self._frozen_s = config, listening, frozen_s
+        self._signals: list[int] = []
+        self._workers: list[Worker] = []
+
+    def run(self) -> int:
+        """Until a signal; 0 after a clean stop."""
+        for sig in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(sig, self._told)
+        self._workers = [self._new() for _ in range(self._config.workers)]
+        while not self._signals:
+            if not self._tend():
+                self._stop(signal.SIGTERM)
+                return STARTUP_FAILURE
+            time.sleep(LOOK_S)
+        return self._stop(self._signals[0])
+
+    def _told(self, sig: int, _: FrameType | None) -> None:
+        self._signals.append(sig)
+
+    def _new(self) -> Worker:
+        worker = Worker(self._config, [self._listening])
+        worker.start()
+        return worker
+
+    def _tend(self) -> bool:
+        """Replace who has gone; False where a worker cannot start at all."""
+        for i, worker in enumerate(self._workers):
+            alive = worker.process.is_alive()
+            if alive and not worker.frozen(self._frozen_s):
+                continue
+            if alive:
+                log.error("Worker [%s] does not answer: it is killed", worker.pid)
+            worker.kill()
+            worker.process.join()
+            if worker.exitcode == STARTUP_FAILURE:
+                return False
+            log.error("Worker [%s] ended with %s: another takes its place", worker.pid, worker.exitcode)
+            self._workers[i] = self._new()
+        return True
+
+    def _stop(self, sig: int) -> int:
+        """All of them together; a second signal, or one that takes too long, ends with a kill."""
+        self._listening.close()
+        running = [w for w in self._workers if w.process.is_alive() and w.pid is not None]
+        for worker in running:
+            os.kill(worker.pid or 0, sig)
+        graceful_s = self._config.timeout_graceful_shutdown or 0
+        until = time.monotonic() + self._config.drain_s + graceful_s + PAST_S
+        already = len(self._signals)
+        while any(w.process.is_alive() for w in running):
+            if time.monotonic() > until or len(self._signals) > max(already, 1):
+                for worker in running:
+                    worker.kill()
+                    worker.process.join()
+                return 1
+            time.sleep(LOOK_S / 2)
+        return 0
