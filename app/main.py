@@ -75,6 +75,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app = FastAPI(
         title="Headroom",
         version="0.1.0",
+        openapi_url=None,  # app.api.openapi has it
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,

