@@ -4,6 +4,7 @@ sizes, from app.command.
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime
 from importlib import import_module
 from importlib.metadata import version
@@ -29,6 +30,7 @@ from app.catalog.tables import ModelRow
 from app.command import lists, sizing
 from app.command.agents import mcp
 from app.command.doctor import doctor
+from app.command.ending import ended
 from app.command.prepare import prepare
 from app.command.prune import prune
 from app.command.reach import UNPREPARED, settings
@@ -165,7 +167,7 @@ def serve(
 
 
 def main() -> None:
-    cli()
+    sys.exit(ended(cli))
 
 
 if __name__ == "__main__":

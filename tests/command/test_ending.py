@@ -1,0 +1,57 @@
+"""What a command says and ends with where a database, a file or whoever reads it gives way."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from app.command.ending import BROKEN_PIPE, ended
+from app.command.reach import Exit
+
+HEADROOM = (sys.executable, "-m", "app.cli")
+
+
+def test_a_database_that_was_never_prepared_is_told_in_one_sentence(tmp_path: Path) -> None:
+    environment = {**os.environ, "HEADROOM_DATABASE_URL": f"sqlite:///{tmp_path / 'empty.sqlite3'}"}
+    result = subprocess.run((*HEADROOM, "deliver"), env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == Exit.FAILED
+    assert len(result.stderr.splitlines()) == 1
+    assert "no such table" in result.stderr
+    assert "headroom doctor" in result.stderr
+
+
+def test_a_full_disk_is_told_in_one_sentence() -> None:
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run((*HEADROOM, "--help"), stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert result.returncode == Exit.FAILED
+    assert result.stderr == "The output cannot be used: No space left on device.\n"
+
+
+def test_a_reader_that_had_enough_ends_a_command_quietly() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    result = subprocess.run((*HEADROOM, "--help"), stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (result.returncode, result.stderr) == (BROKEN_PIPE, "")
+
+
+def test_a_file_that_cannot_be_written_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    def refused() -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "bill.csv")
+
+    assert ended(refused) == Exit.FAILED
+    assert capsys.readouterr().err == "bill.csv cannot be used: Permission denied.\n"
+
+
+def test_what_a_command_ends_with_is_kept() -> None:
+    def infeasible() -> None:
+        raise SystemExit(Exit.INFEASIBLE)
+
+    assert ended(infeasible) == Exit.INFEASIBLE
+    assert ended(lambda: typer.echo("done")) == 0
