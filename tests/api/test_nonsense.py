@@ -10,6 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from app.catalog.seed import model_entries
+from benchmarks.nonsense import campaign
 from tests.examples import body
 
 NO_LIMIT = 1000000000000000019884624838656  # as tokenizers write it
@@ -106,3 +107,7 @@ def test_a_run_is_at_least_of_one_token(client: TestClient) -> None:
     refused = client.post("/recommend", json=question)
     assert refused.status_code == 422
     assert refused.json()["errors"][0]["pointer"] == "#/workload/training_tokens"
+
+
+def test_bad_requests_of_all_kinds_are_answered_by_the_rules(client: TestClient) -> None:
+    assert campaign(client, count=200, seed=20)
