@@ -7,7 +7,7 @@ CLIENTS := build/clients
 PORT ?= 8000
 SOURCES := app headroom_client migrations tests benchmarks artefacts
 
-.PHONY: run test test-traced test-page test-clients mutants instantiate trace-grid bench artefacts accuracy format lock clean
+.PHONY: run test test-traced test-page test-clients mutants instantiate trace-grid bench artefacts accuracy format lock sbom audit clean
 
 run: $(VENV)/.run
 	@$(BIN)/headroom prepare
@@ -64,12 +64,23 @@ trace-grid: $(VENV)/.trace
 instantiate: $(VENV)/.trace
 	$(BIN)/python -m tests.reference.instantiate
 
+# What the service is made of, with versions and hashes, as CycloneDX held to its schema: build/sbom.json. The same lock
+# gives the same bytes.
+sbom: $(VENV)/.supply
+	@mkdir -p build
+	$(BIN)/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml --output-reproducible --validate --of JSON -o build/sbom.json
+
+# Known weaknesses of what is locked. Asks an advisory service, so it needs the network and is no part of make test.
+audit: $(VENV)/.supply
+	$(BIN)/pip-audit --disable-pip --require-hashes -r requirements.lock || { echo "Weaknesses are listed above; where none is, no advisory service was reached and nothing was checked."; exit 1; }
+
 # The lock files name exact versions with hashes and no index host.
 lock:
 	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o requirements.lock
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o requirements-dev.lock
 	uv pip compile requirements-trace.in -c requirements-dev.lock --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o requirements-trace.lock
 	uv pip compile requirements-page.in -c requirements-dev.lock --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o requirements-page.lock
+	uv pip compile requirements-supply.in -c requirements-dev.lock --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o requirements-supply.lock
 	uv pip compile requirements-clients.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o requirements-clients.lock
 	npm install --prefix tests/generated_clients --package-lock-only
 
@@ -87,6 +98,10 @@ $(VENV)/.run: requirements.lock pyproject.toml | $(BIN)/python
 
 $(VENV)/.dev: requirements-dev.lock $(VENV)/.run
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+$(VENV)/.supply: requirements-supply.lock $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-supply.lock
 	@touch $@
 
 $(VENV)/.page: requirements-page.lock $(VENV)/.dev
