@@ -1,7 +1,7 @@
 """`python -m benchmarks.dearest`: the dearest requests that are accepted, in seconds of processor time.
 
-Each kind of request is asked at the most that its schema lets through, twice: cold, with questions that nothing
-remembers, of the application in this process over a database of its own. What is refused is told with its status.
+Each kind of request is asked once, at the most that its schema lets through or near it, of the application in this
+process over a database of its own; no request is asked before, parts of some are. Refusals are told with why.
 """
 
 from __future__ import annotations

@@ -159,18 +159,21 @@ def campaign(client: TestClient, count: int, seed: int) -> bool:
     for name, (kind, share) in {**shares, "queries": (queries, 0.1)}.items():
         statuses: Counter[int] = Counter()
         worst: list[tuple[float, float, str]] = []
+        slowest = 0.0
         for i, (method, path, raw) in enumerate(kind(chance)):
             if i >= count * share:
                 break
             began, cpu = time.perf_counter(), time.process_time()
             answer = client.request(method, path, content=raw, headers={"content-type": "application/json"})
             took, cpu = time.perf_counter() - began, time.process_time() - cpu
+            slowest = max(slowest, took)
             statuses[answer.status_code] += 1
             worst = sorted([*worst, (cpu, took, f"{method} {path} {(raw or b'')[:0].decode()}")], reverse=True)[:3]
             for fault in faults(answer.status_code, answer.headers, answer.content, cpu):
                 well = False
                 print(f"BROKEN {fault}: {method} {path} {(raw or b'').decode(errors='replace')}"[:1500], flush=True)
         print(f"{name}: {sum(statuses.values())} requests, {dict(sorted(statuses.items()))}")
+        print(f"  slowest: {slowest:.2f} s")
         print("  dearest: " + "; ".join(f"{cpu:.2f} CPU s {path[:40]}" for cpu, _, path in worst), flush=True)
     return well
 
