@@ -72,7 +72,7 @@ sbom: $(VENV)/.supply
 
 # Known weaknesses of what is locked. Asks an advisory service, so it needs the network and is no part of make test.
 audit: $(VENV)/.supply
-	$(BIN)/pip-audit --disable-pip --require-hashes -r requirements.lock || { echo "Weaknesses are listed above; where none is, no advisory service was reached and nothing was checked."; exit 1; }
+	$(BIN)/pip-audit --strict --disable-pip --require-hashes -r requirements.lock || { echo "Known weaknesses are listed above; where none is, no advisory service knew the packages, and they were not checked."; exit 1; }
 
 # The lock files name exact versions with hashes and no index host.
 lock:
