@@ -177,8 +177,17 @@ async def http_error(request: Request, error: HTTPException) -> Response:
         405: f"This path does not take {request.method[:20]}.",
     }.get(error.status_code, str(error.detail))
     headers = dict(error.headers) if error.headers else None
+    if error.status_code == 405:
+        headers = {**(headers or {}), **allowed(request)}
     code = HTTP_CODES.get(error.status_code, "unanswerable")
     return problem(error.status_code, code=code, detail=detail, headers=headers)
+
+
+def allowed(request: Request) -> dict[str, str]:
+    """Every method of a documented path: the framework names those of the first route that has it."""
+    path = getattr(request.scope.get("route"), "path", None)
+    methods = request.app.openapi()["paths"].get(path, {})
+    return {"Allow": ", ".join(sorted(m.upper() for m in methods))} if methods else {}
 
 
 async def out_of_time(_: Request, __: OutOfTime) -> Response:

@@ -111,3 +111,12 @@ def test_a_run_is_at_least_of_one_token(client: TestClient) -> None:
 
 def test_bad_requests_of_all_kinds_are_answered_by_the_rules(client: TestClient) -> None:
     assert campaign(client, count=200, seed=20)
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [("/procurement/oci", "GET, POST"), ("/recommendations/rec_" + "0" * 28, "GET, PATCH"), ("/recommend", "POST")],
+)
+def test_a_method_that_is_not_taken_is_told_all_that_are(client: TestClient, path: str, methods: str) -> None:
+    refused = client.request("DELETE", path)
+    assert (refused.status_code, refused.headers["allow"]) == (405, methods)
