@@ -204,7 +204,7 @@ import hashlib, json, sys
 from starlette.testclient import TestClient
 from app.config import Settings
 from app.main import create_app
-with TestClient(create_app(Settings(database_url=sys.argv[1]))) as client:
+with TestClient(create_app(Settings(database_url=sys.argv[1], log_level="error", access_log="off"))) as client:
     for path in sys.argv[2:]:
         raw = open(path, "rb").read()
         answer = client.post("/recommend", content=raw, headers={"content-type": "application/json"})
