@@ -95,6 +95,10 @@ class Settings(BaseSettings):
     model_hub_networks: tuple[IPv4Network | IPv6Network, ...] = Field(
         (), description="Networks that are not public in which that hub may stand, as JSON."
     )
+    proxies: tuple[IPv4Network | IPv6Network, ...] = Field(
+        (IPv4Network("127.0.0.1/32"),),
+        description="Networks of proxies whose X-Forwarded-For says which address asks, as JSON.",
+    )
     mcp_hosts: tuple[str, ...] = Field(
         (),
         description="Names under which agents reach /mcp, beside localhost and that of the public URL, as JSON; "

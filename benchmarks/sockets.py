@@ -1,7 +1,8 @@
 """`python -m benchmarks.sockets`: connections that only take up room, while others ask as usual.
 
-Attackers are processes of their own and come back whenever they are cut. Every other client has a connection for each
-request: /livez twenty times a second, a known question and a new one in turn. Memory is that of all workers, after.
+Attackers are processes of their own at an address of their own, and come back whenever they are cut. Every other client
+has a connection for each request: /livez twenty times a second, a known question and a new one in turn. Memory is that
+of all workers, after.
 As a program with an address it is one attack.
 """
 
@@ -16,15 +17,17 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 from benchmarks.databases import prepared
 from benchmarks.load import ROOT, asked_at
 from benchmarks.overload import at
+from benchmarks.proxy import before
 from benchmarks.served import Served
 from benchmarks.wire import exchange, request
 
 NOBODY_S = 20.0
+ATTACKER = "127.0.0.2"
 FLOOD_BYTES = 100_000_000
 PIECE = b"x: " + b"y" * 1000 + b"\r\n"
 MOST_HEARD_BYTES = 65536
@@ -91,6 +94,7 @@ async def attacked(port: int, name: str, seconds: float) -> Counter[str]:
             with socket.socket() as one, suppress(OSError, TimeoutError):
                 if attack is deaf:
                     one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                one.bind((ATTACKER, 0))
                 one.setblocking(False)
                 await asyncio.get_running_loop().sock_connect(one, ("127.0.0.1", port))
                 reader, writer = await asyncio.open_connection(sock=one)
@@ -137,12 +141,12 @@ async def others(port: int, seconds: float, first: int) -> tuple[dict[str, list[
     return took, wrong
 
 
-def print_attack(server: Served, name: str, seconds: float, first: int) -> None:
+def print_attack(server: Served, port: int, name: str, seconds: float, first: int) -> None:
     """One line."""
-    command = [sys.executable, "-m", "benchmarks.sockets", str(server.port), name, str(seconds + 2)]
+    command = [sys.executable, "-m", "benchmarks.sockets", str(port), name, str(seconds + 2)]
     attacking = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     time.sleep(2.0)
-    took, wrong = asyncio.run(others(server.port, seconds, first))
+    took, wrong = asyncio.run(others(port, seconds, first))
     seen = json.loads(attacking.communicate()[0])
     livez = " ".join(f"{at(took['livez'], share):6.0f}" for share in (0.5, 0.99, 1.0))
     rest = " ".join(f"{at(took[kind], share):6.0f}" for kind in ("known", "new") for share in (0.5, 1.0))
@@ -158,15 +162,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sockets", description=__doc__)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=15.0, help="of each attack")
+    parser.add_argument("--proxy", action="store_true", help="through nginx with the file of deploy/proxy")
     told = parser.parse_args()
     with prepared("sqlite") as (environment, _):
         server = Served("here", ROOT, environment, workers=told.workers)
         try:
-            asyncio.run(others(server.port, 3.0, 7_000_000))  # warm-up
-            print(f"{told.workers} worker(s); milliseconds\n{'':20} {'/livez p50, p99, most':>20}", end="")
-            print(f"  {'known':>6} {'most':>6} {'new':>6} {'most':>6} {'MiB':>6}  made/cut, what went wrong")
-            for i, name in enumerate(ATTACKS):
-                print_attack(server, name, told.seconds, 7_100_000 + 100_000 * i)
+            with before(server.port) if told.proxy else nullcontext(server.port) as port:
+                asyncio.run(others(port, 3.0, 7_000_000))  # warm-up
+                print(f"{told.workers} worker(s); milliseconds\n{'':20} {'/livez p50, p99, most':>20}", end="")
+                print(f"  {'known':>6} {'most':>6} {'new':>6} {'most':>6} {'MiB':>6}  made/cut, what went wrong")
+                for i, name in enumerate(ATTACKS):
+                    print_attack(server, port, name, told.seconds, 7_100_000 + 100_000 * i)
         finally:
             server.close()
 

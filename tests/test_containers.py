@@ -25,7 +25,7 @@ def test_every_command_that_is_run_exists() -> None:
     for name in (
         commands(DOCKERFILE)
         | commands(MAKEFILE)
-        | {c["command"][1] for c in COMPOSE["services"].values() if "command" in c}
+        | {c["command"][1] for c in COMPOSE["services"].values() if c.get("command", [""])[0] == "headroom"}
     ):
         assert CliRunner().invoke(cli, [name, "--help"]).exit_code == 0
 

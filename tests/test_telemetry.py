@@ -9,11 +9,11 @@ import tempfile
 from pathlib import Path
 
 import pytest
-import uvicorn
 from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
-from app import cli, telemetry
+from app import cli, server, telemetry
+from app.server import listening
 
 
 def scraped(text: bytes) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
@@ -101,7 +101,22 @@ def test_workers_that_are_served_with_share_what_they_count(
     workers: str, share: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folders: list[str | None] = []
-    monkeypatch.setattr(uvicorn, "run", lambda *_, **__: folders.append(os.environ.get(telemetry.FOLDER)))
+
+    class Served:
+        """Stands for one process and for several: notes what they share."""
+
+        started = True
+
+        def __init__(self, *_: object) -> None:
+            pass
+
+        def run(self) -> int:
+            folders.append(os.environ.get(telemetry.FOLDER))
+            return 0
+
+    monkeypatch.setattr(server, "Server", Served)
+    monkeypatch.setattr(server, "Workers", Served)
+    monkeypatch.setattr(listening.Listening, "bind_socket", lambda _: None)
     assert CliRunner().invoke(cli.cli, ["serve", "--workers", workers]).exit_code == 0
     assert [folder is not None for folder in folders] == [share]
     assert telemetry.FOLDER not in os.environ

@@ -34,6 +34,7 @@ def listening(settings: Settings, app: str, port: int, workers: int) -> Listenin
         host=settings.host,
         port=port,
         workers=workers,
+        forwarded_allow_ips=[str(network) for network in settings.proxies],
         log_level=settings.log_level,
         timeout_keep_alive=settings.keep_alive_s,
         timeout_graceful_shutdown=settings.stop_s,

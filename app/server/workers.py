@@ -20,7 +20,7 @@ STUCK_S = 10.0  # a loop that has not turned for so long does not count as alive
 LOOK_S = 0.1
 PAST_S = 10.0  # for what a process does after its last answer
 
-log = logging.getLogger("uvicorn.error")
+plain = logging.getLogger("uvicorn.error")  # as the lines of starts and stops
 
 
 class Worker(Process):
@@ -109,12 +109,12 @@ class Workers:
             if alive and not worker.frozen(self._frozen_s):
                 continue
             if alive:
-                log.error("Worker [%s] does not answer: it is killed", worker.pid)
+                plain.error("Worker [%s] does not answer: it is killed", worker.pid)
             worker.kill()
             worker.process.join()
             if worker.exitcode == STARTUP_FAILURE:
                 return False
-            log.error("Worker [%s] ended with %s: another takes its place", worker.pid, worker.exitcode)
+            plain.error("Worker [%s] ended with %s: another takes its place", worker.pid, worker.exitcode)
             self._workers[i] = self._new()
         return True
 

@@ -1,0 +1,50 @@
+"""`python -m benchmarks.capacity`: what each kind of request costs a worker, and how many it answers in a second.
+
+Clients ask one after another on connections that they keep. Where the clients share the machine with the workers, the
+processor time of an answer is the figure to plan with: requests/s is then what was left for the workers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from benchmarks.databases import KINDS as DATABASES
+from benchmarks.databases import prepared
+from benchmarks.kinds import KINDS, ask
+from benchmarks.load import ROOT
+from benchmarks.overload import at
+from benchmarks.served import Served
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.capacity", description=__doc__)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--clients", type=int, default=4)
+    parser.add_argument("--seconds", type=float, default=8.0, help="of each kind")
+    parser.add_argument("--database", choices=DATABASES, default="sqlite")
+    told = parser.parse_args()
+    with prepared(told.database) as (environment, _):
+        server = Served("here", ROOT, environment, workers=told.workers)
+        try:
+            asyncio.run(ask(server.port, KINDS["recommendation, new"], clients=2, seconds=3.0, first=8_000_000))
+            print(f"{told.workers} worker(s), {told.clients} clients, {told.database}")
+            print(f"{'':26}{'requests/s':>11}{'CPU ms each':>13}{'p50 ms':>8}{'p99 ms':>8}{'MiB':>6}  not 200")
+            for i, (name, made) in enumerate(KINDS.items()):
+                before = server.cpu_s()
+                found = asyncio.run(
+                    ask(server.port, made, clients=told.clients, seconds=told.seconds, first=1_000_000 * (i + 1))
+                )
+                many = len(found.took_s)
+                each_ms = (server.cpu_s() - before) / many * 1e3
+                print(
+                    f"{name:26}{many / found.seconds:11.1f}{each_ms:13.2f}{at(found.took_s, 0.5):8.1f}"
+                    f"{at(found.took_s, 0.99):8.1f}{server.rss_mib():6.0f}  {found.wrong or ''}",
+                    flush=True,
+                )
+        finally:
+            server.close()
+
+
+if __name__ == "__main__":
+    main()
