@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
 from app import cli, server, telemetry
-from app.server import listening
+from app.server.listening import Listening
 
 
 def scraped(text: bytes) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
@@ -116,7 +116,7 @@ def test_workers_that_are_served_with_share_what_they_count(
 
     monkeypatch.setattr(server, "Server", Served)
     monkeypatch.setattr(server, "Workers", Served)
-    monkeypatch.setattr(listening.Listening, "bind_socket", lambda _: None)
+    monkeypatch.setattr(Listening, "bind_socket", lambda _: None)
     assert CliRunner().invoke(cli.cli, ["serve", "--workers", workers]).exit_code == 0
     assert [folder is not None for folder in folders] == [share]
     assert telemetry.FOLDER not in os.environ
