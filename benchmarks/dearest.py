@@ -68,10 +68,11 @@ def traffics() -> Iterator[tuple[str, Body]]:
 def questions() -> Iterator[tuple[str, Body]]:
     """Requests of /recommend at their most."""
     for name, traffic in traffics():
-        yield name, {**body("recommend-inference-chat-70b", traffic=traffic), "limit": 50, "rejected_limit": 200}
+        own = {"slo": None} if "classes" in traffic else {}
+        yield name, {**body("recommend-inference-chat-70b", traffic=traffic, **own), "limit": 50, "rejected_limit": 200}
     for path in sorted(BODIES.glob("recommend-*.json")):
         yield path.stem, {**json.loads(path.read_text()), "limit": 50, "rejected_limit": 200}
-    for count, layers in ((16, 1024), (16, 128), (1, 1024)):
+    for count, layers in ((8, 1024), (8, 128), (1, 1024)):
         model = {"name": f"odd-{count}-{layers}", "huggingface_config": kinds_of_attention(count, layers)}
         yield f"{count} kinds in {layers} layers", body("recommend-inference-chat-70b", model=model)
     yield (
@@ -105,17 +106,23 @@ def everything(client: TestClient) -> Iterator[Asked]:
         options = [{"name": f"o{i}", "constraints": {"confidence": 0.6 + i / 40}} for i in range(8)]
         made = {"workload": most[name]["workload"], "options": options}
         yield "POST", "/compare", f"8 options, {name}", made
-    for count, layers in ((16, 1024), (16, 200)):
+    for count, layers in ((8, 1024), (8, 200)):
         model = {"huggingface_config": kinds_of_attention(count, layers)}
         yield "POST", "/catalog/models/inspect", f"{count} kinds in {layers} layers", {"model": model}
+    judged = json.loads((BODIES / "estimate-llama-70b-8xh100.json").read_text())
     for letters in ('vllm:x{a="', "a_b 1 1\n", 'a{b="c"} 1\n', "iteration 1 loss: 2 |" * 3, " ", "1", "{" * 9):
         for member in ("exposition", "log"):
-            yield "POST", "/diagnose", f"{member} of {letters[:12]!r}", {member: (letters * 2_000_000)[:1_990_000]}
+            yield (
+                "POST",
+                "/diagnose",
+                f"{member} of {letters[:12]!r}",
+                {**judged, "observed": {member: (letters * 2_000_000)[:1_990_000]}},
+            )
     for name in ("recommend-inference-chat-70b", "recommend-training-405b"):
         identity = client.post("/recommend", json=most[name]).json()["id"]
-        for way in ("", "/sensitivity", "/bill-of-materials?format=csv", "/bill-of-materials", "/deployment"):
+        for way in ("", "/sensitivity", "/bill-of-materials?format=csv", "/bill-of-materials"):
             yield "GET", f"/recommendations/{identity}{way}", name, None
-        yield "POST", f"/recommendations/{identity}/reprice", name, {}
+        yield "POST", f"/recommendations/{identity}/reprice", name, None
     for name in ("accelerators", "systems", "offers", "prices", "models", "engines", "regions", "support"):
         yield "GET", f"/catalog/{name}" + ("" if name == "support" else "?limit=1000"), "", None
 
