@@ -96,7 +96,7 @@ class Settings(BaseSettings):
         (), description="Networks that are not public in which that hub may stand, as JSON."
     )
     proxies: tuple[IPv4Network | IPv6Network, ...] = Field(
-        (IPv4Network("127.0.0.1/32"),),
+        (),
         description="Networks of proxies whose X-Forwarded-For says which address asks, as JSON.",
     )
     mcp_hosts: tuple[str, ...] = Field(
