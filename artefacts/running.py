@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from multiprocessing.connection import Client, Listener
 from pathlib import Path
@@ -52,8 +53,11 @@ def serving(app: ASGIApp) -> Iterator[str]:
     while not server.started:
         time.sleep(0.02)
     port = server.servers[0].sockets[0].getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
     try:
-        yield f"http://127.0.0.1:{port}"
+        # What it logs once its catalogue is loaded is no part of what a command says.
+        urllib.request.urlopen(f"{url}/readyz", timeout=LONGEST_S).close()
+        yield url
     finally:
         server.should_exit = True
         thread.join()
