@@ -48,7 +48,8 @@ def broken_app(access_log: str = front.ALL) -> FastAPI:
         raise ValueError(f"postgresql://headroom:s3cret@db/x refused\nwith a second line about {how}")
 
     @app.get("/livez")
-    async def livez() -> dict[str, str]:
+    @app.get("/readyz")
+    async def health() -> dict[str, str]:
         return {"status": "ok"}
 
     @app.get("/of/{token}")
