@@ -101,7 +101,7 @@ def test_a_link_restores_the_question_and_the_answer(browser: Browser) -> None:
     browser.until(f"document.getElementById('answer').dataset.id === '{first['id']}'")
     assert browser.answered()["id"] == first["id"]
     browser.open()
-    assert "Llama-3.1-8B" in browser.text("#past")
+    browser.until("document.getElementById('past').textContent.includes('Llama-3.1-8B')")
 
 
 def test_numbers_are_read_as_people_type_them(browser: Browser) -> None:
