@@ -4,7 +4,6 @@ sizes, from app.command.
 
 from __future__ import annotations
 
-import sys
 from datetime import UTC, datetime
 from importlib import import_module
 from importlib.metadata import version
@@ -30,7 +29,6 @@ from app.catalog.tables import ModelRow
 from app.command import lists, sizing
 from app.command.agents import mcp
 from app.command.doctor import doctor
-from app.command.ending import ended
 from app.command.prepare import prepare
 from app.command.prune import prune
 from app.command.reach import UNPREPARED, settings
@@ -164,11 +162,3 @@ def serve(
     shown = "localhost" if found.host in ("0.0.0.0", "127.0.0.1", "::") else found.host
     typer.echo(f"Headroom: page http://{shown}:{port}/  docs http://{shown}:{port}/docs")
     raise typer.Exit(server.serve(found, port, workers or found.workers))
-
-
-def main() -> None:
-    sys.exit(ended(cli))
-
-
-if __name__ == "__main__":
-    main()

@@ -33,7 +33,7 @@ class Checkout:
         self.tree, self.name = tree, tree.name
         url = f"sqlite:///{folder}/bench.sqlite3"
         self.environment = {**os.environ, "PYTHONPATH": str(tree), "HEADROOM_DATABASE_URL": url}
-        prepare = [sys.executable, "-m", "app.cli", "prepare"]
+        prepare = [sys.executable, "-m", "app", "prepare"]
         subprocess.run(prepare, check=True, capture_output=True, cwd=tree, env=self.environment)
         self._process = subprocess.Popen(
             [sys.executable, str(HERE / "one_by_one.py")],

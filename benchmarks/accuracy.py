@@ -267,7 +267,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/accuracy.sqlite3"
         subprocess.run(
-            [sys.executable, "-m", "app.cli", "prepare"],
+            [sys.executable, "-m", "app", "prepare"],
             check=True,
             capture_output=True,
             env={**os.environ, "HEADROOM_DATABASE_URL": url},

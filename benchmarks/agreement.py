@@ -36,7 +36,7 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/agreement.sqlite3"
-        prepare = [sys.executable, "-m", "app.cli", "prepare"]
+        prepare = [sys.executable, "-m", "app", "prepare"]
         subprocess.run(prepare, check=True, capture_output=True, env={**os.environ, "HEADROOM_DATABASE_URL": url})
         market = SnapshotStore(sessionmaker(make_engine(url)), check_s=3600).market()
     found = [compared(case) for case in cases(market, asked.count, seed=asked.seed)]

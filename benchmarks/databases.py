@@ -38,6 +38,6 @@ def prepared(kind: str) -> Iterator[tuple[dict[str, str], Path]]:
 
 def _environment(url: str) -> dict[str, str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HEADROOM_DATABASE_URL": url}
-    prepare = [sys.executable, "-m", "app.cli", "prepare"]
+    prepare = [sys.executable, "-m", "app", "prepare"]
     subprocess.run(prepare, check=True, capture_output=True, cwd=ROOT, env=environment)
     return environment

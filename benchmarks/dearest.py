@@ -152,7 +152,7 @@ def main() -> None:
     with ExitStack() as stack:
         url = f"sqlite:///{stack.enter_context(tempfile.TemporaryDirectory())}/dearest.sqlite3"
         told = {**os.environ, "HEADROOM_DATABASE_URL": url}
-        subprocess.run([sys.executable, "-m", "app.cli", "prepare"], check=True, capture_output=True, env=told)
+        subprocess.run([sys.executable, "-m", "app", "prepare"], check=True, capture_output=True, env=told)
         app = create_app(Settings(database_url=url, access_log="off", request_deadline_s=600))
         client = stack.enter_context(TestClient(app, raise_server_exceptions=False))
         client.get("/readyz")

@@ -190,7 +190,7 @@ def main() -> None:
         if url is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             url = f"sqlite:///{folder}/nonsense.sqlite3"
-            command = [sys.executable, "-m", "app.cli", "prepare"]
+            command = [sys.executable, "-m", "app", "prepare"]
             told = {**os.environ, "HEADROOM_DATABASE_URL": url}
             subprocess.run(command, check=True, capture_output=True, env=told)
         app = create_app(Settings(database_url=url, log_level="error"))

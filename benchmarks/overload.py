@@ -155,7 +155,7 @@ def main() -> None:
             "PYTHONPATH": str(ROOT),
             "HEADROOM_DATABASE_URL": f"sqlite:///{folder}/load.sqlite3",
         }
-        prepare = [sys.executable, "-m", "app.cli", "prepare"]
+        prepare = [sys.executable, "-m", "app", "prepare"]
         subprocess.run(prepare, check=True, capture_output=True, cwd=ROOT, env=environment)
         server = Served("here", ROOT, environment, workers=asked_for.workers)
         stack.callback(server.close)

@@ -79,7 +79,7 @@ def main() -> None:
         told = parser.parse_args()
         file = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "x.sqlite3"
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "HEADROOM_DATABASE_URL": f"sqlite:///{file}"}
-        prepare = [sys.executable, "-m", "app.cli", "prepare"]
+        prepare = [sys.executable, "-m", "app", "prepare"]
         subprocess.run(prepare, check=True, capture_output=True, cwd=ROOT, env=environment)
         server = Served("here", ROOT, environment, workers=1)
         stack.callback(server.close)

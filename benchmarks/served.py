@@ -28,7 +28,7 @@ class Served:
 
     def __init__(self, name: str, tree: Path, environment: Mapping[str, str], *, workers: int) -> None:
         self.name, self.port, self.workers = name, free_port(), workers
-        command = [sys.executable, "-m", "app.cli", "serve", "--port", str(self.port), "--workers", str(workers)]
+        command = [sys.executable, "-m", "app", "serve", "--port", str(self.port), "--workers", str(workers)]
         self.process = subprocess.Popen(
             command, cwd=tree, env=dict(environment), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
@@ -79,12 +79,12 @@ class Asker:
         return self.known[key]
 
     def answer(self, patch: Part) -> Answer:
-        """The answer to the request with a patch, as short as it can be."""
+        """What comes first of the request with a patch."""
         said = merged(self.request.model_dump(mode="json", exclude_unset=True), patch)
         said |= {"limit": 1, "rejected_limit": 0, "trace": False, "as_of": self.today.isoformat()}
         changed = RecommendRequest.model_validate_json(orjson.dumps(said), strict=True)
         question = recommend_question(changed, self.directory, self.snapshots, self.today)
-        return recommend(question, self.directory.market)
+        return recommend(replace(question, briefly=True), self.directory.market)
 
     def answered(self, patch: Part) -> Answer | None:
         """The same; None where it is no question, or nothing meets the limits."""

@@ -47,7 +47,7 @@ def why(error: Exception) -> str:
     """What stood in the way, in the database's own words where they say it."""
     told = cause(error)
     if any(sign in f"{told['error']} {told['message']}" for sign in HELD):
-        return f"another process has been changing it for {UNHURRIED.lock_s:g} s; look what that is, then try again"
+        return "another process is changing it; look what that is, then try again"
     if isinstance(error, CommandError):
         return f"{told['message'].rstrip('.')}. It may be of a newer release"
     return told["message"].rstrip(".")

@@ -42,11 +42,12 @@ def listening(settings: Settings, app: str, port: int, workers: int) -> Listenin
 
 
 def serve(settings: Settings, port: int, workers: int, app: str = "app.main:create_app") -> int:
-    """Serve until a signal says otherwise; the status to end with."""
+    """Serve until a signal says otherwise; the status to end with. Raises OSError where the port cannot be had."""
     config = listening(settings, app, port, workers)
+    bound = config.bind_socket()
     if workers == 1:
         server = Server(config)
-        server.run()
+        server.run([bound])
         return 0 if server.started else STARTUP_FAILURE
     with telemetry.shared():
-        return Workers(config, config.bind_socket()).run()
+        return Workers(config, bound).run()

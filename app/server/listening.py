@@ -40,6 +40,18 @@ class Listening(uvicorn.Config):
         super().__init__(app, http=Connection, ws="none", access_log=False, server_header=False, **given)
         self.limits, self.drain_s = limits or Limits(), drain_s
 
+    def bind_socket(self) -> socket.socket:
+        """The socket that every process takes connections from; raises OSError that names what cannot be had."""
+        address = f"Port {self.port} of {self.host}"
+        try:
+            bound = socket.socket(socket.AF_INET6 if ":" in self.host else socket.AF_INET)
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind((self.host, self.port))
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, address) from error
+        bound.set_inheritable(True)
+        return bound
+
 
 class Server(uvicorn.Server):
     """A server that stops cleanly; a second signal stops it at once, where no parent looks after it."""

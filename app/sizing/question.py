@@ -215,6 +215,7 @@ class Question:
     limit: int = DEFAULT_RANKED
     rejected_limit: int = DEFAULT_REJECTED
     trace: bool = False
+    briefly: bool = False  # what is ranked and what it costs; nothing is told of what would change it
     today: str = ""  # day to which the ages of prices are counted; empty: they are not
     companions: tuple[Companion, ...] = ()  # to stand on the same cards
     maximize: str | None = None  # what to make as large as fits: maximum.QUANTITIES

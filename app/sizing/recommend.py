@@ -78,6 +78,9 @@ def recommend(question: Question, market: Snapshot) -> Answer:
     found = find(question, market, rejections)
     rejected = rejections.nearest()
     ranked = in_order(found, market)
+    considered = Considered(len(market.accelerators), found.plans, found.feasible_accelerators)
+    if question.briefly:
+        return Answer("", (), (), ranked, (), {}, considered, ())
     sensitivity = (*found.sensitivity, *price_flip(question, ranked))
     if not found.estimates:
         sensitivity = relaxations(question, market, rejected)
@@ -93,7 +96,7 @@ def recommend(question: Question, market: Snapshot) -> Answer:
         recommendations=ranked,
         rejected=tuple(rejected[: question.rejected_limit]),
         rejected_by_code=dict(sorted(Counter(r.code for r in rejected).items())),
-        considered=Considered(len(market.accelerators), found.plans, found.feasible_accelerators),
+        considered=considered,
         sensitivity=sensitivity,
         verification=settled,
         scaling=found.scaling,
@@ -158,12 +161,17 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Snap
         rivals(question, market, options.accelerator, engines, as_known, shown, formats),
         len(plans),
         types,
-        volume_changes(question, workload, options)
-        if workload.ends
-        else sensitivity(question, workload, options, int(shown[0]), estimates[0], market, first_of(finalists.runs)),
         cheapest=cheapest_of(options, market),
-        cheaper_if=cheaper_services(question, workload, options, int(shown[0]), market),
     )
+    if not question.briefly:
+        first = int(shown[0])
+        found = replace(
+            found,
+            sensitivity=volume_changes(question, workload, options)
+            if workload.ends
+            else sensitivity(question, workload, options, first, estimates[0], market, first_of(finalists.runs)),
+            cheaper_if=cheaper_services(question, workload, options, first, market),
+        )
     return with_split(question, workload, plans, market, found, options.accelerator[shown], float(closed_form.min()))
 
 
@@ -183,10 +191,11 @@ def with_split(
         return found
     told, pair = split
     own, before = usd_per_hour_of(told), usd_per_hour_of(found.estimates[0]) if found.estimates else 0.0
+    changes = () if question.briefly else split_changes(question, workload, told, pair, market)
     return replace(
         found,
         sensitivity=(
-            *split_changes(question, workload, told, pair, market),
+            *changes,
             *(replace(c, change=f"{IN_ONE_POOL}{c.change}") for c in found.sensitivity if c.change == RENT_OR_BUY),
         ),
         cheaper_if=tuple(
@@ -225,15 +234,20 @@ def find_training(question: Question, workload: TrainingWorkload, market: Snapsh
     chosen = runs.take(shown)
     judged = judge(counts, chosen.plans, chosen.run, workload.deadline_s, question)
     estimates = training_estimates(workload, judged, market, question)
-    curve = curve_of(counts, layouts, chosen, question)
-    larger = None if workload.batch_asked else with_larger_batch(workload, layouts, chosen, question)
-    return Found(
+    found = Found(
         estimates,
         tuple(score_of(question.objective, run_measures(counts, chosen)).tolist()),
         rivals(question, market, runs.plans.accelerator, runs.plans.framework, compared, shown),
         len(layouts),
         len(best),
-        (*twice_the_accelerators(estimates[0], curve), *larger_batch(workload, estimates[0], larger)),
-        curve,
+    )
+    if question.briefly:
+        return found
+    curve = curve_of(counts, layouts, chosen, question)
+    larger = None if workload.batch_asked else with_larger_batch(workload, layouts, chosen, question)
+    return replace(
+        found,
+        sensitivity=(*twice_the_accelerators(estimates[0], curve), *larger_batch(workload, estimates[0], larger)),
+        scaling=curve,
         cheaper_if=cheaper_runs(question, counts, workload.deadline_s, chosen, market),
     )

@@ -200,7 +200,7 @@ def test_any_host_is_taken_where_settings_say_so() -> None:
 
 def test_standard_input_answers_as_http_does(sqlite_url: str, live: str) -> None:
     environment = {**os.environ, "HEADROOM_DATABASE_URL": sqlite_url, "HEADROOM_TODAY": DAY.isoformat()}
-    server = StdioServerParameters(command=sys.executable, args=["-m", "app.cli", "mcp"], env=environment)
+    server = StdioServerParameters(command=sys.executable, args=["-m", "app", "mcp"], env=environment)
 
     async def ask(client: Client) -> Any:
         tools = await client.list_tools()

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import typer
 
+from app.__main__ import INTERRUPTED, main
 from app.command.ending import BROKEN_PIPE, ended
 from app.command.reach import Exit
 
-HEADROOM = (sys.executable, "-m", "app.cli")
+HEADROOM = (sys.executable, "-m", "app")
 
 
 def test_a_database_that_was_never_prepared_is_told_in_one_sentence(tmp_path: Path) -> None:
@@ -55,3 +58,27 @@ def test_what_a_command_ends_with_is_kept() -> None:
 
     assert ended(infeasible) == Exit.INFEASIBLE
     assert ended(lambda: typer.echo("done")) == 0
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_port_that_is_taken_is_named(workers: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        serve = (*HEADROOM, "serve", "--port", port, "--workers", workers)
+        result = subprocess.run(serve, capture_output=True, text=True, check=False, timeout=60)
+    assert result.returncode == Exit.FAILED
+    assert result.stderr == f"Port {port} of 127.0.0.1 cannot be used: Address already in use.\n"
+
+
+def test_an_interruption_while_all_is_imported_ends_quietly(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Interrupted(ModuleType):
+        def __getattr__(self, name: str) -> object:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "app.cli", Interrupted("app.cli"))
+    with pytest.raises(SystemExit) as ending:
+        main()
+    assert ending.value.code == INTERRUPTED
+    assert capsys.readouterr().err == ""

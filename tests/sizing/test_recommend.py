@@ -16,9 +16,9 @@ from app.sizing.estimate import estimate
 from app.sizing.hardware.prices import KINDS
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.recommend import recommend
-from app.sizing.result import Answer, Estimate
+from app.sizing.result import Answer, CostSummary, Estimate, Ranked
 from app.sizing.snapshot import Snapshot
-from app.sizing.workload import FailureDomain, InferenceWorkload, Lengths, Redundancy, Slo
+from app.sizing.workload import FailureDomain, InferenceWorkload, Lengths, Redundancy, Slo, TrainingWorkload
 from tests.examples import CHAT, PRETRAIN, col, services_of
 from tests.sizing.small import SMALL
 
@@ -83,6 +83,23 @@ def test_every_objective_ranks_by_its_own_measure(market: Snapshot, objective: O
     firsts = {o: recommend(Question(CHAT, objective=o, limit=1), market).recommendations[0].estimate for o in Objective}
     # layouts are chosen by the formulas: what is simulated for another objective may come out a little better by this
     assert all(MEASURES[objective](first) >= measured[0] * 0.8 for first in firsts.values())
+
+
+@pytest.mark.parametrize("workload", [CHAT, PRETRAIN, replace(CHAT, slo=Slo(1e-4, 1e-4, None, 95))])
+def test_asked_briefly_the_same_is_ranked_and_no_more_is_told(
+    market: Snapshot, workload: InferenceWorkload | TrainingWorkload
+) -> None:
+    whole = recommend(Question(workload, limit=3), market)
+    brief = recommend(Question(workload, limit=3, briefly=True), market)
+    assert [plain(r) for r in brief.recommendations] == [plain(r) for r in whole.recommendations]
+    assert whole.sensitivity
+    assert not brief.sensitivity
+    assert not brief.cheaper_if
+
+
+def plain(ranked: Ranked) -> tuple[int, float, Deployment, CostSummary | None]:
+    """What is recommended, without what is told of it."""
+    return ranked.rank, ranked.score, ranked.estimate.deployment, ranked.estimate.cost
 
 
 def best(answer: Answer) -> float:

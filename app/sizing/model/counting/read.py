@@ -40,7 +40,7 @@ _CLASSES = {"FluxTransformer2DModel": "flux", "SD3Transformer2DModel": "sd3"}
 
 
 MAX_PARAMETERS = 10**15
-MOST_KINDS = 16  # of attention layers; each is worked out for every plan, published models have up to 5
+MOST_KINDS = 8  # of attention layers; each is worked out for every plan, published models have up to 5
 MOST_TENSORS = 1024  # published models have up to 60
 
 
