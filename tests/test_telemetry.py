@@ -110,7 +110,7 @@ def test_workers_that_are_served_with_share_what_they_count(
         def __init__(self, *_: object) -> None:
             pass
 
-        def run(self) -> int:
+        def run(self, *_: object) -> int:
             folders.append(os.environ.get(telemetry.FOLDER))
             return 0
 
