@@ -136,7 +136,7 @@ def walk(url: str, *, runs: int, steps: int, most_published: int) -> None:
     )
     with TestClient(app, raise_server_exceptions=False) as client:
         given = {"client": client, "engine": engine, "most_published": most_published}
-        run_state_machine_as_test(type("Walk", (Steps,), given), settings=chance)  # type: ignore[no-untyped-call]
+        run_state_machine_as_test(type("Walk", (Steps,), given), settings=chance)
     for each in (engine, app.state.sessions.kw["bind"]):
         each.dispose()
 

@@ -1,0 +1,107 @@
+"""`python -m benchmarks.torn`: a process that publishes a catalogue is killed (SIGKILL) at a moment of chance.
+
+Before each kill the database holds a catalogue that differs from the curated one in every table that is replaced: its
+last row is missing. After it, it has to hold that catalogue or the curated one, row by row, and nothing between.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import sqlalchemy as sa
+
+import app.main  # noqa: F401  every table is known
+from app.db import Base
+from benchmarks.databases import KINDS, prepared
+from benchmarks.load import ROOT
+
+PUBLISH = """
+import sys
+from sqlalchemy.orm import Session
+from app.catalog.seed import seed
+from app.db import make_engine
+with Session(make_engine(sys.argv[1])) as session:
+    print("begun", flush=True)
+    seed(session)
+"""
+OTHER = "0" * 64
+# What publishing leaves alone, or writes with the time of day.
+BESIDE = {"catalog_versions", "recommendations", "filings", "status_changes", "deliveries", "punchout_sessions"}
+
+
+def tables() -> list[sa.Table]:
+    """That publishing replaces."""
+    return [table for table in Base.metadata.sorted_tables if table.name not in BESIDE]
+
+
+def contents(engine: sa.Engine) -> tuple[str, str]:
+    """The version that the database names, and a digest of every row of the catalogue."""
+    told = hashlib.sha256()
+    with engine.connect() as connection:
+        newest = sa.text("SELECT digest FROM catalog_versions ORDER BY id DESC LIMIT 1")
+        version = str(connection.scalar(newest))
+        for table in tables():
+            kept = [c for c in table.columns if not (c.primary_key and isinstance(c.type, sa.Integer))]
+            for row in sorted(repr(tuple(row)) for row in connection.execute(sa.select(*kept))):
+                told.update(row.encode())
+    return version, told.hexdigest()
+
+
+def differ(engine: sa.Engine) -> None:
+    """Have the database hold another catalogue: fewer rows, under a version of its own."""
+    with engine.begin() as connection:
+        connection.execute(sa.text("UPDATE catalog_versions SET digest = :digest"), {"digest": OTHER})
+        for name in ("prices", "offers", "predictions", "model_aliases", "factors", "hosted_prices"):
+            table = Base.metadata.tables[name]
+            key = next(iter(table.primary_key.columns))
+            connection.execute(table.delete().where(key == sa.select(sa.func.max(key)).scalar_subquery()))
+
+
+def publish(url: str, kill_after_s: float | None) -> float:
+    """Seconds that publishing took, or ran until it was killed."""
+    process = subprocess.Popen([sys.executable, "-c", PUBLISH, url], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    began = time.monotonic()
+    if kill_after_s is not None:
+        time.sleep(kill_after_s)
+        process.kill()
+    process.wait()
+    return time.monotonic() - began
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.torn", description=__doc__)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--database", choices=KINDS, default="sqlite")
+    told = parser.parse_args()
+    with prepared(told.database) as (environment, _):
+        url = environment["HEADROOM_DATABASE_URL"]
+        engine = sa.create_engine(url)
+        curated = contents(engine)
+        differ(engine)
+        before = contents(engine)
+        assert before[1] != curated[1]
+        whole_s = publish(url, None)
+        assert contents(engine) == curated
+        found: Counter[str] = Counter()
+        for _ in range(told.kills):
+            differ(engine)
+            assert contents(engine) == before
+            publish(url, random.uniform(0, 1.2 * whole_s))
+            now = contents(engine)
+            found["as before" if now == before else "the new one" if now == curated else "torn"] += 1
+            publish(url, None)
+        engine.dispose()
+    print(f"{told.kills} kills of publishing ({whole_s:.1f} s each) on {told.database}: {dict(found)}")
+    sys.exit(found["torn"] > 0)
+
+
+if __name__ == "__main__":
+    main()
