@@ -2,8 +2,9 @@
 
 Single fields of every worked request at 43 extremes, bodies whose bytes were changed, cut or doubled, absurd
 configurations, and queries. Each is asked of the application in this process. Told are the statuses, whatever broke a
-rule (an error of the service, a refusal that is no problem document, is long or repeats what was sent, an answer that
-takes too long or holds what is no number), and the slowest and dearest.
+rule (an error of the service, a refusal that is no problem document, is long, repeats what was sent or holds what is
+not seen, an answer that takes too long or holds what is no number), the slowest and dearest, and at the end whether
+every answer that was stored is whole.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import copy
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -24,10 +26,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from sqlalchemy import text
 from starlette.testclient import TestClient
 
 from app.api.kinds import kinds
 from app.config import Settings
+from app.db import make_engine
 from app.main import create_app
 
 BODIES = Path(__file__).resolve().parent.parent / "tests" / "api" / "bodies"
@@ -36,6 +40,7 @@ EXTREMES: tuple[Any, ...] = (
     *(2**31, 2**53, 2**63 - 1, 2**63, 2**64, 10**30, -(2**63), -(10**30), 1e15, 1e18, 1e100, 1.7976931348623157e308),
     *(True, False, None, "", " ", "0", "NaN", "\u0000", "a" * 5000, "\u202e", [], {}, [[]], {"a": 1}),
 )
+UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
 LONG = "a" * 300  # stands in what is sent; no answer repeats it
 MOST_REFUSED_BYTES, MOST_ERRORS, MOST_S = 8192, 20, 2.0
 QUERIES = (
@@ -131,6 +136,15 @@ def queries(chance: random.Random) -> Iterator[Sent]:
         yield chance.choice(("GET", "GET", "HEAD", "PUT")), chance.choice((f"{path}?{said}", own)), None
 
 
+def texts(node: Any) -> Iterator[str]:
+    """Every text of a document."""
+    if isinstance(node, str):
+        yield node
+    elif isinstance(node, dict | list):
+        for held in node.values() if isinstance(node, dict) else node:
+            yield from texts(held)
+
+
 def faults(status: int, headers: Any, body: bytes, took_s: float) -> list[str]:
     """The rules that an answer breaks."""
     found = []
@@ -146,6 +160,8 @@ def faults(status: int, headers: Any, body: bytes, took_s: float) -> list[str]:
             found.append("a long refusal")
         if LONG.encode() in body:
             found.append("repeats what was sent")
+        if any(UNSEEN.search(said) for said in texts(told)):
+            found.append("holds what is not seen")
     elif status == 200 and headers.get("content-type") == "application/json":
         found += [f"says {word.decode()}" for word in (b":NaN", b":Infinity", b" nan ", b" inf ") if word in body]
     return found
@@ -178,6 +194,16 @@ def campaign(client: TestClient, count: int, seed: int) -> bool:
     return well
 
 
+def half_written(client: TestClient, url: str) -> tuple[int, int]:
+    """Answers in the database, and how many of them are not whole."""
+    engine = make_engine(url)
+    with engine.connect() as connection:
+        names = [str(name) for name in connection.scalars(text("SELECT id FROM recommendations"))]
+    engine.dispose()
+    read = {name: client.get(f"/recommendations/{name}") for name in names}
+    return len(names), sum(answer.status_code != 200 or answer.json()["id"] != n for n, answer in read.items())
+
+
 def main() -> None:
     """Run it; ends with 1 where a rule was broken."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.nonsense", description=__doc__)
@@ -196,7 +222,10 @@ def main() -> None:
         app = create_app(Settings(database_url=url, log_level="error"))
         client = stack.enter_context(TestClient(app, raise_server_exceptions=False))
         client.get("/readyz")
-        sys.exit(not campaign(client, asked.count, asked.seed))
+        well = campaign(client, asked.count, asked.seed)
+        stored, broken = half_written(client, url)
+        print(f"{stored} answers stored, {broken} of them not whole")
+        sys.exit(broken > 0 or not well)
 
 
 if __name__ == "__main__":
