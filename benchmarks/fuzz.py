@@ -1,0 +1,107 @@
+"""`python -m benchmarks.fuzz`: bytes that a fuzzer finds by coverage, given to whatever reads what a caller sends.
+
+Each reader may refuse in the ways that become a problem document; anything else that it raises ends the run with 1,
+and so does an input that takes ten seconds. Needs atheris, which no lock file names: pip install atheris.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+MOST_BYTES, MOST_S = 65536, 10
+
+Reader = Callable[[bytes], Any]
+
+
+def readers() -> dict[str, tuple[Reader, list[bytes]]]:
+    """What reads, each with texts to begin with."""
+    from app.api.body import parsed  # noqa: PLC0415
+    from app.api.routes.catalog import after  # noqa: PLC0415
+    from app.api.schemas.requests import RecommendRequest  # noqa: PLC0415
+    from app.catalog.seed import model_entries  # noqa: PLC0415
+    from app.observed.figures import Runs  # noqa: PLC0415
+    from app.observed.logs import log  # noqa: PLC0415
+    from app.observed.read import metrics  # noqa: PLC0415
+    from app.procurement.setup import read_setup  # noqa: PLC0415
+    from app.sizing.model.counting.read import read_architecture  # noqa: PLC0415
+    from tests.observed.logged import MEGATRON, TORCHTITAN  # noqa: PLC0415
+    from tests.observed.written import vllm  # noqa: PLC0415
+    from tests.procurement.buyer import setup_request  # noqa: PLC0415
+
+    def configuration(raw: bytes) -> None:
+        config = json.loads(raw)
+        if isinstance(config, dict):
+            read_architecture(config, name="fuzzed")
+
+    runs = Runs(accelerators=8, tokens_per_step=4e6, sequences_per_step=512)
+    configs = [json.dumps(entry["config"]).encode() for entry in model_entries()]
+    return {
+        "request": (
+            lambda raw: parsed(raw, RecommendRequest),
+            [path.read_bytes() for path in (ROOT / "tests/api/bodies").glob("recommend-*.json")],
+        ),
+        "configuration": (configuration, configs),
+        "exposition": (lambda raw: metrics([(raw.decode(), 0.0)], runs), [vllm().encode()]),
+        "log": (lambda raw: log(raw.decode(), runs), [TORCHTITAN.encode(), MEGATRON.encode()]),
+        "cxml": (read_setup, [setup_request().encode()]),
+        "cursor": (lambda raw: after(raw.decode(), whole=len(raw) % 2 == 0), [b"MTI", b"cmVj"]),
+    }
+
+
+def fuzz(name: str, folder: str, seconds: int) -> None:
+    """One reader, in this process, until time is up or something breaks."""
+    atheris = importlib.import_module("atheris")
+    with atheris.instrument_imports(include=["app"]):
+        from app.api.problems import Invalid, Malformed  # noqa: PLC0415
+        from app.errors import AppError  # noqa: PLC0415
+
+        read, _ = readers()[name]
+
+    def one(raw: bytes) -> None:
+        with suppress(AppError, Malformed, Invalid, UnicodeDecodeError, json.JSONDecodeError):
+            read(raw)
+
+    limits = [f"-max_total_time={seconds}", f"-max_len={MOST_BYTES}", f"-timeout={MOST_S}", "-verbosity=0"]
+    atheris.Setup([sys.argv[0], folder, *limits, "-print_final_stats=1"], one)
+    atheris.Fuzz()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.fuzz", description=__doc__)
+    parser.add_argument("--seconds", type=int, default=150, help="of each reader")
+    parser.add_argument("--reader", help="this one alone")
+    parser.add_argument("--corpus", help="in this process, from this folder; what every reader is run with")
+    told = parser.parse_args()
+    if told.corpus:
+        fuzz(told.reader, told.corpus, told.seconds)
+        return
+    broken = False
+    for name, (_, texts) in readers().items():
+        if told.reader not in (None, name):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            for i, text in enumerate(texts):
+                (Path(folder) / str(i)).write_bytes(text)
+            given = ["--reader", name, "--corpus", folder, "--seconds", str(told.seconds)]
+            command = [sys.executable, "-m", "benchmarks.fuzz", *given]
+            run = subprocess.run(command, check=False, capture_output=True, text=True, errors="replace")
+        stats = dict(line[6:].split(":") for line in run.stderr.splitlines() if line.startswith("stat::"))
+        print(f"{name}: {stats.get('number_of_executed_units', '?').strip()} inputs, status {run.returncode}")
+        if run.returncode:
+            broken = True
+            print(run.stderr[-3000:])
+    sys.exit(broken)
+
+
+if __name__ == "__main__":
+    main()
