@@ -18,7 +18,7 @@ from sqlalchemy import Engine, MetaData, QueuePool, create_engine, event, make_u
 from sqlalchemy.engine.interfaces import ExceptionContext
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.orm import DeclarativeBase
+from sqlalchemy.orm import DeclarativeBase, Session
 from sqlalchemy.pool import PoolProxiedConnection
 
 from app import telemetry
@@ -208,6 +208,14 @@ def postgres(url: str, limits: Patience) -> Engine:
             line.failed()
 
     return engine
+
+
+def at_one_moment(session: Session) -> None:
+    """Has all that a session reads, from its first statement on, be of one moment, whoever changes it meanwhile."""
+    if session.get_bind().dialect.name == "postgresql":
+        session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
+    else:
+        session.connection().exec_driver_sql("BEGIN")
 
 
 def ms(seconds: float) -> str:

@@ -19,7 +19,7 @@ from app.catalog.models import Models, load_models
 from app.catalog.purchasing import load_purchasing
 from app.catalog.queries import load_snapshot, newest_version, region_countries
 from app.causes import cause
-from app.db import DatabaseError
+from app.db import DatabaseError, at_one_moment
 from app.errors import Conflict, NotFound, Unavailable, UnknownModel
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.snapshot import Snapshot
@@ -139,6 +139,7 @@ class SnapshotStore:
 
     def _refresh(self) -> None:
         with self._sessions() as session:
+            at_one_moment(session)
             newest = newest_version(session)
             if newest is None or (self._at_hand is not None and newest == self._at_hand.version):
                 return

@@ -89,6 +89,34 @@ def test_a_newer_catalogue_is_built_aside(engine: Engine, monkeypatch: pytest.Mo
     assert store.market().version == "f" * 16  # of the same row
 
 
+@pytest.mark.parametrize("database", ["sqlite_url", "postgres_url"])
+def test_a_catalogue_is_of_one_moment_whoever_publishes_while_it_is_loaded(
+    database: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = request.getfixturevalue(database)
+    engine = make_engine(copied(url, tmp_path / "own.sqlite3") if url.startswith("sqlite") else url)
+    rename = text("update accelerators set name = :name where slug = 'nvidia-t4'")
+    before = SnapshotStore(sessionmaker(engine), check_s=0.0).market()
+
+    def renamed(session: Session, digest: str, published_at: str) -> Snapshot:
+        with engine.begin() as publishing:
+            publishing.execute(rename, {"name": "another"})
+        return load_snapshot(session, digest, published_at)
+
+    monkeypatch.setattr(snapshots, "load_snapshot", renamed)
+    try:
+        market = SnapshotStore(sessionmaker(engine), check_s=0.0).market()
+    finally:
+        with engine.begin() as connection:
+            connection.execute(rename, {"name": of_t4(before)})
+        engine.dispose()
+    assert of_t4(market) == of_t4(before)
+
+
+def of_t4(market: Snapshot) -> str:
+    return market.accelerators[market.accelerator_index["nvidia-t4"]].name
+
+
 def test_every_model_is_known_where_the_database_is_gone(engine: Engine) -> None:
     outage = Outage(engine)
     store = SnapshotStore(sessionmaker(engine), check_s=0.0)
