@@ -333,3 +333,13 @@ def test_a_purchase_reckoned_from_parts_says_so(client: TestClient, accelerator:
     for name in ("large_chassis_usd", "server_memory_usd_per_gib", "list_price_position"):
         assert (name in told) is in_parts  # what no price rests on is not told
     assert "host_power_fraction" in told
+
+
+@pytest.mark.parametrize("slug", ["nvidia-h100-sxm5-80gb", "nvidia-h200-sxm-141gb"])
+def test_what_one_type_does_by_itself_is_done_among_all(client: TestClient, slug: str) -> None:
+    """The first layouts of every type fail this limit; that is no reason to say that nothing meets it."""
+    asked = body("recommend-inference-eu-on-demand-only")
+    asked["workload"]["slo"]["tpot_ms"] = 7
+    alone = {**asked, "constraints": {**asked["constraints"], "accelerators": [slug]}}
+    best, only = (client.post("/recommend", json=each).json()["recommendations"][0] for each in (asked, alone))
+    assert best["cost"]["usd_per_hour"] <= only["cost"]["usd_per_hour"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from app.sizing.decisions.ranking import score_of
@@ -29,6 +31,23 @@ def test_in_the_place_of_a_layout_that_failed_another_of_its_type_is_tried() -> 
         assert sorted(seen) == np.unique(sizes[options.accelerator == options.accelerator[first]]).tolist()
         assert trial.types == 0
     assert len(seen) > 1
+
+
+def test_a_layout_that_holds_more_is_tried_before_cheaper_ones_that_hold_as_few() -> None:
+    """What failed, or turned out dear, at a batch that others have too is mended by a greater one."""
+    options = options_of(asked(BUSY), BUSY)
+    plain = trial_of(options)
+    of_type = np.flatnonzero(options.accelerator == options.accelerator[np.argmax(plain.layouts)])
+    _, firsts = np.unique(plain.layouts[of_type], return_index=True)
+    first, *others = of_type[firsts][np.argsort(plain.score[of_type[firsts]])].tolist()
+    assert len(others) > 1
+    dearest = others[-1]
+    held = np.where(plain.layouts == plain.layouts[dearest], 9.0, 1.0)
+    for turned_out in (np.inf, 9 * plain.score[dearest]):
+        trial = trial_of(replace(options, slo_batch=held), first)
+        trial.became(trial.next(1), np.array([turned_out]))
+        (row,) = trial.next(1)
+        assert trial.layouts[row] == plain.layouts[dearest]
 
 
 def test_beside_a_layout_that_turned_out_far_worse_than_another_that_is_tried() -> None:
