@@ -1,0 +1,128 @@
+"""`python -m benchmarks.search`: what is recommended beside a search that simulates every layout.
+
+Services by chance, with limits of latency from what hardly anything meets to what most do. Told are the answers whose
+first place is missing or dearer than that of the whole search, the places behind it that are, and the processor time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy.orm import sessionmaker
+
+from app.api.questions import recommend_question
+from app.api.schemas.requests import RecommendRequest
+from app.catalog.snapshot import SnapshotStore
+from app.compiled import compile_simulation
+from app.db import make_engine
+from app.sizing.question import Question
+from app.sizing.recommend import recommend
+from app.sizing.serving import trial
+from app.sizing.snapshot import Snapshot
+from benchmarks.databases import prepared
+
+# Models, with a time per token that is usual of them.
+MODELS = {
+    "mistralai/Mixtral-8x7B-Instruct-v0.1": 25,
+    "Llama-3.1-8B-Instruct": 25,
+    "Llama-3.1-70B-Instruct": 25,
+    "Qwen2.5-32B-Instruct": 25,
+    "Llama-3.1-405B-Instruct": 60,
+    "deepseek-ai/DeepSeek-V3": 60,
+}
+EVERY = 10_000  # layouts that are simulated in place of, or beside, types' best ones
+ALIKE = 1.001
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Places of an answer, in USD per hour, and the processor time it took."""
+
+    usd_per_hour: list[float]
+    cpu_s: float
+
+
+def bodies(chance: random.Random) -> Iterator[dict[str, Any]]:
+    """Services without end."""
+    while True:
+        model, tpot_ms = chance.choice(list(MODELS.items()))
+        traffic = {"input_tokens": int(10 ** chance.uniform(2, 4)), "output_tokens": int(10 ** chance.uniform(1.5, 3))}
+        load = (
+            {"concurrent_requests": int(10 ** chance.uniform(0, 2.5))}
+            if chance.random() < 0.3
+            else {"peak_requests_per_s": round(10 ** chance.uniform(-1, 1.7), 2)}
+        )
+        slo = {
+            "tpot_ms": round(tpot_ms * 10 ** chance.uniform(-0.85, 0.3), 1),
+            "ttft_ms": round(10 ** chance.uniform(2, 3.7)),
+            "percentile": chance.choice([50, 95, 99]),
+        }
+        limits: dict[str, Any] = {"pricing_models": ["on_demand"]} if chance.random() < 0.3 else {}
+        limits |= {"confidence": chance.choice([0.5, 0.9])} if chance.random() < 0.2 else {}
+        workload = {"phase": "inference", "model": model, "traffic": {**traffic, **load}, "slo": slo}
+        safe = {"availability": {"redundancy": "n+1"}} if chance.random() < 0.2 else {}
+        yield {"workload": {**workload, **safe}, **({"constraints": limits} if limits else {})}
+
+
+def questions(snapshots: SnapshotStore, count: int, seed: int) -> list[Question]:
+    directory, today = snapshots.directory(), datetime.now(UTC).date()
+    made = bodies(random.Random(seed))
+    asked = [RecommendRequest.model_validate_json(json.dumps(next(made)), strict=True) for _ in range(count)]
+    return [replace(recommend_question(each, directory, snapshots, today), briefly=True) for each in asked]
+
+
+def answers(asked: list[Question], market: Snapshot) -> list[Found]:
+    found = []
+    for question in asked:
+        began = time.process_time()
+        ranked = recommend(question, market).recommendations
+        costs = [r.estimate.cost.usd_per_hour for r in ranked if r.estimate.cost is not None]
+        found.append(Found([usd for usd in costs if usd is not None], time.process_time() - began))
+    return found
+
+
+def print_beside(found: list[Found], whole: list[Found]) -> None:
+    """Where the search falls behind the whole one, and what each costs."""
+    first, later, places, dearer = 0, 0, 0, []
+    for ours, every in zip(found, whole, strict=True):
+        for place, best in enumerate(every.usd_per_hour):
+            own = ours.usd_per_hour[place] if place < len(ours.usd_per_hour) else math.inf
+            worse = own > best * ALIKE
+            first += worse and place == 0
+            later += worse and place > 0
+            places += place > 0
+            dearer += [own / best - 1] if worse else []
+    print(f"{len(found)} questions, {sum(not f.usd_per_hour for f in whole)} that nothing meets")
+    print(f"first place missing or dearer: {first}; behind it: {later} of {places}")
+    print(f"by how much: {', '.join(f'{share:.0%}' if share < math.inf else 'missing' for share in sorted(dearer))}")
+    times = sorted(f.cpu_s for f in found)  # the whole search finds what was simulated already
+    print(f"{sum(times) / len(times):.2f} CPU s each in the mean, {times[-1]:.2f} at most")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.search", description=__doc__)
+    parser.add_argument("--count", type=int, default=150)
+    parser.add_argument("--seed", type=int, default=1)
+    told = parser.parse_args()
+    compile_simulation()
+    with prepared("sqlite") as (environment, _):
+        engine = make_engine(environment["HEADROOM_DATABASE_URL"])
+        snapshots = SnapshotStore(sessionmaker(engine), check_s=3600)
+        asked = questions(snapshots, told.count, told.seed)
+        answers(asked[:1], snapshots.market())
+        found = answers(asked, snapshots.market())
+        trial.MOST_OTHERS = trial.MOST_BESIDE = EVERY
+        print_beside(found, answers(asked, snapshots.market()))
+        engine.dispose()
+
+
+if __name__ == "__main__":
+    main()
