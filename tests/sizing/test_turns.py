@@ -6,12 +6,13 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.rejections import Unread
 from app.sizing.estimate import estimate
+from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Deployment, Question
 from app.sizing.recommend import find, recommend
 from app.sizing.serving.kinds import STREAMS
@@ -30,9 +31,21 @@ from tests.sizing.test_trace import check_estimate
 SLOW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 ASSUMED = Assumptions()
 # Of full attention, of windows, of a compressed cache and of recurrent states.
-MODELS = (LLAMA_8B, LLAMA_70B, registered("openai/gpt-oss-120b"), registered("deepseek-ai/DeepSeek-V3"))
-SERVICES = st.builds(
-    lambda model, load, peak, prompt, output, tpot, cached, share, gap: replace(
+GPT_OSS_120B = registered("openai/gpt-oss-120b")
+MODELS = (LLAMA_8B, LLAMA_70B, GPT_OSS_120B, registered("deepseek-ai/DeepSeek-V3"))
+def session(
+    model: ModelArchitecture,
+    load: Load,
+    peak: float,
+    prompt: float,
+    output: float,
+    tpot: float,
+    cached: float,
+    share: float,
+    gap: float,
+) -> InferenceWorkload:
+    """A service of sessions: turns that find `cached` of their prompt in the cache after `gap` seconds."""
+    return replace(
         CHAT,
         model=model,
         load=load,
@@ -46,7 +59,11 @@ SERVICES = st.builds(
         cached_prefix_fraction=cached,
         shared_prefix_fraction=share * cached,
         turn_gap_s=gap,
-    ),
+    )
+
+
+SERVICES = st.builds(
+    session,
     st.sampled_from(MODELS),
     st.sampled_from([Load.OPEN, Load.OPEN, Load.CLOSED]),
     st.floats(0.05, 100),
@@ -147,6 +164,7 @@ def speeds(workload: InferenceWorkload, plans: Plans) -> tuple[Any, Any]:
 
 @SLOW
 @given(SERVICES)
+@example(session(LLAMA_70B, Load.CLOSED, 1.0, 64.0, 2.0, 0.125, 0.5, 0.0, 100.0))  # slower with more in flight
 def test_running_and_idle_fit_at_the_capacity_told(workload: InferenceWorkload) -> None:
     plans = planned(workload.model, of=CROWDED)
     memory, speed = speeds(workload, plans)
@@ -193,6 +211,7 @@ def test_a_recommended_deployment_estimates_to_the_same_numbers(market: Snapshot
 
 @settings(SLOW, max_examples=8)
 @given(SERVICES)
+@example(session(GPT_OSS_120B, Load.CLOSED, 1.0, 64.0, 2.0, 0.125, 0.5, 0.0, 1.0))  # some layouts compute on the host
 def test_every_line_of_its_trace_recomputes(market: Snapshot, workload: InferenceWorkload) -> None:
     for ranked in recommend(Question(workload, limit=2, trace=True), market).recommendations:
         check_estimate(ranked.estimate)

@@ -330,11 +330,16 @@ def linear_beside(
     computes part of them.
     """
     host = prefill.host
-    if host is not None and host.present.all():
-        return linear_of_step_s(prefill, prompts)
+    if host is None:
+        return linear_s(
+            *read_and_multiply(step, equal_tokens(batch, prefill_first, prompts, step, prefill)), step.exponent
+        )
+    with told_as("layers on the host"):
+        on_host = linear_of_step_s(prefill, prompts)
+    if host.present.all():
+        return on_host
     tokens = equal_tokens(batch, prefill_first, prompts, step, prefill)
-    shared = linear_s(*read_and_multiply(step, tokens), step.exponent)
-    return shared if host is None else np.where(host.present, linear_of_step_s(prefill, prompts), shared)
+    return np.where(host.present, on_host, linear_s(*read_and_multiply(step, tokens), step.exponent))
 
 
 @formula(unit="s", source="weights are read once for decodes and prompts")

@@ -143,6 +143,12 @@ def with_hits(
     if workload.load is not Load.OPEN:
         sequences = np.floor(batch + 1e-6)
         batch = peak = np.minimum(peak, sequences)
+        with unrecorded():
+            # More in flight may be slower and so leave fewer sessions idle: what fits there need not fit here.
+            fitted = largest(np.zeros(len(memory)), peak, fitting)
+        shrunk = fitted < peak
+        batch = peak = np.where(shrunk, np.floor(fitted + 1e-6), peak)
+        sequences = np.where(shrunk, peak, sequences)
         slower = speed.margins.rate
     with told_as("beside prefixes"):
         rate = fitting.rate(batch) / slower

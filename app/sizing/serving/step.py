@@ -366,7 +366,9 @@ def host_part_s(terms: StepTerms, tokens: Column, micro: Column, batch: Column) 
     """Seconds that the host takes of a pass; zeros where no weights lie in its memory."""
     if terms.host is None:
         return np.zeros(len(batch))
-    return host_pass_s(terms.host, tokens, touched_experts(tokens, terms.expert_share), micro, batch)
+    with told_as("layers on the host"):
+        touched = touched_experts(tokens, terms.expert_share)
+    return host_pass_s(terms.host, tokens, touched, micro, batch)
 
 
 def step_s(terms: StepTerms, batch: Column) -> Column:
