@@ -1,9 +1,13 @@
-"""Compiles the simulation ahead of the first request, and keeps the machine code for the next process."""
+"""What is prepared ahead of the first request and kept for the next process: machine code of the simulation, and the
+engine's version.
+"""
 
 from __future__ import annotations
 
+import os
 import platform
 from hashlib import sha256
+from importlib import resources
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,11 +15,17 @@ import llvmlite
 import numba
 import numpy as np
 
+from app.code_digest import CodeBase
 from app.sizing.serving import simulation
 from app.sizing.serving.simulation import Replica, Requests, kernel
 from app.sizing.serving.simulation.record import Counts, Seconds
 
 USUAL_FOLDER = Path("~/.cache/headroom")
+# What turns a request into an answer: everything that these modules reach is the engine.
+ENGINE_ROOTS = ("app.api.answering",)
+DATA_SUFFIXES = (".csv", ".json", ".toml")
+
+_engine_version: list[str] = []
 
 
 def compile_simulation(folder: Path | None = None) -> None:
@@ -53,3 +63,37 @@ def smallest() -> tuple[Replica, Requests]:
     none, two = np.zeros(0), np.ones(2, np.int64)
     usual: dict[Any, Any] = {int: 1, float: 1.0, bool: True, Seconds: np.full(8, 0.01), Counts: 0 * two}
     return Replica(*(usual[kind] for kind in kernel.HINTS[Replica])), Requests(none, 1, two, 2 * two, 0 * two, 0, 0.0)
+
+
+def engine_version(folder: Path | None = None) -> str:
+    """Digest of the code and the data files that turn a request into an answer.
+
+    Comments, docstrings, renames and file moves leave it unchanged; a changed constant or expression does not. It takes
+    about two seconds to compute, so it is kept below the folder (by default the user's cache) under a digest of the
+    files' bytes.
+    """
+    if not _engine_version:
+        _engine_version.append(_kept_engine_version(USUAL_FOLDER.expanduser() if folder is None else folder))
+    return _engine_version[0]
+
+
+def _kept_engine_version(folder: Path) -> str:
+    package = Path(str(resources.files("app")))
+    text, data = sha256(), sha256()
+    for file in sorted(package.rglob("*.py")):
+        text.update(file.relative_to(package).as_posix().encode() + b"\0" + file.read_bytes())
+    for file in sorted(f for f in (package / "sizing").rglob("*") if f.suffix in DATA_SUFFIXES):
+        data.update(file.read_bytes())
+    kept = folder / f"engine-{sha256(text.digest() + data.digest()).hexdigest()[:32]}"
+    try:
+        return kept.read_text()
+    except OSError:
+        found = f"{CodeBase(package.parent).digest(ENGINE_ROOTS)}-{data.hexdigest()[:16]}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        written = kept.with_suffix(f".{os.getpid()}")
+        written.write_text(found)
+        written.replace(kept)
+    except OSError:
+        pass
+    return found

@@ -41,7 +41,7 @@ from app.catalog.punchouts import PunchoutStore
 from app.catalog.recommendations import AnswerStore
 from app.catalog.retention import Keeping, Pruner
 from app.catalog.snapshot import SnapshotStore
-from app.compiled import compile_simulation
+from app.compiled import compile_simulation, engine_version
 from app.config import Settings
 from app.db import Patience, make_engine
 from app.procurement.buyers import Buyers
@@ -71,6 +71,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     """The application; without settings they are read from the environment."""
     settings = settings or Settings()
     compile_simulation(settings.cache_dir)
+    engine_version(settings.cache_dir)
     logs.as_json(settings.log_level)
     app = FastAPI(
         title="Headroom",

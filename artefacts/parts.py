@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 
 from app.catalog.names import folded
+from app.code_digest import ROOT, CodeBase
 from artefacts.blocks import asks, shown, written_by_hand
-from artefacts.sources import ROOT, Sources
 
 DATA = ROOT / "app" / "catalog" / "data"
 STAMP = ROOT / "artefacts" / "stamp.json"
@@ -36,8 +36,8 @@ class Part:
 
 
 @cache
-def sources() -> Sources:
-    return Sources()
+def sources() -> CodeBase:
+    return CodeBase()
 
 
 def digest(content: str | bytes) -> str:

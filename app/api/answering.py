@@ -5,9 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from datetime import date
-from functools import cache
-from importlib import resources
-from pathlib import Path as Folder
 from typing import Any
 
 import orjson
@@ -23,6 +20,7 @@ from app.catalog.directory import Directory
 from app.catalog.filing import Filing
 from app.catalog.recommendations import AnswerStore, Kept
 from app.catalog.snapshot import SnapshotStore
+from app.compiled import engine_version
 from app.errors import Unanswerable
 from app.export.goods import title_of
 from app.sizing.question import Question
@@ -40,16 +38,6 @@ class NoLongerAsked(Unanswerable):
     code = "request-no-longer-taken"
 
 
-@cache
-def engine_version() -> bytes:
-    """Digest of the arithmetic and of the answer's shape: a changed engine gives new answers, never stored old ones."""
-    digest = hashlib.sha256()
-    for package in ("app.sizing", "app.api", "app.catalog"):
-        for file in sorted(Folder(str(resources.files(package))).rglob("*.py")):
-            digest.update(file.read_bytes())
-    return digest.hexdigest().encode()
-
-
 def identity_of(request: RecommendRequest, snapshot: str, today: date) -> tuple[str, bytes]:
     """Digest of the request, the snapshot, the day and the engine; the canonical request beside it. How an answer is
     shown and ranked by default is the same request where it is spelled out; a figure that is asked for is told as
@@ -60,7 +48,7 @@ def identity_of(request: RecommendRequest, snapshot: str, today: date) -> tuple[
     told = {name: value for name, value in said.items() if value != usual[name].default}
     day = (request.as_of or today).isoformat()
     canonical = orjson.dumps(told, option=orjson.OPT_SORT_KEYS)
-    digest = hashlib.sha256(b"|".join((engine_version(), snapshot.encode(), day.encode(), canonical)))
+    digest = hashlib.sha256(b"|".join((engine_version().encode(), snapshot.encode(), day.encode(), canonical)))
     return f"rec_{digest.hexdigest()[:28]}", canonical
 
 

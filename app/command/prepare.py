@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from app.catalog.seed import seed
 from app.causes import cause
 from app.command.reach import Exit, settings
-from app.compiled import compile_simulation
+from app.compiled import compile_simulation, engine_version
 from app.db import UNHURRIED, make_engine
 from app.migrating import alembic_config
 
@@ -22,6 +22,7 @@ def prepare() -> None:
     """Migrate the database, load the curated catalogue, compile the simulation; does nothing where all are current."""
     found = settings()
     compile_simulation(found.cache_dir)
+    engine_version(found.cache_dir)
     try:
         changed = prepared(found.database_url)
     except (SQLAlchemyError, CommandError, OSError) as error:
