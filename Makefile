@@ -1,62 +1,85 @@
-# make run: a service on PORT.  make test: everything CI checks.  Both set themselves up.
+# make run: start the service on PORT.  make test: the checks of every change.  Both install what they need.
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CLIENTS := build/clients
 PORT ?= 8000
+MINUTES ?= 60
 SOURCES := app headroom_client migrations tests benchmarks artefacts
+PYTEST := $(BIN)/pytest --numprocesses auto --dist worksteal
+PIP_INSTALL := python -m pip install --quiet --disable-pip-version-check
+PIP_COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
 
-.PHONY: run test test-traced test-page test-clients mutants instantiate trace-grid bench artefacts accuracy format lock sbom audit clean
+.PHONY: run test test-all test-docs test-traced test-page test-clients explore lint mutants instantiate trace-grid bench artefacts accuracy changelog format lock sbom audit clean
 
 run: $(VENV)/.run
 	@$(BIN)/headroom prepare
 	@exec $(BIN)/headroom serve --port $(PORT)
 
-test: $(VENV)/.dev
+# Everything but the slow sweeps, under six minutes on two cores.
+test: lint
+	$(PYTEST) -m "not slow and not torch and not page and not clients"
+
+# What CI runs: the slow sweeps too, and what needs PyTorch, a browser or Node.js.
+test-all: lint
+	$(PYTEST) -m "not torch and not page and not clients"
+	$(MAKE) test-traced test-page test-clients
+
+# The checks that a change of documents alone can break.
+test-docs: $(VENV)/.dev
+	$(PYTEST) tests/test_documents.py tests/test_language.py tests/test_house.py
+
+lint: $(VENV)/.dev
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/pytest -n auto --dist worksteal
 
-# The core with one thing wrong at a time against the tests of its room: make mutants ROOM=decisions. Fails where a
-# room is below 90 %.
+# Property tests on new random examples for MINUTES; a failure prints its example and the seed of its round.
+explore: $(VENV)/.dev
+	$(BIN)/python -m tests.explore $(MINUTES)
+
+# Changes one expression of the core at a time and runs the tests of its room: make mutants ROOM=decisions.
+# Fails if the tests catch fewer than 90 % of a room's changes.
 mutants: $(VENV)/.dev
 	$(BIN)/python -m tests.mutants $(ROOM)
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
 
-# Everything that is generated: factors and predictions, accuracy page and plots, engine pages, examples of the API,
-# what documents show of answers. What is current is left out; PART=factors (accuracy, engine, ...) makes one alone.
+# Regenerates every generated file that is out of date: fitted factors, accuracy pages and plots, formula pages, API
+# examples, the answers that documents show. PART=factors (accuracy, engine, ...) makes one part only.
 artefacts: $(VENV)/.dev
 	$(BIN)/python -m artefacts $(PART)
 
-# The engine against every published result, each source predicted by a fit that never saw it; fails where an error or
-# an interval score rose by a tenth, or intervals hold fewer than 70 % or more than 90 %.
+# Compares predictions with every published result, each source predicted by a fit that never saw it. Fails if an error
+# or an interval score rose by a tenth, or if the intervals hold fewer than 70 % or more than 90 % of the results.
 accuracy: $(VENV)/.dev
 	$(BIN)/python -m app.calibration
 	$(BIN)/python -m benchmarks.accuracy
+
+# Moves the fragments of changelog.d into CHANGELOG.md under a release: make changelog VERSION=0.3.0.
+changelog: $(VENV)/.dev
+	$(BIN)/python -m artefacts.changelog $(VERSION)
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format $(SOURCES)
 	$(BIN)/ruff check --fix $(SOURCES)
 
-# What needs PyTorch: steps of training traced for real, reference configurations counted on instantiated models.
+# Needs PyTorch: traces training steps, and counts reference configurations on instantiated models.
 test-traced: $(VENV)/.trace
 	$(BIN)/pytest -m torch
 
-# What needs a browser: the page in a headless Chromium, which is asked for by apt-get install chromium chromium-driver.
+# Needs Chromium and its driver (Debian: chromium, chromium-driver): tests the page in a headless browser.
 test-page: $(VENV)/.page
 	$(BIN)/pytest -m page tests/page
 
-# What needs Node.js, which is asked for by apt-get install nodejs npm: clients that other programs generate from the
-# OpenAPI document, as docs/client.md does it.
+# Needs Node.js and npm: generates clients from the OpenAPI document as docs/client.md describes, and tests them.
 test-clients: $(CLIENTS)/.ready
 	$(BIN)/pytest -m clients tests/generated_clients
 
-# The whole grid of traced steps again: tests/reference/traced_memory.csv, which make test holds the formulas against.
+# Traces the whole grid of training steps again: tests/reference/traced_memory.csv, the reference of make test.
 trace-grid: $(VENV)/.trace
 	$(BIN)/python -m app.calibration.tracing
 
@@ -64,59 +87,57 @@ trace-grid: $(VENV)/.trace
 instantiate: $(VENV)/.trace
 	$(BIN)/python -m tests.reference.instantiate
 
-# What the service is made of, with versions and hashes, as CycloneDX held to its schema: build/sbom.json. The same lock
-# gives the same bytes.
+# Bill of materials of the installed packages, with versions and hashes, as validated CycloneDX: build/sbom.json.
+# The same lock file gives the same bytes.
 sbom: $(VENV)/.supply
 	@mkdir -p build
-	$(BIN)/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml --output-reproducible --validate --of JSON -o build/sbom.json
+	$(BIN)/cyclonedx-py requirements requirements/runtime.lock --pyproject pyproject.toml --output-reproducible --validate --of JSON -o build/sbom.json
 
-# Known weaknesses of what is locked. Asks an advisory service, so it needs the network and is no part of make test.
+# Known vulnerabilities of the locked packages. Asks an advisory service, so it needs the network; not part of make test.
 audit: $(VENV)/.supply
-	$(BIN)/pip-audit --strict --disable-pip --require-hashes -r requirements.lock || { echo "Known weaknesses are listed above; where none is, no advisory service knew the packages, and they were not checked."; exit 1; }
+	$(BIN)/pip-audit --strict --disable-pip --require-hashes -r requirements/runtime.lock || { echo "Known vulnerabilities are listed above. If none is listed, no advisory service knew the packages and they were not checked."; exit 1; }
 
 # The lock files name exact versions with hashes and no index host.
 lock:
-	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o requirements.lock
-	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o requirements-dev.lock
-	uv pip compile requirements-trace.in -c requirements-dev.lock --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o requirements-trace.lock
-	uv pip compile requirements-page.in -c requirements-dev.lock --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o requirements-page.lock
-	uv pip compile requirements-supply.in -c requirements-dev.lock --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o requirements-supply.lock
-	uv pip compile requirements-clients.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o requirements-clients.lock
+	$(PIP_COMPILE) pyproject.toml -o requirements/runtime.lock
+	$(PIP_COMPILE) pyproject.toml --extra dev -o requirements/dev.lock
+	for name in trace page supply; do $(PIP_COMPILE) requirements/$$name.in -c requirements/dev.lock -o requirements/$$name.lock; done
+	$(PIP_COMPILE) requirements/clients.in -o requirements/clients.lock
 	npm install --prefix tests/generated_clients --package-lock-only
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis headroom.sqlite3*
 
 $(BIN)/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or later is needed: make PYTHON=python3.12 ..."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Headroom needs Python 3.11 or later. Try: make PYTHON=python3.12 ..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.run: requirements.lock pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+$(VENV)/.run: requirements/runtime.lock pyproject.toml | $(BIN)/python
+	$(BIN)/$(PIP_INSTALL) --require-hashes -r requirements/runtime.lock
+	$(BIN)/$(PIP_INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/.dev: requirements-dev.lock $(VENV)/.run
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+$(VENV)/.dev: requirements/dev.lock $(VENV)/.run
+	$(BIN)/$(PIP_INSTALL) --require-hashes -r requirements/dev.lock
 	@touch $@
 
-$(VENV)/.supply: requirements-supply.lock $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-supply.lock
+$(VENV)/.supply: requirements/supply.lock $(VENV)/.dev
+	$(BIN)/$(PIP_INSTALL) --require-hashes -r requirements/supply.lock
 	@touch $@
 
-$(VENV)/.page: requirements-page.lock $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-page.lock
+$(VENV)/.page: requirements/page.lock $(VENV)/.dev
+	$(BIN)/$(PIP_INSTALL) --require-hashes -r requirements/page.lock
 	@touch $@
 
-$(CLIENTS)/.ready: requirements-clients.lock tests/generated_clients/package-lock.json $(VENV)/.dev
+$(VENV)/.trace: requirements/trace.lock requirements/torch.txt $(VENV)/.dev
+	$(BIN)/$(PIP_INSTALL) --require-hashes -r requirements/trace.lock
+	$(BIN)/$(PIP_INSTALL) -r requirements/torch.txt
+	@touch $@
+
+$(CLIENTS)/.ready: requirements/clients.lock tests/generated_clients/package-lock.json $(VENV)/.dev
 	$(PYTHON) -m venv $(CLIENTS)/python
-	$(CLIENTS)/python/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-clients.lock
+	$(CLIENTS)/python/bin/$(PIP_INSTALL) --require-hashes -r requirements/clients.lock
 	mkdir -p $(CLIENTS)/typescript
 	cp tests/generated_clients/package.json tests/generated_clients/package-lock.json $(CLIENTS)/typescript
 	npm ci --prefix $(CLIENTS)/typescript --no-audit --no-fund --ignore-scripts --loglevel=error
-	@touch $@
-
-$(VENV)/.trace: requirements-trace.lock requirements-torch.txt $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-trace.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-torch.txt
 	@touch $@

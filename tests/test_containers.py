@@ -31,16 +31,17 @@ def test_every_command_that_is_run_exists() -> None:
 
 
 def test_image_and_makefile_install_the_same_lock() -> None:
+    assert "COPY requirements/runtime.lock ./requirements.lock" in DOCKERFILE
     assert "--require-hashes -r requirements.lock" in DOCKERFILE
-    assert "--require-hashes -r requirements.lock" in MAKEFILE
+    assert "--require-hashes -r requirements/runtime.lock" in MAKEFILE
     for copied in re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, flags=re.MULTILINE):
         for name in copied.split():
             assert (ROOT / name).exists(), name
 
 
 def test_locks_have_hashes_and_no_index_host() -> None:
-    for name in ("requirements.lock", "requirements-dev.lock"):
-        text = (ROOT / name).read_text()
+    for name in ("runtime", "dev"):
+        text = (ROOT / "requirements" / f"{name}.lock").read_text()
         assert "://" not in text
         assert "index" not in re.sub(r"^\S+==", "", text, flags=re.MULTILINE)
         pins = re.findall(r"^([a-z0-9-]+(?:\[[a-z]+\])?)==", text, flags=re.MULTILINE)

@@ -10,9 +10,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 NOTICE = (ROOT / "NOTICE").read_text()
-# Files of others as their names tell: bundles, fonts, archives, and licences kept beside them.
+# Files of others by their names: bundles, fonts, archives, and their licences.
 FOREIGN = re.compile(r"\.(min\.js|LICENSE|woff2?|ttf|otf|zip|whl|jar|wasm)$|-bundle\.js$")
-BESIDE = {"axe.min.js": "axe.LICENSE", "swagger-ui-bundle.js": "swagger-ui.LICENSE"}  # and their licence
+LICENCES = {"axe.min.js": "axe.LICENSE", "swagger-ui-bundle.js": "swagger-ui.LICENSE"}  # and their licence
 # What a licence may be, in its SPDX name or as older packages write it. LGPL holds of psycopg, which is used unchanged.
 ALLOWED = {
     *("0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "LGPL-3.0-only", "MIT", "MIT-0"),
@@ -24,7 +24,7 @@ ELSEWHERE = re.compile(r"sys_platform == '(win32|emscripten)'")  # never install
 
 def locked() -> list[str]:
     """Names of what the lock installs here."""
-    lines = (ROOT / "requirements.lock").read_text().splitlines()
+    lines = (ROOT / "requirements" / "runtime.lock").read_text().splitlines()
     return sorted({line.split("==")[0] for line in lines if re.match(r"[a-z0-9]", line) and not ELSEWHERE.search(line)})
 
 
@@ -33,26 +33,26 @@ def licences(name: str) -> set[str]:
     said = metadata(name)
     whole = said.get_all("License-Expression") or said.get_all("License")
     if not whole:
-        told = [each for each in said.get_all("Classifier") or [] if each.startswith("License ::")]
-        return {each.split("::")[-1].strip() for each in told}
+        classifiers = [each for each in said.get_all("Classifier") or [] if each.startswith("License ::")]
+        return {each.split("::")[-1].strip() for each in classifiers}
     return {each for each in re.split(r"\s+(?:AND|OR)\s+|[()]", whole[0].splitlines()[0]) if each.strip()}
 
 
 @pytest.mark.parametrize("name", locked())
-def test_what_is_installed_has_a_licence_that_is_allowed(name: str) -> None:
+def test_installed_packages_have_an_allowed_licence(name: str) -> None:
     try:
         found = licences(name)
     except PackageNotFoundError:
         pytest.skip("of another version of Python")
-    assert found, "no licence is told"
+    assert found, "no licence is stated"
     assert found <= ALLOWED
 
 
 def test_each_file_of_others_is_named_in_the_notice() -> None:
     rooms = (ROOT / room for room in ("app", "headroom_client", "tests", "deploy", "docs"))
     found = [path for room in rooms for path in room.rglob("*") if FOREIGN.search(path.name)]
-    assert {path.name for path in found} >= set(BESIDE)
+    assert {path.name for path in found} >= set(LICENCES)
     for path in found:
-        told = path.with_name(BESIDE.get(path.name, path.name))
-        assert told.exists()
-        assert told.relative_to(ROOT).as_posix() in NOTICE, path
+        licence = path.with_name(LICENCES.get(path.name, path.name))
+        assert licence.exists()
+        assert licence.relative_to(ROOT).as_posix() in NOTICE, path
