@@ -1,1 +1,3 @@
-"""Prefill and decode in pools of their own: each judged as a service of its part, and the cache sent between them."""
+"""Disaggregated serving: prefill and decode pools are sized as separate services, with the KV cache transferred
+between.
+"""

@@ -1,4 +1,4 @@
-"""Requests in flight, parted between two pools and the way between them: as many leave each as come to it."""
+"""Splits the requests in flight between prefill pool, transfer and decode pool so that throughputs balance."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ HALVINGS = 40
 def balanced(
     workload: InferenceWorkload, prefill: Estimate, decode: Estimate, transfer_s: float
 ) -> tuple[InferenceWorkload, InferenceWorkload, float]:
-    """The workload with the requests in flight that each pool holds, and what both answer per second."""
+    """Workloads of the prefill and the decode pool with their requests in flight, and the joint throughput in
+    requests/s.
+    """
     assert prefill.performance is not None and decode.performance is not None
     reading, writing = answered_by(prefill.performance), answered_by(decode.performance)
     held = parted(workload.in_flight, reading, writing, transfer_s)
@@ -25,7 +27,7 @@ def balanced(
 
 
 def answered_by(performance: Performance) -> tuple[Column, Column]:
-    """Requests in flight in a pool and what it answers of them per second, from none on."""
+    """Requests in flight in a pool and its throughput in requests/s at each, starting at zero."""
     assert performance.load_curve is not None
     points = performance.load_curve.points
     held = [point.in_flight or 0.0 for point in points]
@@ -35,10 +37,11 @@ def answered_by(performance: Performance) -> tuple[Column, Column]:
 def parted(
     in_flight: float, reading: tuple[Column, Column], writing: tuple[Column, Column], transfer_s: float
 ) -> tuple[float, float]:
-    """What each pool holds of so many in flight, by halving.
+    """Requests in flight in the prefill pool and in the decode pool, found by bisection.
 
-    Check: a pool that reads one a second for each in flight, one that writes a third of that; without a way between.
-        >>> [round(held, 3) for held in parted(8, (col(0, 9), col(0, 9)), (col(0, 9), col(0, 3)), 0.0)]
+    Check: the prefill pool completes 1 request/s per request in flight, the decode pool a third of that; no
+    transfer.
+        >>> [round(held, 3) for held in split_in_flight(8, (col(0, 9), col(0, 9)), (col(0, 9), col(0, 3)), 0.0)]
         [2.0, 6.0]
     """
     low, high = 0.0, in_flight

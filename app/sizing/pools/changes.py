@@ -1,4 +1,4 @@
-"""What would change of the best split with one thing changed: each pool in that case, both told together."""
+"""Sensitivity of the best split: each pool is sized again with one input changed, and the effects are combined."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ NAMES = ("prefill", "decode")
 def split_changes(
     question: Question, workload: InferenceWorkload, told: Estimate, pair: PairAsRun, market: Snapshot
 ) -> Iterator[Change]:
-    """What a split would come to with more load, another redundancy or more room kept free; `told` is its answer."""
+    """Effects of more load, other redundancy or more headroom on a split; `answer` is the estimate that the user
+    sees.
+    """
     now, before = state_of(told), (pair.reads, pair.writes)
     if now is None:
         return
@@ -38,18 +40,18 @@ def split_changes(
 
 
 def in_case(question: Question, case: Case, pool: PoolAsRun) -> PoolAsRun:
-    """A pool with the replicas that it takes in a case."""
+    """A pool with the replicas that a changed case needs."""
     return replace(pool, workload=case.workload, options=placed(question, case, pool.options))
 
 
 def one_pair(reads: PoolAsRun, writes: PoolAsRun) -> Pairs:
-    """Two pools as a table of one pair."""
+    """Two pools as a table with one pair."""
     first = np.zeros(1, np.int64)
     return Pairs(reads.options, writes.options, (first, first))
 
 
 def both_states(workload: InferenceWorkload, pools: tuple[PoolAsRun, PoolAsRun]) -> State:
-    """What is told of two pools as they are expected to run: as full as the fuller one."""
+    """Expected state of two pools together; the utilization is that of the fuller pool."""
     expected = [expected_at(pool.workload, pool.options, pool.runs) for pool in pools]
     accelerators = sum(one(pool.fleet.accelerators) for pool in expected)
     capacity = min(one(pool.fleet.replicas * pool.capacity_per_s) for pool in expected)
@@ -67,7 +69,7 @@ def both_states(workload: InferenceWorkload, pools: tuple[PoolAsRun, PoolAsRun])
 
 
 def in_proportion(told: State, now: State, then: State) -> State:
-    """A case as it is told: as much more or less than the answer as what is expected grows or shrinks."""
+    """State of a changed case: the shown state, scaled by the change of the expected state."""
     return replace(
         then,
         used=told.used * then.used / now.used,
@@ -79,7 +81,7 @@ def in_proportion(told: State, now: State, then: State) -> State:
 
 
 def replica_words(before: tuple[PoolAsRun, PoolAsRun], after: tuple[PoolAsRun, PoolAsRun]) -> str:
-    """How many replicas each pool then has, where that changes."""
+    """Replicas of each pool before and after, where they change; otherwise empty."""
     counts = [[one(pool.options.fleet.replicas) for pool in pools] for pools in (before, after)]
     if counts[0] == counts[1]:
         return ""

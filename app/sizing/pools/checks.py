@@ -1,15 +1,16 @@
-"""What two pools cannot be asked for: refused with what is accepted, never ignored."""
+"""Validates requests for two pools: an unsupported combination is rejected with the accepted values, never ignored."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from app.errors import Conflict
+from app.sizing.product_names import product_name
 from app.sizing.question import Deployment, Pools, Question
 from app.sizing.serving.layouts import splits_of
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 
-# Said of each pool, not of both.
+# Fields that each pool sets for itself.
 OF_A_POOL = (
     "accelerators_per_replica",
     "replicas",
@@ -30,33 +31,36 @@ OF_A_POOL = (
 def check_pools(
     question: Question, deployment: Deployment, pools: Pools, splitting: Sequence[str]
 ) -> InferenceWorkload:
-    """The workload, where two pools can serve it."""
+    """The workload, if two pools can serve it.
+
+    Raises Conflict for a workload or deployment that two pools do not support.
+    """
     workload = question.workload
     if question.companions:
-        raise Conflict("Companions stand on the cards of one deployment: leave them or deployment.pools out.")
+        raise Conflict("Companions share the accelerators of one deployment. Omit companions or deployment.pools.")
     if isinstance(workload, InferenceWorkload) and workload.classes:
         raise Conflict(
-            "Each of several classes has limits of its own, which no one knows how to part between two pools: leave "
-            "traffic.classes or deployment.pools out."
+            "Traffic classes have separate limits, and there is no method to divide these between two pools. "
+            "Omit traffic.classes or deployment.pools."
         )
     if isinstance(workload, TrainingWorkload) or workload.single_pass:
-        raise Conflict("deployment.pools is for models that generate tokens: others have no decode to keep apart.")
+        raise Conflict("deployment.pools requires a model that generates tokens: other models have no decode phase.")
     both = [name for name in OF_A_POOL if getattr(deployment, name) is not None]
     if both:
-        raise Conflict(f"With deployment.pools {', '.join(both)} is said of each pool: put it into prefill and decode.")
+        raise Conflict(f"With deployment.pools, set {', '.join(both)} in prefill and in decode, not in deployment.")
     if deployment.engine is not None and deployment.engine not in splitting:
         raise Conflict(
-            f"{deployment.engine} keeps no pools apart that the catalogue knows of; these engines do: "
-            f"{', '.join(splitting)}."
+            f"{product_name(deployment.engine)} has no known support for separate pools. "
+            f"Set engine to one of: {', '.join(splitting)}."
         )
     formats = {pool.kv_format for pool in (pools.prefill, pools.decode) if pool.kv_format is not None}
     if len(formats) > 1:
-        raise Conflict("Both pools keep the cache in one kv_format, because it is sent from one to the other.")
+        raise Conflict("Both pools need the same kv_format, because the prefill pool sends its KV cache to the other.")
     open_counts = [name for name, pool in named(pools) if not pool.sized]
     if open_counts and workload.load is not Load.OPEN and workload.deadline_s is None:
         raise Conflict(
-            f"Say replicas and accelerators_per_replica of {' and '.join(open_counts)}: how much of the work each pool "
-            "holds follows from its size. Pools are sized for peak_requests_per_s, or for a deadline."
+            f"Set replicas and accelerators_per_replica of {' and '.join(open_counts)}: the size of a pool determines "
+            "its share of the work. Pools can only be sized for peak_requests_per_s or for a deadline."
         )
     check_total(deployment, pools)
     check_contexts(workload, pools)
@@ -64,35 +68,35 @@ def check_pools(
 
 
 def named(pools: Pools) -> tuple[tuple[str, Deployment], ...]:
-    """Both pools by their names."""
+    """Both pools with their names."""
     return (("prefill", pools.prefill), ("decode", pools.decode))
 
 
 def check_contexts(workload: InferenceWorkload, pools: Pools) -> None:
-    """Refuse contexts split over ranks that engines do not send from pool to pool.
+    """Raise Conflict for context parallelism that engines do not support between pools.
 
-    SGLang's docs/docs/advanced_features/dcp.mdx and vllm-project/vllm pull request 50611, read 2026-11-23: of latents,
-    whole or split alike where they are written.
+    Engines transfer only MLA latents, either whole or split in the same way as in the decode pool. Sources: SGLang's
+    docs/docs/advanced_features/dcp.mdx and vllm-project/vllm pull request 50611, read 2026-11-23.
     """
     written, kept = ((pool.context_parallel or 1) for _, pool in named(pools))
     if max(written, kept) > 1 and not splits_of(workload.model).latent:
         raise Conflict(
-            "Between pools engines send whole caches, or those of latents (MLA) split over ranks, and "
-            f"{workload.model.name} keeps none: leave context_parallel out."
+            "Between pools, engines transfer whole KV caches, or MLA latents split over ranks. "
+            f"{workload.model.name} has no MLA latents: omit context_parallel."
         )
     if written not in (1, kept):
         raise Conflict(
-            "A prefill pool with context_parallel sends a cache split as the decode pool keeps it: give both the same, "
-            "or leave it out of prefill."
+            "The prefill pool must split the KV cache like the decode pool. "
+            "Set the same context_parallel in both pools, or omit it in prefill."
         )
 
 
 def check_total(deployment: Deployment, pools: Pools) -> None:
-    """Refuse a total that is not that of both pools, and one that has nothing to be parted by."""
+    """Raise Conflict for a total that differs from the sum of both pools, or that the pools do not specify."""
     total, counts = deployment.total_accelerators, [pool.total_accelerators for _, pool in named(pools)]
     if total is None:
         return
     if None in counts or sum(count or 0 for count in counts) != total:
         raise Conflict(
-            "total_accelerators is that of both pools together: say it in prefill and in decode, or leave it out."
+            "total_accelerators must be the sum of both pools. Set it in prefill and in decode, or omit it."
         )

@@ -1,4 +1,6 @@
-"""Work in two pools that ends: a run from a standing start, a batch that starts together, a volume in a queue."""
+"""Finite work in two pools: a closed-loop run with a fixed number of requests, a batch, or a volume of offline
+requests.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +20,25 @@ from app.sizing.values.latencies import Percentiles
 from app.sizing.values.pools import Transfer
 from app.sizing.workload import InferenceWorkload, Load
 
-DRAWN = 1000  # waits of either kind, evenly of their distribution, that percentiles of both are read from
+DRAWN = 1000  # quantiles of each wait distribution, evenly spaced, from which the mixture is computed
 
 
-@formula(unit="s", source="the first wave, then the rest as fast as both pools answer")
+@formula(unit="s", source="definition: first wave, then later requests at the joint throughput")
 def waves_s(read_s: Column, handed_s: Column, written_s: Column, later_requests: Column, rate_per_s: Column) -> Column:
-    """Seconds of a run that ends: all that start at once are read, the last of them is handed over and written, and
-    every other request begins when one is done.
+    """Duration of a finite run: prefill, transfer and decode of the first wave, then all later requests.
 
-    Source: counted.
-    Limits: a pool that writes at the pace of a long run.
-    Check: 8 at once are read in 2 s and written in 10; 16 more at one in 2 s.
-        >>> one(waves_s(col(2), col(0.1), col(10), col(16), col(0.5)))
+    The first wave is prefilled completely. Its last request is then transferred and decoded. Every later request
+    starts when another one completes.
+
+    Parameters:
+        read_s: time to prefill all requests of the first wave, in seconds.
+        handed_s: transfer time of one KV cache, in seconds.
+        written_s: decode time of one request, including the wait for admission, in seconds.
+        later_requests: requests after the first wave.
+        rate_per_s: steady throughput of both pools, in requests/s.
+    Limits: the decode pool runs at its steady-state speed.
+    Check: 8 concurrent requests take 2 s of prefill and 10 s of decode; 16 more follow at 0.5 requests/s.
+        >>> one(batch_waves_s(col(2), col(0.1), col(10), col(16), col(0.5)))
         44.1
     """
     return read_s + handed_s + written_s + later_requests / rate_per_s
@@ -37,21 +46,23 @@ def waves_s(read_s: Column, handed_s: Column, written_s: Column, later_requests:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run that ends: how long all of it takes, and which part of it came at once and waited for one another."""
+    """Finite run: its duration, and its first wave of requests that start together."""
 
-    seconds: float
-    first_share: float
-    first: Percentiles  # waits of these for their first token, in the pool that reads
+    seconds: float  # duration of the whole run
+    first_share: float  # share of requests in the first wave
+    first: Percentiles  # TTFT of the first wave in the prefill pool
 
 
 def alone(value: float) -> Column:
-    """A column of one row."""
+    """A column with one row."""
     return np.array([value])
 
 
 def rate_of(workload: InferenceWorkload, reads: Performance, writes: Performance, transfer: Transfer) -> float | None:
-    """Requests per second of work that nothing paces: what the slowest of the three does of a queue; of a batch that
-    starts together as many as it is, in the time of all of it. None of other work.
+    """Throughput of offline and batch work, in requests/s; None for other work.
+
+    Offline work runs at the rate of the slowest of prefill, transfer and decode. A batch completes all its requests
+    in the sum of their times.
     """
     if workload.load is Load.OFFLINE:
         rates = (p.requests_per_s_capacity or 0.0 for p in (reads, writes))
@@ -63,7 +74,7 @@ def rate_of(workload: InferenceWorkload, reads: Performance, writes: Performance
 
 
 def first_wave(workload: InferenceWorkload) -> InferenceWorkload:
-    """What starts at once, as a run of its own."""
+    """The requests that start together, as a finite run of their own."""
     count = min(workload.in_flight, workload.requests or workload.in_flight)
     return replace(workload, in_flight=count, requests=count)
 
@@ -71,7 +82,10 @@ def first_wave(workload: InferenceWorkload) -> InferenceWorkload:
 def run_of(
     workload: InferenceWorkload, burst: Performance, writes: Performance, transfer_s: float, rate_per_s: float
 ) -> Run:
-    """The whole run: `burst` is the first wave as it is read, `rate_per_s` what both answer in a long run."""
+    """Duration and first wave of a finite run.
+
+    `burst` is the prefill performance for the first wave; `rate_per_s` is the steady throughput of both pools.
+    """
     assert workload.requests is not None and burst.days is not None and burst.ttft is not None
     assert writes.e2e is not None and writes.ttft is not None and writes.simulation is not None
     count = first_wave(workload).in_flight
@@ -87,7 +101,7 @@ def run_of(
 
 
 def with_first_wave(found: Estimate, run: Run) -> Estimate:
-    """The pool that reads with the waits of those that came at once among the others."""
+    """Prefill estimate whose TTFT also includes the first wave."""
     p = found.performance
     assert p is not None and p.ttft is not None
     ttft = mixed(run.first, p.ttft, run.first_share)
@@ -102,7 +116,7 @@ def with_first_wave(found: Estimate, run: Run) -> Estimate:
 
 
 def mixed(first: Percentiles, later: Percentiles, share: float) -> Percentiles:
-    """Waits of which a share is of the first kind."""
+    """Percentiles of a mixture of two wait distributions; `share` is the weight of the first."""
     places = (np.arange(DRAWN) + 0.5) / DRAWN
     waits = np.concatenate([np.interp(places, *distribution(p)) for p in (first, later)])
     weights = np.repeat([share, 1 - share], DRAWN)
@@ -113,8 +127,9 @@ def mixed(first: Percentiles, later: Percentiles, share: float) -> Percentiles:
 
 
 def distribution(waits: Percentiles) -> tuple[Column, Column]:
-    """What is known of a distribution: shares, and waits that so many do not exceed; straight between them, and below
-    the median as steep as above it.
+    """Cumulative shares and waits of a distribution, for linear interpolation.
+
+    The distance from the minimum to the median equals that from the median to p95.
     """
     p50, p95, p99 = (wait or 0.0 for wait in (waits.p50_s, waits.p95_s, waits.p99_s))
     shares, reached = (0.0, 0.5, 0.95, 0.99, 1.0), (max(2 * p50 - p95, 0.0), p50, p95, p99, p99)
@@ -122,14 +137,14 @@ def distribution(waits: Percentiles) -> tuple[Column, Column]:
 
 
 def duration_s(workload: InferenceWorkload, capacity_per_s: float, batch: float, start_s: float) -> float:
-    """Seconds of a volume from the start of both pools."""
+    """Seconds to finish a volume of requests, including the cold start of both pools."""
     return one(run_s(workload.volume_requests or 0.0, alone(1), alone(capacity_per_s), alone(batch), alone(start_s)))
 
 
 def with_volume(
     question: Question, workload: InferenceWorkload, found: Estimate, pools: tuple[Estimate, Estimate]
 ) -> Estimate:
-    """An estimate of both with the time and money of all the work; as sure as the pool that may be slower."""
+    """Combined estimate with time and cost of the whole volume; its confidence follows the less certain pool."""
     p = found.performance
     if workload.volume_requests is None or p is None or p.days is None:
         return found
@@ -146,7 +161,7 @@ def with_volume(
 
 
 def slower_of(p: Performance | None) -> float:
-    """How many times as long as expected a pool takes with the confidence asked, its start apart."""
+    """Ratio of run time at the requested confidence to expected run time, without the cold start."""
     if p is None or p.days is None or p.surely_days is None:
         return 1.0
     start = (p.cold_start_s or 0.0) / SECONDS_PER_DAY

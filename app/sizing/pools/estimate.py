@@ -1,7 +1,7 @@
-"""A deployment of two pools, judged: each as a service of its part, what is left open of it chosen, then both together.
+"""Estimates a deployment with two pools: each pool is sized as a service of its own, then both are combined.
 
-A prompt is read in one pool and its cache sent to the other, which lets it in where it has room. The first token comes
-with the prompt's last step, and is seen when the other pool goes on from it.
+The prefill pool reads a prompt and sends its KV cache to the decode pool, which admits the request when it has room.
+The last prefill step produces the first token. The client receives it when the decode pool continues from it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from app.sizing.workload import InferenceWorkload, Load
 
 Judge = Callable[[Question, Deployment, Snapshot], Estimate]
 SPLITTING = tuple(name for name, engine in ENGINES.items() if engine.splits_pools)
-MIXED = SchedulerSettings(policy=Policy.MIXED)  # of the pool that decodes: what comes read takes no step of its own
+MIXED = SchedulerSettings(policy=Policy.MIXED)  # for the decode pool: transferred prompts need no prefill step
 
 
 def judge_pools(question: Question, deployment: Deployment, pools: Pools, market: Snapshot, judge: Judge) -> Estimate:
-    """Both pools and what lies between them; `judge` is how one deployment is judged.
+    """Estimate of both pools and the transfer between them; `judge` estimates one deployment.
 
-    Raises Conflict for pools that contradict one another or the rest.
+    Raises Conflict for pools that contradict one another or the rest of the deployment.
     """
     workload = check_pools(question, deployment, pools, SPLITTING)
 
@@ -44,7 +44,7 @@ def judge_pools(question: Question, deployment: Deployment, pools: Pools, market
     def reading_of(part: InferenceWorkload, beside_s: float, pool: Deployment) -> Estimate:
         return handed_over(of(prefill_of(part, beside_s, later), pool), later)
 
-    asked, steady = asked_of(deployment, pools), replace(workload, requests=None)  # of a run that ends most is steady
+    asked, steady = asked_of(deployment, pools), replace(workload, requests=None)  # most of a finite run is steady
     first = chosen(steady, asked, of, reading_of, market)
     if not (first.prefill.fits and first.decode.fits):
         return unanswered(deployment, first)
@@ -72,14 +72,14 @@ def judge_pools(question: Question, deployment: Deployment, pools: Pools, market
 def as_run(
     workload: InferenceWorkload, found: Both, burst: Estimate, transfer: Transfer, rate_per_s: float
 ) -> tuple[Both, float]:
-    """Both pools in a run that ends, and what they answer per second of all of it."""
+    """Both pools in a finite run, and their joint throughput over the whole run, in requests/s."""
     assert workload.requests is not None and burst.performance is not None and found.decode.performance is not None
     run = run_of(workload, burst.performance, found.decode.performance, transfer.seconds, rate_per_s)
     return Both(with_first_wave(found.prefill, run), found.decode), workload.requests / run.seconds
 
 
 def asked_of(deployment: Deployment, pools: Pools) -> Pools:
-    """What is asked of each pool: what it does not say itself is as the deployment says."""
+    """Deployments of both pools; fields that a pool does not set are inherited from the common deployment."""
     inherited = ("engine", "engine_version", "weight_format", "kv_format", "memory_fraction")
     placed = ("system", "provider", "region", "pricing_model", "instance_type")
 
@@ -101,8 +101,9 @@ def chosen(
     reading_of: Callable[[InferenceWorkload, float, Deployment], Estimate],
     market: Snapshot,
 ) -> Both:
-    """Both pools as they are chosen each for itself, on one engine and with caches in one format: the decode pool's, or
-    the first that runs in both.
+    """Estimates of both pools, each chosen separately, on one engine and with one KV cache format.
+
+    The engine is the decode pool's choice, or else the first engine that runs both pools.
     """
     decode = of(decode_of(workload, 0.0), asked.decode)
     tried = (decode.deployment.engine, *SPLITTING) if asked.prefill.engine is None else (asked.prefill.engine,)
@@ -122,21 +123,21 @@ def chosen(
 
 
 def most_prompts(pool: Deployment, market: Snapshot) -> int:
-    """Prompts that run at once where nobody says: as many as its engine lets in, because none of them stays."""
+    """Default limit of concurrent prompts in a prefill pool: the engine's `max_num_seqs`, because no prompt stays."""
     accelerator = market.accelerators[market.accelerator_index[pool.accelerator]]
     scheduling = engine_named(pool.engine or "").scheduling_at(pool.engine_version)
     return scheduling.on(accelerator.memory_bytes or 0.0, accelerator.family).max_sequences
 
 
 def laid_out(found: Estimate, asked: Deployment) -> Deployment:
-    """A pool with everything that was chosen of it but how many there are, where that was left open."""
+    """A pool's chosen deployment, with its counts left open where the request left them open."""
     counts = ("replicas", "spare_replicas", "nodes", "total_accelerators")
     open_counts = {name: getattr(asked, name) for name in counts}
     return found.deployment if asked.sized else replace(found.deployment, **open_counts)
 
 
 def between(question: Question, workload: InferenceWorkload, found: Both, market: Snapshot) -> Transfer:
-    """What handing over takes between both pools as they stand."""
+    """KV cache transfer between both pools with their current deployments."""
     prefill, decode = found.prefill.deployment, found.decode.deployment
     plans = plan_of(question, workload, prefill, market), plan_of(question, workload, decode, market)
     replicas = float(prefill.replicas or 1), float(decode.replicas or 1)

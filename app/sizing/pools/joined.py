@@ -1,4 +1,6 @@
-"""Two pools as one answer: what a client sees of both, what both cost together, and which of the three parts binds."""
+"""Combines the estimates of two pools: client latency, total cost, and the bottleneck among the pools and the
+transfer.
+"""
 
 from __future__ import annotations
 
@@ -22,30 +24,30 @@ from app.sizing.values.latencies import Percentiles
 from app.sizing.values.pools import PoolLoad, Split, Transfer
 from app.sizing.workload import InferenceWorkload, Load
 
-BASES = ("roofline", "calibrated", "measured")  # the poorest first
+BASES = ("roofline", "calibrated", "measured")  # least reliable first
 SUPPORT = ("expected", "documented")
 
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """An estimate of each pool."""
+    """Estimates of the prefill and the decode pool."""
 
-    prefill: Estimate
-    decode: Estimate
+    prefill: Estimate  # estimate of the prefill pool
+    decode: Estimate  # estimate of the decode pool
 
     @property
     def each(self) -> tuple[Estimate, Estimate]:
-        """Both in the order in which a request meets them."""
+        """Both estimates in request order."""
         return self.prefill, self.decode
 
     @property
     def deployments(self) -> Pools:
-        """Both complete."""
+        """Complete deployments of both pools."""
         return Pools(self.prefill.deployment, self.decode.deployment)
 
 
 def deployment_of(asked: Deployment, both: Both) -> Deployment:
-    """The complete deployment of both, as it is echoed and may be posted back."""
+    """Complete deployment of both pools, as echoed in the answer; clients can send it back."""
     decode = both.decode.deployment
     totals = [found.deployment.total_accelerators or 0 for found in both.each]
     return Deployment(
@@ -59,7 +61,7 @@ def deployment_of(asked: Deployment, both: Both) -> Deployment:
 
 
 def unanswered(asked: Deployment, both: Both) -> Estimate:
-    """What does not fit, or does not run: the pool of which that is so, and why."""
+    """Estimate of a deployment that does not fit or run: the failing pool, and the reason."""
     name, found = ("prefill", both.prefill) if not both.prefill.fits else ("decode", both.decode)
     why = tuple(replace(reason, text=f"The {name} pool: {reason.text}") for reason in found.explanation)
     deployment = asked if found.memory is None else deployment_of(asked, both)
@@ -73,7 +75,7 @@ def joined(
     transfer: Transfer,
     rate_per_s: float | None,
 ) -> Estimate:
-    """One estimate of both pools; `rate_per_s` is what is answered of so many in flight."""
+    """Combined estimate of both pools; `rate_per_s` is the throughput of finite or closed-loop work."""
     deployment = deployment_of(asked, both)
     split = split_of(workload, both, transfer, rate_per_s)
     performance = performance_of(workload, both, split, rate_per_s)
@@ -97,14 +99,14 @@ def joined(
 
 
 def lines_of(pool: str, found: Estimate) -> Iterator[Step]:
-    """The lines of a pool's arithmetic, under its name."""
+    """Trace lines of a pool, labeled with its name."""
     for step in found.trace:
         own, _, label = step.name.partition(" (")
         yield replace(step, name=f"{own} ({pool})" if not label else f"{own} ({pool}, {label}")
 
 
 def least(found: Iterable[str | None], order: Sequence[str]) -> str | None:
-    """The poorest of several, by an order."""
+    """The value that comes first in `order`; None if no value is known."""
     said = [each for each in found if each is not None]
     return min(said, key=order.index, default=None)
 
@@ -116,7 +118,7 @@ def capacity_of(found: Estimate) -> float:
 
 
 def split_of(workload: InferenceWorkload, both: Both, transfer: Transfer, rate_per_s: float | None) -> Split:
-    """How full each pool and the way between them are at the load."""
+    """Capacity and utilization of each pool and of the transfer at the load."""
     asked = workload.peak_per_s if rate_per_s is None else rate_per_s
 
     def used(capacity: float) -> float | None:
@@ -127,13 +129,13 @@ def split_of(workload: InferenceWorkload, both: Both, transfer: Transfer, rate_p
 
 
 def least_capacity(split: Split) -> float:
-    """Requests per second that all three parts carry."""
+    """Requests per second that both pools and the transfer carry together."""
     parts = (split.prefill, split.decode, split.transfer)
     return min(part.requests_per_s_capacity for part in parts)
 
 
 def binding(both: Both, split: Split) -> Estimate | None:
-    """The pool that carries least; None where the link between them does."""
+    """The pool with the least capacity; None where the transfer is the bottleneck."""
     capacity = least_capacity(split)
     if split.transfer.requests_per_s_capacity <= capacity:
         return None
@@ -141,20 +143,20 @@ def binding(both: Both, split: Split) -> Estimate | None:
 
 
 def bottleneck_of(both: Both, slowest: Estimate | None) -> str | None:
-    """What limits both: the link, the arithmetic of prompts, or what limits the pool that writes."""
+    """Bottleneck of both pools: the transfer, compute in the prefill pool, or the decode pool's bottleneck."""
     if slowest is None:
         return "interconnect"
     return "compute" if slowest is both.prefill else both.decode.bottleneck
 
 
 def less(whole: Percentiles, part: Percentiles) -> Percentiles:
-    """What is left of a wait after its first part."""
+    """Remaining wait after its first part, never negative."""
     pairs = [(getattr(whole, n), getattr(part, n)) for n in ("mean_s", "p50_s", "p95_s", "p99_s")]
     return Percentiles(*(None if a is None or b is None else max(a - b, 0.0) for a, b in pairs))
 
 
 def performance_of(workload: InferenceWorkload, both: Both, split: Split, rate_per_s: float | None) -> Performance:
-    """What both do together."""
+    """Performance of both pools together."""
     reads, writes = both.prefill.performance, both.decode.performance
     assert reads is not None and writes is not None
     capacity = least_capacity(split) if rate_per_s is None else rate_per_s
@@ -192,7 +194,7 @@ def performance_of(workload: InferenceWorkload, both: Both, split: Split, rate_p
 def waits_of(
     reads: Performance, writes: Performance, transfer: Transfer
 ) -> tuple[Percentiles | None, Percentiles | None]:
-    """Until the first token and until the last; none of work in a queue."""
+    """TTFT and end-to-end latency as the client sees them; None for offline work."""
     if reads.ttft is None or writes.ttft is None or writes.e2e is None:
         return None, None
     waits = [reads.ttft, Percentiles(*(4 * (transfer.seconds,)))]
@@ -205,7 +207,7 @@ def waits_of(
 def days_of(
     workload: InferenceWorkload, reads: Performance, writes: Performance, capacity_per_s: float
 ) -> float | None:
-    """How long work that ends takes in both pools."""
+    """Days that finite work takes in both pools; None for other work."""
     if workload.requests is not None:
         return workload.requests / capacity_per_s / SECONDS_PER_DAY
     if workload.volume_requests is None:
@@ -215,7 +217,7 @@ def days_of(
 
 
 def unstable_above(workload: InferenceWorkload, reads: Performance, writes: Performance, split: Split) -> float | None:
-    """The rate from which a queue never empties: of either pool or of the way between."""
+    """Request rate above which a queue grows without bound, in either pool or in the transfer."""
     if workload.load is not Load.OPEN:
         return None
     limits = (p.unstable_above_requests_per_s for p in (reads, writes))
@@ -223,7 +225,7 @@ def unstable_above(workload: InferenceWorkload, reads: Performance, writes: Perf
 
 
 def scaled(performance: Performance | None, output_tokens_per_s: float) -> Interval:
-    """What may come out per second, as the pool that binds is known."""
+    """Interval of output tokens per second, with the relative width of the binding pool."""
     assert performance is not None
     own, point = performance.interval, performance.output_tokens_per_s or 1.0
     times = output_tokens_per_s / max(point, LEAST_PER_S)
@@ -233,7 +235,7 @@ def scaled(performance: Performance | None, output_tokens_per_s: float) -> Inter
 def intervals_of(
     reads: Performance, writes: Performance, ttft: Percentiles | None, e2e: Percentiles | None
 ) -> tuple[Interval, ...]:
-    """Between what latencies may be: a first token by the pool that reads, the others by the one that writes."""
+    """Latency intervals: TTFT from the prefill pool, TPOT and end-to-end latency from the decode pool."""
     found: list[Interval] = []
     tokens = [i for i in writes.intervals if i.quantity == "tpot_s"]
     if ttft is None:
@@ -253,7 +255,7 @@ def intervals_of(
 
 
 def tighter(both: Both) -> tuple[str, DeviceMemory]:
-    """The pool whose memory is used most, by name."""
+    """Name and memory of the pool whose memory is used most."""
 
     def taken(memory: DeviceMemory) -> float:
         return (memory.total_bytes - memory.kv_cache_bytes) / max(memory.usable_bytes, 1.0)
@@ -263,18 +265,18 @@ def tighter(both: Both) -> tuple[str, DeviceMemory]:
 
 
 def total(*values: float | None) -> float | None:
-    """The sum, where all are known."""
+    """Sum of the values; None if any is unknown."""
     return None if None in values else float(sum(value or 0.0 for value in values))
 
 
 def bought(*purchase_usd: float | None) -> float | None:
-    """What is paid at once; None where all is rented. Of pools one may be rented beside one that is bought."""
+    """Total purchase price in USD; None where both pools are rented. One pool may be rented and the other bought."""
     paid = [usd for usd in purchase_usd if usd is not None]
     return sum(paid) if paid else None
 
 
 def cost_of(workload: InferenceWorkload, both: Both, performance: Performance) -> CostSummary | None:
-    """What both cost together; the price shown is that of the pool that costs more."""
+    """Total cost of both pools; the price shown is that of the more expensive pool."""
     first, second = (found.cost for found in both.each)
     if first is None or second is None:
         return None
@@ -305,7 +307,10 @@ def cost_of(workload: InferenceWorkload, both: Both, performance: Performance) -
 
 
 def assurance_of(both: Both) -> Assurance | None:
-    """How sure both are: no surer than either. Both err alike, because they run on one engine."""
+    """Assurance of both pools together: the lower probability of the two.
+
+    Prediction errors of the pools are fully correlated, because they run on one engine.
+    """
     first, second = (found.assurance for found in both.each)
     if first is None or second is None:
         return None
@@ -322,7 +327,7 @@ def assurance_of(both: Both) -> Assurance | None:
 
 
 def level_of(first: Level, second: Level) -> Level:
-    """What both take with a confidence."""
+    """Resources of both pools together at a confidence level."""
     count = total(first.total_accelerators, second.total_accelerators)
     hourly = None if count is None else total(first.usd_per_hour, second.usd_per_hour)
     return Level(first.confidence, None if count is None else int(count), usd_per_hour=hourly)

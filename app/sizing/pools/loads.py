@@ -1,4 +1,4 @@
-"""What two pools do together at every load, read from what was simulated of each."""
+"""Combined performance of two pools at every load, from the simulation of each pool."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from app.sizing.values.latencies import LoadCurve, LoadPoint, Percentiles, Simul
 from app.sizing.values.pools import Transfer
 from app.sizing.workload import InferenceWorkload, Load
 
-LEAST_S = 1e-9  # of a wait, that it has a logarithm
+LEAST_S = 1e-9  # minimum wait, so that its logarithm exists
 
 
 def summed(*waits: Percentiles | None) -> Percentiles | None:
-    """One wait after another: the mean of all, and of percentiles no less than theirs together."""
+    """Sum of consecutive waits; percentiles are added, as if the waits were fully correlated."""
     names = ("mean_s", "p50_s", "p95_s", "p99_s")
     if any(wait is None for wait in waits):
         return None
@@ -31,8 +31,9 @@ def summed(*waits: Percentiles | None) -> Percentiles | None:
 def simulation_of(
     workload: InferenceWorkload, reads: Simulation | None, writes: Simulation | None, requests_per_s: float
 ) -> Simulation | None:
-    """How both were simulated: waits and losses of room of both, the rest of the pool that answers. A request is good
-    where it is in both, one as likely as the other.
+    """Combined simulation: queue waits and preemptions of both pools, other values from the decode pool.
+
+    A request meets its limits if it does so in both pools; the two events are treated as independent.
     """
     if reads is None or writes is None:
         return None
@@ -55,20 +56,18 @@ def simulation_of(
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A load of both pools together: requests a second or in flight, what each has of it, and what is answered."""
+    """A load of both pools together and the part of each, in requests/s or in flight."""
 
-    load: float
-    reading: float
-    writing: float
-    answered_per_s: float
+    load: float  # load of both pools, in requests/s or in flight
+    reading: float  # load of the prefill pool
+    writing: float  # load of the decode pool
+    answered_per_s: float  # completed requests per second
 
 
 def load_curve_of(
     workload: InferenceWorkload, reads: Performance, writes: Performance, transfer: Transfer
 ) -> LoadCurve | None:
-    """Both pools from light load to where the first of them, or the way between, carries no more; None of runs that
-    end.
-    """
+    """Load curve of both pools, from light load up to the capacity of the first bottleneck; None for finite runs."""
     if reads.load_curve is None or writes.load_curve is None:
         return None
     shared = rates_of(reads, writes, transfer)
@@ -80,7 +79,7 @@ def load_curve_of(
 
 
 def rates_of(reads: Performance, writes: Performance, transfer: Transfer) -> Iterator[Shared]:
-    """Rates that the pool with the least to give was simulated at, as far as the way between carries them."""
+    """Simulated request rates of the pool with the lower stability limit, up to the capacity of the transfer."""
     most, least = min(((p.unstable_above_requests_per_s or np.inf, p) for p in (reads, writes)), key=itemgetter(0))
     assert least.load_curve is not None
     for point in least.load_curve.points:
@@ -92,7 +91,7 @@ def rates_of(reads: Performance, writes: Performance, transfer: Transfer) -> Ite
 def numbers_of(
     workload: InferenceWorkload, reads: Performance, writes: Performance, transfer: Transfer
 ) -> Iterator[Shared]:
-    """Numbers in flight, each twice the last, and the one asked for, as far as each pool was simulated with its own."""
+    """Powers of two and the requested number of requests in flight, within the simulated range of each pool."""
     reading, writing = answered_by(reads), answered_by(writes)
     most = reading[0][-1] + writing[0][-1]
     powers = 2.0 ** np.arange(int(np.log2(most)) + 1)
@@ -108,7 +107,7 @@ def point_of(
     shared: Shared,
     transfer_s: float,
 ) -> LoadPoint:
-    """Both pools at a load, of which each has its part."""
+    """Load point of both pools at a shared load."""
     reads, writes = pools
     closed = workload.load is Load.CLOSED
 
@@ -132,23 +131,23 @@ def point_of(
 
 
 def loads_of(points: Sequence[LoadPoint]) -> Column:
-    """What a curve is told by."""
+    """Loads of a curve: requests per second, or requests in flight."""
     return np.array([point.requests_per_s if point.in_flight is None else point.in_flight for point in points])
 
 
 def share(points: Sequence[LoadPoint], load: float) -> float:
-    """Share of requests within a pool's part of the limits, straight between two loads."""
+    """Share of requests within a pool's part of the limits, interpolated linearly."""
     return float(np.interp(load, loads_of(points), [point.goodput_share for point in points]))
 
 
 def wait_s(points: Sequence[LoadPoint], load: float, name: str) -> float:
-    """A wait, straight in logarithms between two loads, as within each pool."""
+    """Wait at a load in seconds, interpolated in logarithms as within each pool."""
     values = np.maximum([getattr(point, name) for point in points], LEAST_S)
     return float(np.exp(np.interp(np.log(max(load, LEAST_S)), np.log(loads_of(points)), np.log(values))))
 
 
 def knee_per_s(points: Sequence[LoadPoint]) -> float:
-    """The load from which the first token's p95 grows faster than throughput."""
+    """Requests per second above which the p95 of TTFT grows faster than throughput."""
     slow = np.diff(np.log([point.ttft_p95_s for point in points]))
     more = np.diff(np.log([point.output_tokens_per_s for point in points]))
     beyond = np.flatnonzero(slow > more)

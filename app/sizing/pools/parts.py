@@ -1,4 +1,4 @@
-"""What either pool has to do of a workload: all prompts with one token each, or all answers from caches that come."""
+"""Workloads of the two pools: all prompts with one output token each, and all outputs with transferred KV caches."""
 
 from __future__ import annotations
 
@@ -14,47 +14,53 @@ from app.sizing.workload import InferenceWorkload, Lengths, Slo
 from app.sizing.workload.longest import MOST_TOKENS
 
 FIRST_TOKEN = Lengths(1.0)
-LEAST_LIMIT_S = 1e-6  # what is left of a limit that was used up elsewhere
+LEAST_LIMIT_S = 1e-6  # remainder of a limit that is already used up
 
 
 def left_of(limit_s: float | None, used_s: float) -> float | None:
-    """What is left of a limit."""
+    """Remainder of a latency limit in seconds; None if there is no limit."""
     return None if limit_s is None else max(limit_s - used_s, LEAST_LIMIT_S)
 
 
 def reserve_s(workload: InferenceWorkload) -> float:
-    """Of the time to a first token what is left to the decode pool, to let it in: as long as a token may take."""
+    """Part of the TTFT limit that is reserved for admission to the decode pool, in seconds: up to one TPOT limit."""
     slo = workload.slo
     return 0.0 if slo.tpot_s is None or slo.ttft_s is None else min(slo.tpot_s, slo.ttft_s / 2)
 
 
 def shown_at(percentile: float) -> str:
-    """The percentile shown that is next above the one asked for."""
+    """The reported percentile that is equal to or next above the requested one."""
     return "p95" if 50 < percentile <= 95 else "p99" if percentile > 95 else "p50"
 
 
 def at_limit_s(performance: Performance | None, percentile: float) -> float:
-    """Time to the first token at the percentile of the limits; none where the queue never empties."""
+    """TTFT at the percentile of the limits, in seconds; 0 where the queue grows without bound."""
     ttft = None if performance is None else performance.ttft
     return 0.0 if ttft is None else getattr(ttft, f"{shown_at(percentile)}_s") or 0.0
 
 
-@formula(unit="s", source="published results of two pools beside those of one")
+@formula(unit="s", source="published benchmarks of disaggregated and aggregated serving")
 def handed_over_s(read_s: Column, split_first_token_factor: float) -> Column:
-    """Time to a first token that is handed from one pool to the other, transfer and room there apart.
+    """TTFT of a split service, without KV cache transfer and admission to the decode pool.
 
-    Source: the assumption's; a router, two servers and two schedulers see a request instead of one.
-    Limits: one factor for every engine, load and length.
-    Check:
-        >>> float(handed_over_s(0.3, 2.0))
+    A router, two servers and two schedulers process the request instead of one of each.
+
+    Parameters:
+        read_s: TTFT of the prefill pool, in seconds.
+        split_first_token_factor: assumed ratio of the split service's TTFT to that of the prefill pool.
+    Limits: one factor for all engines, loads and prompt lengths.
+    Check: 0.3 s * 2 = 0.6 s.
+        >>> float(split_ttft_s(0.3, 2.0))
         0.6
     """
     return read_s * split_first_token_factor
 
 
 def prefill_of(workload: InferenceWorkload, beside_s: float, factor: float) -> InferenceWorkload:
-    """The prompts with their first tokens; `beside_s` of the time to these goes to the transfer and the other pool, and
-    the rest is `factor` times what the pool itself may take.
+    """Workload of the prefill pool: the prompts with one output token each.
+
+    `reserved_s` of the TTFT limit is reserved for transfer and decode pool. The rest is divided by `factor` to get the
+    pool's own limit.
     """
     slo, trace = workload.slo, workload.trace
     left_s = left_of(slo.e2e_s if slo.ttft_s is None else slo.ttft_s, beside_s)
@@ -67,7 +73,7 @@ def prefill_of(workload: InferenceWorkload, beside_s: float, factor: float) -> I
 
 
 def handed_over(found: Estimate, factor: float) -> Estimate:
-    """A pool that reads with the waits that a client sees: its first tokens are handed over."""
+    """Prefill estimate with TTFT as the client sees it, after the request moves to the decode pool."""
     p = found.performance
     if p is None or p.ttft is None:
         return found
@@ -96,14 +102,16 @@ def handed_over(found: Estimate, factor: float) -> Estimate:
 
 
 def decode_of(workload: InferenceWorkload, before_s: float) -> InferenceWorkload:
-    """The answers to prompts whose cache is there, the last token of each apart; `before_s` of a request are over when
-    they come.
+    """Workload of the decode pool: outputs after prompts whose KV cache is already there, except for the last prompt
+    token.
+
+    `before_s` is the time that a request has already taken when it arrives.
     """
     slo, trace, prompt = workload.slo, workload.trace, workload.input_tokens.mean
     return replace(
         workload,
         cached_prefix_fraction=max(0.0, 1 - 1 / prompt),
-        shared_prefix_fraction=MOST_TOKENS / prompt,  # none of it is ever evicted: a prompt comes with its cache
+        shared_prefix_fraction=MOST_TOKENS / prompt,  # never evicted: a prompt arrives with its KV cache
         turn_gap_s=0.0,
         comes_read=True,
         encoder_flops_per_request=0.0,

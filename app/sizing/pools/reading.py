@@ -1,6 +1,6 @@
-"""Replicas that only read prompts, as the search expects them: a queue served in order, one prompt after another.
+"""Sizes prefill pools in the search: each replica is a G/G/1 queue that reads prompts one after another.
 
-The search of services reckons with answers that are written beside; here none are.
+The general service search models decoding in the same replica; a prefill pool has none.
 """
 
 from __future__ import annotations
@@ -24,13 +24,19 @@ from app.sizing.workload import InferenceWorkload, Slo
 HALVINGS = 24
 
 
-@formula(unit="1", source="Kingman 1962; Kleinrock 1975, heavy traffic")
+@formula(unit="1", source="G/G/1 queue in heavy traffic (Kingman 1962; Kleinrock 1975)")
 def late_share(load: Column, wait_s: Column, service_s: Column, variation: float) -> Column:
-    """Share of requests that wait longer than so long for a server that is busy for a share of its time.
+    """Share of requests that wait longer than `wait_s` for one server.
 
-    Source: the wait is exponential where the server is busy.
-    Limits: one server; exact of exponential service, for which `variation`, the squared ones together, is 2.
-    Check: at half load, waits of more than twice the mean service.
+    The wait is exponential given that the server is busy.
+
+    Parameters:
+        load: utilization of the server, from 0 to 1.
+        wait_s: wait that is compared, in seconds.
+        service_s: mean service time, in seconds.
+        variation: squared coefficients of variation of arrivals and service, added.
+    Limits: one server; exact for exponential service, for which `variation` is 2.
+    Check: at half load, waits of more than twice the mean service time.
         >>> round(float(late_share(0.5, 2.0, 1.0, 2.0)), 3)
         0.184
     """
@@ -38,7 +44,9 @@ def late_share(load: Column, wait_s: Column, service_s: Column, variation: float
 
 
 def most_load(wait_s: Column, service_s: Column, variation: float, share: float) -> Column:
-    """The largest load at which no more than a share waits longer, by halving; none where nothing may be waited."""
+    """Largest utilization at which at most `share` of requests wait longer than `wait_s`; 0 where no wait is
+    allowed.
+    """
     low, high = np.zeros(len(wait_s)), np.ones(len(wait_s))
     with unrecorded():
         for _ in range(HALVINGS):
@@ -51,14 +59,14 @@ def most_load(wait_s: Column, service_s: Column, variation: float, share: float)
 def readers(
     question: Question, workload: InferenceWorkload, plans: Plans, market: Snapshot, turned_down: Rejections
 ) -> Options:
-    """Plans of a pool that reads prompts, with the replicas that its queue takes within the limit."""
+    """Options of a prefill pool, with enough replicas to keep its queue within the TTFT limit."""
     slo, prompt = workload.slo, workload.input_tokens
     unlimited = Slo(None, None, None, slo.percentile)
     options = search(question, replace(workload, slo=unlimited), plans, market, turned_down)
     if not len(options) or slo.ttft_s is None:
         return options
     margins = margins_asked(question, workload, options.plans, market)
-    tokenise_s = options.plans.achieved.tokenise_token_s * prompt.mean  # by the server, one prompt after another
+    tokenise_s = options.plans.achieved.tokenise_token_s * prompt.mean  # the server tokenizes prompts one by one
     service_s = np.maximum(1 / np.maximum(options.capacity_per_s * margins.rate, LEAST_PER_S), tokenise_s)
     long_s = service_s * max(1.0, workload.long_prompt(slo.percentile) / prompt.mean)
     variation = workload.burstiness**2 + prompt.squared_variation

@@ -1,7 +1,8 @@
-"""The best split of a service: plans of each pool sized by the search of services, in pairs that can work together.
+"""Finds the best split of a service: sizes plans of each pool with the service search, then pairs compatible plans.
 
-What a pair costs is what its pools cost, so the best of each pool are enough to find the best pair. It is simulated
-only where formulas find it better than formulas find the best that does both in one, and told where it stays better.
+The cost of a pair is the sum of its pools, so the best plans of each pool suffice to find the best pair. A pair is
+simulated only where formulas rank it above the best single-pool plan. It is reported only if the simulation confirms
+that.
 """
 
 from __future__ import annotations
@@ -35,28 +36,29 @@ from app.sizing.values.pools import Transfer
 from app.sizing.workload import InferenceWorkload, Load
 
 DECODES = Deployment("", scheduler=MIXED)
-# Bounds of the search, no claims about hardware. Over six services of 8B and 70B models on the catalogue, one try
-# instead of two cost 6 % more in one; four, pairs up to 1.3 times the best, or ten types found nothing better.
-TRIES = 2  # pairs that are simulated, where those before serve with no number of replicas, or others come near
-CLOSE = 1.1  # times the score of the best, within which a pair of other accelerators is simulated too
-MOST_TYPES = 5  # of accelerator that pools are made of: the best of those that do both
+# Bounds of the search, not of hardware. On the catalog, six services with 8B and 70B models were tested. One simulated
+# pair instead of two cost 6 % more in one of them. Four pairs, pairs up to 1.3 times the best score, or ten types found
+# nothing better.
+TRIES = 2  # maximum number of simulated pairs: others follow if a pair cannot serve or another has a close score
+CLOSE = 1.1  # maximum ratio to the best score for simulating a pair of other accelerator types
+MOST_TYPES = 5  # accelerator types considered for pools: the best ones of single-pool serving
 
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """A plan of each pool, row by row."""
+    """Pairs of a prefill plan and a decode plan, one per row."""
 
-    reads: Options
-    writes: Options
-    of_plan: tuple[Codes, Codes]  # which of those that lead each is
+    reads: Options  # prefill pools
+    writes: Options  # decode pools
+    of_plan: tuple[Codes, Codes]  # row of each pool among the leading plans
 
     def take(self, rows: Codes) -> Pairs:
-        """Some of them, in the order given."""
+        """Some of the pairs, in the given order."""
         reads, writes = self.of_plan
         return Pairs(self.reads.take(rows), self.writes.take(rows), (reads[rows], writes[rows]))
 
     def measures(self, question: Question, workload: InferenceWorkload, transfer_s: float = 0.0) -> Measures:
-        """What a pair is ranked by."""
+        """Figures that rank pairs."""
         reads, writes = self.reads, self.writes
         capacity = np.minimum(*(pool.fleet.replicas * pool.capacity_per_s for pool in (reads, writes)))
         served = np.minimum(workload.average_per_s, capacity) * max(1.0, workload.tokens_per_request)
@@ -69,7 +71,7 @@ class Pairs:
         )
 
     def allowed(self, question: Question, market: Snapshot) -> Mask:
-        """Pairs within the limits of number, money and power."""
+        """Mask of pairs within the limits on accelerators, cost and power."""
         reads, writes = self.reads, self.writes
         names = ("usd_per_hour", "purchase_usd", "power_w", "rated_w", "tco_usd")
         cost = Cost(*(getattr(reads.cost, name) + getattr(writes.cost, name) for name in names))
@@ -79,21 +81,21 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class PoolAsRun:
-    """A pool of one plan as its scheduler runs, sized by that; the workload is its part."""
+    """One simulated pool, sized by its simulation; the workload is the pool's part."""
 
-    workload: InferenceWorkload
-    options: Options
-    runs: AsRun
+    workload: InferenceWorkload  # the pool's part of the workload
+    options: Options  # one row, sized by the simulation
+    runs: AsRun  # simulation of the pool
 
     def first_token_s(self, percentile: float) -> float:
-        """Time to the first token at the percentile of the limits; none where the queue never empties."""
+        """TTFT at the percentile of the limits, in seconds; 0 where the queue grows without bound."""
         with unrecorded():
             waits = waits_at(self.runs.curves, loads_of(self.workload, self.options.fleet.replicas))
         wait_s = at(waits[f"ttft_{shown_at(percentile)}_s"], 0)
         return wait_s if np.isfinite(wait_s) else 0.0
 
     def estimated(self, question: Question, market: Snapshot, asked: Deployment | None = None) -> Estimate:
-        """The same as an answer tells it; `asked` is what was fixed of it."""
+        """Estimate of the pool for an answer; `asked` is the deployment that the request fixes."""
         plans, settings = self.options.plans, self.options.settings
         (found,) = judge_deployments(question, self.workload, plans, market, settings, asked, runs=self.runs)
         scheduler = found.deployment.scheduler
@@ -104,24 +106,30 @@ class PoolAsRun:
 
 @dataclass(frozen=True, slots=True)
 class PairAsRun:
-    """Two pools as their schedulers run, the way between them, and what they are ranked by."""
+    """Two simulated pools, the transfer between them, and the score that ranks them."""
 
-    reads: PoolAsRun
-    writes: PoolAsRun
-    way: Transfer
-    score: float
+    reads: PoolAsRun  # prefill pool
+    writes: PoolAsRun  # decode pool
+    way: Transfer  # KV cache transfer between the pools
+    score: float  # ranking score; lower is better
 
 
 def may_split(question: Question, workload: InferenceWorkload) -> bool:
-    """Whether pools are looked for: of token streams that come at a rate to a service with a memory of prompts."""
+    """Whether to search for a split.
+
+    The workload must be open-loop token generation with attention and more than one output token. Companions,
+    traffic classes and a fixed KV cache format exclude a split.
+    """
     streams = workload.load is Load.OPEN and not workload.single_pass and bool(workload.model.attention)
     streams = streams and not question.companions and not workload.classes
     return streams and workload.output_tokens.mean > 1 and not question.constraints.kv_formats
 
 
 def splitting(plans: Plans, market: Snapshot, types: Codes) -> Plans:
-    """Plans of these types on engines that keep pools apart, with all their weights on the accelerators of machines
-    whose network is known: what caches are sent over is not guessed.
+    """Plans of these types on engines with disaggregated serving and on machines with a known network bandwidth.
+
+    Plans with weights in host memory are left out. An empty `types` allows all types. An unknown bandwidth for the
+    KV cache transfer is not guessed.
     """
     engines = [code for code, name in enumerate(market.engines) if name in SPLITTING]
     rows = np.isin(plans.engine, engines) & ~plans.away & np.isfinite(plans.node.network_bytes_per_s)
@@ -133,12 +141,12 @@ def splitting(plans: Plans, market: Snapshot, types: Codes) -> Plans:
 def ranked_pairs(
     question: Question, workload: InferenceWorkload, plans: Plans, market: Snapshot, types: Codes
 ) -> Pairs | None:
-    """Pairs as the search finds them, best first; None where no two pools serve."""
+    """Pairs of pools, best first by formulas; None where no two pools can serve."""
     able = splitting(plans, market, types[:MOST_TYPES])
     if not len(able):
         return None
     whole = able.take(able.context_parallel == 1)
-    split = able if splits_of(workload.model).latent else whole  # what is sent may be of latents alone
+    split = able if splits_of(workload.model).latent else whole  # only MLA latents may be transferred split
     prompts = prefill_of(workload, reserve_s(workload), question.assumptions.split_first_token_factor)
     reads = readers(question, prompts, whole, market, Unread(market.accelerators))
     writes = search(question, decode_of(workload, 0.0), split, market, Unread(market.accelerators))
@@ -166,15 +174,18 @@ def better_split(
     ranked_at: float = np.inf,
     expected_at: float = np.inf,
 ) -> tuple[Estimate, PairAsRun] | None:
-    """Two pools that do better than the best that does both in one by more than a near tie, as an answer and as they
-    run. `ranked_at` is the score of that one as simulated, `expected_at` as the search expects it; `types` are the
-    accelerators that pools are made of, any where there are none.
+    """Best split that beats the best single-pool plan by more than a near tie: its estimate and its simulation.
+
+    Parameters:
+        types: accelerator types of the pools; any type if empty.
+        simulated_score: simulated score of the best single-pool plan.
+        expected_score: score of that plan by formulas.
     """
     pairs = ranked_pairs(question, workload, plans, market, types) if may_split(question, workload) else None
     if pairs is None:
         return None
     score = score_of(question.objective, pairs.measures(question, workload))
-    open_pairs = score < expected_at  # formulas beside formulas: a simulation moves both alike
+    open_pairs = score < expected_at  # compares formulas with formulas: a simulation shifts both in the same way
     types_of = pairs.reads.accelerator * (int(plans.accelerator.max()) + 1) + pairs.writes.accelerator
     best, to_beat = None, ranked_at * (1 - question.assumptions.near_tie_share)  # of near ties one pool is simpler
     for _ in range(TRIES):
@@ -193,7 +204,7 @@ def better_split(
 
 
 def next_row(question: Question, workload: InferenceWorkload, pairs: Pairs, open_pairs: Mask) -> Codes | None:
-    """The best of the pairs still open whose way carries the load; those before it are closed."""
+    """The best open pair whose transfer carries the load; closes the pairs before it."""
     while open_pairs.any():
         row = np.array([int(np.argmax(open_pairs))])
         if is_carried(workload, way_between(workload, pairs.take(row), question)):
@@ -203,14 +214,14 @@ def next_row(question: Question, workload: InferenceWorkload, pairs: Pairs, open
 
 
 def is_carried(workload: InferenceWorkload, way: Transfer) -> bool:
-    """Whether the way between pools carries all caches of the peak, as full as a service is planned to be."""
+    """Whether the transfer carries all KV caches at peak load, at the target utilization."""
     return way.requests_per_s_capacity * workload.target_utilization >= workload.peak_per_s
 
 
 def as_run_together(
     question: Question, workload: InferenceWorkload, pair: Pairs, market: Snapshot
 ) -> tuple[PairAsRun | None, int]:
-    """A pair as its schedulers run, sized by that; or none, and which of the two serves with no number of replicas."""
+    """Simulated pair, sized by the simulation; or None and the index of the pool that cannot serve."""
     transfer = way_between(workload, pair, question)
     most = np.array([float(most_prompts(named(pair.reads.plans, market), market))])
     reads = replace(pair.reads, settings=replace(pair.reads.settings, max_sequences=most))
@@ -232,21 +243,21 @@ def as_run_together(
 
 
 def told(question: Question, workload: InferenceWorkload, pair: PairAsRun, market: Snapshot) -> Estimate:
-    """A pair as it is answered."""
+    """Combined estimate of a simulated pair."""
     reads = handed_over(pair.reads.estimated(question, market), question.assumptions.split_first_token_factor)
     both = Both(reads, pair.writes.estimated(question, market, DECODES))
     return joined(workload, Deployment(both.decode.deployment.accelerator), both, pair.way, None)
 
 
 def way_between(workload: InferenceWorkload, pair: Pairs, question: Question) -> Transfer:
-    """What handing over takes between both pools of a pair."""
+    """KV cache transfer between the two pools of a pair."""
     replicas = at(pair.reads.fleet.replicas, 0), at(pair.writes.fleet.replicas, 0)
     total = at(pair.reads.fleet.accelerators + pair.writes.fleet.accelerators, 0)
     return transfer_of(workload, pair.reads.plans, pair.writes.plans, replicas, total, question.assumptions)
 
 
 def named(plan: Plans, market: Snapshot) -> Deployment:
-    """Accelerator and engine of a plan."""
+    """Deployment with the accelerator and engine of a plan."""
     code, engine = int(plan.accelerator[0]), int(plan.engine[0])
     return Deployment(market.accelerators[code].slug, engine=market.engines[engine])
 
@@ -254,7 +265,7 @@ def named(plan: Plans, market: Snapshot) -> Deployment:
 def as_simulated(
     question: Question, workload: InferenceWorkload, options: Options, market: Snapshot, asked: Deployment | None = None
 ) -> PoolAsRun | None:
-    """A pool of one plan as its scheduler runs, with the replicas that this takes; None where no number serves."""
+    """Simulated pool of one plan with the replicas that it needs; None where no number can serve."""
     runs = as_run(question, workload, options.plans, options.settings, market, asked)
     if runs is None or not carries(*runs.surely(workload)).all():
         return None
@@ -262,15 +273,16 @@ def as_simulated(
 
 
 def places(plans: Plans, market: Snapshot) -> Codes:
-    """Where the machines of each plan stand: with a provider in a region, or with the buyer."""
+    """Location of each plan's machines: a code of provider and region, or -1 for the buyer's own site."""
     table, sold = market.listings, plans.offered.listing
     rented = table.provider[sold] * len(market.regions) + table.region[sold]
     return np.where(table.offer[sold] < 0, -1, rented)
 
 
 def joinable(reads: Plans, writes: Plans, market: Snapshot) -> Mask:
-    """Which plans of one pool go with which of the other: one engine, caches in one format, and machines in one place,
-    because no network that is reckoned with lies between two.
+    """Mask of compatible pairs: the same engine, KV cache format and location.
+
+    The location must be the same because network bandwidth between locations is not modeled.
     """
     alike: Mask = (reads.engine[:, None] == writes.engine) & (reads.kv[:, None] == writes.kv)
     together: Mask = alike & (places(reads, market)[:, None] == places(writes, market))
@@ -278,7 +290,7 @@ def joinable(reads: Plans, writes: Plans, market: Snapshot) -> Mask:
 
 
 def leading(options: Options, market: Snapshot) -> Options:
-    """Of each type, engine, cache and place the plans that lead by a measure that pairs are ranked by."""
+    """The best plans by each ranking measure, per accelerator type, engine, KV cache format and location."""
     plans, work = options.plans, options.fleet.replicas * options.capacity_per_s
     kinds = (plans.accelerator * (plans.engine.max() + 1) + plans.engine) * 16 + plans.kv
     _, kinds = np.unique(np.stack([kinds, places(plans, market)]), axis=1, return_inverse=True)

@@ -1,4 +1,4 @@
-"""What an answer says of two pools: each, the way between them, and what a client waits for."""
+"""Explanations of two pools in an answer: each pool, the transfer between them, and the client's latency."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from dataclasses import replace
 from app.sizing.answer.simulated import run_reason
 from app.sizing.hardware.parts import PricingModel
 from app.sizing.pools.parts import shown_at
+from app.sizing.product_names import format_name
 from app.sizing.question import Deployment
 from app.sizing.result import Estimate, Performance, Reason
 from app.sizing.units import GBIT, MIB, SECONDS_PER_DAY
 from app.sizing.values.pools import PoolLoad, Split, Transfer
-from app.sizing.words import counted, figure
+from app.sizing.words import counted, figure, percent
 from app.sizing.workload import InferenceWorkload
 
 NAMES = ("prefill", "decode")
-LABELS = (("ttft", "Time to first token"), ("tpot", "Time per output token"), ("e2e", "A whole request"))
+LABELS = (("ttft", "Time to first token"), ("tpot", "Time per output token"), ("e2e", "End-to-end latency"))
 OF_A_POOL = ("memory", "bottleneck", "price", "support_expected", "network_assumed", "idle_accelerators", "placement")
 
 
 def reasons(
     workload: InferenceWorkload, both: tuple[Estimate, Estimate], split: Split, performance: Performance, tight: str
 ) -> tuple[Reason, ...]:
-    """Both pools, the way between them, the limits, and what is to be said of either alone; `tight` is the pool with
-    the least memory to spare.
+    """Explanations of both pools, the transfer and the latency limits.
+
+    `tight` is the pool with the least free memory.
     """
     found = [
         *(
@@ -42,14 +44,14 @@ def reasons(
 
 
 def of_pools(both: tuple[Estimate, Estimate], tight: str) -> Iterator[Reason]:
-    """What is to be said of either pool alone, once where it is the same of both."""
+    """Explanations of single pools; an explanation that is the same for both is given once."""
     told = [
         [
             reason
             for reason in each.explanation
             if reason.code in OF_A_POOL
             and (reason.code != "memory" or name == tight)
-            and (reason.code != "bottleneck" or name == "decode")  # prompts are arithmetic
+            and (reason.code != "bottleneck" or name == "decode")  # prefill is always compute-bound
         ]
         for name, each in zip(NAMES, both, strict=True)
     ]
@@ -63,48 +65,49 @@ def of_pools(both: tuple[Estimate, Estimate], tight: str) -> Iterator[Reason]:
 
 
 def pool_reason(name: str, found: Estimate, load: PoolLoad) -> Reason:
-    """What a pool is and how full it is."""
+    """Size and utilization of a pool."""
     d = found.deployment
     spare = f" and {d.spare_replicas} spare" if d.spare_replicas else ""
-    used = "" if load.utilization is None else f", {load.utilization:.0%} of it at the load"
+    used = "" if load.utilization is None else f" ({percent(load.utilization)} utilized at this load)"
     text = (
-        f"{name.capitalize()}: {counted(d.replicas or 0, 'replica')}{spare} of {d.accelerators_per_replica} x "
-        f"{d.accelerator} in {d.weight_format}: up to {figure(load.requests_per_s_capacity)} requests/s{used}."
+        f"{name.capitalize()}: {counted(d.replicas or 0, 'replica')}{spare}, {d.accelerators_per_replica} x "
+        f"{d.accelerator} each, {format_name(d.weight_format or '')}: "
+        f"up to {figure(load.requests_per_s_capacity)} requests/s{used}."
     )
     return Reason(f"pool_{name}", text, "requests_per_s_capacity", load.requests_per_s_capacity, "requests/s")
 
 
 def transfer_reason(transfer: Transfer) -> Reason:
-    """What sending a prompt's cache takes."""
+    """Size, time and bandwidth of a KV cache transfer."""
     link = "the network" if transfer.link == "network" else "the scale-up link"
-    used = "" if transfer.utilization is None else f", which it fills to {transfer.utilization:.0%}"
+    used = "" if transfer.utilization is None else f" ({percent(transfer.utilization)} utilized)"
     text = (
-        f"A prompt's cache of {figure(transfer.request_bytes / MIB)} MiB takes {figure(transfer.seconds * 1e3)} ms "
-        f"over {link} at {figure(transfer.bytes_per_s / GBIT)} Gbit/s{used}."
+        f"Transferring the KV cache of a prompt ({figure(transfer.request_bytes / MIB)} MiB) takes "
+        f"{figure(transfer.seconds * 1e3)} ms over {link} at {figure(transfer.bytes_per_s / GBIT)} Gbit/s{used}."
     )
     return Reason("pool_transfer", text, "transfer_ms", transfer.seconds * 1e3, "ms")
 
 
 def apart(prefill: Deployment, decode: Deployment) -> Iterator[Reason]:
-    """That pools priced in two places have no such network between them as is reckoned with."""
+    """Warning that the two pools are priced at different locations."""
     if place_of(prefill) == place_of(decode):
         return
     text = (
-        f"The prefill pool is priced at {place_of(prefill)}, the decode pool at {place_of(decode)}: the transfer is "
-        "reckoned for one place. Name provider and region of both."
+        f"The prefill pool is priced at {place_of(prefill)}, the decode pool at {place_of(decode)}. The transfer "
+        "estimate assumes a single location. Set the same provider and region for both pools."
     )
     yield Reason("pools_apart", text, "places", 2, "1")
 
 
 def place_of(pool: Deployment) -> str:
-    """Where a pool's machines stand; those that are owned with their owner."""
+    """Location of a pool's machines; owned machines are at the buyer's site."""
     if pool.provider is None or pool.pricing_model is PricingModel.OWNED:
         return "the buyer's own site"
     return f"{pool.provider} {pool.region}"
 
 
 def limit_reasons(workload: InferenceWorkload, performance: Performance) -> Iterator[Reason]:
-    """How close each latency is to its limit."""
+    """Each latency compared with its limit."""
     slo, shown = workload.slo, shown_at(workload.slo.percentile)
     for name, label in LABELS:
         bound, waits = getattr(slo, f"{name}_s"), getattr(performance, name)
@@ -112,7 +115,7 @@ def limit_reasons(workload: InferenceWorkload, performance: Performance) -> Iter
         if bound is None or value is None:
             continue
         text = (
-            f"{label} at {shown} is {value * 1e3:,.0f} ms of {bound * 1e3:,.0f} allowed at p{slo.percentile:g}: "
-            f"{value / bound:.0%} of the limit."
+            f"{label} at {shown} is {value * 1e3:,.0f} ms: {percent(value / bound)} of the {bound * 1e3:,.0f} ms limit "
+            f"at p{slo.percentile:g}."
         )
         yield Reason(f"{name}_ms", text, f"{name}_ms", value * 1e3, "ms")

@@ -1,4 +1,4 @@
-"""The cache of a prompt on its way from the pool that read it to the pool that answers it."""
+"""Transfer of a prompt's KV cache from the prefill pool to the decode pool."""
 
 from __future__ import annotations
 
@@ -25,16 +25,21 @@ from app.sizing.workload import InferenceWorkload
 NETWORK, SCALE_UP = "network", "scale_up"
 
 
-@formula(unit="s", source="bytes over the slower side's link")
+@formula(unit="s", source="definition: bytes over bandwidth of the slower side")
 def transfer_s(
     sent_bytes: Column, sending_bytes_per_s: Column, received_bytes: Column, taking_bytes_per_s: Column
 ) -> Column:
-    """Time of a prompt's cache between two pools: what one accelerator sends, or one takes, over its own link; all of a
-    replica do so side by side.
+    """Time to transfer a prompt's KV cache between two pools: that of the slower side.
 
-    Source: counted.
-    Limits: sent once the prompt is read, on links that are otherwise idle.
-    Check: 4,096 tokens of Llama 3.1 70B in 16 bits are 1.34 GB; four accelerators send a quarter each at 35 GB/s.
+    All accelerators of a replica send or receive in parallel, each over its own link.
+
+    Parameters:
+        sent_bytes: bytes that one accelerator of the prefill pool sends.
+        sending_bytes_per_s: bandwidth of its link, in bytes/s.
+        received_bytes: bytes that one accelerator of the decode pool receives.
+        taking_bytes_per_s: bandwidth of its link, in bytes/s.
+    Limits: the transfer starts when the whole prompt is read, on otherwise idle links.
+    Check: 4,096 tokens of Llama 3.1 70B in 16 bits are 1.34 GB; four accelerators each send a quarter at 35 GB/s.
         >>> round(float(transfer_s(1.34e9 / 4, 35e9, 1.34e9 / 8, 35e9)) * 1e3, 2)
         9.57
     """
@@ -42,28 +47,31 @@ def transfer_s(
     return np.maximum(sending, received_bytes / np.maximum(taking_bytes_per_s, 1.0))
 
 
-@formula(unit="1/s", source="counted")
+@formula(unit="1/s", source="definition")
 def sent_per_s(replicas: Column, device_bytes: Column, device_bytes_per_s: Column) -> Column:
-    """Caches that the links of one pool carry per second, when they do nothing else.
+    """KV caches that the links of one pool carry per second if they carry nothing else.
 
-    Source: counted.
-    Limits: replicas get as many requests each.
-    Check: two replicas of which each accelerator sends 335 MB of a cache at 35 GB/s.
-        >>> round(float(sent_per_s(2.0, 335e6, 35e9)), 1)
+    Parameters:
+        replicas: replicas of the pool, times their data-parallel ranks.
+        device_bytes: bytes of a cache that one accelerator sends or receives.
+        device_bytes_per_s: bandwidth of one accelerator's link, in bytes/s.
+    Limits: all replicas get the same number of requests.
+    Check: two replicas; each accelerator sends 335 MB of a cache at 35 GB/s.
+        >>> round(float(transfer_capacity_per_s(2.0, 335e6, 35e9)), 1)
         209.0
     """
     return replicas * device_bytes_per_s / np.maximum(device_bytes, 1.0)
 
 
 def shares_domain(prefill: Plans, decode: Plans, accelerators: float) -> bool:
-    """Whether both pools lie in one scale-up domain that spans machines."""
+    """Whether both pools are in one scale-up domain that spans machines."""
     alike = bool(prefill.accelerator[0] == decode.accelerator[0])
     domain, machine = one(decode.scale_up_domain), one(decode.accelerators_per_node)
     return alike and domain > machine and accelerators <= domain
 
 
 def side_bytes_per_s(plan: Plans, assumed: Assumptions, *, in_domain: bool) -> float:
-    """What one accelerator of a pool achieves on the link between the pools."""
+    """Achieved bandwidth of one accelerator on the link between the pools, in bytes/s."""
     achieved, node = plan.achieved, plan.node
     if in_domain:
         return one(node.link_bytes_per_s * achieved.scale_up_bandwidth_fraction)
@@ -78,7 +86,7 @@ def transfer_of(
     accelerators: float,
     assumed: Assumptions,
 ) -> Transfer:
-    """What handing over takes between one plan of each pool, with so many replicas of each."""
+    """KV cache transfer between one plan of each pool, with the given numbers of replicas."""
     prompt, in_domain = workload.input_tokens.mean, shares_domain(prefill, decode, accelerators)
     sides = [
         (cache_bytes(workload.model, prompt, plan), side_bytes_per_s(plan, assumed, in_domain=in_domain))
@@ -104,7 +112,7 @@ def transfer_of(
 
 
 def plan_of(question: Question, workload: InferenceWorkload, deployment: Deployment, market: Snapshot) -> Plans:
-    """The one plan of a complete deployment."""
+    """The single plan of a complete deployment."""
     return fixed_plans(
         workload.model,
         market,
@@ -119,7 +127,7 @@ def plan_of(question: Question, workload: InferenceWorkload, deployment: Deploym
 
 
 def cache_of_model(workload: InferenceWorkload, plan: Plans) -> float:
-    """Cache of a mean prompt, counted once however often ranks keep it."""
+    """KV cache of a mean prompt in bytes, counted once even if several ranks keep copies."""
     one_device = np.ones(1)
     whole = replace(plan, tensor_parallel=one_device, context_parallel=one_device, pipeline_parallel=one_device)
     return one(cache_bytes(workload.model, workload.input_tokens.mean, whole))

@@ -1,4 +1,4 @@
-"""The best service for a workload by itself, as a search finds and a simulation sizes it."""
+"""The best single service for one workload: found by the search, sized by simulation."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from app.sizing.workload import InferenceWorkload
 
 
 def best_alone(question: Question, workload: InferenceWorkload, market: Snapshot) -> Options | None:
-    """The one that a question about this workload would rank first; None where nothing does it."""
-    asked = replace(question, workload=workload, limit=1, trace=False, companions=())
+    """The option that ranks first for this workload without other services; None if no option is feasible."""
+    single = replace(question, workload=workload, limit=1, trace=False, companions=())
     unread = Unread(market.accelerators)
-    options = search(asked, workload, plans_to_serve(asked, workload, market, unread), market, unread)
+    options = search(single, workload, plans_to_serve(single, workload, market, unread), market, unread)
     if not len(options):
         return None
-    finalists, _ = finalists_of(asked, workload, options, market, unread)
+    finalists, _ = finalists_of(single, workload, options, market, unread)
     return finalists.chosen if len(finalists.rows) else None

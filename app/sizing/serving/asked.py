@@ -1,4 +1,4 @@
-"""What a caller fixed of a deployment: settings of the engine, replicas, drafting."""
+"""What a request fixes of a deployment: engine settings, replicas and speculative decoding."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from app.errors import Conflict
 from app.sizing.columns import Column, Mask
 from app.sizing.decisions.placement import hosts_needed, replicas_held, replicas_per_node
 from app.sizing.hardware.engines import ENGINES
+from app.sizing.product_names import product_name
 from app.sizing.question import Deployment, Drafting
 from app.sizing.serving.layouts import splits_of
 from app.sizing.serving.measured import Memory, Settings, Speed
@@ -16,15 +17,17 @@ from app.sizing.workload import InferenceWorkload, Load, Redundancy
 
 
 def sequences_of(workload: InferenceWorkload, memory: Memory, speed: Speed) -> Column:
-    """Most sequences at once where the caller fixed none: what meets the limits where it is for the engine to say, else
-    all.
+    """Default limit of concurrent sequences (`max_num_seqs`) where the request fixes none.
+
+    For open-loop and offline work it is the batch that meets the limits; otherwise it is every sequence that fits in
+    memory.
     """
     most = speed.rank_batch if workload.load in (Load.OPEN, Load.OFFLINE) else memory.sequences
     return np.maximum(1.0, most)
 
 
 def settings_asked(deployment: Deployment, plans: Plans, redundancy: Redundancy) -> Settings:
-    """What the caller fixed of the engine and the fleet."""
+    """Engine and fleet settings that the request fixes."""
 
     def fixed(value: float | None) -> Column | None:
         return None if value is None else np.full(len(plans), float(value))
@@ -40,52 +43,55 @@ def settings_asked(deployment: Deployment, plans: Plans, redundancy: Redundancy)
 
 
 def check_speculation(d: Deployment, workload: InferenceWorkload) -> None:
-    """Refuse drafting that the model or the workload has no use for."""
+    """Raise Conflict if the model or workload cannot use the requested speculative decoding."""
     if d.speculative is None:
         return
     if workload.single_pass:
-        raise Conflict("speculative decoding goes with models that generate tokens.")
+        raise Conflict("Speculative decoding requires a model that generates tokens. Omit speculative.")
     if d.speculative.method is Drafting.MTP and not workload.model.mtp_params:
-        raise Conflict(f"{workload.model.name} has no multi-token prediction layer; use draft_model, eagle or ngram.")
+        raise Conflict(f"{workload.model.name} has no multi-token prediction layer. Use draft_model, eagle or ngram.")
 
 
 def check_experts(d: Deployment, workload: InferenceWorkload) -> None:
-    """Refuse data-parallel ranks of one replica where no routed experts join them."""
+    """Raise Conflict for data-parallel ranks in one replica of a model without routed experts."""
     if (d.data_parallel or 1) > 1 and not workload.model.is_moe:
         raise Conflict(
-            f"{workload.model.name} has no routed experts that data-parallel ranks would share: each rank is a "
-            "replica; give replicas."
+            f"{workload.model.name} has no routed experts for data-parallel ranks to share. "
+            "Use replicas instead of data_parallel."
         )
 
 
 def check_context(d: Deployment, workload: InferenceWorkload) -> None:
-    """Refuse a context split over ranks where the model, the engine or the tensor-parallel degree allows none."""
+    """Raise Conflict for a `context_parallel` degree that the model, engine or tensor-parallel degree does not
+    allow.
+    """
     context = d.context_parallel or 1
     if context == 1:
         return
     splits = splits_of(workload.model)
     if workload.single_pass or not splits.kv_heads:
         raise Conflict(
-            f"{workload.model.name} keeps no cache that context_parallel could split by tokens: no engine does so with "
-            "sliding windows or recurrent states."
+            f"{workload.model.name} has no KV cache that context_parallel can split by tokens. "
+            "No engine splits sliding windows or recurrent states."
         )
     able = [
         name for name, engine in ENGINES.items() if engine.context_parallel and splits.suit(engine.context_parallel)
     ]
     if d.engine is not None and d.engine not in able:
         raise Conflict(
-            f"{d.engine} splits no context of {workload.model.name} in decoding; these do: {', '.join(able)}."
+            f"{product_name(d.engine)} does not support context parallelism in decode for {workload.model.name}. "
+            f"Set engine to one of: {', '.join(able)}."
         )
     tensor = d.tensor_parallel
     if tensor is not None and not splits.by(tensor, context):
         raise Conflict(
-            f"context_parallel takes the place of copies of the cache: with tensor_parallel {tensor} and "
-            f"{splits.kv_heads} key/value heads it may be at most {splits.most(tensor)}, and must divide the former."
+            f"context_parallel must divide tensor_parallel {tensor} and be at most {splits.most(tensor)}. "
+            f"It only splits copies of the {splits.kv_heads} key/value heads."
         )
 
 
 def holding(deployment: Deployment, plans: Plans) -> Mask:
-    """Plans whose machines and accelerators, where their number is fixed, hold the replicas and spares that are."""
+    """Mask of plans whose fixed machines or accelerators hold the fixed replicas and spares."""
     wanted = (deployment.replicas or 1) + (deployment.spare_replicas or 0)
     held: Mask = np.ones(len(plans), dtype=bool)
     if deployment.nodes is not None:
@@ -96,17 +102,17 @@ def holding(deployment: Deployment, plans: Plans) -> Mask:
 
 
 def most_on(plans: Plans, machines: Column) -> Column:
-    """Replicas that fill so many machines."""
+    """Largest number of replicas on a number of machines."""
     return np.floor(machines / plans.nodes_per_replica) * per_host(plans)
 
 
 def per_host(plans: Plans) -> Column:
-    """Replicas on a machine, or on the machines that one spans."""
+    """Replicas per machine, or per group of machines that one replica spans."""
     return replicas_per_node(plans.accelerators_per_replica, plans.accelerators_per_node)
 
 
 def placed_asked(deployment: Deployment, plans: Plans) -> Column | None:
-    """Replicas with spares that fill the accelerators or machines a caller fixed; None where neither is."""
+    """Replicas including spares that fill the fixed accelerators or machines; None where neither is fixed."""
     if deployment.total_accelerators is not None:
         total = np.full(len(plans), float(deployment.total_accelerators))
     elif deployment.nodes is not None:
@@ -120,7 +126,7 @@ def placed_asked(deployment: Deployment, plans: Plans) -> Column | None:
 
 
 def nodes_asked(deployment: Deployment, plans: Plans) -> Column | None:
-    """Machines a caller fixed: by their number, or by the accelerators they hold."""
+    """Machines that the request fixes, directly or by the number of accelerators; None where neither is fixed."""
     if deployment.nodes is not None:
         return np.full(len(plans), float(deployment.nodes))
     if deployment.total_accelerators is None:
@@ -133,8 +139,9 @@ def nodes_asked(deployment: Deployment, plans: Plans) -> Column | None:
 
 
 def replicas_asked(deployment: Deployment, plans: Plans, redundancy: Redundancy) -> Column | None:
-    """Replicas the caller fixed: by their number, or those that the accelerators or machines they fill are left with
-    after any loss that is to be survived.
+    """Replicas that the request fixes, directly or by hardware to fill; None where neither is fixed.
+
+    On fixed hardware, the result leaves enough spare replicas for the failures that the redundancy must survive.
     """
     if deployment.replicas is not None:
         return np.full(len(plans), float(deployment.replicas))

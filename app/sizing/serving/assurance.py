@@ -1,4 +1,6 @@
-"""How sure services are to do what was asked, and what other confidences would take: all of them in one table."""
+"""Probability that services meet their requirements, and the resources needed at other confidence levels, in one
+table.
+"""
 
 from __future__ import annotations
 
@@ -23,47 +25,47 @@ from app.sizing.serving.search import replicas_of
 from app.sizing.uncertainty import MOST_SURE, NORMAL, Around, Spreads
 from app.sizing.workload import InferenceWorkload, Load
 
-# Where it is looked whether a deployment does what was asked; straight lines between and beyond.
+# Confidence values at which the slack of a deployment is computed; linear interpolation and extrapolation elsewhere.
 TRIED = (0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)
-# Beyond a factor of e nothing is nearer to what was asked than anything else.
+# Slack is clipped to a factor of e: larger deviations are treated as equal.
 FAR_OFF = 1.0
 LEAST_SHARE = 1e-12
-# Beyond so many times the replicas of the confidence asked for, another layout or another machine is what it takes.
+# Maximum multiple of the replicas at the requested confidence. Beyond it, another layout or machine is needed instead.
 MOST_TIMES = 8.0
 
 
 @dataclass(frozen=True, slots=True)
 class ByMargins:
-    """Deployments one under another: as predicted, then by the margins of each level, then of each that is tried."""
+    """Deployments repeated per margin: the median prediction, then each confidence level, then the confidence grid."""
 
-    count: int
-    levels: list[float]
-    tried: Column  # standings in a normal distribution
-    margins: Margins
+    count: int  # number of deployments
+    levels: list[float]  # confidence levels, ascending
+    tried: Column  # z-scores of the confidence grid
+    margins: Margins  # margins of every row
 
     @property
     def rows(self) -> Codes:
-        """Which deployment every row is."""
+        """Deployment index of every row."""
         return np.tile(np.arange(self.count), len(self.margins) // self.count)
 
     @property
     def predicted(self) -> Codes:
-        """Rows by no margin."""
+        """Rows of the median prediction."""
         return np.arange(self.count)
 
     def at(self, level: float) -> slice:
-        """Rows of one level."""
+        """Rows of one confidence level."""
         start = self.count * (1 + self.levels.index(level))
         return slice(start, start + self.count)
 
     @property
     def at_level(self) -> slice:
-        """Rows of the levels."""
+        """Rows of all confidence levels."""
         return slice(self.count, self.count * (1 + len(self.levels)))
 
 
 def by_margins(question: Question, workload: InferenceWorkload, around: Around, spreads: Spreads) -> ByMargins:
-    """What deployments are judged by, of what was published around each."""
+    """Margins for all confidence levels and the confidence grid, from the evidence around each deployment."""
     asked, count = question.constraints.confidence, len(around)
     levels, tried = sorted({*CONFIDENCE_LEVELS, asked}), sorted({*TRIED, asked})
     standing = np.array([NORMAL.inv_cdf(c) for c in (*levels, *tried)])
@@ -81,8 +83,10 @@ def measured_by(
     *,
     speculative: Speculative | None = None,
 ) -> tuple[Any, Any]:
-    """Memory and speed of deployments by all margins. Their largest batch is chosen again for each level; as predicted
-    and for what is tried it is as it was set.
+    """Memory and speed of deployments at all margins.
+
+    The largest batch is chosen again for each confidence level. The median prediction and the grid use the
+    configured batch.
     """
     assert settings.max_sequences is not None
     kind, assumed, rows = kind_of(workload), question.assumptions, by.rows
@@ -104,9 +108,10 @@ def assured(
     speed: Speed,
     within: Column | None = None,
 ) -> tuple[Assurance, ...]:
-    """Of every deployment how sure it is as it stands, and what its machine, engine and layout take at each level, of
-    its memory and speed by all margins. `within`: where it was simulated, how many times its latency at the lightest
-    load would be allowed.
+    """Assurance of every deployment: its probability to meet the requirements, and the resources needed at each level.
+
+    Machine, engine and layout stay the same. `within` is the ratio of latency limit to simulated latency at the
+    lightest load, where a simulation exists.
     """
     rows, at_level, count = by.rows, by.at_level, by.count
     capacity, batch, start = speed.capacity_per_s, speed.slo_batch, judged.options.cold_start_s[rows]
@@ -140,7 +145,7 @@ def surely_s(
     around: Around,
     spreads: Spreads,
 ) -> Column:
-    """Seconds in which volumes are done with the confidence asked: their start, and their work by its margin."""
+    """Seconds until volumes finish at the requested confidence: the cold start, plus the work with its margin."""
     standing = NORMAL.inv_cdf(question.constraints.confidence)
     with unrecorded():
         slower = margins_at(standing, workload, around, spreads, question.assumptions).rate
@@ -148,7 +153,7 @@ def surely_s(
 
 
 def limited(workload: InferenceWorkload) -> bool:
-    """Whether anything was asked for that speed decides: a rate, or limits of latency."""
+    """Whether the request sets a requirement on speed: a request rate or latency limits."""
     slo = workload.slo
     limits = slo.ttft_s is not None or slo.tpot_s is not None or slo.e2e_s is not None
     return workload.load is Load.OPEN or (limits and workload.load is not Load.OFFLINE)
@@ -162,11 +167,14 @@ def levels_of(
     needed: Column,
     speed: Speed,
 ) -> list[tuple[Level, ...]]:
-    """What every deployment takes at each level, of the replicas `needed`: a row for each level, infinite where none
-    are enough; `speed` is of each level, one after another.
+    """Resources of every deployment at each confidence level.
 
-    What holds with a higher confidence holds with a lower one. A layout whose replicas may do next to nothing within
-    the limits is not made sure by their number: many times what is asked for is no answer.
+    Parameters:
+        needed: replicas, one row per level; infinite where no number is enough.
+        speed: speed of all levels, one after another.
+
+    A higher confidence never needs fewer replicas than a lower one. Layouts with almost no capacity within the
+    limits get no result: a large multiple of the requested replicas is not useful advice.
     """
     plans = options.plans
     needed = np.minimum.accumulate(needed[::-1])[::-1]
@@ -194,8 +202,9 @@ def levels_of(
 def slack_of(
     workload: InferenceWorkload, speed: Speed, replicas: Column, cold_start_s: Column, within: Column | None = None
 ) -> Column:
-    """Logarithm of how many times what was asked is done, by whatever falls shortest; rows by their margins. `within`:
-    how many times the latency of a request alone would be allowed, where that was simulated.
+    """Logarithm of the ratio between capability and requirement, for the tightest requirement; one row per margin.
+
+    `within` is the ratio of latency limit to unloaded latency, where a simulation exists.
     """
     kind = kind_of(workload)
     if workload.load is Load.OPEN:
@@ -204,7 +213,7 @@ def slack_of(
         shares = [time_share(workload, speed, replicas, cold_start_s)]
     else:
         each = np.ceil(workload.in_flight / replicas)
-        shares = [np.where(each > 1, speed.slo_batch / np.maximum(each, 1.0), np.inf)]  # one alone meets its limits
+        shares = [np.where(each > 1, speed.slo_batch / np.maximum(each, 1.0), np.inf)]  # one request meets its limits
     if within is not None:
         shares.append(within)
     else:
@@ -214,7 +223,9 @@ def slack_of(
 
 
 def time_share(workload: InferenceWorkload, speed: Speed, replicas: Column, cold_start_s: Column) -> Column:
-    """How many times a volume could be worked off between the start and its deadline; 1 where there is none."""
+    """Ratio of the time until the deadline to the run time, without the cold start; 1 where there is no volume or
+    deadline.
+    """
     if workload.volume_requests is None or workload.deadline_s is None:
         return np.ones(len(replicas))
     busy = run_s(workload.volume_requests, replicas, speed.capacity_per_s, speed.slo_batch, cold_start_s) - cold_start_s
@@ -223,9 +234,9 @@ def time_share(workload: InferenceWorkload, speed: Speed, replicas: Column, cold
 
 
 def sureness(standing: Column, slack: Column) -> list[float]:
-    """Probability up to which slack is left, a column each; a row for each standing in a normal distribution.
+    """Highest probability with nonnegative slack, one value per column; one row per z-score.
 
-    What runs out at a lower confidence stays out at higher ones.
+    Once slack is negative at a confidence, it counts as negative at all higher ones.
     """
     left = np.minimum.accumulate(np.clip(slack, -FAR_OFF, FAR_OFF))
     last, columns = len(standing) - 1, np.arange(left.shape[1])

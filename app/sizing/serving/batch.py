@@ -1,7 +1,7 @@
-"""Seconds of one batch of single-pass work: embeddings, vision, speech, diffusion.
+"""Time of one batch of single-pass work: embeddings, vision, speech, diffusion.
 
-A batch of b samples takes passes * max(FLOPs, weights and activations moved) plus launch overheads, or as long as the
-host needs to make the next one ready.
+A batch of b samples takes passes * max(FLOPs, weights and activations moved) plus launch overheads, or as long as
+the host needs to prepare the next batch.
 """
 
 from __future__ import annotations
@@ -21,37 +21,38 @@ from app.sizing.serving.plans import Plans
 from app.sizing.serving.roofline import smooth_maximum
 from app.sizing.workload import InferenceWorkload
 
-WIDER, NARROWER = 1.2, 0.9  # of the 16-bit rate: what is multiplied in fewer bits, or in 32
+# Matrix rates relative to the 16-bit rate: above the first the computation is in 8 bits, below the second in 32.
+WIDER, NARROWER = 1.2, 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class BatchTerms(Columns):
-    """Seconds of one pass: per sample and per batch; `once_s` reads the weights that no pass repeats (encoders,
-    tables).
+    """Times of a batch in seconds; a `slope` is per sample. `once_s` reads the weights that no pass repeats, such as
+    encoders and tables.
     """
 
-    flops_slope_s: Column
-    bytes_slope_s: Column
-    host_slope_s: Column  # of each decoded token
-    weights_s: Column
-    once_s: Column
-    launch_s: Column
-    extra_slope_s: Column
-    exponent: Column
-    request_s: Column
-    passes: float
-    hosting: Hosting
+    flops_slope_s: Column  # time to multiply one sample in one pass, s
+    bytes_slope_s: Column  # time to move one sample's activations in one pass, s
+    host_slope_s: Column  # host time per decoded token, s
+    weights_s: Column  # time to read the weights of one pass, s
+    once_s: Column  # time to read the weights that no pass repeats, s
+    launch_s: Column  # time to launch the layers of one pass, s
+    extra_slope_s: Column  # time to multiply what runs once per sample, s
+    exponent: Column  # sharpness of the roofline's knee
+    request_s: Column  # fixed time per batch, s
+    passes: float  # passes per sample
+    hosting: Hosting  # host work per request, and the cores for it
 
     @property
     def unhosted(self) -> BatchTerms:
-        """The same where requests need nothing of a host."""
+        """The same terms without host work."""
         return replace(self, hosting=Hosting.none(len(self)))
 
 
 def work_of(workload: InferenceWorkload) -> SampleWork:
-    """One request as a sample: an encoder's pass over its tokens, or the model's own facts.
+    """One request as a sample: an encoder's pass over its tokens, or the model's own sample work.
 
-    Activations of an encoder in serving are one layer's live tensors, not all layers'.
+    In serving, an encoder holds the live tensors of one layer, not of all layers.
     """
     model = workload.model
     if model.sample is not None:
@@ -64,25 +65,40 @@ def work_of(workload: InferenceWorkload) -> SampleWork:
     )
 
 
-@formula(unit="s/sample", source="roofline")
+@formula(unit="s/sample", source="roofline model (Williams et al. 2009)")
 def flops_slope_s(work: SampleWork, linear_flops_per_s: Column, achieved_fraction: Column, padding: Column) -> Column:
-    """Multiplying one sample in one pass.
+    """Time to multiply one sample in one pass.
 
-    Source: Williams et al. 2009. Limits: large batches.
+    Parameters:
+        work: work of one sample.
+        linear_flops_per_s: data-sheet matrix rate, FLOP/s.
+        achieved_fraction: fraction of that rate that is achieved.
+        padding_factor: computed tokens divided by sent tokens.
+    Limits: large batches.
     Check:
-        >>> round(8.18e9 / (312e12 * 0.28) * 1e6, 1)  # ResNet-50 on 0.28 of an A100, us an image
+        >>> round(8.18e9 / (312e12 * 0.28) * 1e6, 1)  # ResNet-50 at 0.28 of an A100's rate, us per image
         93.6
     """
     return work.flops * padding / (linear_flops_per_s * achieved_fraction)
 
 
-@formula(unit="s/sample", source="roofline")
+@formula(unit="s/sample", source="roofline model (Williams et al. 2009)")
 def extra_slope_s(work: SampleWork, linear_flops_per_s: Column, achieved_fraction: Column) -> Column:
-    """Multiplying what comes once per sample: text encoders, image decoder. Source: as above. Limits: as above."""
+    """Time to multiply what runs once per sample, such as text encoders and the image decoder.
+
+    Parameters:
+        work: work of one sample.
+        linear_flops_per_s: data-sheet matrix rate, FLOP/s.
+        achieved_fraction: fraction of that rate that is achieved.
+    Limits: large batches.
+    Check: 2.5 TFLOP at half of 500 TFLOP/s.
+        >>> extra_slope_s(row(extra_flops=2.5e12), 500e12, 0.5)
+        0.01
+    """
     return work.extra_flops / (linear_flops_per_s * achieved_fraction)
 
 
-@formula(unit="s/sample", source="roofline")
+@formula(unit="s/sample", source="roofline model (Williams et al. 2009)")
 def bytes_slope_s(
     work: SampleWork,
     linear_flops_per_s: Column,
@@ -91,56 +107,108 @@ def bytes_slope_s(
     achieved_memory_fraction: Column,
     padding: Column,
 ) -> Column:
-    """Writing and reading activations of one sample, as wide as what is multiplied.
+    """Time to write and read the activations of one sample, at the width of the computation.
 
-    Source: Williams et al. 2009. Limits: each layer's activations pass through memory.
+    Parameters:
+        work: work of one sample.
+        linear_flops_per_s: data-sheet matrix rate, FLOP/s; its ratio to the 16-bit rate gives the width.
+        bit16_flops_per_s: data-sheet 16-bit matrix rate, FLOP/s.
+        bytes_per_s: data-sheet memory bandwidth, B/s.
+        achieved_memory_fraction: fraction of that bandwidth that is achieved.
+        padding_factor: computed tokens divided by sent tokens.
+    Limits: each layer's activations pass through device memory.
+    Check: 80 MB in 16 bit at 0.8 of 2 TB/s, us.
+        >>> round(float(bytes_slope_s(row(moved_bytes=80e6), 312e12, 312e12, 2e12, 0.8, 1.0)) * 1e6, 3)
+        50.0
     """
     ratio = linear_flops_per_s / bit16_flops_per_s
     width = np.where(ratio > WIDER, 0.5, np.where(ratio < NARROWER, 2.0, 1.0))
     return work.moved_bytes * padding * width / (bytes_per_s * achieved_memory_fraction)
 
 
-@formula(unit="s", source="roofline")
+@formula(unit="s", source="roofline model (Williams et al. 2009)")
 def weights_s(streamed_bytes: Column, bytes_per_s: Column, achieved: Achieved) -> Column:
-    """Reading the weights of a pass. Source: Williams et al. 2009. Limits: nothing stays in on-chip memory."""
+    """Time to read the weights of a pass.
+
+    Parameters:
+        streamed_bytes: weights that every pass reads, B.
+        bytes_per_s: data-sheet memory bandwidth, B/s.
+        achieved: fitted efficiency coefficients.
+    Limits: no weights stay in on-chip memory.
+    Check: 1 GB at 0.8 of 2 TB/s, us.
+        >>> round(weights_s(1e9, 2e12, row(linear_memory_fraction=0.8)) * 1e6, 3)
+        625.0
+    """
     return streamed_bytes / (bytes_per_s * achieved.linear_memory_fraction)
 
 
-@formula(unit="s", source="roofline")
+@formula(unit="s", source="roofline model (Williams et al. 2009)")
 def once_s(weights_bytes: Column, streamed_bytes: Column, bytes_per_s: Column, achieved: Achieved) -> Column:
-    """Reading the weights that no pass repeats. Source: Williams et al. 2009. Limits: as above."""
+    """Time to read the weights that no pass repeats.
+
+    Parameters:
+        weights_bytes: all weights, B.
+        streamed_bytes: weights that every pass reads, B.
+        bytes_per_s: data-sheet memory bandwidth, B/s.
+        achieved: fitted efficiency coefficients.
+    Limits: no weights stay in on-chip memory.
+    Check: 1.4 GB of which 1 GB is read by every pass, at 0.8 of 2 TB/s, us.
+        >>> round(once_s(1.4e9, 1e9, 2e12, row(linear_memory_fraction=0.8)) * 1e6, 3)
+        250.0
+    """
     return (weights_bytes - streamed_bytes) / (bytes_per_s * achieved.linear_memory_fraction)
 
 
-@formula(unit="s", source="half of a decode step's: no scheduling between passes")
+@formula(unit="s", source="fitted to benchmark measurements of decode steps")
 def launch_s(work: SampleWork, achieved: Achieved) -> Column:
-    """Launching the layers of a pass. Source: calibration. Limits: one value per engine."""
+    """Time to launch the layers of a pass: half of a decode step's, because nothing is scheduled between passes.
+
+    Parameters:
+        work: work of one sample.
+        achieved: fitted overheads.
+    Limits: one value per engine.
+    Check: 32 layers at 5 us, halved.
+        >>> round(launch_s(row(layers=32), row(layer_overhead_s=5e-6)), 9)
+        8e-05
+    """
     return work.layers * achieved.layer_overhead_s / 2
 
 
-@formula(unit="1", source="a batch is as long as its longest")
+@formula(unit="1", source="definition: a batch is padded to its longest text")
 def padding(long_tokens: float, mean_tokens: float, packs: Mask, assumed: Assumptions) -> Column:
-    """Tokens that a batch computes over those it was sent, where shorter texts are padded.
+    """Tokens that a batch computes divided by the tokens sent, if shorter texts are padded to the longest.
 
-    Source: definition. Limits: by how far batches reach from a mean text to a long one.
-    Check: engines that pack texts compute none.
-        >>> padding(600, 200, np.array([False, True]), Assumptions()).tolist()
+    Parameters:
+        long_tokens: tokens of a long text.
+        mean_tokens: tokens of a mean text.
+        packs: whether the engine packs texts without padding.
+        assumed: assumptions: `padded_share`, how far a batch's longest text lies between a mean and a long one.
+    Check: engines that pack texts compute no padding.
+        >>> padding_factor(600, 200, np.array([False, True]), Assumptions()).tolist()
         [2.0, 1.0]
     """
     return np.where(packs, 1.0, 1 + assumed.padded_share * (long_tokens / mean_tokens - 1))
 
 
 def padding_of(workload: InferenceWorkload, plans: Plans, assumed: Assumptions) -> Column:
-    """Of every plan; texts of one length and samples need none."""
+    """Padding factor of every plan; 1 for texts of one length and for other samples."""
     texts = workload.input_tokens
     if workload.model.kind is not ModelKind.ENCODER or not texts.sigma:
         return np.ones(len(plans))
     return padding(max(texts.mean, workload.long_prompt(95.0)), texts.mean, plans.packs, assumed)
 
 
-@formula(unit="1", source="base coefficients")
+@formula(unit="1", source="fitted to benchmark measurements")
 def matrix_fraction(achieved: Achieved) -> Column:
-    """Matrices of a single pass, of the matrix rate. Source: calibration. Limits: one value per family and engine."""
+    """Fraction of the matrix rate that the matrices of a single pass achieve.
+
+    Parameters:
+        achieved: fitted efficiency coefficients.
+    Limits: one value per accelerator family and engine.
+    Check:
+        >>> round(matrix_fraction(row(linear_compute_fraction=0.8, sample_linear_fraction=0.7)), 6)
+        0.56
+    """
     return achieved.linear_compute_fraction * achieved.sample_linear_fraction
 
 
@@ -151,8 +219,10 @@ def batch_terms(
     padding: Column | None = None,
     host: Hosting | None = None,
 ) -> BatchTerms:
-    """Terms of a batch's time, by what is achieved of the hardware: where not given, by the plans' stacks. Nothing is
-    padded and a host does nothing where not given.
+    """Times of a batch on every plan.
+
+    Without `achieved` the coefficients of the plans' software stacks apply. Without `padding_factor` nothing is
+    padded. Without `host` there is no host work.
     """
     s = plans.achieved if achieved is None else achieved
     longer = np.ones(len(plans)) if padding is None else padding
@@ -174,9 +244,20 @@ def batch_terms(
     )
 
 
-@formula(unit="s", source="roofline with a rounded knee")
+@formula(unit="s", source="roofline model (Williams et al. 2009) with a rounded knee")
 def sample_pass_s(batch: Column, terms: BatchTerms) -> Column:
-    """One pass over a batch. Source: Williams et al. 2009. Limits: reads overlap with computing."""
+    """Time of one pass over a batch.
+
+    Parameters:
+        batch: samples in the batch.
+        terms: times of a batch.
+    Limits: compute and reads overlap.
+    Check: 32 samples at 0.1 ms of compute, 2 ms of weights and 0.03 ms of activations per sample, 0.2 ms of
+    launches.
+        >>> slopes = dict(flops_slope_s=1e-4, bytes_slope_s=3e-5, host_slope_s=0.0)
+        >>> round(float(sample_pass_s(32, row(weights_s=0.002, launch_s=0.0002, exponent=2.0, **slopes))), 6)
+        0.004559
+    """
     moved = terms.weights_s + batch * terms.bytes_slope_s
     return (
         smooth_maximum(batch * terms.flops_slope_s, moved, terms.exponent) + terms.launch_s + batch * terms.host_slope_s
@@ -185,15 +266,33 @@ def sample_pass_s(batch: Column, terms: BatchTerms) -> Column:
 
 @formula(unit="s", source="sum of the parts")
 def batch_s(sample_pass_s: Column, batch: Column, terms: BatchTerms) -> Column:
-    """Seconds a batch occupies the device. Source: counted. Limits: batches do not overlap."""
+    """Time that a batch occupies the device.
+
+    Parameters:
+        sample_pass_s: time of one pass, s.
+        batch: samples in the batch.
+        terms: times of a batch.
+    Limits: batches do not overlap.
+    Check: 30 passes of 40 ms, 4 samples with 5 ms of encoders each, and 10 ms once.
+        >>> round(batch_s(0.04, 4, row(passes=30.0, extra_slope_s=0.005, once_s=0.01, request_s=0.0)), 6)
+        1.23
+    """
     return terms.passes * sample_pass_s + batch * terms.extra_slope_s + terms.once_s + terms.request_s
 
 
-@formula(unit="s", source="the host makes one batch ready while the device runs another")
+@formula(unit="s", source="two-stage pipeline: the host prepares one batch while the device runs another")
 def cycle_s(batch_s: Column, batch: Column, hosting: Hosting) -> Column:
-    """From one batch to the next: the slower of device and host, or both where they are the same cores.
+    """Time from one batch to the next: the slower of device and host, or their sum if they are the same cores.
 
-    Source: a pipeline of two stages. Limits: cores share the requests of a batch evenly.
+    Parameters:
+        batch_s: time that a batch occupies the device, s.
+        batch: samples in the batch.
+        host_work: host work of one request, and the cores for it.
+    Limits: cores share the requests of a batch evenly.
+    Check: 20 ms on the device, and 32 requests of 8 ms on 8 cores.
+        >>> host = row(host_s=0.008, host_cores=8, in_turn=False, serial_s=20e-6)
+        >>> float(cycle_s(0.02, 32, host))
+        0.032
     """
     ready_s = batch * hosting.host_s / hosting.host_cores
     paced_s = np.where(hosting.in_turn, batch_s + ready_s, np.maximum(batch_s, ready_s))
@@ -201,5 +300,5 @@ def cycle_s(batch_s: Column, batch: Column, hosting: Hosting) -> Column:
 
 
 def of_batch_s(terms: BatchTerms, batch: Column) -> Column:
-    """Seconds from one batch to the next, from its terms."""
+    """Time from one batch to the next, s."""
     return cycle_s(batch_s(sample_pass_s(batch, terms), batch, terms), batch, terms.hosting)

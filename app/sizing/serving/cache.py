@@ -1,4 +1,4 @@
-"""What caches take of a device: sequences at any length, and the prefixes that idle sessions leave behind."""
+"""KV cache on a device: sequences of any length, and the prefixes that idle sessions leave in the cache."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from app.sizing.workload import InferenceWorkload
 
 @dataclass(frozen=True, slots=True)
 class Prefixes(Columns):
-    """What the next turns of idle sessions will read: bytes on one device."""
+    """Prefixes that the next turns of idle sessions will read, on one device."""
 
-    own_bytes: Column  # of each session
-    shared_bytes: Column  # of what every session begins with
-    turn_gap_s: float
+    own_bytes: Column  # prefix of one session beyond the shared part, B
+    shared_bytes: Column  # prefix that all sessions share, B
+    turn_gap_s: float  # pause between two turns of a session, s
 
 
 @formula(unit="B", source="Kwon et al. 2023 (arXiv:2309.06180)")
@@ -33,10 +33,21 @@ def cache_bytes_of_layers(
     context_parallel: Column,
     pipeline_parallel: Column,
 ) -> Column:
-    """Cache of one sequence in the layers so far: heads split over tensor-parallel ranks, layers over stages, and the
-    tokens of a head over context-parallel ones.
+    """Cache of one sequence on one device in the layer groups counted so far.
 
-    Source: counted. Limits: heads are copied once there are more ranks than parts.
+    Tensor-parallel ranks share the heads, pipeline stages the layers, and context-parallel ranks the tokens of a
+    head.
+
+    Parameters:
+        earlier_layers_bytes: bytes from the layer groups counted before, B.
+        layers: layers in this group.
+        held_elements: cache elements of one sequence in one layer.
+        kv_element_bytes: bytes per element of the cache format.
+        kv_heads: KV heads of a layer.
+        tensor_parallel: tensor-parallel ranks.
+        context_parallel: ranks that share the tokens of a sequence's cache.
+        pipeline_parallel: pipeline stages.
+    Limits: ranks beyond the number of parts keep copies.
     Check:
         >>> one(cache_bytes_of_layers(col(0), 40, 2 * 40 * 128, col(2), 40, col(1), col(1), col(1)))  # OPT-13B, a token
         819200.0
@@ -47,19 +58,27 @@ def cache_bytes_of_layers(
     return earlier_layers_bytes + layers * held_elements * kv_element_bytes / (ranks * pipeline_parallel)
 
 
-@formula(unit="B", source="counts of the configuration")
+@formula(unit="B", source="counted from the model configuration")
 def cache_bytes_per_sequence(
     cache_bytes_of_layers: Column, model: ModelArchitecture, tensor_parallel: Column, pipeline_parallel: Column
 ) -> Column:
-    """Cache of one sequence on one device: keys and values of attention, and states of recurrent layers.
+    """Cache of one sequence on one device: keys and values of attention layers, and states of recurrent layers.
 
-    Source: counted. Limits: layers are spread evenly over pipeline stages.
+    Parameters:
+        cache_bytes_of_layers: KV cache of all attention layers, B.
+        model: model architecture, which gives the recurrent states of a sequence.
+        tensor_parallel: tensor-parallel ranks that split the states.
+        pipeline_parallel: pipeline stages.
+    Limits: layers are spread evenly over pipeline stages.
+    Check: 100 MB of KV cache and 8 MB of states over four ranks.
+        >>> cache_bytes_per_sequence(100e6, row(state_bytes_per_sequence=8e6), 4, 1)
+        102000000.0
     """
     return cache_bytes_of_layers + model.state_bytes_per_sequence / (tensor_parallel * pipeline_parallel)
 
 
 def cache_bytes(model: ModelArchitecture, context_tokens: float, plans: Plans) -> Column:
-    """Cache of one sequence of so many tokens on one device of every plan."""
+    """Cache of one sequence of `context_tokens` on one device of every plan, B."""
     total = np.zeros(len(plans))
     for label, group in layer_groups(model):
         with told_as(label):
@@ -76,23 +95,35 @@ def cache_bytes(model: ModelArchitecture, context_tokens: float, plans: Plans) -
     return cache_bytes_per_sequence(total, model, plans.tensor_parallel, plans.pipeline_parallel)
 
 
-@formula(unit="tokens", source="what runs at a time has run the longer the longer it takes")
+@formula(unit="tokens", source="renewal theory (length-biased sampling)")
 def aged_output_tokens(output_tokens: float, output_variation: float) -> float:
-    """Mean output of what runs at a time, of which a half is there; `output_variation` is the squared one of lengths.
+    """Mean final output of the sequences that run at a given moment; on average they have generated half of it.
 
-    Source: renewal theory. Limits: tokens come at one pace.
+    Long outputs run longer, so a snapshot contains more of them (length-biased sampling).
+
+    Parameters:
+        output_tokens: mean output of all requests.
+        output_variation: squared coefficient of variation of output lengths.
+    Limits: tokens come at a constant rate.
     Check:
-        >>> aged_output_tokens(200.0, 0.25)
+        >>> length_biased_output_tokens(200.0, 0.25)
         250.0
     """
     return output_tokens * (1 + output_variation)
 
 
-@formula(unit="B", source="documentation of the engines on what is set aside")
+@formula(unit="B", source="paged attention, Kwon et al. 2023 (arXiv:2309.06180); documentation of the engines")
 def held_bytes(half_bytes: Column, whole_bytes: Column, output_reserve_share: Column) -> Column:
-    """Cache of one sequence in the mean while it runs: what is there, and the share of the rest that is set aside.
+    """Mean cache of a running sequence: what it has written, and the share of the rest that the engine reserves.
 
-    Source: Kwon et al. 2023 (arXiv:2309.06180) for blocks given as a sequence grows. Limits: a steady state.
+    Parameters:
+        half_bytes: cache of a sequence with half of its output, B.
+        whole_bytes: cache of a sequence with its whole output, B.
+        output_reserve_share: share of the remaining output that the engine reserves; 0 with paged attention.
+    Limits: a steady state.
+    Check: halfway between 1.0 and 1.2 GB if half of the rest is reserved.
+        >>> round(mean_cache_bytes(1.0e9, 1.2e9, 0.5))
+        1100000000
     """
     return half_bytes + output_reserve_share * (whole_bytes - half_bytes)
 
@@ -105,12 +136,12 @@ def caches_of(
     output_variation: float,
     longest_tokens: float,
 ) -> tuple[Column, Column, Column]:
-    """Cache of a request at its end, in the mean over what runs, and of the longest context."""
+    """Cache of a request at its end, its mean over running requests, and the cache of the longest context, B."""
     final = cache_bytes(model, final_tokens, plans)
     prompt, aged = final_tokens - output_tokens, aged_output_tokens(output_tokens, output_variation)
-    with told_as("half of the output there"):
+    with told_as("half of the output generated"):
         half = cache_bytes(model, prompt + aged / 2, plans)
-    with told_as("the output there"):
+    with told_as("whole output generated"):
         whole = cache_bytes(model, prompt + aged, plans)
     with told_as("longest context"):
         longest = cache_bytes(model, longest_tokens, plans)
@@ -119,18 +150,18 @@ def caches_of(
 
 
 def prefixes_of(workload: InferenceWorkload, plans: Plans) -> Prefixes | None:
-    """Prefixes of idle sessions; None where none are waited for.
+    """Prefixes of idle sessions on every plan; None if the workload does not keep them.
 
-    The last window of sliding layers and one state of recurrent ones go with a session's own part.
+    A session's own part includes the last window of sliding-window layers and one state of recurrent layers.
     """
     if not workload.keeps_prefixes:
         return None
     model, prompt, shared = workload.model, workload.input_tokens.mean, workload.shared_prefix_fraction
     own_bytes = shared_bytes = np.zeros(len(plans))
     if workload.cached_prefix_fraction > shared:
-        with told_as("prefix of a session"):
+        with told_as("prefix of one session"):
             own_bytes = cache_bytes(model, prompt * (workload.cached_prefix_fraction - shared), plans)
     if shared > 0:
-        with told_as("prefix that all share"):
+        with told_as("prefix shared by all sessions"):
             shared_bytes = cache_bytes(model, prompt * shared, plans)
     return Prefixes(own_bytes, shared_bytes, workload.turn_gap_s)

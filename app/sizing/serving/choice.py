@@ -1,4 +1,8 @@
-"""What a deployment leaves open: as a search chooses where its size is open, else what its hardware does most with."""
+"""Completes a partly fixed deployment.
+
+If the size is open, the choice follows the search. Otherwise the most capable configuration of the fixed hardware is
+chosen.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +44,12 @@ from app.sizing.workload import InferenceWorkload, Load
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One plan with its settings, another engine that comes near, and the plan as it was simulated, if it was."""
+    """One plan with its settings, a runner-up engine, and the simulation of the plan if it was simulated."""
 
-    plan: Plans
-    settings: Settings
-    rival: Rival | None = None
-    runs: AsRun | None = None
+    plan: Plans  # table with one row
+    settings: Settings  # complete settings of the plan
+    rival: Rival | None = None  # runner-up: another engine with a similar score
+    runs: AsRun | None = None  # simulation of the plan, if it was simulated
 
 
 def fixed_plans(
@@ -60,8 +64,9 @@ def fixed_plans(
     phase: str,
     personal: bool,
 ) -> Plans:
-    """Plans of a fixed deployment: in machines on sale, or in a host of its own where its layout is larger than any of
-    them.
+    """Plans of a fixed deployment, on machines for sale.
+
+    If the layout is larger than any machine for sale, a host without a price takes their place.
     """
 
     def found(hosts: Candidates, turned_down: Rejections) -> Plans:
@@ -78,8 +83,10 @@ def fixed_plans(
 def chosen(
     question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Snapshot
 ) -> Choice:
-    """What a search ranks first where the size is open; the most capable layout where it is not, or nothing does. What
-    is written out in full is as it was written.
+    """The plan that the search ranks first if the size is open; otherwise, or if the search finds none, the most
+    capable.
+
+    A complete deployment is returned unchanged.
     """
     asked = settings_asked(deployment, plans, workload.redundancy)
     if len(plans) == 1 and is_complete(workload, asked):
@@ -89,7 +96,7 @@ def chosen(
 
 
 def is_complete(workload: InferenceWorkload, asked: Settings) -> bool:
-    """Whether a caller fixed all that an engine is set to, and how many replicas there are."""
+    """Whether the request fixes all engine settings and the number of replicas."""
     tokens = workload.single_pass or asked.max_batched_tokens is not None
     return tokens and not any(v is None for v in (asked.max_sequences, asked.memory_fraction, asked.replicas))
 
@@ -97,7 +104,7 @@ def is_complete(workload: InferenceWorkload, asked: Settings) -> bool:
 def searched(
     question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Snapshot
 ) -> Choice | None:
-    """What is recommended of these plans; None where nothing is."""
+    """The recommended plan among these; None if the search finds none."""
     unread = Unread(market.accelerators)
     options, runs = search(question, workload, plans, market, unread, deployment), None
     if deployment.replicas is not None:
@@ -116,7 +123,7 @@ def searched(
 
 
 def with_replicas(question: Question, workload: InferenceWorkload, options: Options, deployment: Deployment) -> Options:
-    """Plans of which the replicas a caller fixed carry the load, with so many of them."""
+    """Plans for which the fixed number of replicas is enough, with that number of replicas."""
     enough = options.take(options.fleet.replicas <= float(deployment.replicas or 1))
     asked = settings_asked(deployment, enough.plans, workload.redundancy)
     assert asked.replicas is not None
@@ -124,16 +131,17 @@ def with_replicas(question: Question, workload: InferenceWorkload, options: Opti
 
 
 def near_engine(question: Question, market: Snapshot, plans: Plans, score: Column, row: Codes) -> Rival | None:
-    """Another engine than that of a row whose best plan comes near it."""
+    """Runner-up: another engine whose best plan has a similar score."""
     return rivals(question, market, plans.accelerator, plans.engine, score, row, plans.weight_format)[0]
 
 
 def most_capable(
     question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Snapshot
 ) -> Choice:
-    """The plan that does most within the limits, which are to hold with the confidence asked; then the cheapest, the
-    quickest when idle, the smallest. Nothing of it reads a request rate. Where no plan holds, of those that fall least
-    short.
+    """The plan with the highest throughput within the limits at the requested confidence.
+
+    Ties go to the cheapest plan, then to the lowest latency without load, then to the smallest. The request rate is
+    not used. Where no plan meets the limits, the plans with the smallest shortfall compete.
     """
     count = plans.accelerators_per_node.astype(np.int64)
     first, alike = distinct(alike_for_a_replica(plans, market) * (count.max() + 1) + count)
@@ -164,8 +172,10 @@ def most_capable(
 def least_short(
     question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Snapshot
 ) -> tuple[Plans, Settings, Codes]:
-    """Of the plans those that want least, with their settings and their rows: memory first, then accelerators beyond
-    those there are, then speed; by what holds with the confidence asked, or as predicted where nothing does.
+    """Plans with the smallest shortfall, their settings and their row indices.
+
+    Memory counts first, then accelerators beyond the available number, then speed. The requested confidence applies;
+    where nothing meets it, the median prediction does.
     """
     kind, assumed, asked = (
         kind_of(workload),
@@ -194,7 +204,7 @@ def least_short(
 
 
 def beyond(workload: InferenceWorkload, deployment: Deployment, plans: Plans, asked: Settings) -> Column:
-    """1 where machines hold more accelerators than a caller has, else 0."""
+    """1 where the machines hold more accelerators than the request allows, else 0."""
     if deployment.total_accelerators is None or asked.replicas is None:
         return np.zeros(len(plans))
     on = plans.accelerators_per_replica, plans.accelerators_per_node
@@ -203,7 +213,7 @@ def beyond(workload: InferenceWorkload, deployment: Deployment, plans: Plans, as
 
 
 def times_too_slow(workload: InferenceWorkload, speed: Speed, asked: Settings) -> Column:
-    """How many times what is allowed plans take, by the limit that is missed most."""
+    """Ratio of latency to limit, for the limit that is missed most."""
     with np.errstate(invalid="ignore"):
         missed = [limit.needed_s / limit.available_s for limit in kind_of(workload).limits(speed.alone)]
     slo = workload.slo
@@ -224,8 +234,10 @@ def at_their_best(
     speed: Speed,
     held: Mask,
 ) -> Settings:
-    """Complete settings. Where limits cannot be met no batch is set for them, and replicas are those that carry the
-    load without them, as far as anybody has accelerators.
+    """Complete settings of plans.
+
+    Where limits cannot be met, the batch is not restricted. The replicas then carry the load without limits, as far
+    as that many accelerators exist.
     """
     most = asked.max_sequences
     if most is None:

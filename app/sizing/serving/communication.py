@@ -1,4 +1,4 @@
-"""Collectives and transfers: latency plus bytes over an achieved bandwidth."""
+"""Collectives and transfers: a latency plus bytes over an achieved bandwidth."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from app.sizing.serving.plans import Plans
 
 @dataclass(frozen=True, slots=True)
 class LinkUse(Columns):
-    """The links a replica's devices talk over."""
+    """Links that connect the devices of a replica."""
 
-    pcie: Mask  # inside a machine; the rest have a scale-up link
-    link_bytes_per_s: Column
-    across: Mask  # pipeline stages lie in different machines
-    network_bytes_per_s: Column
-    linked_ranks: Column  # tensor-parallel ranks that share a link; the others are reached over the network
-    exchange_share: float  # of either, that tokens on their way to experts achieve
+    pcie: Mask  # whether devices of a machine are linked by PCIe rather than a scale-up link
+    link_bytes_per_s: Column  # bandwidth of the link inside a machine, each way
+    across: Mask  # whether pipeline stages are on different machines
+    network_bytes_per_s: Column  # network bandwidth of one accelerator, each way
+    linked_ranks: Column  # tensor-parallel ranks that share a link; the network connects the others
+    exchange_share: float  # share of link and network bandwidth that the all-to-all of experts achieves
 
 
 @dataclass(frozen=True, slots=True)
 class LinkSpeed(Columns):
-    """What collectives and hand-overs achieve on those links."""
+    """Achieved latency and bandwidth of collectives and pipeline hops on those links."""
 
-    collective_latency_s: Column
-    collective_bytes_per_s: Column
-    hop_latency_s: Column
-    hop_bytes_per_s: Column
-    network_latency_s: Column  # whether or not anything crosses it
-    network_bytes_per_s: Column
+    collective_latency_s: Column  # latency of one collective inside a machine, s
+    collective_bytes_per_s: Column  # bandwidth of a collective inside a machine
+    hop_latency_s: Column  # latency of a transfer between pipeline stages, s
+    hop_bytes_per_s: Column  # bandwidth of a transfer between pipeline stages
+    network_latency_s: Column  # latency of one network hop, s, used or not
+    network_bytes_per_s: Column  # network bandwidth that is achieved
 
 
 def link_use(plans: Plans, assumed: Assumptions) -> LinkUse:
@@ -48,59 +48,118 @@ def link_use(plans: Plans, assumed: Assumptions) -> LinkUse:
     return LinkUse(pcie, node.link_bytes_per_s[rows], across, network, plans.linked_ranks, share)
 
 
-@formula(unit="s", source="fitted to measurements")
+@formula(unit="s", source="fitted to benchmark measurements")
 def collective_latency_s(link: LinkUse, achieved: Achieved) -> Column:
     """Latency of one collective inside a machine.
 
-    Source: calibration. Limits: one value for all sizes of group.
+    Parameters:
+        link: links of the plan.
+        achieved: fitted latencies.
+    Limits: one value for all group sizes.
+    Check:
+        >>> waits = row(pcie_latency_s=20e-6, scale_up_latency_s=8e-6)
+        >>> collective_latency_s(row(pcie=np.array([True, False])), waits).tolist()
+        [2e-05, 8e-06]
     """
     return np.where(link.pcie, achieved.pcie_latency_s, achieved.scale_up_latency_s)
 
 
-@formula(unit="B/s", source="fitted to measurements")
+@formula(unit="B/s", source="fitted to benchmark measurements")
 def collective_bytes_per_s(link: LinkUse, achieved: Achieved) -> Column:
-    """What a collective achieves of the link inside a machine; a lone device never asks.
+    """Bandwidth that a collective achieves on the link inside a machine; infinite for a device without a link.
 
-    Source: calibration. Limits: large messages; small ones are a matter of latency.
+    Parameters:
+        link: links of the plan.
+        achieved: fitted bandwidth fractions.
+    Limits: large messages; latency dominates small ones.
+    Check: 0.75 of NVLink's 450 GB/s.
+        >>> shares = row(pcie_bandwidth_fraction=0.6, scale_up_bandwidth_fraction=0.75)
+        >>> float(collective_bytes_per_s(row(pcie=False, link_bytes_per_s=450e9), shares))
+        337500000000.0
     """
     fraction = np.where(link.pcie, achieved.pcie_bandwidth_fraction, achieved.scale_up_bandwidth_fraction)
     return np.where(link.link_bytes_per_s > 0, link.link_bytes_per_s * fraction, np.inf)
 
 
-@formula(unit="s", source="fitted to measurements")
+@formula(unit="s", source="fitted to benchmark measurements")
 def hop_latency_s(link: LinkUse, achieved: Achieved, collective_latency_s: Column) -> Column:
-    """Latency of one hand-over between pipeline stages. Source: calibration. Limits: idle links."""
+    """Latency of one transfer between pipeline stages.
+
+    Parameters:
+        link: links of the plan.
+        achieved: fitted latencies.
+        collective_latency_s: latency of a collective inside a machine, s.
+    Limits: idle links.
+    Check: the stages are on different machines.
+        >>> float(hop_latency_s(row(across=True), row(network_latency_s=15e-6), 8e-6))
+        1.5e-05
+    """
     return np.where(link.across, achieved.network_latency_s, collective_latency_s)
 
 
-@formula(unit="B/s", source="fitted to measurements")
+@formula(unit="B/s", source="fitted to benchmark measurements")
 def hop_bytes_per_s(link: LinkUse, achieved: Achieved, collective_bytes_per_s: Column) -> Column:
-    """What a hand-over between pipeline stages achieves. Source: calibration. Limits: idle links."""
+    """Bandwidth that a transfer between pipeline stages achieves.
+
+    Parameters:
+        link: links of the plan.
+        achieved: fitted bandwidth fractions.
+        collective_bytes_per_s: bandwidth of a collective inside a machine, B/s.
+    Limits: idle links.
+    Check: 0.9 of a network of 50 GB/s.
+        >>> link = row(across=True, network_bytes_per_s=50e9)
+        >>> float(hop_bytes_per_s(link, row(network_bandwidth_fraction=0.9), 337.5e9))
+        45000000000.0
+    """
     return np.where(link.across, link.network_bytes_per_s * achieved.network_bandwidth_fraction, collective_bytes_per_s)
 
 
-@formula(unit="s", source="Patarasuk and Yuan 2009 (ring all-reduce)")
+@formula(unit="s", source="ring all-reduce, Patarasuk and Yuan 2009; Shoeybi et al. 2019 (arXiv:1909.08053)")
 def passed_s(
     reductions: Column, message_bytes: Column, pipeline_parallel: Column, link: LinkUse, speed: LinkSpeed
 ) -> Column:
-    """Bytes of a sequence's token, or of a whole prompt, over the links: two all-reduces per layer, of which an
-    exchange of experts' tokens takes the place of one, and a hand-over between pipeline stages.
+    """Transfer time of one message (a token of a sequence, or a whole prompt) over the links.
 
-    Source: Shoeybi et al. 2019 (arXiv:1909.08053). Limits: collectives do not overlap with computing.
+    Each layer has two all-reduces; in expert layers with data-parallel attention an all-to-all replaces one of them.
+    Pipeline stages add point-to-point transfers.
+
+    Parameters:
+        reductions: all-reduces per pass.
+        message_bytes: activations of the token or prompt between layers, B.
+        pipeline_parallel: pipeline stages.
+        link: links of the plan.
+        speed: achieved link speeds.
+    Limits: collectives do not overlap with compute.
+    Check: 64 all-reduces of 8 KB over 8 ranks at 337.5 GB/s, us.
+        >>> speed = row(collective_bytes_per_s=337.5e9, hop_bytes_per_s=45e9)
+        >>> round(float(link_transfer_s(64, 8192, 1, row(linked_ranks=np.array(8)), speed)) * 1e6, 3)
+        2.719
     """
     reduced = all_reduce_s(message_bytes, link.linked_ranks, speed.collective_bytes_per_s)
     hops = pipeline_parallel - 1
     return np.where(link.linked_ranks > 1, reductions * reduced, 0.0) + hops * message_bytes / speed.hop_bytes_per_s
 
 
-@formula(unit="s", source="fitted to measurements")
+@formula(unit="s", source="fitted to benchmark measurements")
 def waited_s(reductions: Column, pipeline_parallel: Column, link: LinkUse, speed: LinkSpeed) -> Column:
-    """Latency of the collectives and hand-overs of one step. Source: calibration. Limits: idle links."""
+    """Latency of the collectives and pipeline transfers of one step.
+
+    Parameters:
+        reductions: all-reduces per pass.
+        pipeline_parallel: pipeline stages.
+        link: links of the plan.
+        speed: achieved link speeds.
+    Limits: idle links.
+    Check: 64 all-reduces at 8 us and one transfer between stages at 15 us, us.
+        >>> speed = row(collective_latency_s=8e-6, hop_latency_s=15e-6)
+        >>> round(float(link_latency_s(64, 2, row(linked_ranks=np.array(8)), speed)) * 1e6, 3)
+        527.0
+    """
     reduced = np.where(link.linked_ranks > 1, reductions * speed.collective_latency_s, 0.0)
     return reduced + (pipeline_parallel - 1) * speed.hop_latency_s
 
 
-@formula(unit="s", source="Patarasuk and Yuan 2009, in two steps: inside machines, then between them")
+@formula(unit="s", source="ring all-reduce, Patarasuk and Yuan 2009, first inside machines, then between them")
 def across_reduce_s(
     reductions: Column,
     message_bytes: Column,
@@ -108,34 +167,46 @@ def across_reduce_s(
     linked_ranks: Column,
     network_bytes_per_s: Column,
 ) -> Column:
-    """Bytes of all-reduces over the network, after each machine has added its own: every accelerator carries its part
-    of the sum over its own port.
+    """Transfer time of all-reduces over the network, after each machine has reduced its own part.
 
-    Source: Patarasuk and Yuan 2009. Limits: rings between machines; nothing is computed meanwhile.
+    Each accelerator sends its part of the sum through its own port.
+
+    Parameters:
+        reductions: all-reduces per pass.
+        message_bytes: activations of the token or prompt between layers, B.
+        tensor_parallel: tensor-parallel ranks.
+        linked_ranks: ranks that share a link inside a machine or scale-up domain.
+        network_bytes_per_s: network bandwidth of one accelerator, B/s.
+    Limits: rings between machines; no overlap with compute.
     Check: a token of 16 KB over two machines of eight, at 45 GB/s each, twice in 80 layers.
-        >>> round(one(across_reduce_s(col(160), col(16384), col(16), col(8), col(45e9))) * 1e6, 2)  # 2 KB a time
+        >>> round(one(cross_node_all_reduce_s(col(160), col(16384), col(16), col(8), col(45e9))) * 1e6, 2)  # 2 KB each
         7.28
     """
     machines = tensor_parallel / linked_ranks
     return reductions * 2 * (machines - 1) / machines * message_bytes / linked_ranks / network_bytes_per_s
 
 
-@formula(unit="s", source="a tree of machines, up and down")
+@formula(unit="s", source="NCCL's tree algorithm for small messages")
 def across_latency_s(
     reductions: Column, tensor_parallel: Column, linked_ranks: Column, network_latency_s: Column
 ) -> Column:
-    """Latency of a step's all-reduces between machines, after that inside them.
+    """Latency of a step's all-reduces between machines, in addition to that inside them.
 
-    Source: NCCL's trees of small messages, up and down. Limits: one value for all hops.
-    Check: four machines are two levels, passed up and down.
-        >>> round(one(across_latency_s(col(1), col(32), col(8), col(15e-6))) * 1e6)
+    Parameters:
+        reductions: all-reduces per pass.
+        tensor_parallel: tensor-parallel ranks.
+        linked_ranks: ranks that share a link inside a machine or scale-up domain.
+        network_latency_s: latency of one network hop, s.
+    Limits: one value for all hops.
+    Check: four machines form a tree of two levels, passed up and down.
+        >>> round(one(cross_node_latency_s(col(1), col(32), col(8), col(15e-6))) * 1e6)
         60
     """
     return reductions * 2 * np.log2(tensor_parallel / linked_ranks) * network_latency_s
 
 
 def link_speed(link: LinkUse, achieved: Achieved) -> LinkSpeed:
-    """What every plan's links achieve."""
+    """Achieved link speeds of every plan."""
     latency, rate = collective_latency_s(link, achieved), collective_bytes_per_s(link, achieved)
     hop_s, hop_rate = hop_latency_s(link, achieved, latency), hop_bytes_per_s(link, achieved, rate)
     network_rate = link.network_bytes_per_s * achieved.network_bandwidth_fraction
@@ -150,13 +221,14 @@ def passed_and_waited(
     link: LinkUse,
     speed: LinkSpeed,
 ) -> tuple[Column, Column]:
-    """Seconds of a message over links, and over networks where tensor-parallel ranks lie in several machines; and the
-    latency of all that, whatever the message.
+    """Transfer time of a message and the latency that does not depend on its size, s.
+
+    Both include the network if tensor-parallel ranks span machines.
     """
-    passed = passed_s(reductions, message_bytes, pipeline_parallel, link, speed)
-    waited = waited_s(reductions, pipeline_parallel, link, speed)
+    transfer = passed_s(reductions, message_bytes, pipeline_parallel, link, speed)
+    latency = waited_s(reductions, pipeline_parallel, link, speed)
     if (tensor_parallel > link.linked_ranks).any():
         group = tensor_parallel, link.linked_ranks
-        passed = passed + across_reduce_s(reductions, message_bytes, *group, speed.network_bytes_per_s)
-        waited = waited + across_latency_s(reductions, *group, speed.network_latency_s)
-    return passed, waited
+        transfer = transfer + across_reduce_s(reductions, message_bytes, *group, speed.network_bytes_per_s)
+        latency = latency + across_latency_s(reductions, *group, speed.network_latency_s)
+    return transfer, latency

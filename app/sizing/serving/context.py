@@ -1,4 +1,4 @@
-"""Decode over a cache whose tokens lie on several ranks: each attends to its own, and they put the parts together."""
+"""Decode with context parallelism: each rank attends to its part of a cache, and the ranks merge the results."""
 
 from __future__ import annotations
 
@@ -13,28 +13,34 @@ from app.sizing.serving.communication import LinkSpeed
 from app.sizing.serving.exchange import across_share
 from app.sizing.serving.plans import Plans
 
-# Of a layer: queries are gathered, then the logarithms of sums, then outputs are added up and scattered. What vLLM and
-# SGLang do unless told otherwise (dcp_comm_backend ag_rs).
+# Collectives per layer: an all-gather of the queries, one of the softmax log-sums, and a reduce-scatter of the outputs.
+# This is the default of vLLM and SGLang (dcp_comm_backend ag_rs).
 COLLECTIVES = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Context(Columns):
-    """What one device exchanges of a sequence's token in a step, so that each rank attends to its part of a context."""
+    """Bytes that one device exchanges per token and step, so that each rank attends to its part of a context."""
 
-    layers: Column  # that do so; none where every rank keeps all tokens of its heads
-    inside_bytes: Column  # over the link inside a machine or scale-up domain
-    across_bytes: Column  # over the network between them
+    layers: Column  # layers with this exchange; 0 if every rank keeps all tokens of its heads
+    inside_bytes: Column  # bytes over the link inside a machine or scale-up domain
+    across_bytes: Column  # bytes over the network between machines or domains
 
 
 @formula(unit="B", source="Helix parallelism (arXiv:2507.07120); vllm/v1/attention/ops: all_gather, reduce_scatter")
 def context_exchanged_bytes(
     query_elements: float, context_bytes: Column, tensor_parallel: Column, context_parallel: Column
 ) -> Column:
-    """Queries that one device gets of the ranks it shares contexts with, and outputs of these heads that it sends back,
-    of one token in all layers.
+    """Bytes that one device exchanges per token, in all layers, with the ranks that share its contexts.
 
-    Source: counted. Limits: sums of a few bytes a head are left out.
+    An all-gather distributes the queries; a reduce-scatter returns the outputs of those heads.
+
+    Parameters:
+        query_elements: elements of queries and outputs of one token in all layers.
+        context_bytes: bytes per exchanged element.
+        tensor_parallel: tensor-parallel ranks that split the heads.
+        context_parallel: ranks that share the tokens of a sequence's cache.
+    Limits: the softmax sums, a few bytes per head, are not counted.
     Check: DeepSeek-R1 on eight ranks: 61 layers, 128 heads, queries of 576 and outputs of 512.
         >>> one(context_exchanged_bytes(61 * 128 * (576 + 512), col(2), col(8), col(8)))
         14866432.0
@@ -42,20 +48,37 @@ def context_exchanged_bytes(
     return (context_parallel - 1) * query_elements * context_bytes / tensor_parallel
 
 
-@formula(unit="s", source="bytes over what the links achieve")
+@formula(unit="s", source="bytes over achieved link bandwidth")
 def context_slope_s(context: Context, speed: LinkSpeed) -> Column:
-    """Exchanging one token's queries and outputs: links and network carry their shares side by side.
+    """Time to exchange one token's queries and outputs; link and network transfer in parallel.
 
-    Source: counted. Limits: nothing is computed meanwhile.
+    Parameters:
+        context: context exchange of one device.
+        speed: achieved link speeds.
+    Limits: no overlap with compute.
+    Check: 10 MB at 400 GB/s inside a machine, and 2 MB at 40 GB/s over the network, us.
+        >>> speed = row(collective_bytes_per_s=400e9, network_bytes_per_s=40e9)
+        >>> round(float(context_slope_s(row(inside_bytes=10e6, across_bytes=2e6), speed)) * 1e6, 3)
+        50.0
     """
     return np.maximum(
         context.inside_bytes / speed.collective_bytes_per_s, context.across_bytes / speed.network_bytes_per_s
     )
 
 
-@formula(unit="s", source="fitted to measurements")
+@formula(unit="s", source="fitted to benchmark measurements")
 def context_fixed_s(context: Context, speed: LinkSpeed) -> Column:
-    """Latency of a step's gathers and scatters. Source: calibration of other transfers. Limits: idle links."""
+    """Latency of a step's all-gathers and reduce-scatters for context parallelism.
+
+    Parameters:
+        context: context exchange of one device.
+        speed: achieved link speeds.
+    Limits: idle links; latencies are those fitted to other collectives.
+    Check: three collectives in each of 61 layers at 8 us, us.
+        >>> speed = row(network_latency_s=15e-6, collective_latency_s=8e-6)
+        >>> round(float(context_fixed_s(row(layers=61, across_bytes=0.0), speed)) * 1e6)
+        1464
+    """
     return (
         context.layers
         * COLLECTIVES
@@ -64,7 +87,7 @@ def context_fixed_s(context: Context, speed: LinkSpeed) -> Column:
 
 
 def context_of(model: ModelArchitecture, plans: Plans) -> Context:
-    """What every plan exchanges."""
+    """Context exchange of every plan."""
     shared = plans.context_parallel > 1
     if not shared.any():
         none = np.zeros(len(plans))

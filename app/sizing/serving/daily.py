@@ -1,4 +1,4 @@
-"""What an hour of a deployment costs in the mean of a day: replicas follow the load where that saves money."""
+"""Mean hourly cost of a deployment over a day, with autoscaling where it saves money."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from app.sizing.workload import InferenceWorkload
 
 
 def starting_of(workload: InferenceWorkload, plans: Plans, assumed: Assumptions) -> Starting:
-    """What a start of every plan's replica moves, and over what."""
+    """What each plan's replica transfers at startup, and the links that it uses."""
     each, count, stacks = plans.accelerators_per_replica, plans.accelerators_per_node, plans.stacks
     small = stacks.table.small_engine | stacks.table.ggml
     slot = plans.types.table.slot_bytes_per_s[plans.accelerator]
@@ -42,7 +42,7 @@ def starting_of(workload: InferenceWorkload, plans: Plans, assumed: Assumptions)
 def daily_usd_per_hour(
     question: Question, workload: InferenceWorkload, plans: Plans, fleet: Fleet, cost: Cost, capacity_per_s: Column
 ) -> Column:
-    """What an hour costs in the mean of a day as it is paid; where no hours are told every hour costs the same."""
+    """Mean cost per hour over a day, in USD/h; equal to the plain hourly cost if the workload has no hourly profile."""
     if not workload.hourly_shares or not len(plans):
         return cost.usd_per_hour
     assumed = question.assumptions

@@ -1,4 +1,4 @@
-"""Finalists of serving: chosen in closed form, sized by what their schedulers do in a simulation, ranked by that."""
+"""Finalists of serving: preselected with formulas, sized by simulating their schedulers, and ranked by that result."""
 
 from __future__ import annotations
 
@@ -35,20 +35,23 @@ from app.sizing.serving.trial import Trial
 from app.sizing.snapshot import Snapshot
 from app.sizing.workload import InferenceWorkload, Load
 
-FEWEST = 3  # types of which the best is simulated, however few are shown
-MISSED = "{name} takes {needed} ms at the percentile asked on {on} however light the load; the limit is {available}."
+FEWEST = 3  # minimum number of accelerator types whose best plan is simulated, even if fewer are shown
+MISSED = (
+    "{name} takes {needed} ms at the requested percentile on {on}, even at the lightest load. "
+    "The limit is {available} ms."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class AsRun:
-    """Replicas of plans as their schedulers run, a curve each."""
+    """Simulated replicas of plans, one load curve per row."""
 
-    curves: tuple[Curve, ...]
-    sequences: Column  # that run at once
-    margins: Margins  # of the confidence asked for
+    curves: tuple[Curve, ...]  # load curve of each replica
+    sequences: Column  # sequences that run concurrently
+    margins: Margins  # margins of the requested confidence
 
     def surely(self, workload: InferenceWorkload) -> tuple[Column, Column]:
-        """Requests per second, and in flight, of a replica within the limits, with the confidence asked for."""
+        """Requests per second, and requests in flight, of a replica within the limits at the requested confidence."""
         if workload.load is Load.CLOSED:
             rate, held = self.in_flight(workload, self.margins)
             return rate / self.margins.rate, held
@@ -56,7 +59,7 @@ class AsRun:
         return sure_capacity_per_s(within, stable_below(self.curves), self.margins.rate), self.sequences
 
     def expected(self, workload: InferenceWorkload) -> tuple[Column, Column]:
-        """The same as predicted."""
+        """Requests per second, and requests in flight, of a replica within the limits, as the median prediction."""
         none = Margins.none(len(self.curves))
         if workload.load is Load.CLOSED:
             return self.in_flight(workload, none)
@@ -64,16 +67,16 @@ class AsRun:
         return expected_capacity_per_s(within, stable_below(self.curves)), self.sequences
 
     def in_flight(self, workload: InferenceWorkload, margins: Margins) -> tuple[Column, Column]:
-        """What is held in flight by margins, and answered of it."""
+        """Throughput in requests per second and requests in flight within the limits, with the given margins."""
         held = in_flight_within(self.curves, workload.slo, margins, self.sequences)
         return np.where(held >= 1, self.answered(np.maximum(held, 1.0)), 0.0), held
 
     def answered(self, loads: Column) -> Column:
-        """Requests per second that replicas answer at their loads."""
+        """Requests per second that the replicas complete at their loads."""
         return np.array([c.answered(load) for c, load in zip(self.curves, loads.tolist(), strict=True)])
 
     def take(self, rows: Codes, margins: Margins | None = None) -> AsRun:
-        """Some of the rows, by their own margins or by others."""
+        """Some of the rows, with their own margins or with the given ones."""
         curves = tuple(self.curves[row] for row in rows.tolist())
         return AsRun(curves, self.sequences[rows], self.margins.take(rows) if margins is None else margins)
 
@@ -88,7 +91,10 @@ def as_run(
     *,
     most_requests: int | None = None,
 ) -> AsRun | None:
-    """Plans with complete settings, simulated; None of work that is not. `asked` is what a caller fixed."""
+    """Simulate plans with complete settings; None for workloads that are not simulated.
+
+    `asked` is the deployment that the request fixes.
+    """
     if not is_simulated(workload):
         return None
     with unrecorded():
@@ -100,20 +106,20 @@ def as_run(
 
 
 def carries(capacity_per_s: Column, held: Column) -> Mask:
-    """Which replicas do any work within the limits."""
+    """Mask of replicas that complete any work within the limits."""
     able: Mask = (capacity_per_s > LEAST_CAPACITY_PER_S) & (held >= 1)
     return able
 
 
 def loads_of(workload: InferenceWorkload, replicas: Column) -> Column:
-    """What each replica gets of the load: requests a second, or in flight."""
+    """Load of each replica: requests per second, or requests in flight."""
     if workload.load is Load.OPEN:
         return workload.peak_per_s / replicas
     return np.ceil(workload.in_flight / replicas)
 
 
 def sized(question: Question, workload: InferenceWorkload, options: Options, runs: AsRun) -> Options:
-    """Plans with the replicas, machines and cost that the simulation makes of them, and its figures by margins."""
+    """Options with the replicas, machines and cost that the simulation implies, and simulated figures with margins."""
     capacity, held = runs.surely(workload)
     replicas = replicas_of(question, workload, options.plans, capacity, held, Settings())
     again = resized(question, workload, replace(options, capacity_per_s=capacity, slo_batch=held), replicas)
@@ -126,26 +132,29 @@ def sized(question: Question, workload: InferenceWorkload, options: Options, run
 
 @dataclass(frozen=True, slots=True)
 class Finalists:
-    """The best of a search, best first. `options` are all it found, these as they were sized."""
+    """Best options of a search, best first.
 
-    options: Options
-    rows: Codes
-    scores: Column
-    runs: AsRun | None
+    `options` are all options of the search, with the finalists' rows as sized by the simulation.
+    """
+
+    options: Options  # all options of the search
+    rows: Codes  # rows of the finalists in `options`
+    scores: Column  # scores of the finalists; lower is better
+    runs: AsRun | None  # simulation of the finalists; None if they are not simulated
 
     def first(self, count: int) -> Finalists:
-        """The best so many."""
+        """The first `count` finalists."""
         kept = np.arange(min(count, len(self.rows)))
         return self.take(kept, self.scores[kept])
 
     def take(self, kept: Codes, scores: Column) -> Finalists:
-        """Some of them, in another order by other scores."""
+        """Some of the finalists, in another order and with other scores."""
         runs = None if self.runs is None else self.runs.take(kept)
         return Finalists(self.options, self.rows[kept], scores, runs)
 
     @property
     def chosen(self) -> Options:
-        """The finalists alone."""
+        """Options of the finalists only."""
         return self.options.take(self.rows)
 
 
@@ -157,16 +166,17 @@ def finalists_of(
     rejections: Rejections,
     asked: Deployment | None = None,
 ) -> tuple[Finalists, int]:
-    """The best option of each type, as many as are asked for, and how many types there are. `asked` is what a caller
-    fixed.
+    """Best option of each accelerator type, up to the requested number, and how many types can serve.
+
+    `asked` is the deployment that the request fixes.
     """
     merit = measures(workload, options)
     best = best_per_accelerator(options.accelerator, question.objective, merit, stable_key(options))
     if not is_simulated(workload):
         shown = best[: question.limit]
         return Finalists(options, shown, score_of(question.objective, merit)[shown], None), len(best)
-    # Formulas are close where requests arrive by themselves; of a fixed number in flight they say too little of waves
-    # for another layout to be believed better by them.
+    # Formulas are accurate for open-loop load. With a fixed number of requests in flight they miss waves of requests,
+    # so they cannot show that another layout is better.
     trial = Trial(options, score_of(question.objective, merit), best, beside=workload.load is Load.OPEN)
     tables: list[Options] = []
     found: list[AsRun] = []
@@ -197,7 +207,7 @@ def tried(
     *,
     most_requests: int | None = None,
 ) -> tuple[Mask, AsRun, Options]:
-    """Which options do the work as their schedulers run; those that do as they run, and as they are sized by that."""
+    """Simulate options: mask of those that meet the limits, and their simulation and sized options."""
     runs = as_run(question, workload, options.plans, options.settings, market, asked, most_requests=most_requests)
     assert runs is not None
     does = serving(question, workload, options, runs, rejections)
@@ -208,7 +218,7 @@ def tried(
 def serving(
     question: Question, workload: InferenceWorkload, options: Options, runs: AsRun, rejections: Rejections
 ) -> Mask:
-    """Which plans meet the limits at any load; the others are turned down."""
+    """Mask of plans that meet the limits at any load; the others are rejected."""
     able = carries(*runs.surely(workload))
     if able.all():
         return able
@@ -239,7 +249,7 @@ def joined(
     found: list[AsRun],
     kept: list[Codes],
 ) -> Finalists:
-    """What was sized, ranked, and written back among all that was found."""
+    """Merge the sized tables into all options and rank the sized rows."""
     if not any(map(len, kept)):
         none = np.zeros(0, np.int64)
         return Finalists(options, none, np.zeros(0), None)
@@ -258,7 +268,7 @@ def joined(
 def like_simulated(
     question: Question, workload: InferenceWorkload, options: Options, rows: Codes, tables: list[Options]
 ) -> Options:
-    """Plans by formulas, as much less able as those that were simulated turned out in the median."""
+    """Scale formula results of all plans by the median ratio between simulation and formulas (at most 1)."""
 
     def share(name: str) -> float:
         told = np.concatenate([getattr(table, name) for table in tables])
@@ -271,7 +281,7 @@ def like_simulated(
 
 
 def written(options: Options, rows: Codes, tables: list[Options]) -> Options:
-    """All options, some rows of them as they were sized."""
+    """All options, with the sized values written back into the given rows."""
 
     def column(name: str, of: Any, parts: list[Any]) -> Column:
         changed: Column = getattr(of, name).copy()
@@ -296,8 +306,11 @@ def written(options: Options, rows: Codes, tables: list[Options]) -> Options:
 def carrying(
     question: Question, workload: InferenceWorkload, plans: Plans, settings: Settings, asked: Settings, runs: AsRun
 ) -> Settings:
-    """Settings with as many replicas as carry the load; where no number does with the confidence asked as predicted,
-    or without the limits, as far as anybody has accelerators. What was asked for of spares and machines stays.
+    """Settings with enough replicas to carry the load.
+
+    Where no number of replicas is enough at the requested confidence, the median prediction decides, then the
+    capacity without latency limits. The number is limited by the accelerators that exist. Fixed spares and machines
+    stay.
     """
     if asked.replicas is not None:
         return settings
@@ -314,7 +327,7 @@ def carrying(
 
 
 def judged_as_run(workload: InferenceWorkload, judged: Judged[Any, Any, Any], runs: AsRun) -> Judged[Any, Any, Any]:
-    """Deployments with the capacity, latencies, rates and batches that were simulated at their load."""
+    """Evaluated deployments with simulated capacity, latencies, rates and batches at their load."""
     replicas, speed = judged.fleet.replicas, judged.speed
     loads = loads_of(workload, replicas)
     with told_as("simulated"):
@@ -340,7 +353,7 @@ def judged_as_run(workload: InferenceWorkload, judged: Judged[Any, Any, Any], ru
 
 
 def expected_at(workload: InferenceWorkload, options: Options, runs: AsRun) -> Options:
-    """Plans at a load with the capacity, rate and latency that are expected there."""
+    """Options with the expected capacity, rate and latency at their load."""
     loads = loads_of(workload, options.fleet.replicas)
     with unrecorded():
         waits, (capacity, _) = waits_at(runs.curves, loads), runs.expected(workload)
@@ -348,14 +361,12 @@ def expected_at(workload: InferenceWorkload, options: Options, runs: AsRun) -> O
 
 
 def first_of(runs: AsRun | None) -> AsRun | None:
-    """The first row of what was simulated."""
+    """The first simulated row, or None."""
     return None if runs is None else runs.take(np.zeros(1, np.int64))
 
 
 def by_curves(workload: InferenceWorkload, speed: Speed, by: ByMargins, runs: AsRun) -> tuple[Speed, Column]:
-    """A speed by all margins, with what the simulation carries by each; and how many times its worst latency at the
-    lightest load would be allowed.
-    """
+    """Speed at all margins with simulated capacity, and the ratio of limit to worst latency at the lightest load."""
     every = runs.take(by.rows, by.margins)
     with unrecorded():
         capacity, held = every.surely(workload)
@@ -374,7 +385,7 @@ def sure_as_run(
     speed: Speed,
     runs: AsRun | None,
 ) -> tuple[Assurance, ...]:
-    """How sure deployments are, by what was simulated where anything was."""
+    """Assurance of deployments, based on simulation where one exists."""
     if runs is None:
         return assured(question, workload, judged, by, memory, speed)
     return assured(question, workload, judged, by, memory, *by_curves(workload, speed, by, runs))
@@ -383,7 +394,7 @@ def sure_as_run(
 def sure_of(
     workload: InferenceWorkload, speed: Speed, by: ByMargins, asked: float, runs: AsRun | None
 ) -> tuple[Column, Column]:
-    """Requests per second, and at once, of a replica within the limits with the confidence asked."""
+    """Requests per second, and concurrent requests, of a replica within the limits at the requested confidence."""
     if runs is not None:
         return runs.surely(workload)
     at_asked = by.at(asked)

@@ -1,12 +1,14 @@
-"""The steady state of one replica: so many requests always in flight, or a rate of them.
+"""Steady state of one replica: a closed loop with a fixed number of requests in flight, or an open loop at a request
+rate.
 
-In a closed loop of C clients a turn is a first token and the tokens after it, and throughput is C over a turn. While
-one client's tokens come, so do the prompts of the C - 1 others, in the share of the turn that this takes:
+In a closed loop of C clients, one cycle of a client is a first token and the tokens after it; throughput is C divided
+by the length of a cycle. While one client's tokens are decoded, the prompts of the C - 1 others arrive, in proportion
+to the share of the cycle that decoding takes:
 
-    decoding = later * step + (C - 1) * prompt * decoding / (turn without the own prompt)
+    decoding = later * step + (C - 1) * prompt * decoding / (cycle without the own prompt)
 
-Prompts queue as at a machine repairman's: one server beside C clients, each away for as long as its tokens take. Of a
-rate, prompts queue as in M/G/1 where a step holds one, and by less where it holds several.
+Prompts queue as in the machine repairman model: one server and C clients, each absent while its tokens are decoded.
+In an open loop, prompts queue as in M/G/1 where a step holds one prompt, and less where it holds several.
 """
 
 from __future__ import annotations
@@ -24,84 +26,141 @@ from app.sizing.serving.prefill import prompt_s
 from app.sizing.serving.step import step_s
 from app.sizing.workload import Load
 
-PASSES = 3  # until the sequences that decode and the turn agree
+PASSES = 3  # iterations until the decoding batch and the cycle time agree
 
 
 @dataclass(frozen=True, slots=True)
 class Flow(Columns):
-    """A steady state, means."""
+    """Means of a replica in the steady state."""
 
-    batch: Column  # sequences running
-    tpot_s: Column
-    ttft_s: Column
-    rate_per_s: Column
-    queue_s: Column  # of TTFT, behind other prompts
-    place_s: Column  # of TTFT, for one of the sequences that run
-    own_s: Column  # of TTFT, steps of the own prompt
-    beat_s: Column  # a step that is waited for
-    prompt_s: Column  # that one of the others' prompts adds
-    per_token: Column  # prompts of others that come for every token
+    batch: Column  # mean sequences running
+    tpot_s: Column  # mean time per output token, s
+    ttft_s: Column  # mean TTFT, s
+    rate_per_s: Column  # request rate, requests/s
+    queue_s: Column  # part of TTFT: wait behind other prompts, s
+    place_s: Column  # part of TTFT: wait for a free sequence slot, s
+    own_s: Column  # part of TTFT: steps that compute the own prompt, s
+    beat_s: Column  # mean length of the step that is running when a request arrives, s
+    prompt_s: Column  # time that one prompt of another request adds, s
+    per_token: Column  # prompts of other requests that arrive per output token
     waits: Column  # share of requests that find a queue of prompts
-    full: Column  # share that find no place
+    full: Column  # share of requests that find all sequence slots busy
 
 
-@formula(unit="sequences", source="a step's tokens are those of its sequences and of their successors' prompts")
+@formula(unit="sequences", source="token budget of a step: its decodes and the prompts that replace them")
 def fed_sequences(scheduled: Scheduled, later_tokens: Column, new_tokens: Column) -> Column:
-    """Sequences that a step's tokens leave room for beside the prompts that follow them. Source: counted.
+    """Sequences for which a step's token budget suffices, together with the prompts that replace them.
 
-    Limits: where the scheduler mixes.
+    Parameters:
+        scheduling: scheduler settings: `max_batched_tokens` is the token budget of a step.
+        later_tokens: tokens of a request after its first.
+        new_tokens: tokens of a prompt that are not in the prefix cache.
+    Limits: the scheduler mixes prompts and decodes; unlimited (infinite) where prompts have steps of their own.
+    Check:
+        >>> one(token_budget_sequences(row(max_batched_tokens=col(2048), prefill_first=col(0) > 0), col(256), col(768)))
+        512.0
     """
     mixed = np.maximum(scheduled.max_batched_tokens * later_tokens / (later_tokens + new_tokens), 1.0)
     return np.where(scheduled.prefill_first, np.inf, mixed)
 
 
 def fed(stream: Stream) -> Column:
-    """The same of a stream."""
+    """Sequences for which the token budget of a stream's steps suffices."""
     return fed_sequences(stream.scheduled, stream.later_tokens, stream.prefill.new_tokens)
 
 
-@formula(unit="sequences", source="as many as are in flight, up to what fits")
+@formula(unit="sequences", source="requests in flight, up to the sequence limit")
 def steady_batch(in_flight: Column, most: Column) -> Column:
-    """Sequences that run in a steady state. Source: counted. Limits: at least one."""
+    """Sequences that run in a steady state, at least one.
+
+    Parameters:
+        in_flight: requests in flight.
+        max_sequences: sequences that can run at the same time.
+    Check:
+        >>> one(steady_batch(col(100), col(64)))
+        64.0
+    """
     return np.maximum(np.minimum(in_flight, most), 1.0)
 
 
-@formula(unit="s", source="what comes is seen when the running step ends")
+@formula(unit="s", source="the scheduler sees a request when the running step ends")
 def closed_entry_s(entry_s: Column, beat_s: Column, held_back_s: Column) -> Column:
-    """From an answer to the first step of the next prompt, others running: an answer comes as a step ends, so that an
-    entry shorter than a step lasts one.
+    """Time from an answer to the first step of the next prompt in a closed loop, while other sequences run.
 
-    Source: counted. Limits: in the mean.
+    An answer arrives when a step ends, so the next prompt waits at least one step.
+
+    Parameters:
+        entry_s: ingest and tokenization of the request, s.
+        mean_step_s: mean length of the running step, s.
+        scheduler_delay_s: delay that the scheduler's rules add, s.
+    Limits: a mean.
+    Check:
+        >>> round(one(closed_entry_s(col(0.005), col(0.02), col(0.0))), 3)  # shorter than a step: one step
+        0.02
     """
     return np.maximum(entry_s + beat_s / 2, beat_s) + held_back_s
 
 
-@formula(unit="s", source="a request comes at any time of the running step")
+@formula(unit="s", source="renewal theory: a request arrives at a random time of the running step")
 def open_entry_s(entry_s: Column, beat_s: Column, held_back_s: Column) -> Column:
-    """From sending a request to its first step, others running. Source: renewal theory. Limits: in the mean."""
+    """Time from sending a request to its first step, while other sequences run.
+
+    Parameters:
+        entry_s: ingest and tokenization of the request, s.
+        mean_step_s: mean length of the running step, s.
+        scheduler_delay_s: delay that the scheduler's rules add, s.
+    Limits: a mean; requests arrive independently of the steps.
+    Check:
+        >>> round(one(open_entry_s(col(0.005), col(0.02), col(0.0))), 3)
+        0.015
+    """
     return entry_s + beat_s / 2 + held_back_s
 
 
-@formula(unit="1", source="counted")
+@formula(unit="1", source="mean sequences beyond the request itself")
 def accompanied(batch: Column) -> Column:
-    """Share of requests of a closed loop that meet others. Source: counted. Limits: none."""
+    """Share of a closed loop's requests that meet other sequences on the replica.
+
+    Parameters:
+        batch: mean sequences running.
+    Check:
+        >>> one(closed_overlap_share(col(1.25)))
+        0.25
+    """
     return np.clip(batch - 1, 0.0, 1.0)
 
 
-@formula(unit="s", source="on a replica that runs others, or on an idle one")
+@formula(unit="s", source="mean of an idle and a running replica")
 def base_s(idle_s: Column, entry_s: Column, own_s: Column, accompanied: Column) -> Column:
-    """TTFT without a queue. Source: counted. Limits: in the mean."""
+    """TTFT without queueing: between that of an idle replica and that of a replica that runs other sequences.
+
+    Parameters:
+        unloaded_ttft_s: TTFT on an idle replica, s.
+        entry_s: time from sending a request to its first step while others run, s.
+        prefill_own_s: time of the steps that compute the own prompt while others run, s.
+        overlap_share: share of requests that meet other sequences.
+    Limits: a mean.
+    Check:
+        >>> round(one(queue_free_ttft_s(col(0.1), col(0.02), col(0.14), col(0.5))), 3)
+        0.13
+    """
     return idle_s + accompanied * (entry_s + own_s - idle_s)
 
 
-@formula(unit="s", source="conservation of throughput in a closed loop")
+@formula(unit="s", source="Little's law (Little 1961) with the arrival theorem (Reiser and Lavenberg 1980)")
 def decoding_s(
     later_tokens: Column, streamed_step_s: Column, batch: Column, prompt_s: Column, first_s: Column, server_s: Column
 ) -> Column:
-    """From a request's first token to its last: D = later * step + (B - 1) * prompt * D / (D + first - server).
+    """Time from a request's first token to its last: D = later * step + (B - 1) * prompt * D / (D + first - service).
 
-    Source: Little 1961; a client meets the loop without itself (Reiser and Lavenberg 1980).
-    Limits: in the mean.
+    Parameters:
+        later_tokens: tokens of a request after its first.
+        streamed_step_s: decode step, s.
+        batch: sequences of the loop, B.
+        added_prompt_s: time that one prompt of another request adds, s.
+        first_token_s: time to the first token, s.
+        prompt_service_s: time of the replica per prompt, s.
+    Limits: a mean.
     Check:
         >>> one(decoding_s(col(200), col(0.02), col(11), col(0.01), col(0.01), col(0.01)))  # 200 * 20 + 10 * 10 ms
         4.1
@@ -112,28 +171,38 @@ def decoding_s(
     return (short + np.sqrt(short**2 + 4 * tokens * away)) / 2
 
 
-@formula(unit="s", source="Reiser and Lavenberg 1980: mean value analysis, Schweitzer's closure")
+@formula(unit="s", source="mean value analysis (Reiser and Lavenberg 1980), Schweitzer approximation (1979)")
 def repairman_wait_s(batch: Column, server_s: Column, away_s: Column) -> Column:
-    """Wait of a client for a server that all others use too: R = s + s (C - 1) R / (Z + R), less s.
+    """Mean wait of a client for a server shared with all others: R = s + s (C - 1) R / (Z + R), minus the service time
+    s.
 
-    Source: Schweitzer 1979. Limits: one server, clients away for Z.
+    Parameters:
+        batch: clients of the loop, C.
+        prompt_service_s: service time s, s.
+        think_s: time Z between a client's visits, s.
+    Limits: one server.
     Check:
-        >>> round(one(repairman_wait_s(col(4), col(1), col(1e-9))), 6)  # never away: behind all three others
+        >>> round(one(mva_wait_s(col(4), col(1), col(1e-9))), 6)  # no think time: behind all three others
         3.0
     """
     short = batch * server_s - away_s
     return (short + np.sqrt(short**2 + 4 * server_s * away_s)) / 2 - server_s
 
 
-@formula(unit="s", source="Kingman 1961; Sakasegawa 1977 (Ann. Inst. Stat. Math. 29)")
+@formula(unit="s", source="M/G/1 (Kingman 1961), extended to M/G/c by Sakasegawa 1977 (Ann. Inst. Stat. Math. 29)")
 def shared_wait_s(load: Column, taken: Column, server_s: Column, at_once: Column, variation: Column) -> Column:
-    """Mean wait for a server that takes several at once, each `server_s` of its time; infinite at saturation. Of what
-    it takes at once, `taken` is the share that is: its load, or less where it is faster while less is in it.
+    """Mean wait for a server that takes several prompts at a time, as in M/G/1 with a rarer queue; infinite at
+    saturation.
 
-    Source: Sakasegawa 1977: as M/G/1, but a queue is the rarer the more are taken at once.
+    Parameters:
+        load: share of the server's time that is demanded.
+        busy_share: share of its prompt slots that are busy: the load, or less where a lighter load is served faster.
+        prompt_service_s: server time per prompt, s.
+        prompts_at_once: prompts that the server takes at a time.
+        variation: mean of the squared coefficients of variation of arrivals and prompts.
     Limits: independent arrivals.
     Check:
-        >>> round(one(shared_wait_s(col(0.8), col(0.8), col(1), col(1), col(1.0))), 3)  # M/M/1: 0.8 / 0.2
+        >>> round(one(shared_server_wait_s(col(0.8), col(0.8), col(1), col(1), col(1.0))), 3)  # M/M/1: 0.8 / 0.2
         4.0
     """
     idle = np.maximum(1 - load, 1e-12)
@@ -141,26 +210,51 @@ def shared_wait_s(load: Column, taken: Column, server_s: Column, at_once: Column
     return np.where(load >= 1, np.inf, variation * server_s * np.minimum(taken, 1.0) ** power / idle)
 
 
-@formula(unit="s", source="clients that answers of one step let send again")
+@formula(unit="s", source="answers of one step trigger new prompts together")
 def burst_wait_s(arriving: Column, fill: Column, server_s: Column) -> Column:
-    """Wait behind prompts that came with the own one. Source: counted. Limits: prompts go before decodes."""
+    """Mean wait behind prompts that arrived together with the own one.
+
+    Parameters:
+        arriving_prompts: other prompts that are queued when the scheduler starts on one.
+        prompts_per_full_step: prompts that fill a step.
+        prompt_service_s: time of the replica per prompt, s.
+    Limits: prompts have steps of their own, before decodes.
+    Check:
+        >>> one(burst_wait_s(col(5), col(2), col(0.1)))  # 6 prompts, 2 of them in the first step
+        0.2
+    """
     return np.maximum(1 + arriving - np.maximum(fill, 1.0), 0.0) / 2 * server_s
 
 
-@formula(unit="s", source="least of what a loop and a queue can make of it")
+@formula(unit="s", source="minimum of the closed-loop and open-queue waits")
 def closed_wait_s(prefill_first: Mask, burst_wait_s: Column, repairman_wait_s: Column, shared_wait_s: Column) -> Column:
-    """Wait behind others' prompts in a closed loop; where prompts go first no answer comes while they are computed.
+    """Mean wait behind other prompts in a closed loop.
 
-    Source: counted. Limits: in the mean.
+    Where prompts have steps of their own, no answer is sent while they are computed, so only bursts queue.
+
+    Parameters:
+        prefill_first: whether prompts have steps of their own.
+        burst_wait_s: wait behind prompts that arrived together with the own one, s.
+        mva_wait_s: wait by mean value analysis, s.
+        shared_server_wait_s: wait as in an open queue, s.
+    Limits: a mean.
+    Check:
+        >>> one(closed_wait_s(col(0) > 0, col(0.3), col(0.2), col(0.1)))
+        0.1
     """
     return np.where(prefill_first, burst_wait_s, np.minimum(repairman_wait_s, shared_wait_s))
 
 
 @formula(unit="requests/s", source="Little's law")
 def loop_rate_per_s(batch: Column, first_s: Column, decoding_s: Column, tokenise_s: Column) -> Column:
-    """Requests per second of a closed loop, no more than are made tokens of one after another.
+    """Request rate of a closed loop, at most the rate at which one process tokenizes prompts.
 
-    Source: Little 1961. Limits: a steady state.
+    Parameters:
+        batch: requests in the loop.
+        first_token_s: time to the first token, s.
+        decoding_s: time from the first token to the last, s.
+        tokenise_s: time to tokenize one prompt, s.
+    Limits: a steady state.
     Check:
         >>> round(one(loop_rate_per_s(col(32), col(0.32), col(5.1), col(0.0))), 3)
         5.904
@@ -168,67 +262,124 @@ def loop_rate_per_s(batch: Column, first_s: Column, decoding_s: Column, tokenise
     return np.minimum(batch / (first_s + decoding_s), 1 / np.maximum(tokenise_s, 1e-12))
 
 
-@formula(unit="s", source="requests beyond what runs at once wait for a place")
+@formula(unit="s", source="Little's law (Little 1961)")
 def place_wait_s(in_flight: Column, most: Column, rate_per_s: Column) -> Column:
-    """Wait for one of the sequences that run. Source: Little 1961. Limits: first come, first served."""
+    """Mean wait for a free sequence slot in a closed loop.
+
+    Parameters:
+        in_flight: requests in flight.
+        max_sequences: sequences that can run at the same time (vLLM: `max_num_seqs`, or what the KV cache holds).
+        rate_per_s: request rate, requests/s.
+    Limits: first come, first served.
+    Check:
+        >>> one(slot_wait_s(col(100), col(64), col(12.0)))
+        3.0
+    """
     return np.maximum(in_flight - most, 0.0) / rate_per_s
 
 
-@formula(unit="s", source="sum of the parts")
+@formula(unit="s", source="sum of its parts")
 def mean_ttft_s(base_s: Column, wait_s: Column, place_wait_s: Column) -> Column:
-    """TTFT in the mean. Source: sum of the parts. Limits: none."""
+    """Mean TTFT.
+
+    Parameters:
+        queue_free_ttft_s: TTFT without queueing, s.
+        queue_wait_s: wait behind other prompts, s.
+        slot_wait_s: wait for a free sequence slot, s.
+    Check:
+        >>> round(one(mean_ttft_s(col(0.2), col(0.1), col(0.05))), 3)
+        0.35
+    """
     return base_s + wait_s + place_wait_s
 
 
 @formula(unit="sequences", source="Little's law")
 def decoding_batch(batch: Column, first_s: Column, decoding_s: Column) -> Column:
-    """Sequences of a loop that decode. Source: Little 1961. Limits: at least one."""
+    """Sequences of a closed loop that decode, at least one.
+
+    Parameters:
+        batch: sequences of the loop.
+        first_token_s: time to the first token, s.
+        decoding_s: time from the first token to the last, s.
+    Check:
+        >>> one(decoding_batch(col(32), col(1.0), col(7.0)))
+        28.0
+    """
     return np.maximum(batch * decoding_s / (first_s + decoding_s), 1.0)
 
 
 @formula(unit="1", source="definition")
 def load_of(rate_per_s: Column, server_s: Column) -> Column:
-    """Share of a server's time that is taken. Source: definition. Limits: none."""
+    """Share of a server's time that is demanded.
+
+    Parameters:
+        rate_per_s: request rate, requests/s.
+        prompt_service_s: server time per prompt, s.
+    Check:
+        >>> one(server_load(col(5), col(0.1)))
+        0.5
+    """
     return rate_per_s * server_s
 
 
-@formula(unit="1", source="Little's law, were there no queue")
+@formula(unit="1", source="Little's law without queueing")
 def loop_load(batch: Column, base_s: Column, decoding_s: Column, server_s: Column) -> Column:
-    """Share of its time that a loop's prompts would take of a server. Source: Little 1961. Limits: at most."""
+    """Share of a server's time that a closed loop's prompts would demand without a queue.
+
+    Parameters:
+        batch: sequences of the loop.
+        queue_free_ttft_s: TTFT without queueing, s.
+        decoding_s: time from the first token to the last, s.
+        prompt_service_s: server time per prompt, s.
+    Limits: an upper bound.
+    Check:
+        >>> round(one(loop_server_load(col(32), col(0.3), col(6.1), col(0.1))), 3)
+        0.5
+    """
     return batch * server_s / (base_s + decoding_s)
 
 
 def closed_turn(
     stream: Stream, in_flight: Column, sequences: Column, *, queued: bool = False, passes: int = PASSES
 ) -> Flow:
-    """The steady state with so many in flight, of which `sequences` run at once; `queued`: more wait than can run."""
+    """Steady state of a closed loop.
+
+    Parameters:
+        stream: requests of one kind on the replica.
+        in_flight: requests in flight.
+        sequences: how many of them can run at the same time.
+        queued: whether more requests wait than can run.
+        passes: iterations until the decoding batch and the cycle time agree.
+    """
     batch, most = steady_batch(in_flight, sequences), fed(stream)
     first, decoding = np.zeros(len(batch)), np.minimum(batch, most)
-    for left in reversed(range(passes)):
-        with unrecorded() if left else nullcontext():
-            at = pace(stream, decoding, queued=queued)
-            first, tokens, wait = turned(stream, batch, first, at, queued=queued)
+    for remaining in reversed(range(passes)):
+        with unrecorded() if remaining else nullcontext():
+            cadence = pace(stream, decoding, queued=queued)
+            first, tokens, wait = turned(stream, batch, first, cadence, queued=queued)
             decoding = np.minimum(decoding_batch(batch, first, tokens), most)
     rate = loop_rate_per_s(batch, first, tokens, stream.prefill.tokenise_s)
-    place = place_wait_s(in_flight, sequences, rate)
+    slot_wait = place_wait_s(in_flight, sequences, rate)
     return Flow(
         batch=batch,
         tpot_s=tokens / stream.later_tokens,
-        ttft_s=mean_ttft_s(first - wait, wait, place),
+        ttft_s=mean_ttft_s(first - wait, wait, slot_wait),
         rate_per_s=rate,
         queue_s=wait,
-        place_s=place,
-        own_s=at.own_s,
-        beat_s=at.beat_s,
-        prompt_s=at.prompt_s,
+        place_s=slot_wait,
+        own_s=cadence.own_s,
+        beat_s=cadence.beat_s,
+        prompt_s=cadence.prompt_s,
         per_token=np.maximum(batch - 1, 0.0) / stream.later_tokens,
-        waits=np.minimum(rate * at.server_s, 1.0),
+        waits=np.minimum(rate * cadence.server_s, 1.0),
         full=(in_flight > sequences).astype(float),
     )
 
 
 def turned(stream: Stream, batch: Column, first: Column, at: Pace, *, queued: bool) -> tuple[Column, Column, Column]:
-    """Seconds of a turn at this pace: to the first token, of the tokens after it, and of the first the queue."""
+    """One iteration of the closed loop: seconds to the first token, seconds of the later tokens, and the prompt queue
+    wait.
+    """
     base = at.own_s
     if not queued:
         entry = closed_entry_s(stream.entry_s, at.beat_s, at.held_back_s)
@@ -248,51 +399,84 @@ def turned(stream: Stream, batch: Column, first: Column, at: Pace, *, queued: bo
 
 @dataclass(frozen=True, slots=True)
 class Arriving(Columns):
-    """Whether so many running sequences finish no faster than requests arrive."""
+    """Test whether a batch of running sequences finishes no faster than requests arrive."""
 
     stream: Stream
     rate_per_s: Column
     sequences: Column
 
     def holds(self, batch: Column) -> Mask:
-        """At this batch."""
+        """Whether the batch finishes at most `rate_per_s` requests/s."""
         met: Mask = open_rate_per_s(self.stream, batch, self.sequences) <= self.rate_per_s
         return met
 
 
-@formula(unit="sequences", source="the arrival theorem: a request sees those that are there, and itself")
+@formula(unit="sequences", source="arrival theorem (Sevcik and Mitrani 1981)")
 def seen(batch: Column, most: Column) -> Column:
-    """Sequences that a request of a rate sees. Source: Sevcik and Mitrani 1981. Limits: no more than fit."""
+    """Sequences that a request of an open loop sees, itself included (arrival theorem).
+
+    Parameters:
+        batch: mean sequences running.
+        max_sequences: sequences that can run at the same time.
+    Check:
+        >>> one(sequences_seen(col(31.5), col(64)))
+        32.5
+    """
     return np.minimum(batch + 1, np.maximum(most, 1.0))
 
 
 @formula(unit="requests/s", source="Little's law")
 def rate_per_s(batch: Column, later_tokens: Column, token_s: Column) -> Column:
-    """Requests per second that keep so many sequences running in the mean.
+    """Request rate at which `batch` sequences run on average.
 
-    Source: Little 1961. Limits: a steady state.
+    Parameters:
+        batch: mean sequences running.
+        later_tokens: tokens of a request after its first.
+        mean_tpot_s: mean time per output token, s.
+    Limits: a steady state.
     Check:
-        >>> round(one(rate_per_s(col(32), col(255), col(0.0212549))), 3)
+        >>> round(one(batch_rate_per_s(col(32), col(255), col(0.0212549))), 3)
         5.904
     """
     return batch / (later_tokens * token_s)
 
 
 def open_rate_per_s(stream: Stream, batch: Column, sequences: Column) -> Column:
-    """Rate at which so many run in the mean."""
+    """Request rate at which `batch` sequences run on average, requests/s, where at most `sequences` run at the same
+    time.
+    """
     most = np.minimum(sequences, fed(stream))
     return rate_per_s(batch, stream.later_tokens, pace(stream, seen(batch, most)).tpot_s)
 
 
-@formula(unit="1", source="Poisson arrivals see time averages")
+@formula(unit="1", source="Poisson arrivals see time averages (Wolff 1982)")
 def meets_others(batch: Column, rate_per_s: Column, idle_s: Column) -> Column:
-    """Share of requests of a rate that meet others. Source: Wolff 1982. Limits: as many as of independent arrivals."""
+    """Share of an open loop's requests that meet other sequences on the replica.
+
+    Parameters:
+        batch: mean sequences running.
+        rate_per_s: request rate, requests/s.
+        unloaded_ttft_s: TTFT on an idle replica, s.
+    Limits: the number of sequences is Poisson-distributed, as with independent arrivals.
+    Check:
+        >>> round(one(open_overlap_share(col(1.0), col(2.0), col(0.1))), 3)  # 1 - exp(-1.2)
+        0.699
+    """
     return 1 - np.exp(-batch - rate_per_s * idle_s)
 
 
 @formula(unit="1", source="Sakasegawa 1977 (Ann. Inst. Stat. Math. 29)")
 def all_taken(batch: Column, most: Column) -> Column:
-    """Share of requests of a rate that find all places taken. Source: Sakasegawa 1977. Limits: independent arrivals."""
+    """Share of an open loop's requests that find all sequence slots busy, an approximation of Erlang C.
+
+    Parameters:
+        batch: mean sequences running.
+        max_sequences: sequences that can run at the same time.
+    Limits: independent arrivals.
+    Check:
+        >>> round(one(slots_full_share(col(0.8), col(1))), 3)  # M/M/1: the load
+        0.8
+    """
     share: Column = np.minimum(batch / most, 1.0) ** (np.sqrt(2 * (most + 1)) - 1)
     return share
 
@@ -301,9 +485,17 @@ def all_taken(batch: Column, most: Column) -> Column:
 def no_place_wait_s(
     all_taken: Column, rate_per_s: Column, saturation_per_s: Column, output_variation: Column
 ) -> Column:
-    """Mean wait of a rate's requests for one of the sequences that run; infinite at saturation.
+    """Mean wait for a free sequence slot in an open loop, as in M/G/c; infinite at saturation.
 
-    Source: Sakasegawa 1977, M/G/c. Limits: independent arrivals.
+    Parameters:
+        slots_full_share: share of requests that find all slots busy.
+        rate_per_s: request rate, requests/s.
+        saturation_per_s: rate at which the queue grows without bound, requests/s.
+        output_variation: mean of the squared coefficients of variation of arrivals and answers.
+    Limits: independent arrivals.
+    Check:
+        >>> round(one(open_slot_wait_s(col(0.8), col(8.0), col(10.0), col(1.0))), 3)  # 1 / 10 * 0.8 / 0.2
+        0.4
     """
     load = rate_per_s / saturation_per_s
     wait = output_variation / saturation_per_s * all_taken / np.maximum(1 - load, 1e-12)
@@ -311,65 +503,91 @@ def no_place_wait_s(
 
 
 def open_turn(stream: Stream, rate: Column, sequences: Column, saturation: Column | None = None) -> Flow:
-    """The steady state at a request rate below saturation."""
+    """Steady state of an open loop at a request rate below saturation.
+
+    Parameters:
+        stream: requests of one kind on the replica.
+        rate: request rate, requests/s.
+        sequences: sequences that can run at the same time.
+        saturation: rate at which the queue grows without bound, requests/s; computed if omitted.
+    """
     with unrecorded():
         sequences = np.minimum(sequences, fed(stream))
         batch = largest(np.zeros(len(rate)), sequences, Arriving(stream, rate, sequences))
         if saturation is None:
             saturation = closed_turn(stream, sequences, sequences, queued=True).rate_per_s
-    at = pace(stream, seen(batch, sequences))
-    others = meets_others(batch, rate, stream.idle_s)
-    base = base_s(stream.idle_s, open_entry_s(stream.entry_s, at.beat_s, at.held_back_s), at.own_s, others)
-    load = load_of(rate, at.server_s)
-    behind = shared_wait_s(load, load, at.server_s, at.fill, stream.variation)
+    cadence = pace(stream, seen(batch, sequences))
+    overlap = meets_others(batch, rate, stream.idle_s)
+    entry = open_entry_s(stream.entry_s, cadence.beat_s, cadence.held_back_s)
+    base = base_s(stream.idle_s, entry, cadence.own_s, overlap)
+    load = load_of(rate, cadence.server_s)
+    queue_wait = shared_wait_s(load, load, cadence.server_s, cadence.fill, stream.variation)
     full = all_taken(batch, sequences)
-    place = no_place_wait_s(full, rate, saturation, stream.output_variation)
+    slot_wait = no_place_wait_s(full, rate, saturation, stream.output_variation)
     return Flow(
         batch=batch,
-        tpot_s=at.tpot_s,
-        ttft_s=mean_ttft_s(base, behind, place),
+        tpot_s=cadence.tpot_s,
+        ttft_s=mean_ttft_s(base, queue_wait, slot_wait),
         rate_per_s=rate,
-        queue_s=behind,
-        place_s=place,
-        own_s=at.own_s,
-        beat_s=at.beat_s,
-        prompt_s=at.prompt_s,
+        queue_s=queue_wait,
+        place_s=slot_wait,
+        own_s=cadence.own_s,
+        beat_s=cadence.beat_s,
+        prompt_s=cadence.prompt_s,
         per_token=np.maximum(seen(batch, sequences) - 1, 0.0) / stream.later_tokens,
         waits=np.minimum(load, 1.0),
         full=full,
     )
 
 
-@formula(unit="s", source="a static batch starts together")
+@formula(unit="s", source="definition of the static-batch benchmark")
 def static_ttft_s(request_s: Column, batch: Column, prefill_s: Column) -> Column:
-    """TTFT of a static batch: every prompt is computed before the first token of any counts.
+    """TTFT of a static batch: every prompt is computed before any first token counts.
 
-    Source: definition of the benchmark. Limits: no request joins later.
+    Parameters:
+        request_s: time to ingest a request, s.
+        batch: requests of a batch.
+        prefill_s: time of one prompt, s.
+    Limits: no request joins a running batch.
+    Check:
+        >>> round(one(static_ttft_s(col(0.01), col(8), col(0.05))), 3)
+        0.41
     """
     return request_s + batch * prefill_s
 
 
 @formula(unit="requests/s", source="Little's law")
 def static_rate_per_s(batch: Column, static_ttft_s: Column, later_tokens: Column, streamed_step_s: Column) -> Column:
-    """Requests per second of static batches one after another. Source: counted. Limits: equal lengths."""
+    """Request rate of static batches that follow each other.
+
+    Parameters:
+        batch: requests of a batch.
+        static_ttft_s: time to the first token of the batch, s.
+        later_tokens: tokens of a request after its first.
+        streamed_step_s: decode step, s.
+    Limits: answers of equal length.
+    Check:
+        >>> one(static_rate_per_s(col(8), col(0.4), col(80), col(0.02)))
+        4.0
+    """
     return batch / (static_ttft_s + later_tokens * streamed_step_s)
 
 
 def static_turn(stream: Stream, in_flight: Column, sequences: Column) -> Flow:
-    """Batches that start together and end together, one after another."""
-    batch, none = steady_batch(in_flight, sequences), np.zeros(len(in_flight))
+    """Steady state of static batches: requests of a batch start and end together, and batches follow each other."""
+    batch, zeros = steady_batch(in_flight, sequences), np.zeros(len(in_flight))
     with told_as("static batch"):
         prompt = prompt_s(stream.prefill, stream.scheduled.max_batched_tokens, batch)
     decode = step_s(stream.step, batch)
     first = static_ttft_s(stream.prefill.request_s, batch, prompt)
     rate = static_rate_per_s(batch, first, stream.later_tokens, decode)
-    place = place_wait_s(in_flight, sequences, rate)
-    late = mean_ttft_s(first, none, place)
-    return Flow(batch, decode, late, rate, none, place, batch * prompt, none, none, none, none, none)
+    slot_wait = place_wait_s(in_flight, sequences, rate)
+    ttft = mean_ttft_s(first, zeros, slot_wait)
+    return Flow(batch, decode, ttft, rate, zeros, slot_wait, batch * prompt, zeros, zeros, zeros, zeros, zeros)
 
 
 def steady_flow(load: Load, stream: Stream, in_flight: Column, sequences: Column) -> Flow:
-    """What a replica does with so many requests in flight of which `sequences` run at once, in the long run."""
+    """Steady state of a replica with `in_flight` requests, of which `sequences` can run at the same time."""
     if load is Load.BATCH:
         return static_turn(stream, in_flight, sequences)
     return closed_turn(stream, in_flight, sequences, queued=load is Load.OFFLINE)

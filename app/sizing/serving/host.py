@@ -1,7 +1,8 @@
-"""What the host does for every request of single-pass work: tokens, pictures, sound, HTTP; and the cores it has for it.
+"""Host work per request of single-pass serving: tokenization, image and audio preprocessing, HTTP, and the cores for
+it.
 
-A device waits for nothing that is being read, so the slower of the two sets the pace; where the device is the host's
-own processor, both take their time in turn.
+The host prepares one batch while the device runs another, so the slower of the two limits throughput. If the device
+is the host's own processor, the two run one after the other.
 """
 
 from __future__ import annotations
@@ -24,105 +25,130 @@ from app.sizing.workload import InferenceWorkload
 class Hosting(Columns):
     """Host work of one request, and the cores that a replica has for it."""
 
-    host_s: Column  # on one core
-    host_cores: Column
-    serial_s: Column  # of that work, what no two cores share
-    in_turn: Mask  # the cores are the device
+    host_s: Column  # host time of one request on one core, s
+    host_cores: Column  # host cores of a replica
+    serial_s: Column  # part of that time that cores cannot share, s
+    in_turn: Mask  # whether the host cores are the device, so that both work one after the other
 
     @classmethod
     def none(cls, count: int) -> Hosting:
-        """Requests that need nothing of a host."""
+        """Requests that need no host work, for `count` plans."""
         return cls(np.zeros(count), np.ones(count), np.zeros(count), np.zeros(count, dtype=bool))
 
 
-@formula(unit="s/request", source="throughput of tokenisers on one core")
+@formula(unit="s/request", source="published throughput of tokenizers, per thread")
 def tokenising_s(prompt_tokens: float, assumed: Assumptions) -> float:
-    """Text into tokens.
+    """Time to tokenize a text on one core.
 
-    Source: published tables of tokenisers, by thread.
+    Parameters:
+        prompt_tokens: tokens of the text.
+        assumed: assumptions: `tokeniser_tokens_per_s`.
     Limits: one rate for all vocabularies and languages.
-    Check: 600 tokens at 600,000 a second.
-        >>> tokenising_s(600, Assumptions())
+    Check: 600 tokens at 600,000 tokens/s.
+        >>> text_tokenize_s(600, Assumptions())
         0.001
     """
     return prompt_tokens / assumed.tokeniser_tokens_per_s
 
 
-@formula(unit="s/request", source="throughput of image decoders on one core")
+@formula(unit="s/request", source="published throughput of JPEG decoders, per thread")
 def picturing_s(work: SampleWork, assumed: Assumptions) -> float:
-    """A picture unpacked, resized and normalised, or packed.
+    """Time to decode, resize and normalize an image on one core, or to encode one.
 
-    Source: published tables of JPEG decoders, by thread.
-    Limits: a request names what the network reads; what is sent is larger.
+    Parameters:
+        work: work of one sample, which gives the pixels that the network reads.
+        assumed: assumptions: `sent_image_megapixels`, `image_megapixels_per_s`.
+    Limits: clients send at least `sent_image_megapixels`, even if the network reads fewer pixels.
+    Check: 3 megapixels at 60 megapixels/s.
+        >>> image_decode_s(row(pixels=3e6), row(sent_image_megapixels=0.2, image_megapixels_per_s=60.0))
+        0.05
     """
     pixels = np.maximum(work.pixels, assumed.sent_image_megapixels * MEGA)
     return float(pixels / (assumed.image_megapixels_per_s * MEGA))
 
 
-@formula(unit="s/request", source="throughput of audio features on one core")
+@formula(unit="s/request", source="measured feature extractors on one core")
 def hearing_s(work: SampleWork, assumed: Assumptions) -> float:
-    """Sound unpacked and turned into a spectrogram.
+    """Time to decode audio and compute its spectrogram on one core.
 
-    Source: timings of feature extractors.
-    Limits: engines that do it on the device need less of the host.
+    Parameters:
+        work: work of one sample, which gives the seconds of audio.
+        assumed: assumptions: `audio_s_per_s`.
+    Limits: engines that compute features on the device need less host time.
+    Check: 30 s of audio at 1,000 s per second.
+        >>> audio_preprocess_s(row(audio_s=30.0), row(audio_s_per_s=1000.0))
+        0.03
     """
     return work.audio_s / assumed.audio_s_per_s
 
 
-@formula(unit="s/request", source="reading it, and the server's own work")
+@formula(unit="s/request", source="sum of preprocessing and server time")
 def host_s(reading_s: float, assumed: Assumptions) -> float:
-    """One request on one core of the host.
+    """Host time of one request on one core.
 
-    Source: sum of the parts.
-    Limits: of what clients send ready made, `host_work_share` is less.
+    Parameters:
+        preprocess_s: time to prepare the input, s.
+        assumed: assumptions: `host_work_share`, `server_request_ms`.
+    Limits: if clients send preprocessed inputs, lower `host_work_share`.
+    Check: 1 ms of preprocessing and 0.2 ms of server work.
+        >>> round(host_s(0.001, row(host_work_share=1.0, server_request_ms=0.2)), 6)
+        0.0012
     """
     return assumed.host_work_share * (reading_s + assumed.server_request_ms / 1e3)
 
 
-@formula(unit="s/request", source="one thread of a server hands out every request")
+@formula(unit="s/request", source="throughput of small networks on one device, where one server thread limits it")
 def serial_s(assumed: Assumptions) -> float:
-    """Batching and answering one request, which a replica does one after another.
+    """Serial time to batch and answer one request, which a replica cannot spread over cores.
 
-    Source: speeds of small networks on one device, which stop growing. Limits: one server for each replica.
+    Parameters:
+        assumed: assumptions: `host_work_share`, `server_serial_us`.
+    Limits: one server per replica.
     Check:
-        >>> round(1 / serial_s(Assumptions()))  # requests a second that no replica exceeds
+        >>> round(1 / serial_s(Assumptions()))  # requests/s that no replica exceeds
         50000
     """
     return assumed.host_work_share * assumed.server_serial_us / 1e6
 
 
-@formula(unit="cores", source="threads of the machine, shared evenly")
+@formula(unit="cores", source="definition")
 def host_cores(vcpus: Column, accelerators_per_replica: Column, assumed: Assumptions) -> Column:
-    """Cores that a replica has of its host, by the threads beside each accelerator.
+    """Host cores of a replica.
 
-    Source: definition.
-    Limits: accelerators of a machine share it evenly, also where some stay idle.
+    Parameters:
+        vcpus: host threads per accelerator.
+        accelerators_per_replica: accelerators of a replica.
+        assumed: assumptions: `cores_per_vcpu`.
+    Limits: the accelerators of a machine share its threads evenly, even if some are idle.
+    Check: 24 threads per accelerator, two accelerators, 0.6 cores per thread.
+        >>> round(host_cores(24, 2, row(cores_per_vcpu=0.6)), 6)
+        28.8
     """
     return vcpus * accelerators_per_replica * assumed.cores_per_vcpu
 
 
 def hosting_s(hosting: Hosting, batch: Column) -> Column:
-    """What a host takes to make a batch ready: by its cores, or by the thread that hands out requests."""
+    """Time that a host takes to prepare a batch, limited by its cores or by the serial server thread, s."""
     return batch * np.maximum(hosting.host_s / hosting.host_cores, hosting.serial_s)
 
 
 def reading_s(workload: InferenceWorkload, work: SampleWork, assumed: Assumptions) -> float:
-    """One request made ready for the network, on one core: whatever its model takes."""
+    """Time to prepare one request for the network on one core, by what the model reads, s."""
     if workload.model.kind is ModelKind.ENCODER:
         return tokenising_s(workload.input_tokens.mean, assumed)
-    picture = picturing_s(work, assumed) if work.pixels else 0.0
-    return picture + (hearing_s(work, assumed) if work.audio_s else 0.0)
+    image_s = picturing_s(work, assumed) if work.pixels else 0.0
+    return image_s + (hearing_s(work, assumed) if work.audio_s else 0.0)
 
 
 def vcpus_of(plans: Plans, assumed: Assumptions) -> Column:
-    """Threads of the host beside each accelerator: as listed, else as many as are usual."""
+    """Host threads per accelerator: as listed, or the usual number."""
     usual = np.where(plans.is_processor, assumed.socket_vcpus, assumed.vcpus_per_accelerator)
     listed = plans.vcpus / plans.accelerators_per_node
     return np.where(np.isnan(listed), usual, listed)
 
 
 def hosting(workload: InferenceWorkload, work: SampleWork, plans: Plans, assumed: Assumptions) -> Hosting:
-    """What every plan's host does for a request, and with what."""
+    """Host work per request, and the cores for it, on every plan."""
     needed = float(host_s(reading_s(workload, work, assumed), assumed))
     cores = host_cores(vcpus_of(plans, assumed), plans.accelerators_per_replica, assumed)
     serial = np.full(len(plans), float(serial_s(assumed)))

@@ -1,8 +1,8 @@
-"""Weights in the host's memory: what lies where, and what the host takes for its part of a step or a prompt.
+"""Weights in host memory: the placement, and the time that the host takes for its part of a step or prompt.
 
-Engines that can do it compute what lies there on the host's processors, one after another with the accelerators: part
-of the layers, with their cache, or the routed experts alone. Of experts only those that a batch touches are read. For
-prompts they move weights over the slot instead, where that is quicker.
+Engines that support it compute these weights on the host's processors, alternating with the accelerators: part of
+the layers with their cache, or the routed experts only. The host reads only the experts that a batch activates. For
+prompts, engines move the weights over the PCIe slot instead if that is faster.
 """
 
 from __future__ import annotations
@@ -18,59 +18,62 @@ from app.sizing.model.architecture import ModelArchitecture
 
 @dataclass(frozen=True, slots=True)
 class OnHost(Columns):
-    """Of every plan what lies in its host's memory, and what the host gives a replica; zeros where nothing does."""
+    """Part of each plan's weights that is in host memory, and the host resources of a replica; zeros if there is
+    none.
+    """
 
-    weights_share: Column  # of all weights
-    layers_share: Column  # of whole layers, their cache with them; of the routed experts only as `experts_share` says
-    experts_share: Column  # of the routed experts
-    weights_bytes: Column
-    dense_bytes: Column  # of them, what every step reads
-    routed_bytes: Column  # of them, routed experts
-    room_bytes: Column  # of its memory, that weights and cache may fill
-    bytes_per_s: Column  # that weights are read at
-    socket_bytes_per_s: Column  # the same on paper
-    flops_per_s: Column
-    link_bytes_per_s: Column  # from there to the accelerators
+    weights_share: Column  # share of all weights
+    layers_share: Column  # share of the layers with their cache; routed experts follow `experts_share`
+    experts_share: Column  # share of the routed experts
+    weights_bytes: Column  # weights in host memory, B
+    dense_bytes: Column  # those that every step reads, B
+    routed_bytes: Column  # routed experts among them, B
+    room_bytes: Column  # host memory that weights and cache may fill, B
+    bytes_per_s: Column  # achieved rate of reading weights
+    socket_bytes_per_s: Column  # data-sheet memory bandwidth
+    flops_per_s: Column  # compute rate
+    link_bytes_per_s: Column  # bandwidth from the host to the accelerators
 
     @classmethod
     def none(cls, count: int) -> OnHost:
-        """Nothing; rates are such that nothing takes no time."""
-        found = cls(*(np.zeros(count) for _ in names_of(cls)))
-        for rate in (found.bytes_per_s, found.socket_bytes_per_s, found.flops_per_s, found.link_bytes_per_s):
+        """Placement with no weights in host memory; the rates are 1, so that zero bytes take no time."""
+        empty = cls(*(np.zeros(count) for _ in names_of(cls)))
+        for rate in (empty.bytes_per_s, empty.socket_bytes_per_s, empty.flops_per_s, empty.link_bytes_per_s):
             rate[:] = 1.0
-        return found
+        return empty
 
     @property
     def kinds(self) -> tuple[int, Codes]:
-        """How many kinds of it there are, and which each plan has; 0 where nothing lies there."""
-        found, away = np.zeros(len(self), dtype=np.int64), np.flatnonzero(self.weights_share > 0)
-        if not len(away):
-            return 1, found
-        told = (self.weights_share, self.room_bytes, self.socket_bytes_per_s, self.flops_per_s, self.link_bytes_per_s)
-        order = [np.unique(column[away], return_inverse=True) for column in told]
-        code = np.zeros(len(away), dtype=np.int64)
-        for values, which in order:
-            code = np.unique(code * len(values) + which, return_inverse=True)[1]
-        found[away] = 1 + code
-        return int(found.max()) + 1, found
+        """Number of distinct placements and the placement index of each plan; 0 if no weights are in host memory."""
+        codes, offloaded = np.zeros(len(self), dtype=np.int64), np.flatnonzero(self.weights_share > 0)
+        if not len(offloaded):
+            return 1, codes
+        rates = (self.socket_bytes_per_s, self.flops_per_s, self.link_bytes_per_s)
+        columns = (self.weights_share, self.room_bytes, *rates)
+        order = [np.unique(column[offloaded], return_inverse=True) for column in columns]
+        code = np.zeros(len(offloaded), dtype=np.int64)
+        for values, index in order:
+            code = np.unique(code * len(values) + index, return_inverse=True)[1]
+        codes[offloaded] = 1 + code
+        return int(codes.max()) + 1, codes
 
     def at_best(self) -> OnHost:
-        """The same as no host can beat: its memory at full rate, and nothing to compute."""
+        """The same placement on an ideal host: full memory bandwidth and no compute time."""
         return replace(self, bytes_per_s=self.socket_bytes_per_s, flops_per_s=np.full(len(self), np.inf))
 
 
 def undivided(on: OnHost | None) -> str:
-    """What lines carry that count the host's part too, where anything may lie there."""
-    return "" if on is None else "with the host's part"
+    """Trace label for values that include the host's part, or an empty label if no plan uses host memory."""
+    return "" if on is None else "including the host part"
 
 
 @dataclass(frozen=True, slots=True)
 class HostMemory(Columns):
-    """What a replica takes of its host's memory."""
+    """Host memory that a replica needs."""
 
-    weights_bytes: Column
-    cache_bytes: Column  # of one sequence of the longest context
-    room_bytes: Column
+    weights_bytes: Column  # weights in host memory, B
+    cache_bytes: Column  # cache of one sequence of the longest context, B
+    room_bytes: Column  # host memory that weights and cache may fill, B
 
     @property
     def needed_bytes(self) -> Column:
@@ -83,56 +86,66 @@ class HostMemory(Columns):
 
 @dataclass(frozen=True, slots=True)
 class HostStep(Columns):
-    """Seconds that a host takes for its part of a step."""
+    """Host times for its part of a decode step, in seconds."""
 
-    host_multiply_slope_s: Column  # of one token
-    host_dense_s: Column
-    host_experts_s: Column  # all that lie there
-    host_cache_slope_s: Column  # of one sequence
+    host_multiply_slope_s: Column  # time to multiply one token, s
+    host_dense_s: Column  # time to read the layers, s
+    host_experts_s: Column  # time to read all routed experts on the host, s
+    host_cache_slope_s: Column  # time to read one sequence's cache, s
 
 
 @dataclass(frozen=True, slots=True)
 class HostPrompt(Columns):
-    """Seconds that a host's part of a prompt takes: there, or moved to the accelerators."""
+    """Times for the host's part of a prompt, in seconds: computed on the host, or moved to the accelerators."""
 
-    flops: Column  # of one prompt
-    host_multiply_s: Column  # of one prompt
-    host_dense_s: Column
-    host_experts_s: Column
-    moved_dense_s: Column
-    moved_experts_s: Column
-    moved_multiply_s: Column  # of one prompt
+    flops: Column  # matrix FLOPs of one prompt that the host computes
+    host_multiply_s: Column  # time to multiply one prompt on the host, s
+    host_dense_s: Column  # time to read the layers on the host, s
+    host_experts_s: Column  # time to read all routed experts on the host, s
+    moved_dense_s: Column  # time to move the layers to the accelerators, s
+    moved_experts_s: Column  # time to move all routed experts to the accelerators, s
+    moved_multiply_s: Column  # time to multiply one prompt with moved weights, s
 
     @property
     def present(self) -> Mask:
-        """Where a host has any part."""
+        """Whether the host computes any part of the model."""
         return self.flops > 0
 
 
-@formula(unit="1", source="documentation of llama.cpp, Ollama and KTransformers")
+@formula(unit="1", source="documentation of llama.cpp (--n-cpu-moe, -ot), Ollama (num_gpu) and KTransformers")
 def experts_on_host(
     weights_share: Column | float, weights_bytes: Column, expert_bytes: Column, experts_first: Mask
 ) -> Column:
-    """Share of the routed experts in the host's memory: before any layer where an engine can tell them apart.
+    """Share of the routed experts in host memory. Experts go before layers if the engine can separate them.
 
-    Source: llama.cpp's --n-cpu-moe and -ot; Ollama's num_gpu counts whole layers. Limits: no rounding to layers.
+    Parameters:
+        weights_share: share of all weights in host memory.
+        weights_bytes: weights of the model, B.
+        expert_bytes: routed experts among them, B.
+        experts_first: whether the engine can separate experts from layers.
+    Limits: shares are not rounded to whole layers.
     Check:
-        >>> float(experts_on_host(0.45, 100e9, 90e9, True))  # half of 90 GB of experts
+        >>> float(expert_share_on_host(0.45, 100e9, 90e9, True))  # half of 90 GB of experts
         0.5
     """
     first = np.minimum(1.0, weights_share * weights_bytes / np.maximum(expert_bytes, 1.0))
     return np.where(expert_bytes > 0, np.where(experts_first, first, weights_share), 0.0)
 
 
-@formula(unit="1", source="documentation of llama.cpp and Ollama")
+@formula(unit="1", source="documentation of llama.cpp (-ngl) and Ollama")
 def layers_on_host(
     weights_share: Column | float, weights_bytes: Column, expert_bytes: Column, experts_first: Mask
 ) -> Column:
-    """Share of the layers in the host's memory, their routed experts left out.
+    """Share of the layers in host memory, their routed experts not counted.
 
-    Source: llama.cpp's -ngl. Limits: tables and the head are taken for part of the layers.
+    Parameters:
+        weights_share: share of all weights in host memory.
+        weights_bytes: weights of the model, B.
+        expert_bytes: routed experts among them, B.
+        experts_first: whether the engine can separate experts from layers.
+    Limits: embedding tables and the output head are counted as parts of the layers.
     Check:
-        >>> float(layers_on_host(0.95, 100e9, 90e9, True))  # all experts, and half of the rest
+        >>> float(layer_share_on_host(0.95, 100e9, 90e9, True))  # all experts, and half of the rest
         0.5
     """
     beyond = weights_share * weights_bytes - np.where(experts_first, expert_bytes, 0.0)
@@ -144,9 +157,13 @@ def layers_on_host(
 def host_weights_bytes(
     experts_share: Column, layers_share: Column, weights_bytes: Column, expert_bytes: Column
 ) -> Column:
-    """Weights of a replica in its host's memory.
+    """Weights of a replica in host memory.
 
-    Source: counted. Limits: none.
+    Parameters:
+        experts_share: share of the routed experts in host memory.
+        layers_share: share of the layers in host memory.
+        weights_bytes: weights of the model, B.
+        expert_bytes: routed experts among them, B.
     Check:
         >>> host_weights_bytes(1.0, 0.5, 100e9, 90e9)
         95000000000.0
@@ -154,17 +171,29 @@ def host_weights_bytes(
     return experts_share * expert_bytes + layers_share * (weights_bytes - expert_bytes)
 
 
-@formula(unit="same", source="what lies with the host is not on the accelerators")
+@formula(unit="same", source="definition")
 def left_on_accelerators(whole: Column, share_on_host: Column) -> Column:
-    """Bytes or FLOPs that stay with the accelerators. Source: counted. Limits: none."""
+    """Bytes or FLOPs that remain on the accelerators.
+
+    Parameters:
+        whole: bytes or FLOPs of the whole model.
+        share_on_host: share that the host holds or computes.
+    Check:
+        >>> remaining_on_accelerators(80e9, 0.25)
+        60000000000.0
+    """
     return whole * (1.0 - share_on_host)
 
 
-@formula(unit="1", source="counts of the configuration")
+@formula(unit="1", source="counted from the model configuration")
 def host_flops_share(model: ModelArchitecture, experts_share: Column, layers_share: Column) -> Column:
-    """Share of a token's matrix FLOPs that the host does.
+    """Share of a token's matrix FLOPs that the host computes.
 
-    Source: counted. Limits: the head is taken for part of the layers.
+    Parameters:
+        model: model architecture.
+        experts_share: share of the routed experts in host memory.
+        layers_share: share of the layers in host memory.
+    Limits: the output head is counted as part of the layers.
     Check: all routed experts of Mixtral 8x7B, two of eight for each token.
         >>> round(float(host_flops_share(registered("mistralai/Mixtral-8x7B-v0.1"), 1.0, 0.0)), 3)
         0.884
@@ -174,22 +203,36 @@ def host_flops_share(model: ModelArchitecture, experts_share: Column, layers_sha
     return (experts_share * routed + layers_share * (whole - routed)) / whole
 
 
-@formula(unit="s", source="roofline")
+@formula(unit="s", source="roofline model (Williams et al. 2009)")
 def on_host_s(amount: Column, per_s: Column) -> Column:
-    """Bytes that a host reads or FLOPs that it computes, over its rate. Source: Williams et al. 2009. Limits: none."""
+    """Time of an amount of host work: bytes read or moved, or FLOPs computed.
+
+    Parameters:
+        amount: B or FLOP.
+        per_s: rate, B/s or FLOP/s.
+    Check: 40 GB at 80 GB/s.
+        >>> host_work_s(40e9, 80e9)
+        0.5
+    """
     return amount / per_s
 
 
-@formula(unit="s", source="the host's part follows the accelerators', once for every micro-batch")
+@formula(unit="s", source="roofline model (Williams et al. 2009); llama.cpp computes layer by layer")
 def host_pass_s(
     host: HostStep, step_tokens: Column, touched_experts: Column, micro_batch: Column, batch: Column
 ) -> Column:
-    """The host's part of one pass over a batch: reading or multiplying, whichever takes longer, then its cache.
+    """Time of the host's part of one pass over a batch: reading or multiplying, whichever takes longer, then its cache.
 
-    Source: Williams et al. 2009; llama.cpp computes layer by layer. Limits: hand-overs between the two take no time.
+    Parameters:
+        host: host times for its part of a step.
+        step_tokens: tokens of a micro-batch.
+        active_expert_share: share of the routed experts that the tokens activate.
+        micro_batch: sequences that one stage computes at a time.
+        batch: sequences in the batch.
+    Limits: transfers between host and accelerators take no time.
     Check: 10 GB read at 100 GB/s, for one sequence.
-        >>> alone = HostStep(*(col(v) for v in (0.001, 0.1, 0.0, 0.0)))
-        >>> one(host_pass_s(alone, col(1), col(1), col(1), col(1)))
+        >>> times = HostStep(*(col(v) for v in (0.001, 0.1, 0.0, 0.0)))
+        >>> one(host_pass_s(times, col(1), col(1), col(1), col(1)))
         0.1
     """
     read = host.host_dense_s + host.host_experts_s * touched_experts
@@ -197,14 +240,18 @@ def host_pass_s(
     return np.maximum(1.0, batch / micro_batch) * (weights + micro_batch * host.host_cache_slope_s)
 
 
-@formula(unit="s", source="computed where it lies, or moved over the slot, whichever is quicker")
+@formula(unit="s", source="llama.cpp moves weights to the accelerators for large batches")
 def host_prompt_s(host: HostPrompt, prompts_per_step: Column, touched_experts: Column) -> Column:
-    """The host's part of one engine step of prompts.
+    """Time of the host's part of one prefill step: computed on the host or moved over the slot, whichever is faster.
 
-    Source: llama.cpp moves weights for large batches. Limits: attention of prompts stays with the accelerators.
+    Parameters:
+        host: times for the host's part of a prompt.
+        prompts_per_step: prompts in the step.
+        active_expert_share: share of the routed experts that the tokens activate.
+    Limits: attention of prompts stays on the accelerators.
     Check: one prompt, 2 s on the host, or 0.5 s to move its weights and 0.1 s to multiply.
-        >>> told = HostPrompt(*(col(v) for v in (0.0, 2.0, 0.2, 0.0, 0.5, 0.0, 0.1)))
-        >>> one(host_prompt_s(told, col(1), col(1)))
+        >>> times = HostPrompt(*(col(v) for v in (0.0, 2.0, 0.2, 0.0, 0.5, 0.0, 0.1)))
+        >>> one(host_prompt_s(times, col(1), col(1)))
         0.6
     """
     read = host.host_dense_s + host.host_experts_s * touched_experts
@@ -213,46 +260,66 @@ def host_prompt_s(host: HostPrompt, prompts_per_step: Column, touched_experts: C
     return np.minimum(there, moved + prompts_per_step * host.moved_multiply_s)
 
 
-@formula(unit="s", source="one after another")
+@formula(unit="s", source="llama.cpp and KTransformers compute layer by layer")
 def beside_host_s(accelerators_s: Column, host_s: Column) -> Column:
-    """Seconds of both parts. Source: llama.cpp and KTransformers compute layer by layer. Limits: no overlap."""
+    """Time of the accelerators' part followed by the host's part.
+
+    Parameters:
+        accelerators_s: time of the accelerators' part, s.
+        host_s: time of the host's part, s.
+    Limits: the two parts do not overlap.
+    Check:
+        >>> with_host_part_s(0.25, 0.5)
+        0.75
+    """
     return accelerators_s + host_s
 
 
-@formula(unit="sequences", source="what fits beside the weights in the host's memory")
+@formula(unit="sequences", source="counted")
 def host_sequences(room_bytes: Column, weights_bytes: Column, cache_bytes_on_host: Column) -> Column:
-    """Sequences whose part of the cache the host holds. Source: counted. Limits: at least one."""
+    """Sequences whose cache fits into host memory next to the weights; infinite if the host keeps no cache.
+
+    Parameters:
+        room_bytes: host memory for weights and cache, B.
+        weights_bytes: weights in host memory, B.
+        cache_bytes_on_host: mean cache of a running sequence in host memory, B.
+    Limits: at least one sequence is counted; `HostMemory.fits` rejects plans without room for it.
+    Check: 32 GB left after 96 GB of weights, at 0.5 GB per sequence.
+        >>> float(host_sequences(128e9, 96e9, 0.5e9))
+        64.0
+    """
     held = np.floor((room_bytes - weights_bytes) / np.maximum(cache_bytes_on_host, 1.0))
     return np.where(cache_bytes_on_host > 0, np.maximum(1.0, held), np.inf)
 
 
-def taken_s(what: str, amount: Column, per_s: Column) -> Column:
-    """What an amount takes, under a line of its own."""
-    with told_as(what):
+def taken_s(label: str, amount: Column, per_s: Column) -> Column:
+    """Time of an amount of host work, recorded under its own trace label, s."""
+    with told_as(label):
         return on_host_s(amount, per_s)
 
 
 def host_step(model: ModelArchitecture, on: OnHost, cache_read_bytes: Column) -> HostStep:
-    """What a host takes for its part of a step; `cache_read_bytes` is what all layers read of one sequence."""
+    """Host times for its part of a step; `cache_read_bytes` is what all layers read per sequence."""
     share = host_flops_share(model, on.experts_share, on.layers_share)
     return HostStep(
-        host_multiply_slope_s=taken_s("a token multiplied", 2 * model.matmul_params * share, on.flops_per_s),
-        host_dense_s=taken_s("layers read", on.dense_bytes, on.bytes_per_s),
-        host_experts_s=taken_s("experts read", on.routed_bytes, on.bytes_per_s),
-        host_cache_slope_s=taken_s("cache read", cache_read_bytes * on.layers_share, on.bytes_per_s),
+        host_multiply_slope_s=taken_s("matrices, per token", 2 * model.matmul_params * share, on.flops_per_s),
+        host_dense_s=taken_s("reading layers", on.dense_bytes, on.bytes_per_s),
+        host_experts_s=taken_s("reading experts", on.routed_bytes, on.bytes_per_s),
+        host_cache_slope_s=taken_s("reading the cache", cache_read_bytes * on.layers_share, on.bytes_per_s),
     )
 
 
 def host_prompt(on: OnHost, flops: Column) -> HostPrompt:
-    """What a host takes for its part of a prompt of so many FLOPs there; what multiplying takes where they are moved is
-    the accelerators' to say.
+    """Times for the host's part of a prompt; `flops` are those that the host computes.
+
+    The time to multiply moved weights is left at zero: it depends on the accelerators.
     """
     return HostPrompt(
         flops=flops,
-        host_multiply_s=taken_s("a prompt multiplied", flops, on.flops_per_s),
-        host_dense_s=taken_s("layers read", on.dense_bytes, on.bytes_per_s),
-        host_experts_s=taken_s("experts read", on.routed_bytes, on.bytes_per_s),
-        moved_dense_s=taken_s("layers moved", on.dense_bytes, on.link_bytes_per_s),
-        moved_experts_s=taken_s("experts moved", on.routed_bytes, on.link_bytes_per_s),
+        host_multiply_s=taken_s("matrices, per prompt", flops, on.flops_per_s),
+        host_dense_s=taken_s("reading layers", on.dense_bytes, on.bytes_per_s),
+        host_experts_s=taken_s("reading experts", on.routed_bytes, on.bytes_per_s),
+        moved_dense_s=taken_s("moving layers", on.dense_bytes, on.link_bytes_per_s),
+        moved_experts_s=taken_s("moving experts", on.routed_bytes, on.link_bytes_per_s),
         moved_multiply_s=np.zeros(len(on)),
     )

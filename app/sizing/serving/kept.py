@@ -1,6 +1,7 @@
-"""Curves that were simulated, kept by everything they come of: the same replica under the same requests does the same.
+"""Cache of simulated load curves, keyed by everything that determines them.
 
-A limit of money changes no scheduler, and /estimate judges what /recommend found: both find their curves here.
+A limit on cost does not change a scheduler, and /estimate evaluates deployments that /recommend proposed: both reuse
+the curves in this cache.
 """
 
 from __future__ import annotations
@@ -17,34 +18,34 @@ from app.sizing.serving.curves import Curve
 from app.sizing.serving.simulation import Replica
 from app.sizing.workload import InferenceWorkload
 
-MOST_KEPT = 1000  # a few KB each
-# Of a workload: the replica holds all of its model but the window that cuts requests off, and a trace is too long.
+MOST_KEPT = 1000  # most cached curves, a few KB each
+# Workload fields left out of the key: the replica covers the model except its context limit; traces are not cached.
 APART = ("model", "trace")
 
 
 class KeptCurves:
-    """The latest curves that were asked for."""
+    """Cache of the most recently used load curves, at most `most` of them; thread-safe."""
 
     def __init__(self, most: int) -> None:
         self._most, self._lock = most, threading.Lock()
         self._curves: OrderedDict[bytes, Curve] = OrderedDict()
 
     def curve(self, key: bytes, simulate: Callable[[], Curve]) -> Curve:
-        """The curve of this key, simulated where it is not kept."""
+        """Curve of this key; simulated if it is not cached."""
         with self._lock:
-            found = self._curves.get(key)
-            if found is not None:
+            cached = self._curves.get(key)
+            if cached is not None:
                 self._curves.move_to_end(key)
-                return found
-        found = simulate()
+                return cached
+        curve = simulate()
         with self._lock:
-            self._curves[key] = found
+            self._curves[key] = curve
             while len(self._curves) > self._most:
                 self._curves.popitem(last=False)
-        return found
+        return curve
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all curves."""
         with self._lock:
             self._curves.clear()
 
@@ -53,13 +54,19 @@ KEPT = KeptCurves(MOST_KEPT)
 
 
 def told_apart(workload: InferenceWorkload) -> bytes:
-    """Everything of a workload without a trace that its requests and their limits come of."""
-    told = [getattr(workload, f.name) for f in fields(workload) if f.name not in APART]
-    return repr((workload.model.max_context_tokens, *told)).encode()
+    """Key part of a workload without a trace: everything that determines its requests and their limits."""
+    values = [getattr(workload, f.name) for f in fields(workload) if f.name not in APART]
+    return repr((workload.model.max_context_tokens, *values)).encode()
 
 
 def key_of(workload: bytes, replica: Replica, *how: float) -> bytes:
-    """What curves share that come of the same; `how`: what bounds their loads, and how many requests are simulated."""
+    """Cache key of a curve.
+
+    Parameters:
+        workload: key part of the workload.
+        replica: the simulated replica.
+        bounds: what bounds the loads, and the number of simulated requests.
+    """
     digest = sha256(workload)
     for value in (*replica, *how):
         column = np.asarray(value)

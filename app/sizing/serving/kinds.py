@@ -1,4 +1,7 @@
-"""The two kinds of serving: what streams tokens, and what works in a single pass. Decided once, here."""
+"""The two serving backends: autoregressive token generation, and models that answer in a single forward pass.
+
+This module is the only place that chooses between them.
+"""
 
 from __future__ import annotations
 
@@ -49,9 +52,9 @@ R = TypeVar("R", bound=Operation)
 
 
 class ServingKind(Protocol, Generic[M, A, S, R]):
-    """How memory, speed and operation of a kind of work are found."""
+    """Interface that estimates memory, speed and operating point of one kind of serving."""
 
-    phase: str  # of the software stacks that do it
+    phase: str  # phase of the software stacks that support it
 
     def memory(
         self,
@@ -61,7 +64,7 @@ class ServingKind(Protocol, Generic[M, A, S, R]):
         settings: Settings,
         margins: Margins | None = None,
     ) -> M:
-        """Memory of every plan; margins are none where not given."""
+        """Memory of every plan; no margins if none are given."""
         ...
 
     def alone(
@@ -73,15 +76,15 @@ class ServingKind(Protocol, Generic[M, A, S, R]):
         speculative: Speculative | None = None,
         margins: Margins | None = None,
     ) -> A:
-        """A request alone on an idle replica of every plan; margins are none where not given."""
+        """Latency of one request on an idle replica of every plan; no margins if none are given."""
         ...
 
     def by(self, workload: InferenceWorkload, alone: A, margins: Margins) -> A:
-        """The same by other margins."""
+        """The same unloaded latency with other margins."""
         ...
 
     def limits(self, alone: A) -> tuple[Limit, ...]:
-        """What a request alone on an idle replica must meet, one after another."""
+        """Limits that a request must meet on an idle replica, in the order in which they are checked."""
         ...
 
     def speed(self, workload: InferenceWorkload, memory: M, alone: A, assumed: Assumptions) -> S:
@@ -89,7 +92,7 @@ class ServingKind(Protocol, Generic[M, A, S, R]):
         ...
 
     def latency_s(self, operation: R, margins: Margins) -> Column:
-        """Median of a whole request, by the margins."""
+        """Median end-to-end latency in seconds, with the margins."""
         ...
 
     def best(
@@ -102,16 +105,16 @@ class ServingKind(Protocol, Generic[M, A, S, R]):
         assumed: Assumptions,
         speculative: Speculative | None = None,
     ) -> Best:
-        """What no stack can beat at the same batch."""
+        """Upper bound of the hardware: no software can be faster at the same batch."""
         ...
 
     def operate(self, workload: InferenceWorkload, memory: M, speed: S, replicas: Column) -> R:
-        """One replica at its share of the load."""
+        """Operating point of one replica at its share of the load."""
         ...
 
 
 class TokenStreams:
-    """Models that generate tokens one after another beside a cache."""
+    """Models that generate tokens one after another with a KV cache."""
 
     phase = "inference"
 
@@ -148,7 +151,7 @@ class TokenStreams:
         speculative: Speculative | None = None,
         margins: Margins | None = None,
     ) -> StreamAlone:
-        """A stream alone on an idle replica of every plan, with the hits it may count on and without."""
+        """Unloaded latency of a stream on every plan, with the expected prefix-cache hits and without hits."""
         achieved = plans.achieved
         step, link, links = self.steps(workload, plans, achieved, assumed, speculative)
 
@@ -164,14 +167,15 @@ class TokenStreams:
             return replace(found(workload), cold=cold)
 
     def by(self, workload: InferenceWorkload, alone: StreamAlone, margins: Margins) -> StreamAlone:
-        """The same by other margins."""
+        """The same unloaded latency with other margins."""
         return stream_by(workload, alone, margins)
 
     def speed(
         self, workload: InferenceWorkload, memory: ServingMemory, alone: StreamAlone, assumed: Assumptions
     ) -> StreamSpeed:
-        """Capacity of one replica of every plan, of all its ranks, beside the prefixes of idle sessions where hits are
-        counted.
+        """Capacity of one replica over all its data-parallel ranks.
+
+        Where prefix-cache hits count, the cached prefixes of idle sessions also take memory.
         """
         with told_as("" if memory.prefixes is None else "hits"):
             speed = stream_speed(workload, memory, alone, assumed)
@@ -186,7 +190,7 @@ class TokenStreams:
         assumed: Assumptions,
         speculative: Speculative | None,
     ) -> tuple[StepTerms, LinkUse, LinkSpeed]:
-        """Seconds of a step, and the links that prompts cross too."""
+        """Terms of a decode step, and the use and speed of the links, which prefill uses too."""
         link = link_use(plans, assumed)
         links = link_speed(link, achieved)
         answer = workload.output_tokens
@@ -198,7 +202,7 @@ class TokenStreams:
     def prompts(
         self, workload: InferenceWorkload, plans: Plans, achieved: Achieved, link: LinkUse, links: LinkSpeed
     ) -> tuple[PrefillTerms, list[PrefillTerms]]:
-        """Seconds of a mean prompt, and of a long one or of a long one of every class."""
+        """Prefill terms of a mean prompt, and of a long prompt (one per traffic class if there are several)."""
         prompt = workload.input_tokens
         spread = attention_of_lengths(workload.model, prompt)
         prefill = self.prompt(workload, plans, achieved, link, links, prompt.mean, spread)
@@ -219,7 +223,7 @@ class TokenStreams:
         tokens: float,
         attention_factor: float = 1.0,
     ) -> PrefillTerms:
-        """Seconds of a prompt of so many tokens."""
+        """Prefill terms of a prompt of `tokens` tokens."""
         work = prefill_work(
             workload.model,
             plans,
@@ -232,13 +236,14 @@ class TokenStreams:
         return prefill_terms(work, achieved, links, served(workload.load))
 
     def limits(self, alone: StreamAlone) -> tuple[Limit, ...]:
-        """A token's time, then the first token's."""
+        """The TPOT limit, then the TTFT limit."""
         tpot, ttft, margins = alone.fastest_tpot_s, alone.fastest_ttft_s, alone.margins
         tpot_limit, ttft_limit = alone.tpot_limit_s * margins.tpot, alone.ttft_limit_s * margins.ttft
         return (
             Limit(
                 "too_slow_per_token",
-                "{name} takes {needed} ms per output token even alone on {on}; the limit is {available}.",
+                "{name} takes {needed} ms per output token (TPOT) with no other load on {on}. "
+                "The limit is {available} ms.",
                 tpot * margins.tpot,
                 tpot_limit,
                 tpot <= alone.tpot_limit_s,
@@ -246,8 +251,8 @@ class TokenStreams:
             ),
             Limit(
                 "too_slow_to_first_token",
-                "{name} takes {needed} ms to the first token of a long prompt even alone on {on}; the limit is "
-                "{available}.",
+                "{name} takes {needed} ms to the first token (TTFT) of a long prompt with no other load on {on}. "
+                "The limit is {available} ms.",
                 ttft * margins.ttft,
                 ttft_limit,
                 ttft <= alone.ttft_limit_s,
@@ -256,7 +261,7 @@ class TokenStreams:
         )
 
     def latency_s(self, operation: StreamOperation, margins: Margins) -> Column:
-        """Median of a whole request."""
+        """Median end-to-end latency in seconds."""
         return margins.request_s(operation.ttft_p50_s, operation.e2e_p50_s)
 
     def best(
@@ -269,7 +274,7 @@ class TokenStreams:
         assumed: Assumptions,
         speculative: Speculative | None = None,
     ) -> Best:
-        """Every rate fully achieved and nothing waited for."""
+        """Upper bound with all nominal rates fully achieved and no queueing."""
         whole = ideal(len(plans))
         if plans.on_host is not None:
             plans = replace(plans, on_host=plans.on_host.at_best())
@@ -283,13 +288,13 @@ class TokenStreams:
         return Best(most.rate_per_s * ranks, at.tpot_s, stream.idle_s)
 
     def unhindered(self, workload: InferenceWorkload, stream: Stream, batch: Column) -> Flow:
-        """So many at once, each of which is let in at once."""
+        """Steady state of `batch` concurrent sequences that are all admitted at once."""
         return steady_flow(Load.BATCH if workload.load is Load.BATCH else Load.OFFLINE, stream, batch, batch)
 
     def operate(
         self, workload: InferenceWorkload, memory: ServingMemory, speed: StreamSpeed, replicas: Column
     ) -> StreamOperation:
-        """One replica at its share of the load."""
+        """Operating point of one replica at its share of the load."""
         ranks = speed.data_parallel
         rank = speed.times(1 / ranks)
         operation = operate_stream(workload, at_once(workload, memory, rank), rank, replicas * ranks)
@@ -297,7 +302,7 @@ class TokenStreams:
 
 
 class SinglePasses:
-    """Models that answer a request in one batch: encoders, vision, speech, diffusion."""
+    """Models that answer a request in one forward pass: encoders, vision, speech, diffusion."""
 
     phase = "sample_inference"
 
@@ -322,11 +327,11 @@ class SinglePasses:
         speculative: Speculative | None = None,
         margins: Margins | None = None,
     ) -> BatchAlone:
-        """A request alone on an idle device; there is nothing to speculate on."""
+        """Latency of one request on an idle device; speculative decoding does not apply."""
         return single_pass_alone(workload, plans, work_of(workload), assumed, margins)
 
     def by(self, workload: InferenceWorkload, alone: BatchAlone, margins: Margins) -> BatchAlone:
-        """The same by other margins."""
+        """The same unloaded latency with other margins."""
         return replace(alone, margins=margins, e2e_limit_s=e2e_limit_s(workload, margins))
 
     def speed(self, workload: InferenceWorkload, memory: Memory, alone: BatchAlone, assumed: Assumptions) -> BatchSpeed:
@@ -334,12 +339,13 @@ class SinglePasses:
         return single_pass_speed(workload, memory, alone)
 
     def limits(self, alone: BatchAlone) -> tuple[Limit, ...]:
-        """A whole request's time."""
+        """The end-to-end latency limit."""
         needed, margin = alone.fastest_e2e_s, alone.margins.rate
         return (
             Limit(
                 "too_slow",
-                "{name} needs {needed} ms for a request and the batch before it on {on}; the limit is {available}.",
+                "{name} needs {needed} ms for a request and the batch before it on {on}. "
+                "The limit is {available} ms.",
                 needed * margin,
                 alone.e2e_limit_s * margin,
                 needed <= alone.e2e_limit_s,
@@ -348,7 +354,7 @@ class SinglePasses:
         )
 
     def latency_s(self, operation: Operation, margins: Margins) -> Column:
-        """Median of a whole request."""
+        """Median end-to-end latency in seconds."""
         return operation.e2e_p50_s * margins.rate
 
     def best(
@@ -361,14 +367,14 @@ class SinglePasses:
         assumed: Assumptions,
         speculative: Speculative | None = None,
     ) -> Best:
-        """Every rate fully achieved; the first result comes with the last."""
+        """Upper bound with all nominal rates fully achieved; all results of a batch arrive together."""
         terms = batch_terms(work_of(workload), plans, ideal(len(plans)))
         most = speed.slo_batch if workload.load is Load.OPEN else operation.batch
         whole = of_batch_s(terms, operation.batch)
         return Best(batches_per_s(most, of_batch_s(terms, most)), whole, whole)
 
     def operate(self, workload: InferenceWorkload, memory: Memory, speed: BatchSpeed, replicas: Column) -> Operation:
-        """One replica at its share of the load."""
+        """Operating point of one replica at its share of the load."""
         return operate_single_pass(workload, memory, speed, replicas)
 
 
@@ -376,12 +382,12 @@ STREAMS, SINGLE_PASSES = TokenStreams(), SinglePasses()
 
 
 def kind_of(workload: InferenceWorkload) -> ServingKind[Any, Any, Any, Any]:
-    """Which kind a workload is."""
+    """Serving backend of a workload."""
     return SINGLE_PASSES if workload.single_pass else STREAMS
 
 
 def able(workload: InferenceWorkload, memory: Memory, speed: Speed) -> Mask:
-    """Whether plans fit and a request alone meets its limits, by the margins they were judged with."""
+    """Mask of plans that fit in memory and meet the latency limits without load, with their margins."""
     met: Mask = memory.fits & speed.serves
     for limit in kind_of(workload).limits(speed.alone):
         met = met & limit.met

@@ -1,4 +1,6 @@
-"""Layouts of a replica: what a model's shape divides into, what machines are wired for, and which are worth judging."""
+"""Replica layouts: which ones a model's shape allows, which ones machines are wired for, and which are worth
+evaluating.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,10 @@ from app.sizing.hardware.tables import Machines, Stacks
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.question import Deployment
 
-# What the search tries, not what hardware can: of the accelerators that weights need (a little less, since tables need
-# not all be loaded) up to so many times as many in one machine, where answers come faster at a price.
+# Bounds of the search, not of hardware, as multiples of the accelerators that the weights need. The minimum is below 1,
+# because embedding tables need not be loaded completely. Larger layouts in one machine cost more and answer faster.
 FEWEST_OVER_NEED, MOST_OVER_NEED, WIDEST_OVER_NEED = 0.9, 8.0, 4.0
-# (tensor parallel, pipeline parallel) that are judged where hardware is open; single-machine ones first.
+# (tensor parallel, pipeline parallel) degrees that are evaluated where the hardware is open; single-machine ones first.
 USUAL = (
     (1, 1),
     (2, 1),
@@ -46,30 +48,33 @@ USUAL = (
 
 
 Degrees = tuple[int, int, int, int]  # tensor, pipeline, data and context parallel
-# The same with attention data parallel, of models with routed experts.
+# Layouts with data-parallel attention, for models with routed experts.
 WIDE: tuple[Degrees, ...] = (
     *((1, 1, data, 1) for data in (4, 8, 16, 32, 64)),
     *((2, 1, data, 1) for data in (2, 4, 8)),
     *((4, 1, data, 1) for data in (2, 4)),
 )
-# (tensor parallel, pipeline parallel) with no token of a context kept twice, of models with fewer heads than ranks.
+# (tensor parallel, pipeline parallel) degrees with context parallelism, for models with fewer KV heads than ranks.
 LONG = ((4, 1), (8, 1), (16, 1), (8, 2))
 
 
 @dataclass(frozen=True, slots=True)
 class Splits:
-    """How far a model's cache splits by tokens: engines do so where ranks would keep copies of the same heads."""
+    """How far a model's KV cache can be split by tokens. Engines split it where ranks would otherwise copy the same
+    heads.
+    """
 
-    kv_heads: int  # 0 where it does not
-    queries_per_head: int
-    latent: bool
+    kv_heads: int  # KV heads of the model; 0 where the cache cannot be split
+    queries_per_head: int  # query heads per KV head
+    latent: bool  # whether the cache holds MLA latents
 
     def by(self, tensor: int, context: int) -> bool:
-        """Whether so many ranks of so many tensor-parallel ones may share the tokens of a head.
+        """Whether `context` of the `tensor` tensor-parallel ranks may share the tokens of a KV head.
 
-        Source: vllm/config/model.py, verify_with_parallel_config. Limits: no windows, no states.
-        Check: four heads on eight ranks are there twice.
-            >>> [Splits(4, 16, False).by(8, context) for context in (1, 2, 4)]
+        Source: `verify_with_parallel_config` in vllm/config/model.py. Sliding windows and recurrent states cannot be
+        split.
+        Check: four KV heads on eight ranks exist twice, so two ranks may share each head.
+            >>> [ContextSplits(4, 16, False).allows_split(8, context) for context in (1, 2, 4)]
             [True, True, False]
         """
         if context == 1:
@@ -78,21 +83,21 @@ class Splits:
         return divides and 0 < self.kv_heads * context <= tensor
 
     def suit(self, engine: ContextParallel) -> bool:
-        """Whether an engine splits this cache."""
+        """Whether an engine supports splitting this cache."""
         return self.kv_heads > 0 and (self.latent or not engine.latent)
 
     def most(self, tensor: int) -> int:
-        """Most ranks that may share the tokens of a head, of so many tensor-parallel ones.
+        """Largest number of ranks that may share the tokens of a KV head, out of `tensor` tensor-parallel ranks.
 
-        Check: all sixteen keep the same latent.
-            >>> Splits(1, 128, True).most(16)
+        Check: all sixteen ranks keep the same MLA latent.
+            >>> ContextSplits(1, 128, True).max_ranks(16)
             16
         """
         return max(context for context in range(1, tensor + 1) if self.by(tensor, context))
 
 
 def splits_of(model: ModelArchitecture) -> Splits:
-    """How far a model's cache splits by tokens: engines split none with sliding windows or recurrent states."""
+    """How far a model's KV cache can be split by tokens; zero heads for sliding windows and recurrent states."""
     groups = model.attention
     whole = bool(groups) and model.state_bytes_per_sequence == 0
     if not whole or any(g.window_tokens is not None or g.crosses for g in groups):
@@ -104,13 +109,13 @@ def splits_of(model: ModelArchitecture) -> Splits:
 
 @dataclass(frozen=True, slots=True)
 class Layouts(Columns):
-    """Degrees of parallelism of a replica."""
+    """Degrees of parallelism of a replica, one layout per row."""
 
-    tensor_parallel: Column
-    pipeline_parallel: Column
-    data_parallel: Column
-    context_parallel: Column  # of the tensor-parallel ranks
-    divides: Mask  # heads are split evenly, KV heads split or copied; else an engine must pad them
+    tensor_parallel: Column  # tensor-parallel ranks
+    pipeline_parallel: Column  # pipeline stages
+    data_parallel: Column  # data-parallel attention ranks
+    context_parallel: Column  # tensor-parallel ranks that share the tokens of a sequence's KV cache
+    divides: Mask  # whether heads split evenly and KV heads split or copy evenly; otherwise the engine must pad heads
 
     @property
     def size(self) -> Column:
@@ -119,8 +124,10 @@ class Layouts(Columns):
 
 
 def layouts_of(model: ModelArchitecture, node: Machines, assumed: Assumptions, fixed: Deployment | None) -> Layouts:
-    """Layouts that the model's layers and heads allow: the usual ones, or, where a caller fixed a layout or the
-    hardware, every one that agrees with it.
+    """Layouts that the model's layers and heads allow.
+
+    The standard layouts apply where the request leaves layout and hardware open. Otherwise the result is every
+    layout that matches the request.
     """
     if model.kind is not ModelKind.DECODER:
         return _table(model, [(1, 1, 1, 1)])
@@ -134,7 +141,9 @@ def layouts_of(model: ModelArchitecture, node: Machines, assumed: Assumptions, f
 
 
 def _beside(model: ModelArchitecture) -> list[Degrees]:
-    """What a model's experts and heads allow beside the usual layouts."""
+    """Layouts with data-parallel attention or context parallelism that the model's experts and heads allow in
+    addition.
+    """
     splits = splits_of(model)
     long = [(t, p, 1, splits.most(t)) for t, p in LONG if p <= model.num_layers]
     return [*(WIDE if model.is_moe else ()), *(degrees for degrees in long if degrees[3] > 1)]
@@ -149,19 +158,21 @@ def _table(model: ModelArchitecture, degrees: list[Degrees]) -> Layouts:
 
 
 def _given(fixed: Deployment) -> bool:
-    """Whether a caller said anything of the layout."""
+    """Whether the request fixes any part of the layout."""
     said = (fixed.tensor_parallel, fixed.pipeline_parallel, fixed.accelerators_per_replica)
     more = any((degree or 1) > 1 for degree in (fixed.expert_parallel, fixed.data_parallel, fixed.context_parallel))
     return more or any(degree is not None for degree in said)
 
 
 def _hardware(fixed: Deployment) -> bool:
-    """Whether a caller said how much hardware there is."""
+    """Whether the request fixes the amount of hardware."""
     return fixed.total_accelerators is not None or fixed.nodes is not None
 
 
 def most_of_a_replica(node: Machines, assumed: Assumptions, fixed: Deployment) -> int:
-    """Accelerators that any replica may take: those of as many machines as it may span, or as there are."""
+    """Largest number of accelerators of a replica: those of the machines that it may span, or of the available
+    machines.
+    """
     count = int(node.accelerators_per_node.max(initial=1.0))
     spanned = int(assumed.max_nodes_per_replica) if fixed.nodes is None else fixed.nodes
     most = count * max(1, min(spanned, int(assumed.max_nodes_per_replica)))
@@ -169,6 +180,7 @@ def most_of_a_replica(node: Machines, assumed: Assumptions, fixed: Deployment) -
 
 
 def _every(model: ModelArchitecture, most: int, fixed: Deployment) -> list[Degrees]:
+    """All layouts up to `most` accelerators with the requested data-parallel and context-parallel degrees."""
     tensor, pipeline, data = min(model.num_heads or most, most), max(1, model.num_layers), ranks_said(fixed)
     context, splits = fixed.context_parallel or 1, splits_of(model)
     sizes = [(t, d) for d in data for t in range(1, min(tensor, most // d) + 1) if splits.by(t, context)]
@@ -176,13 +188,15 @@ def _every(model: ModelArchitecture, most: int, fixed: Deployment) -> list[Degre
 
 
 def ranks_said(fixed: Deployment) -> tuple[int, ...]:
-    """Data-parallel ranks of a replica that are judged: as many as are said."""
+    """Data-parallel degrees to evaluate: the requested degree, or 1."""
     return (fixed.data_parallel or 1,)
 
 
 def _agrees(fixed: Deployment, tensor: int, pipeline: int, data: int, context: int) -> bool:
-    """With what the caller said of the layout; whole experts lie on the ranks that share a layer. Who says no more than
-    how layers are shared means, as engines do, no pipeline.
+    """Whether a layout matches what the request fixes.
+
+    Experts are placed whole on the ranks that share a layer. If the request fixes only tensor parallelism, pipeline
+    parallelism is 1, as in the engines.
     """
     only_tensor = fixed.tensor_parallel is not None and fixed.accelerators_per_replica is None and not _hardware(fixed)
     experts = fixed.expert_parallel or (1 if data == 1 else tensor * data)
@@ -208,12 +222,13 @@ def legal_layouts(
     assumed: Assumptions,
     fixed: Deployment | None,
 ) -> tuple[Codes, Codes]:
-    """Pairs of (row, layout) that a machine can be wired for and that are worth judging; a row is a machine with a
+    """Pairs of (row, layout) that a machine is wired for and that are worth evaluating; a row is a machine with a
     stack.
 
-    Where the hardware is open, layouts far larger than the weights need are left out; the largest legal one always
-    stays, so that a type that does not fit is turned down by its best attempt. Tensor parallel over several machines is
-    for who asks for what none of the machines holds alone, and for weights that no other layout holds.
+    Where the hardware is open, layouts much larger than the weights need are left out. The largest legal layout
+    always stays, so that the rejection of a type reports its best attempt. Tensor parallelism across machines is
+    used in two cases: the request asks for a degree that no single machine holds, or no other layout holds the
+    weights.
     """
     wired, across = _wired(layouts, node, max_accelerators, assumed, fixed)
     said = fixed is not None and (fixed.tensor_parallel is not None or fixed.laid_out)
@@ -221,7 +236,7 @@ def legal_layouts(
         across &= ~wired.any(axis=0)
     inside = layouts.size <= node.accelerators_per_node[:, None]
     alone, wide = (layouts.tensor_parallel == 1) & (layouts.data_parallel == 1), layouts.data_parallel > 1
-    wired = np.concatenate([wired, wired & inside & alone])  # for most engines, then for small ones
+    wired = np.concatenate([wired, wired & inside & alone])  # first for most engines, then for small engines
     row = machine + len(node) * stacks.small_engine[stack]
     legal: Mask = wired.take(row, axis=0)
     largest = _largest(layouts, wired)[row]
@@ -245,12 +260,12 @@ def legal_layouts(
 
 
 def _needed(weights_bytes: Column, memory_bytes: Column, assumed: Assumptions) -> Column:
-    """Accelerators that weights need."""
+    """Accelerators that the weights need."""
     return weights_bytes / (assumed.replica_memory_fraction * memory_bytes)
 
 
 def _largest(layouts: Layouts, among: Mask) -> Column:
-    """Accelerators of the largest of some layouts, by machine."""
+    """Accelerators of the largest layout in a mask, per machine."""
     found: Column = np.where(among, layouts.size, 0.0).max(axis=1, initial=0.0)
     return found
 
@@ -258,9 +273,12 @@ def _largest(layouts: Layouts, among: Mask) -> Column:
 def _wired(
     layouts: Layouts, node: Machines, max_accelerators: int | None, assumed: Assumptions, fixed: Deployment | None
 ) -> tuple[Mask, Mask]:
-    """Layouts by machine: a replica spans machines only where the network is known (or a caller wrote the layout out in
-    full) and only along the pipeline or over data-parallel ranks, or inside one scale-up domain; never over parts of
-    sockets. And those whose tensor-parallel ranks fill several machines or domains.
+    """Two masks of layouts by machine: those that the wiring supports, and those with tensor parallelism across
+    machines.
+
+    A replica spans machines only along the pipeline, over data-parallel ranks, or inside one scale-up domain. The
+    network must be known, or the request must fix the whole layout. Partial sockets never span machines. In the
+    second mask, tensor-parallel ranks fill several whole machines or domains.
     """
     tp, pp, size = layouts.tensor_parallel, layouts.pipeline_parallel, layouts.size
     count, domain = node.accelerators_per_node[:, None], node.scale_up_domain[:, None]
@@ -282,8 +300,10 @@ def _wired(
 
 
 def _worthwhile(layouts: Layouts, need: Column, largest: Column) -> Mask:
-    """Layouts as large as the weights need and larger, a row for each need; what fits with room to spare is not cut
-    into stages, and what fits into one accelerator keeps its experts there.
+    """Mask of layouts to evaluate, one row per number of accelerators that the weights need.
+
+    Layouts range from the needed size to a multiple of it. Pipeline stages are left out where the weights fit with
+    much room. Experts stay on one accelerator where the weights fit on one.
     """
     size = layouts.size
     low = np.minimum(np.maximum(need * FEWEST_OVER_NEED, 1.0), largest)

@@ -1,9 +1,8 @@
-"""A replica under load: the batch and the rate that its limits allow.
+"""Capacity of one replica: the batch and the request rate that the latency limits allow.
 
-What a batch comes to is the steady state's to say (`flow`). TTFT counts from sending a request to its first token,
-queueing included; TPOT is the mean time of a token after the first. For a request rate, occupancy fluctuates about its
-mean like a Poisson count, so the mean is held below the batch that meets the limits; the wait for prompts has an
-exponential tail.
+The steady state of a batch comes from `flow`. TTFT counts from sending a request to its first token, queueing included;
+TPOT is the mean time of a token after the first. In an open loop, occupancy fluctuates about its mean like a Poisson
+count, so the mean batch stays below the batch that meets the limits; the wait for prompts has an exponential tail.
 """
 
 from __future__ import annotations
@@ -37,17 +36,29 @@ from app.sizing.serving.tightest import Tightest, limits_by, tightest_of
 from app.sizing.workload import InferenceWorkload, Lengths, Load, z_score
 
 
-@formula(unit="s", source="a pipeline computes as many prompts as it has stages")
+@formula(unit="s", source="each pipeline stage computes another prompt")
 def occupancy_s(prefill_s: Column, pipeline_parallel: Column) -> Column:
-    """Replica time that one prompt takes from decoding. Source: counted. Limits: full stages."""
+    """Time of the replica that one prompt takes away from decoding.
+
+    Parameters:
+        prefill_s: time of one prompt in steps filled with prompts, s.
+        pipeline_parallel: pipeline stages, each of which computes another prompt.
+    Limits: all stages are busy.
+    Check:
+        >>> one(occupancy_s(col(0.2), col(4)))
+        0.05
+    """
     return prefill_s / np.maximum(1.0, pipeline_parallel)
 
 
-@formula(unit="sequences", source="occupancy fluctuates like a Poisson count")
+@formula(unit="sequences", source="normal approximation of a Poisson count")
 def mean_batch(slo_batch: Column, z: float) -> Column:
     """Mean occupancy whose z-quantile is the batch that meets the limits: B + z sqrt(B), solved for B.
 
-    Source: normal approximation of a Poisson count. Limits: some ten sequences and more.
+    Parameters:
+        slo_batch: largest batch that meets the limits, sequences.
+        z: standard normal quantile of the percentile at which limits hold.
+    Limits: normal approximation of a Poisson count; about ten sequences or more.
     Check:
         >>> round(one(mean_batch(col(100), 1.645)), 2)
         84.85
@@ -55,11 +66,15 @@ def mean_batch(slo_batch: Column, z: float) -> Column:
     return np.maximum(np.minimum(1.0, slo_batch), ((np.sqrt(z * z + 4 * slo_batch) - z) / 2) ** 2)
 
 
-@formula(unit="s", source="Kingman 1961 for the mean; the tail is exact for M/M/1")
+@formula(unit="s", source="M/M/1 queue for the tail; Kingman 1961 for the mean")
 def queue_tail_s(queue_s: Column, waits: Column, percentile: float) -> Column:
-    """Percentile of a wait with this mean that so many have at all, its tail exponential.
+    """Percentile of a wait that only some requests have, with an exponential tail.
 
-    Source: M/M/1. Limits: independent arrivals.
+    Parameters:
+        queue_wait_s: mean wait over all requests, s.
+        queued_share: share of requests that wait at all.
+        percentile: percentile wanted, 0 to 100.
+    Limits: independent arrivals; exact for M/M/1.
     Check:
         >>> round(one(queue_tail_s(col(4.0), col(0.8), 95)), 3)  # M/M/1 at 0.8: ln(0.8 / 0.05) / 0.2
         13.863
@@ -68,87 +83,140 @@ def queue_tail_s(queue_s: Column, waits: Column, percentile: float) -> Column:
     return np.where(tail > 0, queue_s / np.maximum(waits, 1e-12) * tail, 0.0)
 
 
-@formula(unit="s", source="independent parts: their distances from the mean add in squares")
+@formula(unit="s", source="variances of independent parts add")
 def late_ttft_s(ttft_s: Column, longer_s: Column, later_s: Column, beat_s: Column, percentile: float) -> Column:
     """TTFT at a percentile above the median: a longer prompt, a longer queue, and a step that has just begun.
 
-    Source: variances of independent parts add. Limits: quantiles in place of deviations.
+    Parameters:
+        ttft_s: mean TTFT, s.
+        long_prompt_extra_s: extra time of a prompt at the percentile over the mean prompt, s.
+        long_queue_extra_s: extra wait at the percentile over the mean wait, s.
+        mean_step_s: mean length of the step that is running when a request arrives, s.
+        percentile: percentile wanted, above 50.
+    Limits: independent parts; quantiles stand in for standard deviations.
+    Check:
+        >>> round(one(tail_ttft_s(col(0.2), col(0.03), col(0.04), col(0.0), 95)), 3)  # 0.2 + sqrt(0.03^2 + 0.04^2)
+        0.25
     """
     stepping = (percentile / 100 - 0.5) * beat_s
     late: Column = ttft_s + np.sqrt(np.maximum(longer_s, 0.0) ** 2 + np.maximum(later_s, 0.0) ** 2 + stepping**2)
     return late
 
 
-@formula(unit="s", source="medians of the parts")
+@formula(unit="s", source="sum of the medians of its parts")
 def median_ttft_s(ttft_s: Column, longer_s: Column, later_s: Column) -> Column:
-    """TTFT at the median: the median prompt and the median queue. Source: counted. Limits: parts of little skew."""
+    """TTFT at the median: the median prompt and the median queue.
+
+    Parameters:
+        ttft_s: mean TTFT, s.
+        long_prompt_extra_s: time of the median prompt minus that of the mean prompt, s.
+        long_queue_extra_s: median wait minus mean wait, s.
+    Limits: parts of little skew.
+    Check:
+        >>> round(one(median_ttft_s(col(0.2), col(-0.03), col(-0.02))), 3)
+        0.15
+    """
     return ttft_s + np.minimum(longer_s, 0.0) + np.minimum(later_s, 0.0)
 
 
-@formula(unit="s/token", source="prompts that fall between a request's tokens are a Poisson count")
+@formula(unit="s/token", source="variance of a compound Poisson count")
 def late_tpot_s(
     crowded_tpot_s: Column, z: float, prompt_s: Column, per_token: Column, later_tokens: Column, variation: Column
 ) -> Column:
-    """TPOT at a percentile: more of the others' prompts than in the mean, and longer ones.
+    """TPOT at a percentile: more and longer prompts of other requests than in the mean.
 
-    Source: variance of a compound Poisson count. Limits: normal approximation.
+    Parameters:
+        crowded_tpot_s: TPOT at the occupancy of the percentile, s.
+        z: standard normal quantile of the percentile.
+        added_prompt_s: time that one prompt of another request adds, s.
+        prompts_per_token: prompts of other requests that arrive per output token.
+        later_tokens: tokens of a request after its first.
+        variation: mean of the squared coefficients of variation of arrivals and prompts.
+    Limits: normal approximation.
+    Check:
+        >>> round(one(tail_tpot_s(col(0.02), 2.0, col(0.1), col(0.08), col(100), col(1.0))), 4)
+        0.028
     """
     return crowded_tpot_s + z * prompt_s * np.sqrt(2 * variation * per_token / later_tokens)
 
 
 def ttft_at_s(ttft: Column, longer: Column, later: Column, beat: Column, percentile: float) -> Column:
-    """TTFT at a percentile, from what a prompt and a queue at that percentile take beyond the mean."""
+    """TTFT at a percentile, s.
+
+    Parameters:
+        ttft: mean TTFT, s.
+        longer: extra time of a prompt at the percentile over the mean prompt, s.
+        later: extra wait at the percentile over the mean wait, s.
+        beat: mean length of the step that is running when a request arrives, s.
+        percentile: percentile wanted, 0 to 100.
+    """
     if percentile <= 50:
         return median_ttft_s(ttft, longer, later)
     return late_ttft_s(ttft, longer, later, beat, percentile)
 
 
-@formula(unit="requests/s", source="the batch that meets the limits, prompts that fit beside it, and the wait for them")
+@formula(unit="requests/s", source="minimum of the bounds by batch, prompt time and queue")
 def capacity_per_s(
     batch_rate_per_s: Column, occupancy_s: Column, queue_rate_per_s: Column, assumed: Assumptions
 ) -> Column:
-    """Requests per second within the limits; `queue_rate_per_s` is the largest at which TTFT still meets its own.
+    """Request rate within the limits: the smallest of three bounds.
 
-    Source: minimum of the bounds. Limits: as of the bounds.
+    Parameters:
+        batch_rate_per_s: rate at which the batch meets the limits, requests/s.
+        occupancy_s: time of the replica that one prompt takes away from decoding, s.
+        queue_rate_per_s: largest rate at which TTFT meets its limit, requests/s.
+        assumed: assumptions; `prefill_share_limit` is the share of time that prompts may take.
+    Check:
+        >>> one(capacity_per_s(col(5.0), col(0.1), col(4.0), row(prefill_share_limit=0.5)))
+        4.0
     """
     return np.minimum(np.minimum(batch_rate_per_s, assumed.prefill_share_limit / occupancy_s), queue_rate_per_s)
 
 
 def variation_of(burstiness: float, lengths: Lengths) -> float:
-    """Mean of the squared variations of arrivals and lengths."""
+    """Mean of the squared coefficients of variation of arrivals and lengths."""
     return (burstiness**2 + lengths.squared_variation) / 2
 
 
 @formula(unit="s", source="definition")
 def longer_prompt_s(long_alone_s: Column, idle_s: Column) -> Column:
-    """What a prompt at a percentile takes beyond the mean one. Source: definition. Limits: steps that are not full."""
+    """Extra time of a prompt at a percentile over the mean prompt.
+
+    Parameters:
+        long_unloaded_ttft_s: TTFT of the long prompt on an idle replica, s.
+        unloaded_ttft_s: TTFT of the mean prompt on an idle replica, s.
+    Limits: steps that are not full.
+    Check:
+        >>> round(one(long_prompt_extra_s(col(0.35), col(0.1))), 3)
+        0.25
+    """
     return long_alone_s - idle_s
 
 
 @dataclass(frozen=True, slots=True)
 class WithinLimits(Columns):
-    """Whether a batch meets the limits of TPOT and TTFT."""
+    """Test whether a batch meets the limits of TPOT and TTFT."""
 
-    stream: Stream
-    occupancy_s: Column
-    alone_s: Column  # TTFT of the long prompt on an idle replica
-    longer_s: Column  # than the mean one's
-    tpot_limit_s: Column  # what is left of it by the margins
-    ttft_limit_s: Column
-    percentile: float
-    closed: bool
+    stream: Stream  # requests of one kind on the replica
+    occupancy_s: Column  # time of the replica that one mean prompt takes away from decoding, s
+    alone_s: Column  # TTFT of the long prompt on an idle replica, s
+    longer_s: Column  # extra time of the long prompt over the mean prompt, s
+    tpot_limit_s: Column  # TPOT limit after margins, s
+    ttft_limit_s: Column  # TTFT limit after margins, s
+    percentile: float  # percentile at which the limits hold
+    closed: bool  # whether the load is a closed loop
 
     def holds(self, batch: Column) -> Mask:
-        """Both limits at this batch."""
+        """Whether both limits hold at this batch."""
         z, stream = max(0.0, z_score(self.percentile)), self.stream
         if self.closed:
-            flow = closed_turn(self.stream, batch, batch, passes=1)
+            steady = closed_turn(self.stream, batch, batch, passes=1)
             tpot, added, later = (
-                flow.tpot_s,
-                flow.prompt_s,
-                queue_tail_s(flow.queue_s, flow.waits, self.percentile) - flow.queue_s,
+                steady.tpot_s,
+                steady.prompt_s,
+                queue_tail_s(steady.queue_s, steady.waits, self.percentile) - steady.queue_s,
             )
-            first = ttft_at_s(flow.ttft_s, self.longer_s, later, flow.beat_s, self.percentile)
+            first = ttft_at_s(steady.ttft_s, self.longer_s, later, steady.beat_s, self.percentile)
         else:
             at = pace(self.stream, batch)
             tpot, added, first = at.tpot_s, at.prompt_s, self.first_s(at, batch)
@@ -158,20 +226,20 @@ class WithinLimits(Columns):
         return met
 
     def first_s(self, at: Pace, batch: Column) -> Column:
-        """TTFT of the long prompt where nothing queues."""
+        """TTFT of the long prompt at this batch without queueing, s."""
         entry = open_entry_s(self.stream.entry_s, at.beat_s, at.held_back_s)
         return base_s(self.stream.idle_s, entry, at.own_s, accompanied(batch)) + self.longer_s
 
 
 @dataclass(frozen=True, slots=True)
 class StreamAlone(Alone):
-    """A stream of tokens alone on an idle replica."""
+    """A stream of tokens on an idle replica, and its latency limits."""
 
-    within: WithinLimits
-    prefill: PrefillTerms  # at the mean prompt
-    fastest_tpot_s: Column
-    cold: StreamAlone | None = None  # the same without hits, where prefixes of idle sessions are to be found
-    tightest: Tightest | None = None  # of several classes
+    within: WithinLimits  # test of the latency limits
+    prefill: PrefillTerms  # prefill terms of the mean prompt
+    fastest_tpot_s: Column  # TPOT of a single sequence, s
+    cold: StreamAlone | None = None  # the same without prefix-cache hits, where idle sessions leave prefixes
+    tightest: Tightest | None = None  # tightest limits of several traffic classes
 
     @property
     def fastest_ttft_s(self) -> Column:
@@ -188,19 +256,19 @@ class StreamAlone(Alone):
 
 @dataclass(frozen=True, slots=True)
 class BesidePrefixes(Columns):
-    """What prefixes of idle sessions leave of a replica's cache."""
+    """How the prefixes of idle sessions limit a replica's KV cache."""
 
-    counted: Mask  # whether hits are; else every prompt is computed whole
-    binds: Mask  # whether nothing else keeps the replica from more
-    sequences: Column  # that run at once beside the prefixes of so many
+    counted: Mask  # whether prefix-cache hits count; else every prompt is computed whole
+    binds: Mask  # whether the cache for prefixes limits the capacity
+    sequences: Column  # sequences that can run at the same time next to the idle prefixes
 
 
 @dataclass(frozen=True, slots=True)
 class StreamSpeed(Speed):
     """How one replica serves a stream of tokens."""
 
-    alone: StreamAlone
-    beside: BesidePrefixes | None = None
+    alone: StreamAlone  # the stream on an idle replica, and its limits
+    beside: BesidePrefixes | None = None  # how idle prefixes limit the cache
 
     @property
     def stream(self) -> Stream:
@@ -219,7 +287,7 @@ class StreamSpeed(Speed):
         return self.step.data_parallel
 
     def times(self, ranks: Column) -> StreamSpeed:
-        """The same of so many ranks together."""
+        """Speed of `ranks` ranks together."""
         return replace(
             self,
             slo_batch=self.slo_batch * ranks,
@@ -229,23 +297,23 @@ class StreamSpeed(Speed):
 
     @property
     def occupancy_s(self) -> Column:
-        """Replica time one mean prompt takes from decoding."""
+        """Time of the replica that one mean prompt takes away from decoding, s."""
         return self.alone.within.occupancy_s
 
 
 @dataclass(frozen=True, slots=True)
 class WaitWithin(Columns):
-    """Whether the wait at a request rate leaves TTFT within its limit."""
+    """Test whether the wait at a request rate leaves TTFT within its limit."""
 
-    first_s: Column
-    server_s: Column
-    fill: Column
-    variation: Column
-    ttft_limit_s: Column
-    percentile: float
+    first_s: Column  # TTFT of the long prompt without queueing, s
+    server_s: Column  # time of the replica per prompt, s
+    fill: Column  # prompts that fill one step
+    variation: Column  # mean of the squared coefficients of variation of arrivals and prompts
+    ttft_limit_s: Column  # TTFT limit after margins, s
+    percentile: float  # percentile at which the limit holds
 
     def holds(self, rate: Column) -> Mask:
-        """TTFT's limit at this rate."""
+        """Whether TTFT meets its limit at this rate."""
         load = load_of(rate, self.server_s)
         wait = shared_wait_s(load, load, self.server_s, self.fill, self.variation)
         met: Mask = self.first_s + queue_tail_s(wait, np.minimum(load, 1.0), self.percentile) <= self.ttft_limit_s
@@ -261,8 +329,11 @@ def stream_alone(
     tails: Sequence[PrefillTerms],
     margins: Margins | None = None,
 ) -> StreamAlone:
-    """A request alone on a replica of every plan, beside the workload's limits less so much margin. `tails`: its long
-    prompt, or one of every class.
+    """A stream of tokens on an idle replica of every plan, with the workload's limits less the margins.
+
+    Parameters:
+        tails: prefill terms of the long prompt, or one entry per traffic class.
+        margins: factors by which limits are tightened; omitted: median prediction.
     """
     margins = Margins.none(len(plans)) if margins is None else margins
     stream = stream_of(
@@ -296,7 +367,7 @@ def stream_alone(
 
 
 def stream_by(workload: InferenceWorkload, alone: StreamAlone, margins: Margins) -> StreamAlone:
-    """The same beside limits less another margin."""
+    """The same stream with limits less other margins."""
     tpot_limit, ttft_limit = limits_by(workload, alone.tightest, alone.fastest_ttft_s, margins)
     within = replace(alone.within, tpot_limit_s=tpot_limit, ttft_limit_s=ttft_limit)
     cold = None if alone.cold is None else stream_by(workload, alone.cold, margins)
@@ -306,7 +377,7 @@ def stream_by(workload: InferenceWorkload, alone: StreamAlone, margins: Margins)
 def stream_speed(
     workload: InferenceWorkload, memory: ServingMemory, alone: StreamAlone, assumed: Assumptions
 ) -> StreamSpeed:
-    """Capacity of every plan within the workload's SLO."""
+    """Capacity of every plan within the workload's latency limits."""
     within = alone.within
     with unrecorded():
         found = largest(np.ones(len(memory)), memory.sequences, within, halvings=BATCH_BISECTIONS)
@@ -322,7 +393,7 @@ def stream_speed(
 
 
 def capacity_within(workload: InferenceWorkload, within: WithinLimits, peak: Column, assumed: Assumptions) -> Column:
-    """Requests per second of a replica whose limits allow `peak` sequences at a time."""
+    """Request rate of a replica whose limits allow `peak` sequences at a time, requests/s."""
     percentile, stream = workload.slo.percentile, within.stream
     if workload.load is not Load.OPEN:
         with told_as("at the limits"):

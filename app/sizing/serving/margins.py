@@ -1,4 +1,4 @@
-"""By how much plans of serving may turn out worse than predicted: what sizing for a confidence allows for."""
+"""Safety margins of serving predictions: how much worse than predicted a plan may turn out at a confidence."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from app.sizing.workload import InferenceWorkload, Load
 
 @dataclass(frozen=True, slots=True)
 class Margins(Columns):
-    """Factors of time that hold with a confidence, one row per plan; 1 is as predicted."""
+    """Multipliers at a confidence, one row per plan; 1 is the median prediction."""
 
-    rate: Column  # a rate is divided by it
-    tpot: Column
-    ttft: Column
-    memory_share: Column  # of the device, taken beyond what is predicted
+    rate: Column  # factor that divides a predicted rate
+    tpot: Column  # factor on TPOT
+    ttft: Column  # factor on TTFT
+    memory_share: Column  # share of device memory needed in addition to the prediction
 
     @classmethod
     def none(cls, count: int) -> Margins:
-        """As predicted."""
-        whole = np.ones(count)
-        return cls(whole, whole, whole, np.zeros(count))
+        """No margin: the median prediction for `count` plans."""
+        ones = np.ones(count)
+        return cls(ones, ones, ones, np.zeros(count))
 
     def request_s(self, first_token_s: Column, whole_s: Column) -> Column:
-        """A whole request by the margins: its first token, then the others, each by its own."""
+        """End-to-end latency with margins: the first token and the later tokens by their own factors, s."""
         later = np.subtract(whole_s, first_token_s, out=whole_s.copy(), where=np.isfinite(whole_s))
         return first_token_s * self.ttft + later * self.tpot
 
     def only(self, rows: Mask) -> Margins:
-        """These in some rows, none in the others."""
+        """These margins in the given rows, none in the others."""
         rate, tpot, ttft = (np.where(rows, factor, 1.0) for factor in (self.rate, self.tpot, self.ttft))
         return Margins(rate, tpot, ttft, np.where(rows, self.memory_share, 0.0))
 
 
 def around_plans(workload: InferenceWorkload, plans: Plans, beside: Beside, assumed: Assumptions) -> Around:
-    """What was published around every plan: of weights in a host's memory nothing."""
+    """Published evidence near every plan; none is known for weights in host memory."""
     around = around_stacks(workload, plans.stacks.table, beside, assumed).take(plans.stacks.rows)
     if plans.on_host is None:
         return around
@@ -51,14 +51,14 @@ def around_plans(workload: InferenceWorkload, plans: Plans, beside: Beside, assu
 
 
 def around_stacks(workload: InferenceWorkload, stacks: Stacks, beside: Beside, assumed: Assumptions) -> Around:
-    """What was published around every stack."""
+    """Published evidence near every software stack."""
     shape = Shape(float(workload.model.total_params), workload.input_tokens.mean, workload.output_tokens.mean)
     around = beside.around(shape).take(stacks.beside)
     return replace(around, widened=np.where(stacks.expected, assumed.expected_support_widening, 1.0))
 
 
 def kinds_of(workload: InferenceWorkload) -> tuple[str, str, str]:
-    """Which errors the rate, TPOT and TTFT of a workload are subject to."""
+    """Names of the error distributions that apply to the rate, TPOT and TTFT of a workload."""
     if workload.single_pass:
         return "samples", "sample_latency", "sample_latency"
     if workload.load is Load.CLOSED and workload.in_flight <= 1:
@@ -69,9 +69,9 @@ def kinds_of(workload: InferenceWorkload) -> tuple[str, str, str]:
 def margins_at(
     standing: Column | float, workload: InferenceWorkload, around: Around, spreads: Spreads, assumed: Assumptions
 ) -> Margins:
-    """What holds at the standing of a confidence in a normal distribution: 0 is as predicted."""
+    """Multipliers at a z-score; z = 0 is the median prediction."""
     names = kinds_of(workload)
-    told = {name: spreads.of(name) for name in names}
-    factors = {name: np.exp(spread.scale(around) * spread.quantile(standing)) for name, spread in told.items()}
+    chosen = {name: spreads.of(name) for name in names}
+    factors = {name: np.exp(spread.scale(around) * spread.quantile(standing)) for name, spread in chosen.items()}
     rate, tpot, ttft = (factors[name] for name in names)
     return Margins(rate, tpot, ttft, np.full(len(around), assumed.memory_deviation) * standing)

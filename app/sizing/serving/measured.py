@@ -1,4 +1,4 @@
-"""What judging a plan finds out whatever kind of work it serves: the columns that search and answers read of both."""
+"""Results of evaluating a plan that are common to all serving backends; searches and answers read these columns."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ import numpy as np
 from app.sizing.columns import Codes, Column, Columns, Mask
 from app.sizing.serving.margins import Margins
 
-# Halvings that find a batch to within one of 8192 sequences, and a rate to within 10^-5.
+# Bisection steps for a batch to within 1 of 8192 sequences, and for a rate to within 10^-5.
 BATCH_BISECTIONS = 13
 RATE_BISECTIONS = 18
 QUANTILES = (50.0, 95.0, 99.0)
-# A replica that does less meets its limits by the rounding of its batch only.
+# A replica with less capacity meets its limits only because its batch is rounded.
 LEAST_CAPACITY_PER_S = 1e-9
-# Keeps a replica that is exactly full from being overloaded.
+# Tolerance, so that a replica at exactly 100 % utilization is not reported as overloaded.
 OVERLOAD_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Settings(Columns):
-    """What is fixed of the engine and the fleet, one value per row; None is chosen."""
+    """Fixed engine and fleet settings, one value per row; a setting of None is left to the search."""
 
-    max_sequences: Column | None = None
-    max_batched_tokens: Column | None = None
-    memory_fraction: Column | None = None
-    replicas: Column | None = None
-    spare_replicas: Column | None = None
-    nodes: Column | None = None
+    max_sequences: Column | None = None  # concurrent sequences of one rank (`max_num_seqs`)
+    max_batched_tokens: Column | None = None  # tokens of one step (`max_num_batched_tokens`)
+    memory_fraction: Column | None = None  # share of device memory that the engine uses
+    replicas: Column | None = None  # replicas without spares
+    spare_replicas: Column | None = None  # spare replicas
+    nodes: Column | None = None  # machines
 
 
 @dataclass(frozen=True, slots=True)
 class Memory(Columns):
-    """Bytes on the fullest device of a replica."""
+    """Memory use of the fullest device of a replica."""
 
-    weights_bytes: Column
-    activation_bytes: Column
-    overhead_bytes: Column
-    capacity_bytes: Column
-    usable_bytes: Column  # what the engine will take of it
-    needed_bytes: Column  # the least it runs in
-    memory_fraction: Column
-    sequences: Column  # that fit at once
+    weights_bytes: Column  # weights
+    activation_bytes: Column  # activations and workspace
+    overhead_bytes: Column  # runtime, CUDA graphs and communication buffers
+    capacity_bytes: Column  # memory of the device
+    usable_bytes: Column  # memory that the engine may use
+    needed_bytes: Column  # minimum memory in which the engine runs
+    memory_fraction: Column  # share of device memory that the engine uses
+    sequences: Column  # sequences that fit concurrently
 
     @property
     def fits(self) -> Mask:
@@ -51,22 +51,22 @@ class Memory(Columns):
 
     @property
     def unfit(self) -> Column:
-        """What is needed over what there is, of the memory that is shortest; 0 where it fits."""
+        """Ratio of needed to usable memory on the fullest device; 0 where the plan fits."""
         return np.where(self.fits, 0.0, self.needed_bytes / np.maximum(self.usable_bytes, 1.0))
 
 
 @dataclass(frozen=True, slots=True)
 class Alone(Columns):
-    """What a request alone on an idle replica takes, and what its limits leave."""
+    """Latency of a request on an idle replica, and the time that its limits leave."""
 
-    margins: Margins  # by which they are to hold
+    margins: Margins  # margins with which the limits must hold
 
 
 @dataclass(frozen=True, slots=True)
 class Speed(Columns):
-    """How one replica serves a workload."""
+    """Capacity of one replica for a workload."""
 
-    alone: Alone
+    alone: Alone  # latency of a request on an idle replica
     slo_batch: Column  # largest batch that meets the limits
     capacity_per_s: Column  # requests per second within the limits
     saturation_per_s: Column  # requests per second at which the queue grows without bound
@@ -77,64 +77,66 @@ class Speed(Columns):
 
     @property
     def data_parallel(self) -> Column:
-        """Ranks of a replica, each of which runs its part of the batch."""
+        """Data-parallel ranks of a replica; each runs its part of the batch."""
         return np.ones(len(self))
 
     @property
     def rank_batch(self) -> Column:
-        """The largest batch of one of them."""
+        """Largest batch of one data-parallel rank within the limits."""
         return self.slo_batch / self.data_parallel
 
     @property
     def serves(self) -> Mask:
-        """Whether a replica does any work within the limits."""
+        """Whether a replica has any capacity within the limits."""
         return self.capacity_per_s > LEAST_CAPACITY_PER_S
 
 
 @dataclass(frozen=True, slots=True)
 class Operation(Columns):
-    """One replica at its share of the load. Latencies are infinite where the queue never empties."""
+    """Operating point of one replica at its share of the load. Latencies are infinite where the queue grows without
+    bound.
+    """
 
-    batch: Column  # mean sequences running
+    batch: Column  # mean number of running sequences
     rate_per_s: Column  # requests per second of one replica
-    utilization: Column
-    e2e_mean_s: Column
-    e2e_p50_s: Column
-    e2e_p95_s: Column
-    e2e_p99_s: Column
+    utilization: Column  # load as a share of the capacity within the limits
+    e2e_mean_s: Column  # mean end-to-end latency, in seconds
+    e2e_p50_s: Column  # median end-to-end latency, in seconds
+    e2e_p95_s: Column  # 95th percentile of end-to-end latency, in seconds
+    e2e_p99_s: Column  # 99th percentile of end-to-end latency, in seconds
 
     @property
     def overloaded(self) -> Mask:
-        """Whether more is asked of a replica than it carries within the limits."""
+        """Whether the load exceeds the replica's capacity within the limits."""
         return self.utilization > 1 + OVERLOAD_ROUNDING
 
 
 @dataclass(frozen=True, slots=True)
 class Best(Columns):
-    """What no software makes of the hardware at a batch: 100 % of every rate, no overhead, no queue."""
+    """Upper bound of the hardware at a batch: 100 % of every nominal rate, no overhead, no queue."""
 
     rate_per_s: Column  # requests per second of one replica
-    tpot_s: Column
-    ttft_s: Column
+    tpot_s: Column  # time per output token, in seconds
+    ttft_s: Column  # time to first token, in seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What a request alone on an idle replica must meet, and what to say where it does not."""
+    """Limit that a request must meet on an idle replica, and the message for plans that miss it."""
 
-    code: str
-    text: str
-    needed_s: Column
-    available_s: Column
-    met: Mask
-    expected: Mask  # met as predicted, if not with the confidence asked for
+    code: str  # rejection code
+    text: str  # rejection text with placeholders
+    needed_s: Column  # latency with margins, in seconds
+    available_s: Column  # limit, in seconds
+    met: Mask  # whether the limit holds at the requested confidence
+    expected: Mask  # whether the median prediction meets the limit
 
 
 class Test(Protocol):
-    """A table of monotone tests, one per row, that hold up to some value."""
+    """Table of monotone predicates, one per row: each holds up to some value and fails above it."""
 
     def holds(self, values: Column) -> Mask:
-        """Whether each row's test holds at its value."""
+        """Whether each row's predicate holds at its value."""
         ...
 
     def take(self, rows: Codes | Mask) -> Self:
@@ -142,13 +144,14 @@ class Test(Protocol):
         ...
 
 
-# Up to how many rows so many halvings are tried at once: their points cost less than another pass.
+# (rows, bisection steps per pass): for few rows, evaluating more points in one pass is cheaper than more passes.
 AT_ONCE = ((16, 6), (128, 3), (400, 2))
 
 
 def largest(low: Column, high: Column, test: Test, *, halvings: int = RATE_BISECTIONS) -> Column:
-    """Largest value between `low` and `high` for which a test holds, by bisection of the rows where `high` fails and,
-    of many, `low` holds; `low` where nothing does.
+    """Largest value between `low` and `high` at which each row's test holds, found by bisection.
+
+    Rows that hold at `high` return `high`. Rows that hold nowhere return `low`.
     """
     found = high.copy()
     open_rows = np.flatnonzero(~test.holds(high))
@@ -171,8 +174,10 @@ def largest(low: Column, high: Column, test: Test, *, halvings: int = RATE_BISEC
 
 
 def halved(low: Column, high: Column, test: Test, times: int) -> tuple[Column, Column]:
-    """Where so many halvings lead; `test` has a row for each point that they may ask for. The points are those of
-    halving one by one, to the last digit: what a row comes to does not depend on how many others there are.
+    """Interval of each row after `times` bisections, which one call of `test` evaluates together.
+
+    `test` has a row for every point. The points equal those of repeated bisection exactly, so the result of a row
+    does not depend on the number of other rows.
     """
     if times == 1:
         middle = (low + high) / 2

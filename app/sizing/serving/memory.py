@@ -1,4 +1,4 @@
-"""Device memory of a serving replica, part by part; what does not fit is turned down here first."""
+"""Device memory of a serving replica, part by part. Plans that do not fit are rejected by these numbers."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from app.sizing.serving.measured import Memory, Settings
 from app.sizing.serving.plans import Plans
 from app.sizing.units import GIB
 
-LOGIT_BYTES = 4  # samplers work in 32 bit
-MXFP4_ROW_BLOCK = 256  # elements that rows of MXFP4 experts are padded to
+LOGIT_BYTES = 4  # samplers compute in FP32
+MXFP4_ROW_BLOCK = 256  # rows of MXFP4 experts are padded to a multiple of this many elements
 STATIC, FREE = tuple(RULES).index("static"), tuple(RULES).index("free")
 
 
 @dataclass(frozen=True, slots=True)
 class ServingMemory(Memory):
-    """Memory of a stream of tokens: the cache gets what weights, workspace and overhead leave."""
+    """Memory of token-generating work: the KV cache gets what weights, workspace and overhead leave."""
 
-    kv_pool_bytes: Column
-    cache_bytes_per_sequence: Column  # at the mean final length, per device
-    held_bytes_per_sequence: Column  # in the mean while it runs, per device
-    longest_sequence_bytes: Column  # at the longest context, per device
-    max_sequences: Column  # the engine's own limit
-    max_batched_tokens: Column
-    prefixes: Prefixes | None = None  # that idle sessions leave behind, where hits on them are counted
-    host: HostMemory | None = None  # where part of the weights lies there
+    kv_pool_bytes: Column  # memory for KV blocks on one device, B
+    cache_bytes_per_sequence: Column  # cache at the mean final length, per device, B
+    held_bytes_per_sequence: Column  # mean cache while the sequence runs, per device, B
+    longest_sequence_bytes: Column  # cache at the longest context, per device, B
+    max_sequences: Column  # the engine's own limit (max_num_seqs)
+    max_batched_tokens: Column  # token budget of one engine step (max_num_batched_tokens)
+    prefixes: Prefixes | None = None  # cached prefixes of idle sessions, if cache hits on them are counted
+    host: HostMemory | None = None  # host memory, if part of the weights is there
 
     @property
     def fits(self) -> Mask:
-        held: Mask = self.needed_bytes <= self.usable_bytes
-        return held if self.host is None else held & self.host.fits
+        fits: Mask = self.needed_bytes <= self.usable_bytes
+        return fits if self.host is None else fits & self.host.fits
 
     @property
     def unfit(self) -> Column:
@@ -49,31 +49,41 @@ class ServingMemory(Memory):
         return np.where(self.fits, 0.0, short)
 
 
-@formula(unit="B", source="start-up logs of engines; readings of drivers")
+@formula(unit="B", source="start-up logs of vLLM; memory that drivers report")
 def capacity_bytes(memory_bytes: Column, memory_is_reported: Mask, assumed: Assumptions) -> Column:
-    """Memory an engine sees of a device: a little less than its driver reports, and less than its label.
+    """Memory of a device that an engine can see: slightly less than the driver reports, and less than the nominal size.
 
-    Source: start-up logs of vLLM. Limits: what else runs on the device is not counted.
+    Parameters:
+        memory_bytes: device memory in the catalog, B.
+        memory_is_reported: whether that number is a driver's reading rather than the nominal size.
+        assumed: assumptions: `visible_memory_fraction`, `unreported_memory_fraction`.
+    Limits: other processes on the device are not counted.
+    Check: 80 GB of nominal size, of which 0.93 are visible.
+        >>> shares = row(visible_memory_fraction=0.99, unreported_memory_fraction=0.93)
+        >>> round(float(capacity_bytes(80e9, False, shares)) / 1e9, 3)
+        74.4
     """
     return memory_bytes * np.where(
         memory_is_reported, assumed.visible_memory_fraction, assumed.unreported_memory_fraction
     )
 
 
-@formula(unit="1", source="rows of MXFP4 experts are padded to whole blocks of 256")
+@formula(unit="1", source="loaded checkpoints of gpt-oss: MXFP4 rows are padded to whole blocks of 256")
 def padded_share(hidden_size: float) -> float:
-    """What MXFP4 experts grow by when they are loaded.
+    """Share by which MXFP4 expert weights grow when they are loaded.
 
-    Source: loaded checkpoints of gpt-oss. Limits: engines that keep rows as they are stored take less.
+    Parameters:
+        hidden_size: hidden size of the model, which is the row length.
+    Limits: engines that keep rows as stored need less.
     Check:
-        >>> round(float(padded_share(2880)), 4)  # 2,880 padded to 3,072: 61.1 GiB become 64.4
+        >>> round(float(mxfp4_padding_share(2880)), 4)  # 2,880 padded to 3,072: 61.1 GiB become 64.4
         0.0667
     """
     padded: float = np.ceil(hidden_size / MXFP4_ROW_BLOCK) * MXFP4_ROW_BLOCK
     return padded / hidden_size - 1
 
 
-@formula(unit="B", source="counts of the configuration; start-up logs for the load overhead")
+@formula(unit="B", source="counted from the model configuration; start-up logs of vLLM for the load overhead")
 def weights_bytes_per_accelerator(
     weights_bytes: Column,
     expert_bytes: Column,
@@ -82,10 +92,17 @@ def weights_bytes_per_accelerator(
     data_parallel: Column,
     assumed: Assumptions,
 ) -> Column:
-    """Weights of one device, split evenly over the replica; all but routed experts are there once for each
-    data-parallel rank.
+    """Weights of one device, split evenly over the replica. Each data-parallel rank keeps a copy of everything but the
+    routed experts.
 
-    Source: counted tensors; start-up logs of vLLM. Limits: layers that are not split evenly leave one device with more.
+    Parameters:
+        weights_bytes: weights of the model on the accelerators, B.
+        expert_bytes: routed experts among them, B.
+        padding_share: share by which the experts grow when loaded.
+        accelerators_per_replica: accelerators of a replica.
+        data_parallel: data-parallel attention ranks of the replica.
+        assumed: assumptions: `weights_load_overhead`.
+    Limits: if layers cannot be split evenly, one device holds more.
     Check:
         >>> 131.417 / 8 * 1.005  # Llama-3.1-70B in BF16 over 8 devices, GiB
         16.509260625
@@ -95,7 +112,7 @@ def weights_bytes_per_accelerator(
     return split * assumed.weights_load_overhead
 
 
-@formula(unit="B", source="counted; start-up profiles of vLLM 0.11 and 0.19 for the copies of the logits")
+@formula(unit="B", source="tensors of a layer; activation peaks and logits copies that vLLM 0.11 and 0.19 profile")
 def activation_bytes(
     model: ModelArchitecture,
     max_batched_tokens: Column,
@@ -105,11 +122,17 @@ def activation_bytes(
     pipeline_parallel: Column,
     assumed: Assumptions,
 ) -> Column:
-    """Workspace of the largest step: its live tensors, or the copies of the logits that sampling holds, whichever is
-    more.
+    """Workspace of the largest step: its live tensors or the logits copies that sampling holds, whichever is larger.
 
-    Source: counted tensors of a layer; activation peaks that vLLM profiles.
-    Limits: a pipeline stage needs half, because the embedding and the head lie apart.
+    Parameters:
+        model: model architecture.
+        max_batched_tokens: token budget of one engine step (`max_num_batched_tokens`).
+        max_sequences: most sequences at once (`max_num_seqs`).
+        logits_copies: copies of the logits that sampling holds.
+        tensor_parallel: tensor-parallel ranks.
+        pipeline_parallel: pipeline stages.
+        assumed: assumptions: `activation_workspace_factor`.
+    Limits: a pipeline stage needs half, because the embedding and the head are on different stages.
     Check:
         >>> round(3.8 * 1024 * 128256 * 4 / 2**30, 2)  # Llama-3.1-8B, 1024 sequences, GiB; measured: 1.89
         1.86
@@ -134,7 +157,18 @@ def overhead_bytes(
 ) -> Column:
     """Runtime, captured graphs and communication buffers of a device.
 
-    Source: start-up logs. Limits: a small device is served by engines that size their context to it.
+    Parameters:
+        small_engine: whether the engine is a small one, such as llama.cpp.
+        graphs_inside: whether captured graphs count within the engine's share of the device.
+        stage_accelerators: accelerators that share each layer.
+        capacity_bytes: memory that the engine can see, B.
+        assumed: assumptions: overheads in GiB and their largest share of a device.
+    Limits: small devices are assumed to run engines whose context fits them.
+    Check: a runtime of 1 GiB, graphs of 0.5 GiB and buffers of 0.7 GiB.
+        >>> sizes = dict(runtime_overhead_gib=1.0, graph_overhead_gib=0.5, parallel_overhead_gib=0.7)
+        >>> small = dict(small_runtime_overhead_gib=0.4, overhead_memory_fraction_limit=0.1)
+        >>> round(float(overhead_bytes(np.array(False), np.array(True), 8, 85e9, row(**sizes, **small))) / GIB, 6)
+        2.2
     """
     engine = np.where(
         small_engine,
@@ -146,11 +180,21 @@ def overhead_bytes(
     return np.minimum(taken, assumed.overhead_memory_fraction_limit * capacity_bytes)
 
 
-@formula(unit="1", source="defaults of the engines")
+@formula(unit="1", source="defaults in the documentation of the engines")
 def memory_fraction(unified: Mask, small_engine: Mask, fraction: Column, assumed: Assumptions) -> Column:
-    """Share of a device that an engine takes: its own default, less where memory is the system's.
+    """Share of a device that an engine takes: the engine's default, or less if the device shares the system's memory.
 
-    Source: documentation of the engines. Limits: what an operator sets is asked for as `memory_fraction`.
+    A request overrides it with `memory_fraction`.
+
+    Parameters:
+        unified: whether the device uses the system's memory.
+        small_engine: whether the engine is a small one, such as llama.cpp.
+        fraction: default share of the engine.
+        assumed: assumptions: `unified_memory_fraction`, `small_engine_memory_fraction`.
+    Check:
+        >>> shares = row(unified_memory_fraction=0.75, small_engine_memory_fraction=0.95)
+        >>> memory_fraction(np.array([True, False]), np.array([False, False]), 0.9, shares).tolist()
+        [0.75, 0.9]
     """
     return np.where(
         unified,
@@ -161,11 +205,20 @@ def memory_fraction(unified: Mask, small_engine: Mask, fraction: Column, assumed
 
 @formula(unit="B", source="sum of the parts")
 def fixed_bytes(weights_bytes_per_accelerator: Column, activation_bytes: Column, overhead_bytes: Column) -> Column:
-    """What is there before the first token is cached. Source: counted. Limits: none."""
+    """Memory that is occupied before the first token is cached.
+
+    Parameters:
+        weights_bytes_per_accelerator: weights of one device, B.
+        activation_bytes: workspace of the largest step, B.
+        overhead_bytes: runtime, graphs and buffers, B.
+    Check: 16.5 + 2 + 3 GB.
+        >>> fixed_bytes(16.5e9, 2e9, 3e9)
+        21500000000.0
+    """
     return weights_bytes_per_accelerator + activation_bytes + overhead_bytes
 
 
-@formula(unit="B", source="the engine's own rule for its share of a device")
+@formula(unit="B", source="documentation of vLLM, SGLang and TensorRT-LLM")
 def usable_bytes(
     rule: Codes,
     capacity_bytes: Column,
@@ -174,10 +227,22 @@ def usable_bytes(
     overhead_bytes: Column,
     fixed_bytes: Column,
 ) -> Column:
-    """What an engine will take of a device: a share of all of it, of it beside a workspace apart, or of what loading
-    left free.
+    """Memory of a device that an engine will use, by the engine's rule.
 
-    Source: documentation of vLLM, SGLang and TensorRT-LLM. Limits: one engine on the device, alone.
+    The share applies to the whole device, to the device without workspace and overhead (`static`), or to the memory
+    left after loading (`free`).
+
+    Parameters:
+        rule: index of the engine's rule in `RULES`.
+        capacity_bytes: memory that the engine can see, B.
+        memory_fraction: share that the engine takes.
+        activation_bytes: workspace of the largest step, B.
+        overhead_bytes: runtime, graphs and buffers, B.
+        fixed_bytes: memory that is occupied before the first token is cached, B.
+    Limits: no other engine runs on the device.
+    Check: 20 GB are loaded; the cache may fill 0.9 of the other 60 of 80 GB.
+        >>> float(usable_bytes(np.array(FREE_RULE), 80e9, 0.9, 2e9, 3e9, 20e9))
+        74000000000.0
     """
     whole = capacity_bytes * memory_fraction
     static = np.minimum(whole + activation_bytes + overhead_bytes, capacity_bytes)
@@ -185,21 +250,36 @@ def usable_bytes(
     return np.where(rule == STATIC, static, np.where(rule == FREE, free, whole))
 
 
-@formula(unit="B", source="engines give the cache what is left")
+@formula(unit="B", source="Kwon et al. 2023 (arXiv:2309.06180)")
 def kv_pool_bytes(usable_bytes: Column, fixed_bytes: Column) -> Column:
-    """KV blocks of a device.
+    """Memory for the KV blocks of a device.
 
-    Source: Kwon et al. 2023 (arXiv:2309.06180). Limits: engines that reserve no pool fill it as sequences grow.
+    Parameters:
+        usable_bytes: memory that the engine will use, B.
+        fixed_bytes: memory that is occupied before the first token is cached, B.
+    Limits: engines without a reserved pool fill this memory as sequences grow.
+    Check: 72 GB less 20 GB.
+        >>> float(kv_pool_bytes(72e9, 20e9))
+        52000000000.0
     """
     return np.maximum(usable_bytes - fixed_bytes, 0.0)
 
 
-@formula(unit="sequences", source="what fits into the pool, up to the engine's own limit")
+@formula(unit="sequences", source="paged attention, Kwon et al. 2023 (arXiv:2309.06180)")
 def sequences(kv_pool_bytes: Column, held_bytes_per_sequence: Column, max_sequences: Column) -> Column:
-    """Sequences that run at once: KV blocks are given as a sequence grows, so that in the mean each holds half its
-    output; near the limit some lose their room for a while, which costs few prompts.
+    """Sequences that can run at once with paged attention.
 
-    Source: Kwon et al. 2023 (arXiv:2309.06180). Limits: a steady state; a burst in step ends at its whole outputs.
+    Engines allocate KV blocks as a sequence grows, so a running sequence holds half its output on average. Near the
+    limit the engine preempts some sequences for a while, which costs few recomputed prompts.
+
+    Parameters:
+        kv_pool_bytes: memory for KV blocks, B.
+        held_bytes_per_sequence: mean cache of a running sequence, B.
+        max_sequences: the engine's own limit (`max_num_seqs`).
+    Limits: a steady state; sequences of a simultaneous burst reach their full outputs together and need more.
+    Check: 52 GB at 1.5 GB per sequence.
+        >>> float(max_running_sequences(52e9, 1.5e9, 256))
+        34.0
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.maximum(
@@ -216,9 +296,10 @@ def sequences(kv_pool_bytes: Column, held_bytes_per_sequence: Column, max_sequen
 def engine_limits(
     plans: Plans, capacity: Column, assumed: Assumptions, settings: Settings, *, offline: bool
 ) -> tuple[Column, Column]:
-    """Most sequences at once and most tokens of a step: what is set, else the engine's defaults for such a device.
+    """Most sequences at once (`max_num_seqs`) and most tokens per step: the requested values, or the engine's defaults
+    for the device.
 
-    An engine that is always told how many run at once is given as many slots as are assumed.
+    Engines that need an explicit number of slots get the assumed number.
     """
     rules = plans.scheduling
     own_tokens, own = step_sizes(rules, capacity, offline=offline)
@@ -231,7 +312,7 @@ def engine_limits(
 
 
 def weights_of(model: ModelArchitecture, plans: Plans, assumed: Assumptions) -> Column:
-    """Weights as they lie on the fullest device, padding included."""
+    """Weights of the fullest device, padding included, B."""
     padded: Column | float = 0.0
     if plans.padded_experts.any():
         padded = np.where(plans.padded_experts, padded_share(model.hidden_size), 0.0)
@@ -246,7 +327,7 @@ def weights_of(model: ModelArchitecture, plans: Plans, assumed: Assumptions) -> 
 
 
 def share_taken(plans: Plans, assumed: Assumptions, settings: Settings) -> Column:
-    """Share of a device that an engine takes: what is set, else its own."""
+    """Share of a device that an engine takes: the requested share, or the engine's default."""
     if settings.memory_fraction is not None:
         return settings.memory_fraction
     return memory_fraction(plans.unified, plans.small_engine, plans.memory_rules.fraction, assumed)
@@ -265,9 +346,16 @@ def serving_memory(
     settings: Settings | None = None,
     unforeseen_share: Column | None = None,
 ) -> ServingMemory:
-    """Memory of every plan: weights, workspace and overhead first, the cache gets the rest of what the engine takes.
+    """Memory of every plan: weights, workspace and overhead, then the cache in the rest of the engine's share.
 
-    `unforeseen_share` of a device is allowed for beyond that. `offline`: no server stands before the engine.
+    Parameters:
+        final_tokens: mean context of a request at its end.
+        longest_tokens: longest context that must fit.
+        output_tokens: mean output of a request.
+        output_variation: squared coefficient of variation of output lengths.
+        offline: whether the engine runs without a server.
+        settings: engine settings fixed by the request.
+        unforeseen_share: share of a device reserved for unforeseen use, in addition to the above.
     """
     settings = Settings() if settings is None else settings
     rules, small, tp = plans.memory_rules, plans.small_engine, plans.tensor_parallel
@@ -282,8 +370,8 @@ def serving_memory(
         fixed = fixed + unforeseen_share * capacity
     usable = usable_bytes(np.where(small, 0, rules.rule), capacity, share, activations, overhead, fixed)
     pool = kv_pool_bytes(usable, fixed)
-    final, held, longest = caches_of(model, plans, final_tokens, output_tokens, output_variation, longest_tokens)
-    found = ServingMemory(
+    final, mean, longest = caches_of(model, plans, final_tokens, output_tokens, output_variation, longest_tokens)
+    memory = ServingMemory(
         weights_bytes=weights,
         activation_bytes=activations,
         overhead_bytes=overhead,
@@ -291,36 +379,36 @@ def serving_memory(
         usable_bytes=usable,
         needed_bytes=fixed + longest,
         memory_fraction=share,
-        sequences=sequences(pool, held, most),
+        sequences=sequences(pool, mean, most),
         kv_pool_bytes=pool,
         cache_bytes_per_sequence=final,
-        held_bytes_per_sequence=held,
+        held_bytes_per_sequence=mean,
         longest_sequence_bytes=longest,
         max_sequences=most,
         max_batched_tokens=tokens,
     )
-    return found if plans.on_host is None else shared_with_host(found, plans, plans.on_host)
+    return memory if plans.on_host is None else shared_with_host(memory, plans, plans.on_host)
 
 
-def shared_with_host(found: ServingMemory, plans: Plans, on: OnHost) -> ServingMemory:
-    """The same with the host's part of the cache taken out, and the host's memory told beside it."""
+def shared_with_host(memory: ServingMemory, plans: Plans, on: OnHost) -> ServingMemory:
+    """The memory without the part of the cache that the host keeps, and the host memory that the plan needs."""
     there = on.layers_share * plans.accelerators_per_replica
-    host = HostMemory(on.weights_bytes, found.longest_sequence_bytes * there, on.room_bytes)
-    with told_as("left to the accelerators"):
-        with told_as("at its end"):
-            final = left_on_accelerators(found.cache_bytes_per_sequence, on.layers_share)
-        with told_as("in the mean"):
-            held = left_on_accelerators(found.held_bytes_per_sequence, on.layers_share)
+    host = HostMemory(on.weights_bytes, memory.longest_sequence_bytes * there, on.room_bytes)
+    with told_as("accelerator part"):
+        with told_as("at full length"):
+            final = left_on_accelerators(memory.cache_bytes_per_sequence, on.layers_share)
+        with told_as("mean over its run"):
+            mean = left_on_accelerators(memory.held_bytes_per_sequence, on.layers_share)
         with told_as("longest context"):
-            longest = left_on_accelerators(found.longest_sequence_bytes, on.layers_share)
-        fitting = sequences(found.kv_pool_bytes, held, found.max_sequences)
-    beside = host_sequences(on.room_bytes, on.weights_bytes, found.held_bytes_per_sequence * there)
+            longest = left_on_accelerators(memory.longest_sequence_bytes, on.layers_share)
+        on_accelerators = sequences(memory.kv_pool_bytes, mean, memory.max_sequences)
+    on_host = host_sequences(on.room_bytes, on.weights_bytes, memory.held_bytes_per_sequence * there)
     return replace(
-        found,
-        needed_bytes=found.needed_bytes - (found.longest_sequence_bytes - longest),
-        sequences=np.minimum(fitting, beside),
+        memory,
+        needed_bytes=memory.needed_bytes - (memory.longest_sequence_bytes - longest),
+        sequences=np.minimum(on_accelerators, on_host),
         cache_bytes_per_sequence=final,
-        held_bytes_per_sequence=held,
+        held_bytes_per_sequence=mean,
         longest_sequence_bytes=longest,
         host=host,
     )

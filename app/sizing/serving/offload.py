@@ -1,4 +1,4 @@
-"""Which plans keep part of the weights in their host's memory, how much of them, and what host that is."""
+"""Offloading to host memory: which plans keep weights there, how much of them, and which host they use."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from app.sizing.columns import Codes, Column, Mask, distinct, with_rows
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.formula import unrecorded
 from app.sizing.hardware.engines import engine_named
+from app.sizing.product_names import product_name
 from app.sizing.question import Deployment, Question
 from app.sizing.serving.asked import settings_asked
 from app.sizing.serving.host_weights import (
@@ -31,15 +32,15 @@ from app.sizing.snapshot import Snapshot
 from app.sizing.units import GB, GIB
 from app.sizing.workload import InferenceWorkload
 
-# What an engine computes in its host's memory: nothing, routed experts before layers, layers alone, experts alone.
+# Parts that an engine can compute from host memory: none, routed experts before layers, layers only, experts only.
 PLACES: tuple[tuple[str, ...], ...] = ((), ("experts", "layers"), ("layers",), ("experts",))
 EXPERTS_FIRST, LAYERS, EXPERTS = 1, 2, 3
-# A share that was chosen comes back as it was written, to the last digits of a number on the wire.
+# Tolerance for a share that a client sends back with the digits of a JSON number.
 ROUNDING = 1e-9
 
 
 def plans_to_serve(question: Question, workload: InferenceWorkload, market: Snapshot, rejections: Rejections) -> Plans:
-    """Every plan that is judged, those with weights in the host's memory among them."""
+    """All plans that the search evaluates, including those with weights in host memory."""
     return with_host_weights(question, workload, plans_sought(question, workload, market, rejections), market)
 
 
@@ -50,15 +51,18 @@ def with_host_weights(
     market: Snapshot,
     fixed: Deployment | None = None,
 ) -> Plans:
-    """The same plans, part of the weights in their host's memory where a caller says so; where they leave it open,
-    where nothing of an accelerator fits without, for a handful of requests at a time or an engine that is named.
+    """The plans, with part of the weights in host memory where needed or requested.
 
-    Raises Conflict where what a caller says cannot be.
+    A requested share applies to every plan whose engine supports it. Without one, weights go to host memory only on
+    accelerators where no plan within the limits fits, and only for a handful of concurrent requests or a requested
+    engine.
+
+    Raises Conflict if the requested share is impossible.
     """
     share = None if fixed is None else fixed.weights_on_host
     if share == 0 or workload.single_pass or not len(plans):
         if share:
-            raise Conflict("weights_on_host goes with models that generate tokens.")
+            raise Conflict("weights_on_host is supported only for models that generate tokens. Omit it or set it to 0.")
         return plans
     place = places(plans, market)
     able = (place > 0) & may_share(plans)
@@ -71,38 +75,43 @@ def with_host_weights(
 
 
 def note(plans: Plans, assumed: Assumptions) -> None:
-    """Note what an answer rests on where it keeps weights in a host's memory."""
+    """Record the assumptions that an answer uses if it keeps weights in host memory."""
     if plans.away.any():
         for name in (*(f.name for f in fields(HostAssumptions)), "host_memory_share"):
             getattr(assumed, name)
 
 
 def places(plans: Plans, market: Snapshot) -> Codes:
-    """What each plan's engine computes in its host's memory: an index into PLACES."""
+    """What each plan's engine computes from host memory: an index into OFFLOAD_TARGETS."""
     return np.array([PLACES.index(engine_named(name).on_host) for name in market.engines])[plans.engine]
 
 
 def may_share(plans: Plans) -> Mask:
-    """Whether a plan's accelerators have a host beside them, with memory of its own, and a replica only one."""
+    """Whether a plan can offload: its accelerators have their own memory and a host, and the replica uses one
+    machine.
+    """
     types, row = plans.types.table, plans.accelerator
     own = ~(types.unified | types.processor | types.whole_machine)[row]
-    held: Mask = own & (plans.accelerators_per_replica <= plans.accelerators_per_node) & (plans.data_parallel == 1)
-    return held
+    able: Mask = own & (plans.accelerators_per_replica <= plans.accelerators_per_node) & (plans.data_parallel == 1)
+    return able
 
 
 def as_asked(plans: Plans, place: Codes, able: Mask, share: float, market: Snapshot, assumed: Assumptions) -> Plans:
-    """Plans with the share a caller gave, of those engines and accelerators that can do it."""
+    """Plans with the requested share in host memory, for the engines and accelerators that support it."""
     if not able.any():
-        can = ", ".join(name for name in market.engines if engine_named(name).on_host)
+        able_engines = ", ".join(product_name(name) for name in market.engines if engine_named(name).on_host)
         raise Conflict(
-            "weights_on_host: none of these engines computes weights in the host's memory beside this accelerator. "
-            f"Beside accelerators with memory of their own these do: {can}."
+            "weights_on_host: none of these engines can compute weights from host memory with this accelerator. "
+            f"These engines can: {able_engines}. "
+            "The accelerator needs its own memory, and a replica must fit into one machine with data_parallel 1."
         )
     routed = plans.expert_bytes / plans.weights_bytes
     whole = able & ((place != EXPERTS) | (share <= routed * (1 + ROUNDING)))
     if not whole.any():
         most = float(routed[able].max())
-        raise Conflict(f"weights_on_host: this engine keeps routed experts there, {most:.3f} of the weights at most.")
+        raise Conflict(
+            f"weights_on_host: this engine offloads only routed experts. Set weights_on_host to at most {most:.3f}."
+        )
     plans, place = plans.take(whole), place[whole]
     with unrecorded():
         on = on_host_of(plans, place, np.full(len(plans), share), market, assumed)
@@ -118,30 +127,33 @@ def as_needed(
     market: Snapshot,
     fixed: Deployment | None,
 ) -> Plans:
-    """Plans with the least share that lets them fit, of accelerators of which nothing that may be had fits without."""
+    """Plans with the least share in host memory that makes them fit, on accelerators where nothing else fits.
+
+    Something else fits if a plan without offloading fits and stays within the limits.
+    """
     kind, assumed = kind_of(workload), question.assumptions.unnoted
-    first, alike = distinct(alike_for_a_replica(plans, market))
-    kinds = plans.take(first)
-    asked = Settings() if fixed is None else settings_asked(fixed, kinds, workload.redundancy)
+    first, index = distinct(alike_for_a_replica(plans, market))
+    unique = plans.take(first)
+    settings = Settings() if fixed is None else settings_asked(fixed, unique, workload.redundancy)
     with unrecorded():
-        memory = kind.memory(workload, kinds, assumed, asked, margins_asked(question, workload, kinds, market))
-    fits = memory.fits[alike]
-    alone = np.zeros(len(market.accelerators), dtype=bool)
-    alone[plans.accelerator[fits & within_reach(question, plans)]] = True
-    rows = np.flatnonzero(able & ~fits & ~alone[plans.accelerator])
+        memory = kind.memory(workload, unique, assumed, settings, margins_asked(question, workload, unique, market))
+    fits = memory.fits[index]
+    fits_without = np.zeros(len(market.accelerators), dtype=bool)
+    fits_without[plans.accelerator[fits & within_reach(question, plans)]] = True
+    rows = np.flatnonzero(able & ~fits & ~fits_without[plans.accelerator])
     wanted = max(1.0, workload.in_flight) if workload.personal else 1.0
     with unrecorded():
         lacking, place = plans.take(rows), place[rows]
-        share = least_share(workload, lacking, memory.take(alike[rows]), place, wanted, assumed)
+        share = least_share(workload, lacking, memory.take(index[rows]), place, wanted, assumed)
         on = on_host_of(lacking, place, share, market, assumed)
     if fixed is None:
-        held = np.flatnonzero(on.weights_bytes <= on.room_bytes)
-        rows, on = rows[held], on.take(held)
+        roomy = np.flatnonzero(on.weights_bytes <= on.room_bytes)
+        rows, on = rows[roomy], on.take(roomy)
     return laid_apart(plans, rows, on) if len(rows) else plans
 
 
 def within_reach(question: Question, plans: Plans) -> Mask:
-    """Whether the machines of one replica stay within the limits of number, money and power."""
+    """Whether the machines of one replica stay within the limits on accelerators, cost and power."""
     limits, nodes, offered = question.constraints, plans.nodes_per_replica, plans.machines
     within: Mask = np.ones(len(plans), dtype=bool)
     for most, each in (
@@ -163,15 +175,17 @@ def least_share(
     wanted: float,
     assumed: Assumptions,
 ) -> Column:
-    """Least share of the weights, in whole layers, that leaves room for the weights and for the cache of the sequences
-    wanted; all that an engine can lay apart where that is not enough.
+    """Least share of the weights, in whole layers, to offload so that the weights and the cache of `wanted` sequences
+    fit.
+
+    If that is not enough, the largest share that the engine can offload.
     """
     model, each = workload.model, plans.accelerators_per_replica
     weights, experts = plans.weights_bytes, plans.expert_bytes
     cache = memory.longest_sequence_bytes + (wanted - 1.0) * memory.held_bytes_per_sequence
     short = memory.needed_bytes - memory.longest_sequence_bytes + cache - memory.usable_bytes
     moe_layers, layers = max(1.0, float(model.moe_layers)), max(1.0, float(model.num_layers))
-    by_experts = experts * assumed.weights_load_overhead / each / moe_layers  # what a layer of them leaves free
+    by_experts = experts * assumed.weights_load_overhead / each / moe_layers  # bytes freed per layer of experts
     count = np.where(by_experts > 0, np.ceil(short / np.maximum(by_experts, 1.0)), 0.0)
     count = np.where(place == LAYERS, 0.0, np.clip(count, 0.0, moe_layers))
     rest = np.where(place == LAYERS, weights, weights - experts)
@@ -183,7 +197,7 @@ def least_share(
 
 
 def on_host_of(plans: Plans, place: Codes, share: Column, market: Snapshot, assumed: Assumptions) -> OnHost:
-    """What lies in the hosts' memory when such a share of the weights does."""
+    """Placement in host memory for a share of the weights."""
     weights, experts, first = plans.weights_bytes, plans.expert_bytes, place != LAYERS
     of_experts = experts_on_host(share, weights, experts, first)
     of_layers = np.where(place == EXPERTS, 0.0, layers_on_host(share, weights, experts, first))
@@ -204,7 +218,7 @@ def on_host_of(plans: Plans, place: Codes, share: Column, market: Snapshot, assu
 
 
 def laid_apart(plans: Plans, rows: Codes, on: OnHost) -> Plans:
-    """Plans of which some rows have part of their weights in their host's memory."""
+    """The plans, with part of the weights of some rows moved to host memory."""
     everywhere = with_rows(OnHost.none(len(plans)), rows, on)
     return replace(
         plans,
@@ -216,9 +230,11 @@ def laid_apart(plans: Plans, rows: Codes, on: OnHost) -> Plans:
 
 
 def host_of(plans: Plans, market: Snapshot, assumed: Assumptions) -> tuple[Column, Column, Column, Column]:
-    """What a replica has of its host: bytes of memory, their rate on paper, FLOP/s, and bytes per second to the
-    accelerators. Accelerators of a machine share it evenly, also where some stay idle; a rented one has a part of a
-    server's.
+    """Host resources of a replica: memory, B; its data-sheet bandwidth, B/s; compute, FLOP/s; bandwidth to the
+    accelerators, B/s.
+
+    The accelerators of a machine share its host evenly, even if some are idle. A rented accelerator has a part of a
+    server's host.
     """
     offered, node, count = plans.machines, plans.node, plans.accelerators_per_node
     part = plans.accelerators_per_replica / count
@@ -236,8 +252,10 @@ def host_of(plans: Plans, market: Snapshot, assumed: Assumptions) -> tuple[Colum
 
 
 def host_room_bytes(plans: Plans, unsold: Mask, desk: Mask, assumed: Assumptions) -> Column:
-    """Memory of a plan's machine that it may fill: its own; of one that is put together as much as is built in; else,
-    where nobody says, as much as is usual.
+    """Memory of a plan's machine that weights and cache may fill.
+
+    It is the machine's listed memory, or the usual amount if none is listed. Machines assembled from parts get the
+    largest memory that is usually built in.
     """
     table, rows, count = plans.machines.table, plans.machines.rows, plans.accelerators_per_node
     own = table.ram_bytes[rows]

@@ -1,4 +1,4 @@
-"""What a search chooses between: plans with their fleet and cost, and the figures they are ranked by."""
+"""Options of a search: plans with their fleet and cost, and the measures that rank them."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from app.sizing.workload import InferenceWorkload, Load
 
 @dataclass(frozen=True, slots=True)
 class Options(Columns):
-    """Plans with the deployment each comes to and what they are chosen by."""
+    """Plans with the resulting deployment and the figures that rank them."""
 
     plans: Plans
-    settings: Settings  # at which the rest holds: those of a complete deployment
-    slo_batch: Column
-    capacity_per_s: Column
-    rate_per_s: Column  # of one replica at the load
-    cold_start_s: Column
-    e2e_p50_s: Column
+    settings: Settings  # complete settings for which the other columns hold
+    slo_batch: Column  # largest batch of a replica within the limits
+    capacity_per_s: Column  # requests per second of one replica within the limits
+    rate_per_s: Column  # requests per second of one replica at the load
+    cold_start_s: Column  # cold start of a replica, in seconds
+    e2e_p50_s: Column  # median end-to-end latency at the load, in seconds
     fleet: Fleet
     cost: Cost
-    daily_usd_per_hour: Column  # in the mean of a day, as it is paid; of no day as the cost says
+    daily_usd_per_hour: Column  # mean cost over a day in USD/h; the plain cost if there is no hourly profile
 
     @property
     def accelerator(self) -> Codes:
@@ -46,7 +46,7 @@ R = TypeVar("R", bound=Operation)
 
 @dataclass(frozen=True, slots=True)
 class Judged(Columns, Generic[M, S, R]):
-    """Plans with everything that was found out about them."""
+    """Plans with their complete evaluation: options, memory, speed and operating point."""
 
     options: Options
     memory: M
@@ -71,21 +71,21 @@ class Judged(Columns, Generic[M, S, R]):
 
 
 def start_s(question: Question, plans: Plans) -> Column:
-    """Seconds until a fresh replica of every plan answers."""
+    """Cold start of a replica of every plan, in seconds."""
     return cold_start_s(plans.stored_bytes, plans.nodes_per_replica, question.assumptions)
 
 
 def allowed(question: Question, options: Options, rejections: Rejections) -> Mask:
-    """Plans that stay within the limits of number, money and power."""
+    """Mask of plans within the limits on accelerators, cost and power."""
     return within_limits(
         options.accelerator, options.fleet.accelerators, options.cost, question.constraints, rejections
     )
 
 
 def throughput_per_s(workload: InferenceWorkload, options: Options) -> Column:
-    """Requests (or samples) per second that the whole deployment can do, spares idle.
+    """Requests (or samples) per second of the whole deployment, without spares.
 
-    For open load and work in a queue this is its capacity within the SLO; otherwise what it does at the given load.
+    Open-loop and offline work use the capacity within the SLO; other work uses the rate at the given load.
     """
     if workload.load in (Load.OPEN, Load.OFFLINE):
         return options.fleet.replicas * options.capacity_per_s
@@ -93,8 +93,9 @@ def throughput_per_s(workload: InferenceWorkload, options: Options) -> Column:
 
 
 def served_per_s(workload: InferenceWorkload, options: Options) -> Column:
-    """Requests per second over which cost and energy are spread: the real load, never the capacity; of more load than
-    can be carried what is.
+    """Requests per second over which cost and energy are spread: the actual load, never the unused capacity.
+
+    If the load exceeds the capacity, the result is the capacity.
     """
     if workload.load is Load.OPEN:
         return np.minimum(workload.average_per_s, throughput_per_s(workload, options))
@@ -104,7 +105,7 @@ def served_per_s(workload: InferenceWorkload, options: Options) -> Column:
 
 
 def duration_s(volume_requests: float, options: Options) -> Column:
-    """Seconds from the start of the machines to the end of a volume."""
+    """Seconds from starting the machines to finishing the volume of requests."""
     replicas, start = options.fleet.replicas, options.cold_start_s
     return run_s(volume_requests, replicas, options.capacity_per_s, options.slo_batch, start)
 
@@ -115,8 +116,10 @@ def units_per_request(workload: InferenceWorkload) -> float:
 
 
 def measures(workload: InferenceWorkload, options: Options) -> Measures:
-    """What plans are ranked by: a service by what it costs in the mean of its day, work that ends by what all of it
-    costs and how long it takes, offline work without a volume by what a unit of it costs.
+    """Figures that rank plans.
+
+    A service is ranked by its mean cost over a day. Work with a volume is ranked by total cost and duration. Offline
+    work without a volume is ranked by cost per unit.
     """
     served = np.maximum(served_per_s(workload, options) * units_per_request(workload), 1e-12)
     usd = options.daily_usd_per_hour
@@ -130,6 +133,6 @@ def measures(workload: InferenceWorkload, options: Options) -> Measures:
 
 
 def stable_key(options: Options) -> Column:
-    """Orders plans that are equal in everything that matters: fewer devices, then catalogue order."""
+    """Tie-break order of equal plans: fewer accelerators first, then smaller replicas, then catalog order."""
     plans = options.plans
     return options.fleet.accelerators * 1e6 + plans.accelerators_per_replica * 1e3 + plans.stacks.rows

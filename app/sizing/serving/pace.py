@@ -1,12 +1,13 @@
-"""How prompts and tokens share a replica's steps, in the mean, by the policy of its scheduler.
+"""Mean step times of a replica whose prompts and decodes share steps, by the scheduling policy of its engine.
 
-While B sequences decode, a step ends B / later of them, and as many prompts come in their place. Where the scheduler
-mixes, they are computed beside the decodes of the next step; where prompts go first, in steps of their own. Either way
+While B sequences decode, B / later of them finish in every step, and as many new prompts take their place; a request
+meets the prompts of the B - 1 others. With continuous batching a mixing scheduler computes these prompts together with
+the decodes of the next step; a prefill-first scheduler gives them steps of their own. In both cases
 
-    together(B) = 1 + (B - 1) / later * steps between looks           prompts of such a step, as its tokens allow
-    tpot(B)     = step(B) + (B - 1) / later * prompt(B)               what one of them adds to a step
+    prompts_in_step(B) = 1 + (B - 1) / later * steps between polls    prompts of such a step, within its token budget
+    tpot(B)            = step(B) + (B - 1) / later * prompt(B)        a prompt adds its own time to the step
 
-A request sees one more than are there in the mean (the arrival theorem), itself.
+By the arrival theorem a request sees the mean number of other sequences, plus itself.
 """
 
 from __future__ import annotations
@@ -33,18 +34,18 @@ FIRST = POLICIES.index(Policy.PREFILL_FIRST)
 
 @dataclass(frozen=True, slots=True)
 class Scheduled(Columns):
-    """What of a scheduler decides how prompts come between tokens."""
+    """The scheduler settings that decide how prompts interleave with decode steps, one row per plan."""
 
-    max_batched_tokens: Column
-    prefill_first: Mask
-    receive_interval_steps: Column
-    batch_wait_steps: Column
-    batch_wait_share: Column
-    planning_lag_steps: Column
+    max_batched_tokens: Column  # token budget of a step, tokens
+    prefill_first: Mask  # whether prompts have steps of their own, before decodes
+    receive_interval_steps: Column  # decode steps between two polls for new requests
+    batch_wait_steps: Column  # most steps that a prompt is delayed to batch it with others
+    batch_wait_share: Column  # share of the token budget at which this delay ends
+    planning_lag_steps: Column  # steps that the scheduler plans ahead
 
     @classmethod
     def by(cls, rules: SchedulingColumns, max_batched_tokens: Column) -> Scheduled:
-        """As engines have it, with so many tokens of a step."""
+        """Terms of the engines' own scheduling rules with the given token budgets per step."""
         return cls(
             max_batched_tokens=max_batched_tokens,
             prefill_first=rules.policy == FIRST,
@@ -56,179 +57,306 @@ class Scheduled(Columns):
 
     @classmethod
     def mixed(cls, max_batched_tokens: Column) -> Scheduled:
-        """A scheduler that mixes and waits for nothing."""
-        none, one = np.zeros(len(max_batched_tokens)), np.ones(len(max_batched_tokens))
-        return cls(max_batched_tokens, none > 0, one, none, none, none)
+        """Terms of a scheduler that mixes prompts and decodes and never delays a prompt."""
+        zeros, ones = np.zeros(len(max_batched_tokens)), np.ones(len(max_batched_tokens))
+        return cls(max_batched_tokens, zeros > 0, ones, zeros, zeros, zeros)
 
 
 @dataclass(frozen=True, slots=True)
 class Stream(Columns):
-    """Requests of one kind on a replica: seconds of its steps and prompts, and its scheduler."""
+    """Requests of one kind on a replica: the times of its steps and prompts, and its scheduler."""
 
-    step: StepTerms
-    prefill: PrefillTerms  # of the mean prompt
-    scheduled: Scheduled
-    full_linear_s: Column  # of a step that is full of prompts
-    idle_s: Column  # TTFT on an idle replica
-    later_tokens: Column  # after the first
-    variation: Column  # (ca^2 + cs^2) / 2 of arrivals and prompts
-    output_variation: Column  # the same of arrivals and outputs
+    step: StepTerms  # decode step terms
+    prefill: PrefillTerms  # prefill terms of the mean prompt
+    scheduled: Scheduled  # scheduler settings
+    full_linear_s: Column  # linear layers of a step filled with prompts, s
+    idle_s: Column  # TTFT on an idle replica, s
+    later_tokens: Column  # tokens of a request after its first
+    variation: Column  # mean of the squared coefficients of variation of arrivals and prompts, (ca^2 + cs^2) / 2
+    output_variation: Column  # mean of the squared coefficients of variation of arrivals and answers
 
     @property
     def entry_s(self) -> Column:
-        """Before the scheduler sees a request."""
+        """Seconds from sending a request until the scheduler can see it: ingest and tokenization."""
         return self.prefill.request_s + self.prefill.tokenise_s
 
 
 @dataclass(frozen=True, slots=True)
 class Pace(Columns):
-    """What a replica's steps come to where a request sees so many sequences, itself included."""
+    """Mean step times of a replica where a request sees `batch` sequences, itself included."""
 
-    streamed_step_s: Column
-    tpot_s: Column
-    prompt_s: Column  # that one of the others' prompts adds
-    beat_s: Column  # of a step, prompts included, as somebody meets it who comes
-    own_s: Column  # steps of the own prompt, the decodes beside it included
-    arriving: Column  # prompts that come while one waits to be seen
-    fill: Column  # prompts of a full step
-    server_s: Column  # of one prompt, where all steps are full
-    held_back_s: Column  # until the scheduler looks, and starts on what it sees
+    streamed_step_s: Column  # decode step, no faster than the server streams its tokens, s
+    tpot_s: Column  # mean time per output token, s
+    prompt_s: Column  # time that one prompt of another request adds, s
+    beat_s: Column  # mean length of the step that is running when a request arrives, s
+    own_s: Column  # steps that compute a request's own prompt, decodes in them included, s
+    arriving: Column  # other prompts that are queued when the scheduler starts on one
+    fill: Column  # prompts that fill one step
+    server_s: Column  # time of the replica per prompt while prompts are always queued, s
+    held_back_s: Column  # delay that the scheduler's rules add before the first step of a prompt, s
 
 
-@formula(unit="tokens", source="the first token comes of the prompt")
+@formula(unit="tokens", source="the prompt yields the first token")
 def later_tokens(output_tokens: Column | float) -> Column:
-    """Tokens of a request after its first, each of which takes a decode step. Source: counted. Limits: at least one."""
+    """Tokens of a request after its first; each takes a decode step.
+
+    Parameters:
+        output_tokens: tokens of the answer, at least one.
+    Limits: returns at least one token, also for answers of one token.
+    Check:
+        >>> one(later_tokens(col(256)))
+        255.0
+    """
     return np.maximum(output_tokens - 1.0, 1.0)
 
 
-@formula(unit="s", source="ingest, tokenising and the prompt's own steps")
+@formula(unit="s", source="sum of ingest, tokenization and prefill")
 def alone_s(request_s: Column, tokenise_s: Column, prefill_s: Column) -> Column:
-    """TTFT on an idle replica. Source: counted. Limits: the network is not counted."""
+    """TTFT on an idle replica.
+
+    Parameters:
+        request_s: time to ingest a request, s.
+        tokenise_s: time to tokenize the prompt, s.
+        prefill_s: time of the prompt's own steps, s.
+    Limits: network time is excluded.
+    Check:
+        >>> round(one(unloaded_ttft_s(col(0.002), col(0.003), col(0.1))), 3)
+        0.105
+    """
     return request_s + tokenise_s + prefill_s
 
 
-@formula(unit="prompts", source="every sequence is followed by another")
+@formula(unit="prompts", source="steady state: a new prompt replaces every finished sequence")
 def per_step(batch: Column, later_tokens: Column) -> Column:
-    """Prompts of others that come in the time of one decode step. Source: counted. Limits: a steady state."""
+    """Prompts of other requests that arrive during one decode step.
+
+    Parameters:
+        batch: sequences that a request sees, itself included.
+        later_tokens: tokens of a request after its first.
+    Limits: a steady state, in which every finished sequence is followed by another.
+    Check:
+        >>> one(prompts_per_step(col(33), col(128)))  # 32 others, each finishing once in 128 steps
+        0.25
+    """
     return np.maximum(batch - 1, 0.0) / later_tokens
 
 
-@formula(unit="prompts", source="tokens of a step beside the decodes")
+@formula(unit="prompts", source="token budget of a step minus its decodes")
 def fill(max_batched_tokens: Column, prefill_first: Mask, batch: Column, new_tokens: Column) -> Column:
-    """Prompts of a full step, or the share of a long one. Source: counted. Limits: prompts of one length."""
+    """Prompts that fill one step, or the share of a long prompt that does.
+
+    Parameters:
+        max_batched_tokens: token budget of a step, tokens.
+        prefill_first: whether prompts have steps of their own.
+        batch: sequences that decode in the same step where the scheduler mixes.
+        new_tokens: tokens of a prompt that are not in the prefix cache.
+    Limits: all prompts have the same length.
+    Check:
+        >>> one(prompts_per_full_step(col(2048), col(0) > 0, col(48), col(500)))  # (2048 - 48) / 500
+        4.0
+    """
     return np.maximum(max_batched_tokens - np.where(prefill_first, 0.0, batch), 1.0) / new_tokens
 
 
-@formula(unit="steps", source="TensorRT-LLM: batch_wait_timeout_iters, batch_wait_max_tokens_ratio")
+@formula(unit="steps", source="TensorRT-LLM documentation: batch_wait_timeout_iters, batch_wait_max_tokens_ratio")
 def company_steps(batch_wait_steps: Column, batch_wait_share: Column, fill: Column, per_step: Column) -> Column:
-    """Steps for which the first of some prompts waits for the others. Source: documentation. Limits: in the mean."""
+    """Steps for which a scheduler delays the first prompt to batch it with later ones.
+
+    Parameters:
+        batch_wait_steps: most steps that a prompt is delayed (TensorRT-LLM: `batch_wait_timeout_iters`).
+        batch_wait_share: share of the token budget at which the wait ends (`batch_wait_max_tokens_ratio`).
+        prompts_per_full_step: prompts that fill a step.
+        prompts_per_step: prompts of other requests that arrive during one decode step.
+    Limits: a mean; arrivals are taken as even.
+    Check:
+        >>> one(mean_batch_wait_steps(col(20), col(0.5), col(4), col(0.25)))  # 2 prompts, one every 4 steps
+        8.0
+    """
     return np.minimum(batch_wait_steps, batch_wait_share * fill / np.maximum(per_step, 1e-9))
 
 
-@formula(unit="prompts", source="what comes between two looks, and while company is waited for")
+@formula(unit="prompts", source="arrivals between two polls and during batching delays")
 def arriving(per_step: Column, receive_interval_steps: Column, company_steps: Column | float) -> Column:
-    """Other prompts that are there when a scheduler starts on one. Source: counted. Limits: in the mean."""
+    """Other prompts that are queued when the scheduler starts on one.
+
+    Parameters:
+        prompts_per_step: prompts of other requests that arrive during one decode step.
+        receive_interval_steps: decode steps between two polls for new requests.
+        mean_batch_wait_steps: steps for which the scheduler waits for more prompts.
+    Limits: a mean.
+    Check:
+        >>> one(arriving_prompts(col(0.25), col(1), 3.0))
+        1.0
+    """
     return per_step * (receive_interval_steps + company_steps)
 
 
-@formula(unit="prompts", source="what is there, up to what fits into a step")
+@formula(unit="prompts", source="Agrawal et al. 2024 (arXiv:2403.02310)")
 def together(arriving: Column, fill: Column) -> Column:
-    """Prompts of one step. Source: Agrawal et al. 2024 (arXiv:2403.02310). Limits: in the mean."""
+    """Prompts that one step computes: all that are queued, up to the token budget.
+
+    Parameters:
+        arriving_prompts: other prompts that are queued.
+        prompts_per_full_step: prompts that fill a step.
+    Limits: a mean.
+    Check:
+        >>> one(prompts_in_step(col(2.5), col(3)))
+        3.0
+    """
     return np.minimum(1 + arriving, fill)
 
 
-@formula(unit="tokens", source="the same multiplying")
+@formula(unit="tokens", source="equal time of matrix multiplications")
 def equal_tokens(
     batch: Column, prefill_first: Mask, together: Column, step: StepTerms, prefill: PrefillTerms
 ) -> Column:
-    """Tokens of decoding that multiply as long as a step's prompts and what is decoded beside them.
+    """Decode tokens whose matrix multiplications take as long as the prompts and decodes of a step together.
 
-    Source: counted. Limits: prompts and decodes share one reading of the weights.
+    Parameters:
+        batch: sequences that decode.
+        prefill_first: whether prompts have steps of their own.
+        prompts_in_step: prompts that the step computes.
+        step: decode step terms; `linear_slope_s` is the multiplication time of one decode token, s.
+        prefill: prefill terms; `prompt_linear_s` is the multiplication time of one prompt, s.
+    Limits: prompts and decodes share one pass over the weights.
+    Check:
+        >>> step, prompt = row(linear_slope_s=0.125), row(prompt_linear_s=1.0)
+        >>> one(equivalent_tokens(col(32), col(0) > 0, col(2), step, prompt))  # 32 + 2 * 1 / 0.125
+        48.0
     """
-    beside = np.where(prefill_first, 0.0, batch)
-    return beside + together * prefill.prompt_linear_s / np.maximum(step.linear_slope_s, 1e-30)
+    decodes = np.where(prefill_first, 0.0, batch)
+    return decodes + together * prefill.prompt_linear_s / np.maximum(step.linear_slope_s, 1e-30)
 
 
-@formula(unit="s", source="sum of the parts of a step")
+@formula(unit="s", source="sum of linear layers, attention and communication")
 def prompts_s(
     prompts_linear_s: Column, together: Column, prefill: PrefillTerms, prefill_first: Mask, streamed_step_s: Column
 ) -> Column:
-    """What a step's prompts take beyond the decodes beside them; launching is hidden unless it takes longer.
+    """Time that the prompts of a step add to the decodes of the same step.
 
-    Source: counted. Limits: parts do not overlap.
+    Kernel launches overlap with computation and count only where they take longer.
+
+    Parameters:
+        prompts_linear_s: time that prompts add to the linear layers of the step, s.
+        prompts_in_step: prompts that the step computes.
+        prefill: prefill terms: attention and communication of one prompt, communication latency and dispatch of a
+            step, s.
+        prefill_first: whether prompts have steps of their own.
+        streamed_step_s: decode step, s; it hides dispatch where the scheduler mixes.
+    Limits: linear layers, attention and communication do not overlap.
+    Check:
+        >>> prompt = row(prompt_attention_s=0.002, prompt_links_s=0.001, prefill_links_s=0.004, dispatch_s=0.01)
+        >>> round(one(prompts_extra_s(col(0.03), col(2), prompt, col(0) > 0, col(0.02))), 3)  # 30 + 2 * 3 ms
+        0.036
     """
     each = prefill.prompt_attention_s + prefill.prompt_links_s
-    apart = np.where(prefill_first, prefill.prefill_links_s, 0.0)
-    least = prefill.dispatch_s - np.where(prefill_first, 0.0, streamed_step_s)
-    return np.maximum(prompts_linear_s + together * each + apart, least)
+    latency = np.where(prefill_first, prefill.prefill_links_s, 0.0)
+    exposed_dispatch = prefill.dispatch_s - np.where(prefill_first, 0.0, streamed_step_s)
+    return np.maximum(prompts_linear_s + together * each + latency, exposed_dispatch)
 
 
-@formula(unit="stages", source="a pipeline computes as many prompts as there are, up to its stages")
+@formula(unit="stages", source="Pollaczek 1930 for the queue of a pipeline; at most its stages")
 def stages_filled(
     prompts_s: Column, together: Column, arriving: Column, streamed_step_s: Column, variation: Column, step: StepTerms
 ) -> Column:
-    """Stages that work on prompts at once: the prompts of a step, or those in the system where they queue for stages.
+    """Pipeline stages that compute prompts at the same time.
 
-    With load y of one stage and variation h, k = y / (1 + y / k) + h.
-    Source: Pollaczek 1930 for what queues. Limits: prompts of one kind.
+    With load y of one stage and variation h, the number of prompts in the pipeline is k = y / (1 + y / k) + h; a step's
+    own prompts are the lower bound and the number of stages is the upper bound.
+
+    Parameters:
+        prompts_extra_s: time that the prompts of a step add, s.
+        prompts_in_step: prompts that one step computes.
+        arriving_prompts: other prompts that are queued.
+        streamed_step_s: decode step, s.
+        variation: mean of the squared coefficients of variation of arrivals and prompts.
+        step: decode step terms; `pipeline_parallel` is the number of stages.
+    Limits: prompts of one kind.
+    Check:
+        >>> round(one(busy_stages(col(0.02), col(1), col(1), col(0.02), col(2.0), row(pipeline_parallel=4))), 2)
+        2.73
     """
     load = arriving * prompts_s / np.maximum(together * streamed_step_s, 1e-30)
     queued = (variation + np.sqrt(variation**2 + 4 * variation * load)) / 2
     return np.clip(np.maximum(together, queued), 1.0, np.maximum(step.pipeline_parallel, 1.0))
 
 
-@formula(unit="s", source="continuous batching in the mean")
+@formula(unit="s", source="mean over continuous batching")
 def added_s(prompts_s: Column, together: Column, stages_filled: Column | float) -> Column:
-    """What one prompt adds to the time of the others' tokens. Source: counted. Limits: in the mean."""
+    """Time that one prompt adds to the decode tokens of other requests.
+
+    Parameters:
+        prompts_extra_s: time that the prompts of a step add, s.
+        prompts_in_step: prompts that one step computes.
+        busy_stages: pipeline stages that compute prompts at the same time.
+    Limits: a mean.
+    Check:
+        >>> one(added_prompt_s(col(0.04), col(2), 1.0))
+        0.02
+    """
     return prompts_s / (together * stages_filled)
 
 
-@formula(unit="1", source="prompts of a rank that come while it waits for those of others")
+@formula(unit="1", source="arrivals at a rank during its batching delay")
 def gathered_share(per_step: Column, company_steps: Column | float) -> Column:
-    """Share of prompts that wait until every rank has one, where the wait is long enough for that.
+    """Share of prompts that are delayed until every data-parallel rank has one.
 
-    Source: counted. Limits: in the mean.
+    Parameters:
+        prompts_per_step: prompts of other requests that arrive during one decode step.
+        mean_batch_wait_steps: steps for which a rank waits for the prompts of the other ranks.
+    Limits: a mean.
     Check:
-        >>> one(gathered_share(col(0.01), 60.0))  # a prompt every hundred steps, of which sixty are waited
+        >>> one(gathered_share(col(0.01), 60.0))  # a prompt every hundred steps; the rank waits for sixty
         0.6
     """
     return np.minimum(per_step * company_steps, 1.0)
 
 
-@formula(unit="1", source="ranks step together: a prompt of one of them holds up all")
+@formula(unit="1", source="data-parallel ranks step together: a prompt on one rank delays all")
 def lockstep(
     others: Column, together: Column, pooled: Column, data_parallel: Column, gathered: Column | float
 ) -> Column:
-    """How many times as long prompts hold up a rank as those of its own would; `pooled` is the share of a prompt's time
-    that all ranks work on it, `gathered` that of prompts that wait until every rank has one.
+    """Factor by which prompts of all data-parallel ranks slow down one rank, compared with its own prompts alone.
 
-    With a share n of a rank's steps that hold prompts, 1 - (1 - n)^d of all steps hold some; n where they are gathered.
-    Source: counted. Limits: prompts come to each rank on their own; ranks have as many sequences.
+    Ranks step together. If prompts occupy a share n of one rank's steps, a share 1 - (1 - n)^d of all steps holds a
+    prompt of some rank; only n does where the ranks gather their prompts.
+
+    Parameters:
+        prompts_per_step: prompts that arrive at one rank during one decode step.
+        prompts_in_step: prompts that one step computes.
+        pooled_share: share of a prompt's time in which all ranks work on it, as in the all-to-all of experts.
+        data_parallel: data-parallel ranks.
+        gathered_share: share of prompts that wait until every rank has one.
+    Limits: prompts arrive at each rank independently; ranks hold equally many sequences.
     Check:
-        >>> one(lockstep(col(0.5), col(1), col(0), col(2), 0.0))  # three steps of four instead of two
+        >>> one(dp_straggler_factor(col(0.5), col(1), col(0), col(2), 0.0))  # three of four steps instead of two
         1.5
-        >>> one(lockstep(col(0.5), col(1), col(0), col(2), 1.0))
+        >>> one(dp_straggler_factor(col(0.5), col(1), col(0), col(2), 1.0))
         1.0
     """
     own = np.clip(others / together, 1e-9, 1.0)
-    apart = np.where(data_parallel > 1, (1 - (1 - own) ** data_parallel) / own, 1.0)
-    more = gathered + (1 - gathered) * apart
-    return 1 + (more - 1) * (1 - pooled)
+    independent = np.where(data_parallel > 1, (1 - (1 - own) ** data_parallel) / own, 1.0)
+    factor = gathered + (1 - gathered) * independent
+    return 1 + (factor - 1) * (1 - pooled)
 
 
-@formula(unit="s/token", source="continuous batching in the mean")
+@formula(unit="s/token", source="Agrawal et al. 2024 (arXiv:2403.02310), on generation stalls of continuous batching")
 def token_s(streamed_step_s: Column, per_step: Column, held_up_s: Column) -> Column:
-    """Seconds per output token: each of the other sequences' successors adds its prompt.
+    """Mean time per output token: a decode step plus the prompts that replace finished sequences.
 
-    Source: Agrawal et al. 2024 (arXiv:2403.02310) on stalls. Limits: lengths of equal mean.
+    Parameters:
+        streamed_step_s: decode step, s.
+        prompts_per_step: prompts of other requests that arrive during one decode step.
+        prompt_stall_s: time for which one prompt delays the decodes, s.
+    Limits: requests of equal mean length.
     Check:
-        >>> one(token_s(col(0.02), col(0.0), col(0.01)))  # alone: no prompt but its own
+        >>> one(mean_tpot_s(col(0.02), col(0.0), col(0.01)))  # no other load: only its own prompt
         0.02
     """
     return streamed_step_s + per_step * held_up_s
 
 
-@formula(unit="s", source="what is met at a time is the longer the longer it lasts")
+@formula(unit="s", source="renewal theory: the interval met at a random time is weighted by its length")
 def beat_s(
     token_s: Column,
     streamed_step_s: Column,
@@ -237,15 +365,25 @@ def beat_s(
     prompts_s: Column,
     prefill_first: Mask,
 ) -> Column:
-    """The step that somebody meets who comes: of decodes with their prompts, or of either. Source: renewal theory.
+    """Mean length of the step that is running when a request arrives, weighted by duration.
 
-    Limits: in the mean.
+    Parameters:
+        mean_tpot_s: mean time per output token, s.
+        streamed_step_s: decode step, s.
+        prompts_per_step: prompts of other requests that arrive during one decode step.
+        prompt_stall_s: time for which one prompt delays the decodes, s.
+        prompts_extra_s: length of a step of prompts, s, where they have steps of their own.
+        prefill_first: whether prompts have steps of their own; a mixing scheduler has one kind of step.
+    Limits: a mean.
+    Check:
+        >>> round(one(mean_step_s(col(0.03), col(0.02), col(0.1), col(0.1), col(0.1), col(1) > 0)), 4)
+        0.0467
     """
-    either = (streamed_step_s**2 + per_step * held_up_s * prompts_s) / token_s
-    return np.where(prefill_first, either, token_s)
+    weighted = (streamed_step_s**2 + per_step * held_up_s * prompts_s) / token_s
+    return np.where(prefill_first, weighted, token_s)
 
 
-@formula(unit="s", source="each chunk of a prompt is computed beside a step of the others")
+@formula(unit="s", source="Agrawal et al. 2024 (arXiv:2403.02310)")
 def own_s(
     prompts_s: Column,
     together: Column,
@@ -255,12 +393,27 @@ def own_s(
     prefill_first: Mask,
     streamed_step_s: Column,
 ) -> Column:
-    """Steps of the own prompt. Source: Agrawal et al. 2024 (arXiv:2403.02310). Limits: chunked prefill."""
+    """Time of the steps that compute a request's own prompt, the decodes in them included.
+
+    Parameters:
+        prompts_extra_s: time that the prompts of a step add, s.
+        prompts_in_step: prompts of a step, below 1 where a prompt takes several steps.
+        pipelined_share: share of this time that remains where chunks pass pipeline stages one behind another.
+        max_batched_tokens: token budget of a step, tokens.
+        prefill: prefill terms; `new_tokens` is the uncached length of the prompt, tokens.
+        prefill_first: whether prompts have steps of their own.
+        streamed_step_s: decode step that each chunk of the prompt shares where the scheduler mixes, s.
+    Limits: chunked prefill.
+    Check:
+        >>> prompt = row(new_tokens=4096)  # two chunks: 2 * 50 ms, and two decode steps of 20 ms
+        >>> round(one(prefill_own_s(col(0.05), col(0.5), 1.0, col(2048), prompt, col(0) > 0, col(0.02))), 2)
+        0.14
+    """
     chunks = np.ceil(prefill.new_tokens / max_batched_tokens)
     return prompts_s / np.minimum(together, 1.0) * turns + np.where(prefill_first, 0.0, chunks * streamed_step_s)
 
 
-@formula(unit="s", source="steps that hold as many prompts as they can")
+@formula(unit="s", source="steps filled with prompts")
 def server_s(
     full_linear_s: Column,
     streamed_step_s: Column,
@@ -270,36 +423,72 @@ def server_s(
     prefill_first: Mask,
     step: StepTerms,
 ) -> Column:
-    """Seconds of a replica per prompt where prompts never end. Source: counted. Limits: full stages."""
+    """Time of the replica per prompt while prompts are always queued.
+
+    Parameters:
+        full_linear_s: linear layers of a step filled with prompts, s.
+        streamed_step_s: decode step, s.
+        decode_linear_s: linear layers of a step that only decodes, s.
+        prompts_per_full_step: prompts that fill a step.
+        prefill: prefill terms: attention and communication of one prompt, communication latency of a prompt step, s.
+        prefill_first: whether prompts have steps of their own.
+        step: decode step terms; `pipeline_parallel` is the number of stages.
+    Limits: all pipeline stages are busy.
+    Check:
+        >>> prompt = row(prompt_attention_s=0.002, prompt_links_s=0.0, prefill_links_s=0.0)
+        >>> one_stage = row(pipeline_parallel=1)
+        >>> round(one(prompt_service_s(col(0.05), col(0.02), col(0.01), col(4), prompt, col(0) > 0, one_stage)), 4)
+        0.017
+    """
     each = prefill.prompt_attention_s + prefill.prompt_links_s
     stages = np.maximum(step.pipeline_parallel, 1.0)
     prompts = np.maximum(full_linear_s - np.where(prefill_first, 0.0, decode_linear_s), 0.0) / fill + each
-    beside = np.where(prefill_first, prefill.prefill_links_s / stages, streamed_step_s)
-    return prompts / stages + beside / fill
+    rest = np.where(prefill_first, prefill.prefill_links_s / stages, streamed_step_s)
+    return prompts / stages + rest / fill
 
 
-@formula(unit="s", source="steps planned ahead, steps between looks, steps in which company is waited for")
+@formula(unit="s", source="engine documentation: steps planned ahead, polling interval, batching delay")
 def held_back_s(
     beat_s: Column, token_s: Column, company_steps: Column | float, per_step: Column, scheduled: Scheduled
 ) -> Column:
-    """What a scheduler's own rules add to the wait. Source: documentation of the engines. Limits: in the mean."""
-    looks = (scheduled.receive_interval_steps - 1) / 2
-    company = company_steps * (1 + 1 / (1 + per_step * company_steps)) / 2
-    return scheduled.planning_lag_steps * beat_s + (looks + company) * token_s
+    """Delay that the scheduler's own rules add before the first step of a prompt.
+
+    Parameters:
+        mean_step_s: mean length of the step that is running when a request arrives, s.
+        mean_tpot_s: mean time per output token, s.
+        mean_batch_wait_steps: steps for which the first prompt waits for others.
+        prompts_per_step: prompts of other requests that arrive during one decode step.
+        scheduling: scheduler settings: steps planned ahead and decode steps between polls.
+    Limits: a mean.
+    Check:
+        >>> rules = row(planning_lag_steps=1, receive_interval_steps=5)  # 1 step ahead, and 2 on average until the poll
+        >>> one(scheduler_delay_s(col(0.02), col(0.02), 0.0, col(0.1), rules))
+        0.06
+    """
+    polling = (scheduled.receive_interval_steps - 1) / 2
+    batching = company_steps * (1 + 1 / (1 + per_step * company_steps)) / 2
+    return scheduled.planning_lag_steps * beat_s + (polling + batching) * token_s
 
 
-@formula(unit="1", source="counted")
+@formula(unit="1", source="chunked pipeline-parallel prefill (arXiv:2403.02310)")
 def chunk_turns(new_tokens: Column, max_batched_tokens: Column, overlapped_stages: Column) -> Column:
-    """Share of its steps' time that a prompt takes where its chunks pass stages one behind another.
+    """Share of its steps' total time that a prompt takes where its chunks follow each other through pipeline stages.
 
-    Source: chunked prefill (arXiv:2403.02310). Limits: chunks take equally long.
+    Parameters:
+        new_tokens: tokens of the prompt that are not in the prefix cache.
+        max_batched_tokens: token budget of a step, tokens.
+        overlapped_stages: pipeline stages that compute chunks of one prompt at the same time; 1: none overlap.
+    Limits: all chunks take equally long.
+    Check:
+        >>> one(pipelined_share(col(8192), col(2048), col(4)))  # 4 chunks, 4 stages: (4 + 4 - 1) / 16
+        0.4375
     """
     chunks = np.ceil(new_tokens / max_batched_tokens)
     return (chunks + overlapped_stages - 1) / (chunks * overlapped_stages)
 
 
 def idle_first_token_s(prefill: PrefillTerms, max_batched_tokens: Column) -> Column:
-    """TTFT of a prompt on an idle replica."""
+    """TTFT of a prompt on an idle replica, s."""
     return alone_s(prefill.request_s, prefill.tokenise_s, prompt_s(lone(prefill), max_batched_tokens, 1.0))
 
 
@@ -312,12 +501,21 @@ def stream_of(
     variation: Column | float = 1.0,
     output_variation: Column | float = 1.0,
 ) -> Stream:
-    """Requests of one kind on every replica."""
+    """Terms of requests of one kind on the replicas of every plan.
+
+    Parameters:
+        step: decode step terms.
+        prefill: prefill terms of the mean prompt.
+        scheduling: scheduler settings.
+        output_tokens: mean tokens of an answer.
+        variation: mean of the squared coefficients of variation of arrivals and prompts.
+        output_variation: the same of arrivals and answers.
+    """
     rows = np.ones(len(step))
     full = busy_prompts_per_step(scheduled.max_batched_tokens, prefill.new_tokens)
-    with told_as("prompts that fill a step"):
+    with told_as("step filled with prompts"):
         linear = linear_beside(step, prefill, rows * 0.0, full, scheduled.prefill_first)
-    with told_as("alone"):
+    with told_as("no other load"):
         idle = idle_first_token_s(prefill, scheduled.max_batched_tokens)
     later = rows * later_tokens(output_tokens)
     return Stream(step, prefill, scheduled, linear, idle, later, rows * variation, rows * output_variation)
@@ -326,8 +524,9 @@ def stream_of(
 def linear_beside(
     step: StepTerms, prefill: PrefillTerms, batch: Column, prompts: Column, prefill_first: Mask
 ) -> Column:
-    """Linear layers of a step with so many prompts beside the decodes of a batch; of prompts alone where a host
-    computes part of them.
+    """Time of the linear layers of a step that computes `prompts` prompts and the decodes of a batch, s.
+
+    Where the host computes part of the layers, the prompts alone count.
     """
     host = prefill.host
     if host is None:
@@ -342,63 +541,78 @@ def linear_beside(
     return np.where(host.present, on_host, linear_s(*read_and_multiply(step, tokens), step.exponent))
 
 
-@formula(unit="s", source="weights are read once for decodes and prompts")
+@formula(unit="s", source="prompts and decodes share one pass over the weights")
 def prompts_linear_s(whole_linear_s: Column, decode_linear_s: Column, prefill_first: Mask) -> Column:
-    """What prompts add to the linear layers of a step. Source: counted. Limits: none."""
+    """Time that prompts add to the linear layers of a step.
+
+    Parameters:
+        whole_linear_s: linear layers of the step with prompts and decodes, s.
+        decode_linear_s: linear layers of the decodes alone, s.
+        prefill_first: whether prompts have steps of their own.
+    Check:
+        >>> round(one(prompts_linear_s(col(0.03), col(0.01), col(0) > 0)), 3)  # weights are read once for both
+        0.02
+    """
     return np.maximum(whole_linear_s - np.where(prefill_first, 0.0, decode_linear_s), 0.0)
 
 
 def pace(stream: Stream, batch: Column, *, queued: bool = False) -> Pace:
-    """A replica's steps where a request sees `batch` sequences, itself included; `queued`: prompts never run out."""
+    """Mean step times of a replica where a request sees `batch` sequences, itself included.
+
+    Parameters:
+        stream: requests of one kind on the replica.
+        batch: sequences that a request sees.
+        queued: whether prompts never run out, so that every pipeline stage is busy.
+    """
     step, prefill, scheduled = stream.step, stream.prefill, stream.scheduled
     first, budget = scheduled.prefill_first, scheduled.max_batched_tokens
     decode = step_s(step, batch)
     others = per_step(batch, stream.later_tokens)
     most = fill(budget, first, batch, prefill.new_tokens)
-    company: Column | float = 0.0
+    wait_steps: Column | float = 0.0
     if scheduled.batch_wait_steps.any():
-        company = company_steps(scheduled.batch_wait_steps, scheduled.batch_wait_share, most, others)
-    come = arriving(others, scheduled.receive_interval_steps, company)
-    prompts = together(come, most)
-    away = np.zeros(len(batch), dtype=bool) if prefill.host is None else prefill.host.present
+        wait_steps = company_steps(scheduled.batch_wait_steps, scheduled.batch_wait_share, most, others)
+    queued_prompts = arriving(others, scheduled.receive_interval_steps, wait_steps)
+    prompts = together(queued_prompts, most)
+    on_host = np.zeros(len(batch), dtype=bool) if prefill.host is None else prefill.host.present
     decoding = np.zeros(len(batch))
-    if not away.all():
+    if not on_host.all():
         with told_as("decodes"):
             decoding = linear_s(*read_and_multiply(step, batch), step.exponent)
-        decoding = np.where(away, 0.0, decoding) if away.any() else decoding
-    with told_as("with prompts"):
+        decoding = np.where(on_host, 0.0, decoding) if on_host.any() else decoding
+    with told_as("decodes and prompts"):
         both = linear_beside(step, prefill, batch, prompts, first)
-    taken = prompts_s(prompts_linear_s(both, decoding, first), prompts, prefill, first, decode)
-    stages, turns = stages_and_turns(stream, taken, prompts, others, decode, queued=queued)
-    each = added_s(taken, prompts, stages)
+    extra = prompts_s(prompts_linear_s(both, decoding, first), prompts, prefill, first, decode)
+    stages, share = stages_and_turns(stream, extra, prompts, others, decode, queued=queued)
+    added = added_s(extra, prompts, stages)
     if (step.data_parallel > 1).any():
-        pooled = prefill.pooled_share * np.minimum(prompts * prefill.prompt_linear_s / taken, 1.0)
-        gathered = gathered_share(others, company)
-        each = each * lockstep(others, prompts, pooled, step.data_parallel, gathered)
-    tpot = token_s(decode, others, each)
-    beat = beat_s(tpot, decode, others, each, taken, first)
+        pooled = prefill.pooled_share * np.minimum(prompts * prefill.prompt_linear_s / extra, 1.0)
+        gathered = gathered_share(others, wait_steps)
+        added = added * lockstep(others, prompts, pooled, step.data_parallel, gathered)
+    tpot = token_s(decode, others, added)
+    running_step = beat_s(tpot, decode, others, added, extra, first)
     return Pace(
         streamed_step_s=decode,
         tpot_s=tpot,
-        prompt_s=each,
-        beat_s=beat,
-        own_s=own_s(taken, prompts, turns, budget, prefill, first, decode),
-        arriving=come,
+        prompt_s=added,
+        beat_s=running_step,
+        own_s=own_s(extra, prompts, share, budget, prefill, first, decode),
+        arriving=queued_prompts,
         fill=most,
         server_s=server_s(stream.full_linear_s, decode, decoding, most, prefill, first, step),
-        held_back_s=held_back_s(beat, tpot, company, others, scheduled),
+        held_back_s=held_back_s(running_step, tpot, wait_steps, others, scheduled),
     )
 
 
 def stages_and_turns(
     stream: Stream, taken: Column, prompts: Column, others: Column, decode: Column, *, queued: bool
 ) -> tuple[Column | float, Column | float]:
-    """Stages that prompts fill, and the share of its steps' time that the own prompt takes."""
+    """Pipeline stages that prompts keep busy, and the share of its steps' time that a request's own prompt takes."""
     step, prefill = stream.step, stream.prefill
     if not (step.pipeline_parallel > 1).any():
         return 1.0, 1.0
     if queued:
         filled = np.maximum(step.pipeline_parallel, 1.0)
         return filled, 1 / filled
-    turns = chunk_turns(prefill.new_tokens, stream.scheduled.max_batched_tokens, prefill.overlapped_stages)
-    return stages_filled(taken, prompts, others, decode, stream.variation, step), turns
+    share = chunk_turns(prefill.new_tokens, stream.scheduled.max_batched_tokens, prefill.overlapped_stages)
+    return stages_filled(taken, prompts, others, decode, stream.variation, step), share

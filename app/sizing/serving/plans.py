@@ -1,4 +1,4 @@
-"""The table of candidates: one row is one kind of machine, one software stack and one layout."""
+"""Candidate table of serving: each row is one machine type, one software stack and one layout."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ KV_NAMES = tuple(KV_FORMATS)
 
 @dataclass(frozen=True, slots=True)
 class Plans(Columns):
-    """The candidate table of serving: machines and stacks are looked up in the tables they come from."""
+    """Candidate table of serving. Machines and stacks are row indices into their own tables."""
 
     machines: Picked[Candidates]
     stacks: Picked[Stacks]
     types: Picked[AcceleratorColumns]
-    kv: Codes
+    kv: Codes  # KV cache format, an index into KV_NAMES
     tensor_parallel: Column
     pipeline_parallel: Column
-    data_parallel: Column  # attention in so many ranks, routed experts over all of them
-    context_parallel: Column  # tensor-parallel ranks that share the tokens of a sequence's cache
-    linear_flops_per_s: Column
-    bit16_flops_per_s: Column
-    bytes_per_s: Column
-    weights_bytes: Column  # on the accelerators, as the next two
-    expert_bytes: Column
-    streamed_bytes: Column  # dense weights read by every step
-    kv_element_bytes: Column
-    on_host: OnHost | None = None  # the rest of them, where any plan has part of them in its host's memory
+    data_parallel: Column  # data-parallel attention ranks; routed experts are distributed over all of them
+    context_parallel: Column  # tensor-parallel ranks that share the tokens of a sequence's KV cache
+    linear_flops_per_s: Column  # nominal rate of linear layers in the weight format
+    bit16_flops_per_s: Column  # nominal 16-bit matrix rate
+    bytes_per_s: Column  # nominal memory bandwidth of one accelerator
+    weights_bytes: Column  # all weights of a replica in accelerator memory
+    expert_bytes: Column  # routed experts of a replica in accelerator memory
+    streamed_bytes: Column  # dense weights in accelerator memory that every decode step reads
+    kv_element_bytes: Column  # bytes per element of the KV cache format
+    on_host: OnHost | None = None  # weights in host memory; None where no plan has any
 
     @property
     def offered(self) -> Candidates:
@@ -120,7 +120,7 @@ class Plans(Columns):
 
     @property
     def expected(self) -> Mask:
-        """Whether support follows from rules alone."""
+        """Whether engine support is inferred from rules instead of documented."""
         return self.stacks.table.expected[self.stacks.rows]
 
     @property
@@ -137,18 +137,18 @@ class Plans(Columns):
 
     @property
     def stage_accelerators(self) -> Column:
-        """Accelerators that share each layer, over which routed experts lie."""
+        """Accelerators that share each layer; routed experts are distributed over all of them."""
         return self.tensor_parallel * self.data_parallel
 
     @property
     def together(self) -> Column:
-        """Of these, those that reach one another inside a machine or a scale-up domain."""
+        """Accelerators of a stage that are connected within one machine or scale-up domain."""
         with unrecorded():
             return np.minimum(self.stage_accelerators, np.maximum(self.scale_up_domain, self.accelerators_per_node))
 
     @property
     def linked_ranks(self) -> Column:
-        """Tensor-parallel ranks that reach one another inside a machine or a scale-up domain."""
+        """Tensor-parallel ranks that are connected within one machine or scale-up domain."""
         with unrecorded():
             return np.minimum(self.tensor_parallel, np.maximum(self.scale_up_domain, self.accelerators_per_node))
 
@@ -170,17 +170,17 @@ class Plans(Columns):
 
     @property
     def stored_bytes(self) -> Column:
-        """All weights of a replica, wherever they lie."""
+        """All weights of a replica, in accelerator memory and in host memory, in bytes."""
         return self.weights_bytes if self.on_host is None else self.weights_bytes + self.on_host.weights_bytes
 
     @property
     def away(self) -> Mask:
-        """Whether part of the weights lies in the host's memory."""
+        """Whether part of the weights is in the host's memory."""
         return np.zeros(len(self), dtype=bool) if self.on_host is None else self.on_host.weights_share > 0
 
     @property
     def host_bytes(self) -> Column | float:
-        """What replicas take of a machine's memory when they fill it."""
+        """Host memory that the replicas of a fully used machine need, in bytes."""
         if self.on_host is None:
             return 0.0
         each = np.floor(self.accelerators_per_node / self.accelerators_per_replica)
@@ -188,7 +188,7 @@ class Plans(Columns):
 
     @property
     def hosts(self) -> tuple[int, Codes]:
-        """How many kinds of host there are as a replica reads them, and which each plan has."""
+        """Number of distinct host types from a replica's point of view, and the type of each plan."""
         kinds, which = self.machines.table.hosts
         if self.on_host is None:
             return kinds, which[self.machines.rows]
@@ -197,17 +197,18 @@ class Plans(Columns):
 
     @property
     def linked_nodes(self) -> Column:
-        """Machines that a network joins into one replica; 1 where its accelerators share a link."""
+        """Machines that a network joins into one replica; 1 where its accelerators share a scale-up link."""
         with unrecorded():
             return np.where(self.accelerators_per_replica > self.scale_up_domain, self.nodes_per_replica, 1.0)
 
 
 def default_weight_formats(model: ModelArchitecture, *, personal: bool) -> frozenset[str]:
-    """Formats judged where the caller names none, with the one the model is published in.
+    """Weight formats that are evaluated when the request names none, including the published format.
 
-    A checkpoint published in few bits gains nothing from a wider quantisation: beside its own, only 16
-    bits are judged, to which engines widen what a device cannot multiply, and what is narrower still. What is not a
-    token stream is multiplied in 8 bits only after somebody calibrated its activations: that is asked for by name.
+    A checkpoint published in a narrow format gains nothing from wider quantization. For such a checkpoint, the
+    defaults are its own format, 16-bit formats (engines widen what a device cannot multiply) and narrower formats.
+    Models that do not generate tokens need calibrated activations for 8-bit arithmetic, so the request must name
+    8-bit formats explicitly.
     """
     native = WEIGHT_FORMATS[model.native_format].nominal_bits
     uses = (Use.SERVICE, Use.PERSONAL) if personal else (Use.SERVICE,)
@@ -222,7 +223,7 @@ def default_weight_formats(model: ModelArchitecture, *, personal: bool) -> froze
 def formats_asked(
     model: ModelArchitecture, constraints: Constraints, fixed: Deployment | None, *, personal: bool
 ) -> frozenset[str]:
-    """Weight formats that are judged: the one fixed, those allowed, or the usual ones."""
+    """Weight formats to evaluate: the fixed one, the allowed ones, or the defaults."""
     if fixed is not None and fixed.weight_format:
         return frozenset({fixed.weight_format})
     return frozenset(constraints.weight_formats) or default_weight_formats(model, personal=personal)
@@ -230,14 +231,14 @@ def formats_asked(
 
 @dataclass(frozen=True, slots=True)
 class Pairs(Columns):
-    """Machines with the software stacks that run on them, and the rates the two reach on paper."""
+    """Machines paired with the software stacks that run on them, with the nominal rates of each pair."""
 
-    machine: Codes  # rows of the candidates
-    stack: Codes  # rows of the stacks
-    accelerator: Codes
-    linear_flops_per_s: Column
-    bit16_flops_per_s: Column
-    bytes_per_s: Column
+    machine: Codes  # row of the candidate machines
+    stack: Codes  # row of the stacks
+    accelerator: Codes  # accelerator type
+    linear_flops_per_s: Column  # nominal rate of linear layers in the weight format
+    bit16_flops_per_s: Column  # nominal 16-bit matrix rate
+    bytes_per_s: Column  # nominal memory bandwidth of one accelerator
 
 
 def build_plans(
@@ -252,7 +253,10 @@ def build_plans(
     *,
     fixed: Deployment | None = None,
 ) -> Plans:
-    """Join machines, stacks and layouts; types without a stack or a number fall out with that reason."""
+    """Join machines, stacks and layouts into plans, and reject accelerator types that no row covers.
+
+    Types without a stack, a layout, a cache format or a required specification are rejected with that reason.
+    """
     pairs = paired(
         machines, stacks, accelerators, rejections, unsupported, asked=bool(constraints.weight_formats or fixed)
     )
@@ -265,11 +269,11 @@ def build_plans(
         pairs.accelerator,
         laid_out,
         "no_layout",
-        "No layout of this model on {name} fits one replica into the machines and accelerators allowed.",
+        "No layout of this model on {name} fits one replica into the allowed machines and accelerators.",
     )
     rows, kv = _kv_choices(constraints, stacks, pairs.stack[pair], fixed)
     rejections.without(
-        laid_out, laid_out[rows], "format_unsupported", "No engine on {name} keeps its cache in a format asked for."
+        laid_out, laid_out[rows], "format_unsupported", "No engine on {name} supports a requested KV cache format."
     )
     pair, layout = pair[rows], layout[rows]
     stack = pairs.stack[pair]
@@ -301,7 +305,7 @@ def paired(
     *,
     asked: bool,
 ) -> Pairs:
-    """Machines and the stacks that run on them, with known rates."""
+    """Pair machines with the stacks that run on them, and keep the pairs with known rates."""
     of_machine = machines.node.accelerator
     together = stacks.on.T[of_machine]
     machine, stack = np.divmod(np.flatnonzero(together), max(1, len(stacks)))
@@ -311,7 +315,7 @@ def paired(
     machine, stack = machine[keep], stack[keep]
     accelerator = of_machine[machine]
     rejections.without(
-        of_machine, accelerator, "format_unsupported", "{name} has no rate for the formats that its engines run."
+        of_machine, accelerator, "format_unsupported", "{name} has no known rate for the formats that its engines run."
     )
     linear, bit16 = _rates(accelerators, accelerator, stacks, stack)
     share, whole = machines.node.share[machine], accelerators.bytes_per_s[accelerator]
@@ -322,20 +326,21 @@ def paired(
         accelerator,
         known.accelerator,
         "missing_data",
-        "The catalogue lacks a memory size, a bandwidth or a matrix rate for {name}; nothing is guessed.",
+        "{name} cannot be sized: the catalog lacks its memory size, bandwidth or matrix rate.",
     )
     return known
 
 
 def layer_groups(model: ModelArchitecture) -> list[tuple[str, AttentionGroup]]:
-    """Groups of layers that attend alike, with what tells them apart in a trace where there are several."""
+    """Groups of layers with the same attention, each with a trace label that is empty if there is only one group."""
     several = len(model.attention) > 1
     return [(f"layers {i}" if several else "", group) for i, group in enumerate(model.attention, start=1)]
 
 
 def stored_bytes(model: ModelArchitecture, weight_format: Codes) -> tuple[Column, Column, Column]:
-    """Bytes of a model per stack: all weights, routed experts, and what a step leaves unread (tables, and what runs
-    once per request).
+    """Bytes of a model per stack: all weights, routed experts, and weights that a decode step does not read.
+
+    The last group holds embedding tables and parts that run once per request.
     """
     weights, experts, idle = np.zeros((3, len(FORMATS)))
     for used in np.unique(weight_format):
@@ -347,8 +352,10 @@ def stored_bytes(model: ModelArchitecture, weight_format: Codes) -> tuple[Column
 
 
 def _sixteen_bit_once(engine_on: Codes, weight_format: Codes, has_bf16: Mask, asked: bool) -> Mask:
-    """BF16 rows need the hardware; FP16 rows fall out where the same engine runs BF16 on the same machine, unless
-    formats were asked for.
+    """Mask of the pairs to keep so that each engine and machine has one 16-bit format.
+
+    BF16 needs hardware support. FP16 is dropped where the same engine runs BF16 on the same machine, unless the
+    request names formats.
     """
     bf16 = weight_format == FORMATS.index("bf16")
     keep: Mask = ~bf16 | has_bf16
@@ -359,9 +366,10 @@ def _sixteen_bit_once(engine_on: Codes, weight_format: Codes, has_bf16: Mask, as
 
 
 def _rates(accelerators: AcceleratorColumns, accelerator: Codes, stacks: Stacks, stack: Codes) -> tuple[Column, Column]:
-    """Matrix rate each pair computes its linear layers at, and its 16-bit rate; NaN where unknown.
+    """Matrix rate of the linear layers of each pair, and its 16-bit rate, in FLOP/s; NaN where unknown.
 
-    llama.cpp multiplies quantised blocks as INT8, and F16 with half-precision sums, at half that rate.
+    llama.cpp multiplies quantized blocks as INT8. It multiplies F16 with half-precision accumulation, at half that
+    rate.
     """
     bit16 = accelerators.bit16[accelerator]
     own = np.stack([accelerators.rate(name) for name in RATES])[stacks.rate[stack], accelerator]
@@ -373,7 +381,11 @@ def _rates(accelerators: AcceleratorColumns, accelerator: Codes, stacks: Stacks,
 def _kv_choices(
     constraints: Constraints, stacks: Stacks, stack: Codes, fixed: Deployment | None
 ) -> tuple[Codes, Codes]:
-    """Rows repeated per cache format: 16 bit, or what a stack keeps instead, unless others are asked for by name."""
+    """Row indices repeated per KV cache format, and the format of each.
+
+    The default is 16 bit, or the stack's own format if it has no 16-bit cache. Requested formats replace the
+    default.
+    """
     asked = (fixed.kv_format,) if fixed is not None and fixed.kv_format else constraints.kv_formats
     keeps, usual = stacks.keeps_kv, KV_NAMES.index("bf16")
     if not asked:

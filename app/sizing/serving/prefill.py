@@ -1,4 +1,4 @@
-"""Prefill: the work of a prompt and the time it takes on a replica."""
+"""Prefill: the work of a prompt, and the time that it takes on a replica."""
 
 from __future__ import annotations
 
@@ -37,64 +37,68 @@ from app.sizing.serving.step import (
 from app.sizing.serving.streaming import tokenise_s
 from app.sizing.workload import Lengths
 
-MIDDLES = tuple(2.5 + 5 * i for i in range(20))  # percentiles of twenty lengths as likely
+MIDDLES = tuple(2.5 + 5 * i for i in range(20))  # midpoints of twenty equally likely ranges of percentiles
 
 
 @dataclass(frozen=True, slots=True)
 class PrefillWork(Columns):
-    """Prefill of one prompt on one device, whatever its speed."""
+    """Work to prefill one prompt on one device, independent of its speed."""
 
-    prompt_linear_flops: Column
-    expert_flops_share: Column  # of them, of routed experts
-    dense_bytes: Column
-    routed_bytes: Column
-    expert_share: Column
-    score_flops: Column
+    prompt_linear_flops: Column  # matrix FLOPs of the prompt
+    expert_flops_share: Column  # share of the matrix FLOPs in routed experts
+    dense_bytes: Column  # dense weights that one rank reads, B
+    routed_bytes: Column  # all routed experts of a device, B
+    expert_share: Column  # experts per token divided by all experts; 0 for dense models
+    score_flops: Column  # attention FLOPs of the prompt
     prompt_tokens: Column
-    new_tokens: Column  # of which are not in the cache yet
+    new_tokens: Column  # prompt tokens that are not in the cache
     layers: Column
-    reductions: Column  # all-reduces over the devices of a rank
-    hidden_bytes: Column  # one token's activations between layers
+    reductions: Column  # all-reduces per pass over the devices of a rank
+    hidden_bytes: Column  # activations of one token between layers, B
     tensor_parallel: Column
     pipeline_parallel: Column
     data_parallel: Column
-    exchange: Exchange
-    overlapped_stages: Column  # stages that work on different chunks of one prompt at a time
+    exchange: Exchange  # all-to-all exchange of expert parallelism
+    overlapped_stages: Column  # pipeline stages that work on different chunks of one prompt at a time
     rates: DeviceRates
     link: LinkUse
-    host: HostPrompt | None = None  # its part, where weights lie in its memory
+    host: HostPrompt | None = None  # the host's part, if weights are in host memory
 
 
 @dataclass(frozen=True, slots=True)
 class PrefillTerms(Columns):
-    """Prefill in seconds: of one prompt where it says prompt, of one step of the engine otherwise."""
+    """Prefill times in seconds: of one prompt if the name says `prompt`, otherwise of one engine step."""
 
-    prompt_linear_s: Column
-    prompt_attention_s: Column
-    prompt_links_s: Column
-    dense_s: Column  # reading dense weights once
-    experts_s: Column
-    prefill_links_s: Column
-    dispatch_s: Column  # host time to launch the layers, hidden unless it is longer
-    request_s: Column
-    tokenise_s: Column  # one prompt after another; none where nothing is served
+    prompt_linear_s: Column  # time to multiply the prompt, s
+    prompt_attention_s: Column  # time of the prompt's attention, s
+    prompt_links_s: Column  # link transfers of the prompt, s
+    dense_s: Column  # time to read the dense weights once, s
+    experts_s: Column  # time to read all routed experts once, s
+    prefill_links_s: Column  # link latency of a step, s
+    dispatch_s: Column  # host time to launch the layers, s; hidden unless it is longer
+    request_s: Column  # engine time to ingest a request and return its first token, s
+    tokenise_s: Column  # server time to tokenize a prompt, one after another, s; 0 without a server
     new_tokens: Column
     expert_share: Column
-    data_parallel: Column  # ranks of a replica
-    pooled_share: Column  # of multiplying, what all ranks do together for the prompts of any of them
+    data_parallel: Column  # data-parallel attention ranks of a replica
+    pooled_share: Column  # share of the matrix time in routed experts, which all ranks compute together
     overlapped_stages: Column
-    exponent: Column
+    exponent: Column  # sharpness of the roofline's knee
     host: HostPrompt | None = None
 
 
-@formula(unit="FLOP", source="one multiplication and one addition per weight and token")
+@formula(unit="FLOP", source="one multiplication and one addition per parameter and token")
 def prompt_linear_flops(
     model: ModelArchitecture, new_tokens: Column | float, encoder_flops: float, tensor_parallel: Column
 ) -> Column:
-    """Matrix FLOPs of a prompt on one device: the head multiplies only the last token; `encoder_flops` are those of
-    the images that come with it.
+    """Matrix FLOPs of a prompt on one device. The output head multiplies only the last token.
 
-    Source: counted. Limits: matrices split evenly.
+    Parameters:
+        model: model architecture.
+        new_tokens: prompt tokens that are not in the cache.
+        encoder_flops: FLOPs of the encoder for the images in the prompt.
+        tensor_parallel: tensor-parallel ranks that split the matrices.
+    Limits: matrices are split evenly.
     Check:
         >>> round(2 * LLAMA_8B.prompt_matmul_params * 1024 / 1e12, 1)  # Llama-3.1-8B, 1024 tokens, TFLOP
         14.3
@@ -108,15 +112,22 @@ def prompt_linear_flops(
 
 
 def expert_flops_share(model: ModelArchitecture) -> float:
-    """Share of a prompt's matrix FLOPs that routed experts take, the head left out."""
+    """Share of a prompt's matrix FLOPs spent in routed experts, without the output head."""
     return model.routed_matmul_params / model.prompt_matmul_params if model.is_moe else 0.0
 
 
 @formula(unit="FLOP", source="Dao et al. 2022 (arXiv:2205.14135)")
 def score_flops(prompt_flops: float, cached_flops: float, tensor_parallel: Column) -> Column:
-    """Attention of a prompt on one device, less that of the part that is cached.
+    """Attention FLOPs of a prompt on one device, without those of its cached prefix.
 
-    Source: counted. Limits: causal masks halve the work, windows bound it.
+    Parameters:
+        prompt_flops: attention FLOPs of the whole prompt.
+        cached_flops: attention FLOPs of the cached prefix.
+        tensor_parallel: tensor-parallel ranks that split the heads.
+    Limits: causal masks halve the FLOPs; sliding windows bound them.
+    Check: 4 TFLOP of which 1 is cached, on two ranks.
+        >>> score_flops(4e12, 1e12, 2)
+        1500000000000.0
     """
     return (prompt_flops - cached_flops) / tensor_parallel
 
@@ -131,9 +142,10 @@ def prefill_work(
     encoder_flops: float = 0.0,
     attention_factor: float = 1.0,
 ) -> PrefillWork:
-    """What one prompt of which `cached_tokens` are already in the cache costs on one device of every plan.
+    """Work to prefill one prompt on one device of every plan.
 
-    `attention_factor`: of prompts of this mean, attention over that of the mean one.
+    `cached_tokens` of the prompt are already in the cache. `attention_factor` is the mean attention of all prompts
+    divided by the attention of the prompt with the mean length.
     """
     tp, n = plans.tensor_parallel, len(plans)
     new = max(1.0, prompt_tokens - cached_tokens)
@@ -165,60 +177,92 @@ def prefill_work(
 
 
 def shared_with_host(model: ModelArchitecture, work: PrefillWork, on: OnHost) -> PrefillWork:
-    """The same with the host's part of the matrices taken out, and told beside it."""
+    """The prefill work without the part that the host computes, which goes to the `host` field."""
     share, whole = host_flops_share(model, on.experts_share, on.layers_share), work.prompt_linear_flops
-    with told_as("prompt left to the accelerators"):
+    with told_as("prompt, accelerator part"):
         flops = left_on_accelerators(whole, share)
     return replace(work, prompt_linear_flops=flops, host=host_prompt(on, whole * share * work.tensor_parallel))
 
 
 def moved(work: PrefillWork, achieved: Achieved) -> HostPrompt | None:
-    """The host's part, with what multiplying it takes on the accelerators."""
+    """The host's part of a prompt, with the time that the accelerators take to multiply it if its weights are moved to
+    them.
+    """
     if work.host is None:
         return None
-    theirs = replace(work, prompt_linear_flops=work.host.flops / work.tensor_parallel)
-    with told_as("moved from the host"):
-        return replace(work.host, moved_multiply_s=prompt_linear_s(theirs, work.rates, achieved))
+    on_accelerators = replace(work, prompt_linear_flops=work.host.flops / work.tensor_parallel)
+    with told_as("weights moved from the host"):
+        return replace(work.host, moved_multiply_s=prompt_linear_s(on_accelerators, work.rates, achieved))
 
 
-@formula(unit="s/prompt", source="roofline")
+@formula(unit="s/prompt", source="roofline model (Williams et al. 2009)")
 def prompt_linear_s(work: PrefillWork, rates: DeviceRates, achieved: Achieved) -> Column:
-    """Multiplying one prompt; routed experts, of which each gets a part of its tokens, achieve less of the rate.
+    """Time to multiply one prompt. Routed experts achieve less of the rate, because each gets only a part of the
+    tokens.
 
-    Source: Williams et al. 2009. Limits: prompts that fill the device.
+    Parameters:
+        work: prefill work of one prompt.
+        rates: data-sheet rates of the device.
+        achieved: fitted efficiency coefficients.
+    Limits: prompts that fill the device.
+    Check: 14.3 TFLOP at 0.8 x 0.9 of 1,000 TFLOP/s, no experts, ms.
+        >>> fractions = row(linear_compute_fraction=0.8, prefill_compute_fraction=0.9, prefill_expert_fraction=0.5)
+        >>> work = row(prompt_linear_flops=14.3e12, expert_flops_share=0.0)
+        >>> round(prompt_linear_s(work, row(linear_flops_per_s=1e15), fractions) * 1e3, 3)
+        19.861
     """
     slower = 1 + work.expert_flops_share * (1 / achieved.prefill_expert_fraction - 1)
     fraction = achieved.linear_compute_fraction * achieved.prefill_compute_fraction
     return work.prompt_linear_flops * slower / (rates.linear_flops_per_s * fraction)
 
 
-@formula(unit="1", source="routed experts lie on all data-parallel ranks")
+@formula(unit="1", source="routed experts are spread over all data-parallel ranks")
 def pooled_share(expert_flops_share: Column, data_parallel: Column, achieved: Achieved) -> Column:
-    """Share of a prompt's multiplying that routed experts take, which all ranks do together.
+    """Share of a prompt's matrix time spent in routed experts, which all data-parallel ranks compute together.
 
-    Source: counted. Limits: experts are routed evenly.
+    Parameters:
+        expert_flops_share: share of the matrix FLOPs spent in routed experts.
+        data_parallel: data-parallel attention ranks of the replica.
+        achieved: fitted efficiency coefficients.
+    Limits: experts are routed evenly.
+    Check: half of the FLOPs in experts that achieve half of the rate.
+        >>> round(float(pooled_share(0.5, 8, row(prefill_expert_fraction=0.5))), 3)
+        0.667
     """
     experts = expert_flops_share / achieved.prefill_expert_fraction
     return np.where(data_parallel > 1, experts / (1 - expert_flops_share + experts), 0.0)
 
 
-@formula(unit="s/prompt", source="the other ranks have no prompt")
+@formula(unit="s/prompt", source="derived: the other ranks have no prompt")
 def lone_prompt_linear_s(prompt_linear_s: Column, pooled_share: Column, data_parallel: Column) -> Column:
-    """Multiplying a prompt while the other ranks have none: its experts' part is spread over all of them.
+    """Time to multiply a prompt while the other ranks have none: all ranks share its experts' part.
 
-    Source: counted. Limits: experts are routed evenly.
+    Parameters:
+        prompt_linear_s: time to multiply a prompt while every rank has one, s.
+        pooled_share: share of that time spent in routed experts.
+        data_parallel: data-parallel attention ranks of the replica.
+    Limits: experts are routed evenly.
     Check:
-        >>> one(lone_prompt_linear_s(col(1.0), col(0.5), col(4)))  # half of it, and a quarter of the other half
+        >>> float(isolated_prompt_linear_s(1.0, 0.5, 4))  # half of it, and a quarter of the other half
         0.625
     """
     return prompt_linear_s * (1 - pooled_share * (1 - 1 / data_parallel))
 
 
-@formula(unit="s/prompt", source="roofline; the achieved fraction grows with the prompt")
+@formula(unit="s/prompt", source="FlashAttention-2 and -3 throughput over length (arXiv:2307.08691, arXiv:2407.08608)")
 def prompt_attention_s(work: PrefillWork, rates: DeviceRates, achieved: Achieved) -> Column:
-    """Attention of one prompt: f s / (s + s_half) of the 16-bit rate.
+    """Attention time of one prompt of s tokens, at f s / (s + s_half) of the 16-bit rate.
 
-    Source: FlashAttention-2 and 3 over length (arXiv:2307.08691, arXiv:2407.08608). Limits: fused kernels.
+    Parameters:
+        work: prefill work of one prompt.
+        rates: data-sheet rates of the device.
+        achieved: fitted coefficients: f is `attention_compute_fraction`, s_half `attention_half_length_tokens`.
+    Limits: fused attention kernels.
+    Check: 1 TFLOP for 1,000 tokens at half of 0.6 of 1,000 TFLOP/s, ms.
+        >>> fractions = row(attention_compute_fraction=0.6, attention_half_length_tokens=1000.0)
+        >>> work = row(score_flops=1e12, prompt_tokens=1000.0)
+        >>> round(prompt_attention_s(work, row(bit16_flops_per_s=1e15), fractions) * 1e3, 3)
+        3.333
     """
     fraction = (
         achieved.attention_compute_fraction
@@ -229,7 +273,9 @@ def prompt_attention_s(work: PrefillWork, rates: DeviceRates, achieved: Achieved
 
 
 def attention_of_lengths(model: ModelArchitecture, lengths: Lengths) -> float:
-    """Attention of prompts in the mean over that of the mean prompt: it grows with the square of a prompt."""
+    """Mean attention FLOPs over prompt lengths, divided by those of the mean prompt; attention grows with the squared
+    length.
+    """
     at_mean = model.prefill_attention_flops(lengths.mean)
     if at_mean <= 0 or lengths.squared_variation == 0:
         return 1.0
@@ -237,30 +283,42 @@ def attention_of_lengths(model: ModelArchitecture, lengths: Lengths) -> float:
     return sum(each) / len(each) / at_mean
 
 
-@formula(unit="s", source="fitted to measurements")
+@formula(unit="s", source="fitted to benchmark measurements")
 def dispatch_s(work: PrefillWork, achieved: Achieved) -> Column:
-    """Host time to launch the layers of a prefill step. Source: calibration. Limits: one value per engine."""
+    """Host time to launch the layers of a prefill step.
+
+    Parameters:
+        work: prefill work of one prompt.
+        achieved: fitted overheads.
+    Limits: one value per engine.
+    Check: 32 layers at 50 us.
+        >>> round(dispatch_s(row(layers=32), row(prefill_layer_overhead_s=50e-6)), 9)
+        0.0016
+    """
     return work.layers * achieved.prefill_layer_overhead_s
 
 
 def prefill_terms(
     work: PrefillWork, achieved: Achieved, speed: LinkSpeed | None = None, served: Column | float = 1.0
 ) -> PrefillTerms:
-    """Terms of prefill; `served` is 1 where prompts come through a server, 0 from the engine's own process."""
+    """Prefill times of every plan.
+
+    `served` is 1 if prompts arrive through a server, 0 if the engine's own process has them.
+    """
     rates, links = work.rates, link_speed(work.link, achieved) if speed is None else speed
     degrees, prompt_bytes = (work.tensor_parallel, work.pipeline_parallel), work.new_tokens * work.hidden_bytes
     with told_as("prompt"):
-        passed, waited = passed_and_waited(work.reductions, prompt_bytes, *degrees, work.link, links)
+        transfer, latency = passed_and_waited(work.reductions, prompt_bytes, *degrees, work.link, links)
     if work.exchange.expert_layers.any():
-        passed = passed + work.new_tokens * exchange_slope_s(work.exchange, work.link)
-        waited = waited + exchange_fixed_s(work.exchange, links)
+        transfer = transfer + work.new_tokens * exchange_slope_s(work.exchange, work.link)
+        latency = latency + exchange_fixed_s(work.exchange, links)
     return PrefillTerms(
         prompt_linear_s=prompt_linear_s(work, rates, achieved),
         prompt_attention_s=prompt_attention_s(work, rates, achieved),
-        prompt_links_s=passed,
+        prompt_links_s=transfer,
         dense_s=dense_s(work.dense_bytes, rates, achieved),
         experts_s=experts_s(work.routed_bytes, rates, achieved),
-        prefill_links_s=waited,
+        prefill_links_s=latency,
         dispatch_s=dispatch_s(work, achieved),
         request_s=achieved.request_overhead_s,
         tokenise_s=tokenise_s(work.prompt_tokens, served, achieved),
@@ -274,44 +332,76 @@ def prefill_terms(
     )
 
 
-@formula(unit="prompts", source="steps are filled up to the engine's budget of tokens")
+@formula(unit="prompts", source="steps filled to the engine's token budget, Agrawal et al. 2024 (arXiv:2403.02310)")
 def busy_prompts_per_step(max_batched_tokens: Column, new_tokens: Column) -> Column:
-    """Prompts of one step, or the share of a long one, where many wait.
+    """Prompts in one step, or the share of a long prompt, while many prompts wait.
 
-    Source: Agrawal et al. 2024 (arXiv:2403.02310). Limits: prompts of one length.
+    Parameters:
+        max_batched_tokens: token budget of one engine step.
+        new_tokens: prompt tokens that are not in the cache.
+    Limits: prompts of one length.
+    Check:
+        >>> busy_prompts_per_step(8192, 1024)
+        8.0
     """
     return max_batched_tokens / new_tokens
 
 
-@formula(unit="prompts", source="steps are filled up to the engine's budget of tokens")
+@formula(unit="prompts", source="steps filled to the engine's token budget, Agrawal et al. 2024 (arXiv:2403.02310)")
 def prompts_per_step(max_batched_tokens: Column, new_tokens: Column, together: Column | float) -> Column:
-    """Prompts of one step, or the share of a long one, where so many wait.
+    """Prompts in one step, or the share of a long prompt, while `waiting_prompts` wait.
 
-    Source: Agrawal et al. 2024 (arXiv:2403.02310). Limits: prompts of one length.
+    Parameters:
+        max_batched_tokens: token budget of one engine step.
+        new_tokens: prompt tokens that are not in the cache.
+        waiting_prompts: prompts that are ready to be computed.
+    Limits: prompts of one length.
+    Check: the budget holds eight prompts, but three wait.
+        >>> float(prompts_per_step(8192, 1024, 3))
+        3.0
     """
     return np.minimum(max_batched_tokens / new_tokens, np.maximum(together, 1.0))
 
 
-@formula(unit="s", source="roofline with a rounded knee")
+@formula(unit="s", source="roofline model (Williams et al. 2009) with a rounded knee")
 def prefill_linear_s(
     prompts_per_step: Column, each_linear_s: Column, weights_read_s: Column, exponent: Column
 ) -> Column:
-    """Linear layers of a prefill step. Source: Williams et al. 2009. Limits: reads overlap with computing."""
+    """Time of the linear layers of a prefill step.
+
+    Parameters:
+        prompts_per_step: prompts in the step.
+        each_linear_s: time to multiply one prompt, s.
+        weights_read_s: time to read the weights, s.
+        exponent: fitted sharpness of the roofline's knee.
+    Limits: compute and reads overlap.
+    Check:
+        >>> round(float(prefill_linear_s(3.0, 0.01, 0.04, 2.0)), 6)
+        0.05
+    """
     return smooth_maximum(prompts_per_step * each_linear_s, weights_read_s, exponent)
 
 
 @formula(unit="s", source="sum of the parts of a step")
 def prefill_step_s(prefill_linear_s: Column, prompts_per_step: Column, prefill: PrefillTerms) -> Column:
-    """One engine step that carries so many prompts; launching is hidden unless it takes longer.
+    """Time of one engine step with `prompts_per_step` prompts. Launches are hidden unless they take longer.
 
-    Source: counted. Limits: no decode shares the step.
+    Parameters:
+        prefill_linear_s: time of the linear layers, s.
+        prompts_per_step: prompts in the step.
+        prefill: prefill times of the plan.
+    Limits: no decode shares the step.
+    Check: 50 ms of linear layers, two prompts at 4 ms of attention and 1 ms of links, 2 ms of latencies.
+        >>> times = row(prompt_attention_s=0.004, prompt_links_s=0.001, prefill_links_s=0.002, dispatch_s=0.01)
+        >>> round(float(prefill_step_s(0.05, 2, times)), 6)
+        0.062
     """
     each = prefill.prompt_attention_s + prefill.prompt_links_s
     device: Column = prefill_linear_s + prompts_per_step * each + prefill.prefill_links_s
     return np.maximum(device, prefill.dispatch_s)
 
 
-@formula(unit="s/prompt", source="Agrawal et al. 2024 (arXiv:2403.02310)")
+@formula(unit="s/prompt", source="chunked prefill, Agrawal et al. 2024 (arXiv:2403.02310)")
 def prefill_s(
     prefill_step_s: Column,
     prompts_per_step: Column,
@@ -319,10 +409,17 @@ def prefill_s(
     max_batched_tokens: Column,
     overlapped_stages: Column,
 ) -> Column:
-    """Seconds of the replica per prompt.
+    """Replica time per prompt with chunked prefill.
 
-    Where stages overlap, n chunks pass p of them in n + p - 1 turns of a p-th of a step.
-    Source: chunked prefill (arXiv:2403.02310). Limits: chunks of one prompt take equally long.
+    If stages overlap, n chunks pass p stages in n + p - 1 turns of a p-th of a step.
+
+    Parameters:
+        prefill_step_s: time of one engine step, s.
+        prompts_per_step: prompts in the step, or the share of a long prompt.
+        new_tokens: prompt tokens that are not in the cache.
+        max_batched_tokens: token budget of one engine step.
+        overlapped_stages: pipeline stages that work on different chunks of one prompt at a time.
+    Limits: the chunks of one prompt take equally long.
     Check:
         >>> one(prefill_s(col(0.1), col(1 / 3), col(300), col(100), col(1)))  # three chunks of 0.1 s
         0.30000000000000004
@@ -333,21 +430,21 @@ def prefill_s(
 
 
 def linear_of_step_s(prefill: PrefillTerms, per_step: Column) -> Column:
-    """Seconds of the linear layers of a step with so many prompts, the host's part of them included."""
+    """Time of the linear layers of a step with `per_step` prompts, the host's part included."""
     read = prefill.dense_s
-    touched = np.ones(len(per_step))
+    active = np.ones(len(per_step))
     if prefill.experts_s.any() or prefill.host is not None:
-        touched = touched_experts(per_step * prefill.new_tokens * prefill.data_parallel, prefill.expert_share)
-        read = weights_read_s(prefill.dense_s, prefill.experts_s, touched)
-    with told_as("" if prefill.host is None else "on the accelerators"):
+        active = touched_experts(per_step * prefill.new_tokens * prefill.data_parallel, prefill.expert_share)
+        read = weights_read_s(prefill.dense_s, prefill.experts_s, active)
+    with told_as("" if prefill.host is None else "accelerator part"):
         linear = prefill_linear_s(per_step, prefill.prompt_linear_s, read, prefill.exponent)
     if prefill.host is None:
         return linear
-    return beside_host_s(linear, host_prompt_s(prefill.host, per_step, touched))
+    return beside_host_s(linear, host_prompt_s(prefill.host, per_step, active))
 
 
 def lone(prefill: PrefillTerms) -> PrefillTerms:
-    """The same of a prompt beside which no other rank has one."""
+    """The prefill times of a prompt while no other rank has one."""
     if not prefill.pooled_share.any():
         return prefill
     own = lone_prompt_linear_s(prefill.prompt_linear_s, prefill.pooled_share, prefill.data_parallel)
@@ -355,7 +452,7 @@ def lone(prefill: PrefillTerms) -> PrefillTerms:
 
 
 def prompt_s(prefill: PrefillTerms, max_batched_tokens: Column, together: Column | float | None) -> Column:
-    """Seconds of the replica per prompt when `together` of them wait; None: as many as a step takes."""
+    """Replica time per prompt while `waiting_prompts` wait. None: as many wait as a step holds."""
     if together is None:
         per_step = busy_prompts_per_step(max_batched_tokens, prefill.new_tokens)
     else:

@@ -1,12 +1,12 @@
-"""Prefixes that idle sessions leave in the cache: what they take of it, and whether waiting for them is worth it.
+"""Prefixes that idle sessions leave in the KV cache: the cache they take, and whether keeping them increases capacity.
 
-A session's prefix waits from its answer to its next request. With a rate of requests and that gap there are, by
-Little's law, so many idle sessions; they and the running sequences share the pool:
+A session's prefix stays in the cache from its answer to its next request. By Little's law the number of idle sessions
+is the request rate times that gap; their prefixes and the running sequences share the KV pool:
 
     running(rate) * held + idle * own + shared <= pool        idle = rate * gap
 
-The largest rate at which both fit is what a replica carries with its hits. Where it carries more by computing every
-prompt whole, no hits are counted.
+The largest rate at which both fit is the capacity with prefix-cache hits. Where a replica has more capacity without
+them, it computes every prompt whole and no hits are counted.
 """
 
 from __future__ import annotations
@@ -30,15 +30,18 @@ from app.sizing.serving.operation import StreamOperation, crowd
 from app.sizing.serving.pace import Stream
 from app.sizing.workload import InferenceWorkload, Load, z_score
 
-# Computing prompts whole counts for so little where they take longer than their limit: only where hits serve nothing.
+# Weight of computing prompts whole where that exceeds the TTFT limit: chosen only if hits serve nothing.
 LAST_RESORT = 1e-12
 
 
 @formula(unit="sessions", source="Little's law")
 def idle_sessions(replica_rate_per_s: Column, turn_gap_s: float) -> Column:
-    """Sessions of a replica between an answer and the next request.
+    """Sessions of a replica that are between an answer and their next request.
 
-    Source: Little 1961. Limits: every request is followed by another; gaps of one length.
+    Parameters:
+        replica_rate_per_s: request rate of one replica, requests/s.
+        turn_gap_s: time from an answer to the session's next request, s.
+    Limits: every request is followed by another; all gaps have the same length.
     Check:
         >>> one(idle_sessions(col(2.5), 60.0))
         150.0
@@ -46,11 +49,17 @@ def idle_sessions(replica_rate_per_s: Column, turn_gap_s: float) -> Column:
     return replica_rate_per_s * turn_gap_s
 
 
-@formula(unit="B", source="counted: what all share is kept once")
+@formula(unit="B", source="sum of prefixes; a prefix that all sessions share is stored once")
 def prefix_bytes(idle_sessions: Column, own_bytes: Column, shared_bytes: Column) -> Column:
-    """Cache of one device that idle sessions' prefixes fill; while none is idle, what all share lies with what runs.
+    """KV cache of one device that the prefixes of idle sessions fill.
 
-    Source: counted. Limits: blocks are found again whole.
+    While no session is idle, the prefix that all requests share belongs to the running sequences.
+
+    Parameters:
+        idle_sessions: idle sessions of the replica.
+        own_bytes: prefix of one session on one device, bytes.
+        shared_bytes: prefix that all sessions share, stored once, bytes.
+    Limits: paged attention finds whole blocks again.
     Check:
         >>> one(prefix_bytes(col(150), col(2e8), col(1e9)))  # 150 * 0.2 GB, and 1 GB that all share
         31000000000.0
@@ -58,49 +67,71 @@ def prefix_bytes(idle_sessions: Column, own_bytes: Column, shared_bytes: Column)
     return idle_sessions * own_bytes + np.minimum(idle_sessions, 1.0) * shared_bytes
 
 
-@formula(unit="B", source="counted")
+@formula(unit="B", source="sum over sequences")
 def running_bytes(running: Column, held_bytes_per_sequence: Column) -> Column:
-    """Cache of one device that running sequences fill. Source: counted. Limits: each holds its whole prompt."""
+    """KV cache of one device that running sequences fill.
+
+    Parameters:
+        running: sequences running.
+        held_bytes_per_sequence: KV cache of one sequence on one device, bytes.
+    Limits: each sequence holds its whole prompt.
+    Check:
+        >>> one(running_bytes(col(64), col(2e8)))
+        12800000000.0
+    """
     return running * held_bytes_per_sequence
 
 
 @formula(unit="requests/s", source="minimum of the bounds")
 def capacity_with_hits_per_s(capacity_per_s: Column, prefix_rate_per_s: Column) -> Column:
-    """Requests per second within the limits at which the hits last; `prefix_rate_per_s` is the largest at which running
-    sequences and prefixes fit.
+    """Request rate within the limits at which the prefix-cache hits last.
 
-    Source: minimum of the bounds. Limits: as of the bounds.
+    Parameters:
+        capacity_per_s: request rate within the latency limits, requests/s.
+        prefix_rate_per_s: largest rate at which running sequences and idle prefixes fit in the cache, requests/s.
+    Check:
+        >>> one(capacity_with_hits_per_s(col(5.0), col(3.5)))
+        3.5
     """
     return np.minimum(capacity_per_s, prefix_rate_per_s)
 
 
 @formula(unit="1", source="definition")
 def hits_counted(merit_with_hits: Column, merit_without_hits: Column) -> Column:
-    """Whether a replica does no less by waiting for hits. Source: definition. Limits: all of them, or none."""
+    """1 where a replica serves at least as much with prefix-cache hits as without, else 0.
+
+    Parameters:
+        value_with_hits: what the replica serves with hits: requests/s, or 1 / replicas needed in a closed loop.
+        value_without_hits: the same where every prompt is computed whole.
+    Limits: all hits count, or none.
+    Check:
+        >>> one(hits_counted(col(3.5), col(3.0)))
+        1.0
+    """
     return np.where(merit_with_hits >= merit_without_hits, 1.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Fitting(Columns):
-    """Whether so many running sequences, and the prefixes of their rate, fit into the pool."""
+    """Test whether running sequences and the idle prefixes of their request rate fit in the KV pool."""
 
-    stream: Stream
-    prefixes: Prefixes
-    kv_pool_bytes: Column
-    held_bytes_per_sequence: Column
-    most: Column  # sequences at once
-    margin: Column | float  # by which the rate is less than predicted
-    z: float  # of how crowded it may get
-    closed: bool
+    stream: Stream  # requests of one kind on the replica
+    prefixes: Prefixes  # prefixes of idle sessions
+    kv_pool_bytes: Column  # KV pool of one device, bytes
+    held_bytes_per_sequence: Column  # KV cache of one sequence on one device, bytes
+    most: Column  # sequences that can run at the same time
+    margin: Column | float  # factor by which the rate may be lower than predicted
+    z: float  # standard normal quantile of the occupancy that must fit
+    closed: bool  # whether the load is a closed loop
 
     def rate(self, batch: Column) -> Column:
-        """What the replica is counted on for at this mean batch."""
+        """Request rate that sizing counts on at this mean batch, requests/s."""
         if self.closed:
             return closed_turn(self.stream, batch, batch).rate_per_s * np.minimum(batch, 1.0) / self.margin
         return open_rate_per_s(self.stream, batch, self.most) / self.margin
 
     def holds(self, batch: Column) -> Mask:
-        """At this mean batch."""
+        """Whether everything fits at this mean batch."""
         idle = idle_sessions(self.rate(batch), self.prefixes.turn_gap_s)
         waiting = prefix_bytes(idle, self.prefixes.own_bytes, self.prefixes.shared_bytes)
         running = running_bytes(crowd(batch, self.z, self.most), self.held_bytes_per_sequence)
@@ -111,10 +142,10 @@ class Fitting(Columns):
 def fitting_of(
     workload: InferenceWorkload, memory: ServingMemory, prefixes: Prefixes, speed: StreamSpeed
 ) -> tuple[Fitting, Column]:
-    """What must fit, and the mean batch up to which it may.
+    """Test of what must fit in the KV pool, and the mean batch up to which it may.
 
-    Of a request rate the batch that a percentile meets counts. A closed loop that is slower than predicted has fewer
-    sessions idle: there what is predicted must fit.
+    In an open loop, the batch that a percentile of requests meets counts. A closed loop that runs slower than predicted
+    has fewer idle sessions, so there the median prediction must fit.
     """
     opened = workload.load is Load.OPEN
     z = max(0.0, z_score(workload.slo.percentile)) if opened else 0.0
@@ -134,7 +165,7 @@ def fitting_of(
 def with_hits(
     workload: InferenceWorkload, memory: ServingMemory, prefixes: Prefixes, speed: StreamSpeed
 ) -> StreamSpeed:
-    """What of a speed is left where the prefixes of idle sessions must stay."""
+    """Speed of a replica that keeps the prefixes of idle sessions in its cache."""
     fitting, most = fitting_of(workload, memory, prefixes, speed)
     with unrecorded():
         batch = largest(np.zeros(len(memory)), most, fitting)
@@ -150,7 +181,7 @@ def with_hits(
         batch = peak = np.where(shrunk, np.floor(fitted + 1e-6), peak)
         sequences = np.where(shrunk, peak, sequences)
         slower = speed.margins.rate
-    with told_as("beside prefixes"):
+    with told_as("with idle prefixes"):
         rate = fitting.rate(batch) / slower
         capacity = capacity_with_hits_per_s(speed.capacity_per_s, rate)
     return replace(
@@ -165,7 +196,7 @@ def with_hits(
 
 
 def merit(workload: InferenceWorkload, speed: StreamSpeed) -> Column:
-    """What decides between speeds of one replica: its rate, or how few of it hold what is in flight."""
+    """Figure that decides between two speeds of a replica: its request rate, or one over the replicas needed."""
     if workload.load is Load.OPEN:
         return speed.capacity_per_s
     with unrecorded():
@@ -176,16 +207,16 @@ def merit(workload: InferenceWorkload, speed: StreamSpeed) -> Column:
 def speed_with_prefixes(
     workload: InferenceWorkload, memory: ServingMemory, speed: StreamSpeed, assumed: Assumptions
 ) -> StreamSpeed:
-    """The better of waiting for hits and of computing every prompt whole, row by row; `speed` has its hits for free.
+    """The better of keeping prefixes and computing every prompt whole, row by row; `speed` has its hits for free.
 
-    Beyond the rate at which the prefixes fit a replica still does what it does without hits.
+    Above the rate at which the prefixes fit, a replica still serves what it can without hits.
     """
     cold_alone = speed.alone.cold
     if memory.prefixes is None or cold_alone is None:
         return speed
-    with told_as("hits"):
+    with told_as("with hits"):
         hits = with_hits(workload, memory, memory.prefixes, speed)
-    with told_as("no hits"):
+    with told_as("without hits"):
         cold = stream_speed(workload, memory, cold_alone, assumed)
     prompt_in_time = cold_alone.fastest_ttft_s <= cold_alone.ttft_limit_s
     without = np.where(prompt_in_time, 1.0, LAST_RESORT) * merit(workload, cold)
@@ -194,12 +225,14 @@ def speed_with_prefixes(
     hits = replace(hits, saturation_per_s=lasting)
     if counted.all():
         return hits
-    beside = BesidePrefixes(counted, counted, memory.sequences)
-    return either(counted, hits, replace(cold, alone=replace(cold_alone, cold=cold_alone), beside=beside))
+    reservation = BesidePrefixes(counted, counted, memory.sequences)
+    return either(counted, hits, replace(cold, alone=replace(cold_alone, cold=cold_alone), beside=reservation))
 
 
 def with_idle(memory: ServingMemory, operation: StreamOperation) -> StreamOperation:
-    """An operation with the prefixes that its rate leaves behind, whether or not they are waited for."""
+    """Operating point with the idle sessions of its request rate and their prefixes, whether or not hits are
+    counted.
+    """
     prefixes = memory.prefixes
     if prefixes is None:
         return operation
@@ -210,7 +243,7 @@ def with_idle(memory: ServingMemory, operation: StreamOperation) -> StreamOperat
 
 
 def at_once(workload: InferenceWorkload, memory: ServingMemory, speed: StreamSpeed) -> ServingMemory:
-    """Memory in which no more run than the prefixes of a closed loop leave room for."""
+    """Memory limited to the sequences for which the prefixes of a closed loop leave room."""
     if speed.beside is None or workload.load is not Load.CLOSED:
         return memory
     return replace(memory, sequences=np.maximum(1.0, speed.beside.sequences))
@@ -224,13 +257,15 @@ def survival(
     accelerators_per_replica: Column,
     assumed: Assumptions,
 ) -> tuple[PrefixCache | None, ...]:
-    """Of every deployment what it keeps of idle sessions, and how much more the same load takes without hits and when
-    turns are twice as far apart.
+    """Prefix-cache report of every deployment.
+
+    Each tells what the cache keeps of idle sessions, and how many times the hardware the same load needs without hits
+    and with gaps twice as long.
     """
     speed = speed.times(1 / speed.data_parallel)
-    prefixes, cold_alone, beside = memory.prefixes, speed.alone.cold, speed.beside
+    prefixes, cold_alone, reservation = memory.prefixes, speed.alone.cold, speed.beside
     idle, waiting = operation.idle_sessions, operation.prefix_bytes
-    if prefixes is None or cold_alone is None or beside is None or idle is None or waiting is None:
+    if prefixes is None or cold_alone is None or reservation is None or idle is None or waiting is None:
         return (None,) * len(memory)
     with unrecorded():
         without = merit(workload, stream_speed(workload, memory, cold_alone, assumed))
@@ -239,12 +274,12 @@ def survival(
     now = merit(workload, speed)
 
     def times(merits: Column, row: int) -> float | None:
-        left = at(merits, row)
-        return at(now, row) / left if left > LEAST_CAPACITY_PER_S else None
+        remaining = at(merits, row)
+        return at(now, row) / remaining if remaining > LEAST_CAPACITY_PER_S else None
 
     return tuple(
         PrefixCache(
-            counted=bool(beside.counted[row]),
+            counted=bool(reservation.counted[row]),
             sessions=at(idle, row),
             bytes_per_replica=at(waiting * accelerators_per_replica, row),
             turn_gap_s=prefixes.turn_gap_s,

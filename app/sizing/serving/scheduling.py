@@ -1,4 +1,4 @@
-"""A replica's scheduler as it is deployed: the engine's own on such devices and within its memory, and what is set."""
+"""Scheduler of a deployed replica: the engine's own rules on its devices and memory, with the requested settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from app.sizing.serving.plans import Plans
 
 
 def scheduler_of(plans: Plans, memory: ServingMemory, row: int, asked: SchedulerSettings | None = None) -> Scheduler:
-    """How the engine of one plan schedules. `memory` knows its tokens and sequences, also where these are set."""
+    """Scheduler of the plan in row `row`.
+
+    Parameters:
+        memory: holds the token budget and sequence limit, also where the request sets them.
+        overrides: settings of the request; omitted settings keep the engine's own.
+    """
     own = scheduler_at(
         plans.scheduling, row, tokens=at(memory.max_batched_tokens, row), sequences=at(memory.max_sequences, row)
     )

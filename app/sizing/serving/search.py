@@ -1,7 +1,7 @@
-"""Sizes inference: candidates, memory, speed, replicas, cost, then the best plan of each type.
+"""Sizes inference: candidates, memory, speed, replicas and cost, then the best plan of each accelerator type.
 
-Machines that differ in nothing a replica's formulas read are judged once. The numbers of a finalist come from
-judging its complete deployment once more, which is also what /estimate does: the two cannot differ.
+Machines with equal inputs to a replica's formulas are evaluated once. The numbers of a finalist come from evaluating
+its complete deployment again. /estimate does the same, so the two endpoints agree.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from app.sizing.units import GIB, SECONDS_PER_HOUR
 from app.sizing.workload import InferenceWorkload, Load
 from app.work import stage
 
-# What is said of types that only weights in a host's memory brought so far.
-WITH_HOST = "Part of the weights lies in its host's memory, because they do not all fit."
+# Note in the rejection of types that fit only with weights in host memory.
+WITH_HOST = "Part of the weights is in host memory, because they do not all fit on the accelerators."
 
 
 def plans_of(
@@ -55,7 +55,7 @@ def plans_of(
     personal: bool,
     fixed: Deployment | None = None,
 ) -> Plans:
-    """Every plan of a model on these machines."""
+    """All plans of a model on the given machines."""
     formats = formats_asked(model, constraints, fixed, personal=personal)
     engines, work = engines_named(constraints, fixed), Work(phase, task=model.task)
     stacks = stacks_asked(market, work, formats, engines, fixed)
@@ -65,7 +65,7 @@ def plans_of(
 
 
 def plans_sought(question: Question, workload: InferenceWorkload, market: Snapshot, rejections: Rejections) -> Plans:
-    """Every plan that a question allows, on the machines that it may be paid for."""
+    """All plans that a request allows, on the machines whose prices it accepts."""
     constraints, assumed, zones = question.constraints, question.assumptions, workload.redundancy.zones
     sought, host = (market, constraints, question.economics, assumed, rejections), workload.single_pass
     many, ends, today = workload.serves_many, workload.ends, question.today
@@ -85,7 +85,7 @@ def measured(
     *,
     speculative: Speculative | None = None,
 ) -> tuple[Any, Any]:
-    """Memory and speed of every plan, as predicted."""
+    """Median prediction of memory and speed of every plan."""
     kind, assumed = kind_of(workload), question.assumptions
     memory = kind.memory(workload, plans, assumed, settings)
     speed = kind.speed(workload, memory, kind.alone(workload, plans, memory, assumed, speculative), assumed)
@@ -93,12 +93,12 @@ def measured(
 
 
 def within_service(workload: InferenceWorkload, memory: Memory, speed: Any) -> Any:
-    """The same speed, but what takes too long even for a request alone has no capacity within limits of a service."""
+    """Speed with zero capacity where an open-loop service misses a limit even without other load."""
     return nothing_beyond_limits(workload, memory, speed) if workload.load is Load.OPEN else speed
 
 
 def nothing_beyond_limits(workload: InferenceWorkload, memory: Memory, speed: Any) -> Any:
-    """The same speed, but no capacity where a request alone misses a limit: with the hits that are counted, or none."""
+    """Speed with zero capacity where an unloaded request misses a limit, both with and without prefix-cache hits."""
     return replace(speed, capacity_per_s=np.where(able(workload, memory, speed), speed.capacity_per_s, 0.0))
 
 
@@ -110,7 +110,7 @@ def judge(
     *,
     speculative: Speculative | None = None,
 ) -> Judged[Any, Any, Any]:
-    """Memory, speed, replicas, operating point, machines and cost of every plan."""
+    """Evaluate memory, speed, replicas, operating point, machines and cost of every plan."""
     memory, speed = measured(question, workload, plans, settings, speculative=speculative)
     return judged_of(question, workload, plans, settings, memory, speed)
 
@@ -118,7 +118,7 @@ def judge(
 def judged_of(
     question: Question, workload: InferenceWorkload, plans: Plans, settings: Settings, memory: Memory, speed: Speed
 ) -> Judged[Any, Any, Any]:
-    """The same of plans whose memory and speed are known."""
+    """Evaluate plans whose memory and speed are already known."""
     replicas = replicas_of(question, workload, plans, speed.capacity_per_s, speed.slo_batch, settings)
     operation = kind_of(workload).operate(workload, memory, speed, replicas)
     options = options_of(
@@ -135,7 +135,7 @@ def judged_of(
 
 
 def complete(memory: Memory, speed: Speed, replicas: Column | None, asked: Settings) -> Settings:
-    """What an engine is set to once it is judged, with what a caller fixed of its machines."""
+    """Complete engine settings of evaluated plans, with the machines that the request fixes."""
     return Settings(
         max_sequences=speed.rank_batch if asked.max_sequences is None else asked.max_sequences,
         max_batched_tokens=getattr(memory, "max_batched_tokens", None),
@@ -154,7 +154,7 @@ def replicas_of(
     slo_batch: Column,
     settings: Settings,
 ) -> Column:
-    """Replicas that carry the load: what is set, else what it needs."""
+    """Replicas that carry the load, or the fixed number of replicas."""
     if settings.replicas is not None:
         return settings.replicas
     if workload.load is Load.OFFLINE:
@@ -174,7 +174,7 @@ def options_of(
     rate_per_s: Column,
     e2e_p50_s: Column,
 ) -> Options:
-    """Plans with their spares, machines and cost."""
+    """Build options: plans with their spares, machines and cost."""
     assert settings.replicas is not None
     placed = fleet(
         workload.redundancy,
@@ -195,7 +195,7 @@ def options_of(
 def resized(
     question: Question, workload: InferenceWorkload, options: Options, replicas: Column, spares: Column | None = None
 ) -> Options:
-    """The same plans with other replicas, and the spares, machines and cost that these come to."""
+    """Options of the same plans with other replica counts, and the resulting spares, machines and cost."""
     return options_of(
         question,
         workload,
@@ -217,8 +217,10 @@ def search(
     rejections: Rejections,
     fixed: Deployment | None = None,
 ) -> Options:
-    """Plans that fit, meet the SLO and stay within the limits with the confidence asked for; the rest fall out with
-    their shortfall. `fixed` is what a caller set of the engine and the spares.
+    """Search the plans that fit, meet the SLO and stay within the limits at the requested confidence.
+
+    The other types are rejected with their shortfall. `fixed` holds the engine settings and spares that the request
+    fixes.
     """
     first, alike = distinct(alike_for_a_replica(plans, market))
     distinct_plans = plans.take(first)
@@ -257,7 +259,7 @@ def search(
 
 
 def margins_asked(question: Question, workload: InferenceWorkload, plans: Plans, market: Snapshot) -> Margins:
-    """What every plan may turn out worse by at the confidence asked for: as much as its stack."""
+    """Margins of every plan at the requested confidence, taken from the evidence for its stack."""
     around = around_stacks(workload, plans.stacks.table, market.beside_stacks, question.assumptions)
     standing, spreads = NORMAL.inv_cdf(question.constraints.confidence), market.spreads
     found = margins_at(standing, workload, around, spreads, question.assumptions).take(plans.stacks.rows)
@@ -277,8 +279,9 @@ def able_replicas(
     asked: Settings,
     drafting: Speculative | None,
 ) -> tuple[Codes, Memory, Speed]:
-    """Plans that fit and are fast enough for a request alone by the margins, with what was measured of them: not all
-    of these serve.
+    """Rows of plans that fit and meet the latency limits without load, with their memory and speed.
+
+    All margins apply. Not every returned row has capacity under load.
     """
     kind, assumed, confidence = kind_of(workload), question.assumptions, question.constraints.confidence
     memory = kind.memory(workload, plans, assumed, asked, margins)
@@ -290,7 +293,7 @@ def able_replicas(
         plans.accelerator[gone],
         (memory.needed_bytes - margins.memory_share * memory.capacity_bytes <= memory.usable_bytes)[gone],
         code="out_of_memory",
-        text="{name} needs {needed} GiB on {each} at its best layout; an engine may take {available}.",
+        text="{name} needs {needed} GiB on {each} in its best layout. The engine may use {available} GiB.",
         needed=memory.needed_bytes[gone] / GIB,
         available=memory.usable_bytes[gone] / GIB,
         unit="gib",
@@ -313,8 +316,9 @@ def able_replicas(
 def turn_down_slow(
     rejections: Rejections, confidence: float, plans: Plans, limits: Sequence[Limit], serve: Mask
 ) -> None:
-    """Record the types none of whose plans are fast enough for a request alone; `serve`: what does any work, for the
-    last limit to say.
+    """Reject the types whose plans all miss a latency limit without load.
+
+    `serve` marks plans with any capacity; it applies to the last limit.
     """
     left = np.ones(len(plans), bool)
     for limit in limits:
@@ -339,7 +343,7 @@ def turn_down_slow(
 
 
 def turn_down_late(question: Question, workload: InferenceWorkload, options: Options, rejections: Rejections) -> Mask:
-    """Which plans some number of replicas brings in time; types that lose all of theirs keep the shortfall."""
+    """Mask of plans that can meet the deadline with some number of replicas; types without one are rejected."""
     capacity, batch, start = options.capacity_per_s, options.slo_batch, options.cold_start_s
     in_time = may_be_in_time(workload, capacity, batch, start)
     if workload.deadline_s is not None:
@@ -347,8 +351,8 @@ def turn_down_late(question: Question, workload: InferenceWorkload, options: Opt
             options.accelerator,
             in_time,
             code="too_slow",
-            text=f"At {question.constraints.confidence * 100:g} % confidence {{name}} needs {{needed}} hours to start "
-            "and to do one batch, however many there are; the deadline is {available}.",
+            text=f"At {question.constraints.confidence * 100:g} % confidence, {{name}} needs {{needed}} hours to start "
+            "and process one batch, with any number of accelerators. The deadline is {available} hours.",
             needed=least_run_s(capacity, batch, start) / SECONDS_PER_HOUR,
             available=np.full(len(options), workload.deadline_s / SECONDS_PER_HOUR),
             unit="hours",
@@ -361,19 +365,22 @@ def turn_down_late(question: Question, workload: InferenceWorkload, options: Opt
 def turn_down(
     rejections: Rejections, confidence: float, accelerator: Codes, expected: Mask, *, text: str, **why: Any
 ) -> None:
-    """Record types none of whose rows were kept; in other words those that only the confidence asked for rules out."""
+    """Reject types without a remaining row; the text says if the median prediction would have passed."""
     if confidence > 0.5:
-        text = f"At {confidence * 100:g} % confidence {text}"
+        text = f"At {confidence * 100:g} % confidence, {text}"
     rejections.lost(accelerator, expected, text=text, **why)
     of_expected: dict[str, Any] = {k: v[expected] if isinstance(v, np.ndarray) else v for k, v in why.items()}
     accelerator, none = accelerator[expected], np.zeros(int(expected.sum()), bool)
-    rejections.lost(accelerator, none, text=f"{text} As predicted it would do.", **of_expected)
+    rejections.lost(accelerator, none, text=f"{text} The median prediction meets the limit.", **of_expected)
 
 
 def operated(
     workload: InferenceWorkload, options: Options, rows: Codes, decisive: Mask, memory: Memory, speed: Speed
 ) -> Options:
-    """Options with their operating point by the margins, where it may decide; plan i was measured in row `rows[i]`."""
+    """Options with their operating point at the margins, where it can decide the ranking.
+
+    Option i was measured in row `rows[i]`.
+    """
     used, place = np.unique(rows[decisive], return_inverse=True)
     replicas = np.empty(len(speed))
     replicas[rows] = options.fleet.replicas
@@ -386,7 +393,7 @@ def operated(
 
 
 def alike_for_a_replica(plans: Plans, market: Snapshot) -> Codes:
-    """A number that plans share whose replicas are the same: machines may differ in price, power and size."""
+    """Key that is equal for plans with equal replicas; their machines may differ in price, power and size."""
     machines = plans.machines.table
     inside, between = market.alike
     machine = machines.machine[plans.machines.rows]
@@ -395,5 +402,5 @@ def alike_for_a_replica(plans: Plans, market: Snapshot) -> Codes:
     kind = np.where(across, between[machine], inside[machine]) * hosts + host
     key = kind * len(plans.stacks.table) + plans.stacks.rows
     layout = (plans.tensor_parallel * 1024 + plans.pipeline_parallel) * 1024 + plans.data_parallel
-    layout = layout * 16 + np.log2(plans.context_parallel)  # a power of two, or the same in all
+    layout = layout * 16 + np.log2(plans.context_parallel)  # a power of two, or the same in all plans
     return (key * 16 + plans.kv) * 2**34 + layout.astype(np.int64)

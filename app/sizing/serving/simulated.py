@@ -1,7 +1,7 @@
-"""Finalists as their schedulers run: one replica of each simulated at a fixed grid of loads, with the same requests.
+"""Simulated load curves of the finalists: one replica of each at a fixed grid of loads, with the same requests.
 
-Rates are shares of the rate at which a replica saturates, numbers in flight are powers of two and as many as run at
-once. Lengths and arrivals are drawn once and only their rate changes, so that loads differ by nothing but the load.
+Request rates are shares of the replica's saturation rate; numbers in flight are powers of two and the sequence limit.
+Lengths and arrivals are drawn once and only their rate changes, so that two loads differ in nothing else.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ from app.sizing.workload import InferenceWorkload, Load, Slo, Trace, population_
 from app.work import stage
 
 SEED = 1
-# Rates that are simulated, as shares of what a replica does when more arrives than it can do.
+# Simulated request rates as shares of the saturation rate.
 SHARES = (0.12, 0.45, 0.7, 0.85, 0.95, 1.02)
-SATURATING = 3.0  # times the rate at which a replica saturates by the closed form
-FEWEST, FILLED_SHARE = 400, 0.4  # sequences that are reckoned with, and what of the requests fills a replica
-FILLS = 8  # times as many requests as run at once show what a replica does when more arrives
-WARM_SHARE = 0.2  # of the requests are not measured
-WARM_ROUNDS = 4  # of a closed loop are not, so that what began together is out of step
-MEASURED_ROUNDS = 2
-BEYOND_FULL, BEYOND_ASKED = 2, 4  # times what runs at once, or is asked for, is looked at in flight
-MOST_TIMES = 4  # the requests that are simulated at a load, of a run that ends: the rest goes on as the last of these
-MOST_PARTS = 16  # replicas among which a run that ends is simulated as it is parted
+SATURATING = 3.0  # rate offered to measure saturation, as a multiple of the closed-form saturation rate
+FEWEST, FILLED_SHARE = 400, 0.4  # least sequences assumed, and share of the requests that fill the replica
+FILLS = 8  # requests simulated to measure saturation, as a multiple of the sequences that run
+WARM_SHARE = 0.2  # share of the requests that warm up the replica and are not measured
+WARM_ROUNDS = 4  # unmeasured rounds of a closed loop, until requests that started together are out of step
+MEASURED_ROUNDS = 2  # least measured rounds of a closed loop
+BEYOND_FULL, BEYOND_ASKED = 2, 4  # most requests in flight: multiples of the sequence limit and of the workload's
+MOST_TIMES = 4  # most requests simulated of a run that ends, as a multiple of `count`; the rest is extrapolated
+MOST_PARTS = 16  # most replicas for which the exact split of a run that ends is simulated
 LEAST_RATE = 1e-9
 POLICY_NAMES = {MIXED: Policy.MIXED.value, PREFILL_FIRST: Policy.PREFILL_FIRST.value}
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Requests that a replica gets at a load, of which the first `warm` are not measured."""
+    """Requests that a replica receives at a load, of which the first `warm` are not measured."""
 
-    requests: Requests
-    warm: int
-    wanted: int
+    requests: Requests  # requests in order of arrival
+    warm: int  # first requests, not measured
+    wanted: int  # requests until measurement ends
 
 
 def is_simulated(workload: InferenceWorkload) -> bool:
-    """Whether a scheduler is simulated: of streams of tokens that somebody waits for."""
+    """Whether the scheduler is simulated: for token streams in an open or closed loop."""
     return not workload.single_pass and workload.load in (Load.OPEN, Load.CLOSED)
 
 
@@ -72,7 +72,13 @@ def curves_of(
     asked: Deployment | None = None,
     most_requests: int | None = None,
 ) -> tuple[Curve, ...]:
-    """The curve of every finalist, as its engine is set; `asked` is what a caller fixed."""
+    """Load curve of every plan.
+
+    Parameters:
+        speed: closed-form speed; its saturation rate bounds the simulated rates.
+        requested: deployment settings fixed by the request.
+        most_requests: cap on the simulated requests per load.
+    """
     count = min(int(assumed.simulated_requests), most_requests or int(assumed.simulated_requests))
     with unrecorded():
         replicas = [replica_at(workload, plans, memory, row, assumed, asked) for row in range(len(plans))]
@@ -96,13 +102,16 @@ def kept_curves(
     limits: Sequence[float],
     count: int,
 ) -> Iterator[Curve]:
-    """The curve of every replica and what bounds its loads; of a trace each is simulated anew."""
-    told = told_apart(workload)
+    """Curve of every replica, from the cache where possible; replicas under a trace are always simulated."""
+    key = told_apart(workload)
     for replica, limit in zip(replicas, limits, strict=True):
-        fresh = partial(simulate, replica, limit)
+        run_simulation = partial(simulate, replica, limit)
         with stage("simulate"):
-            found = fresh() if workload.trace is not None else KEPT.curve(key_of(told, replica, limit, count), fresh)
-        yield found
+            if workload.trace is not None:
+                curve = run_simulation()
+            else:
+                curve = KEPT.curve(key_of(key, replica, limit, count), run_simulation)
+        yield curve
 
 
 def replica_at(
@@ -113,12 +122,12 @@ def replica_at(
     assumed: Assumptions,
     asked: Deployment | None,
 ) -> Replica:
-    """The replica of a row, from the functions that time its steps everywhere else."""
+    """Replica of a plan row, built with the functions that time its steps everywhere else."""
     plan = plans.take(np.array([row]))
     if not plan.away.any():
-        plan = replace(plan, on_host=None)  # other plans of a search may have a host's part, this one is timed without
+        plan = replace(plan, on_host=None)  # other plans of a search may offload to the host; this one does not
     work = replica_work(workload.model, plan, link_use(plan, assumed), encoder_flops=workload.encoder_flops_per_request)
-    found = replica_of(
+    replica = replica_of(
         work,
         plan.achieved,
         scheduler_of(plans, memory, row, None if asked is None else asked.scheduler),
@@ -127,11 +136,11 @@ def replica_at(
         speculative=None if asked is None else asked.speculative,
         served=served(workload.load),
     )
-    return found._replace(ingest_s=0.0, tokenise_token_s=0.0) if workload.comes_read else found
+    return replica._replace(ingest_s=0.0, tokenise_token_s=0.0) if workload.comes_read else replica
 
 
 def drawn_of(workload: InferenceWorkload, count: int) -> Drawn:
-    """So many requests of a workload, the same for every replica and load."""
+    """`count` random requests of a workload, the same for every replica and load."""
     prompts, answers = workload.drawn(*(uniforms(SEED, stream, count) for stream in (PROMPTS, OUTPUTS, CLASSES)))
     return Drawn(
         unit_gaps(SEED, count, workload.burstiness),
@@ -144,7 +153,7 @@ def drawn_of(workload: InferenceWorkload, count: int) -> Drawn:
 
 
 def curve_of_rates(workload: InferenceWorkload, replica: Replica, saturation_per_s: float, sent: Drawn) -> Curve:
-    """A replica at rates of requests up to a little more than it can do."""
+    """Curve of a replica at request rates up to slightly above saturation."""
     count, most = len(sent.input_tokens), saturated_per_s(replica, saturation_per_s, sent)
     warm, rates = int(WARM_SHARE * count), most * np.array(SHARES)
     stretches = (Stretch(sent.at_rate(rate), warm, count) for rate in rates.tolist())
@@ -154,20 +163,21 @@ def curve_of_rates(workload: InferenceWorkload, replica: Replica, saturation_per
 
 
 def saturated_per_s(replica: Replica, saturation_per_s: float, sent: Drawn) -> float:
-    """Requests per second that a replica answers when far more arrive."""
-    held = replica.cache_fixed_bytes + replica.cache_token_bytes * float(
+    """Answered requests per second when far more arrive than the replica can serve."""
+    sequence_bytes = replica.cache_fixed_bytes + replica.cache_token_bytes * float(
         (sent.input_tokens + sent.output_tokens).mean()
     )
-    fitting = replica.cache_bytes / held if held > 0 else np.inf
+    fitting = replica.cache_bytes / sequence_bytes if sequence_bytes > 0 else np.inf
     count = int(min(len(sent.input_tokens), FILLS * max(min(replica.max_sequences, fitting), FEWEST)))
     requests = sent.first(count).at_rate(SATURATING * saturation_per_s)
-    found = run(replica, requests, warm=int(FILLED_SHARE * count), wanted=int((1 - WARM_SHARE) * count))
-    return max(found.finished / max(found.lasts_s, LEAST_RATE), LEAST_RATE)
+    result = run(replica, requests, warm=int(FILLED_SHARE * count), wanted=int((1 - WARM_SHARE) * count))
+    return max(result.finished / max(result.lasts_s, LEAST_RATE), LEAST_RATE)
 
 
 def curve_of_trace(workload: InferenceWorkload, replica: Replica, saturation_per_s: float, sent: Drawn) -> Curve:
-    """A replica that gets one in so many requests of a trace, a little faster or slower where that makes it the rate;
-    a rate is that of the busiest stretch.
+    """Curve of a replica that receives every n-th request of a trace.
+
+    The trace is sped up or slowed down slightly to reach each rate; rates are those of its busiest interval.
     """
     trace, most = workload.trace, saturated_per_s(replica, saturation_per_s, sent)
     assert trace is not None
@@ -180,7 +190,7 @@ def curve_of_trace(workload: InferenceWorkload, replica: Replica, saturation_per
 
 
 def part_of(workload: InferenceWorkload, trace: Trace, every: int) -> Requests:
-    """What one of so many replicas gets of a trace."""
+    """Requests that one of `every` replicas receives from a trace."""
     outputs = np.maximum(trace.output_tokens[::every], 1)
     at_s = trace.at_s[::every] - trace.at_s[0]
     shared = int(workload.input_tokens.mean * workload.shared_prefix_fraction)
@@ -189,8 +199,10 @@ def part_of(workload: InferenceWorkload, trace: Trace, every: int) -> Requests:
 
 
 def numbers_in_flight(workload: InferenceWorkload, sequences: int) -> list[int]:
-    """Powers of two and as many as run at once, up to all that are in flight or to where most of them only wait; of a
-    run that ends what few replicas get of it, each as it is.
+    """Numbers in flight to simulate: powers of two and the sequence limit.
+
+    They end at the workload's number in flight or where most requests only wait. For a run that ends, each number that
+    few replicas receive is included.
     """
     if workload.requests is not None:
         parts = np.ceil(workload.in_flight / np.arange(1, MOST_PARTS + 1)).astype(int).tolist()
@@ -201,7 +213,7 @@ def numbers_in_flight(workload: InferenceWorkload, sequences: int) -> list[int]:
 
 
 def curve_in_flight(workload: InferenceWorkload, replica: Replica, sequences: int, count: int) -> Curve:
-    """A replica with a number of requests always in flight, or with its part of a run that ends."""
+    """Curve of a replica with a constant number of requests in flight, or with its part of a run that ends."""
     numbers = numbers_in_flight(workload, sequences)
     parts = [stretch_of(workload, held, count) for held in numbers]
     sent = drawn_of(workload, max(wanted + held for held, (_, wanted) in zip(numbers, parts, strict=True)))
@@ -213,7 +225,7 @@ def curve_in_flight(workload: InferenceWorkload, replica: Replica, sequences: in
 
 
 def stretch_of(workload: InferenceWorkload, held: int, count: int) -> tuple[int, int]:
-    """Requests that are answered before any is measured, and until the last one is, with so many in flight."""
+    """Answered requests before measurement starts, and until it ends, with `held` requests in flight."""
     if workload.requests is not None:
         part = np.ceil(workload.requests * held / max(workload.in_flight, 1.0))
         return 0, int(np.clip(part, held, max(MOST_TIMES * count, MEASURED_ROUNDS * held)))
@@ -223,86 +235,86 @@ def stretch_of(workload: InferenceWorkload, held: int, count: int) -> tuple[int,
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A replica at one load."""
+    """Simulation result of a replica at one load."""
 
-    waits_s: Waits
-    answered_per_s: float
-    running: float
-    cache_share: float
-    preempted: float
-    goodput_share: float
-    requests: int
-    by_class: tuple[Waits, ...] = ()
+    waits_s: Waits  # WAITS by STATISTIC_COLUMNS, s
+    answered_per_s: float  # answered requests/s
+    running: float  # mean sequences running
+    cache_share: float  # mean share of the KV pool in use
+    preempted: float  # preemptions per request
+    goodput_share: float  # share of requests that meet every limit
+    requests: int  # simulated requests
+    by_class: tuple[Waits, ...] = ()  # waits of each traffic class, s
 
 
 @dataclass(frozen=True, slots=True)
 class Waited(Columns):
-    """What every request waited for."""
+    """Waits of every measured request."""
 
-    first_s: Column
-    streamed_s: Column  # from its first token to its last
-    later_tokens: Codes  # after the first
+    first_s: Column  # TTFT, s
+    streamed_s: Column  # time from the first token to the last, s
+    later_tokens: Codes  # tokens after the first
 
     @property
     def whole_s(self) -> Column:
-        """A whole request."""
+        """End-to-end latency, s."""
         return self.first_s + self.streamed_s
 
     @property
     def token_s(self) -> Column:
-        """A token after the first, in a request's mean; none of a request without."""
+        """Mean time per later token of each request, s; 0 for requests of one token."""
         later = self.later_tokens
         return np.divide(self.streamed_s, later, out=np.zeros(len(later)), where=later > 0)
 
     def meets(self, slo: Slo) -> Mask:
-        """Which requests keep every limit."""
+        """Which requests meet every limit."""
         limits = ((self.first_s, slo.ttft_s), (self.token_s, slo.tpot_s), (self.whole_s, slo.e2e_s))
-        kept = [wait <= limit for wait, limit in limits if limit is not None]
-        found: Mask = np.logical_and.reduce(kept or [self.first_s >= 0])
-        return found
+        checks = [wait <= limit for wait, limit in limits if limit is not None]
+        meets_all: Mask = np.logical_and.reduce(checks or [self.first_s >= 0])
+        return meets_all
 
     def told(self, percentiles: Sequence[float]) -> Waits:
-        """Means and percentiles of the first token, the later ones and the whole."""
+        """Means and percentiles of TTFT, TPOT and end-to-end latency, s."""
         token, several = self.token_s, self.later_tokens > 0
         waits = (self.first_s, token if several.all() else token[several], self.whole_s)
         return np.stack([told_of(wait_s, percentiles) for wait_s in waits])
 
 
 def parts_of(workload: InferenceWorkload, stretch: Stretch) -> list[tuple[float, Slo, Codes]]:
-    """Every class's share of the requests, its limits, and which of those that are measured are like its own."""
+    """Share, limits and measured requests of every traffic class; one entry if the workload has no classes."""
     every = np.arange(stretch.wanted - stretch.warm)
     if not workload.classes:
         return [(1.0, workload.slo, every)]
     which = population_of(workload.classes, uniforms(SEED, CLASSES, stretch.wanted))[stretch.warm :]
     kinds = populations(workload.classes)
-    found = []
+    parts = []
     for each in workload.classes:
-        (place,) = (i for i, kind in enumerate(kinds) if kind.holds(each))
-        found.append((each.peak_per_s / workload.peak_per_s, each.slo, every[which == place]))
-    return found
+        (index,) = (i for i, kind in enumerate(kinds) if kind.holds(each))
+        parts.append((each.peak_per_s / workload.peak_per_s, each.slo, every[which == index]))
+    return parts
 
 
 def node_of(workload: InferenceWorkload, replica: Replica, stretch: Stretch) -> Node:
-    """What comes of a replica and the requests it gets."""
-    found = run(replica, stretch.requests, warm=stretch.warm, wanted=stretch.wanted)
+    """Simulate a replica with the requests it receives at one load."""
+    result = run(replica, stretch.requests, warm=stretch.warm, wanted=stretch.wanted)
     later = stretch.requests.output_tokens[stretch.warm : stretch.wanted] - 1
-    first = found.first_token_s - found.arrival_s
-    # Stages of a pipeline hand out the first token late.
-    waited = Waited(first, np.maximum(found.finish_s - found.first_token_s, 0.0), later)
+    first = result.first_token_s - result.arrival_s
+    # Pipeline stages emit the first token late, so a short answer may finish before it.
+    waited = Waited(first, np.maximum(result.finish_s - result.first_token_s, 0.0), later)
     parts = parts_of(workload, stretch)
     shares = (*QUANTILES, workload.slo.percentile)
     return Node(
         waits_s=np.stack(
             [
                 *waited.told(shares),
-                told_of(np.maximum(found.began_s - found.arrival_s, 0.0), shares),
-                np.array([waited.streamed_s.sum() / max(later.sum(), 1), *map(found.gaps.quantile_s, shares)]),
+                told_of(np.maximum(result.began_s - result.arrival_s, 0.0), shares),
+                np.array([waited.streamed_s.sum() / max(later.sum(), 1), *map(result.gaps.quantile_s, shares)]),
             ]
         ),
-        answered_per_s=found.finished / max(found.lasts_s, LEAST_RATE),
-        running=found.running,
-        cache_share=found.cache_share,
-        preempted=found.preempted,
+        answered_per_s=result.finished / max(result.lasts_s, LEAST_RATE),
+        running=result.running,
+        cache_share=result.cache_share,
+        preempted=result.preempted,
         goodput_share=sum(share * float(waited.take(rows).meets(slo).mean()) for share, slo, rows in parts),
         requests=stretch.wanted,
         by_class=tuple(waited.take(rows).told((*QUANTILES, slo.percentile)) for _, slo, rows in parts)
@@ -312,11 +324,11 @@ def node_of(workload: InferenceWorkload, replica: Replica, stretch: Stretch) -> 
 
 
 def told_of(wait_s: Column, percentiles: Sequence[float]) -> Column:
-    """Mean and percentiles of a wait: what so many per cent do not exceed."""
+    """Mean and percentiles of a wait, s; a percentile is the smallest wait that at least that share does not exceed."""
     if not len(wait_s):
         return np.zeros(1 + len(percentiles))
-    places = [max(int(np.ceil(q / 100 * len(wait_s))) - 1, 0) for q in percentiles]
-    return np.append(wait_s.mean(), np.partition(wait_s, sorted({*places}))[places])
+    ranks = [max(int(np.ceil(q / 100 * len(wait_s))) - 1, 0) for q in percentiles]
+    return np.append(wait_s.mean(), np.partition(wait_s, sorted({*ranks}))[ranks])
 
 
 def curve_of(
@@ -328,7 +340,7 @@ def curve_of(
     stable_below: float,
     closed: bool,
 ) -> Curve:
-    """What was found at every load, without what chance alone makes better at a higher one."""
+    """Curve of the simulated loads; waits are made monotonic, so that chance does not improve them at a higher load."""
 
     def each(name: str) -> Column:
         return np.array([getattr(node, name) for node in nodes], float)
@@ -346,6 +358,6 @@ def curve_of(
         stable_below=stable_below,
         requests=each("requests"),
     )
-    waits = [np.maximum.accumulate(np.stack(found)) for found in zip(*(node.by_class for node in nodes), strict=True)]
-    of_each = (replace(whole, waits_s=found) for found in waits)
-    return replace(whole, by_class=tuple(map(ClassCurve, workload.classes, of_each)))
+    waits = [np.maximum.accumulate(np.stack(rows)) for rows in zip(*(node.by_class for node in nodes), strict=True)]
+    class_curves = (replace(whole, waits_s=waits_s) for waits_s in waits)
+    return replace(whole, by_class=tuple(map(ClassCurve, workload.classes, class_curves)))

@@ -1,6 +1,6 @@
-"""Serving work that is not a stream of tokens: embeddings, vision, speech, diffusion.
+"""Serving of single-pass work: embeddings, vision, speech, diffusion.
 
-Requests wait for the batch that is running and leave with the next one, so the slowest sees two batch times.
+A request waits for the running batch and leaves with the next one, so the slowest request takes two batch times.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from app.sizing.workload import InferenceWorkload, Load, z_score
 
 @dataclass(frozen=True, slots=True)
 class BatchAlone(Alone):
-    """A sample alone on an idle device, and the batch before it."""
+    """Latency of one sample on an idle device, and the time of its batch."""
 
-    terms: BatchTerms
-    fastest_e2e_s: Column
-    e2e_limit_s: Column  # what is left of it by the margins
+    terms: BatchTerms  # times of a batch
+    fastest_e2e_s: Column  # end-to-end latency without other load, s
+    e2e_limit_s: Column  # end-to-end limit reduced by the margins, s
 
 
 @dataclass(frozen=True, slots=True)
 class BatchSpeed(Speed):
-    """How one device serves samples."""
+    """Throughput of one device on samples."""
 
     alone: BatchAlone
 
@@ -42,31 +42,68 @@ class BatchSpeed(Speed):
         return self.alone.terms
 
 
-@formula(unit="B", source="counts of the configuration")
+@formula(unit="B", source="counted from the model configuration; start-up logs for the load overhead")
 def loaded_weights_bytes(weights_bytes: Column, assumed: Assumptions) -> Column:
-    """Weights of the device. Source: counted; start-up logs. Limits: one device."""
+    """Weights of a device after loading.
+
+    Parameters:
+        weights_bytes: weights of the model, B.
+        assumed: assumptions: `weights_load_overhead`.
+    Limits: one device per replica.
+    Check:
+        >>> round(loaded_weights_bytes(2e9, row(weights_load_overhead=1.005)))
+        2010000000
+    """
     return weights_bytes * assumed.weights_load_overhead
 
 
-@formula(unit="B/sample", source="counts of the configuration")
+@formula(unit="B/sample", source="live tensors, counted from the model configuration")
 def sample_activation_bytes(work: SampleWork, assumed: Assumptions) -> float:
-    """Workspace of one sample. Source: counted live tensors. Limits: engines plan memory once per graph."""
+    """Workspace of one sample.
+
+    Parameters:
+        work: work of one sample, which gives its live tensors.
+        assumed: assumptions: `activation_workspace_factor`.
+    Limits: engines plan this memory once per graph.
+    Check:
+        >>> sample_activation_bytes(row(live_bytes=40e6), row(activation_workspace_factor=1.5))
+        60000000.0
+    """
     return work.live_bytes * assumed.activation_workspace_factor
 
 
-@formula(unit="B", source="chosen")
+@formula(unit="B", source="assumption")
 def runtime_bytes(memory_bytes: Column, assumed: Assumptions) -> Column:
-    """Runtime of a compiled engine. Source: chosen. Limits: a small device is served by a smaller one."""
+    """Runtime memory of a compiled engine.
+
+    Parameters:
+        memory_bytes: device memory, B.
+        assumed: assumptions: `small_runtime_overhead_gib`, `overhead_memory_fraction_limit`.
+    Limits: the overhead is capped at a share of a small device.
+    Check: 0.4 GiB on a device of 24 GB.
+        >>> sizes = row(small_runtime_overhead_gib=0.4, overhead_memory_fraction_limit=0.1)
+        >>> round(float(runtime_bytes(24e9, sizes)) / GIB, 6)
+        0.4
+    """
     return np.minimum(assumed.small_runtime_overhead_gib * GIB, assumed.overhead_memory_fraction_limit * memory_bytes)
 
 
-@formula(unit="B", source="share of the device that is taken")
+@formula(unit="B", source="assumption")
 def usable_sample_bytes(memory_bytes: Column, memory_fraction: Column) -> Column:
-    """What single-pass serving takes of a device. Source: chosen share. Limits: alone on the device."""
+    """Memory of a device that single-pass serving uses.
+
+    Parameters:
+        memory_bytes: device memory, B.
+        memory_fraction: share of it that the engine takes.
+    Limits: no other process runs on the device.
+    Check:
+        >>> usable_sample_bytes(24e9, 0.9)
+        21600000000.0
+    """
     return memory_bytes * memory_fraction
 
 
-@formula(unit="samples", source="what fits beside the weights, up to the largest batch tried")
+@formula(unit="samples", source="counted, up to the largest batch that is tried")
 def samples(
     usable_sample_bytes: Column,
     loaded_weights_bytes: Column,
@@ -74,7 +111,19 @@ def samples(
     sample_activation_bytes: Column,
     assumed: Assumptions,
 ) -> Column:
-    """Samples of the largest batch. Source: counted. Limits: larger batches gain nothing more."""
+    """Samples of the largest batch that fits next to the weights.
+
+    Parameters:
+        usable_sample_bytes: memory that the engine uses, B.
+        loaded_weights_bytes: weights after loading, B.
+        runtime_bytes: runtime memory, B.
+        sample_activation_bytes: workspace of one sample, B.
+        assumed: assumptions: `max_samples`, the largest batch that is tried.
+    Limits: batches above `max_samples` are not considered.
+    Check: 19 GB free at 0.5 GB per sample.
+        >>> float(max_batch_samples(21.6e9, 2e9, 0.6e9, 0.5e9, row(max_samples=512.0)))
+        38.0
+    """
     free = usable_sample_bytes - loaded_weights_bytes - runtime_bytes
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.clip(
@@ -93,7 +142,7 @@ def batch_memory(
 ) -> Memory:
     """Memory of every plan: weights, runtime, and the activations of as many samples as fit.
 
-    `unforeseen_share` of a device is allowed for beyond that.
+    `unforeseen_share` of a device is reserved in addition.
     """
     share = settings.memory_fraction
     if share is None:
@@ -122,40 +171,60 @@ def batch_memory(
 
 @formula(unit="samples/s", source="definition")
 def batches_per_s(batch: Column, cycle_s: Column) -> Column:
-    """Samples per second of batches one after another. Source: definition. Limits: full batches."""
+    """Samples per second of batches that run one after another.
+
+    Parameters:
+        batch: samples in a batch.
+        cycle_s: time from one batch to the next, s.
+    Limits: full batches.
+    Check:
+        >>> batches_per_s(32, 0.25)
+        128.0
+    """
     return batch / cycle_s
 
 
-@formula(unit="samples/s", source="Little's law: who waits for an answer sends no more")
+@formula(unit="samples/s", source="Little's law (Little 1961) for clients that wait for each answer")
 def answered_per_s(batches_per_s: Column, in_flight: Column, cycle_s: Column, host_s: Column) -> Column:
-    """Samples per second of so many in flight. Source: Little 1961. Limits: the next is sent at once."""
+    """Samples per second at a fixed concurrency, where each client waits for its answer.
+
+    Parameters:
+        batches_per_s: samples per second of full batches.
+        in_flight: requests in flight.
+        cycle_s: time from one batch to the next, s.
+        host_s: host time of one request, s.
+    Limits: each client sends its next request at once.
+    Check: 16 in flight, 0.25 s per batch and no host time.
+        >>> float(closed_loop_samples_per_s(128.0, 16, 0.25, 0.0))
+        64.0
+    """
     return np.minimum(batches_per_s, in_flight / (host_s + cycle_s))
 
 
 @dataclass(frozen=True, slots=True)
 class TwoWithin(Columns):
-    """Whether two batches fit into the limit: a request waits for one and leaves with the next."""
+    """Tests whether two batches fit into the end-to-end limit: a request waits for one and leaves with the next."""
 
     terms: BatchTerms
     e2e_limit_s: Column
 
     def holds(self, batch: Column) -> Mask:
-        """At this batch."""
-        met: Mask = 2 * of_batch_s(self.terms, batch) + self.terms.hosting.host_s <= self.e2e_limit_s
-        return met
+        """Whether the limit is met at this batch size."""
+        within: Mask = 2 * of_batch_s(self.terms, batch) + self.terms.hosting.host_s <= self.e2e_limit_s
+        return within
 
 
 @dataclass(frozen=True, slots=True)
 class Filling(Columns):
-    """Whether a batch is over before as many samples have arrived again."""
+    """Tests whether at least as many samples arrive during a batch as it holds."""
 
     terms: BatchTerms
     rate_per_s: Column
 
     def holds(self, batch: Column) -> Mask:
-        """At this batch."""
-        met: Mask = batch <= self.rate_per_s * of_batch_s(self.terms, batch)
-        return met
+        """Whether arrivals fill a batch of this size."""
+        filled: Mask = batch <= self.rate_per_s * of_batch_s(self.terms, batch)
+        return filled
 
 
 def single_pass_alone(
@@ -165,7 +234,7 @@ def single_pass_alone(
     assumed: Assumptions,
     margins: Margins | None = None,
 ) -> BatchAlone:
-    """A request alone on a device of every plan, beside the end-to-end limit less so much margin."""
+    """Unloaded latency of a request on every plan, and the end-to-end limit reduced by the margins."""
     margins = Margins.none(len(plans)) if margins is None else margins
     terms = batch_terms(
         work,
@@ -180,54 +249,86 @@ def single_pass_alone(
 
 
 def e2e_limit_s(workload: InferenceWorkload, margins: Margins) -> Column:
-    """What the margins leave of the end-to-end limit."""
+    """End-to-end limit divided by the margin on rates, s; infinite without a limit."""
     slo_s = workload.slo.e2e_s
     return np.full(len(margins), np.inf if slo_s is None else slo_s) / margins.rate
 
 
 def single_pass_speed(workload: InferenceWorkload, memory: Memory, alone: BatchAlone) -> BatchSpeed:
-    """Capacity of a device: the largest batch two of which fit into the end-to-end limit."""
+    """Capacity of a device: its rate at the largest batch of which two fit into the end-to-end limit."""
     terms, peak, most = alone.terms, memory.sequences, memory.sequences
     if workload.load not in (Load.OFFLINE, Load.BATCH):
         with unrecorded():
-            found = largest(np.ones(len(memory)), most, TwoWithin(terms, alone.e2e_limit_s))
-        peak = np.maximum(1.0, np.floor(found + 1e-6))
+            batch = largest(np.ones(len(memory)), most, TwoWithin(terms, alone.e2e_limit_s))
+        peak = np.maximum(1.0, np.floor(batch + 1e-6))
     capacity = batches_per_s(peak, of_batch_s(terms, peak)) / alone.margins.rate
     with told_as("largest batch"):
         saturation = batches_per_s(most, of_batch_s(terms, most))
     return BatchSpeed(alone=alone, slo_batch=peak, capacity_per_s=capacity, saturation_per_s=saturation)
 
 
-@formula(unit="samples", source="arrivals of a batch time fluctuate like a Poisson count")
+@formula(unit="samples", source="normal approximation of a Poisson count of arrivals")
 def sample_crowd(batch: Column, z: float, burstiness: float, sequences: Column) -> Column:
-    """Samples of a batch at a percentile. Source: normal approximation. Limits: no more than fit."""
+    """Samples in a batch at a percentile of the load.
+
+    Parameters:
+        batch: mean samples in a batch.
+        z: standard score of the percentile.
+        burstiness: burstiness of arrivals; 1 is Poisson.
+        sequences: largest batch that fits.
+    Limits: normal approximation of the count.
+    Check: a mean of 16 samples at a score of 1.645.
+        >>> round(float(batch_at_percentile(16.0, 1.645, 1.0, 64.0)), 2)
+        22.58
+    """
     return np.minimum(np.maximum(batch + z * burstiness * np.sqrt(batch), 1.0), sequences)
 
 
-@formula(unit="1", source="what remains of the running batch is uniform over it")
+@formula(unit="1", source="renewal theory: the rest of the running batch is uniformly distributed")
 def waiting_share(percentile: float, rate_per_s: Column, saturation_per_s: Column) -> Column:
-    """Share of a batch time that a request waits. Source: renewal theory. Limits: batches of one size."""
+    """Share of a batch time that a request waits for the running batch.
+
+    Parameters:
+        percentile: percentile of the wait, in percent.
+        rate_per_s: requests per second of a replica.
+        saturation_per_s: rate at which the queue grows without bound, requests/s.
+    Limits: batches of one size.
+    Check: the 95th percentile at half of the saturation rate.
+        >>> float(waiting_share(95.0, 50.0, 100.0))
+        0.475
+    """
     return percentile / 100 * np.minimum(rate_per_s / np.maximum(saturation_per_s, 1e-12), 1.0)
 
 
-@formula(unit="s", source="made ready, the wait, then the batch itself; infinite beyond saturation")
+@formula(unit="s", source="sum of host time, wait and batch time")
 def sample_e2e_s(cycle_s: Column, waiting_share: Column | float, host_s: Column, overloaded: Mask) -> Column:
-    """Percentile of a whole request. Source: sum of the parts. Limits: transfers are not counted."""
+    """End-to-end latency of a request at a percentile; infinite above saturation.
+
+    Parameters:
+        cycle_s: time from one batch to the next, s.
+        waiting_share: share of that time that the request waits.
+        host_s: host time of one request, s.
+        overloaded: whether the load exceeds the saturation rate.
+    Limits: network transfers are not counted.
+    Check: 2 ms on the host, and 1.5 batch times of 20 ms.
+        >>> round(float(sample_e2e_s(0.02, 0.5, 0.002, False)), 6)
+        0.032
+    """
     return np.where(overloaded, np.inf, host_s + cycle_s * (1 + waiting_share))
 
 
 def operate_single_pass(workload: InferenceWorkload, memory: Memory, speed: BatchSpeed, replicas: Column) -> Operation:
-    """Batch and latencies when `replicas` devices share the load.
+    """Batch and latencies of a device if `replicas` devices share the load.
 
-    A request waits for what remains of the running batch, then runs: the q-quantile is (1 + q) batch times,
-    stretched by burstiness above Poisson.
+    A request waits for the rest of the running batch, then runs: the q-quantile is (1 + q) batch times. Burstiness
+    above Poisson increases it.
     """
-    terms, most, alone = speed.terms, memory.sequences, np.ones(len(replicas))
+    terms, most, ones = speed.terms, memory.sequences, np.ones(len(replicas))
     is_open = workload.load is Load.OPEN
     if is_open:
         rate = workload.peak_per_s / replicas
         with unrecorded():
-            batch = largest(alone * 0.0, most, Filling(terms, rate))
+            batch = largest(ones * 0.0, most, Filling(terms, rate))
         overloaded = rate > speed.saturation_per_s
         used = rate / np.maximum(speed.capacity_per_s, 1e-12)
     else:
@@ -243,10 +344,10 @@ def operate_single_pass(workload: InferenceWorkload, memory: Memory, speed: Batc
     values: dict[str, Column] = {}
     for q in QUANTILES:
         with told_as(f"p{q:.0f}"):
-            met, waits = np.maximum(batch, 1.0), 0.0 * alone
+            filled, waits = np.maximum(batch, 1.0), 0.0 * ones
             if is_open:
-                met = sample_crowd(batch, max(0.0, z_score(q)), workload.burstiness, most)
+                filled = sample_crowd(batch, max(0.0, z_score(q)), workload.burstiness, most)
                 waits = waiting_share(q, rate, speed.saturation_per_s)
-            values[f"e2e_p{q:.0f}_s"] = sample_e2e_s(of_batch_s(terms, met), waits, terms.hosting.host_s, overloaded)
-    mean = values["e2e_p50_s"]  # what remains of a batch is uniform: its mean is its median
+            values[f"e2e_p{q:.0f}_s"] = sample_e2e_s(of_batch_s(terms, filled), waits, terms.hosting.host_s, overloaded)
+    mean = values["e2e_p50_s"]  # the rest of a batch is uniformly distributed: its mean is its median
     return Operation(batch=np.maximum(batch, 1.0), rate_per_s=rate, utilization=used, e2e_mean_s=mean, **values)

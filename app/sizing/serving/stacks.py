@@ -1,4 +1,4 @@
-"""Which software stacks a question of serving allows, and where they compete."""
+"""Selects the software stacks that a serving request allows, and the accelerators where they compete."""
 
 from __future__ import annotations
 
@@ -18,22 +18,24 @@ from app.sizing.question import Constraints, Deployment
 from app.sizing.serving.plans import Plans
 from app.sizing.snapshot import Snapshot
 
-# Choices of stacks that a snapshot remembers: most questions differ in what is done, not in what it may be done with.
+# Stack selections that a catalog caches: most requests differ in the work, not in the stacks that they allow.
 MOST_KNOWN = 32
 
 
 def engines_named(constraints: Constraints, fixed: Deployment | None) -> tuple[str, ...]:
-    """The engine fixed, those allowed, or none."""
+    """The fixed engine, the allowed engines, or an empty tuple."""
     return (fixed.engine,) if fixed is not None and fixed.engine else constraints.engines
 
 
 def with_adapters_served(model: ModelArchitecture, plans: Plans, market: Snapshot, rejections: Rejections) -> Plans:
-    """Of a model with adapters beside it the plans of engines that serve such; of any other all."""
+    """Drop plans whose engine cannot serve adapters, if the model has adapters loaded separately; otherwise keep
+    all.
+    """
     if loaded_adapters(model) is None:
         return plans
     serving = np.array([bool(engine_named(name).serves_adapters) for name in market.engines])
     kept = plans.take(np.flatnonzero(serving[plans.engine]))
-    text = "No engine that runs the model on {name} is known to serve adapters beside it."
+    text = "No engine that runs this model on {name} is known to serve its adapters."
     rejections.without(plans.accelerator, kept.accelerator, "no_engine", text)
     return kept
 
@@ -41,7 +43,7 @@ def with_adapters_served(model: ModelArchitecture, plans: Plans, market: Snapsho
 def stacks_asked(
     market: Snapshot, work: Work, formats: frozenset[str], engines: tuple[str, ...], fixed: Deployment | None
 ) -> Stacks:
-    """Software stacks that do a piece of work and are allowed, on the accelerators where they compete."""
+    """Software stacks that support the work and that the request allows, on the accelerators where they compete."""
     key = work, formats, engines
     asked = market.stacks_known.get(key)
     if asked is None:
@@ -54,6 +56,9 @@ def stacks_asked(
 
 
 def _stacks(market: Snapshot, work: Work, formats: frozenset[str], engines: tuple[str, ...]) -> Stacks:
+    """Filter the catalog's stacks by work, weight format and engine; without named engines, keep only those that
+    compete.
+    """
     stacks, level = market.stacks, market.stacks.levels[:, TASKS.index(work.task)]
     wanted = np.zeros(len(market.formats), bool)
     wanted[[market.format_index[f] for f in formats if f in market.format_index]] = True

@@ -1,4 +1,4 @@
-"""Limits that a prediction must meet: of one kind of traffic, or the tightest of several classes on one service."""
+"""Latency limits that a prediction must meet, for one kind of traffic or for several classes on one service."""
 
 from __future__ import annotations
 
@@ -14,18 +14,21 @@ from app.sizing.workload import InferenceWorkload
 
 @dataclass(frozen=True, slots=True)
 class Tightest(Columns):
-    """What the limits of all classes come to on every plan: the least time per token, and the long prompt and the
-    limit of the class that has the least room to its first token.
+    """Tightest limits of all traffic classes on every plan.
+
+    TPOT takes the smallest limit of all classes. TTFT takes the class with the least time left after its unloaded
+    long prompt.
     """
 
-    quickest_s: Column
-    tpot_s: Column
-    ttft_s: Column
+    quickest_s: Column  # unloaded TTFT of the long prompt of the class with the least time left, in seconds
+    tpot_s: Column  # smallest TPOT limit of all classes, in seconds
+    ttft_s: Column  # TTFT limit of the class with the least time left, in seconds
 
 
 def limits_of(workload: InferenceWorkload, quickest: Column, margins: Margins) -> tuple[Column, Column]:
-    """Limits that predictions of TPOT and TTFT must meet for the margins to hold, those that follow of a whole
-    request's included.
+    """TPOT and TTFT that median predictions must meet so that the limits hold with the margins, in seconds.
+
+    A limit on end-to-end latency is converted into limits on both.
     """
     slo = workload.slo
     tpot = np.full(len(quickest), np.inf if slo.tpot_s is None else slo.tpot_s)
@@ -38,7 +41,10 @@ def limits_of(workload: InferenceWorkload, quickest: Column, margins: Margins) -
 
 
 def tightest_of(workload: InferenceWorkload, quickest: Sequence[Column]) -> Tightest | None:
-    """The tightest of a workload's classes, whose long prompts take so long alone; None of one kind of traffic."""
+    """Tightest limits of a workload's traffic classes; None if there are no classes.
+
+    `quickest` holds the unloaded TTFT of each class's long prompt, in seconds.
+    """
     if not workload.classes:
         return None
     none = Margins.none(len(quickest[0]))
@@ -54,7 +60,7 @@ def tightest_of(workload: InferenceWorkload, quickest: Sequence[Column]) -> Tigh
 def limits_by(
     workload: InferenceWorkload, tightest: Tightest | None, quickest: Column, margins: Margins
 ) -> tuple[Column, Column]:
-    """Limits less a margin, whichever they are."""
+    """TPOT and TTFT limits with margins, of the classes or of the workload, in seconds."""
     if tightest is None:
         return limits_of(workload, quickest, margins)
     return tightest.tpot_s / margins.tpot, tightest.ttft_s / margins.ttft

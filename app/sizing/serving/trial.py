@@ -1,4 +1,4 @@
-"""Which plans are simulated, and in which order: the best of each type, then others where these turn out worse."""
+"""Selects and orders the plans to simulate: the best of each accelerator type first, then alternative layouts."""
 
 from __future__ import annotations
 
@@ -9,23 +9,26 @@ import numpy as np
 from app.sizing.columns import Codes, Column, Mask
 from app.sizing.serving.options import Options
 
-MOST_OTHERS = 12  # that are simulated in the place of types' best ones that failed, or of types that cost far more
-MOST_BESIDE = 24  # other layouts that are simulated beside types' best ones
-BETTER_BY = 1.25  # what a simulation adds to a cost at most times
-WORSE_BY = 1.1  # by how much another layout of a type has to be better by formulas than what its best turned out to be
+MOST_OTHERS = 12  # maximum number of replacement layouts for failed or far more expensive types
+MOST_BESIDE = 24  # maximum number of extra layouts for types that already passed a simulation
+BETTER_BY = 1.25  # usual upper bound of simulated cost over cost by formulas
+WORSE_BY = 1.1  # minimum ratio of a type's best simulated score to another layout's score by formulas
 
 
 class Trial:
-    """Rows that wait to be simulated, best first. Where the best of a type failed, or turned out far worse than another
-    layout by formulas, others are tried, those that hold more first; beside what did the work only where `beside` says.
+    """Queue of rows to simulate, best first.
+
+    If the best layout of a type fails, or its simulation is much worse than the formula result of another layout, an
+    alternative layout is queued. Layouts with a larger batch are preferred. Alternatives to a successful layout are
+    tried only if `try_extra_layouts` is set.
     """
 
     def __init__(self, options: Options, score: Column, best: Codes, *, beside: bool = True) -> None:
         self.options, self.score = options, score
         self.waiting: list[int] = best.tolist()
-        self.beside: list[tuple[float, int]] = []  # other layouts of types that have one already, likeliest first
-        self.reached: dict[int, float] = {}  # by type, the best score of what was simulated
-        plans = options.plans  # rows share a number whose replicas are laid out alike
+        self.beside: list[tuple[float, int]] = []  # alternatives for types with a simulated layout, most likely first
+        self.reached: dict[int, float] = {}  # best simulated score by type
+        plans = options.plans  # rows with equal engine, format and replica size share a key
         self.layouts: Codes = (
             plans.engine * 4096 + plans.weight_format
         ) * 4096 + plans.accelerators_per_replica.astype(np.int64)
@@ -33,7 +36,7 @@ class Trial:
         self.tries, self.tries_beside = MOST_OTHERS, MOST_BESIDE * beside
 
     def next(self, types: int) -> Codes:
-        """The best of so many types that wait, and what may beat by far the best of its type."""
+        """Up to `types` rows from the queue, and one alternative layout that may clearly beat the best of its type."""
         rows, self.waiting = self.waiting[:types], self.waiting[types:]
         while self.beside and self.tries_beside:
             _, row = self.beside.pop(0)
@@ -43,7 +46,7 @@ class Trial:
         return np.array(rows, np.int64)
 
     def may_beat(self) -> bool:
-        """Whether the best that waits would be better by far than all, were it as formulas say; so often."""
+        """Whether the next row would clearly beat every simulated row if formulas were exact; uses up the budget."""
         if not self.waiting or not self.reached or not self.tries:
             return False
         found = float(self.score[self.waiting[0]]) * BETTER_BY < min(self.reached.values())
@@ -51,7 +54,7 @@ class Trial:
         return found
 
     def became(self, rows: Codes, scores: Column) -> None:
-        """Takes what rows came to as they ran, best first; infinite where they failed."""
+        """Record the simulated scores of rows, best first; infinite for failures."""
         for row, score in zip(rows.tolist(), scores.tolist(), strict=True):
             kind = int(self.options.accelerator[row])
             if score < self.reached.get(kind, np.inf):
@@ -59,8 +62,10 @@ class Trial:
             self.try_another(row, kind, score)
 
     def try_another(self, row: int, kind: int, score: float) -> None:
-        """Has another layout of a row's type wait, beside what did the work or in the place of what failed: the best of
-        those that hold more within the limits, else the best that is left, which is likely to turn out as this did.
+        """Queue an alternative layout of the same accelerator type; prefer one with a larger batch than the simulated
+        one.
+
+        Otherwise queue the best remaining layout, which is likely to score like the simulated one.
         """
         of_type = np.flatnonzero((self.options.accelerator == kind) & self.left)
         alike = self.layouts[of_type] == self.layouts[row]
@@ -81,5 +86,5 @@ class Trial:
 
     @property
     def types(self) -> int:
-        """How many types did the work or may yet do it."""
+        """Number of types that passed a simulation or are still queued."""
         return len({*self.reached, *self.options.accelerator[self.waiting].tolist()})

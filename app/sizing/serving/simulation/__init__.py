@@ -1,4 +1,4 @@
-"""One replica as its scheduler runs it, request by request: a seeded simulation of discrete events."""
+"""Seeded discrete-event simulation of one replica's scheduler, request by request."""
 
 from app.sizing.serving.simulation.kernel import run
 from app.sizing.serving.simulation.record import MIXED, PREFILL_FIRST, Gaps, Replica, Requests, Simulated

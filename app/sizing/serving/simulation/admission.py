@@ -1,4 +1,4 @@
-"""Who is let in: requests as they come, are seen, and get room in the cache and in a step."""
+"""Admission of requests: they arrive, become visible to the scheduler, and get room in the cache and in a step."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from app.sizing.serving.simulation.steps import bytes_of, held_bytes, promised_b
 
 @compiled
 def issue(r: Replica, q: Requests, s: State, at_s: float) -> None:
-    """A client sends its next request: it is tokenised behind those before it, and read."""
+    """Send the next request: it is tokenized after those before it, then ingested."""
     i = s.number[ISSUED]
     if i >= len(q.input_tokens):
         return
@@ -38,7 +38,7 @@ def issue(r: Replica, q: Requests, s: State, at_s: float) -> None:
 
 @compiled
 def look(r: Replica, s: State) -> None:
-    """Let the scheduler see what was ready when the step before was planned."""
+    """Make requests visible to the scheduler that were ready when it planned the step."""
     idle = s.number[DECODING] == 0 and s.number[PREFILLING] == 0
     if s.number[DECODING] > 0 and s.number[SINCE_LOOK] % r.receive_interval_steps != 0:
         return
@@ -49,7 +49,7 @@ def look(r: Replica, s: State) -> None:
 
 @compiled
 def found_tokens(r: Replica, q: Requests, s: State, i: int, held: float) -> int:
-    """Tokens of a prompt that are in the cache: what all share, and a session's own part where it was not evicted."""
+    """Prompt tokens found in the prefix cache: the shared part, and the session's own part unless it was evicted."""
     prefix = q.prefix_tokens[i]
     if prefix <= q.shared_tokens:
         return int(prefix)
@@ -61,13 +61,15 @@ def found_tokens(r: Replica, q: Requests, s: State, i: int, held: float) -> int:
         else:
             high = middle
     since = s.clock[ALLOCATED] - (s.allocated_at[low - 1] if low > 0 else 0.0)
-    kept = since * r.cache_token_bytes <= r.cache_bytes - held
-    return int(prefix) if kept else int(min(prefix, q.shared_tokens))
+    in_cache = since * r.cache_token_bytes <= r.cache_bytes - held
+    return int(prefix) if in_cache else int(min(prefix, q.shared_tokens))
 
 
 @compiled
 def admit(r: Replica, q: Requests, s: State, held: float) -> float:
-    """Start on the next prompt if there is room for it; the bytes it takes, or a negative number."""
+    """Start the next prompt if there is room for it; return the bytes it takes, or a negative number if it must
+    wait.
+    """
     back, busy = s.number[RETURNED] > 0, s.number[DECODING] + s.number[PREFILLING]
     if (not back and s.number[ADMITTED] >= s.number[VISIBLE]) or busy >= r.max_sequences:
         return -1.0
@@ -96,7 +98,7 @@ def admit(r: Replica, q: Requests, s: State, held: float) -> float:
 
 @compiled
 def waits_for_company(r: Replica, q: Requests, s: State, budget: int) -> bool:
-    """Whether prompts are held back until more of them fill a step."""
+    """Whether prompts are delayed until more of them fill a step."""
     if r.batch_wait_steps == 0 or s.number[DECODING] == 0 or s.number[PREFILLING] > 0:
         return False
     tokens, i = 0, s.number[ADMITTED]
@@ -111,13 +113,13 @@ def waits_for_company(r: Replica, q: Requests, s: State, budget: int) -> bool:
 
 @compiled
 def chunk_of(r: Replica, tokens: int) -> int:
-    """Tokens of one prompt that a step takes: of several ranks one computes it."""
+    """Tokens of one prompt that a step computes; with several ranks, one of them computes it."""
     return int(min(tokens, max(r.max_batched_tokens // r.ranks, 1))) if r.ranks > 1 and r.chunked else int(tokens)
 
 
 @compiled
 def plan(r: Replica, q: Requests, s: State) -> int:
-    """Admit prompts up to a step's budget; tokens of prompts that the step will take."""
+    """Admit prompts up to the token budget of a step; return the prompt tokens that the step computes."""
     look(r, s)
     budget = max(r.max_batched_tokens - (s.number[DECODING] if r.policy == MIXED else 0), 1)
     if waits_for_company(r, q, s, budget):
@@ -144,7 +146,7 @@ def plan(r: Replica, q: Requests, s: State) -> int:
 
 @compiled
 def next_tokens(q: Requests, s: State) -> int:
-    """Prompt of the request that would be admitted next; none: 0."""
+    """Prompt tokens of the next request to admit; 0 if there is none."""
     if s.number[RETURNED] > 0:
         i = s.returned[s.number[RETURNED] - 1]
         return int(q.input_tokens[i] + s.made[i])
@@ -153,5 +155,5 @@ def next_tokens(q: Requests, s: State) -> int:
 
 @compiled
 def waiting(s: State) -> int:
-    """Requests that wait, and prompts that are not done."""
+    """Visible requests that are not admitted, preempted ones included."""
     return int(s.number[VISIBLE] - s.number[ADMITTED] + s.number[RETURNED])

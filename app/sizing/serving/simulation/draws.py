@@ -1,4 +1,4 @@
-"""Requests drawn by chance, from a seed: the same on every machine."""
+"""Random requests from a seed, identical on every machine."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from app.sizing.columns import Column
 from app.sizing.exact import log_of
 from app.sizing.serving.simulation.record import Counts, Requests
 
-ARRIVALS, BRANCHES, PROMPTS, OUTPUTS, CLASSES = 0, 1, 2, 3, 4  # streams of one seed
-ARRIVAL_GRAIN_S = 2.0**-30  # to which times of arrival are rounded, so that sums keep them
+ARRIVALS, BRANCHES, PROMPTS, OUTPUTS, CLASSES = 0, 1, 2, 3, 4  # random streams of one seed
+ARRIVAL_GRAIN_S = 2.0**-30  # arrival times are multiples of it, so that sums are exact, s
 
 
 def uniforms(seed: int, stream: int, count: int) -> Column:
-    """Numbers between 0 and 1, one stream for each thing that is left to chance."""
-    found: Column = np.random.Generator(np.random.Philox(key=[seed, stream])).random(count)
-    return found
+    """Uniform random numbers from 0 to 1; each random quantity has its own stream."""
+    numbers: Column = np.random.Generator(np.random.Philox(key=[seed, stream])).random(count)
+    return numbers
 
 
 def unit_gaps(seed: int, count: int, burstiness: float) -> Column:
-    """Gaps between arrivals with mean 1 and this coefficient of variation; 1: Poisson.
+    """Gaps between arrivals with mean 1 and coefficient of variation `burstiness`; 1 is a Poisson process.
 
-    Up to 1 a fixed part and an exponential one; beyond it two exponentials of equal weight, one short, one long.
+    Up to 1, a gap is a constant plus an exponential part; above 1, it comes from one of two exponential distributions,
+    a short one and a long one, which contribute equally to the mean.
     """
     gaps = -log_of(1 - uniforms(seed, ARRIVALS, count))
     if burstiness <= 1:
@@ -36,27 +37,27 @@ def unit_gaps(seed: int, count: int, burstiness: float) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Lengths of requests and gaps between them at a rate of one a second."""
+    """Lengths of random requests, and the gaps between them at a rate of 1 request/s."""
 
-    unit_gaps: Column
-    input_tokens: Counts
-    output_tokens: Counts
-    prefix_tokens: Counts
-    shared_tokens: int = 0
-    reuse_gap_s: float = 0.0
+    unit_gaps: Column  # gaps between arrivals at 1 request/s, s
+    input_tokens: Counts  # prompt tokens
+    output_tokens: Counts  # answer tokens
+    prefix_tokens: Counts  # prompt tokens that the session left in the cache
+    shared_tokens: int = 0  # prefix tokens that all requests share
+    reuse_gap_s: float = 0.0  # time since the prefix was stored, s
 
     def first(self, count: int) -> Drawn:
-        """The first so many of the requests."""
+        """The first `count` requests."""
         lengths = (self.input_tokens[:count], self.output_tokens[:count], self.prefix_tokens[:count])
         return Drawn(self.unit_gaps[:count], *lengths, self.shared_tokens, self.reuse_gap_s)
 
     def at_rate(self, requests_per_s: float) -> Requests:
-        """The same requests arriving at a rate."""
+        """The same requests, arriving at a rate."""
         arrival_s = np.cumsum(self.unit_gaps) / requests_per_s
         return self._arriving(np.rint(arrival_s / ARRIVAL_GRAIN_S) * ARRIVAL_GRAIN_S, 0)
 
     def in_flight(self, count: int) -> Requests:
-        """The same requests, each sent as soon as one of so many is answered."""
+        """The same requests in a closed loop: each is sent as soon as one of `count` requests in flight is answered."""
         return self._arriving(np.zeros(0), count)
 
     def _arriving(self, arrival_s: Column, in_flight: int) -> Requests:

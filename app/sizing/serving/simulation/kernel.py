@@ -1,7 +1,9 @@
-"""The event loop of a scheduler, compiled. Plain loops over arrays; basic arithmetic and square roots only, which
-every processor rounds alike: the same requests give the same times everywhere.
+"""Compiled event loop of a scheduler simulation.
 
-Steps in which nothing but decoding happens are taken together: contexts grow by one, so their times add up in
+It uses plain loops over arrays with basic arithmetic and square roots only. Every processor rounds these alike, so the
+same requests give the same times everywhere.
+
+Consecutive steps that only decode are advanced together: contexts grow by one token per step, so their times sum in
 closed form until a request finishes, another can be admitted, or the cache is full.
 """
 
@@ -65,7 +67,7 @@ from app.sizing.serving.simulation.steps import attention_of_s, decode_step_s, h
 
 @compiled
 def note(s: State, lasts_s: float, held: float) -> None:
-    """Add a stretch of time to what is measured."""
+    """Add a time interval to the measured totals."""
     if s.number[FINISHED] >= s.number[WANTED]:
         return
     s.clock[RUNNING_S] += lasts_s * (s.number[DECODING] + s.number[PREFILLING])
@@ -76,7 +78,7 @@ def note(s: State, lasts_s: float, held: float) -> None:
 
 @compiled
 def note_gaps(s: State, gap_s: float, tokens: int) -> None:
-    """Count tokens by the time since the one before."""
+    """Count tokens by the time since the previous token."""
     left, doubling = int(gap_s * 1e6), 0
     while left >= 2 * GAP_BINS_PER_DOUBLING:
         left //= 2
@@ -88,7 +90,7 @@ def note_gaps(s: State, gap_s: float, tokens: int) -> None:
 
 @compiled
 def advance(s: State, steps: int, first_s: float, lasts_s: float, last_s: float) -> None:
-    """Everything that decodes gains so many tokens."""
+    """Add `steps` tokens to every decoding sequence."""
     busy = s.number[DECODING]
     end = s.clock[NOW] + lasts_s
     note_gaps(s, s.clock[NOW] + first_s - s.clock[LAST_TOKEN], busy)
@@ -103,7 +105,7 @@ def advance(s: State, steps: int, first_s: float, lasts_s: float, last_s: float)
 
 @compiled
 def finish(r: Replica, q: Requests, s: State, i: int, warm: int) -> None:
-    """A request is answered; in a closed loop its client sends the next."""
+    """Record that a request is answered; in a closed loop its client sends the next one."""
     s.finish_s[i] = s.clock[NOW]
     s.number[FINISHED] += 1
     s.number[COUNTED] += warm <= i < s.number[WANTED]
@@ -119,14 +121,14 @@ def finish(r: Replica, q: Requests, s: State, i: int, warm: int) -> None:
 
 @compiled
 def finish_due(r: Replica, q: Requests, s: State, warm: int) -> None:
-    """Answer every request whose last token came."""
+    """Finish every request that has its last token."""
     while s.number[DECODING] > 0 and s.heap_key[0] <= s.number[DECODED]:
         finish(r, q, s, leave(s, 0), warm)
 
 
 @compiled
 def prompt_step(r: Replica, q: Requests, s: State, tokens: int, warm: int) -> None:
-    """One step that computes so many tokens of prompts, beside decodes where the scheduler mixes them."""
+    """Run one step that computes `tokens` prompt tokens, together with decodes where the scheduler mixes them."""
     equivalent, links_s, attention_s, left, whole = 0.0, r.prompt_token_s * tokens / r.ranks, 0.0, tokens, 0
     most_tokens, most_equivalent, most_attention_s = 0.0, 0.0, 0.0
     for j in range(s.number[PREFILLING]):
@@ -175,13 +177,13 @@ def prompt_step(r: Replica, q: Requests, s: State, tokens: int, warm: int) -> No
 
 @compiled
 def begin_decoding(r: Replica, q: Requests, s: State, later_s: float, warm: int) -> None:
-    """Prompts that are computed give a token; the others stay in order."""
-    kept, count = 0, s.number[PREFILLING]
+    """Emit the first token of every prompt that is complete; the others keep their order."""
+    pending, count = 0, s.number[PREFILLING]
     for j in range(count):
         i = s.prefilling[j]
         if s.done[i] < s.target[i]:
-            s.prefilling[kept] = i
-            kept += 1
+            s.prefilling[pending] = i
+            pending += 1
             continue
         s.clock[RESERVED] -= s.room[i]
         if s.made[i] == 0:
@@ -193,14 +195,14 @@ def begin_decoding(r: Replica, q: Requests, s: State, later_s: float, warm: int)
             s.number[PREFILLING] += 1
         else:
             join(s, i, s.target[i], q.output_tokens[i] - s.made[i])
-    s.number[PREFILLING] = kept
-    if s.number[DECODING] == 0 and kept == 0:
+    s.number[PREFILLING] = pending
+    if s.number[DECODING] == 0 and pending == 0:
         s.clock[RESERVED] = 0.0
 
 
 @compiled
 def give_way(q: Requests, s: State) -> None:
-    """The newest sequence loses its room and waits before all others."""
+    """Preempt the newest sequence: it loses its cache and is admitted again before all others."""
     slot, at = s.number[NEWEST], 0
     while s.heap[at] != slot:
         at += 1
@@ -214,7 +216,9 @@ def give_way(q: Requests, s: State) -> None:
 
 @compiled
 def steps_until(step_s: float, growth_s: float, time_s: float) -> int:
-    """Steps until so much time is over, the first taking step_s and each growth_s more than the one before."""
+    """Steps that take `time_s` in total; the first takes `step_s`, each later one `growth_s` more than the one
+    before.
+    """
     if growth_s < 1e-9 * step_s:
         return int(np.ceil(time_s / step_s))
     half = step_s - growth_s / 2
@@ -223,7 +227,7 @@ def steps_until(step_s: float, growth_s: float, time_s: float) -> int:
 
 @compiled
 def steps_ahead(r: Replica, s: State, step_s: float, growth_s: float, room: float) -> int:
-    """Steps that only decode, until something else may happen."""
+    """Decode-only steps until another event may happen."""
     steps = max(s.heap_key[0] - s.number[DECODED], 1)
     steps = min(steps, max(int(room), 1))
     if waiting(s) > 0:
@@ -239,13 +243,13 @@ def steps_ahead(r: Replica, s: State, step_s: float, growth_s: float, room: floa
 
 @compiled
 def growth_bytes(r: Replica, s: State) -> float:
-    """Cache that a step of all that decodes adds."""
+    """KV cache that one step of all decoding sequences adds, bytes."""
     return float(r.cache_token_bytes * s.number[DECODING] + windows(r, s, 0)[2])
 
 
 @compiled
 def decode(r: Replica, q: Requests, s: State, warm: int) -> None:
-    """Decode until something else may happen."""
+    """Decode until another event may happen."""
     held, grows = held_bytes(r, s), growth_bytes(r, s)
     while held + grows > r.cache_bytes and s.number[DECODING] > 1:
         give_way(q, s)
@@ -266,7 +270,7 @@ def decode(r: Replica, q: Requests, s: State, warm: int) -> None:
 
 @compiled
 def loop(r: Replica, q: Requests, s: State, warm: int) -> None:
-    """Everything, until the requests that count are answered."""
+    """Run all events until the measured requests are answered."""
     if len(q.arrival_s) > 0:
         for i in range(len(q.arrival_s)):
             issue(r, q, s, q.arrival_s[i])
@@ -287,7 +291,7 @@ def loop(r: Replica, q: Requests, s: State, warm: int) -> None:
 
 
 Given = TypeVar("Given", Replica, Requests)
-# What a field's type makes of a value.
+# Conversions by the declared type of a field.
 KINDS: Mapping[Any, Callable[[Any], Any]] = MappingProxyType(
     {
         int: int,
@@ -301,13 +305,14 @@ HINTS = MappingProxyType({record: tuple(get_type_hints(record).values()) for rec
 
 
 def settled(given: Given) -> Given:
-    """The same with every field of the type it is said to have, for which the loop is compiled."""
+    """The same record with every field converted to its declared type, for which the loop is compiled."""
     kinds = HINTS[type(given)]
     return type(given)(*(KINDS[kind](value) for kind, value in zip(kinds, given, strict=True)))
 
 
 def run(r: Replica, q: Requests, *, warm: int, wanted: int) -> Simulated:
-    """Simulate until requests `warm` to `wanted` are answered: those are measured, the others keep the replica busy.
+    """Simulate until requests `warm` to `wanted` are answered; only these are measured, the others keep the replica
+    busy.
 
     Limits: lengths of at least one token; arrivals in order.
     """
@@ -315,14 +320,14 @@ def run(r: Replica, q: Requests, *, warm: int, wanted: int) -> Simulated:
     s = fresh(r, q)
     s.number[WANTED] = wanted
     loop(r, q, s, warm)
-    of, clock = slice(warm, wanted), s.clock
+    measured, clock = slice(warm, wanted), s.clock
     lasts_s = max(clock[TO] - clock[FROM], 1e-12)
     requests = max(int(s.number[FINISHED]), 1)
     return Simulated(
-        arrival_s=s.arrival_s[of],
-        began_s=s.began_s[of],
-        first_token_s=s.first_s[of],
-        finish_s=s.finish_s[of],
+        arrival_s=s.arrival_s[measured],
+        began_s=s.began_s[measured],
+        first_token_s=s.first_s[measured],
+        finish_s=s.finish_s[measured],
         gaps=Gaps(s.gaps),
         from_s=float(clock[FROM]),
         to_s=float(clock[TO]),

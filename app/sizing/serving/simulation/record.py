@@ -1,4 +1,4 @@
-"""What goes into the simulation of one replica, and what comes out of it."""
+"""Input and output records of a replica simulation."""
 
 from __future__ import annotations
 
@@ -11,81 +11,81 @@ from numpy.typing import NDArray
 Seconds = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
-MIXED, PREFILL_FIRST = 0, 1  # chunks of prompts share steps with decodes, or have steps of their own, first
-RECOMPUTED, SWAPPED, NEVER = 0, 1, 2  # what becomes of a sequence that loses its room
+MIXED, PREFILL_FIRST = 0, 1  # policies: prompt chunks share steps with decodes, or have steps of their own, first
+RECOMPUTED, SWAPPED, NEVER = 0, 1, 2  # how a preempted sequence gets its cache back; NEVER: no preemption
 
-# Gaps between tokens are counted by their length in microseconds: 64 bins to every doubling.
+# The gap histogram is logarithmic in microseconds, with 64 bins per doubling.
 GAP_BINS_PER_DOUBLING = 64
-GAP_DOUBLINGS = 34  # up to more than four hours
+GAP_DOUBLINGS = 34  # covers more than four hours
 
 
 class Replica(NamedTuple):
-    """A scheduler's settings and the seconds of its steps; a step takes B decodes and P tokens of prompts.
+    """Scheduler settings and step times of a replica; a step computes B decodes and P prompt tokens.
 
-    A step's linear layers cost `linear_s` at B + prompt_equivalent * P tokens (a grid: every number up to
-    `linear_exact`, then every `linear_stride`th), attention by the contexts of what runs; everything else
-    of a decode step is in `decode_s`, by B. Cache and attention of one sequence of c tokens are
-    fixed + token * c + sum over windows of window * min(c, W). A prompt is computed by one of the ranks: a step
-    lasts as long as the fullest of them.
+    The linear layers of a step take `linear_s` at B + prompt_equivalent * P tokens (a grid: every number up to
+    `linear_exact`, then every `linear_stride`-th). Attention depends on the contexts of the running sequences;
+    everything else of a decode step is in `decode_s`, by B. Cache and attention of one sequence of c tokens are fixed +
+    token * c + sum over windows of window * min(c, W). One rank computes a prompt: a step lasts as long as its fullest
+    rank.
     """
 
-    policy: int
+    policy: int  # MIXED or PREFILL_FIRST
     chunked: bool  # whether a prompt may be computed in several steps
-    max_batched_tokens: int
-    max_sequences: int
-    preemption: int
-    receive_interval_steps: int  # between looks for new requests while anything decodes; 1: every step
-    batch_wait_steps: int  # that prompts wait for company; 0: none
-    batch_wait_share: float  # of a full step's tokens, from which they no longer wait
-    planning_lag_steps: int  # a step is planned so many steps ahead
-    decode_s: Seconds  # by number of decodes: a step without its attention
-    linear_s: Seconds
-    linear_exact: int
-    linear_stride: int
-    prompt_equivalent: float  # tokens of decoding that multiply as long as one of a prompt
-    prompt_fixed_tokens: float  # the same for what comes with every prompt: its last token's head, its images
-    prompt_token_s: float  # links, by token
-    prompt_step_s: float  # latency of a step with prompts alone
-    dispatch_s: float  # least of a step with prompts
-    prompt_attention_s: Seconds  # per token of a prompt of so many tokens: a grid of every doubling's eighth
-    stages: int  # of a pipeline
-    ranks: int  # that step together, each with prompts of its own; all else is of all of them
-    pooled_share: float  # of multiplying prompts, what all ranks do together
-    stages_overlap: bool  # chunks of one prompt pass stages one behind another
-    attention_token_s: float
-    window_tokens: Counts
-    window_attention_s: Seconds
-    cache_fixed_bytes: float
-    cache_token_bytes: float
-    window_cache_bytes: Seconds
-    cache_bytes: float  # of the pool
-    output_reserve_share: float  # of a request's output, room that is set aside when it is admitted
-    swap_token_s: float
-    ingest_s: float  # of a request, whatever its length, beside others'
-    tokenise_token_s: float  # of a prompt, one request after another
-    stream_token_s: float  # of the server, for every token it streams
+    max_batched_tokens: int  # token budget of a step, tokens
+    max_sequences: int  # sequences that can run at the same time
+    preemption: int  # RECOMPUTED, SWAPPED or NEVER
+    receive_interval_steps: int  # decode steps between two polls for new requests; 1: every step
+    batch_wait_steps: int  # most steps that prompts are delayed to batch them; 0: none
+    batch_wait_share: float  # share of the token budget at which the delay ends
+    planning_lag_steps: int  # steps that the scheduler plans ahead
+    decode_s: Seconds  # decode step without attention by number of decodes, s
+    linear_s: Seconds  # linear layers of a step on the token grid, s
+    linear_exact: int  # token count up to which the grid holds every number, tokens
+    linear_stride: int  # distance of grid points above it, tokens
+    prompt_equivalent: float  # decode tokens whose multiplication takes as long as one prompt token
+    prompt_fixed_tokens: float  # decode tokens equivalent to the fixed part of a prompt: output head, images
+    prompt_token_s: float  # communication per prompt token, s
+    prompt_step_s: float  # communication latency of a prompt-only step, s
+    dispatch_s: float  # least time of a step with prompts, s
+    prompt_attention_s: Seconds  # attention per prompt token by prompt length, eight points per doubling, s
+    stages: int  # pipeline stages
+    ranks: int  # data-parallel ranks that step together, each with its own prompts; other fields sum over them
+    pooled_share: float  # share of prompt multiplication that all ranks do together
+    stages_overlap: bool  # whether chunks of one prompt follow each other through the stages
+    attention_token_s: float  # attention of a decode step per context token, s
+    window_tokens: Counts  # lengths of the attention windows, tokens
+    window_attention_s: Seconds  # attention per token within each window, s
+    cache_fixed_bytes: float  # KV cache per sequence independent of its length, bytes
+    cache_token_bytes: float  # KV cache per token, bytes
+    window_cache_bytes: Seconds  # KV cache per token within each window, bytes
+    cache_bytes: float  # KV pool, bytes
+    output_reserve_share: float  # share of a request's output whose cache is reserved at admission
+    swap_token_s: float  # time to swap the cache of one token in one direction, s
+    ingest_s: float  # ingest of a request, independent of its length and concurrent with others, s
+    tokenise_token_s: float  # tokenization per prompt token, one request after another, s
+    stream_token_s: float  # server time per streamed token, s
 
 
 class Requests(NamedTuple):
-    """What arrives. `arrival_s` is empty in a closed loop, where `in_flight` are always there."""
+    """Arriving requests. `arrival_s` is empty in a closed loop, where `in_flight` requests are always present."""
 
-    arrival_s: Seconds
-    in_flight: int
-    input_tokens: Counts
-    output_tokens: Counts
-    prefix_tokens: Counts  # of a prompt, what its session left in the cache
-    shared_tokens: int  # of it, what all requests share
-    reuse_gap_s: float  # since it was left there
+    arrival_s: Seconds  # arrival times, s
+    in_flight: int  # requests in flight of a closed loop
+    input_tokens: Counts  # prompt tokens
+    output_tokens: Counts  # answer tokens
+    prefix_tokens: Counts  # prompt tokens that the session left in the cache
+    shared_tokens: int  # prefix tokens that all requests share
+    reuse_gap_s: float  # time since the prefix was stored, s
 
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """Tokens by the time since the one before, in bins of microseconds."""
+    """Histogram of tokens by the time since the previous token, in bins of microseconds."""
 
-    tokens: Counts
+    tokens: Counts  # tokens per bin
 
     def quantile_s(self, percentile: float) -> float:
-        """Seconds that so many percent of the gaps do not exceed."""
+        """Gap that `percentile` percent of the gaps do not exceed, s."""
         total = int(self.tokens.sum())
         if not total:
             return 0.0
@@ -94,7 +94,7 @@ class Gaps:
 
 
 def gap_s(place: int) -> float:
-    """Middle of a bin."""
+    """Middle of a bin, s."""
     doubling, part = divmod(place, GAP_BINS_PER_DOUBLING)
     if doubling == 0:
         return (part + 0.5) / 1e6
@@ -103,24 +103,24 @@ def gap_s(place: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """Every request's times, and what the replica did between `from_s` and `to_s`."""
+    """Times of every measured request, and totals of the replica between `from_s` and `to_s`."""
 
-    arrival_s: Seconds
-    began_s: Seconds  # when the prompt was let in
-    first_token_s: Seconds
-    finish_s: Seconds
-    gaps: Gaps
-    from_s: float
-    to_s: float
-    running: float  # mean sequences
-    waiting: float
-    cache_share: float  # of the pool, in the mean
-    busy_share: float  # of the time
-    preempted: float  # per request
-    hit_tokens: float  # per request
-    finished: int  # between the two
+    arrival_s: Seconds  # arrival of each request, s
+    began_s: Seconds  # admission of each prompt, s
+    first_token_s: Seconds  # first token of each request, s
+    finish_s: Seconds  # last token of each request, s
+    gaps: Gaps  # gaps between tokens
+    from_s: float  # start of the measured interval, s
+    to_s: float  # end of the measured interval, s
+    running: float  # mean sequences running
+    waiting: float  # mean requests waiting
+    cache_share: float  # mean share of the KV pool in use
+    busy_share: float  # share of the time with a step running
+    preempted: float  # preemptions per request
+    hit_tokens: float  # prompt tokens found in the prefix cache per request
+    finished: int  # requests finished in the measured interval
 
     @property
     def lasts_s(self) -> float:
-        """Seconds of the measured stretch."""
+        """Length of the measured interval, s."""
         return self.to_s - self.from_s

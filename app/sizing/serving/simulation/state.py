@@ -1,4 +1,4 @@
-"""What changes while a replica is simulated, and the order in which running sequences will finish."""
+"""Mutable state of a replica simulation, and the heap of running sequences by finishing time."""
 
 from __future__ import annotations
 
@@ -20,54 +20,54 @@ from app.sizing.serving.simulation.record import (
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Places in State.clock: seconds, bytes and sums
+# Indices of State.clock: seconds, bytes and sums
 NOW, LAST_STEP, LAST_TOKEN, INGESTED, CONTEXTS, LEFT, RESERVED = 0, 1, 2, 3, 4, 5, 6
 RUNNING_S, WAITING_S, CACHE_S, BUSY_S, ALLOCATED, FROM, TO = 7, 8, 9, 10, 11, 12, 13
-# Places in State.number
+# Indices of State.number
 ISSUED, VISIBLE, ADMITTED, FINISHED, DECODING, DECODED, PREFILLING, RETURNED = 0, 1, 2, 3, 4, 5, 6, 7
 SINCE_LOOK, WAITED, PREEMPTED, HITS, NEWEST, COUNTED, FREE, WIDE, WANTED = 8, 9, 10, 11, 12, 13, 14, 15, 16
 
 
-# Nothing is allocated inside, so arrays need no counting of references, which would take most of the time.
+# The compiled code allocates nothing, so it can skip reference counting, which would take most of the time.
 OPTIONS: Mapping[str, Any] = MappingProxyType(
     {"nogil": True, "forceinline": True, "error_model": "numpy", "_nrt": False}
 )
 
 
 def compiled(function: F) -> F:
-    """The function as machine code, compiled when it is first called."""
+    """Decorator that compiles a function to machine code when it is first called."""
     return cast(F, numba.njit(**OPTIONS)(function))
 
 
 class State(NamedTuple):
-    """Everything that changes. Sequences that decode lie in slots."""
+    """Everything that changes during a simulation. Decoding sequences occupy slots."""
 
-    clock: Seconds
-    number: Counts
-    ready_s: Seconds  # of requests, when the scheduler could see them
-    arrival_s: Seconds
-    first_s: Seconds
-    finish_s: Seconds
-    began_s: Seconds  # when a prompt was first let in
-    done: Counts  # tokens of a prompt, or of what is recomputed, that were computed
-    target: Counts  # tokens to compute before the next token comes
+    clock: Seconds  # seconds, bytes and sums, by index
+    number: Counts  # counters, by index
+    ready_s: Seconds  # when the scheduler can see each request, s
+    arrival_s: Seconds  # arrival of each request, s
+    first_s: Seconds  # first token of each request, s
+    finish_s: Seconds  # last token of each request, s
+    began_s: Seconds  # first admission of each prompt, s
+    done: Counts  # computed tokens of a prompt or of a recomputation
+    target: Counts  # tokens to compute before the next output token
     made: Counts  # output tokens so far
-    prefilling: Counts  # requests whose prompts are being computed, in order
-    returned: Counts  # requests that lost their room, the last one on top
-    slot_request: Counts
-    slot_base: Counts  # context when it joined, less the steps decoded by then
-    heap: Counts  # slots by when they finish
-    heap_key: Counts
-    free: Counts  # empty slots
-    newer: Counts  # neighbours of a slot in the order of admission
-    older: Counts
-    room: Seconds  # bytes that a request holds before it decodes
+    prefilling: Counts  # requests in prefill, in order
+    returned: Counts  # stack of preempted requests, the latest on top
+    slot_request: Counts  # request of each slot
+    slot_base: Counts  # context of a slot's request when it started decoding, minus the steps decoded until then
+    heap: Counts  # slots as a heap by finishing step
+    heap_key: Counts  # finishing step of each heap entry
+    free: Counts  # stack of empty slots
+    newer: Counts  # next newer slot in the order of admission
+    older: Counts  # next older slot in the order of admission
+    room: Seconds  # bytes that a request holds during prefill
     allocated_at: Seconds  # tokens ever allocated when a request was admitted
-    gaps: Counts
+    gaps: Counts  # histogram of gaps between tokens
 
 
 def fresh(r: Replica, q: Requests) -> State:
-    """Nothing has happened yet."""
+    """State before the first event."""
     n = len(q.input_tokens)
     slots = int(min(r.max_sequences, n))
     moments, numbers = np.zeros(14), np.zeros(17, np.int64)
@@ -109,7 +109,7 @@ def fresh(r: Replica, q: Requests) -> State:
 
 @compiled
 def push(s: State, slot: int, key: int) -> None:
-    """Put a slot into the heap."""
+    """Insert a slot into the heap."""
     at = s.number[DECODING]
     s.heap[at], s.heap_key[at] = slot, key
     while at > 0:
@@ -123,7 +123,7 @@ def push(s: State, slot: int, key: int) -> None:
 
 @compiled
 def sift(s: State, at: int, size: int) -> None:
-    """Restore the heap below a place."""
+    """Restore the heap order below an index."""
     while True:
         least = at
         for below in (2 * at + 1, 2 * at + 2):
@@ -138,7 +138,7 @@ def sift(s: State, at: int, size: int) -> None:
 
 @compiled
 def remove(s: State, at: int) -> int:
-    """Take the slot at a place out of the heap."""
+    """Remove the slot at a heap index, and return the slot."""
     slot, last = s.heap[at], s.number[DECODING] - 1
     key = s.heap_key[at]
     s.heap[at], s.heap_key[at] = s.heap[last], s.heap_key[last]
@@ -156,7 +156,7 @@ def remove(s: State, at: int) -> int:
 
 @compiled
 def join(s: State, i: int, context: int, left: int) -> None:
-    """A request begins to decode, the newest of all."""
+    """Start decoding a request; it becomes the newest sequence."""
     s.number[FREE] -= 1
     slot = s.free[s.number[FREE]]
     s.slot_request[slot], s.slot_base[slot] = i, context - s.number[DECODED]
@@ -172,7 +172,7 @@ def join(s: State, i: int, context: int, left: int) -> None:
 
 @compiled
 def leave(s: State, at: int) -> int:
-    """The sequence at a place of the heap decodes no more; its request."""
+    """Stop decoding the sequence at a heap index, and return its request."""
     left = s.heap_key[at] - s.number[DECODED]
     slot = remove(s, at)
     s.number[DECODING] -= 1

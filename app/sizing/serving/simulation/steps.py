@@ -1,4 +1,4 @@
-"""Seconds and bytes of a step, from the tables of a replica."""
+"""Times and cache bytes of a step, read from the tables of a replica."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from app.sizing.serving.simulation.state import CONTEXTS, DECODED, DECODING, LEF
 
 @compiled
 def linear_s(r: Replica, tokens: float) -> float:
-    """Seconds of a step's linear layers over so many tokens."""
+    """Time of a step's linear layers for `tokens` tokens, s."""
     if tokens <= r.linear_exact:
         place = int(tokens)
         part = tokens - place
@@ -24,7 +24,7 @@ def linear_s(r: Replica, tokens: float) -> float:
 
 @compiled
 def attention_of_s(r: Replica, tokens: float) -> float:
-    """Seconds of attention of the first so many tokens of a prompt."""
+    """Attention time of the first `tokens` tokens of a prompt, s."""
     if tokens <= 0:
         return 0.0
     doubling, least = 0, 1.0
@@ -40,7 +40,7 @@ def attention_of_s(r: Replica, tokens: float) -> float:
 
 @compiled
 def windows(r: Replica, s: State, ahead: int) -> tuple[float, float, float]:
-    """Attention of windows so many steps ahead, the cache they hold, and what that grows by in a step."""
+    """Attention time of sliding windows `ahead` steps from now, the cache they hold, and its growth per step."""
     attention, held, growth, busy = 0.0, 0.0, 0.0, s.number[DECODING]
     for j in range(len(r.window_tokens)):
         width = r.window_tokens[j]
@@ -59,7 +59,7 @@ def windows(r: Replica, s: State, ahead: int) -> tuple[float, float, float]:
 
 @compiled
 def bytes_of(r: Replica, tokens: int) -> float:
-    """Cache of a sequence."""
+    """KV cache of a sequence of `tokens` tokens, bytes."""
     held = r.cache_fixed_bytes + r.cache_token_bytes * tokens
     for j in range(len(r.window_tokens)):
         held += r.window_cache_bytes[j] * min(tokens, r.window_tokens[j])
@@ -68,20 +68,20 @@ def bytes_of(r: Replica, tokens: int) -> float:
 
 @compiled
 def held_bytes(r: Replica, s: State) -> float:
-    """Cache that sequences hold, those whose prompts are being computed included."""
+    """KV cache that all sequences hold, those in prefill included, bytes."""
     held = s.clock[RESERVED] + r.cache_fixed_bytes * s.number[DECODING] + r.cache_token_bytes * s.clock[CONTEXTS]
     return float(held + windows(r, s, 0)[1])
 
 
 @compiled
 def promised_bytes(r: Replica, s: State) -> float:
-    """What is set aside for the rest of outputs that are being decoded."""
+    """Cache reserved for the remaining output of decoding sequences, bytes."""
     return float(r.output_reserve_share * r.cache_token_bytes * s.clock[LEFT])
 
 
 @compiled
 def decode_step_s(r: Replica, s: State, ahead: int) -> float:
-    """Seconds of a step that only decodes, so many steps from now."""
+    """Time of a decode-only step, `ahead` steps from now, s."""
     busy = s.number[DECODING]
     attention = r.attention_token_s * (s.clock[CONTEXTS] + ahead * busy) + windows(r, s, ahead)[0]
     return float(r.decode_s[busy] + attention / max(min(busy, r.stages), 1))

@@ -1,4 +1,4 @@
-"""The tables of a replica, from the functions that time a step everywhere else."""
+"""Tables of a simulated replica, built with the functions that time a step everywhere else."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from app.sizing.serving.step import (
     step_work,
 )
 
-STRIDE = 64  # tokens between the points of a step's grid beyond the sequences that may run
-FAR_TOKENS = 2.0**22  # a context beyond every window
-PIECES, DOUBLINGS = 8, 21  # the grid of prompts: every eighth of a doubling
-PROMPT, TWICE = 1024.0, 2048.0  # between which a prompt's multiplying is taken for linear
-GRAIN_S = 2.0**-40  # seconds are whole multiples of it: what rounds differently on another processor is gone
-MOST_SEQUENCES = 8192
-LEAST_S = 1e-30  # of multiplying, where a host does all of it
-SWAP_BYTES_PER_S = 25e9  # of a device to its host's memory over PCIe 4.0 x16, less its protocol
+STRIDE = 64  # tokens between points of the linear-layer grid above the sequence limit
+FAR_TOKENS = 2.0**22  # a context longer than every window, tokens
+PIECES, DOUBLINGS = 8, 21  # grid of prompt lengths: points per doubling, and doublings
+PROMPT, TWICE = 1024.0, 2048.0  # prompt lengths from which the multiplication time per token is taken, tokens
+GRAIN_S = 2.0**-40  # times are multiples of it, which removes rounding differences between processors, s
+MOST_SEQUENCES = 8192  # most sequences per rank in the tables
+LEAST_S = 1e-30  # least multiplication time, reached where a host computes everything, s
+SWAP_BYTES_PER_S = 25e9  # device to host memory over PCIe 4.0 x16 after protocol overhead, bytes/s
 RUN_AS: Mapping[Policy, int] = MappingProxyType(
     {Policy.MIXED: MIXED, Policy.PREFILL_FIRST: PREFILL_FIRST, Policy.STATIC: MIXED}
 )
@@ -55,35 +55,35 @@ WHEN_FULL: Mapping[Preemption, int] = MappingProxyType(
 
 
 def prompt_grid() -> Column:
-    """Prompts whose attention is worked out, in tokens."""
+    """Prompt lengths whose attention is computed, tokens."""
     eighths = 1 + np.arange(PIECES) / PIECES
     return np.append(np.outer(2.0 ** np.arange(DOUBLINGS), eighths).ravel(), 2.0**DOUBLINGS)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaWork:
-    """What one replica computes and keeps, whatever its speed.
+    """Work and cache of one replica, independent of its speed.
 
-    `contexts` are no tokens, the ends of the model's windows, and a context beyond them all: between these
-    attention and cache grow evenly.
+    `contexts` are zero tokens, the ends of the model's attention windows, and a context beyond all of them; attention
+    and cache grow linearly between these points.
     """
 
-    contexts: Column
-    at_contexts: StepWork  # a row for each
-    cache_bytes: Column  # of a sequence at each, on one device
-    prompts: PrefillWork  # a row for each of the grid
-    pair: PrefillWork  # prompts of 1,024 and 2,048 tokens with what comes with every prompt
+    contexts: Column  # context lengths, tokens
+    at_contexts: StepWork  # decode step work, a row per context
+    cache_bytes: Column  # KV cache of a sequence at each context on one device, bytes
+    prompts: PrefillWork  # prefill work, a row per prompt length of the grid
+    pair: PrefillWork  # prefill work of prompts of 1,024 and 2,048 tokens, fixed parts included
     model: ModelArchitecture
 
 
 def contexts_of(model: ModelArchitecture) -> Column:
-    """Where attention or cache of a sequence begin to grow otherwise."""
+    """Context lengths at which the growth of a sequence's attention or cache changes, tokens."""
     ends = {end for g in model.attention for end in (g.window_tokens, g.read_tokens) if end}
     return np.array([0.0, *sorted(ends), FAR_TOKENS])
 
 
 def replica_work(model: ModelArchitecture, plan: Plans, link: LinkUse, *, encoder_flops: float = 0.0) -> ReplicaWork:
-    """The work of one plan's replica; `plan` and `link` have one row."""
+    """Work of one plan's replica; `plan` and `link` have one row."""
     contexts, grid, tp = contexts_of(model), prompt_grid(), plan.tensor_parallel
     with unrecorded():
         steps = [step_work(model, plan, link, context_tokens=float(c)) for c in contexts]
@@ -100,31 +100,31 @@ def replica_work(model: ModelArchitecture, plan: Plans, link: LinkUse, *, encode
 
 @dataclass(frozen=True, slots=True)
 class Evenly:
-    """A quantity of one sequence by its context: fixed + token * c + sum of window * min(c, W)."""
+    """A quantity of one sequence by its context c: fixed + token * c + sum of window * min(c, W)."""
 
-    fixed: float
-    token: float
-    windows: Column
+    fixed: float  # value at context 0
+    token: float  # growth per token
+    windows: Column  # additional growth per token within each window
 
 
 def evenly(contexts: Column, values: Column) -> Evenly:
-    """What goes through these values and grows evenly between them.
+    """Piecewise-linear function through the given values.
 
-    Check: 2 a token up to 100 tokens, then 1.
-        >>> evenly(col(0, 100, 1100), col(5, 205, 1205))
-        Evenly(fixed=5.0, token=1.0, windows=array([1.]))
+    Check: 2 per token up to 100 tokens, then 1.
+        >>> piecewise_linear(col(0, 100, 1100), col(5, 205, 1205))
+        PiecewiseLinear(fixed=5.0, token=1.0, windows=array([1.]))
     """
     slopes = np.diff(values) / np.diff(contexts)
     return Evenly(float(values[0]), float(slopes[-1]), slopes[:-1] - slopes[1:])
 
 
 def rounded_s(seconds: Column) -> Seconds:
-    """The same to a grain that sums keep exactly."""
+    """Times rounded to a grain that sums keep exactly, s."""
     return np.rint(seconds / GRAIN_S) * GRAIN_S
 
 
 def repeated(terms: StepTerms, count: int) -> StepTerms:
-    """The terms of one plan, for so many batches."""
+    """The terms of one plan, repeated for `count` batches."""
     return terms.take(np.zeros(count, np.int64))
 
 
@@ -138,7 +138,13 @@ def replica_of(
     speculative: Speculative | None = None,
     served: float = 1.0,
 ) -> Replica:
-    """A replica as it is simulated, from its work, a row of coefficients, and its scheduler; `served` as in a step."""
+    """Simulated replica from its work, one row of coefficients, and its scheduler.
+
+    Parameters:
+        pool_bytes: KV pool of one device of a rank, bytes.
+        overlaps: whether the chunks of one prompt follow each other through pipeline stages.
+        served: 1 where requests arrive through a server, else 0.
+    """
     ranks = int(work.at_contexts.data_parallel[0])
     most = int(min(scheduler.max_sequences, MOST_SEQUENCES)) * ranks
     with unrecorded():
@@ -149,7 +155,7 @@ def replica_of(
         decode = step_s(repeated(first, most + 1), np.maximum(np.ceil(np.arange(most + 1.0) / ranks), 1.0))
         tokens = linear_grid(most, ranks, int(scheduler.max_batched_tokens), pair, first)
         linear = linear_by_tokens(first, pair, tokens / ranks)
-    verified = (1 + terms.drafted * terms.draft_share) / terms.gained  # passes over a context for each token
+    verified = (1 + terms.drafted * terms.draft_share) / terms.gained  # passes over a context per output token
     attention = evenly(work.contexts, terms.attention_slope_s * verified)
     cache = evenly(work.contexts, work.cache_bytes)
     return Replica(
@@ -178,7 +184,7 @@ def replica_of(
 
 
 def rules_of(scheduler: Scheduler, ranks: int) -> dict[str, Any]:
-    """What a scheduler's record says of each rank, as the simulation reads it of all of them."""
+    """Scheduler fields of a replica; budgets of one rank become those of all ranks together."""
     reserves = scheduler.preemption is Preemption.NONE
     return {
         "policy": RUN_AS[scheduler.policy],
@@ -194,8 +200,10 @@ def rules_of(scheduler: Scheduler, ranks: int) -> dict[str, Any]:
 
 
 def prompt_seconds(pair: PrefillTerms, decode_token_s: float) -> dict[str, Any]:
-    """Seconds of prompts beside their attention; a token of them multiplies like so many of decoding, of
-    `decode_token_s` each (0: where linear layers are timed by prompts).
+    """Prompt times without attention, by field name of a replica.
+
+    `decode_token_s` is the multiplication time of one decode token, to which prompt tokens are converted; 0 where
+    linear layers are timed by prompts.
     """
     each = float(np.diff(pair.prompt_linear_s)[0] / (TWICE - PROMPT))
     slope = decode_token_s or max(each, LEAST_S)
@@ -211,28 +219,30 @@ def prompt_seconds(pair: PrefillTerms, decode_token_s: float) -> dict[str, Any]:
 
 
 def spread(achieved: Achieved, work: Columns) -> Achieved:
-    """One row of coefficients for every row of a table."""
+    """The one row of coefficients, repeated for every row of a table."""
     return achieved.take(np.zeros(len(work), np.int64))
 
 
 def speculating_terms(
     work: ReplicaWork, achieved: Achieved, speculative: Speculative | None, served: float
 ) -> StepTerms:
-    """A decode step at every context."""
+    """Decode step terms at every context, with speculative decoding where requested."""
     terms = step_terms(work.at_contexts, spread(achieved, work.at_contexts), served=served)
     return speculating(terms, work.model, speculative)
 
 
 def linear_grid(most: int, ranks: int, max_batched_tokens: int, pair: PrefillTerms, first: StepTerms) -> Column:
-    """Tokens at which a step's linear layers are timed: every number of sequences, then every 64th."""
+    """Token counts at which a step's linear layers are timed: every number of sequences, then every 64th per rank."""
     stride, each = STRIDE * ranks, float(pair.prompt_linear_s[0] / PROMPT / max(first.linear_slope_s[0], LEAST_S))
     longest = ranks * max_batched_tokens * max(1.0, each)
     return np.append(np.arange(most + 1.0), most + stride * np.arange(1.0, longest / stride + 2))
 
 
 def linear_by_tokens(first: StepTerms, pair: PrefillTerms, tokens: Column) -> Column:
-    """Seconds of a step's linear layers over so many tokens: of decoding where all weights lie on the accelerators, of
-    prompts where a host computes part of them, because it moves them for many tokens.
+    """Time of a step's linear layers at each token count, s.
+
+    Decode tokens are timed where all weights are on the accelerators. Prompt tokens are timed where a host computes
+    part of them, because it moves them for many tokens.
     """
     if first.host is None:
         terms = repeated(first, len(tokens))
