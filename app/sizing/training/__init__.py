@@ -1,28 +1,32 @@
-"""The physics of training: layouts, what they hold, how long a step takes, what a run comes to, and the search.
+"""Training and fine-tuning: candidate layouts, memory per device, step time, run duration and cost, and the search.
 
-Memory, per device, at whichever of two moments needs more: the end of forward (every activation held, the loss formed)
-or the optimizer's step (activations gone, gradients whole). States per trained parameter follow from precision and
-optimizer; ZeRO shares optimizer states from stage 1, gradients from 2, weights from 3, which gathers a layer and the
-largest block ahead; experts are shared by their own group; LoRA and QLoRA keep a frozen base. Activations per token and
-layer follow from the blocks, from fused or eager kernels, and from what is recomputed; the first pipeline stage holds
-the most micro-batches. Then what is fitted: a factor of activations, of a recomputed layer, of an unfused loss;
-context, communication buffers, and what the allocator keeps beyond what it allocated.
+Memory. A device needs the larger of two peaks: the end of the forward pass (every activation is kept and the loss is
+computed) or the optimizer step (activations are freed and gradients are complete). Bytes per trained parameter
+follow from the precision and the optimizer. ZeRO shards optimizer states from stage 1, gradients from stage 2 and
+weights from stage 3; stage 3 gathers a layer and the largest block ahead of use. Experts are sharded over their own
+data-parallel group. LoRA and QLoRA keep a frozen base model. Activations per token and layer follow from the blocks,
+from fused or eager kernels, and from activation checkpointing. The first pipeline stage keeps the most
+micro-batches. Fitted terms come on top: factors for activations, for a recomputed layer and for an unfused loss; the
+context; communication buffers; and the memory that the allocator reserves beyond the allocated bytes.
 
-Time: a micro-batch is matrices, experts, attention, bytes moved and launches; a step is its micro-batches, what they do
-not hide of their traffic, the pipeline bubble, gradients, optimizer and a fixed part; wall time adds validation,
-experiments, checkpoint stalls, and what interruptions take back. Matrices are multiplied once forward and twice
-backward (once where frozen), once more where recomputed; attention is causal, 2.5 times its forward in backward. Bytes
-moved are norms, rotations, gates and residuals, the conversions of FP8 and FP4, the loss, and QLoRA's widening: that is
-what makes small layers and short batches slow. Samples (images) take hypot(matrices, bytes moved), with coefficients of
-their own.
+Time. A micro-batch takes time for matrices, experts, attention, bytes moved and kernel launches. A step consists of
+its micro-batches, the communication that they do not hide, the pipeline bubble, the gradient exchange, the optimizer
+and a fixed part. Wall time adds validation, experiments, checkpoint stalls and the work that interruptions destroy.
+Each matrix is multiplied once in the forward pass and twice in the backward pass (once if it is frozen), and once
+more if it is recomputed. Attention is causal; its backward pass takes 2.5 times its forward pass. Bytes moved cover
+norms, rotary embeddings, gates, residuals, FP8 and FP4 conversions, the loss, and the dequantization of QLoRA. These
+bytes dominate in small layers and short batches. Models that process samples (such as images) take hypot(matrices,
+bytes moved), with coefficients of their own.
 
-Traffic is seconds at the links' own rates and messages, inside a scale-up domain or across the network: tensor
-parallelism two all-reduces per layer and pass, context parallelism keys and values passed round a ring, experts an
-all-to-all there and back, ZeRO-3 two all-gathers and a reduce-scatter per micro-batch, the rest gradients and weights
-once per step, on rings that use all network cards of a machine. What overlaps c of computation with x of traffic leaves
-(c^4 + x^4)^(1/4) - c of it. Waiting for the slowest machine grows with every doubling of machines.
+Communication. Each transfer takes time at the rate of its links, plus messages, inside a scale-up domain or across
+the network. Tensor parallelism uses two all-reduces per layer and pass. Context parallelism passes keys and values
+around a ring. Expert parallelism uses an all-to-all in each direction. ZeRO-3 uses two all-gathers and one
+reduce-scatter per micro-batch. All other layouts exchange gradients and weights once per step, on rings that use all
+network cards of a machine. If a computation of c seconds overlaps a transfer of x seconds, (c^4 + x^4)^(1/4) - c
+seconds remain visible. The wait for the slowest machine grows with every doubling of the number of machines.
 
-Each layout is taken at the smallest data-parallel degree that fits memory and deadline; inference-class hardware trains
-within one machine. Spot machines are taken back on top of failures. Scaling draws the fastest layout at every size; its
-knee is the last step up that returned most of what it added. The largest model, sequence or micro-batch is bisected.
+Search. The search sizes each layout at the smallest data-parallel degree that fits memory and meets the deadline.
+Inference-class hardware trains within one machine. Spot interruptions add to failures. The scaling curve shows the
+fastest layout at each size; its knee is the last size increase that still returned most of the added capacity. The
+largest model, sequence or micro-batch that fits is found by bisection.
 """

@@ -1,4 +1,6 @@
-"""Activations and logits of training: what one micro-batch holds on one accelerator, and how many are in flight."""
+"""Activations and logits of training: what one micro-batch keeps on one accelerator, for all micro-batches in
+flight.
+"""
 
 from __future__ import annotations
 
@@ -21,33 +23,37 @@ from app.sizing.training.samples import sample_activation_bytes, working_sample_
 
 @dataclass(frozen=True, slots=True)
 class MicroBatchMemory(Columns):
-    """What one micro-batch holds on one accelerator, the same at every data-parallel degree."""
+    """Memory of one micro-batch on one accelerator, the same at every data-parallel degree."""
 
-    activation_bytes: Column
-    offloaded_bytes: Column  # kept in the host's memory
-    working_bytes: Column  # of the layer whose backward runs, beyond what it keeps
-    layer_bytes: Column  # kept of one layer
-    stream_bytes: Column  # the gradient that goes from layer to layer
-    loss: LossBytes
-    stages: Column
-    virtual_pipeline: Column
+    activation_bytes: Column  # activations kept on the accelerator, B
+    offloaded_bytes: Column  # activations kept in host memory, B
+    working_bytes: Column  # additional memory of the layer whose backward runs, B
+    layer_bytes: Column  # activations kept of one layer, B
+    stream_bytes: Column  # gradient of the residual stream, B
+    loss: LossBytes  # memory of logits and loss
+    stages: Column  # pipeline stages
+    virtual_pipeline: Column  # model chunks per pipeline stage
 
 
-@formula(unit="ranks", source="Megatron-LM's token dispatchers")
+@formula(unit="ranks", source="Megatron-LM's token_dispatcher.py, expert tensor parallelism")
 def sent_split(plans: TrainingPlans, sequence_split: Column) -> Column:
-    """Ranks that share tokens on their way to experts: those that sequences are split over; where experts are not
-    split, every tensor rank has a part of each, and all the tokens.
+    """Ranks that share the tokens on their way to experts.
 
-    Source: Megatron-LM's token_dispatcher.py, expert tensor parallelism.
+    With expert parallelism these are the ranks that share the sequence. Without it every tensor-parallel rank holds
+    a part of each expert, and all tokens.
+
+    Parameters:
+        plans: layouts without their data-parallel degree (`TrainingPlans`).
+        sequence_split: ranks that share the sequence; 1 without sequence parallelism.
     Limits: routing is even, and no token is dropped.
-    Check:
+    Check: sequence parallelism over four ranks, with and without expert parallelism.
         >>> sent_split(row(expert_parallel=col(8, 1)), col(4, 4)).tolist()
         [4.0, 1.0]
     """
     return np.where(plans.expert_parallel > 1, sequence_split, 1.0)
 
 
-@formula(unit="B", source="Korthikanti et al. 2022 (arXiv:2205.05198)")
+@formula(unit="B", source="Korthikanti et al. 2022 (arXiv:2205.05198), section 4.2.2")
 def kept_layer_bytes(
     plans: TrainingPlans,
     layer: LayerBytes,
@@ -55,16 +61,26 @@ def kept_layer_bytes(
     sequence_split: Column,
     sent_split: Column,
 ) -> Column:
-    """Activations that one layer keeps of a micro-batch on one accelerator: heads and MLP are split over the tensor
-    group, tensors as wide as the model where sequences are.
+    """Activations that one layer keeps of a micro-batch on one accelerator.
 
-    Source: Korthikanti et al. 2022 (arXiv:2205.05198), section 4.2.2.
+    Tensor parallelism divides heads and MLP; sequence parallelism also divides hidden-size tensors.
+
+    Parameters:
+        plans: layouts without their data-parallel degree (`TrainingPlans`).
+        layer: activation bytes per token of a mean layer (`LayerBytes`).
+        tokens_per_micro_batch: tokens of a micro-batch on one rank of the context group.
+        sequence_split: ranks that share the sequence; 1 without sequence parallelism.
+        sent_split: ranks that share the dispatched tokens.
+    Check: Llama-3.1-8B with fused kernels, 4,096 tokens, tensor and sequence parallel 8.
+        >>> layer = row(kept_hidden=col(32776), kept_split=col(106624), kept_routed=col(0), kept_sent=col(0))
+        >>> kept_layer_bytes(row(tensor_parallel=col(8)), layer, col(4096), col(8), col(1)).tolist()
+        [71372800.0]
     """
     split = (layer.kept_split + layer.kept_routed) / plans.tensor_parallel
     return tokens_per_micro_batch * (layer.kept_hidden / sequence_split + split + layer.kept_sent / sent_split)
 
 
-@formula(unit="B", source="Korthikanti et al. 2022 (arXiv:2205.05198)")
+@formula(unit="B", source="Korthikanti et al. 2022 (arXiv:2205.05198), section 4.2.2")
 def working_layer_bytes(
     plans: TrainingPlans,
     layer: LayerBytes,
@@ -72,9 +88,18 @@ def working_layer_bytes(
     sequence_split: Column,
     sent_split: Column,
 ) -> Column:
-    """What one layer takes beyond what it keeps while its backward runs, on one accelerator.
+    """Bytes that one layer needs on top of what it keeps while its backward runs, on one accelerator.
 
-    Source: Korthikanti et al. 2022 (arXiv:2205.05198), section 4.2.2.
+    Parameters:
+        plans: layouts without their data-parallel degree (`TrainingPlans`).
+        layer: activation bytes per token of a mean layer (`LayerBytes`).
+        tokens_per_micro_batch: tokens of a micro-batch on one rank of the context group.
+        sequence_split: ranks that share the sequence; 1 without sequence parallelism.
+        sent_split: ranks that share the dispatched tokens.
+    Check: 4,096 tokens, 57,344 bytes of gradients per token, tensor parallel 8.
+        >>> layer = row(working_hidden=col(0), working_split=col(57344), working_routed=col(0), working_sent=col(0))
+        >>> working_layer_bytes(row(tensor_parallel=col(8)), layer, col(4096), col(8), col(1)).tolist()
+        [29360128.0]
     """
     split = (layer.working_split + layer.working_routed) / plans.tensor_parallel
     return tokens_per_micro_batch * (layer.working_hidden / sequence_split + split + layer.working_sent / sent_split)
@@ -82,24 +107,35 @@ def working_layer_bytes(
 
 @formula(unit="B", source="definition")
 def micro_batch_activation_bytes(kept_layer_bytes: Column, stage_layers: Column) -> Column:
-    """Activations of one micro-batch on one accelerator, between layers' forward and backward.
+    """Activations of one micro-batch on one accelerator, kept between forward and backward.
 
-    Source: definition.
+    Parameters:
+        kept_layer_bytes: activations that one layer keeps, bytes.
+        stage_layers: layers of the fullest pipeline stage.
+    Check: 32 layers of 71.4 MB.
+        >>> micro_batch_activation_bytes(col(71.4e6), col(32)).tolist()
+        [2284800000.0]
     """
     return kept_layer_bytes * stage_layers
 
 
 @formula(unit="B", source="definition")
 def stream_bytes(counts: Counts, tokens_per_micro_batch: Column, sequence_split: Column) -> Column:
-    """The gradient that goes from layer to layer, 16 bit.
+    """Gradient of the residual stream, which passes from layer to layer, in 16 bit.
 
-    Source: definition.
+    Parameters:
+        counts: model and run numbers (`Counts`).
+        tokens_per_micro_batch: tokens of a micro-batch on one rank of the context group.
+        sequence_split: ranks that share the sequence; 1 without sequence parallelism.
+    Check: 4,096 tokens of Llama-3.1-8B are 32 MiB.
+        >>> stream_bytes(PRETRAIN_COUNTS, col(4096), col(1)).tolist()
+        [33554432.0]
     """
     return 2 * tokens_per_micro_batch * counts.hidden_size / sequence_split
 
 
 def micro_batch_memory(counts: Counts, plans: TrainingPlans, assumed: Assumptions) -> MicroBatchMemory:
-    """Activations and logits of one micro-batch."""
+    """Return the activations and logits of one micro-batch."""
     chunks, stages, zero = virtual_pipeline(counts, plans), plans.pipeline_parallel, np.zeros(len(plans))
     if counts.in_samples:
         kept, working = sample_activation_bytes(counts, plans), working_sample_bytes(counts, plans)
@@ -128,7 +164,12 @@ def micro_batch_memory(counts: Counts, plans: TrainingPlans, assumed: Assumption
 def in_flight_bytes(micro_batch_bytes: Column, micro_batches_in_flight: Column) -> Column:
     """Activations of all micro-batches in flight.
 
-    Source: definition.
+    Parameters:
+        micro_batch_bytes: activations of one micro-batch, bytes.
+        micro_batches_in_flight: micro-batches whose activations a stage holds.
+    Check: four micro-batches of 2 GB.
+        >>> in_flight_bytes(col(2e9), col(4)).tolist()
+        [8000000000.0]
     """
     return micro_batch_bytes * micro_batches_in_flight
 
@@ -137,16 +178,25 @@ def in_flight_bytes(micro_batch_bytes: Column, micro_batches_in_flight: Column) 
 def loss_beyond_bytes(
     micro: MicroBatchMemory, loss_bytes: Column, last_stage_bytes: Column, kept_bytes: Column
 ) -> Column:
-    """Bytes of the loss that come on top: the last stage of a pipeline forms the logits and holds fewer micro-batches,
-    the first holds the most.
+    """Bytes that the loss adds to the kept activations.
 
-    Source: definition.
+    In a pipeline the last stage computes the logits and holds the fewest micro-batches, the first stage holds the
+    most. Only the excess of the last stage over the first counts.
+
+    Parameters:
+        micro: memory of one micro-batch (`MicroBatchMemory`).
+        loss_bytes: logits and their gradients, bytes.
+        last_stage_bytes: activations that the last stage holds, bytes.
+        kept_bytes: activations that the first stage holds, bytes.
+    Check: 3 GB of logits without a pipeline; with four stages, 2 GB on the last and 4 GB on the first.
+        >>> loss_beyond_bytes(row(stages=col(1, 4)), col(3e9), col(2e9), col(4e9)).tolist()
+        [3000000000.0, 1000000000.0]
     """
     return np.where(micro.stages > 1, np.maximum(0.0, last_stage_bytes + loss_bytes - kept_bytes), loss_bytes)
 
 
 def kept_bytes(counts: Counts, plans: TrainingPlans) -> Column:
-    """What a micro-batch keeps for backward on one accelerator, wherever it lies."""
+    """Return the activations that a micro-batch keeps for backward, on the accelerator or in host memory."""
     tokens, layer = tokens_per_micro_batch(counts, plans), plans.keeping(counts).layer
     split = sequence_split(plans)
     of_layer = kept_layer_bytes(plans, layer, tokens, split, sent_split(plans, split))

@@ -1,6 +1,6 @@
-"""Runs beside the chosen ones: neighbouring layouts on as many accelerators, and one machine's worth.
+"""Runs to compare with the chosen ones: neighboring layouts on the same accelerators, and one machine's worth.
 
-They are judged together, as one table.
+All comparison runs are evaluated together, as one table.
 """
 
 from __future__ import annotations
@@ -24,64 +24,65 @@ MOST_ALTERNATIVES = 2
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """A layout one choice away: how much longer it takes, and what it holds."""
+    """A layout that differs from the chosen one in a single choice: its relative duration and its memory."""
 
-    words: str
-    fits: bool
-    slower: float  # its duration over the chosen one's, less one
-    total_bytes: float
+    words: str  # description of the layout
+    fits: bool  # whether it fits, by the median prediction
+    slower: float  # its duration relative to the chosen layout's, minus 1
+    total_bytes: float  # memory per device, bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What stands beside every chosen run."""
+    """Runs to compare with each chosen run."""
 
-    alternatives: tuple[tuple[Alternative, ...], ...]
-    base: Run  # one machine's worth of the same layout
+    alternatives: tuple[tuple[Alternative, ...], ...]  # neighboring layouts of each chosen run
+    base: Run  # the chosen layout on one machine
 
 
 def neighbours_of(plans: TrainingPlans, row: int) -> Iterator[tuple[str, str, float]]:
-    """(in words, what changes, to what) for every layout one choice away from a row."""
-    kept = int(plans.activation_checkpointing[row])
-    if kept > NONE:
-        less = "no" if kept == SELECTIVE else ACTIVATION_CHECKPOINTING[kept - 1]
-        yield f"{less} activation checkpointing", "activation_checkpointing", kept - 1
+    """Yield (description, column to change, new value) of each layout that differs from a row in one choice."""
+    checkpointing = int(plans.activation_checkpointing[row])
+    if checkpointing > NONE:
+        less = "no" if checkpointing == SELECTIVE else ACTIVATION_CHECKPOINTING[checkpointing - 1]
+        yield f"{less} activation checkpointing", "activation_checkpointing", checkpointing - 1
     for name in ("tensor_parallel", "pipeline_parallel", "context_parallel"):
         degree = float(getattr(plans, name)[row])
         if degree >= 2:
             yield f"{name.replace('_', ' ')} {degree / 2:g}", name, degree / 2
     if plans.zero_stage[row] >= 3:
-        yield "states kept whole (ZeRO-0)", "zero_stage", 0.0
+        yield "unsharded states (ZeRO-0)", "zero_stage", 0.0
     twice = float(plans.micro_batch_sequences[row]) * 2
     yield f"a micro-batch of {twice:g}", "micro_batch_sequences", twice
 
 
 def beside(counts: Counts, plans: TrainingPlans, run: Run, assumed: Assumptions) -> Beside:
-    """Judge neighbours of every row, and one machine's worth of its layout."""
-    found = [(row, *choice) for row in range(len(plans)) for choice in neighbours_of(plans, row)]
+    """Evaluate the neighboring layouts of each row, and each row's layout on one machine."""
+    neighbors = [(row, *choice) for row in range(len(plans)) for choice in neighbours_of(plans, row)]
     chosen = np.arange(len(plans))
-    like = np.array([row for row, *_ in found] + [*chosen])
+    like = np.array([row for row, *_ in neighbors] + [*chosen])
     table = plans.take(like)
-    for i, (_, _, name, value) in enumerate(found):
+    for i, (_, _, name, value) in enumerate(neighbors):
         getattr(table, name)[i] = value
     near, able = degree_of(counts, table, run.accelerators[like])
-    degree = np.concatenate([near[: len(found)], one_machine(plans, run)])
+    degree = np.concatenate([near[: len(neighbors)], one_machine(plans, run)])
     able &= legal(counts, table, np.maximum(1.0, near))
-    keep = _first_of_each([row for row, *_ in found], able[: len(found)])
-    rows = np.concatenate([keep, np.arange(len(found), len(table))])
+    keep = _first_of_each([row for row, *_ in neighbors], able[: len(neighbors)])
+    rows = np.concatenate([keep, np.arange(len(neighbors), len(table))])
     with unrecorded():
         other = run_at(counts, table.take(rows), degree[rows], assumed)
     fitting = fits(table.take(rows), other, assumed)
-    told: list[list[Alternative]] = [[] for _ in chosen]
+    alternatives: list[list[Alternative]] = [[] for _ in chosen]
     for i, at in enumerate(keep.tolist()):
-        row = found[at][0]
+        row = neighbors[at][0]
         slower = float(other.wall_s[i]) / float(run.wall_s[row]) - 1
-        told[row].append(Alternative(found[at][1], bool(fitting[i]), slower, float(other.memory.total_bytes[i])))
-    return Beside(tuple(map(tuple, told)), other.take(np.arange(len(keep), len(rows))))
+        total_bytes = float(other.memory.total_bytes[i])
+        alternatives[row].append(Alternative(neighbors[at][1], bool(fitting[i]), slower, total_bytes))
+    return Beside(tuple(map(tuple, alternatives)), other.take(np.arange(len(keep), len(rows))))
 
 
 def _first_of_each(rows: list[int], able: Mask) -> Codes:
-    """Places of the first few neighbours of each row that can be laid out."""
+    """Return the positions of the first `MAX_ALTERNATIVES` feasible neighbors of each row."""
     taken: dict[int, int] = {}
     places = []
     for place, row in enumerate(rows):
@@ -92,6 +93,6 @@ def _first_of_each(rows: list[int], able: Mask) -> Codes:
 
 
 def one_machine(plans: TrainingPlans, run: Run) -> Column:
-    """The data-parallel degree that fills one machine with a layout, or the run's own where that is less."""
+    """Data-parallel degree that fills one machine with each layout, at most the degree of the run itself."""
     count = np.maximum(plans.accelerators_per_node, plans.ranks)
     return np.minimum(np.maximum(1.0, np.floor(count / plans.ranks)), run.data_parallel)

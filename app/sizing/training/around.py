@@ -1,4 +1,7 @@
-"""Sizes around the best of each type: there every layout that may do better is tried, where bisection took steps."""
+"""Cluster sizes near the best run of each accelerator type.
+
+Bisection skips sizes, so every layout that may be better is evaluated at these sizes as well.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,16 @@ from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import degree_of, joined, legal
 from app.sizing.training.plans import TrainingPlans
 
-# Shares of the best size that are tried: down to the next smaller of a search's degrees, and one step up.
+# Sizes to evaluate, relative to the best size: down to the search's next smaller degree, and one step up.
 SHARES = np.array([0.84, 0.89, 0.95, 1.0, 1.125, 1.25])
 
 
 def sizes_around(accelerators: Column, accelerators_per_node: Column) -> Column:
-    """A row of sizes for each: whole machines near a size of several, the size itself and the whole machine else."""
+    """Accelerator counts to evaluate near each size, one row per size.
+
+    A size of several machines gives counts of whole machines. A size within one machine gives itself and the whole
+    machine.
+    """
     machines = np.ceil(accelerators[:, None] * SHARES / accelerators_per_node[:, None])
     return np.where(
         (accelerators > accelerators_per_node)[:, None],
@@ -24,7 +31,7 @@ def sizes_around(accelerators: Column, accelerators_per_node: Column) -> Column:
 
 
 def around(counts: Counts, plans: TrainingPlans, accelerators: Column) -> tuple[Codes, Column]:
-    """(row, data-parallel degree) of every layout at the sizes around one."""
+    """Return (row, data-parallel degree) of each layout at each legal size near a given number of accelerators."""
     sizes = sizes_around(accelerators, plans.accelerators_per_node)
     degrees, able = degree_of(counts, plans, sizes)
     able &= legal(counts, plans, degrees) & joined(plans, sizes)

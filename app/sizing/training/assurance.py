@@ -1,8 +1,9 @@
-"""What each confidence takes of a run: the cheapest size that fits and is in time with it.
+"""Size and cost that a run needs at each confidence level.
 
-The machine, the framework and the split stay. The size may change, and a device may hold less: more is recomputed or
-sharded, micro-batches are smaller. Money never falls with the confidence; the number of accelerators may, where fewer
-that recompute are dearer than more that need not.
+For each level, this module finds the cheapest size that fits and meets the deadline at that confidence. The machine,
+the framework and the parallel split do not change. The size may change, and a device may keep less: more
+recomputation, more sharding or smaller micro-batches. Cost never falls as confidence rises. The number of
+accelerators may fall, if a few accelerators with recomputation cost more than many without it.
 """
 
 from __future__ import annotations
@@ -27,14 +28,17 @@ from app.sizing.training.run import Run, fits, host_holds, run_at, run_cost
 
 @dataclass(frozen=True, slots=True)
 class Assured(Columns):
-    """How sure runs are, a row each; what every level takes, a column each. NaN: no size would do, or no price."""
+    """Probabilities of each run (one row per run) and its needs at each level (one column per level).
 
-    levels: tuple[float, ...]
-    meets_deadline: Column
-    fits: Column
-    wall_s: Column  # that holds with the confidence asked
-    accelerators: Column  # paid
-    usd_total: Column  # at the duration that holds with the level
+    NaN means that no size is feasible at that level or that no price is known.
+    """
+
+    levels: tuple[float, ...]  # confidence levels
+    meets_deadline: Column  # probability that the run meets the deadline
+    fits: Column  # probability that the run fits in memory
+    wall_s: Column  # wall time at the requested confidence, seconds
+    accelerators: Column  # accelerators paid for, per level
+    usd_total: Column  # cost at the duration of the level, USD
 
 
 def assured(
@@ -44,15 +48,15 @@ def assured(
     deadline_s: float,
     question: Question,
 ) -> Assured:
-    """How sure every run is, and what other confidences would take."""
+    """Return the probabilities of each run, and the size and cost that each confidence level requires."""
     margins, memory, assumed = plans.stack.margins, run.memory, question.assumptions
     levels = tuple(sorted({*CONFIDENCE_LEVELS, margins.asked}))
     accelerators, usd = _taken(counts, plans, run, levels, deadline_s, question)
-    holds = host_holds(plans, memory, assumed)
+    host_fits = host_holds(plans, memory, assumed)
     return Assured(
         levels=levels,
         meets_deadline=in_time(margins, run.wall_s, deadline_s),
-        fits=np.where(holds, probably_held(plans, memory), 0.0),
+        fits=np.where(host_fits, probably_held(plans, memory), 0.0),
         wall_s=run.wall_s * margins.time_factor,
         accelerators=accelerators,
         usd_total=usd,
@@ -60,21 +64,23 @@ def assured(
 
 
 def _holding_less(counts: Counts, plans: TrainingPlans, row: int) -> Iterator[tuple[int, float, float]]:
-    """(activation checkpointing, ZeRO stage, micro-batch) of a row, and of layouts that hold less than it."""
+    """Yield (activation checkpointing, ZeRO stage, micro-batch) of a row's own layout and of layouts with less
+    memory.
+    """
     own, stage = int(plans.activation_checkpointing[row]), at(plans.zero_stage, row)
-    kept = (own,) if counts.in_samples else range(own, FULL + 1)
+    modes = (own,) if counts.in_samples else range(own, FULL + 1)
     stages = ZERO_STAGES if stage == 0 else (stage,)
-    yield from product(kept, stages, {at(plans.micro_batch_sequences, row), 1.0})
+    yield from product(modes, stages, {at(plans.micro_batch_sequences, row), 1.0})
 
 
 def _every_size(counts: Counts, plans: TrainingPlans, run: Run) -> tuple[Codes, TrainingPlans, Column]:
-    """(row, layout, data-parallel degree) of everything that a run might be instead, itself first."""
+    """Return (row, layout, data-parallel degree) of every candidate replacement of each run, the run itself first."""
     own = np.arange(len(plans))
-    found = [(row, *choice) for row in own.tolist() for choice in _holding_less(counts, plans, row)]
-    like, kept, stages, sizes = (np.array(values) for values in zip(*found, strict=True))
-    like = np.concatenate([own, like])
-    layouts = plans.take(like)
-    layouts.activation_checkpointing[len(own) :] = kept
+    variants = [(row, *choice) for row in own.tolist() for choice in _holding_less(counts, plans, row)]
+    source_row, modes, stages, sizes = (np.array(values) for values in zip(*variants, strict=True))
+    source_row = np.concatenate([own, source_row])
+    layouts = plans.take(source_row)
+    layouts.activation_checkpointing[len(own) :] = modes
     layouts.zero_stage[len(own) :] = stages
     layouts.micro_batch_sequences[len(own) :] = sizes
     degrees = degrees_of(counts, layouts)
@@ -82,7 +88,7 @@ def _every_size(counts: Counts, plans: TrainingPlans, run: Run) -> tuple[Codes, 
     rows = np.repeat(np.arange(len(layouts)), number)
     place = np.arange(len(rows)) - np.repeat(np.cumsum(number) - number, number)
     rows, degree = np.concatenate([own, rows]), np.concatenate([run.data_parallel, degrees.at(rows, place)])
-    return like[rows], layouts.take(rows), degree
+    return source_row[rows], layouts.take(rows), degree
 
 
 def _taken(
@@ -93,24 +99,26 @@ def _taken(
     deadline_s: float,
     question: Question,
 ) -> tuple[Column, Column]:
-    """(accelerators paid, USD) of every level: the run's own size from the confidence asked for on, as far as it holds,
-    else the cheapest.
+    """Return (accelerators paid for, USD) per run and confidence level.
+
+    At the requested level and above, the run keeps its own size while that size is feasible. Otherwise the cheapest
+    feasible size counts.
     """
-    rows, tried, degree = _every_size(counts, plans, run)
+    rows, candidates, degree = _every_size(counts, plans, run)
     assumed, economics = question.assumptions, question.economics
-    sizes, margins = run_at(counts, tried, degree, assumed), tried.stack.margins
-    paid, holds = sizes.nodes * tried.accelerators_per_node, fits(tried, sizes, assumed)
-    usd_per_hour = run_cost(tried, sizes, assumed, economics).usd_per_hour
+    sizes, margins = run_at(counts, candidates, degree, assumed), candidates.stack.margins
+    paid, fitting = sizes.nodes * candidates.accelerators_per_node, fits(candidates, sizes, assumed)
+    usd_per_hour = run_cost(candidates, sizes, assumed, economics).usd_per_hour
     other = np.where(np.arange(len(rows)) < len(plans), 0.0, 1.0)
     total, capacity = sizes.memory.total_bytes, sizes.memory.capacity_bytes
     accelerators, usd = (np.full((len(plans), len(levels)), np.nan) for _ in range(2))
     for i, level in enumerate(levels):
         wall = sizes.wall_s * margins.time.factor(level, margins.time_scale)
-        held = total * memory_factor(tried, sizes.memory, level)
-        good = np.flatnonzero(holds & (held <= capacity) & (wall <= deadline_s))
+        needed_bytes = total * memory_factor(candidates, sizes.memory, level)
+        feasible = np.flatnonzero(fitting & (needed_bytes <= capacity) & (wall <= deadline_s))
         cost = usd_total(usd_per_hour, wall)
-        own_first = other[good] * (level >= margins.asked)
-        order = good[np.lexsort((paid[good], np.nan_to_num(cost[good]), own_first, rows[good]))]
-        of, first = np.unique(rows[order], return_index=True)
-        accelerators[of, i], usd[of, i] = paid[order[first]], cost[order[first]]
+        own_first = other[feasible] * (level >= margins.asked)
+        order = feasible[np.lexsort((paid[feasible], np.nan_to_num(cost[feasible]), own_first, rows[feasible]))]
+        run_row, first = np.unique(rows[order], return_index=True)
+        accelerators[run_row, i], usd[run_row, i] = paid[order[first]], cost[order[first]]
     return accelerators, usd

@@ -1,4 +1,4 @@
-"""How much the batch decides: the same run on the same machines with a larger one."""
+"""Effect of the batch size: the same run on the same machines with a larger global batch."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from app.sizing.training.scaling import alike
 from app.sizing.training.search import Judged, best_runs, smallest_runs
 from app.sizing.workload import TrainingWorkload
 
-# A batch that another team might have chosen: published ones of one size of model lie as far apart.
+# Factor on the global batch: published batches for models of one size differ by as much.
 TIMES = 4
 
 
 def with_larger_batch(
     workload: TrainingWorkload, layouts: TrainingPlans, chosen: Judged, question: Question
 ) -> Judged | None:
-    """The best run with a batch four times as large, of the machine and framework chosen first, as a table of one row;
-    None where no size would do.
+    """Return the best run with a global batch four times as large, as a one-row table; None if no size is feasible.
+
+    The run uses the machine and the framework of the first chosen run.
     """
     larger = replace(workload, global_batch=TIMES * workload.global_batch)
     counts = counts_of(larger)

@@ -1,4 +1,4 @@
-"""What the formulas of training read of a workload: plain numbers, counted once per question."""
+"""Numbers that the training formulas read from a workload, computed once per question."""
 
 from __future__ import annotations
 
@@ -15,120 +15,121 @@ from app.sizing.workload import Method, TrainingWorkload
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Widths of a mean layer, in elements of one token, and how its code is written."""
+    """Widths of an average layer, in elements per token, and properties of its implementation."""
 
-    queries: float  # and attention's output
-    keys: float  # and values
-    dense: float  # of the MLP and of shared experts
-    routed: float  # of routed experts
-    sent: float  # to routed experts, all copies
-    router: float  # scores of experts
-    choices: float  # of experts
-    norms: float
-    written_norms: float  # of these, written out operation by operation where kernels are eager
+    queries: float  # width of the queries and of the attention output
+    keys: float  # width of the keys and values
+    dense: float  # width of the MLP and of shared experts
+    routed: float  # width of routed experts
+    sent: float  # width sent to routed experts, all copies
+    router: float  # router scores
+    choices: float  # chosen experts
+    norms: float  # width of the norms
+    written_norms: float  # width of norms that eager kernels run operation by operation
     readers: float  # matrices that read a norm
-    products: float  # of an MLP, as wide as it: those that fused kernels keep
-    written_products: float  # those that eager ones keep
-    last_kept: float  # whether a list of operators keeps the output of the layer's last matrix: it keeps every second
-    adapted_inputs: float  # that adapted matrices read, each
-    unshared_inputs: float  # the same, each tensor once
-    adapted_outputs: float  # of attention, read by the matrix after it
-    adapts_mlp: float  # whether any of its matrices, or of experts'
-    adapted_matrices: float
+    products: float  # MLP-wide tensors that fused kernels keep
+    written_products: float  # MLP-wide tensors that eager kernels keep
+    last_kept: float  # 1 if operator-level recomputation keeps the output of the layer's last matrix, else 0
+    adapted_inputs: float  # inputs of adapted matrices, each counted
+    unshared_inputs: float  # inputs of adapted matrices, each tensor counted once
+    adapted_outputs: float  # attention outputs that the next adapted matrix reads
+    adapts_mlp: float  # 1 if a matrix of the MLP or of the experts is adapted, else 0
+    adapted_matrices: float  # number of adapted matrices
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Numbers of a model and of a run over it; nothing here depends on hardware or layout.
+    """Numbers of a model and of a training run; none depends on the hardware or the layout.
 
-    Parameters that a token multiplies are apart: `dense` in every layer, `head` once, `routed` in the experts it
-    is sent to. Activations are bytes of one token in a mean layer, 16 bit.
+    Parameters that a token multiplies are split into three groups: `dense` (in every layer), `head` (once) and
+    `routed` (in the experts that receive the token). Activation fields are bytes per token in an average layer, in
+    16 bit.
     """
 
-    in_samples: bool
-    units: float  # tokens or samples to go through
-    units_per_sequence: float
-    global_batch: float  # asked
-    near_batch_share: float  # how far a step may be from it
-    published_stage_unevenness: float
-    experiment_overhead: float
-    dataset_bytes: float  # 0: not said
-    asked_checkpoint_interval_s: float  # 0: the best is chosen
-    synchronous_checkpoints: bool
-    recipe: Recipe
+    in_samples: bool  # whether the model processes samples instead of tokens
+    units: float  # tokens or samples to process
+    units_per_sequence: float  # tokens per sequence; 1 for samples
+    global_batch: float  # requested sequences or samples per step
+    near_batch_share: float  # largest relative distance of a step's batch from the requested one
+    published_stage_unevenness: float  # load imbalance of pipeline stages in a published run
+    experiment_overhead: float  # share of extra experiments, relative to the run
+    dataset_bytes: float  # data set size, bytes; 0 if not stated
+    asked_checkpoint_interval_s: float  # requested checkpoint interval, seconds; 0 to choose the best
+    synchronous_checkpoints: bool  # whether training stops while a checkpoint is written
+    recipe: Recipe  # bytes and operations per parameter
 
-    num_layers: float
-    weight_layers: float  # whose weights and gradients travel; of a network on samples its own
-    hidden_size: float
-    mlp_width: float
-    gated: float  # 1 where its MLP multiplies two matrices' outputs, and norms have no mean
-    num_heads: float
-    attention_width: float  # of all heads
-    kv_heads: float
-    kv_elements: float  # of one token in all layers
-    vocab_size: float
-    is_moe: bool
-    experts_per_token: float
-    expert_inputs: float  # width of what is sent to an expert
-    routing_layers: float  # that send tokens to experts; with a single expert there is nowhere to send them
+    num_layers: float  # layers of the model
+    weight_layers: float  # layers whose weights and gradients are exchanged
+    hidden_size: float  # hidden size, elements
+    mlp_width: float  # intermediate size of the MLP, elements
+    gated: float  # 1 if the MLP is gated and norms subtract no mean, else 0
+    num_heads: float  # attention heads
+    attention_width: float  # width of all attention heads, elements
+    kv_heads: float  # KV heads
+    kv_elements: float  # keys and values of one token in all layers, elements
+    vocab_size: float  # vocabulary size, tokens
+    is_moe: bool  # whether the model is a mixture of experts
+    experts_per_token: float  # experts that each token is routed to
+    expert_inputs: float  # input width of an expert, elements
+    routing_layers: float  # layers that route tokens to experts; 0 with a single expert
 
-    total_params: float
-    routed_params: float
-    embedding_params: float
-    head_params: float
-    dense_matmul_params: float
-    head_matmul_params: float
-    routed_matmul_params: float
-    linear_params: float
-    adapter_params: float
-    checkpointed_params: float  # what is trained
-    frozen_params: float  # of what only runs beside a denoiser: text encoders and image decoder
+    total_params: float  # parameters of the model
+    routed_params: float  # parameters of routed experts
+    embedding_params: float  # parameters of the embedding
+    head_params: float  # parameters of the output head
+    dense_matmul_params: float  # parameters outside experts and head that a token multiplies
+    head_matmul_params: float  # parameters of the head that a token multiplies
+    routed_matmul_params: float  # parameters of routed experts that a token multiplies
+    linear_params: float  # parameters of linear layers
+    adapter_params: float  # trained adapter parameters
+    checkpointed_params: float  # trained parameters, which a checkpoint holds
+    frozen_params: float  # parameters that only run with a denoiser: text encoders and image decoder
 
-    score_flops_per_token: float  # attention of a mean token of a sequence, forward
-    recurrent_flops_per_token: float
-    adapter_flops_per_token: float
-    flops_per_unit: float  # of a token or sample, forward and backward, without recomputation
+    score_flops_per_token: float  # forward attention FLOPs of an average token in a sequence
+    recurrent_flops_per_token: float  # forward FLOPs of recurrent layers per token
+    adapter_flops_per_token: float  # forward and backward FLOPs of adapters per token
+    flops_per_unit: float  # forward and backward FLOPs per token or sample, without recomputation
 
-    attention_activation_bytes: float
-    layer: Layer
-    unquantised_share: float  # of the parameters: embedding, head, norms
-    tied_params: float  # of an embedding that is the head too
-    largest_matrix_params: float
+    attention_activation_bytes: float  # attention activations of one token in an average layer, bytes
+    layer: Layer  # widths of an average layer
+    unquantised_share: float  # share of parameters that stay in 16 bit: embedding, head and norms
+    tied_params: float  # parameters of an embedding that is also the head
+    largest_matrix_params: float  # parameters of the largest matrix
 
-    # One sample, forward, activations as wide as the precision's.
-    sample_forward_flops: float
-    sample_matrix_bytes: float
-    sample_grouped_bytes: float
-    sample_grouped_taps: float
-    sample_elementwise_bytes: float
-    sample_operations: float
-    sample_kept_bytes: float
-    sample_working_bytes: float
-    sample_score_pairs: float
+    # Per sample, forward pass, with activations in the width of the precision.
+    sample_forward_flops: float  # forward FLOPs
+    sample_matrix_bytes: float  # bytes moved by matrices
+    sample_grouped_bytes: float  # bytes moved by grouped convolutions
+    sample_grouped_taps: float  # output elements times kernel positions of grouped convolutions
+    sample_elementwise_bytes: float  # bytes moved by elementwise operations
+    sample_operations: float  # operations launched
+    sample_kept_bytes: float  # activations kept for the backward pass, bytes
+    sample_working_bytes: float  # temporary bytes
+    sample_score_pairs: float  # attention score pairs of all heads, scaled by the element width
 
     @property
     def layer_params(self) -> float:
-        """Parameters of a mean layer, ends left out."""
+        """Parameters of an average layer, without embedding and head."""
         return (self.total_params - self.embedding_params - self.head_params) / max(1.0, self.weight_layers)
 
     @property
     def recomputed_share(self) -> float:
-        """Of the layers, where every second is recomputed: of an odd number one more is not."""
+        """Share of layers that are recomputed if every second layer is; with an odd number, the extra layer is not."""
         return self.num_layers // 2 / max(1.0, self.num_layers)
 
     @property
     def last_recomputed(self) -> float:
-        """Whether the last of them is, where every second layer is recomputed."""
+        """1 if the last layer is recomputed when every second layer is, else 0."""
         return 1.0 - self.num_layers % 2
 
     @property
     def head_layers(self) -> float:
-        """Mean layers that the output head is worth, by what a token multiplies."""
+        """Number of average layers that match the output head in parameters multiplied per token."""
         return self.head_matmul_params * self.num_layers / (self.dense_matmul_params + self.routed_matmul_params)
 
 
 def counts_of(workload: TrainingWorkload) -> Counts:
-    """Everything that formulas read of a workload."""
+    """Return all numbers that the training formulas read from a workload."""
     model, sample = workload.model, workload.model.sample or SampleWork(0.0, layers=0)
     adapters = adapter_params(workload)
     return Counts(
@@ -169,7 +170,7 @@ def counts_of(workload: TrainingWorkload) -> Counts:
 
 
 def parameter_counts(workload: TrainingWorkload) -> dict[str, float]:
-    """Parameters by what is done with them."""
+    """Return parameter counts of the model, by their role in training."""
     model, adapters = workload.model, adapter_params(workload)
     head, routed, frozen = model.head_matmul_params, model.routed_matmul_params, frozen_params(model)
     return {
@@ -191,7 +192,7 @@ def parameter_counts(workload: TrainingWorkload) -> dict[str, float]:
 
 
 def layer_of(workload: TrainingWorkload) -> Layer:
-    """A mean layer of the model and, where adapters are trained, what they read."""
+    """Return the widths of the model's average layer and, for LoRA and QLoRA, of its adapters."""
     model = workload.model
     widths, gated = layer_widths(model), model.is_gated
     frozen = workload.method is not Method.FULL
@@ -219,18 +220,17 @@ def layer_of(workload: TrainingWorkload) -> Layer:
 
 
 def frozen_params(model: ModelArchitecture) -> float:
-    """Parameters of what runs beside a denoiser and is never trained with it.
+    """Parameters that run together with a diffusion model's denoiser but are never trained.
 
-    Source: the text-to-image examples of diffusers freeze text encoders and autoencoder.
+    Source: the text-to-image examples of Diffusers freeze the text encoders and the autoencoder.
     """
     return float(model.parts.get("encoder_tower", 0)) if model.task is ModelTask.DIFFUSION else 0.0
 
 
 def sample_counts(sample: SampleWork, width: float) -> dict[str, float]:
-    """What training does with one sample, by the width of its activations over 16 bit; what is kept in 32 bit anyway
-    does not widen.
+    """Return the work and memory of training on one sample.
 
-    Source: counted operation by operation.
+    `width` is the width of an activation relative to 16 bit. Tensors that are always in 32 bit do not scale with it.
     """
     done = sample.footprint or Footprint(sample.flops, 0.0, 0.0, 0.0, float(sample.layers))
     return {
@@ -247,25 +247,26 @@ def sample_counts(sample: SampleWork, width: float) -> dict[str, float]:
 
 
 def adapter_params(workload: TrainingWorkload) -> float:
-    """Parameters of adapters; none where the model itself is trained."""
+    """Trained adapter parameters; 0 if the model itself is trained."""
     if workload.method is Method.FULL:
         return 0.0
     return workload.model.lora_params(workload.lora_rank, workload.lora_targets)
 
 
 def scores_of(workload: TrainingWorkload) -> float:
-    """Attention of a mean token, forward; none in what works on samples."""
+    """Forward FLOPs of attention per average token; 0 for models that process samples."""
     return 0.0 if workload.in_samples else score_flops_per_token(workload.model, workload.units_per_sequence)
 
 
 def score_flops_per_token(model: ModelArchitecture, units_per_sequence: float) -> float:
-    """Attention of a mean token of a sequence, forward."""
+    """Forward FLOPs of attention per average token of a sequence."""
     return model.prefill_attention_flops(units_per_sequence) / units_per_sequence
 
 
 def adapter_flops_per_token(model: ModelArchitecture, adapter_params: float) -> float:
-    """Adapters, forward and backward; of those on routed experts a token passes its experts' only.
+    """Forward and backward FLOPs of adapters per token.
 
+    A token passes only the adapters of the experts that it is routed to.
     Source: Hu et al. 2021 (arXiv:2106.09685).
     """
     sharing = max(1, model.num_experts) / max(1, model.experts_per_token)
@@ -273,11 +274,11 @@ def adapter_flops_per_token(model: ModelArchitecture, adapter_params: float) -> 
 
 
 def flops_per_unit(workload: TrainingWorkload, score_flops: float, adapter_flops: float) -> float:
-    """Model FLOPs per token (or sample), forward and backward, without recomputation.
+    """Model FLOPs per token or sample, forward and backward, without recomputation.
 
-    A frozen matrix has one gradient product in place of two.
+    A frozen matrix needs one backward product instead of two.
     Source: Chowdhery et al. 2022 (arXiv:2204.02311), appendix B.
-    Check: Llama-3.1-8B at 4096 tokens: 6 * 7.50e9 multiplied parameters and 3 * 0.27e9 of attention.
+    Check: Llama-3.1-8B at 4,096 tokens multiplies 7.50e9 parameters: 6 * 7.50e9 FLOPs plus 3 * 1.07e9 of attention.
         >>> counts = PRETRAIN_COUNTS
         >>> round(counts.flops_per_unit / 1e9, 2), round(counts.score_flops_per_token / 1e9, 3)
         (48.25, 1.074)

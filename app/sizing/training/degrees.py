@@ -1,4 +1,4 @@
-"""Which data-parallel degrees a layout may take: divisors of the global batch that fill whole machines."""
+"""Legal data-parallel degrees of a layout: those that divide the global batch and fill whole machines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.sizing.training.plans import TrainingPlans
 
 Entry = TypeVar("Entry", bound=np.generic)
 
-# The grid of a search: divisors judged, spread evenly over their ranks where there are more, and sizes between them.
+# The grid of a search: divisors of the global batch (a sample if there are many) and sizes between them.
 LARGEST_DIVISOR = 65536
 LARGEST_CLUSTER = 131072  # accelerators
 MOST_DIVISORS = 48
@@ -23,15 +23,15 @@ SIZES_PER_OCTAVE = 4
 
 
 def divides(divisor: Column, number: Column) -> Mask:
-    """Whether whole numbers divide; a division and a floor, which cost a quarter of a remainder."""
+    """Whether each divisor divides its whole number; division and floor cost a quarter of a remainder."""
     quotient = number / divisor
-    found: Mask = quotient == np.floor(quotient)
-    return found
+    result: Mask = quotient == np.floor(quotient)
+    return result
 
 
 @lru_cache(maxsize=256)
 def divisors_of(batch: int) -> Column:
-    """Divisors of a global batch, ascending."""
+    """Divisors of a global batch, ascending, at most `MAX_DIVISORS` of them."""
     numbers = np.arange(1, min(batch, LARGEST_DIVISOR) + 1)
     divisors: Column = numbers[batch % numbers == 0].astype(np.float64)
     if len(divisors) > MOST_DIVISORS:
@@ -42,23 +42,27 @@ def divisors_of(batch: int) -> Column:
 
 @lru_cache(maxsize=256)
 def degrees_judged(batch: int, most: float) -> Column:
-    """Degrees of a search: divisors of a global batch, and sizes between them as far as a batch near it reaches."""
+    """Data-parallel degrees that a search evaluates: divisors of the global batch and sizes between them, up to a
+    limit.
+    """
     octaves = 2.0 ** np.arange(np.floor(np.log2(LARGEST_DIVISOR)) + 1)
-    between = np.outer(octaves, 1 + np.arange(SIZES_PER_OCTAVE) / SIZES_PER_OCTAVE)
-    sizes = between[(between <= min(most, LARGEST_DIVISOR)) & (between == np.floor(between))]
+    intermediate = np.outer(octaves, 1 + np.arange(SIZES_PER_OCTAVE) / SIZES_PER_OCTAVE)
+    sizes = intermediate[(intermediate <= min(most, LARGEST_DIVISOR)) & (intermediate == np.floor(intermediate))]
     degrees: Column = np.union1d(divisors_of(batch), sizes)
     degrees.flags.writeable = False
     return degrees
 
 
 def _rows(values: NDArray[Entry], like: Column) -> NDArray[Entry]:
-    """A column that lines up with one number per row, or with a row of options."""
+    """Reshape one value per row so that it broadcasts against `like`: one number per row, or one row of options."""
     return values[(slice(None),) + (None,) * (like.ndim - 1)]
 
 
 def legal(counts: Counts, plans: TrainingPlans, degrees: Column) -> Mask:
-    """Whether each row may take a data-parallel degree (one per row, or a row of options) and go through whole
-    micro-batches of a batch near the one asked (of samples the last may be part full).
+    """Whether each row may use a data-parallel degree (one per row, or a row of options).
+
+    Whole micro-batches must make up a batch near the requested one. Models that process samples may fill the last
+    micro-batch in part.
     """
     micro = _rows(plans.micro_batch_sequences, degrees)
     even: Mask = degrees * micro <= counts.global_batch
@@ -68,14 +72,14 @@ def legal(counts: Counts, plans: TrainingPlans, degrees: Column) -> Mask:
     return even & splits(counts, plans, degrees)
 
 
-def step_batch_of(asked: float, shares: Column) -> Column:
-    """The batch nearest to the one asked that is made of whole shares."""
-    nearest: Column = np.maximum(1.0, np.floor(asked / shares + 0.5)) * shares
+def step_batch_of(requested: float, shares: Column) -> Column:
+    """Global batch nearest to the requested one that is a whole multiple of `shares`."""
+    nearest: Column = np.maximum(1.0, np.floor(requested / shares + 0.5)) * shares
     return nearest
 
 
 def splits(counts: Counts, plans: TrainingPlans, degrees: Column) -> Mask:
-    """Whether the framework makes so many replicas, over whose ranks experts spread evenly."""
+    """Whether the framework supports each data-parallel degree and experts spread evenly over its ranks."""
     even: Mask = np.ones(degrees.shape, dtype=bool)
     single = plans.stack.single_accelerator
     if single.any():
@@ -87,8 +91,10 @@ def splits(counts: Counts, plans: TrainingPlans, degrees: Column) -> Mask:
 
 
 def degree_of(counts: Counts, plans: TrainingPlans, accelerators: Column) -> tuple[Column, Mask]:
-    """(data-parallel degree that makes up so many accelerators, whether each row may take it, with however far a
-    batch); one number per row, or a row of options.
+    """Return (data-parallel degree that uses the given accelerators, whether each row may use that degree).
+
+    `accelerators` holds one number per row, or a row of options. The distance of the resulting batch from the
+    requested one is not checked.
     """
     degree = accelerators / _rows(plans.ranks, accelerators)
     whole = np.maximum(1.0, np.floor(degree))
@@ -96,48 +102,52 @@ def degree_of(counts: Counts, plans: TrainingPlans, accelerators: Column) -> tup
 
 
 def filled(plans: TrainingPlans, accelerators: Column) -> Mask:
-    """Whether accelerators (one number per row, or a row of options) fill whole machines beyond the first."""
+    """Whether accelerators (one number per row, or a row of options) fill whole machines beyond the first machine."""
     count = _rows(plans.accelerators_per_node, accelerators)
-    found: Mask = (accelerators <= count) | divides(count, accelerators)
-    return found
+    result: Mask = (accelerators <= count) | divides(count, accelerators)
+    return result
 
 
 def wired(plans: TrainingPlans, accelerators: Column) -> Mask:
-    """Whether accelerators are of one machine or one domain, or have a known network between their machines."""
+    """Whether accelerators share a machine or scale-up domain, or have a known network between their machines."""
     near: Mask = accelerators <= _rows(plans.machine.scale_up_accelerators, accelerators)
     return near | ~np.isnan(_rows(plans.node.network_bytes_per_s, accelerators))
 
 
 def joined(plans: TrainingPlans, accelerators: Column) -> Mask:
-    """Whether accelerators are machines that are built into one cluster; inference-class hardware, nobody does, and it
-    stays alone.
+    """Whether accelerators form a cluster of whole, networked machines.
+
+    Inference-class machines are not built into training clusters, so they pass only up to one machine.
     """
-    alone = accelerators <= _rows(plans.accelerators_per_node, accelerators)
-    cluster = alone | _rows(plans.machine.training_class, accelerators)
-    found: Mask = filled(plans, accelerators) & wired(plans, accelerators) & cluster
-    return found
+    one_machine = accelerators <= _rows(plans.accelerators_per_node, accelerators)
+    cluster = one_machine | _rows(plans.machine.training_class, accelerators)
+    result: Mask = filled(plans, accelerators) & wired(plans, accelerators) & cluster
+    return result
 
 
 @dataclass(frozen=True, slots=True)
 class Degrees:
-    """Degrees that each row may take, ascending. Rows that may take the same share one list."""
+    """Legal data-parallel degrees of each row, ascending. Rows with equal options share one list."""
 
-    options: Column  # of every list, padded
-    count: Codes  # of every list
-    of: Codes  # the list of every row
+    options: Column  # degrees of every list, padded with infinity
+    count: Codes  # number of degrees in each list
+    of: Codes  # list of each row
 
     def counts(self) -> Codes:
-        """How many degrees each row may take."""
+        """Number of legal degrees of each row."""
         return self.count[self.of]
 
     def at(self, rows: Codes, place: Codes) -> Column:
-        """The degree at a place in the list of each row."""
+        """Degree at a position in the list of each row."""
         return self.options[self.of[rows], place]
 
 
 def degrees_of(counts: Counts, plans: TrainingPlans) -> Degrees:
-    """Data-parallel degrees each row may take. Rows on machines of one size that split a batch alike are asked once."""
-    example, of = kinds(
+    """Return the legal data-parallel degrees of each row.
+
+    Rows with machines of the same shape and the same split of a batch are evaluated once.
+    """
+    example, list_of_row = kinds(
         plans.machine.shape,
         plans.ranks,
         plans.micro_batch_sequences,
@@ -146,33 +156,33 @@ def degrees_of(counts: Counts, plans: TrainingPlans) -> Degrees:
         plans.expert_parallel,
         plans.stack.single_accelerator,
     )
-    alike = plans.take(example)
+    examples = plans.take(example)
     reach = counts.global_batch * (1 + (0.0 if counts.in_samples else counts.near_batch_share))
     divisors = degrees_judged(int(counts.global_batch), reach)
-    options = np.broadcast_to(divisors, (len(alike), len(divisors)))
-    accelerators = alike.ranks[:, None] * options
-    allowed = legal(counts, alike, options) & joined(alike, accelerators)
+    options = np.broadcast_to(divisors, (len(examples), len(divisors)))
+    accelerators = examples.ranks[:, None] * options
+    allowed = legal(counts, examples, options) & joined(examples, accelerators)
     allowed &= accelerators <= LARGEST_CLUSTER
     kind, option = np.nonzero(allowed)
     packed = np.full(allowed.shape, np.inf)
     packed[kind, np.cumsum(allowed, axis=1)[kind, option] - 1] = divisors[option]
-    return Degrees(packed, allowed.sum(axis=1), of)
+    return Degrees(packed, allowed.sum(axis=1), list_of_row)
 
 
 def kinds(*columns: Column | Codes | Mask) -> tuple[Codes, Codes]:
-    """(a row of every combination of whole numbers that occurs, the combination of every row)."""
+    """Return (one example row of each distinct combination of whole numbers, the combination of each row)."""
     code = np.zeros(len(columns[0]), dtype=np.int64)
     for values in columns:
         place, count = _placed(values.astype(np.int64, copy=False))
         code = code * count + place
-    of, count = _placed(code)
+    group_of_row, count = _placed(code)
     example = np.zeros(count, dtype=np.int64)
-    example[of] = np.arange(len(code))
-    return example, of
+    example[group_of_row] = np.arange(len(code))
+    return example, group_of_row
 
 
 def _placed(values: Codes) -> tuple[Codes, int]:
-    """The place of each value among those that occur, and how many these are."""
+    """Return (rank of each value among the distinct values, number of distinct values)."""
     places = np.zeros(int(values.max(initial=-1)) + 1, dtype=np.int64)
     places[values] = 1
     return (np.cumsum(places) - 1)[values], int(places.sum())

@@ -1,4 +1,7 @@
-"""How far the memory of plans may be off: what they surely hold, and how probably they fit."""
+"""Uncertainty of predicted training memory.
+
+Gives the largest prediction that is accepted at a confidence, and the probability that a plan fits.
+"""
 
 from __future__ import annotations
 
@@ -11,32 +14,34 @@ from app.sizing.training.plans import TrainingPlans
 
 
 def memory_scale(plans: TrainingPlans, memory: TrainingMemory) -> Column:
-    """How many times as far as what is counted to the byte the memory of each plan may be off."""
+    """Return how much wider the uncertainty of each plan's memory is than that of memory counted to the byte."""
     margins = plans.stack.margins
     counted = memory.weights_bytes + memory.gradient_bytes + memory.optimizer_bytes
     return margins.memory.scale(around_memory(counted, memory.total_bytes, margins.recipe_known, margins.widened))
 
 
 def memory_factor(plans: TrainingPlans, memory: TrainingMemory, confidence: float) -> Column:
-    """What the memory of each plan is multiplied by so that it holds with a confidence."""
+    """Return the factor on each plan's predicted memory that covers a confidence."""
     return plans.stack.margins.memory.factor(confidence, memory_scale(plans, memory))
 
 
 def allowed_bytes(plans: TrainingPlans, memory: TrainingMemory) -> Column:
-    """The most that may be predicted: what may be used keeps a reserve of its own, so doubt counts against the whole
-    device.
+    """Return the largest prediction that is accepted, bytes.
+
+    The usable memory already has a reserve. The uncertainty is therefore compared with the capacity of the whole
+    device, and does not add to the reserve.
     """
     factor = memory_factor(plans, memory, plans.stack.margins.asked)
     return np.minimum(memory.usable_bytes, memory.capacity_bytes / factor)
 
 
 def surely_held(plans: TrainingPlans, memory: TrainingMemory) -> Mask:
-    """Whether accelerators hold what they must, with the confidence asked."""
-    found: Mask = memory.total_bytes <= allowed_bytes(plans, memory)
-    return found
+    """Return whether each plan fits in memory at the requested confidence."""
+    fits: Mask = memory.total_bytes <= allowed_bytes(plans, memory)
+    return fits
 
 
 def probably_held(plans: TrainingPlans, memory: TrainingMemory) -> Column:
-    """Probability that accelerators hold what they must."""
+    """Return the probability that each plan fits in memory."""
     room = np.log(memory.capacity_bytes / memory.total_bytes)
     return plans.stack.margins.memory.confidence(room, memory_scale(plans, memory))

@@ -1,4 +1,4 @@
-"""Runs that are shown: judged once more as one table, with their neighbours, their figures and their arithmetic."""
+"""The runs that an answer shows: one table with their neighbors, figures, cost and arithmetic."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from app.sizing.training.run import Run, fits, run_at, run_cost
 
 @dataclass(frozen=True, slots=True)
 class Finalists:
-    """Runs that are shown, judged as one table, with everything an answer says of them."""
+    """The runs that an answer shows, with all figures that the answer reports."""
 
     plans: TrainingPlans
     run: Run
-    held: HeldBytes
+    held: HeldBytes  # memory of each run at its peak, by kind, bytes
     cost: Cost
-    fits: Mask
+    fits: Mask  # whether each run fits, by the median prediction
     outcome: Outcome
-    beside: Beside
-    assured: Assured
-    virtual_pipeline: Column
-    trace: Trace
-    bills: tuple[tuple[Part, ...], ...]
+    beside: Beside  # runs to compare with
+    assured: Assured  # probabilities, and needs per confidence level
+    virtual_pipeline: Column  # model chunks per pipeline stage
+    trace: Trace  # recorded arithmetic
+    bills: tuple[tuple[Part, ...], ...]  # cost items of each run
 
     def __len__(self) -> int:
         return len(self.plans)
@@ -48,19 +48,22 @@ def judge(
     deadline_s: float,
     question: Question,
 ) -> Finalists:
-    """Everything an answer says of these runs; they are run once more where the arithmetic is wanted, to note it."""
+    """Return all figures that an answer reports for these runs.
+
+    If the question requests a trace, the runs are evaluated again with recording on.
+    """
     assumed, economics = question.assumptions, question.economics
-    with recording(wanted=question.trace) as noted:
+    with recording(wanted=question.trace) as trace:
         if question.trace:
             run = run_at(counts, plans, run.data_parallel, assumed)
         cost = run_cost(plans, run, assumed, economics)
         with unrecorded():
-            others = beside(counts, plans, run, assumed)
-            sure = assured(counts, plans, run, deadline_s, question)
+            comparisons = beside(counts, plans, run, assumed)
+            assurance = assured(counts, plans, run, deadline_s, question)
             held, _ = memory_of(counts, plans, run.data_parallel, assumed)
-        outcome = outcome_of(counts, plans, run, cost, others.base, assumed, economics)
-        fitting = fits(plans, run, assumed)
+        outcome = outcome_of(counts, plans, run, cost, comparisons.base, assumed, economics)
+        fits_median = fits(plans, run, assumed)
     chunks = virtual_pipeline(counts, plans)
     host = run.memory.host_bytes
-    billed = bills(plans.offered, run.nodes, run.nodes, assumed, economics, host_bytes=host)
-    return Finalists(plans, run, held, cost, fitting, outcome, others, sure, chunks, noted, billed)
+    cost_items = bills(plans.offered, run.nodes, run.nodes, assumed, economics, host_bytes=host)
+    return Finalists(plans, run, held, cost, fits_median, outcome, comparisons, assurance, chunks, trace, cost_items)

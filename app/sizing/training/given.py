@@ -1,4 +1,4 @@
-"""The deployment asked for: what it leaves open of its layout is chosen as a search would."""
+"""Runs of a requested deployment; the search chooses the parts of the layout that the request leaves open."""
 
 from __future__ import annotations
 
@@ -20,23 +20,25 @@ from app.sizing.workload import TrainingWorkload
 
 
 def size_asked(deployment: Deployment) -> int | None:
-    """Accelerators that the caller fixed."""
+    """Number of accelerators that the request fixes; None if it fixes none."""
     return deployment.accelerators_per_replica or deployment.total_accelerators
 
 
 def chosen_run(
     workload: TrainingWorkload, counts: Counts, layouts: TrainingPlans, deployment: Deployment, question: Question
 ) -> Judged | None:
-    """The best run for the objective on the accelerators asked for, first, and all others that were compared; of any
-    number of them what a search finds, or the nearest to it. None where nothing can be laid out.
+    """Return the compared runs on the requested accelerators, best for the objective first.
+
+    If the request fixes no number of accelerators, the result holds the runs that a search finds, or else the
+    nearest misses. None if no layout is possible.
     """
     if size_asked(deployment) is None and deployment.data_parallel is None:
-        found = smallest_runs(workload, counts, layouts, question, Unread(()))
-        if len(found):
-            best, _ = best_runs(counts, found, question)
-            return found.take(np.concatenate([best, np.setdiff1d(np.arange(len(found)), best)]))
-        tried = attempted(counts, layouts, workload.deadline_s, question.assumptions)
-        rows, plans, degrees = tried.rows, tried.layouts, tried.largest
+        runs = smallest_runs(workload, counts, layouts, question, Unread(()))
+        if len(runs):
+            best, _ = best_runs(counts, runs, question)
+            return runs.take(np.concatenate([best, np.setdiff1d(np.arange(len(runs)), best)]))
+        attempts = attempted(counts, layouts, workload.deadline_s, question.assumptions)
+        rows, plans, degrees = attempts.rows, attempts.layouts, attempts.largest
     else:
         degrees, rows = laid_out(counts, layouts, deployment)
         plans = layouts.take(rows)
@@ -44,36 +46,39 @@ def chosen_run(
         return None
     run = run_at(counts, plans, degrees, question.assumptions)
     cost = run_cost(plans, run, question.assumptions, question.economics)
-    judged = Judged(rows, plans, run, cost)
-    return judged.take(in_order(workload, counts, judged, question))
+    costed = Judged(rows, plans, run, cost)
+    return costed.take(in_order(workload, counts, costed, question))
 
 
-def in_order(workload: TrainingWorkload, counts: Counts, judged: Judged, question: Question) -> Codes:
-    """Rows by what counts: they fit, surely, without a last resort, with a batch near the one asked, in time, and then
-    by the objective. What is late, by how late.
+def in_order(workload: TrainingWorkload, counts: Counts, costed: Judged, question: Question) -> Codes:
+    """Return the rows in order of preference.
+
+    Runs rank by fit, fit at the requested confidence, absence of last-resort offload, distance to the requested
+    batch, deadline and then the objective. Late runs rank by their duration.
     """
-    plans, run, assumed = judged.plans, judged.run, question.assumptions
+    plans, run, assumed = costed.plans, costed.run, question.assumptions
     margins, memory = plans.stack.margins, run.memory
     unfit, doubtful = ~fits(plans, run, assumed), ~surely_fits(plans, run, assumed)
     allowed = allowed_bytes(plans, memory)
     short = np.where(doubtful, memory.total_bytes / allowed, 0.0)
     wall = run.wall_s * margins.time_factor
     late = wall > workload.deadline_s
-    figure = np.where(late, wall, compared_by(counts, judged, question))
-    ties = stable_run_key(judged), rounded(judged.cost.usd_per_hour)
-    near = beyond_near(counts, run)
-    return np.lexsort((*ties, rounded(figure), late, near, plans.last_resort, short, unfit))
+    figure = np.where(late, wall, compared_by(counts, costed, question))
+    ties = stable_run_key(costed), rounded(costed.cost.usd_per_hour)
+    batch_excess = beyond_near(counts, run)
+    return np.lexsort((*ties, rounded(figure), late, batch_excess, plans.last_resort, short, unfit))
 
 
 def beyond_near(counts: Counts, run: Run) -> Column:
-    """How far a step's batch is from the one asked; nothing where it is near."""
+    """Relative distance of each step's batch from the requested one; 0 within the tolerated share."""
     off = np.abs(run.batch / counts.global_batch - 1)
     return np.where(off <= counts.near_batch_share, 0.0, off)
 
 
 def any_fits(counts: Counts, layouts: TrainingPlans, deployment: Deployment, assumed: Assumptions) -> bool:
-    """Whether any layout on the accelerators asked for fits, with the confidence asked; a last resort where it alone is
-    asked for.
+    """Whether any layout on the requested accelerators fits at the requested confidence.
+
+    Last-resort layouts count only if no other layout is possible.
     """
     usual = np.flatnonzero(~layouts.last_resort)
     layouts = layouts.take(usual) if len(usual) else layouts
@@ -83,28 +88,30 @@ def any_fits(counts: Counts, layouts: TrainingPlans, deployment: Deployment, ass
 
 
 def wanted_by(layouts: TrainingPlans, deployment: Deployment) -> Column:
-    """Accelerators that each layout is to make up."""
+    """Number of accelerators that each layout must use."""
     if deployment.data_parallel is not None:
         return layouts.ranks * float(deployment.data_parallel)
     return np.full(len(layouts), float(size_asked(deployment) or 1))
 
 
 def laid_out(counts: Counts, layouts: TrainingPlans, deployment: Deployment) -> tuple[Column, Codes]:
-    """(data-parallel degree, row) of the layouts that make up the accelerators asked for. A cluster fills whole
-    machines, with a known network where one is on sale; else a usual one is assumed.
+    """Return (data-parallel degree, row) of the layouts that use the requested accelerators.
+
+    Clusters of whole machines with a known network come first, then whole machines with an assumed network, then any
+    layout.
     """
-    wanted, size = wanted_by(layouts, deployment), size_asked(deployment)
-    degree, keep = degree_of(counts, layouts, wanted)
-    if size is not None:  # some of a single machine may stay idle
+    target, size = wanted_by(layouts, deployment), size_asked(deployment)
+    degree, keep = degree_of(counts, layouts, target)
+    if size is not None:  # part of a single machine may stay idle
         idle = (
-            (deployment.accelerators_per_replica is None) & (wanted <= size) & (layouts.accelerators_per_node == size)
+            (deployment.accelerators_per_replica is None) & (target <= size) & (layouts.accelerators_per_node == size)
         )
-        keep &= (wanted == size) | idle
-    whole = filled(layouts, wanted)
-    for better in (whole & wired(layouts, wanted), whole):
-        found: Mask = keep & better
-        if found.any():
-            keep = found
+        keep &= (target == size) | idle
+    whole = filled(layouts, target)
+    for better in (whole & wired(layouts, target), whole):
+        preferred: Mask = keep & better
+        if preferred.any():
+            keep = preferred
             break
     rows = np.flatnonzero(keep)
     return degree[rows], rows

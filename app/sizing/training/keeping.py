@@ -1,4 +1,7 @@
-"""What frameworks keep, counted once for each of them and way to recompute: plans look their row up."""
+"""Bytes that each framework keeps per token and per parameter, computed once per recomputation mode.
+
+Plans look their row up in the table instead of evaluating the formulas again.
+"""
 
 from __future__ import annotations
 
@@ -20,34 +23,34 @@ RECOMPUTES_NONE, RECOMPUTES_ALL = code("recomputation", "none"), code("recomputa
 
 @dataclass(frozen=True, slots=True)
 class Keeping(Columns):
-    """What a framework keeps of a token in a layer, and of a parameter."""
+    """Bytes that a framework keeps per token of a layer, and per parameter."""
 
-    layer: LayerBytes
-    params: ParamBytes
+    layer: LayerBytes  # activation bytes per token of a mean layer
+    params: ParamBytes  # bytes per parameter
 
 
 @dataclass(frozen=True, slots=True)
 class KeepingTable:
-    """Rows by framework, by whether weights are sharded, and by how activations are checkpointed."""
+    """Bytes for every combination of framework, sharding of weights and activation checkpointing mode."""
 
-    rows: Keeping
+    rows: Keeping  # one row per combination
 
     def places(self, stack: Codes, zero_stage: Column, activation_checkpointing: Codes) -> Codes:
-        """Where plans stand in it."""
-        found: Codes = (2 * stack + (zero_stage >= 3)) * WAYS + activation_checkpointing
-        return found
+        """Return the row of the table for each plan."""
+        rows: Codes = (2 * stack + (zero_stage >= 3)) * WAYS + activation_checkpointing
+        return rows
 
 
 def keeping_table(counts: Counts, recipe: Recipes, *, flash: bool) -> KeepingTable:
-    """What each of some frameworks keeps in every way that a plan may choose."""
-    every = np.arange(len(recipe) * 2 * WAYS)
-    sharded = (every // WAYS) % 2 == 1
+    """Build the table of every framework in every mode that a plan may choose."""
+    rows = np.arange(len(recipe) * 2 * WAYS)
+    sharded = (rows // WAYS) % 2 == 1
     with unrecorded():
-        return KeepingTable(keeping(counts, recipe.take(every // (2 * WAYS)), sharded, every % WAYS, flash=flash))
+        return KeepingTable(keeping(counts, recipe.take(rows // (2 * WAYS)), sharded, rows % WAYS, flash=flash))
 
 
 def keeping(counts: Counts, recipe: Recipes, sharded: Mask, checkpointing: Codes, *, flash: bool) -> Keeping:
-    """What recipes keep in the way that each row says."""
+    """Return the bytes that each recipe keeps in the checkpointing mode of its row."""
     params = param_kinds(counts.recipe, recipe, sharded)
     some = np.where(checkpointing == SELECTIVE, recipe.selective, RECOMPUTES_NONE)
     recomputes = np.where(checkpointing == FULL, RECOMPUTES_ALL, some)

@@ -1,8 +1,11 @@
-"""Bytes that one token leaves in one mean layer until backward, and what that layer takes on top when it is its turn.
+"""Activation bytes per token of a mean layer: what the layer keeps for backward, and what its backward needs on top.
 
-Everything is linear in the layer's widths; a framework's recipe says with which coefficients.
-Source of all: solved from traced training steps of PyTorch 2.15 (fake tensors), residuals below 1e-14; fused norms
-under autocast, compiled kernels and 32-bit training derived by hand from the same operators.
+Every formula is linear in the layer's widths; the framework's recipe sets the coefficients. The coefficients were
+solved from traced training steps of PyTorch 2.15 (fake tensors), with residuals below 1e-14. Fused norms under
+autocast, compiled kernels and FP32 training were derived by hand from the same operators.
+
+Symbols: h hidden size, f MLP width, n attention heads, m KV heads, d head size, s sequence length, E experts, k
+experts per token. All values are bytes per token unless a docstring says otherwise.
 """
 
 from __future__ import annotations
@@ -28,37 +31,37 @@ ADAPTERS_32_BIT, ADAPTERS_AUTOCAST, ADAPTERS_16_BIT = (
 
 @dataclass(frozen=True, slots=True)
 class LayerKinds(Columns):
-    """What of a recipe tells layers apart."""
+    """Properties of a training recipe that change the activation bytes of a layer."""
 
-    written_out: Mask  # norms and gates operation by operation
-    compiled: Mask
-    autocast: Mask  # weights in 32 bit, matrices in 16
-    flash: Mask
-    widened: Mask  # a residual stream in 32 bit around quantised weights
-    adapters_32_bit: Mask
-    copies_inputs: Mask  # adapters keep inputs of their own
-    dropout: Mask
-    adapters_autocast: Mask
-    sent_copies: Column  # of tokens on their way to experts and back
-    recomputes: Codes  # place in RECOMPUTATIONS
+    written_out: Mask  # norms and gates run operator by operator (eager kernels)
+    compiled: Mask  # a compiler fuses the operators between matrices
+    autocast: Mask  # weights in FP32, matrix products in 16 bit
+    flash: Mask  # fused attention (FlashAttention)
+    widened: Mask  # FP32 residual stream around quantized weights (k-bit preparation)
+    adapters_32_bit: Mask  # adapters compute in FP32
+    copies_inputs: Mask  # adapters keep their own copies of inputs
+    dropout: Mask  # adapters use dropout
+    adapters_autocast: Mask  # FP32 adapters under autocast
+    sent_copies: Column  # copies kept of each token that is dispatched to an expert
+    recomputes: Codes  # recomputed part, index into RECOMPUTATIONS
 
 
 @dataclass(frozen=True, slots=True)
 class LayerBytes(Columns):
-    """Of one token in one mean layer, by how tensor parallelism divides it."""
+    """Activation bytes of one token in one mean layer, grouped by how tensor parallelism divides them."""
 
-    kept_hidden: Column  # as wide as the model: whole on each rank unless sequences are split
-    kept_split: Column  # of heads and MLP
-    kept_routed: Column  # of experts
-    kept_sent: Column  # of tokens on their way to experts
-    working_hidden: Column  # beyond what is kept, while the layer is recomputed and its gradients form
-    working_split: Column
-    working_routed: Column
-    working_sent: Column
+    kept_hidden: Column  # kept hidden-size tensors, B; whole on each rank without sequence parallelism
+    kept_split: Column  # kept tensors of heads and MLP, B
+    kept_routed: Column  # kept tensors of routed experts, B
+    kept_sent: Column  # kept copies of tokens dispatched to experts, B
+    working_hidden: Column  # additional hidden-size tensors during the layer's backward, B
+    working_split: Column  # additional tensors of heads and MLP during the layer's backward, B
+    working_routed: Column  # additional tensors of routed experts during the layer's backward, B
+    working_sent: Column  # additional copies of dispatched tokens during the layer's backward, B
 
 
 def kinds_of(run: Recipe, recipe: Recipes, recomputes: Codes, autocast: Mask, flash: Mask) -> LayerKinds:
-    """What tells layers apart, by recipe."""
+    """Return the properties of each recipe that change a layer's activation bytes."""
     return LayerKinds(
         written_out=recipe.kernels == EAGER,
         compiled=recipe.kernels == COMPILED,
@@ -76,11 +79,17 @@ def kinds_of(run: Recipe, recipe: Recipes, recomputes: Codes, autocast: Mask, fl
 
 @formula(unit="B", source=TRACED)
 def trained_norm_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
-    """Inputs and outputs of norms of a trained layer: 8h in one kernel each, 16h written out; under autocast each
-    matrix that reads one keeps a 16-bit copy of its own.
+    """Activation bytes of the norms of a trained layer: their inputs and outputs.
 
-    Source: traced steps of PyTorch 2.15.
-    Check: Llama-3.1-8B: 16h + 8 written out, 26h + 8 under autocast, 8h + 8 fused.
+    Fused norms keep 8h bytes in all; norms that run operator by operator keep 16h. Under autocast every matrix that
+    reads a norm also keeps its own 16-bit copy.
+
+    Parameters:
+        counts: model and run numbers (`Counts`).
+        layer: widths of a mean layer, elements per token (`Layer`).
+        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+    Check: Llama-3.1-8B: 16h + 8 operator by operator, 26h + 8 under autocast, 8h + 8 fused.
         >>> counts = PRETRAIN_COUNTS
         >>> kinds = row(written_out=np.array([1, 1, 0]) > 0, autocast=np.array([0, 1, 0]) > 0, compiled=np.zeros(3) > 0)
         >>> (trained_norm_bytes(counts, counts.layer, kinds, counts.recipe) - 8) / 4096
@@ -94,21 +103,36 @@ def trained_norm_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: 
 
 @formula(unit="B", source=TRACED)
 def frozen_norm_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
-    """Inputs of norms of a frozen layer, whose outputs no gradient needs: 4h in one kernel each, 8h written out.
+    """Activation bytes of the norms of a frozen layer: only their inputs, because no gradient needs the outputs.
 
-    Source: traced steps of PyTorch 2.15.
+    Fused norms keep 4h bytes in all. Norms that run operator by operator, or on an FP32 residual stream, keep 8h.
+
+    Parameters:
+        counts: model and run numbers (`Counts`).
+        layer: widths of a mean layer, elements per token (`Layer`).
+        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+    Check: Llama-3.1-8B: 8h + 8 operator by operator, 4h + 8 fused.
+        >>> kinds = row(written_out=np.array([True, False]), widened=np.array([False, False]))
+        >>> frozen_norm_bytes(PRETRAIN_COUNTS, PRETRAIN_COUNTS.layer, kinds, PRETRAIN_COUNTS.recipe).tolist()
+        [32776.0, 16392.0]
     """
     wide = (kinds.written_out & (layer.written_norms > 0)) | kinds.widened
     return layer.norms * (np.where(wide, BYTES_32_BIT, recipe.element_bytes) * counts.hidden_size + 4)
 
 
-@formula(unit="B", source=TRACED)
+@formula(unit="B", source=f"{TRACED}; Dao et al. 2022 (arXiv:2205.14135) for fused attention")
 def head_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
-    """Queries, keys, values and attention's output, with a sum for each head; stored scores are 6 n s, with keys and
-    values copied to every head.
+    """Activation bytes of attention: queries, keys, values, output, and one softmax statistic per head.
 
-    Source: traced steps of PyTorch 2.15; Dao et al. 2022 (arXiv:2205.14135) for fused attention.
-    Check: Llama-3.1-8B: 4(n + m)d + 4n.
+    Without fused attention the layer stores the scores (6 n s bytes), and keys and values expanded to every head.
+
+    Parameters:
+        counts: model and run numbers (`Counts`).
+        layer: widths of a mean layer, elements per token (`Layer`).
+        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+    Check: Llama-3.1-8B with fused attention: 4(n + m)d + 4n.
         >>> flash = row(flash=np.array([True]))
         >>> head_bytes(PRETRAIN_COUNTS, PRETRAIN_COUNTS.layer, flash, PRETRAIN_COUNTS.recipe).tolist()
         [20608.0]
@@ -120,9 +144,19 @@ def head_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Recipe) 
 
 @formula(unit="B", source=TRACED)
 def trained_mlp_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
-    """Products of a trained MLP: 8f with a gate written out, 6f fused, 4f without a gate; 10f of a GELU written out.
+    """Activation bytes of a trained MLP.
 
-    Source: traced steps of PyTorch 2.15.
+    A gated MLP keeps 8f operator by operator and 6f with fused kernels, an MLP without a gate 4f, and a GELU that
+    runs operator by operator 10f.
+
+    Parameters:
+        layer: widths of a mean layer, elements per token (`Layer`).
+        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+    Check: Llama-3.1-8B, f = 14,336: 8f operator by operator, 6f fused.
+        >>> kinds = row(written_out=np.array([True, False]))
+        >>> trained_mlp_bytes(PRETRAIN_COUNTS.layer, kinds, PRETRAIN_COUNTS.recipe).tolist()
+        [114688.0, 86016.0]
     """
     products = np.where(kinds.written_out, layer.written_products, layer.products)
     return products * recipe.element_bytes * layer.dense
@@ -130,9 +164,18 @@ def trained_mlp_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column
 
 @formula(unit="B", source=TRACED)
 def frozen_mlp_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
-    """Products of a frozen MLP, the last of which no gradient needs; in 32 bit around quantised weights that widen.
+    """Activation bytes of a frozen MLP: one product fewer than a trained MLP, because no gradient needs the last one.
 
-    Source: traced steps of PyTorch 2.15.
+    Products are in FP32 on the FP32 residual stream around quantized weights.
+
+    Parameters:
+        layer: widths of a mean layer, elements per token (`Layer`).
+        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+    Check: Llama-3.1-8B, f = 14,336: 6f operator by operator, 4f fused.
+        >>> kinds = row(written_out=np.array([True, False]), widened=np.array([False, False]))
+        >>> frozen_mlp_bytes(PRETRAIN_COUNTS.layer, kinds, PRETRAIN_COUNTS.recipe).tolist()
+        [86016.0, 57344.0]
     """
     products = np.where(kinds.written_out, layer.written_products, layer.products) - 1
     return products * np.where(kinds.widened, BYTES_32_BIT, recipe.element_bytes) * layer.dense
@@ -140,31 +183,61 @@ def frozen_mlp_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
 
 @formula(unit="B", source=TRACED)
 def expert_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
-    """Of routed experts: products as of an MLP, in 32 bit around quantised weights that widen, scores 4E, places 20k.
+    """Activation bytes of routed experts: the products of an MLP, 4E for router scores and 20k for the chosen experts.
 
-    Source: traced steps of PyTorch 2.15.
+    Products are in FP32 on the FP32 residual stream around quantized weights.
+
+    Parameters:
+        layer: widths of a mean layer, elements per token (`Layer`).
+        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+    Check: eight of 128 experts of width 768, fused: 3 * 2 * 6,144 + 4 * 128 + 20 * 8.
+        >>> layer = row(products=3, written_products=4, routed=8 * 768, router=128, choices=8)
+        >>> kinds = row(written_out=np.array([False]), widened=np.array([False]))
+        >>> expert_bytes(layer, kinds, PRETRAIN_COUNTS.recipe).tolist()
+        [37536.0]
     """
     products = np.where(kinds.written_out, layer.written_products, layer.products) - recipe.frozen
     width = np.where(kinds.widened, BYTES_32_BIT, recipe.element_bytes)
     return products * width * layer.routed + 4 * layer.router + 20 * layer.choices
 
 
-@formula(unit="B", source=TRACED)
+@formula(unit="B", source=f"{TRACED}; Megatron-LM's experts.py and token_dispatcher.py")
 def sent_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
-    """Tokens on their way to experts and back, 6kh: sent, returned and weighted; 2kh where they are weighted between an
-    expert's products and places alone tell them apart.
+    """Activation bytes of tokens that the all-to-all dispatches to experts and returns.
 
-    Source: traced steps of PyTorch 2.15; Megatron-LM's experts.py and token_dispatcher.py for the fewer.
+    A framework that keeps the dispatched, the returned and the weighted copy keeps 6kh. A framework that applies the
+    routing weight inside the expert, and otherwise keeps only token indices, keeps 2kh.
+
+    Parameters:
+        layer: widths of a mean layer, elements per token (`Layer`).
+        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+    Check: eight experts per token, h = 2,048: three copies, or one.
+        >>> sent_bytes(row(sent=8 * 2048), row(sent_copies=col(3, 1)), PRETRAIN_COUNTS.recipe).tolist()
+        [98304.0, 32768.0]
     """
     return np.maximum(0.0, kinds.sent_copies - recipe.frozen) * recipe.element_bytes * layer.sent
 
 
-@formula(unit="B", source=TRACED)
+@formula(unit="B", source=f"{TRACED} with PEFT's layers")
 def adapter_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
-    """What adapters keep: a copy of each matrix's input with a mask where they drop out, else each input once, as it is
-    where the residual stream is as wide as they are; only attention's output is widened for them then.
+    """Activation bytes that adapters add: inputs of the adapted matrices, and the low-rank products.
 
-    Source: traced steps of PyTorch 2.15 with PEFT's layers.
+    16-bit adapters without dropout keep each distinct input once. Other adapters keep one copy per adapted matrix,
+    and with dropout a one-byte mask. FP32 adapters without dropout on an FP32 residual stream keep each distinct
+    input once, and an FP32 copy of the attention output.
+
+    Parameters:
+        layer: widths of a mean layer, elements per token (`Layer`).
+        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+    Check: rank 16 on four matrices that share an input of 4,096: FP32 with dropout, then 16-bit without.
+        >>> layer = row(adapted_inputs=4 * 4096, unshared_inputs=4096, adapted_outputs=0, adapted_matrices=4)
+        >>> first, none = np.array([True, False]), np.array([False, False])
+        >>> kinds = row(adapters_32_bit=first, dropout=first, copies_inputs=first, widened=none)
+        >>> adapter_bytes(layer, kinds, row(adapter_rank=16)).tolist()
+        [82176.0, 8320.0]
     """
     width = np.where(kinds.adapters_32_bit, BYTES_32_BIT, BYTES_16_BIT)
     own = (width + kinds.dropout) * layer.adapted_inputs
@@ -174,12 +247,24 @@ def adapter_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
     return inputs + width * recipe.adapter_rank * layer.adapted_matrices
 
 
-@formula(unit="B", source="Transformer Engine and torchao, what their linear layers save")
+@formula(unit="B", source="Transformer Engine 2 (`LayerNormLinear`, `Linear`); torchao (`Float8Linear`)")
 def narrower_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
-    """What 8- and 4-bit training saves: a matrix keeps its input as it multiplies it, so that of attention's output,
-    which stays in 16 bit too, comes on top. Compiled kernels keep inputs wide and convert them again.
+    """Activation bytes that 8- or 4-bit training saves, because a matrix keeps its input in the format that it
+    multiplies.
 
-    Source: Transformer Engine 2 (`LayerNormLinear`, `Linear`); torchao's `Float8Linear`, which saves them wide.
+    The attention output also stays in 16 bit, so its 8- or 4-bit copy is an addition. Compiled kernels keep 16-bit
+    inputs and convert them again in backward, so they save nothing.
+
+    Parameters:
+        counts: model and run numbers (`Counts`).
+        layer: widths of a mean layer, elements per token (`Layer`).
+        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+    Check: Llama-3.1-8B in FP8, one byte saved per input: 2h + f less one byte for each of the 4,096 attention
+        outputs.
+        >>> kinds, fp8 = row(compiled=np.array([False, True])), row(kept_bytes_saved_per_input=1.0)
+        >>> narrower_bytes(PRETRAIN_COUNTS, PRETRAIN_COUNTS.layer, kinds, fp8).tolist()
+        [18432.0, 0.0]
     """
     saved = recipe.kept_bytes_saved_per_input
     again = np.where(saved > 0, (BYTES_16_BIT - saved) * layer.queries / 2, 0.0)
@@ -189,18 +274,34 @@ def narrower_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Reci
 
 @formula(unit="B", source=TRACED)
 def residual_bytes(counts: Counts, kinds: LayerKinds, recipe: Recipe) -> Column:
-    """A layer's input: 2h, in 32 bit where the residual stream is.
+    """Bytes of a layer's input: 2h, or 4h where the residual stream is in FP32.
 
-    Source: traced steps of PyTorch 2.15.
+    Parameters:
+        counts: model and run numbers (`Counts`).
+        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+    Check: h = 4,096, in 16 bit and under autocast.
+        >>> kinds = row(autocast=np.array([False, True]), widened=np.array([False, False]))
+        >>> residual_bytes(PRETRAIN_COUNTS, kinds, PRETRAIN_COUNTS.recipe).tolist()
+        [8192.0, 16384.0]
     """
     return np.where(kinds.autocast | kinds.widened, BYTES_32_BIT, recipe.element_bytes) * counts.hidden_size
 
 
 @formula(unit="B", source=TRACED)
 def trained_work_bytes(counts: Counts, kinds: LayerKinds, layer: Layer, recipe: Recipe) -> Column:
-    """Gradients between a trained layer's matrices, as wide as the model, while its own backward runs.
+    """Bytes of the hidden-size gradients between a trained layer's matrices while the layer's backward runs.
 
-    Source: traced steps of PyTorch 2.15; under autocast as with adapters.
+    Parameters:
+        counts: model and run numbers (`Counts`).
+        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
+        layer: widths of a mean layer, elements per token (`Layer`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+    Limits: the autocast value was traced with adapters and is used for full training too.
+    Check: Llama-3.1-8B: 2h operator by operator, 10h under autocast, none with fused kernels.
+        >>> kinds = row(written_out=np.array([True, True, False]), autocast=np.array([False, True, False]))
+        >>> trained_work_bytes(PRETRAIN_COUNTS, kinds, PRETRAIN_COUNTS.layer, PRETRAIN_COUNTS.recipe) / 4096
+        array([ 2., 10.,  0.])
     """
     written = np.where(kinds.written_out & (layer.written_norms > 0), BYTES_16_BIT * counts.hidden_size, 0.0)
     return np.where(kinds.autocast, 10.0 * counts.hidden_size, written) * recipe.element_bytes / BYTES_16_BIT
@@ -208,10 +309,23 @@ def trained_work_bytes(counts: Counts, kinds: LayerKinds, layer: Layer, recipe: 
 
 @formula(unit="B", source=TRACED)
 def frozen_work_bytes(counts: Counts, layer: Layer, kinds: LayerKinds) -> Column:
-    """Gradients between a frozen layer's matrices, as wide as the model, while its own backward runs: those of each
-    adapter's copy among them, where the MLP has any.
+    """Bytes of the hidden-size gradients between a frozen layer's matrices while the layer's backward runs.
 
-    Source: traced steps of PyTorch 2.15.
+    16h with FP32 adapters on the MLP (each adapter's input copy has a gradient), 10h with adapters under autocast,
+    4h for other recipes that run operator by operator, none with fused kernels.
+
+    Parameters:
+        counts: model and run numbers (`Counts`).
+        layer: widths of a mean layer, elements per token (`Layer`).
+        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
+    Check: h = 4,096, FP32 adapters on the MLP, adapters under autocast, 16-bit adapters operator by operator.
+        >>> kinds = row(
+        ...     adapters_32_bit=np.array([True, False, False]),
+        ...     adapters_autocast=np.array([False, True, False]),
+        ...     written_out=np.array([True, True, True]),
+        ... )
+        >>> frozen_work_bytes(PRETRAIN_COUNTS, row(adapts_mlp=1.0), kinds) / 4096
+        array([16., 10.,  4.])
     """
     narrow = np.where(kinds.adapters_autocast, 10.0, np.where(kinds.written_out, 4.0, 0.0))
     return np.where(kinds.adapters_32_bit & (layer.adapts_mlp > 0), 16.0, narrow) * counts.hidden_size
@@ -219,9 +333,16 @@ def frozen_work_bytes(counts: Counts, layer: Layer, kinds: LayerKinds) -> Column
 
 @formula(unit="B", source=TRACED)
 def mlp_work_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
-    """Gradients of an MLP's products while its backward runs: 4f with a gate where it is trained.
+    """Bytes of the gradients of an MLP's products while the MLP's backward runs: 4f for a trained gated MLP.
 
-    Source: traced steps of PyTorch 2.15.
+    Parameters:
+        layer: widths of a mean layer, elements per token (`Layer`).
+        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+    Check: Llama-3.1-8B, f = 14,336.
+        >>> kinds = row(written_out=np.array([False]), adapters_32_bit=np.array([False]))
+        >>> mlp_work_bytes(PRETRAIN_COUNTS.layer, kinds, PRETRAIN_COUNTS.recipe).tolist()
+        [57344.0]
     """
     frozen = layer.products + np.where(kinds.written_out & (kinds.adapters_32_bit == 0), 1.0, 0.0)
     return np.where(recipe.frozen, frozen, layer.products - 1) * recipe.element_bytes * layer.dense
@@ -229,30 +350,57 @@ def mlp_work_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
 
 @formula(unit="B", source=TRACED)
 def expert_work_bytes(elements: float, recipe: Recipe) -> float:
-    """Gradients of experts' inputs, or of their products, while their backward runs.
+    """Bytes of the gradients of the experts' inputs, or of their products, while the experts' backward runs.
 
-    Source: traced steps of PyTorch 2.15.
+    Parameters:
+        elements: width of the inputs or products, elements per token.
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+    Check: eight experts per token of width 768: 2 * 2 * 6,144.
+        >>> expert_work_bytes(8 * 768, PRETRAIN_COUNTS.recipe)
+        24576.0
     """
     return 2 * recipe.element_bytes * elements
 
 
 @formula(unit="B", source="definition")
 def matrix_bytes(head_bytes: Column, mlp_bytes: Column, adapter_bytes: Column, narrower_bytes: Column) -> Column:
-    """What matrices of a layer keep where nothing is recomputed.
+    """Activation bytes of a layer's matrices without recomputation.
 
-    Source: definition.
+    Parameters:
+        head_bytes: activation bytes of attention, per token.
+        mlp_bytes: activation bytes of the MLP, per token.
+        adapter_bytes: activation bytes of the adapters, per token.
+        narrower_bytes: bytes that an 8- or 4-bit format saves, per token.
+    Check: Llama-3.1-8B in BF16 with fused kernels.
+        >>> matrix_bytes(col(20608), col(86016), col(0), col(0)).tolist()
+        [106624.0]
     """
     return head_bytes + mlp_bytes + adapter_bytes - narrower_bytes
 
 
-@formula(unit="B", source=TRACED)
+@formula(unit="B", source=f"{TRACED}; torchtitan's list of saved operators")
 def kept_hidden_bytes(
     counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Recipe, norm_bytes: Column, residual_bytes: Column
 ) -> Column:
-    """Of the tensors as wide as the model those that are kept: all, a layer's input alone, or that and the last matrix'
-    output where operators are chosen.
+    """Hidden-size activation bytes that a layer keeps for backward.
 
-    Source: traced steps of PyTorch 2.15; torchtitan's list of operators keeps every second matrix.
+    Without recomputation the layer keeps the inputs and outputs of its norms; with full recomputation only its own
+    input. A list of saved operators keeps the input, and the output of the last matrix if the list includes it:
+    torchtitan's list saves every second matrix.
+
+    Parameters:
+        counts: model and run numbers (`Counts`).
+        layer: widths of a mean layer, elements per token (`Layer`).
+        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+        norm_bytes: activation bytes of the norms, per token.
+        residual_bytes: bytes of the layer's input, per token.
+    Check: Llama-3.1-8B with fused norms: no recomputation, a list of operators, every second layer, full
+        recomputation.
+        >>> kinds = row(recomputes=np.array([NONE, OPERATORS, EVERY_SECOND, FULL]))
+        >>> counts, norms, residual = PRETRAIN_COUNTS, col(32776), col(8192)
+        >>> kept_hidden_bytes(counts, counts.layer, kinds, counts.recipe, norms, residual).tolist()
+        [32776.0, 16384.0, 20484.0, 8192.0]
     """
     chosen = residual_bytes + layer.last_kept * recipe.element_bytes * counts.hidden_size
     every_second = norm_bytes + counts.recomputed_share * (residual_bytes - norm_bytes)
@@ -261,12 +409,25 @@ def kept_hidden_bytes(
     return np.where(kinds.recomputes == FULL, residual_bytes, some)
 
 
-@formula(unit="B", source=TRACED)
+@formula(unit="B", source=f"{TRACED}; Korthikanti et al. 2022 (arXiv:2205.05198) for recomputed attention")
 def kept_split_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Recipe, matrix_bytes: Column) -> Column:
-    """Of heads and MLP what is kept: with operators chosen the attention, queries, values and one product; with
-    attention's own products recomputed all but its sums or scores.
+    """Activation bytes of attention and MLP that a layer keeps for backward.
 
-    Source: traced steps of PyTorch 2.15; Korthikanti et al. 2022 (arXiv:2205.05198) for attention's.
+    A list of saved operators keeps the attention output, queries, values and one MLP product. Recomputation of
+    attention alone keeps everything except the softmax statistics (fused attention) or the scores.
+
+    Parameters:
+        counts: model and run numbers (`Counts`).
+        layer: widths of a mean layer, elements per token (`Layer`).
+        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+        matrix_bytes: activation bytes of attention, MLP and adapters, per token.
+    Check: Llama-3.1-8B, fused attention: no recomputation, attention alone, a list of operators, every second
+        layer, full.
+        >>> modes = np.array([NONE, ATTENTION, OPERATORS, EVERY_SECOND, FULL])
+        >>> counts, kinds = PRETRAIN_COUNTS, row(flash=modes >= 0, recomputes=modes)
+        >>> kept_split_bytes(counts, counts.layer, kinds, counts.recipe, col(106624)).tolist()
+        [106624.0, 106496.0, 47232.0, 53312.0, 0.0]
     """
     pairs = counts.num_heads * counts.units_per_sequence
     sums = 4 * counts.num_heads
@@ -280,9 +441,20 @@ def kept_split_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Re
 
 @formula(unit="B", source=TRACED)
 def kept_routed_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Recipe, expert_bytes: Column) -> Column:
-    """Of routed experts what is kept; a list of operators has the router's product, and no grouped ones.
+    """Activation bytes of routed experts that a layer keeps for backward.
 
-    Source: traced steps of PyTorch 2.15.
+    A list of saved operators keeps the router's product and no grouped products of experts.
+
+    Parameters:
+        counts: model and run numbers (`Counts`).
+        layer: widths of a mean layer, elements per token (`Layer`).
+        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+        expert_bytes: activation bytes of the experts without recomputation, per token.
+    Check: 128 experts: no recomputation, a list of operators, full recomputation.
+        >>> kinds, layer = row(recomputes=np.array([NONE, OPERATORS, FULL])), row(router=128)
+        >>> kept_routed_bytes(PRETRAIN_COUNTS, layer, kinds, PRETRAIN_COUNTS.recipe, col(37536)).tolist()
+        [37536.0, 256.0, 0.0]
     """
     some = np.where(kinds.recomputes == OPERATORS, recipe.element_bytes * layer.router, expert_bytes)
     some = np.where(kinds.recomputes == EVERY_SECOND, expert_bytes * (1 - counts.recomputed_share), some)
@@ -291,9 +463,16 @@ def kept_routed_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: R
 
 @formula(unit="B", source=TRACED)
 def kept_sent_bytes(counts: Counts, kinds: LayerKinds, sent_bytes: Column) -> Column:
-    """Of tokens on their way what is kept; nothing where operators are chosen.
+    """Activation bytes of dispatched tokens that a layer keeps for backward; none with a list of saved operators.
 
-    Source: traced steps of PyTorch 2.15.
+    Parameters:
+        counts: model and run numbers (`Counts`).
+        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
+        sent_bytes: activation bytes of dispatched tokens without recomputation, per token.
+    Check: no recomputation, a list of operators, every second of 32 layers, full recomputation.
+        >>> kinds = row(recomputes=np.array([NONE, OPERATORS, EVERY_SECOND, FULL]))
+        >>> kept_sent_bytes(PRETRAIN_COUNTS, kinds, col(98304)).tolist()
+        [98304.0, 0.0, 49152.0, 0.0]
     """
     some = np.where(kinds.recomputes == EVERY_SECOND, sent_bytes * (1 - counts.recomputed_share), sent_bytes)
     return np.where((kinds.recomputes == OPERATORS) | (kinds.recomputes == FULL), 0.0, some)
@@ -301,10 +480,19 @@ def kept_sent_bytes(counts: Counts, kinds: LayerKinds, sent_bytes: Column) -> Co
 
 @formula(unit="B", source=TRACED)
 def working_hidden_bytes(counts: Counts, kinds: LayerKinds, norm_bytes: Column, work_bytes: Column) -> Column:
-    """Tensors as wide as the model that a layer holds beyond what is kept while its backward runs.
+    """Hidden-size bytes that a layer needs on top of what it keeps while its backward runs: recomputed norms and
+    gradients.
 
-    Source: traced steps of PyTorch 2.15.
-    Limits: what a list of operators keeps of these is beside the norms, not among them.
+    Parameters:
+        counts: model and run numbers (`Counts`).
+        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
+        norm_bytes: activation bytes of the norms, per token.
+        work_bytes: hidden-size gradients during backward, bytes per token.
+    Limits: with a list of saved operators, the hidden-size tensors that the list keeps are separate from the norms.
+    Check: Llama-3.1-8B with fused norms, no recomputation and full recomputation.
+        >>> kinds = row(recomputes=np.array([NONE, FULL]))
+        >>> working_hidden_bytes(PRETRAIN_COUNTS, kinds, col(32776), col(0)).tolist()
+        [0.0, 32776.0]
     """
     whole = (kinds.recomputes == NONE) | (kinds.recomputes == ATTENTION)
     again = np.where(kinds.recomputes == EVERY_SECOND, counts.last_recomputed * norm_bytes, norm_bytes)
@@ -315,9 +503,20 @@ def working_hidden_bytes(counts: Counts, kinds: LayerKinds, norm_bytes: Column, 
 def working_split_bytes(
     counts: Counts, kinds: LayerKinds, whole_bytes: Column, kept_bytes: Column, work_bytes: Column
 ) -> Column:
-    """Of heads and MLP, or of experts, what a layer holds beyond what is kept while its backward runs.
+    """Bytes of attention and MLP, or of experts, that a layer needs on top of what it keeps while its backward runs.
 
-    Source: traced steps of PyTorch 2.15.
+    These are the recomputed activations and the gradients.
+
+    Parameters:
+        counts: model and run numbers (`Counts`).
+        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
+        whole_bytes: activation bytes without recomputation, per token.
+        kept_bytes: activation bytes that the layer keeps, per token.
+        work_bytes: gradients during backward, bytes per token.
+    Check: Llama-3.1-8B with fused kernels, no recomputation and full recomputation.
+        >>> kinds = row(recomputes=np.array([NONE, FULL]))
+        >>> working_split_bytes(PRETRAIN_COUNTS, kinds, col(106624), col(106624, 0), col(57344)).tolist()
+        [57344.0, 163968.0]
     """
     last = counts.last_recomputed * whole_bytes
     again = np.where(kinds.recomputes == EVERY_SECOND, last, whole_bytes - kept_bytes)
@@ -325,7 +524,7 @@ def working_split_bytes(
 
 
 def layer_bytes(counts: Counts, kinds: LayerKinds) -> LayerBytes:
-    """What one token leaves in one mean layer, and what backward of that layer adds."""
+    """Return the bytes that one token keeps in one mean layer, and the bytes that the layer's backward adds."""
     run, layer = counts.recipe, counts.layer
     residual, heads = residual_bytes(counts, kinds, run), head_bytes(counts, layer, kinds, run)
     none = np.zeros(len(kinds))

@@ -1,4 +1,4 @@
-"""Layouts worth judging: degrees of parallelism, sharding, activation checkpointing and micro-batch, or as asked."""
+"""Candidate layouts: parallel degrees, ZeRO stage, activation checkpointing, micro-batch size and host offload."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from app.sizing.columns import Column, Mask, column
 from app.sizing.hardware.engines import ENGINES, Framework, engine_named
 from app.sizing.hardware.engines.record import OFFLOADS
 from app.sizing.hardware.recipes import RECOMPUTATIONS, WHOLE, as_said, recipe_of_framework
+from app.sizing.product_names import product_name
 from app.sizing.question import Deployment
 from app.sizing.workload import Method, TrainingWorkload
 
 ACTIVATION_CHECKPOINTING = ("none", "selective", "full")
 NONE, SELECTIVE, FULL = range(3)
-# Columns of a layout.
+# Columns of a layout table.
 LAYOUT = (
     "tensor_parallel",
     "pipeline_parallel",
@@ -29,30 +30,30 @@ LAYOUT = (
     "parameter_offload",
     "activation_offload",
 )
-# What may lie in the host's memory together: of OFFLOADS.
+# Combinations of parts (of OFFLOADS) that may be in host memory together.
 STATES, ACTIVATIONS = frozenset({"optimizer"}), frozenset({"activations"})
 TRAINED_MOVED = (STATES, ACTIVATIONS, STATES | ACTIVATIONS, STATES | {"parameters"}, frozenset(OFFLOADS))
 FROZEN_MOVED = (ACTIVATIONS, frozenset({"parameters"}), ACTIVATIONS | {"parameters"})
 _MICRO_BATCH = LAYOUT.index("micro_batch_sequences")
 
-# The grid of a search: what is judged where a caller fixes nothing. A finer one finds the same within a percent.
+# The grid of a search, for parts that the request leaves open. A finer grid finds the same results within 1 %.
 TENSOR_DEGREES = (1, 2, 4, 8)
 PIPELINE_DEGREES = (1, 2, 4, 8, 16)
-CONTEXT_DEGREES = (1, 2, 4, 8, 16)  # of long sequences
+CONTEXT_DEGREES = (1, 2, 4, 8, 16)  # for long sequences
 EXPERT_DEGREES = (1, 8, 16, 32, 64)
-ZERO_STAGES = (0, 1, 2, 3)  # of replicas
-ALL_OR_NOTHING = (0, 3)  # of frameworks that split models too: their compilers shard everything
+ZERO_STAGES = (0, 1, 2, 3)  # for frameworks that replicate models
+ALL_OR_NOTHING = (0, 3)  # for frameworks that also split models: their compilers shard everything
 MICRO_BATCH_SEQUENCES = (1, 2, 4, 8, 16)
 MICRO_BATCH_SAMPLES = (1, 2, 8, 32, 64, 128, 256)
 MOST_SEQUENCES_OFFLOADED = 8
-MOST_SEQUENCES_LAST_RESORT = 2  # of what is judged only where nothing else fits
-MOST_VIRTUAL_PIPELINE = 8.0  # model chunks of a pipeline stage, where a framework interleaves
-MOST_SEQUENCES_SPLIT = 4  # where layers or matrices are split
-MOST_SEQUENCES_SPLIT_LARGE = 2  # of models and sequences whose matrices are large enough with fewer
-LARGE_MODEL_PARAMS = 3e10  # from which small micro-batches fill matrices
-SPLITS_SEQUENCES_PARAMS = 1e11  # of models that may split sequences that are not long
-SPLIT_SEQUENCE_TOKENS = 4096  # of a piece at least, of sequences that are not long
-LONG_SEQUENCE_TOKENS = 16384  # from which sequences are worth splitting
+MOST_SEQUENCES_LAST_RESORT = 2  # for layouts that are evaluated only if nothing else fits
+MOST_VIRTUAL_PIPELINE = 8.0  # model chunks per pipeline stage, if a framework interleaves
+MOST_SEQUENCES_SPLIT = 4  # for layouts that split layers or matrices
+MOST_SEQUENCES_SPLIT_LARGE = 2  # for models and sequences whose matrices are large in small micro-batches too
+LARGE_MODEL_PARAMS = 3e10  # size from which small micro-batches use matrix units fully
+SPLITS_SEQUENCES_PARAMS = 1e11  # size from which models may split short sequences
+SPLIT_SEQUENCE_TOKENS = 4096  # shortest piece of a short sequence
+LONG_SEQUENCE_TOKENS = 16384  # length from which sequences are worth splitting
 
 Degrees = tuple[float, ...]
 
@@ -60,30 +61,30 @@ Degrees = tuple[float, ...]
 def layouts_of(
     workload: TrainingWorkload, framework: Framework, fixed: Deployment | None, *, selective: bool = True
 ) -> Column:
-    """Rows of LAYOUT worth judging for one framework.
+    """Return the rows of `LAYOUT_COLUMNS` to evaluate for one framework.
 
-    What a deployment fixes replaces what would be judged; a framework that cannot split a model
-    has no row for a split that was asked for, nor one for `selective` recomputation where it has no way of it.
+    Values that a deployment fixes replace the values of the grid. A framework that cannot split a model has no row
+    for a requested split. A framework without `selective` recomputation has no row for it.
     """
-    asked = fixed or Deployment(accelerator="")
+    requested = fixed or Deployment(accelerator="")
     checkpointing: Degrees = (NONE,) if workload.in_samples else (NONE, SELECTIVE, FULL)
-    if asked.activation_checkpointing:
-        checkpointing = (ACTIVATION_CHECKPOINTING.index(asked.activation_checkpointing),)
+    if requested.activation_checkpointing:
+        checkpointing = (ACTIVATION_CHECKPOINTING.index(requested.activation_checkpointing),)
     if not selective:
-        checkpointing = tuple(kept for kept in checkpointing if kept != SELECTIVE)
-    sizes = _micro_batches(workload, asked)
+        checkpointing = tuple(mode for mode in checkpointing if mode != SELECTIVE)
+    sizes = _micro_batches(workload, requested)
     rows = np.concatenate(
         [
-            _replicated(framework, asked, checkpointing, sizes),
-            _offloaded(workload, framework, asked, checkpointing, sizes),
-            _split(workload, framework, asked, checkpointing, sizes),
+            _replicated(framework, requested, checkpointing, sizes),
+            _offloaded(workload, framework, requested, checkpointing, sizes),
+            _split(workload, framework, requested, checkpointing, sizes),
         ]
     )
     return rows[_divides(workload, rows[:, _MICRO_BATCH])]
 
 
 def _grid(*choices: Degrees) -> Column:
-    """Every combination of one choice per column of LAYOUT, the last one changing fastest."""
+    """Every combination of one choice per column of `LAYOUT_COLUMNS`; the last column changes fastest."""
     sizes = [len(choice) for choice in choices]
     places = np.unravel_index(np.arange(math.prod(sizes)), sizes)
     return np.stack([column(choice)[place] for choice, place in zip(choices, places, strict=True)], axis=1)
@@ -92,118 +93,123 @@ def _grid(*choices: Degrees) -> Column:
 _NO_ROWS = np.zeros((0, len(LAYOUT)))
 
 
-def _micro_batches(workload: TrainingWorkload, asked: Deployment) -> Degrees:
-    """Sizes of micro-batches that the global batch takes."""
-    if asked.micro_batch_sequences:
-        return (asked.micro_batch_sequences,)
+def _micro_batches(workload: TrainingWorkload, requested: Deployment) -> Degrees:
+    """Micro-batch sizes that divide the global batch."""
+    if requested.micro_batch_sequences:
+        return (requested.micro_batch_sequences,)
     usual = column(MICRO_BATCH_SAMPLES if workload.in_samples else MICRO_BATCH_SEQUENCES)
     return tuple(usual[_divides(workload, usual)].tolist()) or (1,)
 
 
 def _divides(workload: TrainingWorkload, micro_batch_sequences: Column) -> Mask:
-    """Whether steps come out even; samples fill a last micro-batch in part."""
+    """Whether micro-batches divide the global batch; models that process samples may fill the last one in part."""
     if workload.in_samples:
         return micro_batch_sequences <= workload.global_batch
-    found: Mask = np.mod(workload.global_batch, micro_batch_sequences) == 0
-    return found
+    result: Mask = np.mod(workload.global_batch, micro_batch_sequences) == 0
+    return result
 
 
-def _replicates(framework: Framework, asked: Deployment) -> bool:
-    """Whether layers lie whole on every accelerator, and their states may be sharded."""
-    degrees = (asked.tensor_parallel, asked.pipeline_parallel, asked.context_parallel, asked.expert_parallel)
+def _replicates(framework: Framework, requested: Deployment) -> bool:
+    """Whether every accelerator may hold whole layers, with states that may be sharded."""
+    degrees = (requested.tensor_parallel, requested.pipeline_parallel, requested.context_parallel, requested.expert_parallel)
     return all((d or 1) == 1 for d in degrees) and (framework.shards or not framework.splits)
 
 
-def _replicated(framework: Framework, asked: Deployment, checkpointing: Degrees, sizes: Degrees) -> Column:
-    """Layouts that replicate layers and perhaps shard their states."""
-    if _offload_asked(asked) or not _replicates(framework, asked):
+def _replicated(framework: Framework, requested: Deployment, checkpointing: Degrees, sizes: Degrees) -> Column:
+    """Layouts that replicate layers on every accelerator, with or without ZeRO sharding."""
+    if _offload_asked(requested) or not _replicates(framework, requested):
         return _NO_ROWS
     usual = ALL_OR_NOTHING if framework.splits else ZERO_STAGES
-    stages = usual if asked.zero_stage is None else (asked.zero_stage,)
+    stages = usual if requested.zero_stage is None else (requested.zero_stage,)
     return _grid((1,), (1,), (1,), (1,), stages, checkpointing, sizes, (0,), (0,), (0,))
 
 
-def _offload_asked(asked: Deployment) -> bool:
-    """Whether a caller moves anything to the host's memory."""
-    return bool(asked.optimizer_offload or asked.parameter_offload or asked.activation_offload)
+def _offload_asked(requested: Deployment) -> bool:
+    """Whether the request offloads anything to host memory."""
+    return bool(requested.optimizer_offload or requested.parameter_offload or requested.activation_offload)
 
 
 def _offloaded(
-    workload: TrainingWorkload, framework: Framework, asked: Deployment, checkpointing: Degrees, sizes: Degrees
+    workload: TrainingWorkload, framework: Framework, requested: Deployment, checkpointing: Degrees, sizes: Degrees
 ) -> Column:
-    """Layouts of which optimizer states, parameters or activations lie in the host's memory."""
-    if workload.in_samples or not _replicates(framework, asked):
+    """Layouts that keep optimizer states, parameters or activations in host memory."""
+    if workload.in_samples or not _replicates(framework, requested):
         return _NO_ROWS
     rows = [_NO_ROWS]
     for moved in TRAINED_MOVED if workload.method is Method.FULL else FROZEN_MOVED:
-        if not _may_move(moved, framework, asked):
+        if not _may_move(moved, framework, requested):
             continue
         most = MOST_SEQUENCES_OFFLOADED if moved == STATES else MOST_SEQUENCES_LAST_RESORT
-        small = tuple(s for s in sizes if s <= most or asked.micro_batch_sequences)
+        small = tuple(s for s in sizes if s <= most or requested.micro_batch_sequences)
         parts = [(float(part in moved),) for part in OFFLOADS]
-        rows.append(_grid((1,), (1,), (1,), (1,), _stages_moved(moved, asked), checkpointing[-1:], small, *parts))
+        rows.append(_grid((1,), (1,), (1,), (1,), _stages_moved(moved, requested), checkpointing[-1:], small, *parts))
     return np.concatenate(rows)
 
 
-def _may_move(moved: frozenset[str], framework: Framework, asked: Deployment) -> bool:
-    """Whether a framework moves these parts to the host, and a caller says nothing else. Trained parameters take their
-    states along, whatever the framework does with states alone.
+def _may_move(moved: frozenset[str], framework: Framework, requested: Deployment) -> bool:
+    """Whether the framework can offload these parts and the request does not contradict it.
+
+    Offloaded trained parameters always take their optimizer states along, even if the framework cannot offload
+    states alone.
     """
-    said = {
-        "optimizer": asked.optimizer_offload,
-        "parameters": asked.parameter_offload,
-        "activations": asked.activation_offload,
+    requests = {
+        "optimizer": requested.optimizer_offload,
+        "parameters": requested.parameter_offload,
+        "activations": requested.activation_offload,
     }
     along = {"optimizer"} if "parameters" in moved else set()
     return moved - along <= set(framework.offloads) and all(
-        wanted is None or wanted == (part in moved) for part, wanted in said.items()
+        wanted is None or wanted == (part in moved) for part, wanted in requests.items()
     )
 
 
-def _stages_moved(moved: frozenset[str], asked: Deployment) -> Degrees:
-    """ZeRO stages of such a layout: states that nobody asked to move, and parameters, leave in shards."""
-    if asked.zero_stage is None:
+def _stages_moved(moved: frozenset[str], requested: Deployment) -> Degrees:
+    """ZeRO stages of a layout with offload.
+
+    Parameters are offloaded as ZeRO-3 shards, and so are optimizer states that the request does not mention.
+    """
+    if requested.zero_stage is None:
         return ALL_OR_NOTHING if moved == ACTIVATIONS else (3,)
-    whole = "parameters" not in moved and (asked.optimizer_offload or "optimizer" not in moved)
-    return (asked.zero_stage,) if asked.zero_stage == 3 or whole else ()
+    allows_unsharded = "parameters" not in moved and (requested.optimizer_offload or "optimizer" not in moved)
+    return (requested.zero_stage,) if requested.zero_stage == 3 or allows_unsharded else ()
 
 
 def _split(
     workload: TrainingWorkload,
     framework: Framework,
-    asked: Deployment,
+    requested: Deployment,
     checkpointing: Degrees,
     sizes: Degrees,
 ) -> Column:
-    """Layouts that divide layers, matrices, sequences and experts over accelerators."""
+    """Layouts that split layers, matrices, sequences and experts over accelerators."""
     if not framework.splits or workload.method is Method.QLORA or workload.in_samples:
         return _NO_ROWS
-    along = asked.parameter_offload and workload.method is Method.FULL
+    along = requested.parameter_offload and workload.method is Method.FULL
     moved = {
-        "optimizer": float(asked.optimizer_offload or along or False),
-        "parameters": float(asked.parameter_offload or False),
-        "activations": float(asked.activation_offload or False),
+        "optimizer": float(requested.optimizer_offload or along or False),
+        "parameters": float(requested.parameter_offload or False),
+        "activations": float(requested.activation_offload or False),
     }
     if any(moved[part] and part not in framework.offloads for part in ("parameters", "activations")):
         return _NO_ROWS
     long = workload.units_per_sequence >= LONG_SEQUENCE_TOKENS
-    stage = (3 if framework.shards else 1) if asked.zero_stage is None else asked.zero_stage
+    stage = (3 if framework.shards else 1) if requested.zero_stage is None else requested.zero_stage
     rows = _grid(
-        (asked.tensor_parallel,) if asked.tensor_parallel else TENSOR_DEGREES,
-        (asked.pipeline_parallel,) if asked.pipeline_parallel else PIPELINE_DEGREES,
-        (asked.context_parallel,) if asked.context_parallel else _context_degrees(workload),
-        _expert_degrees(workload, asked),
+        (requested.tensor_parallel,) if requested.tensor_parallel else TENSOR_DEGREES,
+        (requested.pipeline_parallel,) if requested.pipeline_parallel else PIPELINE_DEGREES,
+        (requested.context_parallel,) if requested.context_parallel else _context_degrees(workload),
+        _expert_degrees(workload, requested),
         (stage,),
         checkpointing,
-        _split_micro_batches(workload, asked, sizes, long=long),
+        _split_micro_batches(workload, requested, sizes, long=long),
         *((moved[part],) for part in OFFLOADS),
     )
-    chunks = (asked.virtual_pipeline or 1) if asked.pipeline_parallel is None else 1
+    chunks = (requested.virtual_pipeline or 1) if requested.pipeline_parallel is None else 1
     return rows[_shape_allows(workload, rows, chunks)]
 
 
 def _context_degrees(workload: TrainingWorkload) -> Degrees:
-    """Degrees that leave each accelerator a piece of a sequence worth its kernels."""
+    """Context-parallel degrees that keep each accelerator's piece of the sequence long enough for efficient kernels."""
     if workload.units_per_sequence >= LONG_SEQUENCE_TOKENS:
         return CONTEXT_DEGREES
     if workload.model.total_params < SPLITS_SEQUENCES_PARAMS:
@@ -211,17 +217,17 @@ def _context_degrees(workload: TrainingWorkload) -> Degrees:
     return tuple(c for c in CONTEXT_DEGREES if workload.units_per_sequence >= c * SPLIT_SEQUENCE_TOKENS or c == 1)
 
 
-def _expert_degrees(workload: TrainingWorkload, asked: Deployment) -> Degrees:
-    """Degrees that divide the experts."""
+def _expert_degrees(workload: TrainingWorkload, requested: Deployment) -> Degrees:
+    """Expert-parallel degrees that divide the number of experts."""
     model = workload.model
-    if asked.expert_parallel or not model.is_moe:
-        return (asked.expert_parallel or 1,)
+    if requested.expert_parallel or not model.is_moe:
+        return (requested.expert_parallel or 1,)
     return tuple(e for e in EXPERT_DEGREES if e == 1 or model.num_experts % e == 0)
 
 
-def _split_micro_batches(workload: TrainingWorkload, asked: Deployment, sizes: Degrees, *, long: bool) -> Degrees:
-    """Sizes where the model is split; large matrices gain nothing from larger ones."""
-    if asked.micro_batch_sequences:
+def _split_micro_batches(workload: TrainingWorkload, requested: Deployment, sizes: Degrees, *, long: bool) -> Degrees:
+    """Micro-batch sizes of layouts that split the model; large matrices do not benefit from larger micro-batches."""
+    if requested.micro_batch_sequences:
         return sizes
     large = workload.model.is_moe or long or workload.model.total_params > LARGE_MODEL_PARAMS
     most = MOST_SEQUENCES_SPLIT_LARGE if large else MOST_SEQUENCES_SPLIT
@@ -229,8 +235,10 @@ def _split_micro_batches(workload: TrainingWorkload, asked: Deployment, sizes: D
 
 
 def _shape_allows(workload: TrainingWorkload, rows: Column, chunks: int) -> Mask:
-    """Heads split evenly, KV heads split or copied, there is a layer for every chunk of a stage, and sequences
-    divide.
+    """Whether the model allows each layout.
+
+    Attention heads must split evenly, KV heads must split or replicate evenly, each pipeline chunk needs a layer,
+    and the context-parallel degree must divide the sequence.
     """
     model, kv = workload.model, workload.model.kv_heads
     tensor, pipeline, context = rows[:, 0], rows[:, 1], rows[:, 2]
@@ -244,17 +252,21 @@ def _shape_allows(workload: TrainingWorkload, rows: Column, chunks: int) -> Mask
 
 
 def check_layout(workload: TrainingWorkload, d: Deployment) -> None:
-    """Refuse a layout that the model cannot take, with what it could.
+    """Reject a requested layout that the model does not allow. The message states the accepted values.
 
     Raises Conflict.
     """
     model = workload.model
     if (d.expert_parallel or 1) > 1 and (not model.is_moe or model.num_experts % (d.expert_parallel or 1)):
-        experts = f"{model.num_experts} experts, which the degree must divide" if model.is_moe else "no experts"
-        raise Conflict(f"expert_parallel {d.expert_parallel} does not go with {model.name}: it has {experts}.")
+        if not model.is_moe:
+            raise Conflict(f"{model.name} has no experts: omit expert_parallel {d.expert_parallel}.")
+        raise Conflict(
+            f"expert_parallel {d.expert_parallel} must divide the {model.num_experts} experts of {model.name}."
+        )
     if workload.units_per_sequence % (d.context_parallel or 1):
         raise Conflict(
-            f"context_parallel {d.context_parallel} must divide the sequence of {workload.units_per_sequence:g} tokens."
+            f"context_parallel {d.context_parallel} must divide the sequence of "
+            f"{workload.units_per_sequence:,.0f} tokens."
         )
     if model.num_heads % (d.tensor_parallel or 1) and not workload.in_samples:
         raise Conflict(
@@ -265,39 +277,42 @@ def check_layout(workload: TrainingWorkload, d: Deployment) -> None:
     chunks = (d.pipeline_parallel or 1) * (d.virtual_pipeline or 1)
     if chunks > model.num_layers and not workload.in_samples:
         raise Conflict(
-            f"pipeline_parallel times virtual_pipeline is {chunks}, and {model.name} has {model.num_layers} layers: "
-            "each chunk needs one."
+            f"pipeline_parallel × virtual_pipeline is {chunks}, but {model.name} has {model.num_layers} layers: "
+            "each chunk needs at least one."
         )
 
 
 def _check_offload(workload: TrainingWorkload, d: Deployment) -> None:
-    """Refuse what no documented switch of a framework moves to the host, and parts that only leave together."""
+    """Reject offload that no documented framework switch provides, and parts that must be offloaded together."""
     for part, wanted in (("parameters", d.parameter_offload), ("activations", d.activation_offload)):
         if wanted and workload.in_samples:
-            raise Conflict(f"Moving {part} to the host is modelled for models that work on tokens.")
+            raise Conflict(f"Host offload of {part} is supported only for models that process tokens.")
         able = [name for name, e in ENGINES.items() if part in e.framework.offloads and e.judged_as is None]
         if wanted and d.framework is not None and part not in engine_named(d.framework).framework.offloads:
             raise Conflict(
-                f"{d.framework} has no documented switch that moves {part} to the host: {', '.join(able)} do."
+                f"{product_name(d.framework)} has no documented switch that offloads {part} to the host. "
+                f"Set framework to one of: {', '.join(able)}."
             )
     if not d.parameter_offload:
         return
     if d.zero_stage not in (None, 3):
-        raise Conflict("parameter_offload moves shards of the weights to the host: it goes with zero_stage 3.")
+        raise Conflict("parameter_offload offloads shards of the weights: set zero_stage to 3, or omit it.")
     if workload.method is Method.FULL and d.optimizer_offload is False:
         raise Conflict(
-            "parameter_offload takes the optimizer states of trained parameters along: optimizer_offload too."
+            "parameter_offload also offloads the optimizer states of trained parameters: "
+            "set optimizer_offload to true, or omit it."
         )
 
 
 def _check_recomputation(workload: TrainingWorkload, d: Deployment) -> None:
-    """Refuse selective recomputation of a framework that has no way of it."""
+    """Reject selective recomputation for a framework that does not support it."""
     if d.framework is None or d.activation_checkpointing != ACTIVATION_CHECKPOINTING[SELECTIVE] or workload.in_samples:
         return
     recipe = as_said(recipe_of_framework(d.framework, d.framework_version, workload.method.value), d.recipe)
     if recipe.selective == "none":
         ways = ", ".join(way for way in RECOMPUTATIONS if way not in WHOLE)
+        name = f"{product_name(recipe.framework)} {recipe.version}".strip()
         raise Conflict(
-            f"activation_checkpointing selective is no layout of {recipe.name}, which recomputes whole layers or none: "
-            f"take none or full, or say in recipe.recomputation what is recomputed ({ways})."
+            f"{name} recomputes whole layers or none, so it has no selective activation_checkpointing. "
+            f"Use none or full, or set recipe.recomputation to one of: {ways}."
         )

@@ -1,4 +1,4 @@
-"""What a layout does at the least, whatever its data-parallel degree: what is worse than a known run is not sized."""
+"""Lower bounds of a layout's time and cost at any data-parallel degree; the search skips layouts with worse bounds."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ from app.sizing.training.counts import Counts
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.step import MicroBatchTime
 
-# Layouts of an accelerator type that are sized first: one of them is known to be nearly as good as any.
+# Layouts per accelerator type that are sized first: one of them is nearly as good as the best.
 LEADERS = 8
 
 
-@formula(unit="s", source="every micro-batch passes all ranks of a replica once")
+@formula(unit="s", source="definition")
 def least_accelerator_s(counts: Counts, micro_batch_sequences: Column, ranks: Column, micro_batch_s: Column) -> Column:
-    """Seconds of accelerators that the units of a run take at the least.
+    """Lower bound of the accelerator-seconds of a run: every micro-batch passes all ranks of a replica once.
 
-    Source: counted.
-    Limits: bubbles, the optimizer, gradients, checkpoints and interruptions come on top.
+    Parameters:
+        counts: the workload's tokens or samples, and its sequence length.
+        micro_batch_sequences: sequences or samples per micro-batch.
+        ranks: accelerators per model replica.
+        micro_batch_s: time of one micro-batch, seconds.
+    Limits: excludes the pipeline bubble, optimizer, gradient exchange, checkpoints and interruptions.
     Check: 8,000 tokens in micro-batches of two sequences of 1,000, on four ranks for half a second each.
         >>> counts = row(units=8000.0, units_per_sequence=1000.0)
         >>> least_accelerator_s(counts, col(2), col(4), col(0.5)).tolist()
@@ -31,7 +35,7 @@ def least_accelerator_s(counts: Counts, micro_batch_sequences: Column, ranks: Co
 
 
 def least_measures(counts: Counts, plans: TrainingPlans, time: MicroBatchTime) -> Measures:
-    """What runs are ranked by, at the least; they are known to take some time, but not how long."""
+    """Lower bounds of the measures that rank runs. The bound on duration is 0, because it depends on the degree."""
     busy_s = least_accelerator_s(counts, plans.micro_batch_sequences, plans.ranks, time.compute_s + time.exposed_s)
     surely_s = busy_s * plans.stack.margins.time_factor
     of_machine_s = surely_s / plans.accelerators_per_node
@@ -44,7 +48,7 @@ def least_measures(counts: Counts, plans: TrainingPlans, time: MicroBatchTime) -
 
 
 def least_of_each(accelerator: Codes, bound: Column) -> Codes:
-    """The rows of each accelerator type that have the least bounds."""
+    """Rows of each accelerator type with the lowest bounds, at most `LEADERS_PER_TYPE` per type."""
     order = np.lexsort((bound, accelerator))
     of_type = accelerator[order]
     return order[np.arange(len(order)) - np.searchsorted(of_type, of_type) < LEADERS]

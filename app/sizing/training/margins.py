@@ -1,4 +1,4 @@
-"""How far runs may be off: the factors of time and memory that hold with a confidence, and how probable a limit is."""
+"""Uncertainty of runs: factors of time and memory at a confidence, and the probability that a run meets a limit."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from app.sizing.uncertainty import FARTHEST, Around, Spread
 
 @dataclass(frozen=True, slots=True)
 class Margins(Columns):
-    """What a stack's time is multiplied by so that it holds with the confidence asked, and what its memory is by."""
+    """Time and memory uncertainty of each stack, at the requested confidence."""
 
-    asked: float
-    time: Spread
-    memory: Spread
-    time_scale: Column  # how many times as far as next to many sources it may be off
-    time_factor: Column
-    recipe_known: Mask  # somebody published what the framework does with memory
-    widened: Column
+    asked: float  # requested confidence
+    time: Spread  # spread of time predictions
+    memory: Spread  # spread of memory predictions
+    time_scale: Column  # time spread relative to a stack with many published sources
+    time_factor: Column  # factor on predicted time at the requested confidence
+    recipe_known: Mask  # whether the framework's memory recipe is published
+    widened: Column  # widening of the spread for stacks without published support; 1 if documented
 
 
 def margins_of(confidence: float, time: tuple[Spread, Around], memory: Spread, recipe_known: Mask) -> Margins:
-    """Margins of stacks, by what was published around each."""
-    of_time, around_time = time
-    time_scale = of_time.scale(around_time)
+    """Build the margins of stacks from the published evidence near each of them."""
+    of_time, time_neighbourhood = time
+    time_scale = of_time.scale(time_neighbourhood)
     return Margins(
         asked=confidence,
         time=of_time,
@@ -34,13 +34,16 @@ def margins_of(confidence: float, time: tuple[Spread, Around], memory: Spread, r
         time_scale=time_scale,
         time_factor=of_time.factor(confidence, time_scale),
         recipe_known=recipe_known,
-        widened=around_time.widened,
+        widened=time_neighbourhood.widened,
     )
 
 
 def around_memory(counted_bytes: Column, total_bytes: Column, recipe_known: Mask, widened: Column) -> Around:
-    """What a peak is surrounded by: weights, gradients and states are counted to the byte, and the share of what comes
-    and goes is as far as a prediction is from them. All of it where nobody published the recipe.
+    """Evidence neighbourhood of a memory prediction.
+
+    Weights, gradients and optimizer states are exact to the byte. Only the remaining share is uncertain, and the
+    distance to evidence grows with it. The whole prediction is uncertain if no memory recipe of the framework is
+    published.
     """
     share = np.where(recipe_known, 1.0 - counted_bytes / total_bytes, 1.0)
     none = np.zeros_like(share)
@@ -48,11 +51,11 @@ def around_memory(counted_bytes: Column, total_bytes: Column, recipe_known: Mask
 
 
 def surely_in_time(margins: Margins, wall_s: Column, deadline_s: float) -> Mask:
-    """Whether runs end in time with the confidence asked."""
-    found: Mask = wall_s * margins.time_factor <= deadline_s
-    return found
+    """Whether each run meets the deadline at the requested confidence."""
+    result: Mask = wall_s * margins.time_factor <= deadline_s
+    return result
 
 
 def in_time(margins: Margins, wall_s: Column, deadline_s: float) -> Column:
-    """Probability that runs end in time."""
+    """Probability that each run meets the deadline."""
     return margins.time.confidence(np.log(deadline_s / wall_s), margins.time_scale)

@@ -1,4 +1,4 @@
-"""The most that given hardware trains: the largest model, the longest sequence, the largest micro-batch that fits."""
+"""Capacity of given hardware: the largest model, the longest sequence or the largest micro-batch that fits."""
 
 from __future__ import annotations
 
@@ -15,25 +15,26 @@ QUANTITIES = ("parameters", "sequence_length", "micro_batch")
 MOST = {"parameters": 2e13, "sequence_length": 1e7, "micro_batch": 65536.0}
 LEAST = {"parameters": 1e6, "sequence_length": 128.0, "micro_batch": 1.0}
 SEQUENCE_STEP = 128.0
-CLOSE = 1.002  # parameters are found to a fifth of a percent
+CLOSE = 1.002  # relative precision of the parameter count: 0.2 %
 
 
 Asked = tuple[TrainingWorkload, Deployment]
 
 
 def with_value(workload: TrainingWorkload, deployment: Deployment, quantity: str, value: float, devices: int) -> Asked:
-    """The same question with another size of model, sequence or micro-batch, on as many devices."""
+    """Return the same case with another model size, sequence length or micro-batch, on the same number of devices."""
     if quantity == "parameters":
         return replace(workload, model=assumed_architecture(value)), deployment
     if quantity == "sequence_length":
         return replace(workload, units_per_sequence=value), deployment
-    # The batch is as near to the one asked for as micro-batches of this size divide over the devices.
+    # Choose the batch nearest to the requested one that micro-batches of this size divide over the devices.
     share = int(value) * devices
     batch = share * max(1, round(workload.global_batch / share))
     return replace(workload, global_batch=batch), replace(deployment, micro_batch_sequences=int(value))
 
 
 def rounded_down(quantity: str, value: float) -> float:
+    """Round down to the step of a quantity: 128 tokens or one sequence; parameters are not rounded."""
     if quantity == "parameters":
         return value
     step = SEQUENCE_STEP if quantity == "sequence_length" else 1.0
@@ -47,12 +48,12 @@ def largest(
     devices: int,
     fits: Callable[[TrainingWorkload, Deployment], bool],
 ) -> Maximum:
-    """The largest value that fits, by bisection: memory grows with each of them.
+    """Find the largest value that fits, by bisection; memory grows monotonically with every quantity.
 
-    Raises Conflict where nothing fits at all, or where the model does not work on tokens.
+    Raises Conflict if nothing fits, or if the model does not process tokens.
     """
     if workload.in_samples:
-        raise Conflict("maximize counts tokens and parameters of language models; this model works on samples.")
+        raise Conflict("maximize supports models that process tokens; this model processes samples.")
 
     def good(value: float) -> bool:
         return fits(*with_value(workload, deployment, quantity, value, devices))
@@ -60,23 +61,24 @@ def largest(
     low, high = LEAST[quantity], MOST[quantity]
     if not good(low):
         raise Conflict(
-            f"Nothing fits: even {low:g} {UNITS[quantity]} do not. "
-            "Give more accelerators, sharding (zero_stage 3), or offload."
+            f"Nothing fits: even the smallest size, {low:,.0f} {UNITS[quantity]}, exceeds memory. "
+            "Request more accelerators, sharding (zero_stage 3) or offload."
         )
     if good(high):
         return Maximum(quantity, high, high)
     while not _close(quantity, low, high):
-        middle = rounded_down(quantity, (low * high) ** 0.5)
-        if middle <= low:
-            middle = low + (SEQUENCE_STEP if quantity == "sequence_length" else 1.0)
-        if good(middle):
-            low = middle
+        midpoint = rounded_down(quantity, (low * high) ** 0.5)
+        if midpoint <= low:
+            midpoint = low + (SEQUENCE_STEP if quantity == "sequence_length" else 1.0)
+        if good(midpoint):
+            low = midpoint
         else:
-            high = middle
+            high = midpoint
     return Maximum(quantity, low, high)
 
 
 def _close(quantity: str, low: float, high: float) -> bool:
+    """Whether the bounds are close enough to stop the bisection."""
     if quantity == "parameters":
         return high / low <= CLOSE
     return high - low <= (SEQUENCE_STEP if quantity == "sequence_length" else 1.0)

@@ -1,4 +1,4 @@
-"""Memory of one accelerator while it trains: what it holds by part, and the moment at which that is most."""
+"""Memory of one accelerator during training: its parts, and the moment of the step at which the sum is largest."""
 
 from __future__ import annotations
 
@@ -36,26 +36,28 @@ from app.sizing.training.widths import ParamBytes
 
 @dataclass(frozen=True, slots=True)
 class TrainingMemory(Columns):
-    """Bytes on the fullest accelerator at its peak moment. The parts sum to `total_bytes`."""
+    """Bytes on the fullest accelerator at its peak moment. The parts add up to `total_bytes`."""
 
-    weights_bytes: Column
-    gradient_bytes: Column
-    optimizer_bytes: Column
-    activation_bytes: Column
-    overhead_bytes: Column
-    capacity_bytes: Column
-    usable_bytes: Column
-    host_bytes: Column  # of what lies in host memory, per machine
-    moment: Codes  # of the peak: a place in MOMENTS
+    weights_bytes: Column  # weights, B
+    gradient_bytes: Column  # gradients, B
+    optimizer_bytes: Column  # optimizer states, B
+    activation_bytes: Column  # activations, logits and temporary memory, B
+    overhead_bytes: Column  # context, collective buffers and fragmentation, B
+    capacity_bytes: Column  # memory of the accelerator, B
+    usable_bytes: Column  # memory that training may fill, B
+    host_bytes: Column  # states, weights and activations in host memory, B per machine
+    moment: Codes  # moment of the peak, index into MOMENTS
 
     @property
     def total_bytes(self) -> Column:
+        """Sum of the parts, bytes."""
         return memory_bytes_per_accelerator(
             self.weights_bytes, self.gradient_bytes, self.optimizer_bytes, self.activation_bytes, self.overhead_bytes
         )
 
     @property
     def fits(self) -> Mask:
+        """Whether the sum fits in the usable memory."""
         return self.total_bytes <= self.usable_bytes
 
 
@@ -67,37 +69,66 @@ def memory_bytes_per_accelerator(
     activations_at_peak_bytes: Column,
     overhead_bytes: Column,
 ) -> Column:
-    """Everything on the fullest accelerator at its peak moment.
+    """Memory of the fullest accelerator at its peak moment.
 
-    Source: definition.
+    Parameters:
+        weights_bytes: weights, bytes.
+        gradients_at_peak_bytes: gradients at the peak, bytes.
+        optimizer_bytes: optimizer states, bytes.
+        activations_at_peak_bytes: activations at the peak, bytes.
+        overhead_bytes: context, buffers and fragmentation, bytes.
+    Check: 16 GB of weights, 16 of gradients, 12 of states, 20 of activations and 2 of overhead.
+        >>> memory_bytes_per_accelerator(col(16e9), col(16e9), col(12e9), col(20e9), col(2e9)).tolist()
+        [66000000000.0]
     """
     return weights_bytes + gradients_at_peak_bytes + optimizer_bytes + activations_at_peak_bytes + overhead_bytes
 
 
-@formula(unit="B", source="Rajbhandari et al. 2020 (arXiv:1910.02054)")
+@formula(unit="B", source="Rajbhandari et al. 2020 (arXiv:1910.02054); Hu et al. 2021 (arXiv:2106.09685)")
 def weights_bytes(held_params: Column, params: ParamBytes, wide_params: Column, adapter_params: Column) -> Column:
-    """Weights that one accelerator holds: a base and adapters beside it; what k-bit preparation widens has two bytes
-    more.
+    """Weights of one accelerator: base weights, plus adapters where they are trained.
 
-    Source: Rajbhandari et al. 2020 (arXiv:1910.02054); Hu et al. 2021 (arXiv:2106.09685).
+    Parameters that k-bit preparation converts to FP32 take two more bytes each.
+
+    Parameters:
+        held_params: parameters that the accelerator holds.
+        params: bytes per parameter by use (`ParamBytes`).
+        wide_params: parameters that k-bit preparation converts to FP32.
+        adapter_params: adapter parameters that the accelerator holds.
+    Check: 8e9 parameters in NF4 at 0.57 bytes, 1e9 of them widened, and 40e6 FP32 adapter parameters.
+        >>> weights_bytes(col(8e9), row(weights=0.57, adapters=4.0), col(1e9), col(40e6)).tolist()
+        [6720000000.0]
     """
     return held_params * params.weights + wide_params * BYTES_16_BIT + adapter_params * params.adapters
 
 
-@formula(unit="B", source="Rajbhandari et al. 2020 (arXiv:1910.02054)")
+@formula(unit="B", source="Rajbhandari et al. 2020 (arXiv:1910.02054), section 3.1")
 def optimizer_state_bytes(updated_params: Column, params: ParamBytes) -> Column:
-    """States of what one accelerator's optimizer steps.
+    """Optimizer states of the parameters that one accelerator updates.
 
-    Source: Rajbhandari et al. 2020 (arXiv:1910.02054), section 3.1.
+    Parameters:
+        updated_params: parameters that the optimizer of one accelerator updates.
+        params: bytes per parameter by use (`ParamBytes`).
+    Check: AdamW with a master copy, 8e9 parameters over 64 ranks.
+        >>> optimizer_state_bytes(col(8e9 / 64), row(states=12.0)).tolist()
+        [1500000000.0]
     """
     return updated_params * params.states
 
 
-@formula(unit="B", source="Rajbhandari et al. 2020 (arXiv:1910.02054)")
+@formula(
+    unit="B",
+    source="Rajbhandari et al. 2020 (arXiv:1910.02054); Lv et al. 2023 (arXiv:2306.09782) for updates in backward",
+)
 def formed_gradient_bytes(trained_params: Column, params: ParamBytes) -> Column:
-    """Gradients that one accelerator holds at the end of backward; none where the optimizer steps in backward.
+    """Gradients that one accelerator holds at the end of backward; 0 where the optimizer updates during backward.
 
-    Source: Rajbhandari et al. 2020 (arXiv:1910.02054); Lv et al. 2023 (arXiv:2306.09782) for steps in backward.
+    Parameters:
+        trained_params: trained parameters that the accelerator holds.
+        params: bytes per parameter by use (`ParamBytes`).
+    Check: 8e9 parameters in 16 bit, with the update after and during backward.
+        >>> formed_gradient_bytes(col(8e9), row(in_backward=np.array([False, True]), gradients=2.0)).tolist()
+        [16000000000.0, 0.0]
     """
     return np.where(params.in_backward, 0.0, trained_params * params.gradients)
 
@@ -116,11 +147,32 @@ def last_gradients_bytes(
     params: ParamBytes,
     recipe: Recipe,
 ) -> Column:
-    """Beside all gradients when the last of them, of the embedding, forms: one that is the head too has three; one that
-    is added to a sum is there twice; shards are reduced in 32 bit, those of a tied end while what is gathered is still
-    there; in a step within backward a unit's is all there is.
+    """Memory in addition to all gradients when backward computes the last one, the embedding's.
 
-    Source: traced steps of PyTorch 2.15.
+    A tied embedding and head needs three gradients. A gradient that is added to a sum exists twice. Shards are
+    reduce-scattered in FP32; those of a tied embedding while gathered weights are still in memory. Where the
+    optimizer updates during backward, only one unit's gradient exists.
+
+    Parameters:
+        counts: model and run numbers (`Counts`).
+        plans: layouts without their data-parallel degree (`TrainingPlans`).
+        gathers: whether weights are gathered from other ranks (ZeRO-3).
+        accumulates: whether gradients persist and are summed over micro-batches.
+        end_params_per_rank: embedding and head parameters on a rank.
+        layer_params_per_rank: parameters of one layer on a model-parallel rank.
+        end_gathered_bytes: weights still gathered at the end of backward, bytes.
+        data_group: ranks that hold the same dense weights.
+        stream_bytes: gradient of the residual stream, bytes.
+        params: bytes per parameter by use (`ParamBytes`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+    Check: Llama-3.1-8B: first pass, and accumulation, which adds the embedding's gradient of 1.05 GB.
+        >>> layout, accumulates, zero = row(tensor_parallel=col(1)), np.array([False, True]), col(0, 0)
+        >>> widths, no = row(in_backward=zero > 0, gradients=2.0, ends=2.0), zero > 0
+        >>> sizes = (col(1.05e9), col(0.2e9), zero, col(1), zero)
+        >>> last_gradients_bytes(
+        ...     PRETRAIN_COUNTS, layout, no, accumulates, *sizes, widths, PRETRAIN_COUNTS.recipe
+        ... ).tolist()
+        [0.0, 1050673152.0]
     """
     tied = 2 * recipe.element_bytes * counts.tied_params / plans.tensor_parallel
     added = np.where(accumulates, recipe.element_bytes * counts.embedding_params / plans.tensor_parallel, tied)
@@ -143,10 +195,27 @@ def last_layer_bytes(
     params: ParamBytes,
     recipe: Recipe,
 ) -> Column:
-    """Beside all gradients while the first layer's form: its activations, less the gradients that are still to come; of
-    shards the layer's whole gradient and the one before it on its way in 32 bit.
+    """Memory in addition to all gradients while backward runs the first layer.
 
-    Source: traced steps of PyTorch 2.15.
+    This is the layer's activations, less the gradients that do not exist yet. With ZeRO-3 it also holds the layer's
+    whole gradient, and the previous one being reduce-scattered in FP32.
+
+    Parameters:
+        gathers: whether weights are gathered from other ranks (ZeRO-3).
+        accumulates: whether gradients persist and are summed over micro-batches.
+        end_params_per_rank: embedding and head parameters on a rank.
+        layer_params_per_rank: parameters of one layer on a model-parallel rank.
+        micro: memory of one micro-batch (`MicroBatchMemory`).
+        params: bytes per parameter by use (`ParamBytes`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+    Check: activations of 2 GB; 0.2e9 parameters in the layer and 1e9 at the ends, with accumulated gradients, then
+        sharded.
+        >>> widths = row(in_backward=np.array([False]), gradients=2.0)
+        >>> micro = row(layer_bytes=col(1.5e9), working_bytes=col(0.5e9))
+        >>> sharded, accumulates = np.array([False, True]), np.array([True, True])
+        >>> recipe, sizes = PRETRAIN_COUNTS.recipe, (col(1e9), col(0.2e9))
+        >>> last_layer_bytes(sharded, accumulates, *sizes, micro, widths, recipe).tolist()
+        [2000000000.0, 3200000000.0]
     """
     layer = micro.layer_bytes + micro.working_bytes
     coming = (layer_params_per_rank + end_params_per_rank / 2) * params.gradients
@@ -158,20 +227,39 @@ def last_layer_bytes(
 
 @formula(unit="B", source="definition")
 def last_bytes(last_gradients_bytes: Column, last_layer_bytes: Column, end_gathered_bytes: Column) -> Column:
-    """The most that there is beside all gradients at the end of backward.
+    """Peak memory in addition to all gradients at the end of backward.
 
-    Source: definition.
+    Parameters:
+        last_gradients_bytes: when the last gradient is computed, bytes.
+        last_layer_bytes: while the first layer's backward runs, bytes.
+        end_gathered_bytes: weights still gathered at the end of backward, bytes.
+    Check: 1 GB at the last gradient; 0.5 GB in the layer with 0.8 GB of gathered weights.
+        >>> last_bytes(col(1e9), col(0.5e9), col(0.8e9)).tolist()
+        [1300000000.0]
     """
     return np.maximum(last_gradients_bytes, last_layer_bytes + end_gathered_bytes)
 
 
-@formula(unit="B", source="PyTorch's optimizers")
+@formula(unit="B", source="PyTorch's documentation of `foreach`; traced steps of PyTorch 2.15")
 def update_bytes(
     counts: Counts, plans: TrainingPlans, updated_params: Column, data_group: Column, params: ParamBytes, recipe: Recipe
 ) -> Column:
-    """Temporaries of the optimizer's step: a copy of what it steps at once, or one matrix.
+    """Temporary memory of the optimizer's update: a copy of what it updates at once, or one matrix.
 
-    Source: PyTorch's documentation of `foreach`; traced steps of PyTorch 2.15, Adafactor 16 bytes of a matrix.
+    Adafactor takes 16 bytes per element of a matrix.
+
+    Parameters:
+        counts: model and run numbers (`Counts`).
+        plans: layouts without their data-parallel degree (`TrainingPlans`).
+        updated_params: parameters that the optimizer of one accelerator updates.
+        data_group: ranks that hold the same dense weights.
+        params: bytes per parameter by use (`ParamBytes`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+    Check: 8e9 parameters: `foreach` copies 4 bytes of each, a fused kernel none.
+        >>> widths = row(update=col(4, 0), in_backward=np.zeros(2) > 0, on_host=np.zeros(2) > 0)
+        >>> plans = row(tensor_parallel=1, zero_stage=col(0, 0), optimizer_offload=np.zeros(2) > 0)
+        >>> update_bytes(PRETRAIN_COUNTS, plans, col(8e9), col(1), widths, PRETRAIN_COUNTS.recipe).tolist()
+        [32000000000.0, 0.0]
     """
     matrix = counts.largest_matrix_params / (plans.tensor_parallel * np.where(plans.zero_stage >= 3, data_group, 1.0))
     at_once = updated_params * params.update
@@ -183,10 +271,10 @@ def update_bytes(
 def held_bytes(
     counts: Counts, plans: TrainingPlans, rank: RankParams, spread: Spread, micro: MicroBatchMemory
 ) -> HeldBytes:
-    """Every part of an accelerator's memory, before context and slack.
+    """Return every memory part of an accelerator, before context and fragmentation.
 
-    States are sharded by ZeRO stage over the ranks that share them; the first pipeline stage holds
-    the activations of as many micro-batches as there are stages, the last forms the logits.
+    ZeRO shards states over the ranks that share them, by stage. The first pipeline stage holds the activations of as
+    many micro-batches as there are stages; the last stage computes the logits.
     """
     recipe, params = counts.recipe, plans.keeping(counts).params
     states = _states(counts, plans, rank, spread, params)
@@ -206,7 +294,7 @@ def held_bytes(
         at_loss = np.maximum(live, gathered_bytes(gathers, ends, unit, np.ones(len(plans)), params))
     with told_as("backward"):
         in_backward = np.maximum(live, gathered_bytes(gathers, ends, unit, framework.gathered_units + 1, params))
-    with told_as("end"):
+    with told_as("end of backward"):
         at_end = gathered_bytes(gathers, ends, unit, framework.gathered_units, params)
     whole = last_gradients_bytes(
         counts, plans, gathers, accumulates, ends, layer, at_end, group, micro.stream_bytes, params, recipe
@@ -232,11 +320,18 @@ def held_bytes(
     )
 
 
-@formula(unit="groups", source="counted")
+@formula(unit="groups", source="definition")
 def communicators(plans: TrainingPlans, spread: Spread) -> Column:
-    """Groups of ranks that one accelerator talks in: of replicas, tensors, stages, sequences and experts.
+    """Groups of ranks in which one accelerator communicates: data, tensor, pipeline, context and expert parallelism.
 
-    Source: counted.
+    Parameters:
+        plans: layouts without their data-parallel degree (`TrainingPlans`).
+        groups: groups of ranks at a data-parallel degree (`RankGroups`).
+    Check: tensor parallel 8, and data parallel 16 on four pipeline stages.
+        >>> degrees = row(tensor_parallel=col(8, 1), pipeline_parallel=col(1, 4), context_parallel=col(1, 1))
+        >>> plans = row(**vars(degrees), expert_parallel=col(1, 1))
+        >>> communicators(plans, row(data_group=col(1, 16))).tolist()
+        [1.0, 2.0]
     """
     split = np.where(plans.tensor_parallel > 1, 1.0, 0.0) + np.where(plans.pipeline_parallel > 1, 1.0, 0.0)
     split = split + np.where(plans.context_parallel > 1, 1.0, 0.0) + np.where(plans.expert_parallel > 1, 1.0, 0.0)
@@ -244,14 +339,14 @@ def communicators(plans: TrainingPlans, spread: Spread) -> Column:
 
 
 def _buckets(plans: TrainingPlans, rank: RankParams, spread: Spread, params: ParamBytes) -> Column:
-    """Buckets of gradients: of whole replicas, and of shards where these too are exchanged in buckets."""
+    """Gradient buckets of whole replicas, and of shards where the framework reduces those in buckets too."""
     recipe, whole = plans.stack.recipe, (rank.trained_dense + rank.trained_routed) * params.gradients
     exchanges = (spread.data_group > 1) & ((plans.zero_stage == 0) | (recipe.live_params > 0))
     return gradient_bucket_bytes(recipe.bucket_bytes, whole, exchanges)
 
 
 def _in_flight(micro: MicroBatchMemory, spread: Spread) -> tuple[Column, Column]:
-    """Micro-batches that the first and the last stage hold."""
+    """Return the micro-batches that the first and the last stage hold."""
     stages, chunks = micro.stages, micro.virtual_pipeline
     with told_as("first stage"):
         first = micro_batches_in_flight(spread.micro_batches, stages, chunks, np.zeros(len(stages)))
@@ -262,16 +357,16 @@ def _in_flight(micro: MicroBatchMemory, spread: Spread) -> tuple[Column, Column]
 
 @dataclass(frozen=True, slots=True)
 class _States(Columns):
-    """What lies on an accelerator from step to step, and what of its share in host memory."""
+    """States that stay on an accelerator from step to step, and the part of its share in host memory."""
 
-    weights_bytes: Column
-    gradient_bytes: Column
-    optimizer_bytes: Column
-    host: OnHost
+    weights_bytes: Column  # weights, B
+    gradient_bytes: Column  # gradients, B
+    optimizer_bytes: Column  # optimizer states, B
+    host: OnHost  # part of the share in host memory
 
 
 def _states(counts: Counts, plans: TrainingPlans, rank: RankParams, spread: Spread, params: ParamBytes) -> _States:
-    """Weights, gradients and states of an accelerator's share."""
+    """Return weights, gradients and optimizer states of an accelerator's share."""
     recipe, dense, routed = counts.recipe, spread.data_group, spread.expert_group
     trained_dense, trained_routed = rank.trained_dense, rank.trained_routed
     with told_as("weights"):
@@ -290,17 +385,22 @@ def _states(counts: Counts, plans: TrainingPlans, rank: RankParams, spread: Spre
     return _States(weights - host.host_weights_bytes, gradients - host.gradient_bytes, states - host.state_bytes, host)
 
 
-@formula(unit="B", source="definition")
+@formula(unit="B", source="definition; the share is an assumption")
 def usable_bytes(capacity_bytes: Column, share: Column) -> Column:
     """Memory that training may fill.
 
-    Source: definition; the share is an assumption.
+    Parameters:
+        capacity_bytes: memory of the accelerator, bytes.
+        share: assumed share that training may fill.
+    Check: 90 % of 80 GB.
+        >>> usable_bytes(col(80e9), col(0.9)).tolist()
+        [72000000000.0]
     """
     return capacity_bytes * share
 
 
 def usable_share(plans: TrainingPlans, assumed: Assumptions) -> Column:
-    """Share of memory that training may fill; the system has its part of unified memory."""
+    """Return the share of memory that training may fill; with unified memory the operating system keeps a part."""
     unified = plans.machine.unified_memory
     share = np.full(len(plans), assumed.training_memory_margin)
     return np.where(unified, assumed.unified_memory_fraction, share) if unified.any() else share
@@ -314,12 +414,12 @@ def training_memory(
     micro: MicroBatchMemory,
     assumed: Assumptions,
 ) -> TrainingMemory:
-    """Memory at the peak moment of a step, against what may be used of the accelerator."""
+    """Return the memory at the peak moment of a step, and how much of the accelerator may be used."""
     return _at_peak(plans, held_bytes(counts, plans, rank, spread, micro), assumed)
 
 
 def _at_peak(plans: TrainingPlans, held: HeldBytes, assumed: Assumptions) -> TrainingMemory:
-    """What is held at the peak moment."""
+    """Return the memory parts at the peak moment."""
     peak, capacity = peak_of(held, plans.stack.memory_factors), plans.node.memory_bytes
     return TrainingMemory(
         weights_bytes=held.weights_bytes,
@@ -337,7 +437,7 @@ def _at_peak(plans: TrainingPlans, held: HeldBytes, assumed: Assumptions) -> Tra
 def memory_of(
     counts: Counts, plans: TrainingPlans, data_parallel: Column, assumed: Assumptions
 ) -> tuple[HeldBytes, TrainingMemory]:
-    """(what is counted, memory at the peak) of a table at a data-parallel degree."""
+    """Return the memory parts, and the memory at the peak, of plans at a data-parallel degree."""
     rank = rank_params(counts, plans)
     spread, micro = spread_of(counts, plans, rank, data_parallel), micro_batch_memory(counts, plans, assumed)
     held = held_bytes(counts, plans, rank, spread, micro)

@@ -1,8 +1,8 @@
-"""The four moments of a training step at which an accelerator may hold most, and which of them is the peak.
+"""The four moments of a training step at which an accelerator may hold the most memory, and which one is the peak.
 
-Forward ends with every activation and the loss; backward begins with a layer recomputed, and ends with all gradients;
-the optimizer's step has these and what it copies.
-Source: traced steps of PyTorch 2.15 on fake tensors, 311 setups.
+Forward ends with all activations and the loss. Backward begins with the recomputation of a layer, and ends with all
+gradients. The optimizer's update holds all gradients and its temporary copies. The parts come from traced steps of
+PyTorch 2.15 on fake tensors in 311 setups.
 """
 
 from __future__ import annotations
@@ -21,90 +21,109 @@ LOSS, BACKWARD, GRADIENTS, UPDATE = range(4)
 
 @dataclass(frozen=True, slots=True)
 class HeldBytes(Columns):
-    """What one accelerator holds, counted; nothing here depends on a fitted factor."""
+    """Memory parts of one accelerator, bytes; none of them depends on a fitted factor."""
 
-    weights_bytes: Column
-    optimizer_bytes: Column
-    host_bytes: Column
-    gradient_bytes: Column  # all of them
-    lasting_gradient_bytes: Column  # those that are there while forward runs
-    head_gradient_bytes: Column
-    kept_bytes: Column  # activations of all micro-batches in flight
-    logits_bytes: Column  # and what comes of them, beyond what is kept
-    last_norm_bytes: Column
-    working_bytes: Column  # of the first layer of backward
-    last_bytes: Column  # beside the gradients at the end of backward
-    loss_gathered_bytes: Column  # weights on their way from other ranks, and 16-bit copies of those in 32 bit
-    backward_gathered_bytes: Column
-    update_bytes: Column  # temporaries of the optimizer's step
-    communicators: Column  # groups of ranks that it talks in
+    weights_bytes: Column  # weights, B
+    optimizer_bytes: Column  # optimizer states, B
+    host_bytes: Column  # states, weights and activations in host memory, B per machine
+    gradient_bytes: Column  # all gradients and their buckets, B
+    lasting_gradient_bytes: Column  # gradients that exist during forward, B
+    head_gradient_bytes: Column  # gradient of the head's weights where gradients do not persist, B
+    kept_bytes: Column  # activations of all micro-batches in flight, B
+    logits_bytes: Column  # logits and loss beyond the kept activations, B
+    last_norm_bytes: Column  # input and output of the final norm, B
+    working_bytes: Column  # additional memory of the first layer of backward, B
+    last_bytes: Column  # memory in addition to the gradients at the end of backward, B
+    loss_gathered_bytes: Column  # gathered weights and 16-bit copies at the loss, B
+    backward_gathered_bytes: Column  # gathered weights and 16-bit copies in backward, B
+    update_bytes: Column  # temporary memory of the optimizer's update, B
+    communicators: Column  # groups of ranks in which the accelerator communicates
 
 
 @dataclass(frozen=True, slots=True)
 class Moments(Columns):
-    """Gradients and activations together at each moment."""
+    """Gradients and activations together at each moment, bytes."""
 
-    loss_bytes: Column
-    backward_bytes: Column
-    gradients_bytes: Column
-    update_bytes: Column
+    loss_bytes: Column  # at the end of forward, B
+    backward_bytes: Column  # in the first layer of backward, B
+    gradients_bytes: Column  # at the end of backward, B
+    update_bytes: Column  # in the optimizer's update, B
 
 
 @dataclass(frozen=True, slots=True)
 class ActivationParts(Columns):
-    """What activations consist of at the peak."""
+    """Parts of the activations at the peak, bytes."""
 
-    kept_bytes: Column
-    working_bytes: Column
-    logits_bytes: Column
-    gathered_bytes: Column
-    update_bytes: Column
+    kept_bytes: Column  # activations kept for backward, B
+    working_bytes: Column  # memory of the layer or norm at work, B
+    logits_bytes: Column  # logits and loss, B
+    gathered_bytes: Column  # gathered weights and 16-bit copies, B
+    update_bytes: Column  # temporary memory of the optimizer's update, B
 
 
 @dataclass(frozen=True, slots=True)
 class Peak(Columns):
-    """What differs at the peak moment, and which one it is: a place in MOMENTS."""
+    """Memory parts that depend on the peak moment, and the moment itself as an index into MOMENTS."""
 
-    gradient_bytes: Column
-    activation_bytes: Column
-    overhead_bytes: Column
-    moment: Codes
+    gradient_bytes: Column  # gradients at the peak, B
+    activation_bytes: Column  # activations at the peak, B
+    overhead_bytes: Column  # context, collective buffers and fragmentation, B
+    moment: Codes  # index into MOMENTS
 
 
-@formula(unit="B", source="counted")
+@formula(unit="B", source="traced steps of PyTorch 2.15")
 def at_loss_bytes(held: HeldBytes) -> Column:
     """Gradients and activations at the end of forward.
 
-    Source: traced steps of PyTorch 2.15.
+    Parameters:
+        parts: memory parts of one accelerator (`MemoryParts`).
+    Check: 1 GB of persistent gradients, 10 GB of activations, 4 GB of loss.
+        >>> lasting = row(lasting_gradient_bytes=col(1e9), kept_bytes=col(10e9), logits_bytes=col(3e9))
+        >>> at_loss_bytes(row(**vars(lasting), last_norm_bytes=0.2e9, loss_gathered_bytes=0.8e9)).tolist()
+        [15000000000.0]
     """
     loss = held.logits_bytes + held.last_norm_bytes + held.loss_gathered_bytes
     return held.lasting_gradient_bytes + held.kept_bytes + loss
 
 
-@formula(unit="B", source="counted")
+@formula(unit="B", source="traced steps of PyTorch 2.15")
 def in_backward_bytes(held: HeldBytes) -> Column:
-    """Gradients and activations in the first layer of backward: nothing is let go yet, and the layer is recomputed.
+    """Gradients and activations in the first layer of backward: nothing is freed yet, and the layer is recomputed.
 
-    Source: traced steps of PyTorch 2.15.
+    Parameters:
+        parts: memory parts of one accelerator (`MemoryParts`).
+    Check: 1 GB of persistent gradients, 1 GB of the head's, 10 GB of activations, 2 GB of the layer.
+        >>> gradients = row(lasting_gradient_bytes=col(1e9), head_gradient_bytes=col(1e9))
+        >>> parts = row(**vars(gradients), kept_bytes=col(10e9), working_bytes=col(2e9), backward_gathered_bytes=0)
+        >>> in_backward_bytes(parts).tolist()
+        [14000000000.0]
     """
     gradients = held.lasting_gradient_bytes + held.head_gradient_bytes
     return gradients + held.kept_bytes + held.working_bytes + held.backward_gathered_bytes
 
 
-@formula(unit="B", source="counted")
+@formula(unit="B", source="traced steps of PyTorch 2.15")
 def at_gradients_bytes(held: HeldBytes) -> Column:
-    """Gradients and what is left of activations at the end of backward.
+    """Gradients and remaining activations at the end of backward.
 
-    Source: traced steps of PyTorch 2.15.
+    Parameters:
+        parts: memory parts of one accelerator (`MemoryParts`).
+    Check: 16 GB of gradients, 1 GB of the first layer.
+        >>> at_gradients_bytes(row(gradient_bytes=col(16e9), last_bytes=col(1e9))).tolist()
+        [17000000000.0]
     """
     return held.gradient_bytes + held.last_bytes
 
 
-@formula(unit="B", source="counted")
+@formula(unit="B", source="traced steps of PyTorch 2.15")
 def in_update_bytes(held: HeldBytes) -> Column:
-    """Gradients and temporaries in the optimizer's step.
+    """Gradients and temporary copies in the optimizer's update.
 
-    Source: traced steps of PyTorch 2.15.
+    Parameters:
+        parts: memory parts of one accelerator (`MemoryParts`).
+    Check: 16 GB of gradients, 4 GB of copies.
+        >>> in_update_bytes(row(gradient_bytes=col(16e9), update_bytes=col(4e9))).tolist()
+        [20000000000.0]
     """
     return held.gradient_bytes + held.update_bytes
 
@@ -115,7 +134,14 @@ def peak_bytes(
 ) -> Column:
     """Gradients and activations at the highest of the four moments.
 
-    Source: definition.
+    Parameters:
+        at_loss_bytes: at the end of forward, bytes.
+        in_backward_bytes: in the first layer of backward, bytes.
+        at_gradients_bytes: at the end of backward, bytes.
+        in_update_bytes: in the optimizer's update, bytes.
+    Check: 15, 14, 17 and 20 GB.
+        >>> peak_bytes(col(15e9), col(14e9), col(17e9), col(20e9)).tolist()
+        [20000000000.0]
     """
     forward = np.maximum(at_loss_bytes, in_backward_bytes)
     return np.maximum(forward, np.maximum(at_gradients_bytes, in_update_bytes))
@@ -123,46 +149,65 @@ def peak_bytes(
 
 @formula(unit="B", source="definition")
 def activations_at_peak_bytes(peak_bytes: Column, gradients_at_peak_bytes: Column) -> Column:
-    """Of the peak what are not gradients.
+    """Part of the peak that is not gradients.
 
-    Source: definition.
+    Parameters:
+        peak_bytes: gradients and activations at the peak, bytes.
+        gradients_at_peak_bytes: gradients at the peak, bytes.
+    Check: a peak of 20 GB with 16 GB of gradients.
+        >>> activations_at_peak_bytes(col(20e9), col(16e9)).tolist()
+        [4000000000.0]
     """
     return peak_bytes - gradients_at_peak_bytes
 
 
-@formula(unit="B", source="NCCL: 342 to 392 MB of a communicator, as AIConfigurator's tables have it")
+@formula(unit="B", source="AIConfigurator's memory tables: 342 to 392 MB per NCCL communicator")
 def collective_buffer_bytes(held: HeldBytes, factors: TrainingMemoryFactors) -> Column:
-    """Buffers of collectives: those of one communicator for each group of ranks.
+    """Buffers of collectives: one communicator per group of ranks.
 
-    Source: AIConfigurator's memory tables (0, 342, 392 MB of one group of 1, 2 and 4 or 8).
+    AIConfigurator's tables have 0, 342 and 392 MB for one group of 1, 2, and 4 or 8 ranks.
+
+    Parameters:
+        parts: memory parts of one accelerator (`MemoryParts`).
+        factors: fitted memory factors (`TrainingMemoryFactors`).
+    Check: three groups of 392 MB.
+        >>> collective_buffer_bytes(row(communicators=col(3)), row(training_collective_bytes=392e6)).tolist()
+        [1176000000.0]
     """
     return held.communicators * factors.training_collective_bytes
 
 
-@formula(unit="B", source="counted; the allocator's part is fitted")
+@formula(unit="B", source="definition; the allocator's share is fitted to published peaks")
 def overhead_bytes(peak_bytes: Column, collective_buffer_bytes: Column, factors: TrainingMemoryFactors) -> Column:
-    """Runtime context, buffers of collectives, and what the allocator keeps beyond what comes and goes.
+    """Runtime context, collective buffers and allocator fragmentation; the fragmentation is fitted to published peaks.
 
-    Source: fitted to published peaks.
+    Parameters:
+        peak_bytes: gradients and activations at the peak, bytes.
+        collective_buffer_bytes: buffers of collectives, bytes.
+        factors: fitted memory factors (`TrainingMemoryFactors`).
+    Check: 1 GB of context, 0.4 GB of buffers and 5 % of 20 GB.
+        >>> fitted = row(training_context_bytes=1e9, training_fragmentation_fraction=0.05)
+        >>> overhead_bytes(col(20e9), col(0.4e9), fitted).tolist()
+        [2400000000.0]
     """
     slack = factors.training_fragmentation_fraction * peak_bytes
     return factors.training_context_bytes + collective_buffer_bytes + slack
 
 
 def moments_of(held: HeldBytes) -> Moments:
-    """Gradients and activations at each of the four moments."""
+    """Return gradients and activations at each of the four moments."""
     return Moments(at_loss_bytes(held), in_backward_bytes(held), at_gradients_bytes(held), in_update_bytes(held))
 
 
 def gradients_at(held: HeldBytes, moment: Codes) -> Column:
-    """Gradients that are there at a moment of each row."""
+    """Return the gradients that exist at the moment of each row, bytes."""
     lasting = held.lasting_gradient_bytes
     begun = np.where(moment == BACKWARD, lasting + held.head_gradient_bytes, lasting)
     return np.where(moment >= GRADIENTS, held.gradient_bytes, begun)
 
 
 def parts_at(held: HeldBytes, moment: Codes) -> ActivationParts:
-    """What activations consist of at a moment of each row."""
+    """Return the parts of the activations at the moment of each row."""
     forward = moment <= BACKWARD
     working = np.where(moment == LOSS, held.last_norm_bytes, np.where(forward, held.working_bytes, held.last_bytes))
     gathered = np.where(moment == LOSS, held.loss_gathered_bytes, held.backward_gathered_bytes)
@@ -176,15 +221,15 @@ def parts_at(held: HeldBytes, moment: Codes) -> ActivationParts:
 
 
 def whole_moments(held: HeldBytes, factors: TrainingMemoryFactors) -> Moments:
-    """Everything on an accelerator at each of the four moments, context and slack among it."""
-    states, found = held.weights_bytes + held.optimizer_bytes, moments_of(held)
-    each = (found.loss_bytes, found.backward_bytes, found.gradients_bytes, found.update_bytes)
+    """Return the whole memory of an accelerator at each of the four moments, context and fragmentation included."""
+    states, moments = held.weights_bytes + held.optimizer_bytes, moments_of(held)
+    each = (moments.loss_bytes, moments.backward_bytes, moments.gradients_bytes, moments.update_bytes)
     buffers = collective_buffer_bytes(held, factors)
     return Moments(*(states + m + overhead_bytes(m, buffers, factors) for m in each))
 
 
 def peak_of(held: HeldBytes, factors: TrainingMemoryFactors) -> Peak:
-    """The highest of the four moments, and what there is then."""
+    """Return the highest of the four moments and its memory parts."""
     moments = moments_of(held)
     every = (moments.loss_bytes, moments.backward_bytes, moments.gradients_bytes, moments.update_bytes)
     highest = peak_bytes(*every)

@@ -1,4 +1,4 @@
-"""What lies in the host's memory while training: optimizer states, parameters, activations; what crosses PCIe."""
+"""Host offload of optimizer states, parameters and activations: bytes in host memory, and PCIe copy times."""
 
 from __future__ import annotations
 
@@ -17,19 +17,23 @@ from app.sizing.training.recipes import BYTES_32_BIT, Recipe
 
 @dataclass(frozen=True, slots=True)
 class OnHost(Columns):
-    """Of one accelerator's share of the model what lies in the host's memory."""
+    """Bytes in host memory for one accelerator's share of the model."""
 
-    host_weights_bytes: Column
-    gradient_bytes: Column  # that it does not keep itself
-    state_bytes: Column
-    stepped_bytes: Column  # 32-bit gradients that the host steps
+    host_weights_bytes: Column  # offloaded weights, bytes
+    gradient_bytes: Column  # gradients that the accelerator does not keep, bytes
+    state_bytes: Column  # optimizer states, bytes
+    stepped_bytes: Column  # 32-bit gradients that the host's optimizer step reads, bytes
 
 
 def on_host(plans: TrainingPlans, weights: Column, gradients: Column, states: Column, spread: Spread) -> OnHost:
-    """Weights leave in shards, and are gathered from the host layer by layer; gradients of states that are there leave
-    as they form where they are sharded, else with the step.
+    """Return the bytes that one accelerator keeps in host memory.
 
-    Source: Ren et al. 2021 (arXiv:2101.06840); Rajbhandari et al. 2021 (arXiv:2104.07857); PyTorch's CPUOffloadPolicy.
+    Weights are offloaded in shards and gathered from the host layer by layer. If optimizer states are offloaded,
+    sharded gradients move to the host as the backward pass produces them; other gradients move at the optimizer
+    step.
+
+    Source: Ren et al. 2021 (arXiv:2101.06840); Rajbhandari et al. 2021 (arXiv:2104.07857); PyTorch's
+    CPUOffloadPolicy.
     """
     stepped = plans.optimizer_offload
     return OnHost(
@@ -40,12 +44,19 @@ def on_host(plans: TrainingPlans, weights: Column, gradients: Column, states: Co
     )
 
 
-@formula(unit="B", source="Rhu et al. 2016 (arXiv:1602.08124)")
+@formula(
+    unit="B",
+    source="Rhu et al. 2016 (arXiv:1602.08124); torchtune OffloadActivations; Megatron-LM double buffering",
+)
 def activations_on_host_bytes(plans: TrainingPlans, kept_bytes: Column, layers: Column, assumed: Assumptions) -> Column:
-    """Kept activations that lie in the host's memory: all but those of layers on their way there or back.
+    """Kept activations in host memory: all except those of layers that are being copied out or back.
 
-    Source: Rhu et al. 2016 (arXiv:1602.08124); torchtune's OffloadActivations, Megatron's double buffering.
-    Check: two of 32 layers stay.
+    Parameters:
+        plans: candidate layouts, with their activation offload.
+        kept_bytes: activations kept for the backward pass, bytes.
+        layers: layers per device.
+        assumed: assumptions, with the number of layers in transit.
+    Check: two of 32 layers stay on the device.
         >>> moved = row(activation_offload=np.array([True, False]))
         >>> activations_on_host_bytes(moved, col(32e9, 32e9), col(32, 32), Assumptions()).tolist()
         [30000000000.0, 0.0]
@@ -58,37 +69,47 @@ def activations_on_host_bytes(plans: TrainingPlans, kept_bytes: Column, layers: 
 def host_bytes_per_machine(
     on_host: OnHost, offloaded_activation_bytes: Column, accelerators: Column, accelerators_per_node: Column
 ) -> Column:
-    """Host memory of one machine for what its accelerators have there.
+    """Host memory that one machine needs for the offloaded data of its accelerators.
 
-    Source: definition.
-    Check: 12 bytes of states and 4 of gradients of 1e9 parameters each, of eight accelerators on two machines.
-        >>> lying = row(host_weights_bytes=col(0), state_bytes=col(12e9), stepped_bytes=col(4e9))
-        >>> host_bytes_per_machine(lying, col(0), col(8), col(4)).tolist()
+    Parameters:
+        on_host: host memory of one accelerator, by kind of data, bytes.
+        offloaded_activation_bytes: activations of one accelerator in host memory, bytes.
+        accelerators: accelerators of the run.
+        accelerators_per_node: accelerators per machine.
+    Check: 12 bytes of states and 4 of gradients for 1e9 parameters on each of eight accelerators in two machines.
+        >>> offloaded = row(host_weights_bytes=col(0), state_bytes=col(12e9), stepped_bytes=col(4e9))
+        >>> host_bytes_per_machine(offloaded, col(0), col(8), col(4)).tolist()
         [64000000000.0]
     """
     each = on_host.host_weights_bytes + on_host.state_bytes + on_host.stepped_bytes + offloaded_activation_bytes
     return each * np.minimum(accelerators_per_node, accelerators)
 
 
-@formula(unit="s", source="counted")
+@formula(unit="s", source="definition")
 def activation_copy_s(plans: TrainingPlans, micro_batch_kept_bytes: Column) -> Column:
-    """Seconds at PCIe's own rate that a micro-batch's activations take to the host and back.
+    """Time to copy a micro-batch's activations to the host and back at the PCIe rate.
 
-    Source: counted.
-    Check: 16 GB out and in.
+    Parameters:
+        plans: candidate layouts, with their activation offload.
+        micro_batch_kept_bytes: activations that one micro-batch keeps, bytes.
+    Check: 16 GB out and back take 1 s.
         >>> activation_copy_s(row(activation_offload=np.array([True])), col(16e9)).tolist()
         [1.0]
     """
     return np.where(plans.activation_offload, 2.0 * micro_batch_kept_bytes / PCIE_BYTES_PER_S, 0.0)
 
 
-@formula(unit="s", source="Rajbhandari et al. 2021 (arXiv:2104.07857)")
+@formula(unit="s", source="Rajbhandari et al. 2021 (arXiv:2104.07857), section 4")
 def shard_copy_s(shards_on_host: Mask, shard_params: Column, trained_shard_params: Column, recipe: Recipe) -> Column:
-    """Seconds at PCIe's own rate of a micro-batch: a shard's weights in for forward and again for backward, its
-    gradients out in 32 bit.
+    """Time to copy a shard's weights and gradients over PCIe for one micro-batch.
 
-    Source: Rajbhandari et al. 2021 (arXiv:2104.07857), section 4.
-    Check: 2e9 frozen parameters in 16 bit: 8 GB.
+    The weights move in for the forward pass and again for the backward pass; the gradients move out in 32 bit.
+    Parameters:
+        shards_on_host: whether parameters are in host memory.
+        shard_params: parameters of the shard.
+        trained_shard_params: trained parameters of the shard.
+        recipe: bytes of a gathered parameter.
+    Check: 2e9 frozen parameters in 16 bit move 8 GB.
         >>> shard_copy_s(np.array([True]), col(2e9), col(0), row(gathered_bytes_per_param=2.0)).tolist()
         [0.25]
     """
@@ -97,8 +118,8 @@ def shard_copy_s(shards_on_host: Mask, shard_params: Column, trained_shard_param
 
 
 def parameter_copy_s(plans: TrainingPlans, rank: RankParams, spread: Spread, recipe: Recipe) -> Column:
-    """Copies of a micro-batch where parameters lie in the host's memory; gradients of adapters stay."""
+    """Time per micro-batch to copy offloaded parameters over PCIe; gradients of adapters stay on the device."""
     sharded = plans.zero_stage >= 3
-    held = held_params(rank.dense, rank.routed, sharded, spread.data_group, spread.expert_group)
-    trained = np.zeros(len(plans)) if recipe.frozen else held
-    return shard_copy_s(plans.parameter_offload, held, trained, recipe)
+    shard_params = held_params(rank.dense, rank.routed, sharded, spread.data_group, spread.expert_group)
+    trained = np.zeros(len(plans)) if recipe.frozen else shard_params
+    return shard_copy_s(plans.parameter_offload, shard_params, trained, recipe)

@@ -1,4 +1,7 @@
-"""What a pipeline's stages hold: whole layers; micro-batches, most on the first, fewest where the loss is formed."""
+"""Contents of pipeline stages: whole layers, and micro-batches in flight.
+
+The first stage keeps the most micro-batches; the last stage, which computes the loss, keeps the fewest.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,19 @@ from app.sizing.columns import Column
 from app.sizing.formula import formula
 
 
-@formula(unit="micro-batches", source="Narayanan et al. 2021 (arXiv:2104.04473)")
+@formula(unit="micro-batches", source="Narayanan et al. 2021 (arXiv:2104.04473), section 2.2; Megatron-LM schedules")
 def micro_batches_in_flight(micro_batches: Column, stages: Column, virtual_pipeline: Column, place: Column) -> Column:
-    """Micro-batches whose activations a stage holds; the first stage's place is 0.
+    """Micro-batches whose activations a pipeline stage keeps.
 
-    One forward, one backward: as many as there are stages from it on. Interleaved: 2 (p - i - 1) + (v - 1) p + 1
-    chunks, of which a micro-batch has v. Never more than a step has.
-    Source: Narayanan et al. 2021 (arXiv:2104.04473), section 2.2; Megatron-LM's schedules.
-    Check: four stages of many micro-batches, the first and the last: without chunks, then with two.
+    In the one-forward-one-backward (1F1B) schedule, a stage keeps one micro-batch for itself and for each later
+    stage. In the interleaved schedule it keeps 2 (p - i - 1) + (v - 1) p + 1 chunks; each micro-batch has v chunks.
+    The number never exceeds the micro-batches of a step.
+    Parameters:
+        micro_batches: micro-batches per step.
+        stages: pipeline stages (p).
+        virtual_pipeline: model chunks per stage (v).
+        place: position of the stage (i), 0 for the first stage.
+    Check: first and last of four stages with many micro-batches, without chunks and then with two chunks.
         >>> four, of = col(4, 4, 4, 4), col(0, 3, 0, 3)
         >>> micro_batches_in_flight(col(64, 64, 64, 64), four, col(1, 1, 2, 2), of).tolist()
         [4.0, 1.0, 5.5, 2.5]
@@ -29,10 +37,12 @@ def micro_batches_in_flight(micro_batches: Column, stages: Column, virtual_pipel
 
 @formula(unit="layers", source="Narayanan et al. 2021 (arXiv:2104.04473)")
 def stage_layers(num_layers: float, stages: Column) -> Column:
-    """Layers of a pipeline's fullest stage: whole ones.
+    """Layers of the fullest pipeline stage; stages hold whole layers.
 
-    Source: Narayanan et al. 2021 (arXiv:2104.04473).
-    Check: 126 layers on sixteen stages: eight.
+    Parameters:
+        num_layers: layers of the model.
+        stages: pipeline stages.
+    Check: 126 layers on sixteen stages put eight layers on the fullest stage.
         >>> stage_layers(126.0, col(1, 16)).tolist()
         [126.0, 8.0]
     """
@@ -41,10 +51,12 @@ def stage_layers(num_layers: float, stages: Column) -> Column:
 
 @formula(unit="1", source="definition")
 def stage_share(num_layers: float, stages: Column) -> Column:
-    """Share of a model's layers on the fullest stage.
+    """Share of a model's layers on the fullest pipeline stage.
 
-    Source: definition.
-    Check:
+    Parameters:
+        num_layers: layers of the model.
+        stages: pipeline stages.
+    Check: 8 of 126 layers.
         >>> stage_share(126.0, col(1, 16)).round(4).tolist()
         [1.0, 0.0635]
     """

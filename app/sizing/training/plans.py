@@ -1,4 +1,4 @@
-"""The candidate table of training: one row is a machine, a framework and a layout without its data-parallel degree."""
+"""Table of training plans: each row is a machine, a framework and a layout without its data-parallel degree."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieve
 from app.sizing.hardware.engines import Framework
 from app.sizing.hardware.recipes import Recipes, code
 from app.sizing.hardware.tables import Machines
+from app.sizing.product_names import format_name
 from app.sizing.question import Deployment
 from app.sizing.training.counts import Counts, counts_of
 from app.sizing.training.keeping import Keeping, KeepingTable, keeping, keeping_table
@@ -25,76 +26,76 @@ from app.sizing.workload import TrainingWorkload
 
 OPERATORS, EVERY_SECOND = code("selective", "operators"), code("selective", "every_second_layer")
 EAGER, GRADIENTS_32_BIT, NO_SELECTIVE = code("kernels", "eager"), code("gradients", "32bit"), code("selective", "none")
-SHARDS_WEIGHTS = 3  # the ZeRO stage that does
+SHARDS_WEIGHTS = 3  # lowest ZeRO stage that shards weights
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingMachines(Columns):
-    """Machines on sale as training reads them: what they cost, what their accelerators and links do."""
+    """Machines on sale, with the properties that training needs: price, accelerators and links."""
 
-    offered: Candidates
-    family: Codes
-    spot: Mask  # may be taken back
-    training_class: Mask  # built into clusters; the others train within one machine
-    unified_memory: Mask  # the system's
-    peak_flops_per_s: Column  # of matrices in the training precision; NaN: the hardware has none
-    unquantised_flops_per_s: Column  # of what stays in 16 bit
-    memory_bytes_per_s: Column
-    pcie: Mask  # inside a machine; the rest have a scale-up link
-    scale_up_bytes_per_s: Column  # of one accelerator, one way
-    network_bytes_per_s: Column  # of one accelerator between machines; a usual one where it is not known
-    scale_up_accelerators: Column  # that the faster link joins
-    shape: Codes  # what data-parallel degrees read of a machine: those alike in it take the same
+    offered: Candidates  # machines on sale, with price
+    family: Codes  # accelerator family
+    spot: Mask  # whether the provider may reclaim the machine
+    training_class: Mask  # whether machines form clusters; others train within one machine
+    unified_memory: Mask  # whether accelerator and system share their memory
+    peak_flops_per_s: Column  # matrix rate in the training precision, FLOP/s; NaN if unsupported
+    unquantised_flops_per_s: Column  # matrix rate for operations that stay in 16 bit, FLOP/s
+    memory_bytes_per_s: Column  # memory bandwidth, bytes/s
+    pcie: Mask  # whether PCIe links the machine's accelerators, instead of a scale-up link
+    scale_up_bytes_per_s: Column  # link rate of one accelerator within a machine, one way, bytes/s
+    network_bytes_per_s: Column  # network rate of one accelerator, bytes/s; assumed if unknown
+    scale_up_accelerators: Column  # accelerators in one scale-up domain
+    shape: Codes  # group of machines that allow the same data-parallel degrees
 
     @property
     def known(self) -> Mask:
-        """Whether the catalogue has what speed and memory are worked out from."""
+        """Whether the catalog has the matrix rate, memory bandwidth and memory size that sizing needs."""
         missing = np.isnan(self.peak_flops_per_s) | np.isnan(self.memory_bytes_per_s)
         return ~(missing | np.isnan(self.offered.node.memory_bytes))
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingStacks(Columns):
-    """Frameworks on families of accelerators: what a framework does, and what is achieved with it."""
+    """Frameworks on families of accelerators: their behavior, their achieved rates and their uncertainty."""
 
-    family: Codes
-    framework: Codes
-    expected: Mask  # follows from rules; nobody wrote it down or measured it
-    interleaved_pipeline: Mask
-    sequence_parallel: Mask
-    recipe: Recipes
-    single_accelerator: Mask
-    token_achieved: TrainingAchieved
-    sample_achieved: SampleTrainingAchieved
-    memory_factors: TrainingMemoryFactors
-    margins: Margins
+    family: Codes  # accelerator family
+    framework: Codes  # training framework
+    expected: Mask  # whether support is inferred from rules, neither documented nor measured
+    interleaved_pipeline: Mask  # whether the framework interleaves pipeline stages
+    sequence_parallel: Mask  # whether the framework uses sequence parallelism
+    recipe: Recipes  # memory recipe of the framework
+    single_accelerator: Mask  # whether the framework runs on a single accelerator only
+    token_achieved: TrainingAchieved  # achieved rates for models that process tokens
+    sample_achieved: SampleTrainingAchieved  # achieved rates for models that process samples
+    memory_factors: TrainingMemoryFactors  # fitted memory factors
+    margins: Margins  # time and memory uncertainty
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingPlans(Columns):
     """Layouts without their data-parallel degree."""
 
-    machine: TrainingMachines
-    stack: TrainingStacks
-    stack_row: Codes  # of what its framework keeps
-    layout_row: Codes  # of the layouts that were joined with machines, whatever was changed of it since
-    kept: KeepingTable
-    tensor_parallel: Column
-    pipeline_parallel: Column
-    context_parallel: Column
-    expert_parallel: Column
-    zero_stage: Column
+    machine: TrainingMachines  # machine of each plan
+    stack: TrainingStacks  # framework stack of each plan
+    stack_row: Codes  # row of the framework stack
+    layout_row: Codes  # row of the original layout, unaffected by later changes
+    kept: KeepingTable  # bytes that each framework keeps, by sharding and recomputation
+    tensor_parallel: Column  # tensor-parallel degree
+    pipeline_parallel: Column  # pipeline stages
+    context_parallel: Column  # context-parallel degree
+    expert_parallel: Column  # expert-parallel degree
+    zero_stage: Column  # ZeRO stage, 0 to 3
     activation_checkpointing: Codes  # index into ACTIVATION_CHECKPOINTING
-    micro_batch_sequences: Column
-    optimizer_offload: Mask
-    parameter_offload: Mask
-    activation_offload: Mask
-    flash_attention: Mask
-    asked_virtual_pipeline: Column  # model chunks of a pipeline stage; 0: not asked
+    micro_batch_sequences: Column  # sequences or samples per micro-batch
+    optimizer_offload: Mask  # whether optimizer states are in host memory
+    parameter_offload: Mask  # whether parameters are in host memory
+    activation_offload: Mask  # whether activations are in host memory
+    flash_attention: Mask  # whether attention uses a fused kernel (FlashAttention)
+    asked_virtual_pipeline: Column  # requested model chunks per pipeline stage; 0 if none
 
     def keeping(self, counts: Counts) -> Keeping:
-        """What each plan's framework keeps, in the way that the plan shards and recomputes."""
-        if is_recording():  # worked out again, to be told
+        """Return the bytes that each plan's framework keeps, given the plan's sharding and recomputation."""
+        if is_recording():  # evaluate again, so that the trace records it
             flash, recipe = bool(self.flash_attention.all()), self.stack.recipe
             return keeping(
                 counts, recipe, self.zero_stage >= SHARDS_WEIGHTS, self.activation_checkpointing, flash=flash
@@ -127,28 +128,29 @@ class TrainingPlans(Columns):
 
     @property
     def fused_kernels(self) -> Mask:
-        """Norms, activations and sums are one kernel."""
-        found: Mask = self.stack.recipe.kernels > EAGER
-        return found
+        """Whether norms, activation functions and residual sums run as fused kernels."""
+        result: Mask = self.stack.recipe.kernels > EAGER
+        return result
 
     @property
     def recomputes_half(self) -> Mask:
-        """Whether every second matrix, or layer, is recomputed."""
+        """Whether the framework recomputes every second matrix or layer."""
         selective = self.stack.recipe.selective
         half = (selective == OPERATORS) | (selective == EVERY_SECOND)
-        found: Mask = (self.activation_checkpointing == SELECTIVE) & half
-        return found
+        result: Mask = (self.activation_checkpointing == SELECTIVE) & half
+        return result
 
     @property
     def gathers_to_recompute(self) -> Mask:
-        """Whether sharded weights are gathered for a layer's recomputation and for its backward apart."""
-        found: Mask = (self.activation_checkpointing == FULL) & self.stack.recipe.gathers_to_recompute
-        return found
+        """Whether sharded weights are gathered twice in the backward pass: for recomputation and for gradients."""
+        result: Mask = (self.activation_checkpointing == FULL) & self.stack.recipe.gathers_to_recompute
+        return result
 
     @property
     def fp32_gradients(self) -> Mask:
-        found: Mask = self.stack.recipe.gradients == GRADIENTS_32_BIT
-        return found
+        """Whether gradients are kept in 32 bit."""
+        result: Mask = self.stack.recipe.gradients == GRADIENTS_32_BIT
+        return result
 
     @property
     def accelerators_per_node(self) -> Column:
@@ -156,12 +158,12 @@ class TrainingPlans(Columns):
 
     @property
     def last_resort(self) -> Mask:
-        """Layouts that move more than optimizer states to the host: judged where nothing else fits."""
+        """Layouts that offload more than optimizer states; the search evaluates them only if nothing else fits."""
         return self.parameter_offload | (self.activation_offload & ~self.stack.recipe.offloads_checkpoints)
 
     @property
     def ranks(self) -> Column:
-        """Accelerators that hold one copy of the model's work: all degrees but the data-parallel one."""
+        """Accelerators per model replica: the product of all degrees except the data-parallel degree."""
         return self.tensor_parallel * self.pipeline_parallel * self.context_parallel
 
 
@@ -176,17 +178,19 @@ def build_training_plans(
     *,
     fixed: Deployment | None = None,
 ) -> TrainingPlans:
-    """Join machines, frameworks (one per stack, and the accelerators it runs on) and layouts; types that cannot train
-    this way fall out with that reason.
+    """Join machines, frameworks and layouts into one table of plans.
+
+    `frameworks` has one entry per stack; `on` says which accelerators each stack supports. Accelerator types that
+    cannot train this way are rejected with the reason.
     """
-    asked = fixed or Deployment(accelerator="")
+    requested = fixed or Deployment(accelerator="")
     ways = list(zip(frameworks, (stacks.recipe.selective != NO_SELECTIVE).tolist(), strict=True))
-    machine, stack, layout_row, layout = _joined(workload, machines, on, ways, asked, rejections, unsupported)
+    machine, stack, layout_row, layout = _joined(workload, machines, on, ways, requested, rejections, unsupported)
     columns = dict(zip(LAYOUT, layout, strict=True))
-    flash = asked.flash_attention is not False
+    flash = requested.flash_attention is not False
     return TrainingPlans(
         machine=late(machines, machine),
-        stack=late(_as_asked(stacks, asked), stack),
+        stack=late(_as_asked(stacks, requested), stack),
         stack_row=stack,
         layout_row=layout_row,
         kept=keeping_table(counts_of(workload), stacks.recipe, flash=flash),
@@ -199,31 +203,32 @@ def build_training_plans(
         micro_batch_sequences=columns["micro_batch_sequences"],
         optimizer_offload=columns["optimizer_offload"] > 0,
         parameter_offload=columns["parameter_offload"] > 0,
-        activation_offload=_activations_moved(stacks, stack, columns, asked),
+        activation_offload=_activations_moved(stacks, stack, columns, requested),
         flash_attention=np.full(len(machine), flash),
-        asked_virtual_pipeline=np.full(len(machine), float(asked.virtual_pipeline or 0)),
+        asked_virtual_pipeline=np.full(len(machine), float(requested.virtual_pipeline or 0)),
     )
 
 
-def _activations_moved(stacks: TrainingStacks, stack: Codes, columns: Mapping[str, Column], asked: Deployment) -> Mask:
-    """Plans whose kept activations lie on the host: as a layout says, or because a framework does so unasked with what
-    recomputation starts from.
+def _activations_moved(stacks: TrainingStacks, stack: Codes, columns: Mapping[str, Column], requested: Deployment) -> Mask:
+    """Whether each plan keeps activations in host memory.
+
+    A layout may offload them, and some frameworks always offload the inputs of recomputation.
     """
     recomputed = columns["activation_checkpointing"] == FULL
-    unasked = stacks.recipe.offloads_checkpoints[stack] & recomputed & (asked.activation_offload is not False)
-    found: Mask = (columns["activation_offload"] > 0) | unasked
-    return found
+    unasked = stacks.recipe.offloads_checkpoints[stack] & recomputed & (requested.activation_offload is not False)
+    result: Mask = (columns["activation_offload"] > 0) | unasked
+    return result
 
 
-def _as_asked(stacks: TrainingStacks, asked: Deployment) -> TrainingStacks:
-    """What a deployment fixes of a framework's habits."""
+def _as_asked(stacks: TrainingStacks, requested: Deployment) -> TrainingStacks:
+    """Apply the framework options that a deployment fixes."""
 
     def said(usual: Mask, wanted: bool | None) -> Mask:
         return usual if wanted is None else np.full(len(stacks), wanted)
 
     return replace(
         stacks,
-        sequence_parallel=said(stacks.sequence_parallel, asked.sequence_parallel),
+        sequence_parallel=said(stacks.sequence_parallel, requested.sequence_parallel),
     )
 
 
@@ -232,18 +237,19 @@ def _joined(
     machines: TrainingMachines,
     on: Mask,
     frameworks: Sequence[tuple[Framework, bool]],
-    asked: Deployment,
+    requested: Deployment,
     rejections: Rejections,
     unsupported: Unsupported,
 ) -> tuple[Codes, Codes, Codes, Column]:
-    """(machine, stack, layout, columns of LAYOUT) of every plan; of frameworks, whether they recompute selectively.
+    """Return (machine, stack, layout, columns of `LAYOUT_COLUMNS`) of every plan.
 
-    A model is split as far as a machine's own links reach, except along the pipeline.
+    `frameworks` pairs each framework with whether it supports selective recomputation. Tensor parallelism stays
+    within a machine's scale-up links unless the request fixes its degree; other degrees may cross machines.
     """
     node, known = machines.offered.node, machines.known
     reach = np.where(node.link_bytes_per_s > 0, machines.scale_up_accelerators, 1.0)
     trained: Mask = np.zeros(len(machines), dtype=bool)
-    made = {way: layouts_of(workload, way[0], asked, selective=way[1]) for way in dict.fromkeys(frameworks)}
+    made = {way: layouts_of(workload, way[0], requested, selective=way[1]) for way in dict.fromkeys(frameworks)}
     first = dict(zip(made, np.cumsum([0, *map(len, made.values())]).tolist(), strict=False))
     none = np.zeros(0, dtype=np.int64)
     parts = [(none, none, none)]
@@ -253,7 +259,7 @@ def _joined(
             continue
         trained[rows] = True
         tensor = layouts[:, LAYOUT.index("tensor_parallel")]
-        linked = (tensor == 1) | (tensor <= reach[rows][:, None]) | (asked.tensor_parallel is not None)
+        linked = (tensor == 1) | (tensor <= reach[rows][:, None]) | (requested.tensor_parallel is not None)
         machine, layout = np.nonzero(linked & known[rows][:, None])
         parts.append((rows[machine], np.full(len(machine), stack), first[framework] + layout))
     unsupported.turn_down(rejections, node.accelerator, node.accelerator[trained])
@@ -266,10 +272,10 @@ def _joined(
 def _turn_down(
     workload: TrainingWorkload, accelerator: Codes, trained: Mask, known: Mask, rejections: Rejections
 ) -> None:
-    """Types of which the catalogue lacks what is needed."""
+    """Reject accelerator types whose catalog entry lacks data that sizing needs."""
     rejections.reject(
         np.setdiff1d(accelerator[trained], accelerator[trained & known]),
         "missing_data",
-        f"The catalogue lacks a {workload.precision} rate, a bandwidth or a memory size for {{name}}; nothing is "
-        "guessed.",
+        f"{{name}} cannot be sized: the catalog has no {format_name(workload.precision)} rate, memory bandwidth or "
+        "memory size for it.",
     )

@@ -1,4 +1,4 @@
-"""What runs are compared by: the objective, and a pipeline only where it is worth having."""
+"""Comparison of runs: by the objective, with a handicap for pipeline parallelism."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from app.sizing.decisions.ranking import rounded
 from app.sizing.formula import formula
 
 
-@formula(unit="1", source="chosen: a difference that predictions cannot tell apart")
+@formula(unit="1", source="assumed: predictions do not resolve smaller differences")
 def pipeline_handicap(pipeline_parallel: Column, assumed: Assumptions) -> Column:
-    """What a figure is multiplied by where layouts are compared: one with a pipeline must be better by more than a
-    near tie, because stages are taken as even and published pipelines are of large models.
+    """Factor on the compared figure of a layout with pipeline parallelism.
 
-    Source: chosen.
-    Check:
+    A pipeline must be better by more than a near tie. The model assumes evenly balanced stages, and published
+    pipelines train large models.
+    Parameters:
+        pipeline_parallel: pipeline stages.
+        assumed: assumptions, with the share that counts as a near tie.
+    Check: no handicap for one stage, 5 % for a pipeline.
         >>> pipeline_handicap(col(1, 8), Assumptions()).tolist()
         [1.0, 1.05]
     """
@@ -24,6 +27,9 @@ def pipeline_handicap(pipeline_parallel: Column, assumed: Assumptions) -> Column
 
 
 def preferred(accelerator: Codes, score: Column, usd: Column, tie: Column) -> Codes:
-    """Of each accelerator type the row with the least score, of equals the cheapest, then the first by a key."""
+    """Return the row with the lowest score of each accelerator type.
+
+    The cheapest of equal rows wins, then the row with the lowest `tie` key.
+    """
     order = np.lexsort((tie, rounded(usd), rounded(score), accelerator))
     return order[np.unique(accelerator[order], return_index=True)[1]]

@@ -1,4 +1,4 @@
-"""Machines that cannot hold a model however it is split: no layout on them is worth judging."""
+"""Filter for machines that cannot hold a model under any split."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.sizing.workload import TrainingWorkload
 
 
 def joined_memory_bytes(machines: TrainingMachines) -> Column:
-    """Memory of the accelerators that a run may join: without end where machines are built into clusters."""
+    """Accelerator memory that a run can combine, in bytes; infinite for machines that form clusters."""
     node = machines.offered.node
     near = np.where(machines.training_class, machines.scale_up_accelerators, node.accelerators_per_node)
     endless = machines.training_class & ~np.isnan(node.network_bytes_per_s)
@@ -19,14 +19,17 @@ def joined_memory_bytes(machines: TrainingMachines) -> Column:
 
 
 def within_reach(workload: TrainingWorkload, machines: TrainingMachines) -> TrainingMachines:
-    """Machines that may hold the weights alone, and the largest of every other type, whose shortfall is told."""
+    """Return the machines that can hold the weights, and the largest machine of every other type.
+
+    The largest machine stays so that its rejection can state the shortfall.
+    """
     memory, accelerator = joined_memory_bytes(machines), machines.offered.node.accelerator
     hopeless = memory < workload.model.total_params * recipe_of(workload).base_bytes_per_param
     if not hopeless.any():
         return machines
     largest: Codes = np.full(int(accelerator.max()) + 1, -1)
     order = np.argsort(memory, kind="stable")
-    largest[accelerator[order]] = order  # of several machines of a type the last one stays
+    largest[accelerator[order]] = order  # keeps the last of several machines of a type
     keep = ~hopeless
     keep[largest[largest >= 0]] = True
     return machines.take(np.flatnonzero(keep))

@@ -1,4 +1,4 @@
-"""What training precisions and optimizers are, one record each, and what they make of one parameter."""
+"""Training precisions and optimizers, and their bytes and operations per parameter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.sizing.model.formats import NF4_DOUBLE_QUANTISED_BITS
 from app.sizing.workload import Method, TrainingWorkload
 
 BYTES_16_BIT, BYTES_32_BIT = 2.0, 4.0
-# Bytes moved of one logit, counted: written in 16 bit, read and widened, its gradient written and read twice.
+# Bytes moved per logit: written in 16 bit, read and converted to 32 bit, its gradient written and read twice.
 LOSS_BYTES_MOVED_PER_LOGIT = 22.0
 
 
@@ -19,29 +19,29 @@ LOSS_BYTES_MOVED_PER_LOGIT = 22.0
 class Precision:
     """A training precision.
 
-    `format_class` names the matrix rate and the coefficients. `master_bytes` of a parameter lie in 32 bit beside its
-    weights. A matrix in 8 or 4 bit reads what it converts and writes it twice, as it is and transposed
-    (`conversion_bytes` per input), and keeps its inputs narrower (`kept_bytes_saved` per input). `frozen_bytes` hold a
-    parameter that is not trained.
+    `format_class` selects the matrix rate and the coefficients. `master_bytes` is the 32-bit master copy of a
+    parameter, in addition to its weights. A matrix in 8 or 4 bit reads its inputs and writes them twice, as they are
+    and transposed (`conversion_bytes` per input), and keeps narrower inputs (`kept_bytes_saved` per input).
+    `frozen_bytes` is the size of a parameter that is not trained.
     """
 
-    name: str
-    format_class: str
-    weight_bytes: float
-    master_bytes: float
-    frozen_bytes: float
-    conversion_bytes: float = 0.0
-    kept_bytes_saved: float = 0.0
-    needs_bf16: bool = False
+    name: str  # name of the precision
+    format_class: str  # format class of its matrices
+    weight_bytes: float  # weight as multiplied, bytes per parameter
+    master_bytes: float  # 32-bit master copy, bytes per parameter
+    frozen_bytes: float  # frozen weight, bytes per parameter
+    conversion_bytes: float = 0.0  # bytes moved per converted matrix input
+    kept_bytes_saved: float = 0.0  # bytes saved per kept matrix input
+    needs_bf16: bool = False  # whether the hardware must support BF16
 
     @property
     def only_16_bit(self) -> bool:
-        """Whether nothing is kept in 32 bit."""
+        """Whether weights and master copy use no more than 16 bit."""
         return self.weight_bytes + self.master_bytes <= BYTES_16_BIT
 
 
 def _mixed(name: str, format_class: str, *, needs_bf16: bool = False) -> Precision:
-    """Mixed precision: 16-bit weights beside a 32-bit master copy; matrices in the format the name says."""
+    """Mixed precision: 16-bit weights with a 32-bit master copy; matrices run in the format of the name."""
     narrow = format_class in ("fp8", "fp4")
     return Precision(
         name,
@@ -56,7 +56,7 @@ def _mixed(name: str, format_class: str, *, needs_bf16: bool = False) -> Precisi
 
 
 def _whole(name: str, format_class: str, width: float, *, needs_bf16: bool = False) -> Precision:
-    """Everything in one width, without a master copy."""
+    """A precision with one width for everything and no master copy."""
     return Precision(name, format_class, width, 0.0, width, needs_bf16=needs_bf16)
 
 
@@ -81,22 +81,22 @@ PRECISIONS: Mapping[str, Precision] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Optimizer:
-    """An optimizer: bytes of states per parameter in 32 bit, and bytes it moves per parameter of its shard.
+    """An optimizer: bytes of states per parameter in 32 bit, and bytes that it moves per parameter of its shard.
 
-    It reads gradient, master copy and states, and writes all but the gradient. One that takes a matrix at a time holds
-    `matrix_bytes` of each of its elements. `halves` says that its states are
-    16 bit where nothing is kept in 32.
+    An optimizer step reads gradients, master copy and states, and writes everything except gradients. An optimizer
+    that updates one matrix at a time holds `matrix_bytes` for each element of that matrix. `halves` says whether the
+    states are 16 bit when nothing is kept in 32 bit.
     """
 
-    name: str
-    state_bytes: float
-    moved_bytes: float
-    halves: bool = True
-    matrix_bytes: float = 0.0
-    flops_per_param_width: float = 0.0
+    name: str  # name of the optimizer
+    state_bytes: float  # 32-bit states, bytes per parameter
+    moved_bytes: float  # bytes moved per parameter and step
+    halves: bool = True  # whether its states can be 16 bit
+    matrix_bytes: float = 0.0  # temporary bytes per element of the matrix being updated
+    flops_per_param_width: float = 0.0  # FLOPs per parameter and unit of matrix width
 
 
-# Adafactor keeps a row and a column; eight-bit moments carry a scale per block. Muon's Newton-Schulz: five iterations
+# Adafactor keeps a row and a column; 8-bit moments have one scale per block. Muon's Newton-Schulz runs five iterations
 # of three products of the momentum matrix with its square.
 # Sources: Loshchilov and Hutter 2019 (arXiv:1711.05101); Dettmers et al. 2022 (arXiv:2110.02861); Shazeer and Stern
 # 2018 (arXiv:1804.04235); Chen et al. 2023 (arXiv:2302.06675); Jordan et al. 2024 (Muon).
@@ -114,7 +114,7 @@ OPTIMIZERS: Mapping[str, Optimizer] = MappingProxyType(
     }
 )
 
-# A checkpoint keeps weights, master copy and two moments of a parameter, whatever the run's own optimizer.
+# A checkpoint keeps weights, master copy and two moments per parameter, for every optimizer.
 CHECKPOINT_BYTES_PER_PARAM = (
     PRECISIONS["bf16"].weight_bytes + PRECISIONS["bf16"].master_bytes + OPTIMIZERS["adamw"].state_bytes
 )
@@ -122,13 +122,14 @@ CHECKPOINT_BYTES_PER_PARAM = (
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What method, precision and optimizer make of one parameter: bytes held, sent and moved, and extra FLOPs.
+    """Bytes held, sent and moved per parameter, and extra FLOPs, for a method, a precision and an optimizer.
 
-    Mixed precision keeps 16-bit weights beside a master copy in 32 bit; gradients are 32 bit in Megatron
-    and where they follow sharded 32-bit weights, 16 bit elsewhere. Frameworks that copy the gradients of
-    their shard into 32 bit keep 4 bytes more.
+    Mixed precision keeps 16-bit weights and a 32-bit master copy. Gradients are 32 bit in Megatron-LM and wherever
+    they follow sharded 32-bit weights, and 16 bit elsewhere. Frameworks that copy the gradients of their shard into
+    32 bit keep 4 bytes more.
+
     Source: Rajbhandari et al. 2020 (arXiv:1910.02054), section 3.1; Dettmers et al. 2023 (arXiv:2305.14314).
-    Check: AdamW in BF16 is 16 bytes, with 32-bit gradients 18, with a 32-bit copy of them 20; 8 in bf16-true.
+    Check: AdamW in BF16 takes 16 bytes, 18 with 32-bit gradients, 20 with a 32-bit copy of them; bf16-true takes 8.
         >>> bf16 = PRETRAIN_COUNTS.recipe
         >>> weights = bf16.weight_bytes_per_param + bf16.gradient_bytes_per_param
         >>> weights + bf16.master_bytes_per_param + bf16.state_bytes_per_param
@@ -139,44 +140,44 @@ class Recipe:
         8.0
     """
 
-    frozen: bool  # only adapters are trained
-    quantised: bool  # beside weights in 4 bit
-    adapter_rank: float
-    element_bytes: float  # of an activation
-    mixed: bool  # trained weights have a master copy in 32 bit
-    weight_bytes_per_param: float  # as multiplied
-    base_bytes_per_param: float  # of a weight as it is held: trained, or frozen and perhaps quantised
-    gathered_bytes_per_param: float  # of a weight on its way from other ranks
-    layer_bytes_per_param: float  # of a gathered weight while its layer is in use
-    gradient_bytes_per_param: float  # where they are not kept in 32 bit
-    master_bytes_per_param: float
-    state_bytes_per_param: float
-    wide_state_bytes_per_param: float  # where they are in 32 bit
-    narrow_state_bytes_per_param: float  # where weights and states are all in 16 bit
-    matrix_update_bytes_per_param: float  # of the matrix that is stepped, where one is at a time
-    optimizer_moved_bytes_per_param: float
-    optimizer_flops_per_param_width: float
-    dequantised_bytes_per_param: float  # read and written to widen a quantised weight once
-    conversion_bytes_per_input: float  # per input of a matrix
-    kept_bytes_saved_per_input: float
-    products_per_param: float  # forward and backward; half of backward where weights are frozen
+    frozen: bool  # whether only adapters are trained
+    quantised: bool  # whether the frozen base weights are in 4 bit
+    adapter_rank: float  # rank of the adapters; 0 without adapters
+    element_bytes: float  # activation, bytes per element
+    mixed: bool  # whether trained weights have a 32-bit master copy
+    weight_bytes_per_param: float  # weight as multiplied, bytes
+    base_bytes_per_param: float  # weight as stored (trained, or frozen and perhaps quantized), bytes
+    gathered_bytes_per_param: float  # weight as gathered from other ranks, bytes
+    layer_bytes_per_param: float  # gathered weight while its layer is in use, bytes
+    gradient_bytes_per_param: float  # gradient that is not kept in 32 bit, bytes
+    master_bytes_per_param: float  # 32-bit master copy, bytes
+    state_bytes_per_param: float  # optimizer states, bytes
+    wide_state_bytes_per_param: float  # optimizer states in 32 bit, bytes
+    narrow_state_bytes_per_param: float  # optimizer states if weights and states are all in 16 bit, bytes
+    matrix_update_bytes_per_param: float  # temporaries of an optimizer that updates one matrix at a time, bytes
+    optimizer_moved_bytes_per_param: float  # bytes moved by the optimizer step
+    optimizer_flops_per_param_width: float  # FLOPs of the optimizer step per unit of matrix width
+    dequantised_bytes_per_param: float  # bytes moved to dequantize a weight once
+    conversion_bytes_per_input: float  # bytes moved to convert one matrix input
+    kept_bytes_saved_per_input: float  # bytes saved per kept matrix input
+    products_per_param: float  # matrix products, forward and backward; a frozen weight has one backward product
 
 
 def recipe_of(workload: TrainingWorkload) -> Recipe:
-    """The recipe of a run."""
+    """Return the bytes and operations per parameter of a workload's method, precision and optimizer."""
     precision, optimizer = PRECISIONS[workload.precision], OPTIMIZERS[workload.optimizer]
-    frozen, quantised = workload.method is not Method.FULL, workload.method is Method.QLORA
-    held = nf4_bytes(workload.model) if quantised else precision.frozen_bytes
-    base = held if frozen else precision.weight_bytes
+    frozen, quantized = workload.method is not Method.FULL, workload.method is Method.QLORA
+    frozen_bytes = nf4_bytes(workload.model) if quantized else precision.frozen_bytes
+    base = frozen_bytes if frozen else precision.weight_bytes
     return Recipe(
         frozen=frozen,
-        quantised=quantised,
+        quantised=quantized,
         adapter_rank=float(workload.lora_rank) if frozen else 0.0,
         element_bytes=BYTES_32_BIT if precision.weight_bytes == BYTES_32_BIT else BYTES_16_BIT,
         mixed=not frozen and precision.master_bytes > 0,
         weight_bytes_per_param=precision.weight_bytes,
         base_bytes_per_param=base,
-        gathered_bytes_per_param=held if quantised else precision.weight_bytes,
+        gathered_bytes_per_param=frozen_bytes if quantized else precision.weight_bytes,
         layer_bytes_per_param=BYTES_32_BIT if base == BYTES_32_BIT else BYTES_16_BIT,
         gradient_bytes_per_param=precision.weight_bytes,
         master_bytes_per_param=precision.master_bytes,
@@ -186,7 +187,7 @@ def recipe_of(workload: TrainingWorkload) -> Recipe:
         matrix_update_bytes_per_param=optimizer.matrix_bytes,
         optimizer_moved_bytes_per_param=optimizer.moved_bytes,
         optimizer_flops_per_param_width=optimizer.flops_per_param_width,
-        dequantised_bytes_per_param=NF4_DOUBLE_QUANTISED_BITS / 8 + 2 * BYTES_16_BIT if quantised else 0.0,
+        dequantised_bytes_per_param=NF4_DOUBLE_QUANTISED_BITS / 8 + 2 * BYTES_16_BIT if quantized else 0.0,
         conversion_bytes_per_input=precision.conversion_bytes,
         kept_bytes_saved_per_input=precision.kept_bytes_saved,
         products_per_param=2.0 if frozen else 3.0,
@@ -194,9 +195,10 @@ def recipe_of(workload: TrainingWorkload) -> Recipe:
 
 
 def nf4_bytes(model: ModelArchitecture) -> float:
-    """Bytes of a mean parameter of a base in NF4, quantised twice; what no quantiser converts stays in 16 bit.
+    """Average bytes per parameter of an NF4 base model with double quantization.
 
+    Parameters that quantizers do not convert stay in 16 bit.
     Source: Dettmers et al. 2023 (arXiv:2305.14314).
     """
-    quantised = model.linear_params / max(1, model.total_params)
-    return quantised * (NF4_DOUBLE_QUANTISED_BITS / 8) + (1 - quantised) * BYTES_16_BIT
+    quantized = model.linear_params / max(1, model.total_params)
+    return quantized * (NF4_DOUBLE_QUANTISED_BITS / 8) + (1 - quantized) * BYTES_16_BIT

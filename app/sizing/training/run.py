@@ -1,8 +1,4 @@
-"""A training or fine-tuning run: how long, on how many accelerators, and what it loses on the way.
-
-Each layout is taken at the smallest data-parallel degree that fits memory and deadline, found by
-bisection over the divisors of the global batch.
-"""
+"""A training or fine-tuning run: its duration, its accelerators, and the time lost to checkpoints and interruptions."""
 
 from __future__ import annotations
 
@@ -37,41 +33,41 @@ from app.sizing.units import SECONDS_PER_DAY
 
 @dataclass(frozen=True, slots=True)
 class Losses(Columns):
-    """What a run loses beside its steps."""
+    """Time that a run loses in addition to its steps."""
 
-    interruptions_per_s: Column
-    checkpoint_interval_s: Column
-    checkpoint_stall_s: Column  # of one checkpoint
-    checkpoint_write_s: Column
-    lost_share: Column  # of the run's time: restarts, and half an interval of work with each
+    interruptions_per_s: Column  # interruptions per second
+    checkpoint_interval_s: Column  # time between checkpoints, seconds
+    checkpoint_stall_s: Column  # stall of one checkpoint, seconds
+    checkpoint_write_s: Column  # write time of one checkpoint, seconds
+    lost_share: Column  # share of time lost to restarts and to half an interval of work per interruption
 
 
 @dataclass(frozen=True, slots=True)
 class Run(Columns):
     """A whole run at a data-parallel degree."""
 
-    data_parallel: Column
-    accelerators: Column
-    nodes: Column
-    batch: Column  # of a step: as asked, or the nearest that divides
-    wall_s: Column
-    interruptions: Column
-    losses: Losses
-    step: StepTime
-    memory: TrainingMemory
+    data_parallel: Column  # data-parallel degree
+    accelerators: Column  # accelerators in use
+    nodes: Column  # machines
+    batch: Column  # global batch of a step: as requested, or the nearest that divides
+    wall_s: Column  # wall time, seconds
+    interruptions: Column  # expected interruptions of the whole run
+    losses: Losses  # checkpoints and interruptions
+    step: StepTime  # time of one step
+    memory: TrainingMemory  # memory per device and host
 
 
 @dataclass(frozen=True, slots=True)
 class Parts(Columns):
-    """What is the same at every data-parallel degree."""
+    """Intermediate results that are the same at every data-parallel degree."""
 
-    rank: RankParams
-    held: MicroBatchMemory
-    time: MicroBatchTime
+    rank: RankParams  # parameters per rank
+    held: MicroBatchMemory  # activations per micro-batch
+    time: MicroBatchTime  # time per micro-batch
 
 
 def micro_batch_time_of(counts: Counts, plans: TrainingPlans, assumed: Assumptions) -> MicroBatchTime:
-    """Time of one micro-batch, whatever the data-parallel degree."""
+    """Time of one micro-batch, which does not depend on the data-parallel degree."""
     work = micro_batch_work(counts, plans)
     if counts.in_samples:
         return sample_batch_time(work, plans.stack.sample_achieved)
@@ -79,7 +75,7 @@ def micro_batch_time_of(counts: Counts, plans: TrainingPlans, assumed: Assumptio
 
 
 def parts_of(counts: Counts, plans: TrainingPlans, assumed: Assumptions) -> Parts:
-    """What is the same at every data-parallel degree."""
+    """Return the intermediate results that are the same at every data-parallel degree."""
     return Parts(
         rank_params(counts, plans),
         micro_batch_memory(counts, plans, assumed),
@@ -88,7 +84,7 @@ def parts_of(counts: Counts, plans: TrainingPlans, assumed: Assumptions) -> Part
 
 
 def step_of(counts: Counts, plans: TrainingPlans, spread: Spread, parts: Parts, assumed: Assumptions) -> StepTime:
-    """Time of one optimizer step."""
+    """Time of one optimizer step at a data-parallel degree."""
     state = state_work(counts, plans, parts.rank, spread)
     if counts.in_samples:
         return sample_step_time(parts.time, state, plans.stack.sample_achieved, assumed)
@@ -99,17 +95,23 @@ def step_of(counts: Counts, plans: TrainingPlans, spread: Spread, parts: Parts, 
 def nodes(accelerators: Column, accelerators_per_node: Column) -> Column:
     """Machines of a run.
 
-    Source: definition.
+    Parameters:
+        accelerators: accelerators of the run.
+        accelerators_per_node: accelerators per machine.
+    Check: 20 accelerators need three machines of eight.
+        >>> nodes(col(20), col(8)).tolist()
+        [3.0]
     """
     return np.ceil(accelerators / accelerators_per_node)
 
 
-@formula(unit="B", source="counted: 16-bit weights, 32-bit master copy and two moments")
+@formula(unit="B", source="16-bit weights, 32-bit master copy and two moments")
 def checkpoint_bytes(checkpointed_params: float) -> float:
-    """A full checkpoint, or the adapters alone.
+    """Size of a full checkpoint, or of the adapters alone.
 
-    Source: counted.
-    Limits: AdamW's states, whatever the optimizer.
+    Parameters:
+        checkpointed_params: trained parameters.
+    Limits: assumes AdamW states for every optimizer.
     Check: 405.9e9 parameters are 5.68 TB.
         >>> round(checkpoint_bytes(405.9e9) / 1e12, 2)
         5.68
@@ -119,32 +121,49 @@ def checkpoint_bytes(checkpointed_params: float) -> float:
 
 @formula(unit="1/day", source="published interruption rates of spot capacity")
 def taken_per_day(nodes: Column, spot: Mask, assumed: Assumptions) -> Column:
-    """Machines taken back, where they are rented as spot capacity.
+    """Spot machines that the provider reclaims per day; 0 for machines that are not spot.
 
-    Source: published interruption rates of spot capacity.
-    Limits: rates differ by region, type and hour.
+    Parameters:
+        nodes: machines of the run.
+        spot: whether the machines are spot capacity.
+        assumed: assumptions, with the reclaim rate per machine and day.
+    Limits: rates differ by region, machine type and time of day.
+    Check: twice the rate for two spot machines, none for on-demand machines.
+        >>> rate = Assumptions().spot_interruptions_per_machine_day
+        >>> (spot_reclaims_per_day(col(2, 2), np.array([True, False]), Assumptions()) / rate).tolist()
+        [2.0, 0.0]
     """
     return np.where(spot, assumed.spot_interruptions_per_machine_day * nodes, 0.0)
 
 
-@formula(unit="1/s", source="Grattafiori et al. 2024 (arXiv:2407.21783)")
+@formula(unit="1/s", source="Grattafiori et al. 2024 (arXiv:2407.21783), table 5")
 def interruptions_per_s(accelerators: Column, taken_per_day: Column, assumed: Assumptions) -> Column:
-    """Failures of accelerators and what is around them, and machines taken back where they are rented as spot.
+    """Interruptions per second: hardware failures, and spot machines that the provider reclaims.
 
-    Source: Grattafiori et al. 2024 (arXiv:2407.21783), table 5: 419 in 54 days on 16,384 accelerators.
-    Limits: failures are independent; a fleet that is new or badly cooled fails more.
-    Check: 16,384 accelerators are interrupted 7.8 times a day.
+    Parameters:
+        accelerators: accelerators of the run.
+        spot_reclaims_per_day: spot machines reclaimed per day.
+        assumed: assumptions, with failures per accelerator and day.
+    Limits: failures are independent; new or badly cooled fleets fail more often.
+    Check: 16,384 accelerators are interrupted 7.8 times per day; the source counts 419 interruptions in 54 days.
         >>> round(interruptions_per_s(col(16384), col(0), Assumptions())[0] * 86400, 2)
         np.float64(7.77)
     """
     return (assumed.interruptions_per_accelerator_day * accelerators + taken_per_day) / SECONDS_PER_DAY
 
 
-@formula(unit="s", source="storage of published clusters")
+@formula(unit="s", source="storage of published clusters (BLOOM, Llama 3)")
 def checkpoint_write_s(checkpoint_bytes: float, nodes: Column, assumed: Assumptions) -> Column:
-    """Seconds in which storage takes a checkpoint from all machines at once.
+    """Time that storage needs to write a checkpoint from all machines at once.
 
-    Source: storage of published clusters (BLOOM, Llama 3).
+    Parameters:
+        checkpoint_bytes: size of one checkpoint, bytes.
+        nodes: machines of the run.
+        assumed: assumptions, with the write rate per machine and its upper limit.
+    Check: two machines write twice as fast as one below the limit.
+        >>> one_s, two_s = checkpoint_write_s(112e9, col(1, 2), Assumptions())
+        >>> round(float(one_s / two_s), 3)
+        2.0
     """
     gb_per_s = np.minimum(
         nodes * assumed.checkpoint_write_gb_per_s_per_machine, assumed.checkpoint_write_gb_per_s_limit
@@ -152,21 +171,30 @@ def checkpoint_write_s(checkpoint_bytes: float, nodes: Column, assumed: Assumpti
     return checkpoint_bytes / (gb_per_s * 1e9)
 
 
-@formula(unit="s", source="Mohan et al. 2021 (CheckFreq)")
+@formula(unit="s", source="Mohan et al. 2021 (CheckFreq, FAST 21)")
 def checkpoint_stall_s(
     checkpoint_bytes: float, accelerators: Column, checkpoint_write_s: Column, counts: Counts, assumed: Assumptions
 ) -> Column:
-    """Seconds that training stands still for one checkpoint: for the copy to host memory only, where it is written
-    while training goes on; otherwise for the whole write.
+    """Time that training stops for one checkpoint.
 
-    Source: Mohan et al. 2021 (CheckFreq, FAST 21).
+    An asynchronous checkpoint stalls for the copy to host memory; a synchronous checkpoint stalls for the whole
+    write.
+    Parameters:
+        checkpoint_bytes: size of one checkpoint, bytes.
+        accelerators: accelerators of the run.
+        checkpoint_write_s: time of the whole write, seconds.
+        counts: whether checkpoints are synchronous.
+        assumed: assumptions, with the copy rate per accelerator and a fixed pause.
+    Check: a synchronous checkpoint stalls for its whole write.
+        >>> checkpoint_stall_s(112e9, col(8), col(30.0), row(synchronous_checkpoints=True), Assumptions()).tolist()
+        [30.0]
     """
     copied = checkpoint_bytes / (accelerators * assumed.checkpoint_copy_gb_per_s * 1e9) + assumed.checkpoint_pause_s
-    beside = np.minimum(copied, checkpoint_write_s + assumed.checkpoint_pause_s)
-    return np.where(counts.synchronous_checkpoints, checkpoint_write_s, beside)
+    overlapped = np.minimum(copied, checkpoint_write_s + assumed.checkpoint_pause_s)
+    return np.where(counts.synchronous_checkpoints, checkpoint_write_s, overlapped)
 
 
-@formula(unit="s", source="Young 1974")
+@formula(unit="s", source="Young 1974 (doi:10.1145/361147.361115)")
 def checkpoint_interval_s(
     checkpoint_stall_s: Column,
     interruptions_per_s: Column,
@@ -174,11 +202,17 @@ def checkpoint_interval_s(
     counts: Counts,
     assumed: Assumptions,
 ) -> Column:
-    """Time between checkpoints: as asked, or where stalls and lost work cost the same, sqrt(2 * stall / rate), within
-    what is usual. A new one cannot start before the last is written.
+    """Time between checkpoints: as requested, or the interval that minimizes stalls plus lost work.
 
-    Source: Young 1974 (doi:10.1145/361147.361115).
-    Check: a 10 s stall and 7.8 interruptions a day.
+    The best interval is sqrt(2 * stall / rate), within the usual range. A checkpoint cannot start before the
+    previous one is written.
+    Parameters:
+        checkpoint_stall_s: stall of one checkpoint, seconds.
+        interruptions_per_s: interruptions per second.
+        checkpoint_write_s: time of the whole write, seconds.
+        counts: the requested interval in seconds; 0 if none.
+        assumed: assumptions, with the shortest and longest usual interval.
+    Check: a 10 s stall and 7.8 interruptions per day.
         >>> asked = row(asked_checkpoint_interval_s=0.0)
         >>> round(checkpoint_interval_s(col(10.0), col(7.8 / 86400), col(5.0), asked, Assumptions())[0])
         471
@@ -189,18 +223,26 @@ def checkpoint_interval_s(
     return np.where(counts.asked_checkpoint_interval_s > 0, counts.asked_checkpoint_interval_s, chosen)
 
 
-@formula(unit="1", source="Young 1974")
+@formula(unit="1", source="Young 1974 (doi:10.1145/361147.361115)")
 def lost_share(interruptions_per_s: Column, checkpoint_interval_s: Column, assumed: Assumptions) -> Column:
-    """Share of a run's time that interruptions cost: restarts, and half an interval of work with each.
+    """Share of a run's time lost to interruptions: the restart, and half a checkpoint interval of work each time.
 
-    Source: Young 1974 (doi:10.1145/361147.361115).
-    Limits: beyond the most that is shown a run would not finish.
+    Parameters:
+        interruptions_per_s: interruptions per second.
+        checkpoint_interval_s: time between checkpoints, seconds.
+        assumed: assumptions, with the restart time and the largest share.
+    Limits: capped; a run that loses more would not finish.
+    Check: one interruption per day, a restart of 10 minutes and checkpoints every 40 minutes lose 30 minutes per
+    day.
+        >>> restart = row(restart_minutes=10.0, most_lost_share=0.9)
+        >>> lost_share(col(1 / 86400), col(2400.0), restart).round(4).tolist()
+        [0.0208]
     """
     each = assumed.restart_minutes * 60 + checkpoint_interval_s / 2
     return np.minimum(interruptions_per_s * each, assumed.most_lost_share)
 
 
-@formula(unit="s", source="steps, experiments and lost time")
+@formula(unit="s", source="definition")
 def wall_s(
     counts: Counts,
     step_batch: Column,
@@ -210,9 +252,21 @@ def wall_s(
     lost_share: Column,
     assumed: Assumptions,
 ) -> Column:
-    """Wall time of the run: steps, validation and experiments on top, and time lost to checkpoints and interruptions.
+    """Wall time of the run: steps, validation, experiments, checkpoint stalls and interruptions.
 
-    Source: definition.
+    Parameters:
+        counts: the workload's tokens or samples, its sequence length and its share of experiments.
+        step_batch: sequences or samples per step.
+        step_time_s: step time, seconds.
+        checkpoint_stall_s: stall of one checkpoint, seconds.
+        checkpoint_interval_s: time between checkpoints, seconds.
+        lost_share: share of time lost to interruptions.
+        assumed: assumptions, with the share of validation.
+    Check: 1,000 steps of 2 s, 10 % of validation, a 10 s stall every 1,000 s and 1 % lost.
+        >>> counts = row(units=4e6, units_per_sequence=1000.0, experiment_overhead=0.0)
+        >>> ten_percent = row(validation_overhead=0.1)
+        >>> wall_s(counts, col(4), col(2.0), col(10.0), col(1000.0), col(0.01), ten_percent).round(1).tolist()
+        [2244.4]
     """
     steps = counts.units / (step_batch * counts.units_per_sequence)
     overhead = (1 + assumed.validation_overhead) * (1 + counts.experiment_overhead)
@@ -222,9 +276,14 @@ def wall_s(
 
 @formula(unit="interruptions", source="definition")
 def expected_interruptions(interruptions_per_s: Column, wall_s: Column) -> Column:
-    """Interruptions in the whole run.
+    """Expected number of interruptions of the whole run.
 
-    Source: definition.
+    Parameters:
+        interruptions_per_s: interruptions per second.
+        wall_s: wall time, seconds.
+    Check: 7.8 interruptions per day for ten days.
+        >>> expected_interruptions(col(7.8 / 86400), col(864000.0)).round(3).tolist()
+        [78.0]
     """
     return interruptions_per_s * wall_s
 
@@ -232,7 +291,7 @@ def expected_interruptions(interruptions_per_s: Column, wall_s: Column) -> Colum
 def losses_of(
     counts: Counts, plans: TrainingPlans, accelerators: Column, machines: Column, assumed: Assumptions
 ) -> Losses:
-    """Checkpoints and interruptions."""
+    """Return checkpoint and interruption losses of each run."""
     size = checkpoint_bytes(counts.checkpointed_params)
     write = checkpoint_write_s(size, machines, assumed)
     stall = checkpoint_stall_s(size, accelerators, write, counts, assumed)
@@ -251,7 +310,10 @@ def run_at(
     parts: Parts | None = None,
     memory: TrainingMemory | None = None,
 ) -> Run:
-    """The run of every row at a data-parallel degree; `parts` and `memory` where they are known already."""
+    """Return the run of every row at a data-parallel degree.
+
+    Pass `parts` and `memory` if they are already known.
+    """
     parts = parts if parts is not None else parts_of(counts, plans, assumed)
     spread = spread_of(counts, plans, parts.rank, data_parallel)
     step = step_of(counts, plans, spread, parts, assumed)
@@ -275,32 +337,34 @@ def run_at(
 
 
 def run_cost(plans: TrainingPlans, run: Run, assumed: Assumptions, economics: Economics) -> Cost:
-    """Cost of a run's machines, of a network between them where there are several, and of memory that they lack."""
+    """Cost of a run: machines, the network between several machines, and missing host memory."""
     host = run.memory.host_bytes
     return deployment_cost(plans.offered, run.nodes, run.nodes, assumed, economics, host_bytes=host)
 
 
 def deployed(plans: TrainingPlans, run: Run, cost: Cost) -> Deployed:
-    """What runs ask of the machines that they are on."""
+    """Return the machines that each run uses, with cost and host memory."""
     return Deployed(plans.offered, cost, run.nodes, run.nodes, run.nodes > 1, run.memory.host_bytes)
 
 
 def fits(plans: TrainingPlans, run: Run, assumed: Assumptions) -> Mask:
-    """Whether accelerators and hosts hold what they must."""
+    """Whether accelerators and hosts have enough memory, by the median prediction."""
     return run.memory.fits & host_holds(plans, run.memory, assumed)
 
 
 def surely_fits(plans: TrainingPlans, run: Run, assumed: Assumptions) -> Mask:
-    """Whether accelerators and hosts hold what they must, with the confidence asked."""
+    """Whether accelerators and hosts have enough memory, at the requested confidence."""
     return surely_held(plans, run.memory) & host_holds(plans, run.memory, assumed)
 
 
 def host_holds(plans: TrainingPlans, memory: TrainingMemory, assumed: Assumptions) -> Mask:
-    """Whether hosts hold what is offloaded to them: states one whose memory is not known is taken to, more than these
-    one with as much memory as is usual beside its accelerators.
+    """Whether hosts have enough memory for offloaded data.
+
+    A host of unknown memory passes with offloaded optimizer states only. For last-resort layouts, a host of unknown
+    memory is assumed to have the usual ratio of host to accelerator memory.
     """
     ram, resort = plans.offered.ram_bytes, plans.last_resort
     usual = plans.accelerators_per_node * plans.node.memory_bytes * assumed.host_memory_ratio
     ram = np.where(np.isnan(ram), np.where(resort, usual, np.inf), ram)
-    found: Mask = memory.host_bytes <= assumed.host_memory_share * ram
-    return found
+    result: Mask = memory.host_bytes <= assumed.host_memory_share * ram
+    return result

@@ -1,4 +1,4 @@
-"""Days and money against the number of accelerators: where more of them stop paying, and what binds then."""
+"""Scaling curve: days and cost against accelerators, the largest size that pays off, and the limiting part."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ from app.sizing.training.run import Run, fits, run_at, run_cost, surely_fits
 from app.sizing.training.search import Judged
 from app.sizing.values.runs import Curve, Point
 
-# The grid of the curve ends here, in accelerators.
+# Largest size of the curve's grid, in accelerators.
 LARGEST_JUDGED = 16384
 BINDS = {
-    "compute": "small micro-batches and launches: there is too little work for each accelerator",
-    "exposed_communication": "communication that computation no longer hides",
-    "pipeline_bubble": "the pipeline's bubble: too few micro-batches are left for each replica",
-    "optimizer": "the optimizer's step",
-    "input": "fixed time per step",
+    "compute": "small micro-batches and kernel launches (too little work per accelerator)",
+    "exposed_communication": "communication that no longer overlaps with computation",
+    "pipeline_bubble": "the pipeline bubble (too few micro-batches per replica)",
+    "optimizer": "the optimizer step",
+    "input": "the fixed time per step",
 }
 
 
 def sizes_for(plans: TrainingPlans, accelerators: float) -> Column:
-    """Powers of two within a machine, then machines in powers of two, as far as this kind is joined; the size that was
-    chosen, and twice it.
+    """Accelerator counts of the scaling curve.
+
+    The counts are powers of two within a machine, then powers of two of machines (one machine for inference-class
+    hardware), the chosen size and twice that size.
     """
     count = float(plans.accelerators_per_node[0])
     inside = 2.0 ** np.arange(np.floor(np.log2(count)) + 1)
@@ -40,7 +42,7 @@ def sizes_for(plans: TrainingPlans, accelerators: float) -> Column:
 
 
 def alike(layouts: TrainingPlans, chosen: TrainingPlans) -> TrainingPlans:
-    """Layouts of the machine, the price and the framework of a table's first row."""
+    """Return the layouts with the machine, the price and the framework of the first chosen run."""
     same = (
         (layouts.offered.listing == chosen.offered.listing[0])
         & (layouts.offered.machine == chosen.offered.machine[0])
@@ -50,23 +52,25 @@ def alike(layouts: TrainingPlans, chosen: TrainingPlans) -> TrainingPlans:
 
 
 def curve_of(counts: Counts, layouts: TrainingPlans, chosen: Judged, question: Question) -> Curve | None:
-    """The fastest layout that surely fits at every size, of the machine and framework of the first chosen, which
-    stands at its own; None where none fits at any size. The global batch stays as near as may be, so every layout runs
-    out of micro-batches at some size.
+    """Return the scaling curve of the first chosen run, or None if no size is feasible.
+
+    The curve holds the fastest layout at each size that fits at the requested confidence, with the same machine and
+    framework. The chosen run itself stands for its own size. The global batch stays as close as possible to the
+    requested one, so every layout runs out of micro-batches at some size.
     """
     first, assumed = chosen.take(np.zeros(1, dtype=np.int64)), question.assumptions
     layouts, own = alike(layouts, first.plans), float(first.run.accelerators[0])
-    judged = sizes_for(layouts, own)
-    sizes = np.broadcast_to(judged, (len(layouts), len(judged)))
+    sizes_judged = sizes_for(layouts, own)
+    sizes = np.broadcast_to(sizes_judged, (len(layouts), len(sizes_judged)))
     degrees, possible = degree_of(counts, layouts, sizes)
     possible &= joined(layouts, sizes) & legal(counts, layouts, np.maximum(1.0, degrees)) & (sizes != own)
     rows, at = np.nonzero(possible)
     plans = layouts.take(rows)
     with unrecorded():
         run = run_at(counts, plans, degrees[rows, at], assumed)
-    good = np.flatnonzero(surely_fits(plans, run, assumed))
+    feasible = np.flatnonzero(surely_fits(plans, run, assumed))
     compared = run.wall_s * pipeline_handicap(plans.pipeline_parallel, assumed)
-    order = good[np.lexsort((compared[good], run.accelerators[good]))]
+    order = feasible[np.lexsort((compared[feasible], run.accelerators[feasible]))]
     best = run.take(order[np.unique(run.accelerators[order], return_index=True)[1]])
     points = stacked([best, first.run]) if fits(first.plans, first.run, assumed).all() else best
     if not len(points):
@@ -75,8 +79,10 @@ def curve_of(counts: Counts, layouts: TrainingPlans, chosen: Judged, question: Q
 
 
 def _drawn(counts: Counts, plans: TrainingPlans, run: Run, own: float, question: Question) -> Curve:
-    """The curve through the best run of every size. More accelerators still pay while each step up returns its share
-    of what it adds. Efficiency is over the best of smaller sizes: one that gains by holding more has lost nothing.
+    """Build the curve through the best run of each size.
+
+    The knee is the last size at which each step up returned at least the assumed share of the accelerators it added.
+    Efficiency is relative to the best smaller size, so a size that gains from larger memory counts as no loss.
     """
     assumed = question.assumptions
     machines = plans.take(np.zeros(len(run), dtype=np.int64))
@@ -90,8 +96,8 @@ def _drawn(counts: Counts, plans: TrainingPlans, run: Run, own: float, question:
     )
     knee = 0
     for i in range(1, len(points)):
-        gained = points[i - 1].days / points[i].days - 1
-        if gained < assumed.scaling_knee * (points[i].accelerators / points[i - 1].accelerators - 1):
+        speedup = points[i - 1].days / points[i].days - 1
+        if speedup < assumed.scaling_knee * (points[i].accelerators / points[i - 1].accelerators - 1):
             break
         knee = i
     ends = _end(plans)
@@ -101,16 +107,16 @@ def _drawn(counts: Counts, plans: TrainingPlans, run: Run, own: float, question:
 
 
 def _end(plans: TrainingPlans) -> str:
-    """Why a curve goes no further."""
+    """Return the reason why the curve ends."""
     if not plans.machine.training_class[0]:
-        return "the machine: nobody joins machines of this kind into a cluster"
+        return "the size of one machine (machines of this class are not connected into clusters)"
     if np.isnan(plans.node.network_bytes_per_s[0]):
-        return "the network between machines, which the listing does not state"
-    return "the global batch: it cannot be divided over more accelerators"
+        return "an unknown network between machines (the listing does not state it)"
+    return "the global batch (it cannot be divided over more accelerators)"
 
 
 def _binding(run: Run, knee: int) -> str:
-    """The part of a step that shrinks least from the knee to the next size."""
+    """Return the part of a step that shrinks least from the knee to the next size."""
     share = run.accelerators[knee + 1] / run.accelerators[knee]
     grown = {
         name: float(getattr(run.step, f"{name}_s")[knee + 1] - getattr(run.step, f"{name}_s")[knee] / share)

@@ -1,6 +1,6 @@
-"""Sizes training: machines, layouts, the smallest run that fits and is in time, cost; or the deployment asked for.
+"""Training search: machines, layouts, the smallest run that fits and meets the deadline, and its cost.
 
-The figures of a finalist come from judging it once more, which is also what /estimate does: the two cannot differ.
+The answer and /estimate evaluate finalists with the same code, so their figures cannot differ.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ from app.sizing.training.smallest import Attempts, Sized, attempted, sized
 from app.sizing.workload import Method, TrainingWorkload
 from app.work import stage
 
-# Where accelerators have no link nothing crosses it; any rate does.
+# Placeholder rate for accelerators without a link, over which nothing is transferred.
 NO_LINK_BYTES_PER_S = 1e15
 
 
 def layouts_sought(
     question: Question, workload: TrainingWorkload, market: Snapshot, rejections: Rejections
 ) -> TrainingPlans:
-    """Every layout that a question allows, on the machines that it may be paid for and that no other makes needless."""
+    """Return the layouts that a question allows, on affordable machines that no other machine dominates."""
     constraints, assumed = question.constraints, question.assumptions
-    sought = (market, constraints, question.economics, assumed, rejections)
-    machines = candidates(*sought, ends=True, today=question.today)
+    candidate_query = (market, constraints, question.economics, assumed, rejections)
+    machines = candidates(*candidate_query, ends=True, today=question.today)
     machines = oversubscribed(undominated(machines), assumed)
     return layouts_for(workload, market, machines, constraints, rejections, assumed)
 
@@ -61,19 +61,19 @@ def layouts_sought(
 def layouts_for(
     workload: TrainingWorkload,
     snapshot: Snapshot,
-    found: Candidates,
+    offered_machines: Candidates,
     constraints: Constraints,
     rejections: Rejections,
     assumed: Assumptions,
     *,
     fixed: Deployment | None = None,
 ) -> TrainingPlans:
-    """Every layout on every machine that may hold the model, of the catalogue's frameworks or the one asked for."""
+    """Return the layouts on every machine that may hold the model, for the catalog's or the requested framework."""
     engines = (fixed.framework,) if fixed is not None and fixed.framework is not None else constraints.engines
-    asked = training_work(workload.phase, workload.method.value, workload.precision, workload.model.task)
-    trainers = _trainers(snapshot, *asked, engines)
+    required = training_work(workload.phase, workload.method.value, workload.precision, workload.model.task)
+    trainers = _trainers(snapshot, *required, engines)
     pairs = list(zip(trainers.family.tolist(), trainers.engine.tolist(), strict=True))
-    machines = _machines(workload, snapshot, found, assumed)
+    machines = _machines(workload, snapshot, offered_machines, assumed)
     return build_training_plans(
         workload,
         machines if fixed else within_reach(workload, machines),
@@ -89,26 +89,26 @@ def layouts_for(
         [engine_named(snapshot.engines[engine]).framework for _, engine in pairs],
         trainers.on,
         rejections,
-        Unsupported(snapshot, engines, frozenset({asked[0]}), asked[1]),
+        Unsupported(snapshot, engines, frozenset({required[0]}), required[1]),
         fixed=fixed,
     )
 
 
 def _trainers(snapshot: Snapshot, weight_format: str, work: Work, engines: tuple[str, ...]) -> Trainers:
-    """Who trains this way and is allowed, on the accelerators where each competes."""
-    able = snapshot.software.trainers(weight_format, work)
+    """Return the allowed frameworks for this kind of training, on the accelerators where each competes."""
+    supported = snapshot.software.trainers(weight_format, work)
     if not engines:
-        on = competing(able.on, able.expected, able.named_only)
-        return replace(able, on=on).take(np.flatnonzero(on.any(axis=1)))
-    return able.take(np.array([name in engines for name in snapshot.engines], dtype=bool)[able.engine])
+        on = competing(supported.on, supported.expected, supported.named_only)
+        return replace(supported, on=on).take(np.flatnonzero(on.any(axis=1)))
+    return supported.take(np.array([name in engines for name in snapshot.engines], dtype=bool)[supported.engine])
 
 
 def _machines(
-    workload: TrainingWorkload, snapshot: Snapshot, found: Candidates, assumed: Assumptions
+    workload: TrainingWorkload, snapshot: Snapshot, offered_machines: Candidates, assumed: Assumptions
 ) -> TrainingMachines:
-    """Machines on sale with what training reads of them; BF16 needs hardware that has it."""
+    """Return the machines on sale with the properties that training needs; BF16 requires hardware support."""
     precision, columns = PRECISIONS[workload.precision], snapshot.columns
-    node, accelerator = found.node, found.node.accelerator
+    node, accelerator = offered_machines.node, offered_machines.node.accelerator
     peak, wide = columns.rate(precision.format_class)[accelerator] * node.share, columns.bit16[accelerator] * node.share
     if precision.needs_bf16:
         peak = np.where(columns.has_bf16[accelerator], peak, np.nan)
@@ -116,9 +116,9 @@ def _machines(
     network, link = node.network_bytes_per_s, node.link_bytes_per_s
     joined, training_class = np.maximum(node.accelerators_per_node, node.scale_up_domain), columns.training_class
     return TrainingMachines(
-        offered=found,
+        offered=offered_machines,
         family=snapshot.family_of[accelerator],
-        spot=found.spot,
+        spot=offered_machines.spot,
         training_class=training_class[accelerator],
         unified_memory=columns.unified[accelerator],
         peak_flops_per_s=peak,
@@ -141,12 +141,12 @@ def _stacks(
     confidence: float,
     assumed: Assumptions,
 ) -> TrainingStacks:
-    """What frameworks do and achieve on each family."""
+    """Return the behavior and achieved rates of each framework on each accelerator family."""
     rate, traits = PRECISIONS[workload.precision].format_class, snapshot.frameworks.take(trainers.engine)
 
     def coefficients(table: type[Table], *, read: bool = True) -> Table:
-        of = _underneath(workload, snapshot, pairs) if read else []
-        rows = [snapshot.coefficients.row_of(table, family, engine, rate) for engine, family in of]
+        keys = _underneath(workload, snapshot, pairs) if read else []
+        rows = [snapshot.coefficients.row_of(table, family, engine, rate) for engine, family in keys]
         return table(**{name: column([r[name] for r in rows]) for name in names_of(table)})
 
     return TrainingStacks(
@@ -165,21 +165,19 @@ def _stacks(
 
 
 def _recipes(workload: TrainingWorkload, snapshot: Snapshot, trainers: Trainers, fixed: Deployment | None) -> Recipes:
-    """What each framework does with memory, at the version and with the changes that a deployment says, in the
-    precision asked for.
-    """
+    """Return the memory recipe of each framework, with a deployment's version, overrides and precision."""
     method = workload.method.value
     if fixed is None or (fixed.recipe is None and fixed.framework_version is None):
-        found = snapshot.recipes[method].take(trainers.engine)
+        recipes = snapshot.recipes[method].take(trainers.engine)
     else:
         names = [snapshot.engines[engine] for engine in trainers.engine.tolist()]
-        own = [recipe_of_framework(name, fixed.framework_version, method) for name in names]
-        found = Recipes.of([as_said(recipe, fixed.recipe) for recipe in own])
-    return in_16_bit(found) if PRECISIONS[workload.precision].only_16_bit else found
+        requested_recipes = [recipe_of_framework(name, fixed.framework_version, method) for name in names]
+        recipes = Recipes.of([as_said(recipe, fixed.recipe) for recipe in requested_recipes])
+    return in_16_bit(recipes) if PRECISIONS[workload.precision].only_16_bit else recipes
 
 
 def _underneath(workload: TrainingWorkload, snapshot: Snapshot, pairs: list[tuple[int, int]]) -> list[tuple[str, str]]:
-    """Whose coefficients each framework has, and its family."""
+    """Return (framework whose coefficients apply, accelerator family) of each stack."""
     adapts = workload.method is not Method.FULL
     return [(engine_named(snapshot.engines[e]).underneath(adapts=adapts), snapshot.families[f]) for f, e in pairs]
 
@@ -193,25 +191,27 @@ def _margins(
     confidence: float,
     assumed: Assumptions,
 ) -> Margins:
-    """How far time may be off, by what was published around each framework on each family, and memory, by whether its
-    recipe was.
+    """Return the uncertainty of each stack.
+
+    Time uncertainty follows from published results near each framework and family; memory uncertainty follows from
+    whether the recipe is published.
     """
     rate = PRECISIONS[workload.precision].format_class
     keys = [StackKey(engine, family, rate) for engine, family in _underneath(workload, snapshot, pairs)]
     shape = Shape(float(workload.model.total_params), workload.units_per_sequence, 1.0)
 
     time = "training_samples" if workload.in_samples else "training"
-    around = snapshot.surroundings[pool_of(time)].beside(keys).around(shape)
-    around = replace(around, widened=np.where(expected, assumed.expected_support_widening, 1.0))
+    neighbourhood = snapshot.surroundings[pool_of(time)].beside(keys).around(shape)
+    neighbourhood = replace(neighbourhood, widened=np.where(expected, assumed.expected_support_widening, 1.0))
     spreads = snapshot.spreads
-    return margins_of(confidence, (spreads.of(time), around), spreads.of("training_memory"), recipe_known)
+    return margins_of(confidence, (spreads.of(time), neighbourhood), spreads.of("training_memory"), recipe_known)
 
 
 @dataclass(frozen=True, slots=True)
 class Judged(Columns):
-    """Runs with what they cost."""
+    """Runs with their cost."""
 
-    row: Codes  # of the layouts judged
+    row: Codes  # row in the table of layouts
     plans: TrainingPlans
     run: Run
     cost: Cost
@@ -220,25 +220,26 @@ class Judged(Columns):
 def smallest_runs(
     workload: TrainingWorkload, counts: Counts, layouts: TrainingPlans, question: Question, rejections: Rejections
 ) -> Judged:
-    """Smallest runs of every type; of types that have none those that move more to the host, which are judged as a last
-    resort.
+    """Return the smallest runs of every accelerator type.
+
+    Last-resort layouts, which offload more to the host, are searched only for types without any other run.
     """
     resort = layouts.last_resort
     if not resort.any():
         return _smallest_runs(workload, counts, layouts, question, rejections)
-    found = _smallest_runs(workload, counts, layouts, question, rejections, ~resort)
+    usual = _smallest_runs(workload, counts, layouts, question, rejections, ~resort)
     served = np.zeros(int(layouts.accelerator.max()) + 1, dtype=bool)
-    served[found.plans.accelerator] = True
-    left = np.flatnonzero(resort & ~served[layouts.accelerator])
-    if not len(left):
-        return found
-    beside = rejections.apart()
-    more = _last_runs(workload, counts, layouts.take(left), question, beside)
-    rejections.joined(beside, more.plans.accelerator)
-    if not len(more):
-        return found
-    row = np.concatenate([found.row, left[more.row]])
-    return Judged(row, layouts.take(row), stacked([found.run, more.run]), stacked([found.cost, more.cost]))
+    served[usual.plans.accelerator] = True
+    remaining = np.flatnonzero(resort & ~served[layouts.accelerator])
+    if not len(remaining):
+        return usual
+    last_resort_rejections = rejections.apart()
+    last_resort_runs = _last_runs(workload, counts, layouts.take(remaining), question, last_resort_rejections)
+    rejections.joined(last_resort_rejections, last_resort_runs.plans.accelerator)
+    if not len(last_resort_runs):
+        return usual
+    row = np.concatenate([usual.row, remaining[last_resort_runs.row]])
+    return Judged(row, layouts.take(row), stacked([usual.run, last_resort_runs.run]), stacked([usual.cost, last_resort_runs.cost]))
 
 
 def _last_runs(
@@ -248,13 +249,13 @@ def _last_runs(
     question: Question,
     rejections: Rejections,
 ) -> Judged:
-    """Smallest runs of a few layouts, whichever they are; the rest fall out with their shortfall."""
+    """Return the smallest runs of all given layouts; the rest are rejected with their shortfall."""
     assumed = question.assumptions
-    tried = attempted(counts, layouts, workload.deadline_s, assumed)
-    found, run, holds = _sized_runs(workload, counts, tried, np.arange(len(tried.able)), assumed)
-    turn_down(workload, layouts.accelerator, tried, found.rows, run, holds, assumed, rejections)
-    judged = _paid(tried, found.rows[holds], run.take(holds), question, rejections)
-    return replace(judged, row=tried.rows[judged.row])
+    attempts = attempted(counts, layouts, workload.deadline_s, assumed)
+    sized_layouts, run, fitting = _sized_runs(workload, counts, attempts, np.arange(len(attempts.able)), assumed)
+    turn_down(workload, layouts.accelerator, attempts, sized_layouts.rows, run, fitting, assumed, rejections)
+    costed = _paid(attempts, sized_layouts.rows[fitting], run.take(fitting), question, rejections)
+    return replace(costed, row=attempts.rows[costed.row])
 
 
 @stage("search")
@@ -266,121 +267,122 @@ def _smallest_runs(
     rejections: Rejections,
     among: Mask | None = None,
 ) -> Judged:
-    """Smallest runs that fit and meet the deadline with the confidence asked and stay within the limits, and those of
-    sizes around the best of each type; the rest fall out with their shortfall, or because another of their type is
-    known to be better by more than a near tie.
+    """Return the smallest runs that fit, meet the deadline at the requested confidence and stay within the limits.
+
+    The result includes sizes near the best run of each type. Other layouts are rejected with their shortfall, or
+    skipped because another layout of their type is better by more than a near tie.
     """
     assumed = question.assumptions
-    tried = attempted(counts, layouts, workload.deadline_s, assumed, among)
-    chosen, bound = _promising(workload, counts, tried, question)
-    found, run, holds = _sized_runs(workload, counts, tried, chosen, assumed)
-    turn_down(workload, layouts.accelerator, tried, found.rows, run, holds, assumed, rejections)
-    judged = _paid(tried, found.rows[holds], run.take(holds), question, rejections)
-    if len(judged):
-        judged = _with_sizes_around(workload, counts, tried, chosen, bound[chosen], judged, question)
-    return replace(judged, row=tried.rows[judged.row])
+    attempts = attempted(counts, layouts, workload.deadline_s, assumed, among)
+    chosen, bound = _promising(workload, counts, attempts, question)
+    sized_layouts, run, fitting = _sized_runs(workload, counts, attempts, chosen, assumed)
+    turn_down(workload, layouts.accelerator, attempts, sized_layouts.rows, run, fitting, assumed, rejections)
+    costed = _paid(attempts, sized_layouts.rows[fitting], run.take(fitting), question, rejections)
+    if len(costed):
+        costed = _with_sizes_around(workload, counts, attempts, chosen, bound[chosen], costed, question)
+    return replace(costed, row=attempts.rows[costed.row])
 
 
 @stage("search")
 def every_run(workload: TrainingWorkload, counts: Counts, layouts: TrainingPlans, question: Question) -> Judged:
-    """Every layout at the smallest sizes that surely fit and meet the deadline, whatever they take."""
-    tried = attempted(counts, layouts, workload.deadline_s, question.assumptions)
-    found, run, holds = _sized_runs(workload, counts, tried, np.arange(len(tried.able)), question.assumptions)
+    """Return every layout at the smallest sizes that fit and meet the deadline at confidence, without cost limits."""
+    attempts = attempted(counts, layouts, workload.deadline_s, question.assumptions)
+    sized_layouts, run, fitting = _sized_runs(workload, counts, attempts, np.arange(len(attempts.able)), question.assumptions)
     unlimited = replace(question, constraints=Constraints())
-    return _paid(tried, found.rows[holds], run.take(holds), unlimited, Unread(()))
+    return _paid(attempts, sized_layouts.rows[fitting], run.take(fitting), unlimited, Unread(()))
 
 
 def _with_sizes_around(
     workload: TrainingWorkload,
     counts: Counts,
-    tried: Attempts,
+    attempts: Attempts,
     chosen: Codes,
     bound: Column,
-    judged: Judged,
+    costed: Judged,
     question: Question,
 ) -> Judged:
-    """Those runs, and at sizes around the best of each type every layout that may be better."""
-    accelerator, score = judged.plans.accelerator, compared_by(counts, judged, question)
-    first = preferred(accelerator, score, judged.cost.usd_per_hour, stable_run_key(judged))
-    best, size = np.full((2, int(tried.plans.accelerator.max()) + 1), np.nan)
-    best[accelerator[first]], size[accelerator[first]] = score[first], judged.run.accelerators[first]
-    of_type = tried.plans.accelerator[chosen]
+    """Return the given runs plus every possibly better layout at sizes near the best run of each type."""
+    accelerator, score = costed.plans.accelerator, compared_by(counts, costed, question)
+    first = preferred(accelerator, score, costed.cost.usd_per_hour, stable_run_key(costed))
+    best, size = np.full((2, int(attempts.plans.accelerator.max()) + 1), np.nan)
+    best[accelerator[first]], size[accelerator[first]] = score[first], costed.run.accelerators[first]
+    of_type = attempts.plans.accelerator[chosen]
     near = chosen[bound <= best[of_type]]
-    plans = tried.plans.take(near)
+    plans = attempts.plans.take(near)
     rows, degrees = around(counts, plans, size[plans.accelerator])
-    plans, parts = plans.take(rows), tried.parts.take(near[rows])
+    plans, parts = plans.take(rows), attempts.parts.take(near[rows])
     run = run_at(counts, plans, degrees, question.assumptions, parts)
     good = surely_fits(plans, run, question.assumptions)
     good &= surely_in_time(plans.stack.margins, run.wall_s, workload.deadline_s)
-    more = _paid(tried, tried.able[near[rows[good]]], run.take(good), question, Unread(()))
-    row = np.concatenate([judged.row, more.row])
-    return Judged(row, tried.layouts.take(row), stacked([judged.run, more.run]), stacked([judged.cost, more.cost]))
+    nearby_runs = _paid(attempts, attempts.able[near[rows[good]]], run.take(good), question, Unread(()))
+    row = np.concatenate([costed.row, nearby_runs.row])
+    return Judged(row, attempts.layouts.take(row), stacked([costed.run, nearby_runs.run]), stacked([costed.cost, nearby_runs.cost]))
 
 
-def _promising(workload: TrainingWorkload, counts: Counts, tried: Attempts, question: Question) -> tuple[Codes, Column]:
-    """(which of the attempts that do may still be best of their type, or tie with it: those that would not be worse at
-    the least than the best of a few comes to; what each comes to at the least).
+def _promising(workload: TrainingWorkload, counts: Counts, attempts: Attempts, question: Question) -> tuple[Codes, Column]:
+    """Return (feasible attempts that may be best of their type or tie with it, lower bounds of all feasible attempts).
+
+    A layout is dropped if its lower bound is worse than the best of a few sized layouts of its type by more than a
+    near tie.
     """
-    plans, assumed = tried.plans, question.assumptions
-    bound = score_of(question.objective, least_measures(counts, plans, tried.parts.time))
+    plans, assumed = attempts.plans, question.assumptions
+    bound = score_of(question.objective, least_measures(counts, plans, attempts.parts.time))
     bound = bound * pipeline_handicap(plans.pipeline_parallel, assumed)
-    few = least_of_each(plans.accelerator, bound)
-    found, run, holds = _sized_runs(workload, counts, tried, few, assumed)
-    leaders = _paid(tried, found.rows[holds], run.take(holds), question, Unread(()))
+    leaders_rows = least_of_each(plans.accelerator, bound)
+    sized_layouts, run, fitting = _sized_runs(workload, counts, attempts, leaders_rows, assumed)
+    leaders = _paid(attempts, sized_layouts.rows[fitting], run.take(fitting), question, Unread(()))
     best = np.full(int(plans.accelerator.max(initial=-1)) + 1, np.inf)
     np.minimum.at(best, leaders.plans.accelerator, compared_by(counts, leaders, question))
-    most = best[plans.accelerator] * (1 + assumed.near_tie_share)
-    return np.flatnonzero(bound <= most), bound
+    threshold = best[plans.accelerator] * (1 + assumed.near_tie_share)
+    return np.flatnonzero(bound <= threshold), bound
 
 
 def _sized_runs(
-    workload: TrainingWorkload, counts: Counts, tried: Attempts, chosen: Codes, assumed: Assumptions
+    workload: TrainingWorkload, counts: Counts, attempts: Attempts, chosen: Codes, assumed: Assumptions
 ) -> tuple[Sized, Run, Mask]:
-    """Some of the attempts at the sizes worth paying for, their runs, and which of these surely fit."""
-    found = sized(counts, tried, chosen, workload.deadline_s, assumed)
-    run = run_at(counts, found.plans, found.data_parallel, assumed, found.parts)
-    return found, run, surely_fits(found.plans, run, assumed)
+    """Return (sized layouts, their runs, whether each run fits at the requested confidence)."""
+    sized_layouts = sized(counts, attempts, chosen, workload.deadline_s, assumed)
+    run = run_at(counts, sized_layouts.plans, sized_layouts.data_parallel, assumed, sized_layouts.parts)
+    return sized_layouts, run, surely_fits(sized_layouts.plans, run, assumed)
 
 
-def _paid(tried: Attempts, row: Codes, run: Run, question: Question, rejections: Rejections) -> Judged:
-    """Runs that fit with what they cost, within the limits."""
-    plans = tried.layouts.take(row)
-    judged = Judged(row, plans, run, run_cost(plans, run, question.assumptions, question.economics))
+def _paid(attempts: Attempts, row: Codes, run: Run, question: Question, rejections: Rejections) -> Judged:
+    """Return the given runs with their cost, without those that exceed the limits."""
+    plans = attempts.layouts.take(row)
+    costed = Judged(row, plans, run, run_cost(plans, run, question.assumptions, question.economics))
     paid = run.nodes * plans.accelerators_per_node
-    return judged.take(
-        np.flatnonzero(within_limits(plans.accelerator, paid, judged.cost, question.constraints, rejections))
+    return costed.take(
+        np.flatnonzero(within_limits(plans.accelerator, paid, costed.cost, question.constraints, rejections))
     )
 
 
-def compared_by(counts: Counts, judged: Judged, question: Question) -> Column:
-    """What runs are compared by: the objective's figure, of one with a pipeline a near tie worse."""
-    handicap = pipeline_handicap(judged.plans.pipeline_parallel, question.assumptions)
-    compared: Column = score_of(question.objective, run_measures(counts, judged)) * handicap
+def compared_by(counts: Counts, costed: Judged, question: Question) -> Column:
+    """Return the score that compares runs: the objective's figure times the pipeline handicap. Lower is better."""
+    handicap = pipeline_handicap(costed.plans.pipeline_parallel, question.assumptions)
+    compared: Column = score_of(question.objective, run_measures(counts, costed)) * handicap
     return compared
 
 
-def best_runs(counts: Counts, judged: Judged, question: Question) -> tuple[Codes, Column]:
-    """(row of the best run of each accelerator type, best type first; what all runs are compared by)."""
-    compared, tie = compared_by(counts, judged, question), stable_run_key(judged)
-    first = preferred(judged.plans.accelerator, compared, judged.cost.usd_per_hour, tie)
-    merit = run_measures(counts, judged.take(first))
-    return first[best_per_accelerator(judged.plans.accelerator[first], question.objective, merit, tie[first])], compared
+def best_runs(counts: Counts, costed: Judged, question: Question) -> tuple[Codes, Column]:
+    """Return (row of the best run of each accelerator type, best type first; comparison score of all runs)."""
+    scores, tie = compared_by(counts, costed, question), stable_run_key(costed)
+    first = preferred(costed.plans.accelerator, scores, costed.cost.usd_per_hour, tie)
+    measures = run_measures(counts, costed.take(first))
+    return first[best_per_accelerator(costed.plans.accelerator[first], question.objective, measures, tie[first])], scores
 
 
-def run_measures(counts: Counts, judged: Judged) -> Measures:
-    """What runs are ranked by: figures that hold with the confidence asked."""
-    run, cost = judged.run, judged.cost
-    factor = judged.plans.stack.margins.time_factor
+def run_measures(counts: Counts, costed: Judged) -> Measures:
+    """Return the measures that rank runs, at the requested confidence."""
+    run, cost = costed.run, costed.cost
+    factor = costed.plans.stack.margins.time_factor
     wall, rate = run.wall_s * factor, units_per_s(counts, run.batch, run.step.step_s) / factor
     usd = usd_total(cost.usd_per_hour, wall)
-    priced = np.where(np.isnan(usd), run.nodes * wall, usd)  # machine-hours rank what nobody names a price of
+    priced = np.where(np.isnan(usd), run.nodes * wall, usd)  # machine-hours rank runs without a price
     return Measures(priced, wall, rate / run.accelerators, cost.power_w * wall / counts.units)
 
 
-def stable_run_key(judged: Judged) -> Column:
-    """Orders runs that are equal in everything that matters: fewer accelerators, then less split, then smaller
-    micro-batches.
-    """
-    plans = judged.plans
+def stable_run_key(costed: Judged) -> Column:
+    """Sort key for otherwise equal runs: fewer accelerators, then less splitting, then smaller micro-batches."""
+    plans = costed.plans
     split = plans.pipeline_parallel * 1e4 + plans.tensor_parallel * 100
-    return judged.run.accelerators * 1e6 + split + plans.micro_batch_sequences
+    return costed.run.accelerators * 1e6 + split + plans.micro_batch_sequences

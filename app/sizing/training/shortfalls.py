@@ -1,4 +1,4 @@
-"""Why accelerator types cannot train a model: no layout, memory or time, with the shortfall at the confidence asked."""
+"""Reasons why accelerator types cannot train a model: no layout, memory or time, with the shortfall."""
 
 from __future__ import annotations
 
@@ -12,89 +12,91 @@ from app.sizing.training.doubt import memory_factor
 from app.sizing.training.run import Run, host_holds
 from app.sizing.training.smallest import Attempts
 from app.sizing.units import GIB, SECONDS_PER_DAY
+from app.sizing.words import percent
 from app.sizing.workload import TrainingWorkload
 
 
 def turn_down(
     workload: TrainingWorkload,
     accelerator: Codes,
-    tried: Attempts,
+    attempts: Attempts,
     judged: Codes,
     run: Run,
-    holds: Mask,
+    run_fits: Mask,
     assumed: Assumptions,
     rejections: Rejections,
 ) -> None:
-    """Types none of whose layouts divides the batch, fits, or is in time: of those of the layouts; `judged` are the
-    attempts of the runs.
+    """Reject accelerator types without any layout that divides the batch, fits and meets the deadline.
+
+    `attempt_rows` holds the attempts that the runs in `run` belong to.
     """
     rejections.without(
         accelerator,
-        tried.layouts.accelerator,
+        attempts.layouts.accelerator,
         "no_layout",
-        "No division of the global batch over {name} fills whole machines.",
+        "The global batch cannot be divided evenly over whole machines of {name}.",
     )
-    memory = tried.memory
-    needed, hosted = memory.total_bytes, host_holds(tried.layouts, memory, assumed)
-    fitting, likely = tried.held & hosted, memory.fits & hosted
+    memory = attempts.memory
+    needed, hosted = memory.total_bytes, host_holds(attempts.layouts, memory, assumed)
+    fitting, likely = attempts.held & hosted, memory.fits & hosted
     needed[judged], fitting[judged], likely[judged] = run.memory.total_bytes, False, False
-    fitting[judged[holds]] = likely[judged[holds]] = True
-    _too_large(tried, needed, fitting, likely, rejections)
-    _too_slow(tried, fitting, workload.deadline_s, rejections)
+    fitting[judged[run_fits]] = likely[judged[run_fits]] = True
+    _too_large(attempts, needed, fitting, likely, rejections)
+    _too_slow(attempts, fitting, workload.deadline_s, rejections)
 
 
-def _too_large(tried: Attempts, needed_bytes: Column, fitting: Mask, likely: Mask, rejections: Rejections) -> None:
-    """Types that do not fit; `likely` ones are predicted to, and may well not."""
-    accelerator, margins, memory = tried.layouts.accelerator, tried.layouts.stack.margins, tried.memory
-    gone = rejections.left_without(accelerator, likely & fitting, likely)
+def _too_large(attempts: Attempts, needed_bytes: Column, fitting: Mask, likely: Mask, rejections: Rejections) -> None:
+    """Reject types that do not fit; types that fit by the median prediction (`likely`) get a text of their own."""
+    accelerator, margins, memory = attempts.layouts.accelerator, attempts.layouts.stack.margins, attempts.memory
+    unexplained = rejections.left_without(accelerator, likely & fitting, likely)
     rejections.lost(
-        accelerator[gone],
-        fitting[gone],
+        accelerator[unexplained],
+        fitting[unexplained],
         code="out_of_memory",
-        text=f"{{name}} is expected to fit, but needs {{needed}} of {{available}} GiB on {{each}} "
-        f"with {margins.asked:.0%} confidence.",
-        needed=needed_bytes[gone] * memory_factor(tried.layouts.take(gone), memory.take(gone), margins.asked) / GIB,
-        available=memory.capacity_bytes[gone] / GIB,
+        text=f"{{name}} needs {{needed}} of {{available}} GiB on {{each}} ({percent(margins.asked)} confidence). "
+        "The median prediction fits.",
+        needed=needed_bytes[unexplained] * memory_factor(attempts.layouts.take(unexplained), memory.take(unexplained), margins.asked) / GIB,
+        available=memory.capacity_bytes[unexplained] / GIB,
         unit="gib",
-        count=tried.accelerators[gone],
+        count=attempts.accelerators[unexplained],
         reached=Reached.MEMORY,
     )
     rejections.lost(
         accelerator,
         fitting,
         code="out_of_memory",
-        text="{name} needs {needed} GiB on {each} at its best layout; {available} may be used.",
+        text="{name} needs {needed} GiB on {each} with the closest layout; {available} GiB are usable.",
         needed=needed_bytes / GIB,
         available=memory.usable_bytes / GIB,
         unit="gib",
-        count=tried.accelerators,
+        count=attempts.accelerators,
         reached=Reached.MEMORY,
     )
 
 
-def _too_slow(tried: Attempts, fitting: Mask, deadline_s: float, rejections: Rejections) -> None:
-    """Types that are late; those that are expected in time, and may well not be, are told apart."""
-    margins, expected_s = tried.layouts.stack.margins, tried.wall_s
-    wall_s, accelerator = expected_s * margins.time_factor, tried.layouts.accelerator
+def _too_slow(attempts: Attempts, fitting: Mask, deadline_s: float, rejections: Rejections) -> None:
+    """Reject types that miss the deadline; types whose median prediction meets it get a text of their own."""
+    margins, expected_s = attempts.layouts.stack.margins, attempts.wall_s
+    wall_s, accelerator = expected_s * margins.time_factor, attempts.layouts.accelerator
     timely = wall_s <= deadline_s
-    late = "needs {needed} on {on} at best"
+    late = "{name} needs at least {needed} on {on}"
     for rows, text in (
         (
             fitting & (expected_s <= deadline_s),
-            f"{{name}} is expected in time, but {late} with {margins.asked:.0%} confidence; "
-            "{available} may be taken.",
+            f"{late} ({percent(margins.asked)} confidence); the deadline is {{available}}. "
+            "The median prediction meets the deadline.",
         ),
-        (fitting, f"{{name}} {late}; {{available}} may be taken."),
+        (fitting, f"{late}; the deadline is {{available}}."),
     ):
-        gone = rejections.left_without(accelerator, rows & timely, rows)
+        unexplained = rejections.left_without(accelerator, rows & timely, rows)
         rejections.lost(
-            accelerator[gone],
-            timely[gone],
+            accelerator[unexplained],
+            timely[unexplained],
             code="too_slow",
             text=text,
-            needed=wall_s[gone] / SECONDS_PER_DAY,
-            available=np.full(len(gone), deadline_s / SECONDS_PER_DAY),
+            needed=wall_s[unexplained] / SECONDS_PER_DAY,
+            available=np.full(len(unexplained), deadline_s / SECONDS_PER_DAY),
             unit="days",
-            count=tried.accelerators[gone],
+            count=attempts.accelerators[unexplained],
             reached=Reached.SPEED,
         )

@@ -1,4 +1,4 @@
-"""The smallest run of every layout that fits and is in time, surely enough: bisection over data-parallel degrees."""
+"""Smallest feasible run of each layout: bisection over data-parallel degrees, at the requested confidence."""
 
 from __future__ import annotations
 
@@ -20,61 +20,64 @@ from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.ranks import RankParams, rank_params, spread_of
 from app.sizing.training.run import Parts, micro_batch_time_of, run_at
 
-AT_LEAST_TWO = 1.5  # micro-batches are rounded
-AT_ONCE = 2000  # runs that are judged in hardly more time than a few are
+AT_LEAST_TWO = 1.5  # micro-batches per step; rounded up to two
+AT_ONCE = 2000  # number of runs that one call evaluates in hardly more time than a few
 
-Does = Callable[[Codes, Codes], Mask]  # whether rows do at a place of each
+Does = Callable[[Codes, Codes], Mask]  # whether each row is feasible at a position in its list
 
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """Layouts that have a legal degree, at their largest, and those that surely fit and are in time there."""
+    """Layouts with a legal degree, evaluated at their largest, and those that fit and meet the deadline there."""
 
     layouts: TrainingPlans
-    degrees: Degrees
-    rows: Codes  # of each layout in the degrees, and in the table they are of
-    places: Codes  # of its largest degree among them
-    largest: Column
-    memory: TrainingMemory
-    held: Mask  # whether memory surely does
-    wall_s: Column  # infinite where memory does not do
-    able: Codes  # layouts that surely fit and are in time
-    plans: TrainingPlans  # of those
-    parts: Parts  # of those
+    degrees: Degrees  # legal degrees of all layouts
+    rows: Codes  # row of each layout in `degrees` and in the original table
+    places: Codes  # position of each layout's largest degree
+    largest: Column  # largest degree of each layout
+    memory: TrainingMemory  # memory at that degree
+    held: Mask  # whether it fits at the requested confidence
+    wall_s: Column  # wall time, seconds; infinite if it does not fit
+    able: Codes  # rows of the feasible layouts
+    plans: TrainingPlans  # plans of the feasible layouts
+    parts: Parts  # degree-independent results of the feasible layouts
 
     @property
     def accelerators(self) -> Column:
-        """Of each layout at its largest."""
+        """Accelerators of each layout at its largest degree."""
         return self.layouts.ranks * self.largest
 
 
 @dataclass(frozen=True, slots=True)
 class Sized:
-    """Layouts that surely fit and are in time at the sizes worth paying for."""
+    """Feasible layouts at the sizes that are worth paying for."""
 
-    rows: Codes  # of the attempts: at their smallest degree, then those again that fill a machine that is paid whole
-    plans: TrainingPlans
-    data_parallel: Column
-    parts: Parts
+    rows: Codes  # rows of the attempts: at their smallest degree, then again at the degree that fills a machine
+    plans: TrainingPlans  # plan of each row
+    data_parallel: Column  # data-parallel degree
+    parts: Parts  # degree-independent results
 
 
 def attempted(
     counts: Counts, layouts: TrainingPlans, deadline_s: float, assumed: Assumptions, among: Mask | None = None
 ) -> Attempts:
-    """Each layout, or each among some, at its largest degree that holds; those without a legal degree are dropped."""
+    """Evaluate each layout at its largest degree that fits; layouts without a legal degree are dropped.
+
+    `among` restricts the layouts.
+    """
     degrees = degrees_of(counts, layouts)
     rows = np.flatnonzero(degrees.counts() if among is None else among & (degrees.counts() > 0))
     plans = layouts.take(rows)
-    held = _held_at_most(counts, plans, degrees, rows, assumed)
-    places, memory = held.places, held.memory
+    at_largest = _held_at_most(counts, plans, degrees, rows, assumed)
+    places, memory = at_largest.places, at_largest.memory
     degree = degrees.at(rows, places)
-    holds = np.flatnonzero(held.surely)
-    near, of = plans.take(holds), held.of[holds]
-    parts = Parts(late(held.rank, of), late(held.micro, of), micro_batch_time_of(counts, near, assumed))
-    largest = run_at(counts, near, degree[holds], assumed, parts, memory.take(holds))
+    fitting = np.flatnonzero(at_largest.surely)
+    fitting_plans, group = plans.take(fitting), at_largest.of[fitting]
+    parts = Parts(late(at_largest.rank, group), late(at_largest.micro, group), micro_batch_time_of(counts, fitting_plans, assumed))
+    largest = run_at(counts, fitting_plans, degree[fitting], assumed, parts, memory.take(fitting))
     wall = np.full(len(plans), np.inf)
-    wall[holds] = largest.wall_s
-    timely = surely_in_time(near.stack.margins, largest.wall_s, deadline_s)
+    wall[fitting] = largest.wall_s
+    timely = surely_in_time(fitting_plans.stack.margins, largest.wall_s, deadline_s)
     return Attempts(
         layouts=plans,
         degrees=degrees,
@@ -82,86 +85,86 @@ def attempted(
         places=places,
         largest=degree,
         memory=memory,
-        held=held.surely,
+        held=at_largest.surely,
         wall_s=wall,
-        able=holds[timely],
-        plans=near.take(timely),
+        able=fitting[timely],
+        plans=fitting_plans.take(timely),
         parts=parts.take(timely),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """Layouts at the largest degree that holds. Those of one framework on machines of one shape are counted once."""
+    """Memory of layouts at their largest degree; equal layouts of one framework and machine shape are computed once."""
 
-    places: Codes  # of the degree of each row
-    memory: TrainingMemory
-    surely: Mask  # whether it does with the confidence asked
-    of: Codes  # which of those counted each row is
-    rank: RankParams  # of those counted, the same at every degree
-    micro: MicroBatchMemory
+    places: Codes  # position of each row's degree
+    memory: TrainingMemory  # memory at that degree
+    surely: Mask  # whether it fits at the requested confidence
+    of: Codes  # computed group of each row
+    rank: RankParams  # parameters per rank of each group, the same at every degree
+    micro: MicroBatchMemory  # activations per micro-batch of each group
 
 
 def _held_at_most(counts: Counts, plans: TrainingPlans, degrees: Degrees, rows: Codes, assumed: Assumptions) -> _Held:
-    """Each row at its largest degree. A pipeline with a single micro-batch has its loss beside what it keeps: what does
-    not fit for that is tried with two.
+    """Evaluate the memory of each row at its largest degree.
+
+    A pipeline with a single micro-batch keeps the loss and the activations at the same time. Rows that do not fit
+    for that reason are evaluated again with two micro-batches.
     """
-    example, of = kinds(kinds(plans.stack_row, plans.layout_row)[1], plans.machine.shape)
-    few, lists = plans.take(example), rows[example]
-    rank, micro = rank_params(counts, few), micro_batch_memory(counts, few, assumed)
+    example, group_of_row = kinds(kinds(plans.stack_row, plans.layout_row)[1], plans.machine.shape)
+    examples, lists = plans.take(example), rows[example]
+    rank, micro = rank_params(counts, examples), micro_batch_memory(counts, examples, assumed)
 
     def memory_at(which: Codes, degree: Column) -> TrainingMemory:
-        alike, ranks = few.take(which), rank.take(which)
+        alike, ranks = examples.take(which), rank.take(which)
         return training_memory(
             counts, alike, ranks, spread_of(counts, alike, ranks, degree), micro.take(which), assumed
         )
 
     largest = degrees.counts()[lists] - 1
-    memory = _on(plans, memory_at(np.arange(len(few)), degrees.at(lists, largest)).take(of), assumed)
+    memory = _on(plans, memory_at(np.arange(len(examples)), degrees.at(lists, largest)).take(group_of_row), assumed)
     states = memory.weights_bytes + memory.gradient_bytes + memory.optimizer_bytes
     surely = surely_held(plans, memory)
-    again = np.flatnonzero(~surely & (states <= memory.usable_bytes))
-    kind = np.unique(of[again])
-    two = counts.global_batch / (AT_LEAST_TWO * few.micro_batch_sequences[kind])
+    retried = np.flatnonzero(~surely & (states <= memory.usable_bytes))
+    kind = np.unique(group_of_row[retried])
+    two = counts.global_batch / (AT_LEAST_TWO * examples.micro_batch_sequences[kind])
     smaller = (degrees.options[degrees.of[lists[kind]]] <= two[:, None]).sum(axis=1) - 1
     able = (smaller >= 0) & (smaller < largest[kind])
     kind, smaller = kind[able], smaller[able]
-    at = np.full(len(few), -1)
+    at = np.full(len(examples), -1)
     at[kind] = np.arange(len(kind))
-    again = again[at[of[again]] >= 0]
-    tried, places = at[of[again]], largest[of]
-    if not len(again):
-        return _Held(places, memory, surely, of, rank, micro)
-    near = plans.take(again)
-    less = _on(near, memory_at(kind, degrees.at(lists[kind], smaller)).take(tried), assumed)
-    holds = np.flatnonzero(surely_held(near, less))
-    more = again[holds]
-    places[more] = smaller[tried[holds]]
+    retried = retried[at[group_of_row[retried]] >= 0]
+    tried, places = at[group_of_row[retried]], largest[group_of_row]
+    if not len(retried):
+        return _Held(places, memory, surely, group_of_row, rank, micro)
+    retried_plans = plans.take(retried)
+    retried_memory = _on(retried_plans, memory_at(kind, degrees.at(lists[kind], smaller)).take(tried), assumed)
+    fitting = np.flatnonzero(surely_held(retried_plans, retried_memory))
+    more = retried[fitting]
+    places[more] = smaller[tried[fitting]]
     surely[more] = True
-    return _Held(places, with_rows(memory, more, less.take(holds)), surely, of, rank, micro)
+    return _Held(places, with_rows(memory, more, retried_memory.take(fitting)), surely, group_of_row, rank, micro)
 
 
 def _on(plans: TrainingPlans, memory: TrainingMemory, assumed: Assumptions) -> TrainingMemory:
-    """What was counted once, on each row's own accelerator."""
+    """Set the capacity and usable memory of each row's own accelerator."""
     capacity = plans.node.memory_bytes
     return replace(memory, capacity_bytes=capacity, usable_bytes=usable_bytes(capacity, usable_share(plans, assumed)))
 
 
-def sized(counts: Counts, tried: Attempts, chosen: Codes, deadline_s: float, assumed: Assumptions) -> Sized:
-    """Some of the attempts that do, each at its smallest degree that fits memory and meets the deadline with the
-    confidence asked.
-    """
-    able, plans, parts, degrees = tried.able[chosen], tried.plans.take(chosen), tried.parts.take(chosen), tried.degrees
-    rows = tried.rows[able]
-    places = _smallest(counts, plans, parts, degrees, rows, tried.places[able], deadline_s, assumed)
-    more, fuller = _filling(plans, degrees, rows, places)
-    both = np.concatenate([np.arange(len(able)), more])
-    data_parallel = np.concatenate([degrees.at(rows, places), degrees.at(rows[more], fuller)])
-    return Sized(able[both], plans.take(both), data_parallel, parts.take(both))
+def sized(counts: Counts, attempts: Attempts, chosen: Codes, deadline_s: float, assumed: Assumptions) -> Sized:
+    """Return chosen feasible attempts, each at its smallest degree that fits and meets the deadline at confidence."""
+    feasible, plans, parts, degrees = attempts.able[chosen], attempts.plans.take(chosen), attempts.parts.take(chosen), attempts.degrees
+    rows = attempts.rows[feasible]
+    places = _smallest(counts, plans, parts, degrees, rows, attempts.places[feasible], deadline_s, assumed)
+    fillable, fuller = _filling(plans, degrees, rows, places)
+    both = np.concatenate([np.arange(len(feasible)), fillable])
+    data_parallel = np.concatenate([degrees.at(rows, places), degrees.at(rows[fillable], fuller)])
+    return Sized(feasible[both], plans.take(both), data_parallel, parts.take(both))
 
 
 def _filling(plans: TrainingPlans, degrees: Degrees, rows: Codes, places: Codes) -> tuple[Codes, Codes]:
-    """(rows whose smallest degree leaves accelerators of its only machine idle, place of the degree that uses most)."""
+    """Return (rows that leave part of their only machine idle, position of the degree that uses most of it)."""
     count = plans.accelerators_per_node
     idle = np.flatnonzero(plans.ranks * degrees.at(rows, places) < count)
     options = degrees.options[degrees.of[rows[idle]]]
@@ -180,10 +183,10 @@ def _smallest(
     deadline_s: float,
     assumed: Assumptions,
 ) -> Codes:
-    """Place of the smallest degree of each row that fits and is in time, by bisection; its largest is known to do.
+    """Return the position of the smallest feasible degree of each row, by bisection. The largest must be feasible.
 
-    The very smallest that may be in time is tried first: one replica exchanges nothing, so it may do where two are
-    late.
+    The search starts from the lower bound of the degree: a single replica exchanges no gradients, so it may meet the
+    deadline where two replicas miss it.
     """
     busy_s = least_accelerator_s(
         counts, plans.micro_batch_sequences, plans.ranks, parts.time.compute_s + parts.time.exposed_s
@@ -200,8 +203,9 @@ def _smallest(
 
 
 def bisected(low: Codes, high: Codes, does: Does) -> Codes:
-    """The least place of each row that does, where the highest is known to: by bisection from the lowest. When few
-    places are left all of them are tried together, and the bisection goes on among these.
+    """Return the lowest feasible position of each row, by bisection between `low` and `high`; `high` must be feasible.
+
+    As soon as few positions remain, they are all evaluated together and the bisection continues on the results.
     """
     tried, judge = low, does
     while True:
@@ -217,7 +221,7 @@ def bisected(low: Codes, high: Codes, does: Does) -> Codes:
 
 
 def _known(low: Codes, high: Codes, does: Does) -> Does:
-    """Which places from low to high do, tried once."""
+    """Evaluate every position from `low` to `high` once, and return a test that looks up the results."""
     count = high - low
     start = np.cumsum(count) - count - low
     which = np.repeat(np.arange(len(low)), count)

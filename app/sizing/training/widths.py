@@ -1,4 +1,6 @@
-"""Bytes of one parameter on an accelerator: weights, gradients, states, by what a framework keeps in 32 bit."""
+"""Bytes of one parameter on an accelerator: weight, gradient and optimizer states, from what a framework keeps in
+FP32.
+"""
 
 from __future__ import annotations
 
@@ -21,43 +23,43 @@ ADAPTERS_AUTOCAST, ADAPTERS_16_BIT = code("adapter_precision", "autocast"), code
 
 @dataclass(frozen=True, slots=True)
 class ParamKinds(Columns):
-    """What of a recipe tells parameters apart."""
+    """Properties of a training recipe that change the bytes of a parameter."""
 
-    own_master: Mask  # weights in 32 bit, their own master copy
-    autocast: Mask  # of these, computed as they are under autocast
-    pure: Mask  # everything in 16 bit
-    wide_gradients: Mask
-    copies_gradients: Mask
-    foreach: Mask
-    in_backward: Mask
-    on_host: Mask
-    lasting: Mask
-    narrow_adapters: Mask
-    autocast_adapters: Mask
-    widened: Mask  # what no quantiser converts is in 32 bit
+    own_master: Mask  # FP32 weights that are their own master copy
+    autocast: Mask  # FP32 weights that autocast converts for each product
+    pure: Mask  # everything in 16 bit, no master copy
+    wide_gradients: Mask  # gradients accumulate in FP32
+    copies_gradients: Mask  # the update converts 16-bit gradients to FP32
+    foreach: Mask  # the optimizer updates all tensors at once and copies them
+    in_backward: Mask  # the optimizer updates each gradient during backward
+    on_host: Mask  # optimizer states are in host memory
+    lasting: Mask  # gradients keep their memory from step to step
+    narrow_adapters: Mask  # adapters in 16 bit
+    autocast_adapters: Mask  # FP32 adapters under autocast
+    widened: Mask  # k-bit preparation converts unquantized weights to FP32
 
 
 @dataclass(frozen=True, slots=True)
 class ParamBytes(Columns):
-    """Of one parameter; of adapters where only these are trained."""
+    """Bytes of one parameter by use; of one adapter parameter where only adapters are trained."""
 
-    weights: Column  # that are not adapters
-    gathered: Column  # of a layer that other ranks sent
-    ends: Column  # of embedding and head
-    casts: Column  # 16-bit copies of layers' weights in 32 bit
-    head_casts: Column  # and of the head's
-    adapters: Column  # and of each of their gradients
-    gradients: Column
-    states: Column
-    update: Column  # a copy that the optimizer's step makes
-    widened: Mask
-    lasting: Mask  # gradients have memory of their own from step to step
-    in_backward: Mask  # the optimizer steps each as it forms
-    on_host: Mask  # states lie in host memory
+    weights: Column  # base weight in memory, B
+    gathered: Column  # gathered weight of a layer in use, B
+    ends: Column  # embedding or head weight in use, B
+    casts: Column  # 16-bit copy of an FP32 layer weight, B
+    head_casts: Column  # 16-bit copy of an FP32 head weight, B
+    adapters: Column  # adapter weight, and adapter gradient, B
+    gradients: Column  # gradient, B
+    states: Column  # optimizer states, B
+    update: Column  # copy that the optimizer's update makes, B
+    widened: Mask  # k-bit preparation converts unquantized weights to FP32
+    lasting: Mask  # gradients keep their memory from step to step
+    in_backward: Mask  # the optimizer updates each gradient during backward
+    on_host: Mask  # optimizer states are in host memory
 
 
 def param_kinds(run: Recipe, recipe: Recipes, sharded: Mask) -> ParamKinds:
-    """What tells parameters apart, by recipe and by whether their weights are sharded."""
+    """Return the properties of each recipe, with sharded or whole weights, that change a parameter's bytes."""
     own = run.mixed & ((recipe.weights == SHARDED) | (recipe.weights == AUTOCAST))
     return ParamKinds(
         own_master=own,
@@ -75,31 +77,46 @@ def param_kinds(run: Recipe, recipe: Recipes, sharded: Mask) -> ParamKinds:
     )
 
 
-@formula(unit="B", source="Rajbhandari et al. 2020 (arXiv:1910.02054)")
+@formula(unit="B", source="Rajbhandari et al. 2020 (arXiv:1910.02054); PyTorch's documentation of FSDP and autocast")
 def bytes_per_weight(kinds: ParamKinds, recipe: Recipe) -> Column:
-    """A weight as it is held: in 32 bit where it is its own master copy.
+    """Bytes of a weight in memory: 4 where the weight is its own FP32 master copy.
 
-    Source: Rajbhandari et al. 2020 (arXiv:1910.02054); PyTorch's documentation of FSDP and of autocast.
+    Parameters:
+        kinds: recipe properties that change a parameter's bytes (`ParamKinds`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+    Check: mixed precision with a separate master copy, and with FP32 weights.
+        >>> bytes_per_weight(row(own_master=np.array([False, True])), PRETRAIN_COUNTS.recipe).tolist()
+        [2.0, 4.0]
     """
     return np.where(kinds.own_master, BYTES_32_BIT, recipe.base_bytes_per_param)
 
 
 @formula(unit="B", source="Rajbhandari et al. 2020 (arXiv:1910.02054)")
 def bytes_per_gradient(kinds: ParamKinds, recipe: Recipe) -> Column:
-    """A gradient: 32 bit where weights are, or where the framework sums in 32 bit.
+    """Bytes of a gradient: 4 where weights are in FP32 or the framework accumulates in FP32.
 
-    Source: Rajbhandari et al. 2020 (arXiv:1910.02054).
+    Parameters:
+        kinds: recipe properties that change a parameter's bytes (`ParamKinds`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+    Check: 16-bit gradients, FP32 weights, FP32 accumulation.
+        >>> own, wide = np.array([False, True, False]), np.array([False, False, True])
+        >>> kinds = row(own_master=own, wide_gradients=wide, pure=np.zeros(3) > 0)
+        >>> bytes_per_gradient(kinds, PRETRAIN_COUNTS.recipe).tolist()
+        [2.0, 4.0, 4.0]
     """
     wide = kinds.own_master | (kinds.wide_gradients & (kinds.pure == 0))
     return np.where(wide, BYTES_32_BIT, recipe.gradient_bytes_per_param)
 
 
-@formula(unit="B", source="Rajbhandari et al. 2020 (arXiv:1910.02054)")
+@formula(unit="B", source="Rajbhandari et al. 2020 (arXiv:1910.02054), section 3.1")
 def bytes_of_states(kinds: ParamKinds, recipe: Recipe) -> Column:
-    """Master copy and moments.
+    """Bytes of the optimizer's master copy and moments per parameter.
 
-    Source: Rajbhandari et al. 2020 (arXiv:1910.02054), section 3.1.
-    Check: AdamW beside a master copy is 12 bytes, where weights are their own 8, all in 16 bit 4.
+    Parameters:
+        kinds: recipe properties that change a parameter's bytes (`ParamKinds`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+    Check: AdamW with a separate master copy 12 bytes, with FP32 weights as their own master copy 8, all in 16 bit
+        4.
         >>> kinds = row(own_master=np.array([0, 1, 0]) > 0, pure=np.array([0, 0, 1]) > 0)
         >>> bytes_of_states(kinds, PRETRAIN_COUNTS.recipe).tolist()
         [12.0, 8.0, 4.0]
@@ -108,54 +125,79 @@ def bytes_of_states(kinds: ParamKinds, recipe: Recipe) -> Column:
     return np.where(kinds.pure, recipe.narrow_state_bytes_per_param, mixed)
 
 
-@formula(unit="B", source="Hu et al. 2021 (arXiv:2106.09685)")
+@formula(unit="B", source="Hu et al. 2021 (arXiv:2106.09685); PEFT's `autocast_adapter_dtype`")
 def bytes_per_adapter_weight(kinds: ParamKinds) -> Column:
-    """A weight of an adapter, or its gradient: 32 bit unless the framework says 16.
+    """Bytes of an adapter's weight, or of its gradient: 4 unless the framework keeps adapters in 16 bit.
 
-    Source: Hu et al. 2021 (arXiv:2106.09685); PEFT's `autocast_adapter_dtype`.
+    Parameters:
+        kinds: recipe properties that change a parameter's bytes (`ParamKinds`).
+    Check: 16-bit and FP32 adapters.
+        >>> bytes_per_adapter_weight(row(narrow_adapters=np.array([True, False]))).tolist()
+        [2.0, 4.0]
     """
     return np.where(kinds.narrow_adapters, BYTES_16_BIT, BYTES_32_BIT)
 
 
 @formula(unit="B", source="Hu et al. 2021 (arXiv:2106.09685)")
 def bytes_of_adapter_states(kinds: ParamKinds, recipe: Recipe) -> Column:
-    """States of an adapter's parameter, as wide as itself.
+    """Bytes of optimizer states per adapter parameter, in the width of the adapter.
 
-    Source: Hu et al. 2021 (arXiv:2106.09685).
+    Parameters:
+        kinds: recipe properties that change a parameter's bytes (`ParamKinds`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+    Check: AdamW with 16-bit and FP32 adapters.
+        >>> bytes_of_adapter_states(row(narrow_adapters=np.array([True, False])), PRETRAIN_COUNTS.recipe).tolist()
+        [4.0, 8.0]
     """
     return np.where(kinds.narrow_adapters, recipe.narrow_state_bytes_per_param, recipe.wide_state_bytes_per_param)
 
 
 @formula(unit="B", source="definition")
 def stepped_bytes_per_param(kinds: ParamKinds, recipe: Recipe) -> Column:
-    """A parameter as its optimizer steps it: the master copy where there is one.
+    """Bytes of a parameter in the copy that the optimizer updates: the master copy if there is one.
 
-    Source: definition.
+    Parameters:
+        kinds: recipe properties that change a parameter's bytes (`ParamKinds`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+    Check: mixed precision, and everything in 16 bit.
+        >>> stepped_bytes_per_param(row(pure=np.array([False, True])), PRETRAIN_COUNTS.recipe).tolist()
+        [4.0, 2.0]
     """
     master = np.maximum(recipe.weight_bytes_per_param, recipe.master_bytes_per_param)
     return np.where(kinds.pure, recipe.weight_bytes_per_param, master)
 
 
-@formula(unit="B", source="definition")
+@formula(unit="B", source="definition; PEFT's `prepare_model_for_kbit_training`")
 def bytes_per_end_weight(kinds: ParamKinds, recipe: Recipe) -> Column:
-    """A weight of embedding or head in use: no quantiser converts it, and k-bit preparation widens it.
+    """Bytes of an embedding or head weight in use.
 
-    Source: definition; PEFT's `prepare_model_for_kbit_training`.
+    Quantization leaves these weights in 16 bit; k-bit preparation (PEFT's `prepare_model_for_kbit_training`)
+    converts them to FP32.
+
+    Parameters:
+        kinds: recipe properties that change a parameter's bytes (`ParamKinds`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+    Check: plain 16-bit weights, k-bit preparation, autocast.
+        >>> kinds = row(widened=np.array([False, True, False]), autocast=np.array([False, False, True]))
+        >>> bytes_per_end_weight(kinds, PRETRAIN_COUNTS.recipe).tolist()
+        [2.0, 4.0, 4.0]
     """
     return np.where(kinds.widened | kinds.autocast, BYTES_32_BIT, recipe.weight_bytes_per_param)
 
 
 def copied_bytes(kinds: ParamKinds, stepped_bytes_per_param: Column) -> Column:
-    """What a step copies of each parameter: one that steps all tensors at once what it steps (traced steps of
-    `foreach`), one on 16-bit gradients these in 32 (DeepSpeed's ZeRO optimizers and Megatron's of 16-bit weights form
-    them in the step and let go of them after it).
+    """Return the bytes per parameter that the optimizer's update copies.
+
+    An optimizer that updates all tensors at once (`foreach`, traced) copies what it updates. An optimizer with
+    16-bit gradients converts them to FP32 during the update and frees them afterwards (DeepSpeed's ZeRO optimizers,
+    Megatron's optimizer for 16-bit weights).
     """
     widened = np.where(kinds.copies_gradients, BYTES_32_BIT, 0.0)
     return np.where(kinds.foreach, stepped_bytes_per_param, 0.0) + widened
 
 
 def param_bytes(run: Recipe, kinds: ParamKinds) -> ParamBytes:
-    """Bytes of one parameter."""
+    """Return the bytes of one parameter by use."""
     weights, ends, adapters = bytes_per_weight(kinds, run), bytes_per_end_weight(kinds, run), np.zeros(len(kinds))
     if run.frozen:
         adapters = bytes_per_adapter_weight(kinds)

@@ -1,7 +1,7 @@
-"""The work of one training step on one accelerator: FLOPs, bytes and messages, free of any fitted speed.
+"""Work of one training step on one accelerator: FLOPs, bytes and messages at nominal rates, without fitted speeds.
 
-Symbols: t tensor, p pipeline, c context, e expert, d data parallel; T tokens of a micro-batch on one
-rank of the context group; h hidden size, L layers, V vocabulary. The fit and the search count alike.
+The fit and the search use the same counts. Symbols: h hidden size, f MLP width, n attention heads, m KV heads, d
+head size.
 """
 
 from __future__ import annotations
@@ -48,76 +48,87 @@ from app.sizing.training.traffic import (
 
 @dataclass(frozen=True, slots=True)
 class ComputeWork(Columns):
-    """What one accelerator computes for one micro-batch, forward, backward and recomputed, as seconds at its own
-    rates.
-    """
+    """Compute of one accelerator for one micro-batch, recomputation included, as seconds at its nominal rates."""
 
-    matrix_s: Column  # at the peak of the training precision
-    head_s: Column  # which stays in 16 bit
-    expert_s: Column
-    attention_s: Column
-    elementwise_s: Column  # at the memory's bandwidth
-    dequantisation_s: Column
-    layers: Column
-    expert_layers: Column
-    adapted_layers: Column
-    matrix_moved_s: Column  # of samples, whose matrices are as often held up by memory
-    grouped_s: Column  # of samples, whose convolutions keep channels apart
+    matrix_s: Column  # dense matrices and adapters at the peak rate of the training precision, s
+    head_s: Column  # output head at the 16-bit rate, s
+    expert_s: Column  # routed experts at the peak rate of the training precision, s
+    attention_s: Column  # attention scores at the 16-bit rate, s
+    elementwise_s: Column  # operators between matrices at the memory bandwidth, s
+    dequantisation_s: Column  # dequantization of weights at the memory bandwidth, s
+    layers: Column  # layers executed per micro-batch, recomputation counted as a third; for samples, kernels
+    expert_layers: Column  # layers that route tokens to experts
+    adapted_layers: Column  # layers with adapters
+    matrix_moved_s: Column  # samples only: memory traffic of matrices at the memory bandwidth, s
+    grouped_s: Column  # samples only: grouped convolutions at the memory bandwidth, s
 
 
 @dataclass(frozen=True, slots=True)
 class MicroBatchWork(Columns):
-    """One micro-batch on one accelerator: the same at every data-parallel degree."""
+    """Work of one micro-batch on one accelerator, the same at every data-parallel degree."""
 
-    pcie: Mask  # inside a machine; the rest have a scale-up link
-    compute: ComputeWork
-    traffic: LayerTraffic
-    stages: Column
-    virtual_pipeline: Column
-    stage_pace: Column
-    copied_s: Column  # activations to the host and back, at PCIe's own rate
+    pcie: Mask  # accelerators of a machine are connected by PCIe only, not by a scale-up link
+    compute: ComputeWork  # compute of the micro-batch
+    traffic: LayerTraffic  # communication within and between layers
+    stages: Column  # pipeline stages
+    virtual_pipeline: Column  # model chunks per pipeline stage
+    stage_pace: Column  # slowdown by the fullest pipeline stage
+    copied_s: Column  # copies of activations to the host and back at PCIe's nominal rate, s
 
 
 @dataclass(frozen=True, slots=True)
 class StateWork(Columns):
-    """What a step does with weights, gradients and optimizer states on one accelerator, at a data-parallel degree."""
+    """Work on weights, gradients and optimizer states per step on one accelerator, at a data-parallel degree."""
 
-    micro_batches: Column
-    accelerators: Column
-    machines: Column
-    traffic: StateTraffic
-    optimizer_at_rates_s: Column  # of memory and matrices
-    copied_s: Column  # parameters and their gradients with every micro-batch, at PCIe's own rate
-    offload_s: Column  # gradients and weights once a step
-    host_params: Column  # that the host's processors update
+    micro_batches: Column  # micro-batches per replica and step
+    accelerators: Column  # accelerators of the run
+    machines: Column  # machines, or scale-up domains, of the run
+    traffic: StateTraffic  # communication of weights and gradients
+    optimizer_at_rates_s: Column  # the optimizer's update at nominal memory and matrix rates, s
+    copied_s: Column  # copies of parameters and gradients per micro-batch at PCIe's nominal rate, s
+    offload_s: Column  # copies of gradients and weights per step at PCIe's nominal rate, s
+    host_params: Column  # parameters that the processors of one machine update
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingWork(Columns):
-    """One step of one accelerator."""
+    """Work of one step on one accelerator."""
 
-    micro: MicroBatchWork
-    state: StateWork
+    micro: MicroBatchWork  # work of one micro-batch
+    state: StateWork  # work on weights, gradients and optimizer states per step
 
 
-@formula(unit="passes", source="Korthikanti et al. 2022 (arXiv:2205.05198)")
+@formula(unit="passes", source="Korthikanti et al. 2022 (arXiv:2205.05198); torchtitan's list of saved operators")
 def matrix_passes(plans: TrainingPlans, recipe: Recipe) -> Column:
-    """Products of every matrix with a token: forward and twice backward (once where it is frozen), once more where
-    its layer is recomputed whole; for half of them where every second matrix, or layer, is.
+    """Products of every matrix with a token: one forward and two backward, or one backward where the matrix is frozen.
 
-    Source: Korthikanti et al. 2022 (arXiv:2205.05198); torchtitan's list of operators to keep.
+    Full recomputation adds one. Recomputation of every second matrix or layer adds a half.
+
+    Parameters:
+        plans: layouts without their data-parallel degree (`TrainingPlans`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+    Check: full training without recomputation, with every second matrix recomputed, and with full recomputation.
+        >>> modes, half = np.array([NONE, SELECTIVE, FULL]), np.array([False, True, False])
+        >>> plans = row(activation_checkpointing=modes, recomputes_half=half)
+        >>> matrix_passes(plans, PRETRAIN_COUNTS.recipe).tolist()
+        [3.0, 3.5, 4.0]
     """
     whole = np.where(plans.activation_checkpointing == FULL, 1.0, 0.0)
     passes: Column = recipe.products_per_param + np.where(plans.recomputes_half, 0.5, whole)
     return passes
 
 
-@formula(unit="FLOP", source="Narayanan et al. 2021 (arXiv:2104.04473)")
+@formula(unit="FLOP", source="Narayanan et al. 2021 (arXiv:2104.04473), appendix")
 def matrix_flops(counts: Counts, plans: TrainingPlans, tokens_per_micro_batch: Column, matrix_passes: Column) -> Column:
-    """FLOPs of one micro-batch in dense matrices and adapters on one accelerator, recomputed ones included.
+    """FLOPs of one micro-batch in dense matrices and adapters on one accelerator, recomputation included.
 
-    Source: Narayanan et al. 2021 (arXiv:2104.04473), appendix.
-    Check: Llama-3.1-8B, a sequence of 4096 whole: 6 * 6.98e9 parameters of layers, 4096 times.
+    Parameters:
+        counts: model and run numbers (`Counts`).
+        plans: layouts without their data-parallel degree (`TrainingPlans`).
+        tokens_per_micro_batch: tokens of a micro-batch on one rank of the context group.
+        matrix_passes: products of each matrix with a token.
+    Check: Llama-3.1-8B, a sequence of 4,096 tokens on one accelerator: 6 * 6.98e9 parameters of layers, 4,096
+        times.
         >>> counts, whole = PRETRAIN_COUNTS, row(tensor_parallel=col(1), pipeline_parallel=col(1))
         >>> round(matrix_flops(counts, whole, col(4096), col(3))[0] / (6 * 4096 * counts.dense_matmul_params), 9)
         np.float64(1.0)
@@ -126,12 +137,20 @@ def matrix_flops(counts: Counts, plans: TrainingPlans, tokens_per_micro_batch: C
     return tokens_per_micro_batch * per_token / (plans.tensor_parallel * plans.pipeline_parallel)
 
 
-@formula(unit="FLOP", source="Narayanan et al. 2021 (arXiv:2104.04473)")
+@formula(unit="FLOP", source="Narayanan et al. 2021 (arXiv:2104.04473), appendix")
 def head_flops(counts: Counts, plans: TrainingPlans, tokens_per_micro_batch: Column, recipe: Recipe) -> Column:
-    """FLOPs of one micro-batch in the output head, spread over the stages; it is never recomputed.
+    """FLOPs of one micro-batch in the output head on one accelerator; the head is never recomputed.
 
-    Source: Narayanan et al. 2021 (arXiv:2104.04473), appendix.
-    Limits: the last stage's head is spread over all of them, as balanced schedules do.
+    Parameters:
+        counts: model and run numbers (`Counts`).
+        plans: layouts without their data-parallel degree (`TrainingPlans`).
+        tokens_per_micro_batch: tokens of a micro-batch on one rank of the context group.
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+    Limits: the head's work is spread evenly over all pipeline stages, as balanced schedules do.
+    Check: Llama-3.1-8B, 4,096 tokens, tensor parallel 8: 12.9 TFLOP on all ranks.
+        >>> layout = row(tensor_parallel=col(8), pipeline_parallel=col(1))
+        >>> (8 * head_flops(PRETRAIN_COUNTS, layout, col(4096), PRETRAIN_COUNTS.recipe) / 1e12).round(1).tolist()
+        [12.9]
     """
     ranks = plans.tensor_parallel * plans.pipeline_parallel
     return tokens_per_micro_batch * 2 * recipe.products_per_param * counts.head_matmul_params / ranks
@@ -141,19 +160,39 @@ def head_flops(counts: Counts, plans: TrainingPlans, tokens_per_micro_batch: Col
 def expert_flops(counts: Counts, plans: TrainingPlans, tokens_per_micro_batch: Column, matrix_passes: Column) -> Column:
     """FLOPs of one micro-batch in routed experts on one accelerator.
 
-    Source: Fedus et al. 2021 (arXiv:2101.03961).
-    Limits: routing is even; imbalance comes as a fitted share.
+    Parameters:
+        counts: model and run numbers (`Counts`).
+        plans: layouts without their data-parallel degree (`TrainingPlans`).
+        tokens_per_micro_batch: tokens of a micro-batch on one rank of the context group.
+        matrix_passes: products of each matrix with a token.
+    Limits: routing is even; imbalance is a fitted share.
+    Check: 1e9 parameters of the chosen experts, 4,096 tokens, three products on two ranks.
+        >>> layout = row(tensor_parallel=col(2), pipeline_parallel=col(1))
+        >>> (expert_flops(row(routed_matmul_params=1e9), layout, col(4096), col(3)) / 1e12).round(3).tolist()
+        [12.288]
     """
     ranks = plans.tensor_parallel * plans.pipeline_parallel
     return tokens_per_micro_batch * 2 * matrix_passes * counts.routed_matmul_params / ranks
 
 
-@formula(unit="FLOP", source="Dao et al. 2022 (arXiv:2205.14135)")
+@formula(
+    unit="FLOP",
+    source="Dao et al. 2022 (arXiv:2205.14135), appendix B; Korthikanti et al. 2022 (arXiv:2205.05198)",
+)
 def attention_flops(counts: Counts, plans: TrainingPlans, tokens_per_micro_batch: Column) -> Column:
     """FLOPs of one micro-batch in attention scores and recurrent mixers on one accelerator.
 
-    Backward of fused attention forms the scores again: 2.5 times its forward; of stored scores twice.
-    Source: Dao et al. 2022 (arXiv:2205.14135), appendix B; Korthikanti et al. 2022 for what selective recomputes.
+    The backward of fused attention recomputes the scores: 2.5 times the forward. With stored scores it is 2 times.
+
+    Parameters:
+        counts: model and run numbers (`Counts`).
+        plans: layouts without their data-parallel degree (`TrainingPlans`).
+        tokens_per_micro_batch: tokens of a micro-batch on one rank of the context group.
+    Check: Llama-3.1-8B, forward 1.07 GFLOP per token: fused attention, then stored scores, over the forward.
+        >>> modes, fused = np.array([NONE, NONE]), np.array([True, False])
+        >>> layout = row(tensor_parallel=1, pipeline_parallel=1, activation_checkpointing=modes, flash_attention=fused)
+        >>> (attention_flops(PRETRAIN_COUNTS, layout, col(1, 1)) / PRETRAIN_COUNTS.score_flops_per_token).tolist()
+        [3.5, 3.0]
     """
     backward = np.where(plans.flash_attention, 2.5, 2.0)
     again = (plans.activation_checkpointing == FULL) | (
@@ -164,13 +203,16 @@ def attention_flops(counts: Counts, plans: TrainingPlans, tokens_per_micro_batch
     return flops
 
 
-@formula(unit="B", source="counted: reads and writes of norms, rotations, gates and residuals")
+@formula(unit="B", source="reads and writes of norms, rotations, gates and residuals, counted")
 def elementwise_bytes_per_token_layer(counts: Counts, recipe: Recipe) -> float:
-    """Bytes that norms, rotations, gates, residuals and copies of one token move in one mean layer, forward: 24h + 4(n
-    + m)d + 6f.
+    """Bytes that the elementwise operators of one token move in one mean layer, forward: 24h + 4(n + m)d + 6f.
 
-    FP8 and FP4 also read what they convert and write it twice, as it is and transposed: 5 bytes per input of a matrix.
-    Source: counted.
+    These are norms, rotations, gates, residuals and copies. FP8 and FP4 also read what they convert and write it
+    twice, as it is and transposed: 5 bytes per input of a matrix.
+
+    Parameters:
+        counts: model and run numbers (`Counts`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Check: Llama-3.1-8B.
         >>> counts = PRETRAIN_COUNTS
         >>> elementwise_bytes_per_token_layer(counts, counts.recipe)
@@ -181,15 +223,19 @@ def elementwise_bytes_per_token_layer(counts: Counts, recipe: Recipe) -> float:
     return plain + converted
 
 
-@formula(unit="B", source="counted: reads and writes of operators that are a kernel each")
+@formula(
+    unit="B",
+    source="reads and writes of operators that are one kernel each, counted in transformers' Llama modules",
+)
 def eager_bytes_per_token_layer(counts: Counts) -> float:
-    """Bytes that one token moves more in one mean layer, forward, where every operator is a kernel: 56h + 14(n + m)d +
-    4f where the MLP is gated.
+    """Additional bytes that one token moves in one mean layer, forward, where every operator is its own kernel.
 
-    A norm widened to 32 bit reads and writes 34 bytes an element in six operators where a fused one takes 6, rotating
-    queries and keys 18 in four operators for 4, a gate 10 in two for 6.
-    Source: counted: transformers' Llama modules.
-    Limits: models with LayerNorm and a plain MLP have kernels of their own for both.
+    56h + 14(n + m)d + 4f for a gated MLP. A norm in FP32 reads and writes 34 bytes per element in six operators
+    instead of 6, the rotation of queries and keys 18 in four operators instead of 4, a gate 10 in two instead of 6.
+
+    Parameters:
+        counts: model and run numbers (`Counts`).
+    Limits: models with LayerNorm and an MLP without a gate have kernels of their own for both.
     Check: Llama-3.1-8B: 56 * 4096 + 14 * (32 + 8) * 128 + 4 * 14336, and 14 for each of 32 heads.
         >>> eager_bytes_per_token_layer(PRETRAIN_COUNTS)
         358848.0
@@ -197,7 +243,7 @@ def eager_bytes_per_token_layer(counts: Counts) -> float:
     return counts.gated * (56.0 * counts.hidden_size + 3.5 * counts.attention_activation_bytes + 4.0 * counts.mlp_width)
 
 
-@formula(unit="B", source="counted: reads and writes beside the matrices")
+@formula(unit="B", source="reads and writes outside matrix products, counted")
 def elementwise_bytes_per_token(
     counts: Counts,
     plans: TrainingPlans,
@@ -205,13 +251,23 @@ def elementwise_bytes_per_token(
     eager_bytes_per_token_layer: float,
     sequence_split: Column,
 ) -> Column:
-    """Bytes that one token moves beside its matrices on one accelerator, forward and backward: layers, experts'
-    permutation, loss.
+    """Bytes that one token moves outside matrix products on one accelerator, forward and backward.
 
-    Backward moves twice what forward does; a recomputed layer moves its own once more. Sequence parallelism
-    splits the norms too. Stored scores cross memory ten times per pair of tokens and head. An expert's token is
-    copied to it and back, forward and backward: six bytes per element.
-    Source: counted.
+    Backward moves twice as much as forward; a recomputed layer adds its forward once more. Sequence parallelism also
+    splits the norms. Stored scores cross memory ten times per pair of tokens and head. A token that is dispatched to
+    an expert is copied there and back, forward and backward: six bytes per element. The loss is added once.
+
+    Parameters:
+        counts: model and run numbers (`Counts`).
+        plans: layouts without their data-parallel degree (`TrainingPlans`).
+        elementwise_bytes_per_token_layer: elementwise bytes of one layer, forward, per token.
+        eager_bytes_per_token_layer: additional bytes of one layer with eager kernels, forward, per token.
+        sequence_split: ranks that share the sequence; 1 without sequence parallelism.
+    Check: Llama-3.1-8B on one accelerator with fused kernels and attention: 3 * 32 layers, and 22 bytes per logit.
+        >>> whole = row(tensor_parallel=1, pipeline_parallel=1, activation_checkpointing=np.array([NONE]))
+        >>> plans = row(**vars(whole), fused_kernels=np.array([True]), flash_attention=np.array([True]))
+        >>> elementwise_bytes_per_token(PRETRAIN_COUNTS, plans, 204928.0, 358848.0, col(1)).tolist()
+        [22494720.0]
     """
     tp = plans.tensor_parallel
     norms = 24.0 * counts.hidden_size
@@ -226,43 +282,61 @@ def elementwise_bytes_per_token(
 
 @formula(unit="B", source="Dettmers et al. 2023 (arXiv:2305.14314)")
 def dequantised_bytes(counts: Counts, plans: TrainingPlans, recipe: Recipe) -> Column:
-    """Bytes moved to widen the quantised weights of one accelerator, forward, backward and recomputed.
+    """Bytes moved to dequantize the weights of one accelerator, forward, backward and recomputed.
 
-    Source: Dettmers et al. 2023 (arXiv:2305.14314).
-    Limits: every matrix is widened once per pass, whatever the micro-batch.
+    Parameters:
+        counts: model and run numbers (`Counts`).
+        plans: layouts without their data-parallel degree (`TrainingPlans`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+    Limits: every matrix is dequantized once per pass, regardless of the micro-batch.
+    Check: 7e9 parameters at 4.5 bytes, without and with full recomputation.
+        >>> modes = np.array([NONE, FULL])
+        >>> layout = row(tensor_parallel=1, pipeline_parallel=1, activation_checkpointing=modes)
+        >>> dequantized_bytes(row(linear_params=7e9), layout, row(dequantised_bytes_per_param=4.5)).tolist()
+        [63000000000.0, 94500000000.0]
     """
     params = counts.linear_params / (plans.tensor_parallel * plans.pipeline_parallel)
     moved: Column = params * (2.0 + (plans.activation_checkpointing == FULL)) * recipe.dequantised_bytes_per_param
     return moved
 
 
-@formula(unit="s", source="roofline")
+@formula(unit="s", source="roofline (Williams et al. 2009)")
 def at_matrix_rate_s(flops: Column, peak_flops_per_s: Column) -> Column:
-    """Seconds of FLOPs at a peak rate.
+    """Seconds of FLOPs at the peak matrix rate.
 
-    Source: roofline (Williams et al. 2009).
+    Parameters:
+        flops: work, FLOP.
+        peak_flops_per_s: peak matrix rate, FLOP/s.
+    Check: 989 TFLOP at 989 TFLOP/s.
+        >>> at_matrix_rate_s(col(989e12), col(989e12)).tolist()
+        [1.0]
     """
     return flops / peak_flops_per_s
 
 
-@formula(unit="s", source="roofline")
+@formula(unit="s", source="roofline (Williams et al. 2009)")
 def at_memory_rate_s(micro_batch_bytes: Column, memory_bytes_per_s: Column) -> Column:
-    """Seconds of bytes at the memory's bandwidth.
+    """Seconds of bytes at the nominal memory bandwidth.
 
-    Source: roofline (Williams et al. 2009).
+    Parameters:
+        micro_batch_bytes: bytes read and written per micro-batch.
+        memory_bytes_per_s: memory bandwidth, B/s.
+    Check: 6.7 GB at 3.35 TB/s.
+        >>> at_memory_rate_s(col(6.7e9), col(3.35e12)).round(6).tolist()
+        [0.002]
     """
     return micro_batch_bytes / memory_bytes_per_s
 
 
 def sample_work(counts: Counts, plans: TrainingPlans) -> ComputeWork:
-    """Of images, speech and pictures."""
+    """Return the compute of a micro-batch of images, audio or diffusion samples."""
     machine, zero = plans.machine, np.zeros(len(plans))
     with told_as("sample"):
         matrix_s = at_matrix_rate_s(sample_flops(counts, plans), machine.peak_flops_per_s)
         elementwise_s = at_memory_rate_s(sample_elementwise_bytes(counts, plans), machine.memory_bytes_per_s)
     with told_as("sample matrices"):
         matrix_moved_s = at_memory_rate_s(sample_matrix_bytes(counts, plans), machine.memory_bytes_per_s)
-    with told_as("sample groups"):
+    with told_as("sample grouped convolutions"):
         grouped_s = at_memory_rate_s(sample_grouped_bytes(counts, plans), machine.memory_bytes_per_s)
     return ComputeWork(
         matrix_s=matrix_s,
@@ -280,7 +354,7 @@ def sample_work(counts: Counts, plans: TrainingPlans) -> ComputeWork:
 
 
 def token_work(counts: Counts, plans: TrainingPlans, tokens: Column, split: Column) -> ComputeWork:
-    """Of tokens: matrices, head, experts, attention, and everything that moves memory instead."""
+    """Return the compute of a micro-batch of tokens: matrices, head, experts, attention and memory-bound operators."""
     recipe, machine, zero = counts.recipe, plans.machine, np.zeros(len(plans))
     full = plans.activation_checkpointing == FULL
     layers = counts.num_layers / plans.pipeline_parallel
@@ -294,7 +368,7 @@ def token_work(counts: Counts, plans: TrainingPlans, tokens: Column, split: Colu
         with told_as("experts"):
             experts = at_matrix_rate_s(expert_flops(counts, plans, tokens, passes), peak)
     if recipe.dequantised_bytes_per_param:
-        with told_as("dequantisation"):
+        with told_as("dequantization"):
             dequantised = at_memory_rate_s(dequantised_bytes(counts, plans, recipe), machine.memory_bytes_per_s)
     with told_as("matrices"):
         matrix_s = at_matrix_rate_s(matrix_flops(counts, plans, tokens, passes), peak)
@@ -321,16 +395,21 @@ def token_work(counts: Counts, plans: TrainingPlans, tokens: Column, split: Colu
 
 @formula(unit="B", source="definition")
 def micro_batch_elementwise_bytes(tokens_per_micro_batch: Column, elementwise_bytes_per_token: Column) -> Column:
-    """Bytes that a micro-batch moves beside its matrices on one accelerator.
+    """Bytes that a micro-batch moves outside matrix products on one accelerator.
 
-    Source: definition.
+    Parameters:
+        tokens_per_micro_batch: tokens of a micro-batch on one rank of the context group.
+        elementwise_bytes_per_token: bytes per token outside matrix products.
+    Check: 4,096 tokens at 20 MB.
+        >>> micro_batch_elementwise_bytes(col(4096), col(20e6)).tolist()
+        [81920000000.0]
     """
     return tokens_per_micro_batch * elementwise_bytes_per_token
 
 
 def micro_batch_work(counts: Counts, plans: TrainingPlans) -> MicroBatchWork:
-    """Counts of one micro-batch."""
-    chunks, pace, copied = virtual_pipeline(counts, plans), np.ones(len(plans)), np.zeros(len(plans))
+    """Return the work of one micro-batch."""
+    chunks, slowdown, copied = virtual_pipeline(counts, plans), np.ones(len(plans)), np.zeros(len(plans))
     if counts.in_samples:
         none = silent(len(plans))
         compute, traffic = sample_work(counts, plans), LayerTraffic(none, none, none, none)
@@ -340,52 +419,63 @@ def micro_batch_work(counts: Counts, plans: TrainingPlans) -> MicroBatchWork:
         traffic = layer_traffic(counts, plans, tokens, split, chunks)
         if (plans.pipeline_parallel > 1).any():
             uneven = stage_unevenness(plans.pipeline_parallel, chunks, counts.num_layers, counts.head_layers)
-            pace = stage_pace(uneven, counts.published_stage_unevenness)
+            slowdown = stage_pace(uneven, counts.published_stage_unevenness)
         if plans.activation_offload.any():
             copied = activation_copy_s(plans, kept_bytes(counts, plans))
-    return MicroBatchWork(plans.machine.pcie, compute, traffic, plans.pipeline_parallel, chunks, pace, copied)
+    return MicroBatchWork(plans.machine.pcie, compute, traffic, plans.pipeline_parallel, chunks, slowdown, copied)
 
 
-@formula(unit="s", source="counted: bytes that an optimizer reads and writes")
+@formula(unit="s", source="bytes that an optimizer reads and writes; Jordan et al. 2024 for Muon's iterations")
 def optimizer_at_rates_s(
     updated_params: Column, hidden_size: float, recipe: Recipe, machine: TrainingMachines, optimizer_offload: Mask
 ) -> Column:
-    """Seconds of the optimizer's step at the rates of memory and matrices: bytes of gradient, master copy and states;
-    FLOPs that orthogonalise a momentum matrix. None where the host steps.
+    """Duration of the optimizer's update at nominal rates: memory traffic plus matrix FLOPs; 0 where the host updates.
 
-    Source: counted; Jordan et al. 2024 for Muon's iterations.
+    The update moves gradient, master copy and states. Muon also orthogonalizes each momentum matrix.
+
+    Parameters:
+        updated_params: parameters that the optimizer of one accelerator updates.
+        hidden_size: hidden size of the model.
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+        machine: rates of the machine (`TrainingMachines`).
+        optimizer_offload: whether the host runs the optimizer.
+    Check: AdamW, 1e9 parameters of 30 bytes at 3 TB/s, on the accelerator and on the host.
+        >>> rates = row(memory_bytes_per_s=3e12, unquantised_flops_per_s=1e15)
+        >>> adamw, offloaded = PRETRAIN_COUNTS.recipe, np.array([False, True])
+        >>> optimizer_at_rates_s(col(1e9), 4096, adamw, rates, offloaded).tolist()
+        [0.01, 0.0]
     """
     moved = updated_params * recipe.optimizer_moved_bytes_per_param / machine.memory_bytes_per_s
-    orthogonalised = (
+    orthogonalized = (
         updated_params * recipe.optimizer_flops_per_param_width * hidden_size / machine.unquantised_flops_per_s
     )
-    return np.where(optimizer_offload, 0.0, moved + orthogonalised)
+    return np.where(optimizer_offload, 0.0, moved + orthogonalized)
 
 
 def state_work(counts: Counts, plans: TrainingPlans, rank: RankParams, spread: Spread) -> StateWork:
-    """Counts of one step beside its micro-batches.
+    """Return the work of one step outside its micro-batches: optimizer, gradient communication and copies.
 
-    Source: Rajbhandari et al. 2020 (arXiv:1910.02054).
+    ZeRO follows Rajbhandari et al. 2020 (arXiv:1910.02054).
     """
-    devices, offload, local = spread.accelerators, plans.optimizer_offload, spread.updated_params
-    here = np.minimum(plans.accelerators_per_node, devices)
+    accelerators, offload, updated = spread.accelerators, plans.optimizer_offload, spread.updated_params
+    per_machine = np.minimum(plans.accelerators_per_node, accelerators)
     copied = np.zeros(len(plans))
     if plans.parameter_offload.any():
         copied = parameter_copy_s(plans, rank, spread, counts.recipe)
     return StateWork(
         micro_batches=spread.micro_batches,
-        accelerators=devices,
-        machines=np.ceil(devices / plans.machine.scale_up_accelerators),
+        accelerators=accelerators,
+        machines=np.ceil(accelerators / plans.machine.scale_up_accelerators),
         traffic=state_traffic(counts, plans, rank, spread),
-        optimizer_at_rates_s=optimizer_at_rates_s(local, counts.hidden_size, counts.recipe, plans.machine, offload),
+        optimizer_at_rates_s=optimizer_at_rates_s(updated, counts.hidden_size, counts.recipe, plans.machine, offload),
         copied_s=copied,
-        offload_s=np.where(offload & ~plans.parameter_offload, local * BYTES_32_BIT / PCIE_BYTES_PER_S, 0.0),
-        host_params=np.where(offload, local * here, 0.0),
+        offload_s=np.where(offload & ~plans.parameter_offload, updated * BYTES_32_BIT / PCIE_BYTES_PER_S, 0.0),
+        host_params=np.where(offload, updated * per_machine, 0.0),
     )
 
 
 def training_work(counts: Counts, plans: TrainingPlans, data_parallel: Column) -> TrainingWork:
-    """Counts of one step at a data-parallel degree."""
+    """Return the work of one step at a data-parallel degree."""
     rank = rank_params(counts, plans)
     spread = spread_of(counts, plans, rank, data_parallel)
     return TrainingWork(micro_batch_work(counts, plans), state_work(counts, plans, rank, spread))
