@@ -1,4 +1,4 @@
-"""How sentences write numbers and counts: three significant digits, no exponents, one thing in the singular."""
+"""Formats numbers and counts for sentences: three significant digits, no exponents, singular for one."""
 
 from __future__ import annotations
 
@@ -13,15 +13,20 @@ DIGITS, MOST_DIGITS = 3, 9
 
 
 def figure(value: float, digits: int = DIGITS) -> str:
-    """A number as a person writes it: whole with thousands separators from a hundred on, else three digits."""
+    """A number as text: whole with thousands separators from 100 up, else three significant digits."""
     if abs(value) >= 10 ** (digits - 1) or value == 0:
         return f"{value:,.0f}"
     places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
     return f"{value:,.{places}f}".rstrip("0").rstrip(".") if places else f"{value:,.0f}"
 
 
+def percent(share: float, digits: int = 0) -> str:
+    """A share from 0 to 1 as a percentage with a space before the sign: "80 %"."""
+    return f"{share * 100:,.{digits}f} %"
+
+
 def apart(first: float, second: float) -> tuple[str, str]:
-    """Two numbers with as many digits as it takes to tell them apart."""
+    """Two numbers as text, with as many digits as it takes to distinguish them."""
     for digits in range(DIGITS, MOST_DIGITS):
         if figure(first, digits) != figure(second, digits):
             return figure(first, digits), figure(second, digits)
@@ -29,7 +34,7 @@ def apart(first: float, second: float) -> tuple[str, str]:
 
 
 def large(value: float) -> str:
-    """A number that may be very large, in millions, billions or trillions."""
+    """A large number in millions, billions or trillions."""
     for size, name in LARGE:
         if value >= size:
             return f"{figure(value / size)} {name}"
@@ -37,23 +42,23 @@ def large(value: float) -> str:
 
 
 def together(words: Sequence[str], last: str = "and") -> str:
-    """Several things in a row: "a", "a and b", "a, b and c"."""
+    """A list as text: "a", "a and b", "a, b and c"."""
     return f" {last} ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def counted(count: float, thing: str) -> str:
-    """So many of a thing: "1 machine", "1,024 machines"."""
+    """A count with its noun: "1 machine", "1,024 machines"."""
     return f"{count:,.0f} {thing if count == 1 else f'{thing}s'}"
 
 
 def measured(value: float, unit: str) -> str:
-    """So much of a unit: "1 hour", "36 hours", "0.25 hours"."""
+    """A quantity with its unit: "1 hour", "36 hours", "0.25 hours"."""
     shown = figure(value)
     return f"{shown} {unit}" if shown == "1" else f"{shown} {unit}s"
 
 
 def span(days: float) -> str:
-    """A duration as a buyer writes it."""
+    """A duration in days, hours or minutes."""
     hours = days * HOURS_PER_DAY
     value, unit = (
         (days, "day") if days >= 2 else (hours, "hour") if hours >= 1 else (hours * MINUTES_PER_HOUR, "minute")
@@ -62,7 +67,7 @@ def span(days: float) -> str:
 
 
 def at_least(value: float) -> float:
-    """The number of three significant digits that is next to a positive value and no smaller: a limit that does."""
+    """The smallest number with three significant digits that is at least a positive value."""
     if value <= 0:
         return 0.0
     step = 10.0 ** (math.floor(math.log10(value)) - DIGITS + 1)

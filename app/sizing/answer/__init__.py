@@ -1,1 +1,1 @@
-"""Gathers what the formulas returned and words it; computes nothing of its own."""
+"""Builds answers: turns the results of the formulas into estimates and sentences, and computes nothing of its own."""

@@ -1,4 +1,4 @@
-"""Adapters on a shared base: in words, and as engines are told of them."""
+"""LoRA adapters on a shared base model: their cost as text, and their settings for engines."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from app.sizing.model.adapted import ADAPTER_ELEMENT_BYTES, loaded_adapters, ser
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.result import Reason
 from app.sizing.units import GIB
-from app.sizing.words import counted
+from app.sizing.words import counted, percent
 
-# Ranks that vLLM sets room aside for: vllm/config/lora.py of 0.33.0, read 2026-11-23.
+# Maximum ranks for which vLLM reserves memory: vllm/config/lora.py of 0.33.0, read 2026-11-23.
 RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 
 
 def adapter_places(model: ModelArchitecture) -> Places:
-    """How many adapters stay loaded and the rank that room is set aside for; nothing without any."""
-    beside = loaded_adapters(model)
-    if beside is None:
+    """Number of loaded adapters and the rank for which memory is reserved; empty without adapters."""
+    loaded = loaded_adapters(model)
+    if loaded is None:
         return {}
-    base = replace(model, tensors=tuple(tensor for tensor in model.tensors if tensor is not beside))
-    rank = round(beside.params / beside.copies / served_adapter_params(base, 1))
-    return {"adapters": beside.copies, "adapter_rank": next((each for each in RANKS if each >= rank), rank)}
+    base = replace(model, tensors=tuple(tensor for tensor in model.tensors if tensor is not loaded))
+    rank = round(loaded.params / loaded.copies / served_adapter_params(base, 1))
+    return {"adapters": loaded.copies, "adapter_rank": next((each for each in RANKS if each >= rank), rank)}
 
 
 def adapter_reasons(model: ModelArchitecture) -> Iterator[Reason]:
-    """What the adapters beside a base take, where there are any."""
-    beside = loaded_adapters(model)
-    if beside is not None:
-        taken = beside.params * ADAPTER_ELEMENT_BYTES / GIB
-        share = beside.multiplied / (model.matmul_params - beside.multiplied)
+    """Memory and compute that loaded adapters add, where there are any."""
+    loaded = loaded_adapters(model)
+    if loaded is not None:
+        taken = loaded.params * ADAPTER_ELEMENT_BYTES / GIB
+        share = loaded.multiplied / (model.matmul_params - loaded.multiplied)
         text = (
-            f"{counted(beside.copies, 'adapter')} loaded beside the base: {taken:.2f} GiB of every replica, and "
-            f"{share:.1%} more arithmetic for a token."
+            f"With {counted(loaded.copies, 'adapter')} loaded, each replica needs {taken:.2f} GiB more memory and "
+            f"{percent(share, 1)} more compute per token."
         )
         yield Reason("adapters", text, "adapters_gib", taken, "GiB")

@@ -1,4 +1,4 @@
-"""What an answer rests on beside what its request had to say."""
+"""Assumptions of an answer: everything it uses that the request left open."""
 
 from __future__ import annotations
 
@@ -13,37 +13,40 @@ from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
 def assumptions(question: Question, deployment: Deployment | None = None) -> tuple[Assumed, ...]:
-    """What the question left open, with what it said in place of that, and every chosen number that was read on the
-    way to the answer. To be called last. The formats that a `deployment` says are not left open.
+    """Assumptions of an answer: values that the question left open, and every assumed number that was read.
+
+    Call this last, after all numbers were read. Formats that a `deployment` fixes are not assumptions.
     """
     workload = question.workload
     shape = tuple(
-        Assumed("model_shape", text, "text", "only part of the model was given", "usual shapes")
+        Assumed("model_shape", text, "text", "the request gives only part of the model", "typical shapes")
         for text in workload.model.assumed
     )
     return (*shape, *workload.derived, *choices(question, deployment), *question.assumptions.noted().touched())
 
 
 def choices(question: Question, deployment: Deployment | None) -> Iterable[Assumed]:
-    """What was judged or may be paid, as asked or where nobody says."""
+    """Formats, pricing models and price types that were considered: requested ones or the defaults."""
     workload, limits, fixed = question.workload, question.constraints, deployment or Deployment("")
     if fixed.pricing_model is None:
         ends = isinstance(workload, TrainingWorkload) or workload.ends
         payable = (run_pricing if ends else service_pricing)(limits)
         asked = bool(limits.pricing_models) or limits.commitment is not Commitment.NONE
-        yield _among("pricing_models", payable if asked else (), payable, "what may be paid")
+        yield _among("pricing_models", payable if asked else (), payable, "pricing models considered")
     if deployment is None:
-        yield _among("price_kinds", limits.price_kinds, FIRM, "that count: those that somebody stands behind")
+        reason = "price types considered; by default those a seller has published or quoted"
+        yield _among("price_kinds", limits.price_kinds, FIRM, reason)
     if not isinstance(workload, InferenceWorkload):
         return
     if fixed.weight_format is None:
         usual = sorted(default_weight_formats(workload.model, personal=workload.personal))
-        yield _among("weight_formats", limits.weight_formats, usual, "judged: 16 and 8 bits, 4 for personal use")
+        reason = "weight formats considered; by default 16 and 8 bits, and 4 bits for personal use"
+        yield _among("weight_formats", limits.weight_formats, usual, reason)
     if fixed.kv_format is None and not workload.single_pass:
-        yield _among("kv_formats", limits.kv_formats, ("bf16",), "of the cache, judged")
+        yield _among("kv_formats", limits.kv_formats, ("bf16",), "KV cache formats considered")
 
 
 def _among(name: str, asked: Iterable[str], usual: Iterable[str], reason: str) -> Assumed:
-    """Names that were asked for, or the usual ones."""
+    """The requested names, or the default ones."""
     given = tuple(asked)
-    return Assumed(name, ", ".join(given or usual), "text", reason, "chosen: usual", asked=bool(given))
+    return Assumed(name, ", ".join(given or usual), "text", reason, "assumed: usual value", asked=bool(given))

@@ -1,4 +1,4 @@
-"""How sure runs are, in an answer: intervals that stay inside physics, probabilities, and what more certainty takes."""
+"""Uncertainty of training runs: intervals within physical limits, probabilities, and the cost of more confidence."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from app.sizing.result import Assurance, Interval, Level, Reason
 from app.sizing.training.doubt import memory_scale
 from app.sizing.training.finalists import Finalists
 from app.sizing.units import HOURS_PER_DAY, SECONDS_PER_DAY
-from app.sizing.words import figure, measured, span
+from app.sizing.words import figure, measured, percent, span
 from app.sizing.workload import TrainingWorkload
 
-NO_INTERRUPTION = 0.01
-DOUBTFUL = (0.2, 0.8)  # probabilities between which it is said that it may not fit
+NO_INTERRUPTION = 0.01  # fewer expected interruptions are shown as none
+DOUBTFUL = (0.2, 0.8)  # range of probabilities in which the answer warns that the run may not fit
 MEMORY = "memory_total_bytes"
 
 
 def speed_interval(finalists: Finalists, row: int, certainty: Certainty, *, samples: bool) -> Interval:
-    """Units per second, at most what the peak rate allows."""
+    """80 % interval of the units per second; its upper end is the peak compute rate."""
     outcome = finalists.outcome
     units = at(outcome.units_per_s, row)
     name, kind = ("samples_per_s", "training_samples") if samples else ("tokens_per_s", "training")
@@ -30,7 +30,7 @@ def speed_interval(finalists: Finalists, row: int, certainty: Certainty, *, samp
 
 
 def duration_intervals(finalists: Finalists, row: int, speed: Interval) -> Iterator[Interval]:
-    """Days and, where there is a price, money of the run, by the errors of its speed."""
+    """Intervals of the duration and, where priced, of the cost of a run, from the interval of its speed."""
     outcome = finalists.outcome
     units = at(outcome.units_per_s, row)
     for name, value in (("days", at(outcome.days, row)), ("usd_total", at(outcome.usd_total, row))):
@@ -39,7 +39,10 @@ def duration_intervals(finalists: Finalists, row: int, speed: Interval) -> Itera
 
 
 def memory_interval(finalists: Finalists, row: int) -> Interval:
-    """Bytes of an accelerator: at least what is counted of weights, gradients and states, at most what it has."""
+    """80 % interval of the memory of one accelerator, in bytes.
+
+    It is at least the sum of weights, gradients and optimizer states, and at most the capacity if the run fits.
+    """
     memory, spread = finalists.run.memory, finalists.plans.stack.margins.memory
     total, capacity = at(memory.total_bytes, row), at(memory.capacity_bytes, row)
     counted = at(memory.weights_bytes + memory.gradient_bytes + memory.optimizer_bytes, row)
@@ -49,7 +52,7 @@ def memory_interval(finalists: Finalists, row: int) -> Interval:
 
 
 def assurance_of(finalists: Finalists, row: int) -> Assurance:
-    """How sure a row is, and what other confidences would take."""
+    """Probabilities of one run, and the accelerators and cost that each confidence level needs."""
     sure = finalists.assured
     taken = zip(sure.levels, sure.accelerators[row].tolist(), sure.usd_total[row].tolist(), strict=True)
     return Assurance(
@@ -65,25 +68,28 @@ def assurance_of(finalists: Finalists, row: int) -> Assurance:
 
 
 def fits_reason(probability: float) -> Iterator[Reason]:
-    """That it may not fit, where neither is sure."""
+    """Reason that the run may not fit in memory, where neither outcome is likely enough."""
     if DOUBTFUL[0] < probability < DOUBTFUL[1]:
-        text = f"It fits with a probability of {probability:.0%}: try a few steps before paying for more."
+        text = f"The run is {percent(probability)} likely to fit in memory. Test a few steps before paying for more."
         yield Reason("doubtful_memory", text, "fits", probability, "1")
 
 
 def deadline_reason(workload: TrainingWorkload, finalists: Finalists, row: int) -> Reason:
-    """How much of the time allowed a run takes: expected, and with the confidence asked."""
+    """Share of the allowed time that a run takes: expected, and at the requested confidence."""
     days, limit = at(finalists.outcome.days, row), workload.deadline_s / SECONDS_PER_DAY
     sure, asked = at(finalists.assured.wall_s, row) / SECONDS_PER_DAY, finalists.plans.stack.margins.asked
     unit, each = ("day", 1.0) if limit >= 2 else ("hour", HOURS_PER_DAY)
     in_one_unit = min(days, sure) * each >= 1
-    expected, surely = (figure(d * each) if in_one_unit else span(d) for d in (days, sure))
+    expected = figure(days * each) if in_one_unit else span(days)
+    surely = measured(sure * each, unit) if in_one_unit else span(sure)
     interruptions = at(finalists.run.interruptions, row)
-    broken = "no interruption" if interruptions < NO_INTERRUPTION else measured(interruptions, "interruption")
+    broken = "no interruptions"
+    if interruptions >= NO_INTERRUPTION:
+        broken = measured(interruptions, "expected interruption")
     return Reason(
         "deadline",
-        f"The run takes {expected} of {measured(limit * each, unit)} expected, {surely} at "
-        f"{asked:.0%} confidence, with {workload.experiment_overhead:.0%} for experiments and {broken} expected.",
+        f"The run is expected to take {expected} of {measured(limit * each, unit)} ({surely} at {percent(asked)} "
+        f"confidence), including {percent(workload.experiment_overhead)} for extra experiments and {broken}.",
         "days",
         days,
         "days",

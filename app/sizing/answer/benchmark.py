@@ -1,4 +1,4 @@
-"""What to run to measure a deployment: the command, on how many accelerators, for how long, and what it costs."""
+"""Benchmark plan of a deployment: the command, the accelerators it needs, its duration and its cost."""
 
 from __future__ import annotations
 
@@ -21,15 +21,18 @@ from app.sizing.workload import InferenceWorkload, Load, Method, TrainingWorkloa
 
 REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 MINUTES_PER_HOUR = 60.0
-WIDEST_SPREAD = 0.9
-RANKS_CONFIG = "config.yaml"  # of an engine that is told of attention data parallel in a file alone
-EVEN = 0.1  # of burstiness: what a load tester draws is no more even than that
+WIDEST_SPREAD = 0.9  # largest half-width of the length distribution, as a share of its mean
+RANKS_CONFIG = "config.yaml"  # for an engine that takes attention data parallelism only from a file
+EVEN = 0.1  # smallest burstiness that a load generator can reproduce
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One benchmark of one estimate. `usd` is rent, None for what is owned or has no price; `counts` says what of
-    the report to read where it is not plain.
+    """Benchmark of one estimate.
+
+    `usd` is the rent; it is None for owned hardware and where there is no price. `counts` says how to compute the
+    predicted
+    rate from the report, where the report does not print it.
     """
 
     command: str
@@ -40,7 +43,11 @@ class Trial:
 
 
 def trial_of(question: Question, estimate: Estimate) -> Trial | None:
-    """The benchmark of an estimate; None where it does not run, or as no benchmark's flags say."""
+    """Benchmark plan of an estimate.
+
+    None where the plan does not fit, has no predicted performance or uses speculative decoding, which no command
+    covers.
+    """
     workload, d, p = question.workload, estimate.deployment, estimate.performance
     if p is None or not estimate.fits or d.speculative is not None:
         return None
@@ -58,23 +65,23 @@ def trial_of(question: Question, estimate: Estimate) -> Trial | None:
 
 
 def machines_of_replica(d: Deployment) -> int:
-    """Machines one replica needs, whole."""
+    """Whole machines that one replica needs."""
     each = max(1, (d.total_accelerators or 1) // max(1, d.nodes or 1))
     return math.ceil((d.accelerators_per_replica or 1) / each)
 
 
 def serving_minutes(p: Performance, assumed: Assumptions) -> float:
-    """Minutes to start a replica, to warm it up and to measure it."""
+    """Minutes to start a replica, warm it up and measure it."""
     return (p.cold_start_s or 0.0) / 60 + assumed.benchmark_warm_up_min + assumed.benchmark_window_min
 
 
 def training_minutes(p: Performance, assumed: Assumptions) -> float:
-    """Minutes to start a run and to take its steps."""
+    """Minutes to start a run and take the benchmark steps."""
     return assumed.benchmark_warm_up_min + assumed.benchmark_steps * (p.step_time_s or 0.0) / 60
 
 
 def rent_usd(estimate: Estimate, machines: int, minutes: float) -> float | None:
-    """Rent of so many machines for so long."""
+    """Rent in USD of this many machines for this many minutes; None for owned hardware and where there is no price."""
     cost, d = estimate.cost, estimate.deployment
     if cost is None or cost.usd_per_hour is None or cost.purchase_usd is not None:
         return None
@@ -82,22 +89,24 @@ def rent_usd(estimate: Estimate, machines: int, minutes: float) -> float | None:
 
 
 def file_name(name: str) -> str:
-    """The last part of a name, as a file may be called."""
+    """Last part of a name, reduced to characters that are safe in a file name."""
     return re.sub(r"[^\w.-]+", "-", name.rsplit("/", 1)[-1], flags=re.ASCII).strip("-.") or "model"
 
 
 def repository_of(name: str) -> str:
-    """A model as its repository; a path where its name is none."""
+    """Repository of a model, or a local path where its name is not a repository."""
     return name if REPOSITORY.fullmatch(name) else f"./{file_name(name)}"
 
 
 def stem_of(model: ModelArchitecture, stored: str) -> str:
-    """A checkpoint that its user makes or finds, as a path."""
+    """Local path of a checkpoint that the user has to convert or download."""
     return f"./{file_name(model.name)}-{stored.removeprefix('gguf-')}"
 
 
 def checkpoint_of(model: ModelArchitecture, stored: str, benchmark: Benchmark) -> str:
-    """What an engine loads: the published weights where they are in the format or become it, else a path."""
+    """Checkpoint that an engine loads: the published repository where the engine can read or convert it, else a
+    path.
+    """
     native = model.native_format
     wide = native in SIXTEEN_BIT
     if stored == native or (wide and (stored in SIXTEEN_BIT or stored in benchmark.converts)):
@@ -106,14 +115,14 @@ def checkpoint_of(model: ModelArchitecture, stored: str, benchmark: Benchmark) -
 
 
 def one_pass_benchmark(model: ModelArchitecture) -> Benchmark:
-    """Work of one pass, by what the model is."""
+    """Benchmark of a single-forward workload, by the type of model."""
     if model.sample is None:
         return benchmarks.EMBEDDINGS
     return benchmarks.PICTURES if model.sample.passes > 1 and not model.sample.decodes else benchmarks.PASSES
 
 
 def serving_benchmark(workload: InferenceWorkload, d: Deployment) -> Benchmark:
-    """The engine's own, of streams or of single passes."""
+    """Benchmark of the deployment's engine, for token streams or for single-forward work."""
     engine = engine_named(d.engine or "")
     return engine.benchmark if not workload.single_pass else engine.one_pass or one_pass_benchmark(workload.model)
 
@@ -121,7 +130,7 @@ def serving_benchmark(workload: InferenceWorkload, d: Deployment) -> Benchmark:
 def serving_places(
     workload: InferenceWorkload, d: Deployment, p: Performance, used: Benchmark, assumed: Assumptions
 ) -> Places:
-    """One replica under what it is predicted to carry."""
+    """Placeholders of the serving command: one replica under the load it is predicted to carry."""
     model, stored = workload.model, d.weight_format or "bf16"
     machines = machines_of_replica(d)
     converted = stored != model.native_format and model.native_format in SIXTEEN_BIT
@@ -155,8 +164,11 @@ def serving_places(
 
 
 def spread_places(d: Deployment, machines: int, used: Benchmark) -> Places:
-    """How ranks of attention data parallel are told of one another, and a replica's machines of theirs. Settings of
-    the scheduler are those of a rank, and of all ranks together for an engine that shares them out.
+    """Placeholders for attention data parallelism and for replicas on several machines.
+
+    Scheduler settings apply to each rank. The `all_` placeholders hold the sums over all ranks, for engines that
+    divide the
+    settings among their ranks.
     """
     data = d.data_parallel or 1
     config = RANKS_CONFIG if data > 1 and used is benchmarks.TENSORRT_LLM else None
@@ -171,7 +183,7 @@ def spread_places(d: Deployment, machines: int, used: Benchmark) -> Places:
 
 
 def load_places(workload: InferenceWorkload, d: Deployment, p: Performance, assumed: Assumptions) -> Places:
-    """What one replica is asked: how often or by how many at once, and how long prompts and answers are."""
+    """Placeholders for the load on one replica: request rate or concurrency, and prompt and output lengths."""
     replicas = max(1, d.replicas or 1)
     served = (p.requests_per_s_capacity or 0.0) / replicas
     paced = workload.load is Load.OPEN
@@ -200,8 +212,10 @@ def load_places(workload: InferenceWorkload, d: Deployment, p: Performance, assu
 
 
 def uniform_spread(workload: InferenceWorkload) -> float | None:
-    """Half the width, as a share of the mean, of the even distribution that varies as answers do and stays within the
-    context; load generators take no other.
+    """Half-width of the uniform distribution of output lengths, as a share of the mean; None for equal lengths.
+
+    Its variance matches that of the answers, and it stays within the context. Load generators support no other
+    distribution.
     """
     room = workload.max_context_tokens / max(1.0, workload.tokens_per_request) - 1
     spread = min(WIDEST_SPREAD, math.sqrt(3 * workload.output_tokens.squared_variation), room)
@@ -209,7 +223,7 @@ def uniform_spread(workload: InferenceWorkload) -> float | None:
 
 
 def training_benchmark(workload: TrainingWorkload, d: Deployment) -> Benchmark:
-    """The framework's own of tokens; of samples, by what the model is."""
+    """Benchmark of the framework for language models; by the type of model for work in samples."""
     sample, own = workload.model.sample, engine_named(d.framework or "").trial
     if sample is not None:
         return benchmarks.DENOISING if sample.passes > 1 and not sample.decodes else benchmarks.IMAGES
@@ -217,13 +231,13 @@ def training_benchmark(workload: TrainingWorkload, d: Deployment) -> Benchmark:
 
 
 def _shards_weights(d: Deployment) -> bool:
-    """Whether its sharding is PyTorch's own, which keeps no master copy beside its weights."""
+    """Whether sharding is PyTorch's own, which keeps no master copy of the weights."""
     recipe = as_said(recipe_of_framework(d.framework or "", d.framework_version), d.recipe)
     return recipe.weights != "master"
 
 
 def training_places(workload: TrainingWorkload, d: Deployment, assumed: Assumptions) -> Places:
-    """Steps of the whole layout."""
+    """Placeholders of the training command: steps of the whole layout."""
     model = workload.model
     adapts = workload.method is not Method.FULL
     stage = d.zero_stage or 0
@@ -257,13 +271,13 @@ def training_places(workload: TrainingWorkload, d: Deployment, assumed: Assumpti
 
 
 def copy_places(d: Deployment) -> Places:
-    """Over how many of the data parallel ranks weights are sharded, and how many copies of them there are."""
+    """Placeholders for the number of ranks that shard the weights, and for the number of copies of the weights."""
     shards = (d.data_parallel or 1) if d.zero_stage else 1
     return {"shards": shards, "copies": (d.data_parallel or 1) // shards}
 
 
 def batch_places(workload: TrainingWorkload, d: Deployment) -> Places:
-    """How much goes through one step, and how it is cut up."""
+    """Placeholders for the batch of a step and how it is split into micro-batches."""
     micro, data, length = d.micro_batch_sequences or 1, d.data_parallel or 1, round(workload.units_per_sequence)
     adapts = workload.method is not Method.FULL
     return {
@@ -280,7 +294,7 @@ def batch_places(workload: TrainingWorkload, d: Deployment) -> Places:
 
 
 def recompute_places(d: Deployment) -> Places:
-    """Which activations are computed again."""
+    """Placeholders for activation recomputation."""
     kept = d.activation_checkpointing or "none"
     return {
         "recompute": kept == "full",
@@ -291,7 +305,7 @@ def recompute_places(d: Deployment) -> Places:
 
 
 def precision_places(workload: TrainingWorkload) -> Places:
-    """In which numbers."""
+    """Placeholders for the number format of training."""
     wide = workload.precision in ("fp32", "tf32")
     return {
         "precision": None if wide else "fp16" if workload.precision == "fp16" else "bf16",
@@ -300,7 +314,7 @@ def precision_places(workload: TrainingWorkload) -> Places:
 
 
 def shape_places(model: ModelArchitecture, d: Deployment) -> Places:
-    """The model's shape, for a trainer that builds it from numbers."""
+    """Placeholders for the model's shape, for trainers that build the model from numbers."""
     stages = (d.pipeline_parallel or 1) * (d.virtual_pipeline or 1)
     return {
         "layers": model.num_layers,
@@ -317,10 +331,10 @@ def shape_places(model: ModelArchitecture, d: Deployment) -> Places:
 
 
 def above_one(value: int | None) -> int | None:
-    """A degree that has to be said."""
+    """The degree where it is above 1 and must be passed; else None."""
     return value if value is not None and value > 1 else None
 
 
 def flag(wanted: bool) -> str | None:
-    """Keeps a piece of a command that has no value of its own."""
+    """Empty placeholder that keeps a part of a command, or None to leave the part out."""
     return "" if wanted else None

@@ -1,4 +1,4 @@
-"""Where an answer stands on thin ground: little margin, little evidence, a limit that a poor result would miss."""
+"""Warnings about thin margins and thin evidence, and about limits that a slow case would miss."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from app.sizing.answer.money import usd
+from app.sizing.product_names import product_name
 from app.sizing.question import Question
 from app.sizing.result import Assurance, DeviceMemory, Estimate, Interval, Level, Notice, Performance, Ranked
 from app.sizing.units import GIB, SECONDS_PER_DAY
-from app.sizing.words import counted, figure, span
+from app.sizing.words import counted, figure, percent, span
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
+
+SLOW_CASE = "In a slow case (slow end of the 80 % interval),"
+REMEDY = "Run the benchmark or plan for a higher confidence."
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What there may be something to tell of: an estimate, and what was asked."""
+    """An estimate and the question it answers, from which warnings are derived."""
 
     question: Question
     estimate: Estimate
@@ -33,22 +37,22 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Sized(Told):
-    """One estimate that runs, and what is ranked behind it."""
+    """An estimate that runs, and the recommendations ranked below it."""
 
     performance: Performance
     behind: Sequence[Ranked] = ()
 
 
 def cautions(question: Question, ranked: Sequence[Ranked]) -> list[Notice]:
-    """What is to be told of the first."""
+    """Cautions about the first recommendation, in the order of CAUTIONS."""
     if not ranked or ranked[0].estimate.performance is None or not ranked[0].estimate.fits:
         return []
-    sized = Sized(question, ranked[0].estimate, ranked[0].estimate.performance, ranked[1:])
-    return [notice for of in CAUTIONS if (notice := of(sized)) is not None]
+    answer = Sized(question, ranked[0].estimate, ranked[0].estimate.performance, ranked[1:])
+    return [notice for caution in CAUTIONS if (notice := caution(answer)) is not None]
 
 
 def thin_margin(sized: Sized) -> Notice | None:
-    """The confidence asked for holds only just, and the next one takes far more or cannot be had."""
+    """Warn if the requested confidence is only just met, and the next level costs far more or is out of reach."""
     assurance, assumed = sized.estimate.assurance, sized.question.assumptions
     if assurance is None or not 0 <= met_with(assurance) - assurance.asked < assumed.thin_margin:
         return None
@@ -56,11 +60,11 @@ def thin_margin(sized: Sized) -> Notice | None:
     after = next((level for level in assurance.by_level if level.confidence > assurance.asked), None)
     if here is None or after is None or here.total_accelerators is None:
         return None
-    sure = f"Sized for {assurance.asked:.0%}"
+    sure = f"Sized for {percent(assurance.asked)} confidence"
     if after.total_accelerators is None:
         text = (
-            f"{sure}: laid out like this no number of these accelerators reaches {after.confidence:.0%} "
-            f"({weakest(assurance)}). Measure before buying, or ask for confidence {after.confidence:g}."
+            f"{sure}. With this layout, no number of these accelerators reaches {percent(after.confidence)} "
+            f"({weakest(assurance)}). Run the benchmark before buying, or set confidence to {after.confidence:g}."
         )
         return Notice("thin_margin", text)
     growth = amount(after) / max(amount(here), 1e-9)
@@ -68,56 +72,56 @@ def thin_margin(sized: Sized) -> Notice | None:
         return None
     return Notice(
         "thin_margin",
-        f"{sure} with {words_of(here)}; {after.confidence:.0%} takes {words_of(after)}. Measure before buying, or ask "
-        f"for confidence {after.confidence:g}.",
+        f"{sure} with {words_of(here)}; {percent(after.confidence)} confidence needs {words_of(after)}. Run the "
+        f"benchmark before buying, or set confidence to {after.confidence:g}.",
     )
 
 
 def conditions(assurance: Assurance) -> list[tuple[float, str]]:
-    """Probability of each condition, in words."""
-    told = (
+    """Probability and name of each condition that applies."""
+    named = (
         (assurance.fits, "memory"),
         (assurance.meets_slo, "load and limits"),
         (assurance.meets_deadline, "deadline"),
     )
-    return [(p, words) for p, words in told if p is not None]
+    return [(p, words) for p, words in named if p is not None]
 
 
 def met_with(assurance: Assurance) -> float:
-    """Probability of the condition that is least sure to hold."""
+    """Probability of the least likely condition."""
     return min(conditions(assurance))[0]
 
 
 def weakest(assurance: Assurance) -> str:
-    """The condition that is least sure to hold, in words."""
+    """The least likely condition and its probability as text."""
     probability, words = min(conditions(assurance))
-    return f"{words}: {probability:.0%} sure"
+    return f"{words}: {percent(probability)} likely"
 
 
 def amount(level: Level) -> float:
-    """What a level takes: money where there is a price."""
+    """Cost of a confidence level in USD, or its number of accelerators where there is no price."""
     spent = level.usd_total if level.usd_total is not None else level.usd_per_hour
     return float(level.total_accelerators or 0) if spent is None else spent
 
 
 def words_of(level: Level) -> str:
-    """A level in words: accelerators, and their cost where there is a price."""
+    """A confidence level as text: "8 accelerators (16.00 USD/h)"."""
     count = level.total_accelerators or 0
     text = counted(count, "accelerator")
     if level.usd_total is not None:
         return f"{text} ({usd(level.usd_total)})"
-    return text if level.usd_per_hour is None else f"{text} ({usd(level.usd_per_hour)} per hour)"
+    return text if level.usd_per_hour is None else f"{text} ({usd(level.usd_per_hour)}/h)"
 
 
 def worse(interval: Interval, point: float, *, more_is_better: bool) -> float:
-    """How many times as long as predicted the poor end of an interval takes."""
+    """Slowdown at the slow end of an interval, as a factor of the predicted time."""
     if more_is_better:
         return point / interval.low if interval.low > 0 else float("inf")
     return interval.high / point if point > 0 else 1.0
 
 
 def low_end_misses_load(sized: Sized) -> Notice | None:
-    """A poor result does not carry the peak."""
+    """Warn if the slow case does not carry the peak load."""
     workload, p = sized.serving, sized.performance
     capacity = p.requests_per_s_capacity
     point = getattr(p, p.interval.quantity, None)
@@ -129,18 +133,17 @@ def low_end_misses_load(sized: Sized) -> Notice | None:
         return None
     return Notice(
         "low_end_misses_load",
-        f"At the low end of its 80 % interval it carries {figure(carried)} of {figure(workload.peak_per_s)} requests/s "
-        "at peak: measure first, or ask for more confidence.",
+        f"{SLOW_CASE} this carries {figure(carried)} of {figure(workload.peak_per_s)} requests/s at peak. {REMEDY}",
     )
 
 
-LIMITS = {"ttft": "time to first token", "tpot": "time per output token", "e2e": "whole request"}
+LIMITS = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "end-to-end latency"}
 
 
 def low_end_misses_limit(sized: Sized) -> Notice | None:
-    """A poor result does not meet a limit that the prediction meets."""
+    """Warn if the slow case misses a latency limit that the median prediction meets."""
     workload, p = sized.serving, sized.performance
-    if workload is None or workload.classes:  # whose limits are told class by class
+    if workload is None or workload.classes:  # classes have limits of their own
         return None
     shown = "p95_s" if 50 < workload.slo.percentile <= 95 else "p99_s" if workload.slo.percentile > 95 else "p50_s"
     for name, label in LIMITS.items():
@@ -153,14 +156,14 @@ def low_end_misses_limit(sized: Sized) -> Notice | None:
         if slow > bound:
             return Notice(
                 "low_end_misses_limit",
-                f"At the slow end of its 80 % interval the {label} is {slow * 1e3:,.0f} ms at {shown[:3]}, above the "
-                f"{bound * 1e3:,.0f} ms allowed: measure first, or ask for more confidence.",
+                f"{SLOW_CASE} {shown[:3]} {label} is {slow * 1e3:,.0f} ms; the limit is {bound * 1e3:,.0f} ms. "
+                f"{REMEDY}",
             )
     return None
 
 
 def low_end_misses_deadline(sized: Sized) -> Notice | None:
-    """A poor result is late where the predicted one is in time."""
+    """Warn if the slow case misses the deadline that the expected duration meets."""
     deadline_s, p = sized.question.workload.deadline_s, sized.performance
     point = getattr(p, p.interval.quantity, None)
     if deadline_s is None or p.days is None or not point:
@@ -170,13 +173,12 @@ def low_end_misses_deadline(sized: Sized) -> Notice | None:
         return None
     return Notice(
         "low_end_misses_deadline",
-        f"At the low end of its 80 % interval the run takes {slow / limit:.0%} of the {span(limit)} allowed: measure "
-        "first, or ask for more confidence.",
+        f"{SLOW_CASE} the run takes {span(slow)}, {percent(slow / limit)} of the {span(limit)} allowed. {REMEDY}",
     )
 
 
 def deadline_nearly_used(sized: Sized) -> Notice | None:
-    """The expected duration leaves no room."""
+    """Warn if the expected duration uses nearly all of the time allowed."""
     deadline_s, days = sized.question.workload.deadline_s, sized.performance.days
     if deadline_s is None or days is None:
         return None
@@ -184,12 +186,15 @@ def deadline_nearly_used(sized: Sized) -> Notice | None:
     if not sized.question.assumptions.deadline_nearly_used < share <= 1:
         return None
     allowed = span(deadline_s / SECONDS_PER_DAY)
-    text = f"The run is expected to take {share:.0%} of the {allowed} allowed: anything repeated misses the deadline."
+    text = (
+        f"The run is expected to take {percent(share)} of the {allowed} allowed. Any repeated work would miss the "
+        "deadline."
+    )
     return Notice("deadline_nearly_used", text)
 
 
 def memory_nearly_full(sized: Sized) -> Notice | None:
-    """What must be held leaves no room; a cache that only fills what is free does not count."""
+    """Warn if the memory that the work needs is nearly full; cache that only fills free memory does not count."""
     memory = sized.estimate.memory
     if memory is None or memory.usable_bytes <= 0:
         return None
@@ -199,13 +204,16 @@ def memory_nearly_full(sized: Sized) -> Notice | None:
         return None
     return Notice(
         "memory_nearly_full",
-        f"{held / GIB:.1f} of {memory.usable_bytes / GIB:.1f} GiB usable are needed ({share:.0%}): a longer sequence "
-        "or fragmentation ends in out of memory.",
+        f"Memory is {percent(share)} full ({held / GIB:.1f} of {memory.usable_bytes / GIB:.1f} GiB usable). A longer "
+        "sequence or fragmentation can cause an out-of-memory error.",
     )
 
 
 def held_at_peak(memory: DeviceMemory, sized: Sized) -> float:
-    """Bytes that the sequences of the peak need, of a service; other work fills memory by design."""
+    """Bytes that a service needs at peak: everything but the cache, and the cache of the running sequences.
+
+    Work without a request rate fills the cache by design, so its cache does not count.
+    """
     workload, tokens = sized.serving, memory.kv_cache_tokens
     fixed = memory.total_bytes - memory.kv_cache_bytes
     if workload is None or workload.load is not Load.OPEN or not tokens:
@@ -215,37 +223,38 @@ def held_at_peak(memory: DeviceMemory, sized: Sized) -> float:
 
 
 def prefix_cache_must_survive(sized: Sized) -> Notice | None:
-    """Hits are counted that idle sessions must find again; or none are, because waiting for them does less."""
+    """Warn that cached prefixes must survive between turns, or that their hits are not counted."""
     workload, kept = sized.serving, sized.estimate.prefixes
     if workload is None or kept is None:
         return None
     gap, twice = figure(kept.turn_gap_s), figure(2 * kept.turn_gap_s)
-    held = f"{figure(kept.sessions)} idle sessions, {figure(kept.bytes_per_replica / GIB)} GiB"
-    share = f"{workload.cached_prefix_fraction:.0%}"
+    held = f"{figure(kept.sessions)} idle sessions ({figure(kept.bytes_per_replica / GIB)} GiB)"
+    share = percent(workload.cached_prefix_fraction)
     if not kept.counted:
         return Notice(
             "prefix_hits_not_counted",
-            f"The {share} of a prompt that could be cached are computed all the same: with {gap} s between turns a "
-            f"replica would keep {held}, and does more without. A shorter gap or a prefix that all share changes that.",
+            f"Prefix cache hits are not counted, although {share} of each prompt could be cached. With {gap} s between "
+            f"turns, each replica would have to keep {held}; it serves more without them. "
+            "A shorter gap or a prefix shared by all requests changes this.",
         )
     bare, later = times_of(kept.times_without_hits), times_of(kept.times_at_twice_the_gap)
     return Notice(
         "prefix_cache_must_survive",
-        f"{share} of a prompt are counted as cached: every replica keeps {held}, for {gap} s between turns, and a "
-        f"session's requests must reach the same replica. Without hits the same load {bare}; with {twice} s between "
-        f"turns it {later}.",
+        f"{share} of each prompt is counted as cached. Every replica must keep {held} for the {gap} s between turns. "
+        "Route all requests of a session to the same replica. "
+        f"Without cache hits, the same load {bare}; with {twice} s between turns, it {later}.",
     )
 
 
 def times_of(times: float | None) -> str:
-    """How many times the replicas a load takes; None: it misses its limits."""
+    """Replicas that a load needs compared with the plan, as text; None means that it misses its limits."""
     if times is None:
         return "misses the limits"
-    return "may take no more" if figure(times) == "1" else f"takes at least {figure(times)} times the replicas"
+    return "may need no more replicas" if figure(times) == "1" else f"needs at least {figure(times)} times the replicas"
 
 
 def roofline_above_calibrated(sized: Sized) -> Notice | None:
-    """The first was never measured, and one behind it was."""
+    """Warn if the first recommendation has no published benchmark nearby, but a lower-ranked one has."""
     if sized.performance.basis != "roofline":
         return None
     for other in sized.behind:
@@ -253,24 +262,26 @@ def roofline_above_calibrated(sized: Sized) -> Notice | None:
         if known is not None and known.basis != "roofline":
             return Notice(
                 "roofline_above_calibrated",
-                f"No published result is near the first (basis: roofline). {other.accelerator.name}, "
-                f"ranked {other.rank}, rests on results: measure the first before buying.",
+                "No published benchmark is close to the first option (basis: roofline). "
+                f"{other.accelerator.name}, ranked {other.rank}, is based on published benchmarks. "
+                "Benchmark the first option before buying.",
             )
     return None
 
 
 def one_source_only(sized: Sized) -> Notice | None:
-    """One source, or none, knows the runtime on this family."""
+    """Warn if at most one source has published results of the runtime on this hardware family."""
     d, sources = sized.estimate.deployment, sized.performance.sources
     if sources is None or sources > 1:
         return None
     known = "No source has" if sources < 1 else "Only one source has"
-    text = f"{known} published results of {d.engine or d.framework} on hardware of this family: measure before buying."
+    runtime = product_name(d.engine or d.framework or "")
+    text = f"{known} published benchmarks of {runtime} on this hardware family. Run the benchmark before buying."
     return Notice("one_source_only", text)
 
 
 def cheaper_apart(sized: Sized) -> Notice | None:
-    """Classes of traffic, or models, that would cost less each on machines of its own."""
+    """Warn if traffic classes or models cost less on separate machines."""
     for fleet in (sized.estimate.shared, sized.estimate.packing):
         if fleet is not None and fleet.cheaper == "apart":
             return Notice("cheaper_apart", fleet.why)

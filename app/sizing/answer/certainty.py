@@ -1,4 +1,4 @@
-"""How sure a prediction is: its 80 % interval, what it rests on, and which published results are near."""
+"""Uncertainty of a prediction: its 80 % interval, its basis and the nearest published results."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from app.sizing.training.recipes import PRECISIONS
 from app.sizing.uncertainty import HIGH, LOW, NORMAL, Around, Spread, Spreads
 from app.sizing.workload import InferenceWorkload, Method, TrainingWorkload
 
-# Both ends of an interval, as standings in a normal distribution.
+# Both ends of an 80 % interval, as z-scores of a normal distribution.
 ENDS = np.array([NORMAL.inv_cdf(LOW), NORMAL.inv_cdf(HIGH)])
 
 
 def setting_of(
     workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, accelerator: Accelerator, engine: str
 ) -> Setting:
-    """A row of a token stream as published results are described."""
+    """Setting of one serving deployment, described like a published result."""
     plans = judged.plans
     return Setting(
         engine=engine_named(engine).underneath(),
@@ -51,7 +51,7 @@ def setting_of(
 def training_setting(
     workload: TrainingWorkload, accelerator: Accelerator, framework: str, accelerators: float
 ) -> Setting:
-    """A run as published results are described."""
+    """Setting of a training run, described like a published result."""
     return Setting(
         engine=engine_named(framework).underneath(adapts=workload.method is not Method.FULL),
         family=accelerator.family,
@@ -68,26 +68,28 @@ def training_setting(
 
 @cache
 def ends_of(spread: Spread) -> Column:
-    """Both ends of an interval right beside many sources."""
+    """Both ends of an interval next to many sources, as logarithms of the error factor."""
     return spread.quantile(ENDS)
 
 
 @dataclass(frozen=True, slots=True)
 class Certainty:
-    """What is known around a setting."""
+    """Published evidence around a setting, and the intervals that follow from it."""
 
     spreads: Spreads
-    around: Mapping[str, Around]  # by pool of results
+    around: Mapping[str, Around]  # evidence near the setting, by pool of results
     setting: Setting
-    near: Near
-    neighbours: tuple[Neighbour, ...]
+    near: Near  # how much of the stack was published elsewhere
+    neighbours: tuple[Neighbour, ...]  # nearest published results, nearest first
     assumed: Assumptions
     training: bool = False
 
     @property
     def basis(self) -> str:
-        """Measured where a published result is of the same stack, size and load; calibrated where the stack's parts
-        were fitted.
+        """Basis of the prediction: "measured", "calibrated" or "roofline".
+
+        Measured means that a published result has the same stack, size and load; calibrated means that parts of the
+        stack were fitted to results.
         """
         if self.neighbours and self.neighbours[0].distance <= self.assumed.same_setting_distance:
             return "measured"
@@ -95,12 +97,16 @@ class Certainty:
 
     @property
     def sources(self) -> int:
-        """How many published results of the runtime on the family."""
+        """Number of independent sources with results of the runtime on the hardware family."""
         pool = pool_of("training" if self.training else "throughput")
         return int(self.around[pool].sources[0])
 
     def interval(self, quantity: str, value: float, kind: str, statistic: str = "mean") -> Interval:
-        """The 80 % interval of one predicted quantity, errors of which are those of `kind`."""
+        """80 % interval of one predicted quantity.
+
+        Parameters:
+            kind: kind of error whose spread applies.
+        """
         spread = self.spreads.of(kind)
         scale = spread.scale(self.around[pool_of(kind)])
         low, high = np.exp(scale * ends_of(spread)).tolist()
@@ -110,11 +116,11 @@ class Certainty:
 
 
 def inside(found: Interval, value: float, *, least: float = 0.0, most: float = math.inf) -> Interval:
-    """An interval that never leaves what is possible, and never its prediction."""
+    """An interval clipped to the possible range; it always contains the prediction."""
     return replace(found, low=min(value, max(found.low, least)), high=max(value, min(found.high, most)))
 
 
-# Kinds of errors of which more is better.
+# Kinds of error where a higher value is better.
 RATES = frozenset({"throughput", "single_stream", "prefill", "samples", "training", "training_samples"})
 
 
@@ -126,7 +132,11 @@ def certainty_of(
     training: bool = False,
     around: Mapping[str, Around] | None = None,
 ) -> Certainty:
-    """What is known around a setting, of serving or of training; `around` where it was found already."""
+    """Evidence around a setting of serving or training.
+
+    Parameters:
+        neighbourhood: evidence by pool of results, if already computed.
+    """
     evidence = snapshot.evidence
     near, neighbours = evidence.near(setting, training=training), evidence.neighbours(setting, training=training)
     key = StackKey(setting.engine, setting.family, setting.format_class)

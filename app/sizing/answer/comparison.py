@@ -1,4 +1,4 @@
-"""Where each recommendation stands beside the best one."""
+"""Comparison of each recommendation with the best one: cost, time and the limiting resource."""
 
 from __future__ import annotations
 
@@ -7,54 +7,55 @@ from dataclasses import replace
 from app.sizing.answer.money import mean_usd_per_hour, price_words, surely_usd
 from app.sizing.answer.summary import OBJECTIVE_WORDS, hardware_words
 from app.sizing.hardware.parts import SOCKET, Accelerator
+from app.sizing.product_names import format_name, product_name
 from app.sizing.question import Objective, Question
 from app.sizing.result import Estimate, Ranked, Reason, Rival
 from app.sizing.units import GIB, GIGA, SECONDS_PER_DAY, TERA
-from app.sizing.words import counted, figure
+from app.sizing.words import counted, figure, percent
 
-# A difference that the words would round away: whole percents, two digits.
+# Differences that rounding hides: whole percents for money, two digits for time.
 ROUNDS_TO_0_PERCENT = 0.005
 ROUNDS_TO_ONE = 0.05
-# What a near tie does, by the objective.
+# What options of a near tie have in common, by objective: for one option and for several.
 AS_MUCH = {
-    Objective.COST: "cost about as much",
-    Objective.LATENCY: "take about as long",
-    Objective.THROUGHPUT: "do about as much",
-    Objective.ENERGY: "use about as much energy",
-    Objective.BALANCED: "do about as well",
+    Objective.COST: ("costs about the same", "cost about the same"),
+    Objective.LATENCY: ("is about as fast", "are about as fast"),
+    Objective.THROUGHPUT: ("has about the same throughput", "have about the same throughput"),
+    Objective.ENERGY: ("uses about as much energy", "use about as much energy"),
+    Objective.BALANCED: ("performs about as well", "perform about as well"),
 }
 
 
 def limiting_resource(bottleneck: str | None, a: Accelerator) -> str:
-    """What an accelerator has of the resource that limits a plan, in words."""
+    """Amount of the limiting resource that one accelerator has: "80 GiB of memory"; empty for the host."""
     if bottleneck == "compute":
         rate = max(a.flops_per_s.get("bf16", 0.0), a.flops_per_s.get("fp16", 0.0))
-        return f"{figure(rate / TERA)} TFLOP/s in 16 bit"
+        return f"{figure(rate / TERA)} TFLOP/s at 16 bits"
     if bottleneck == "memory_capacity":
-        return f"{figure((a.memory_bytes or 0) / GIB)} GiB"
+        return f"{figure((a.memory_bytes or 0) / GIB)} GiB of memory"
     if bottleneck == "interconnect":
-        return f"{figure(a.scaleup_bytes_per_s / GIGA)} GB/s of link"
+        return f"{figure(a.scaleup_bytes_per_s / GIGA)} GB/s of link bandwidth"
     if bottleneck == "host":
-        return ""  # of which no data sheet speaks
+        return ""  # data sheets of accelerators say nothing about the host
     return f"{figure((a.memory_bytes_per_s or 0) / TERA)} TB/s of memory bandwidth"
 
 
 def compared(ranked: tuple[Ranked, ...], question: Question, feasible: int) -> tuple[Ranked, ...]:
-    """Each with a sentence on where it stands: the best first says why it leads, the others what they lack."""
+    """Recommendations with their comparison: why the best one leads, and how the others differ from it."""
     if not ranked:
         return ranked
     best = ranked[0]
-    why = "It is the only accelerator type that meets the limits."
+    why = "This is the only accelerator type that meets the limits."
     if feasible > 1:
         why = (
-            f"Of the {feasible} accelerator types that meet the limits it has {OBJECTIVE_WORDS[question.objective]}: "
-            f"{hardware_words(best)}, {price_words(best.estimate)}."
+            f"Of the {feasible} accelerator types that meet the limits, this one has "
+            f"{OBJECTIVE_WORDS[question.objective]}: {hardware_words(best)}, {price_words(best.estimate)}."
         )
     reasons = [Reason("choice", why, "feasible_accelerators", float(feasible), "types")]
     if len(ranked) > 1:
-        reasons.append(against(ranked[1], best, lead="The runner-up is {name}: it"))
+        reasons.append(against(ranked[1], best, lead="Next best: {name}. It"))
     share = question.assumptions.near_tie_share
-    others = ((r, against(r, best, lead="Beside the best, {name}")) for r in ranked[1:])
+    others = ((r, against(r, best, lead="Compared with the best option, {name}")) for r in ranked[1:])
     return (
         explained(best, (*reasons, *near_ties(ranked, question.objective, share), *best.estimate.explanation)),
         *(
@@ -65,8 +66,10 @@ def compared(ranked: tuple[Ranked, ...], question: Question, feasible: int) -> t
 
 
 def near_ties(ranked: tuple[Ranked, ...], objective: Objective, share: float) -> tuple[Reason, ...]:
-    """Where another engine, or the next accelerator type for about the money, comes as near to the first as the share:
-    which, and how near.
+    """Near ties of the first of these options: another engine, or the next accelerator type at a similar price.
+
+    Parameters:
+        share: largest difference that counts as a near tie, from 0 to 1.
     """
     first, near = ranked[0], []
     if first.rival is not None:
@@ -77,22 +80,23 @@ def near_ties(ranked: tuple[Ranked, ...], objective: Objective, share: float) ->
 
 
 def times_the_money(other: Ranked, first: Ranked) -> float:
-    """What another costs over the first; 1 where that is not known."""
+    """Cost of another option over that of the first; 1 where it is unknown."""
     return ratio(spent(other.estimate), spent(first.estimate)) or 1.0
 
 
 def as_tied(rival: Rival) -> tuple[str, float]:
-    """Another engine in words, and how much worse it does."""
-    stored = f" in {rival.weight_format}" if rival.weight_format else ""
-    return f"{rival.engine}{stored}", rival.worse
+    """The runner-up engine as text ("SGLang in FP8"), and how much worse it is as a share."""
+    stored = f" in {format_name(rival.weight_format)}" if rival.weight_format else ""
+    return f"{product_name(rival.engine)}{stored}", rival.worse
 
 
 def tied(near: list[tuple[str, float]], objective: Objective) -> tuple[Reason, ...]:
-    """What comes near, and how near."""
+    """The near tie as a reason: each option of `near` with how much worse it is."""
     if not near:
         return ()
-    named = " and ".join(f"{n} ({worse:.0%} worse)" if worse >= ROUNDS_TO_0_PERCENT else n for n, worse in near)
-    text = f"{named} would {AS_MUCH[objective]}: choose the one you know."
+    named = " and ".join(f"{n} ({percent(worse)} worse)" if worse >= ROUNDS_TO_0_PERCENT else n for n, worse in near)
+    one, several = AS_MUCH[objective]
+    text = f"{named} {one if len(near) == 1 else several}; use whichever you know."
     return (Reason("near_tie", text, "difference", min(worse for _, worse in near), "1"),)
 
 
@@ -101,40 +105,48 @@ def explained(ranked: Ranked, explanation: tuple[Reason, ...]) -> Ranked:
 
 
 def against(mine: Ranked, best: Ranked, *, lead: str) -> Reason:
-    """What a plan lacks beside the best: money, time, and the resource that limits it."""
+    """How an option differs from the best one: cost, time, and the resource that limits it.
+
+    Parameters:
+        lead: start of the sentence, with a placeholder for the accelerator's name.
+    """
     parts: list[str] = []
     money = ratio(surely_usd(mine.estimate), surely_usd(best.estimate))
     if money is None:
         money = ratio(spent(mine.estimate), spent(best.estimate))
     if money is not None:
         same = abs(money - 1) < ROUNDS_TO_0_PERCENT
-        parts.append("costs as much" if same else f"costs {abs(money - 1):.0%} {'more' if money > 1 else 'less'}")
+        parts.append("costs the same" if same else f"costs {percent(abs(money - 1))} {'more' if money > 1 else 'less'}")
     time = ratio(duration_s(mine.estimate), duration_s(best.estimate))
     if time is not None:
         same = abs(time - 1) < ROUNDS_TO_ONE
-        slower = f"takes {figure(time)} times as long" if time > 1 else f"takes {1 - time:.0%} less time"
-        parts.append("is as fast" if same else slower)
+        done = mine.estimate.performance
+        per = "" if done is None or done.days is not None else " per request"
+        slower = f"takes {figure(time)} times as long{per}" if time > 1 else f"takes {percent(1 - time)} less time{per}"
+        parts.append("is equally fast" if same else slower)
     limit = mine.estimate.bottleneck
     has, other = limiting_resource(limit, mine.accelerator), limiting_resource(limit, best.accelerator)
     count = mine.estimate.deployment.total_accelerators or 0
     others = best.estimate.deployment.total_accelerators or 0
-    resource = f"{count:,} with {has} each against {others:,} with {other}"
-    if SOCKET in (mine.accelerator.kind, best.accelerator.kind):
-        resource = f"{machines_of(mine)} against {machines_of(best)}"  # a part of a socket has a part of its figures
-    elif not has:
-        resource = f"{counted(count, 'accelerator')} against {others:,}"
+    numbers = counted(count, "accelerator")
+    each, other_each = (" each" if n > 1 else "" for n in (count, others))
+    resource = f"It uses {numbers} with {has}{each}; the best option uses {others:,} with {other}{other_each}"
+    if SOCKET in (mine.accelerator.kind, best.accelerator.kind):  # an instance may be part of a socket
+        resource = f"It uses {machines_of(mine)}; the best option uses {machines_of(best)}"
     elif has == other:
-        numbers = "as many" if count == others else f"{count:,} against {others:,}"
-        resource = f"{numbers} with {has} each"
+        shared, per = (f", each with {has}", f" with {has}{each}") if has else ("", "")
+        resource = f"It uses {numbers}; the best option uses {others:,}{shared}"
+        if count == others:
+            resource = f"Both use {numbers}{per}"
     name = mine.accelerator.name
-    text = f"{lead.format(name=name)} {' and '.join(parts) or 'has no known price'}; {resource}."
+    text = f"{lead.format(name=name)} {' and '.join(parts) or 'has no known price'}. {resource}."
     return Reason("comparison", text, "cost_ratio", money or 0.0, "1")
 
 
 def machines_of(ranked: Ranked) -> str:
-    """How many machines, and of what, in words."""
+    """Number and name of the machines: "7 × c8i.xlarge"."""
     d = ranked.estimate.deployment
-    return f"{d.nodes or 1:,} x {d.instance_type or d.system or ranked.accelerator.name}"
+    return f"{d.nodes or 1:,} × {d.instance_type or d.system or ranked.accelerator.name}"
 
 
 def ratio(a: float | None, b: float | None) -> float | None:
@@ -142,14 +154,14 @@ def ratio(a: float | None, b: float | None) -> float | None:
 
 
 def spent(e: Estimate) -> float | None:
-    """USD of the run, or per hour in the mean of a day."""
+    """USD of the run, or USD per hour as the mean of a day."""
     if e.cost is None:
         return None
     return e.cost.usd_total if e.cost.usd_total is not None else mean_usd_per_hour(e.cost)
 
 
 def duration_s(e: Estimate) -> float | None:
-    """Seconds of the run, or of a typical request."""
+    """Seconds of the run, or of a median request."""
     p = e.performance
     if p is None:
         return None

@@ -1,4 +1,4 @@
-"""The day of a deployment: what of everything known about it its day rests on."""
+"""Adds the daily load profile to estimates: the cost of a day and, for the first estimate, the day itself."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def with_days(
     judged: Judged[Any, Any, Any],
     sure_capacity_per_s: Column,
 ) -> list[Estimate]:
-    """Estimates with what a day of each costs, and the first with its day, where the hours of one are told."""
+    """Estimates with their cost per day, and the first one with its day, where the workload states hourly shares."""
     if not workload.hourly_shares:
         return list(estimates)
     plans, cost = judged.plans, judged.cost
     hourly = daily_usd_per_hour(question, workload, plans, judged.fleet, cost, sure_capacity_per_s)
-    told = [priced(found, usd) for found, usd in zip(estimates, hourly.tolist(), strict=True)]
-    return [with_day(question, workload, told[0], judged, sure_capacity_per_s, 0), *told[1:]]
+    with_cost = [priced(each, usd) for each, usd in zip(estimates, hourly.tolist(), strict=True)]
+    return [with_day(question, workload, with_cost[0], judged, sure_capacity_per_s, 0), *with_cost[1:]]
 
 
 def priced(found: Estimate, usd_per_hour: float) -> Estimate:
-    """An estimate with what its day costs at so much an hour in the mean."""
+    """An estimate with the cost of a day at this mean cost in USD per hour."""
     if found.cost is None or found.cost.usd_per_hour is None:
         return found
     return replace(found, cost=replace(found.cost, usd_per_day=usd_per_hour * HOURS_PER_DAY))
@@ -52,8 +52,10 @@ def with_day(
     sure_capacity_per_s: Column,
     row: int,
 ) -> Estimate:
-    """An estimate with its day, where the hours of one are told and it fits; `sure_capacity_per_s` is a replica's
-    within the limits with the confidence asked.
+    """An estimate with its day, where the workload states hourly shares and the plan fits.
+
+    Parameters:
+        sure_capacity_per_s: requests per second of one replica within the limits, at the requested confidence.
     """
     if not workload.hourly_shares or found.performance is None or found.cost is None:
         return found
@@ -81,24 +83,24 @@ def with_day(
 
 
 def first_s(performance: Performance) -> float:
-    """Until a request that nothing waits for is answered, or begins to be."""
+    """Seconds until a request is answered, or its first token arrives: the median at the load."""
     shown = performance.ttft or performance.e2e
     return 0.0 if shown is None or shown.p50_s is None or not math.isfinite(shown.p50_s) else shown.p50_s
 
 
 def most_per_s(performance: Performance, replicas: float) -> float:
-    """Requests per second of a replica beyond which its queue grows."""
+    """Requests per second of one replica above which its queue grows."""
     whole = performance.unstable_above_requests_per_s or performance.requests_per_s_capacity
     return (whole or performance.samples_per_s or 0.0) / replicas
 
 
 def ttft_curve(performance: Performance, replicas: float) -> tuple[tuple[float, float], ...]:
-    """TTFT at p95 by the requests per second of a replica, where it was simulated."""
+    """Pairs of (requests per second of one replica, p95 TTFT in seconds); empty where nothing was simulated."""
     curve = performance.load_curve
     return () if curve is None else tuple((point.requests_per_s / replicas, point.ttft_p95_s) for point in curve.points)
 
 
 def starting_at(workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, assumed: Assumptions) -> Starting:
-    """What a start of a row's replica moves, and over what."""
-    found = starting_of(workload, judged.plans.take(np.array([row])), assumed)
-    return Starting(**{f.name: getattr(found, f.name)[0].item() for f in fields(Starting)})
+    """What the start of a replica in a row loads, and the links it uses."""
+    starts = starting_of(workload, judged.plans.take(np.array([row])), assumed)
+    return Starting(**{f.name: getattr(starts, f.name)[0].item() for f in fields(Starting)})

@@ -1,26 +1,26 @@
-"""One deployment in two or three sentences: what it is, whether it fits, what it does, what it costs."""
+"""Summary of one deployment: hardware and layout, whether it fits, performance and cost."""
 
 from __future__ import annotations
 
 from app.sizing.answer.money import price_words
-from app.sizing.answer.summary import hardware_words, work_words
+from app.sizing.answer.summary import hardware_words, layout_words, work_words
 from app.sizing.question import Question
 from app.sizing.result import Estimate, Performance, Ranked
 from app.sizing.units import SECONDS_PER_DAY
 from app.sizing.values.latencies import Percentiles
-from app.sizing.words import apart, counted, figure, span
+from app.sizing.words import apart, figure, percent, span
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 
-LEAST_TOLD = 0.005  # probabilities nearer to none or to certainty are not told by a number
+LEAST_TOLD = 0.005  # probabilities closer to 0 or 1 are not shown as a number
 
 
 def described(question: Question, ranked: Ranked) -> str:
-    """What somebody who asks about this deployment wants to know first."""
+    """Summary of one deployment in two to four sentences."""
     found, workload = ranked.estimate, question.workload
     if found.memory is None:
         return f"{work_words(workload)}. {found.explanation[0].text}"
-    layout = "" if found.deployment.pools is not None else f" {layout_words(found)}"
-    taken = f"{work_words(workload)}, on {hardware_words(ranked)}{layout}"
+    layout = "" if found.deployment.pools is not None else f": {layout_words(ranked)}"
+    taken = f"{work_words(workload)} on {hardware_words(ranked)}{layout}"
     if not found.fits or found.performance is None:
         reasons = {reason.code: reason.text for reason in found.explanation}
         return f"{taken}. {reasons.get('out_of_memory', found.explanation[0].text)} {cost_words(found)}."
@@ -28,67 +28,59 @@ def described(question: Question, ranked: Ranked) -> str:
         done = run_words(workload, found.performance)
     else:
         done = service_words(workload, found.performance)
-    return f"{taken}. It fits and {done}{sure_words(found)}. {cost_words(found)}."
+    return f"{taken}. It fits {done}.{sure_words(found)} {cost_words(found)}."
 
 
 def cost_words(found: Estimate) -> str:
-    """What it costs, where that is known."""
+    """Cost of the deployment, where it is known."""
     priced = found.cost is not None and found.cost.usd_per_hour is not None
-    return f"It costs {price_words(found)}" if priced else "Its price is not known"
-
-
-def layout_words(found: Estimate) -> str:
-    """How the work lies on the hardware."""
-    d = found.deployment
-    if d.framework is not None:
-        return f"({d.framework}, {counted(d.accelerators_per_replica or 0, 'accelerator')})"
-    spare = f" and {d.spare_replicas} spare" if d.spare_replicas else ""
-    size = d.accelerators_per_replica
-    return f"as {counted(d.replicas or 0, 'replica')}{spare} of {size} in {d.weight_format} on {d.engine}"
+    return f"It costs {price_words(found)}" if priced else "Its price is unknown"
 
 
 def run_words(workload: TrainingWorkload, speed: Performance) -> str:
-    """How long a run takes, beside its deadline."""
+    """Duration of a run compared with its deadline, as it follows "It fits"."""
     days, limit = speed.days or 0.0, workload.deadline_s / SECONDS_PER_DAY
-    return f"takes {span(days)}, {'within' if days <= limit else 'longer than'} the {span(limit)} it may take"
+    if days <= limit:
+        return f"and takes {span(days)}, within the deadline of {span(limit)}"
+    return f"but takes {span(days)}, longer than the deadline of {span(limit)}"
 
 
 def service_words(workload: InferenceWorkload, speed: Performance) -> str:
-    """What a service carries, or how quick it is with what is in flight."""
+    """Capacity of a service and its latency, as it follows "It fits"."""
     unit = "samples" if workload.model.sample else "requests"
     capacity = speed.requests_per_s_capacity or speed.samples_per_s or 0.0
     if workload.load is Load.OFFLINE:
-        return f"does {figure(capacity)} {unit}/s"
+        return f"and serves {figure(capacity)} {unit}/s"
     if workload.load is Load.OPEN and capacity < workload.peak_per_s * (1 - 1e-9):
         carried, asked = apart(capacity, workload.peak_per_s)
-        return f"carries {carried} of the {asked} {unit}/s asked for within the limits"
+        return f"but serves only {carried} of the requested {asked} {unit}/s within the limits"
     waits = latency_words(speed)
     if workload.load is Load.OPEN:
-        return f"carries up to {figure(capacity)} {unit}/s within the limits; at the peak {waits}"
-    return f"does {figure(capacity)} {unit}/s; {waits}"
+        return f"and serves up to {figure(capacity)} {unit}/s within the limits. At peak, {waits}"
+    return f"and serves {figure(capacity)} {unit}/s. With this load, {waits}"
 
 
 def latency_words(speed: Performance) -> str:
-    """How long users wait, at the median and in the tail."""
-    told = {"a first token": speed.ttft, "a further one": speed.tpot, "an answer": speed.e2e}
-    waits = [f"{what} takes {wait_words(times)}" for what, times in told.items() if times is not None]
+    """The first two known latencies, each with its median and its p95."""
+    latencies = {"TTFT": speed.ttft, "TPOT": speed.tpot, "end-to-end latency": speed.e2e}
+    waits = [f"{name} is {wait_words(times)}" for name, times in latencies.items() if times is not None]
     return " and ".join(waits[:2])
 
 
 def wait_words(times: Percentiles) -> str:
-    """Milliseconds, or seconds from ten on."""
+    """Median and p95 in milliseconds, or in seconds from ten seconds up."""
     usual, tail = (
-        "ever longer" if s is None else f"{figure(s)} s" if s >= 10 else f"{figure(s * 1e3)} ms"
+        "unbounded" if s is None else f"{figure(s)} s" if s >= 10 else f"{figure(s * 1e3)} ms"
         for s in (times.p50_s, times.p95_s)
     )
     return f"{usual} (p95 {tail})"
 
 
 def sure_words(found: Estimate) -> str:
-    """How sure it is to do what was asked."""
+    """Probability that the deployment meets every limit, or the deadline of work without other limits."""
     sure = found.assurance
     chance = None if sure is None else sure.meets_deadline if sure.meets_slo is None else sure.meets_slo
     if chance is None or chance < LEAST_TOLD:
         return ""
-    told = "nearly certain" if chance > 1 - LEAST_TOLD else f"{chance:.0%} likely"
-    return f" (what was asked is {told} to hold)"
+    likely = "almost certain" if chance > 1 - LEAST_TOLD else f"{percent(chance)} likely"
+    return f" It is {likely} to meet {'the deadline' if sure is None or sure.meets_slo is None else 'every limit'}."

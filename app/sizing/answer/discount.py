@@ -1,4 +1,4 @@
-"""At which discount the runner-up would be first: a price is what a buyer can change by asking."""
+"""Discount at which the runner-up would rank first: buyers can negotiate a price."""
 
 from __future__ import annotations
 
@@ -8,21 +8,25 @@ from app.sizing.answer.money import surely_usd
 from app.sizing.formula import formula
 from app.sizing.question import Objective, Question
 from app.sizing.result import Change, CostSummary, Estimate, Part, Ranked
+from app.sizing.words import percent
 
-# Lines of a bill that are the price of machines; what stands beside them has prices of its own.
+# Lines of a bill that belong to the price of machines; other lines have prices of their own.
 OF_MACHINES = ("machine", "accelerator", "chassis", "processors", "memory")
 UPKEEP, HORIZON = "upkeep_usd", "horizon_hours"
-# Nobody gives more away; less is a near tie, which is told as such.
+# Larger discounts are unrealistic; smaller differences are reported as near ties.
 MOST, LEAST = 0.9, 0.005
 
 
 @formula(unit="1")
 def discount_to_lead(own_usd: float, first_usd: float, discountable_usd: float) -> float:
-    """Share off the price of machines at which something costs as much as the first.
+    """Discount on the price of machines at which an option costs as much as the first, as a share.
 
-    Source: definition.
-    Limits: of the same machines, laid out as they are.
-    Check: 12 USD an hour, of which 8 are the machines', beside 10.
+    Parameters:
+        own_usd: cost of the option, USD.
+        first_usd: cost of the first recommendation, USD.
+        discountable_usd: part of the option's cost that a discount reduces, USD.
+    Limits: the option keeps its machines and its layout.
+    Check: 12 USD/h, of which 8 USD/h are for machines, against 10 USD/h.
         >>> discount_to_lead(12.0, 10.0, 8.0)
         0.25
     """
@@ -30,7 +34,7 @@ def discount_to_lead(own_usd: float, first_usd: float, discountable_usd: float) 
 
 
 def price_flip(question: Question, ranked: tuple[Ranked, ...]) -> tuple[Change, ...]:
-    """What the runner-up would have to be had at to be first; nothing where money does not decide, or not alone."""
+    """Discount at which the runner-up would rank first; empty if cost is not the only criterion."""
     if question.objective is not Objective.COST or len(ranked) < 2:
         return ()
     first, second = ranked[0], ranked[1]
@@ -43,21 +47,21 @@ def price_flip(question: Question, ranked: tuple[Ranked, ...]) -> tuple[Change, 
     machines = discountable_usd_per_hour(cost) * own / cost.usd_per_hour
     if machines <= 0:
         return ()
-    told = math.floor(discount_to_lead(own, least, machines) * 100 + 1) / 100
-    if not LEAST < told < MOST:
+    share = math.floor(discount_to_lead(own, least, machines) * 100 + 1) / 100
+    if not LEAST < share < MOST:
         return ()
-    change = f"{told:.0%} off the price of {second.accelerator.name}"
-    return (Change(change, "it would be first", {"economics": {"discounts": {second.accelerator.slug: told}}}),)
+    change = f"{percent(share)} off the price of {second.accelerator.name}"
+    return (Change(change, "would rank first", {"economics": {"discounts": {second.accelerator.slug: share}}}),)
 
 
 def spent(estimate: Estimate) -> float | None:
-    """What is ranked by: of work that ends all of it, with the confidence asked."""
+    """Cost that decides the ranking, in USD: of the whole run at the requested confidence, else per hour."""
     cost = estimate.cost
     return None if cost is None else surely_usd(estimate) or cost.usd_total or cost.usd_per_hour
 
 
 def discountable_usd_per_hour(cost: CostSummary) -> float:
-    """What of a cost is the price of machines, and upkeep that is a share of it."""
+    """Part of the cost per hour that a discount reduces: machines, and maintenance charged as a share of them."""
     by_name = {part.what: part for part in cost.parts}
     upkeep = by_name.get(UPKEEP, Part(UPKEEP, 0.0)).usd_per_hour or 0.0
     hours = by_name[HORIZON].quantity if HORIZON in by_name else math.inf

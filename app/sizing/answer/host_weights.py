@@ -1,4 +1,4 @@
-"""What an answer says of weights in the host's memory: how much lies where, and what that costs in speed."""
+"""Weights in host memory: how many there are, which parts of the model, and their cost in speed."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from app.sizing.serving.host_weights import experts_on_host, layers_on_host
 from app.sizing.serving.options import Judged
 from app.sizing.serving.plans import Plans
 from app.sizing.units import GB, GIB
-from app.sizing.words import counted, figure
+from app.sizing.words import counted, figure, percent
 from app.sizing.workload import InferenceWorkload
 
-LEAST_TOLD = 0.005  # of the layers
-ALL_LAYERS = 99  # as people write it who mean all
+LEAST_TOLD = 0.005  # smaller shares of the layers are not shown
+ALL_LAYERS = 99  # the usual llama.cpp setting for "all layers"
 
 
 def share_on_host(plans: Plans, row: int) -> float:
-    """Share of a plan's weights in its host's memory."""
+    """Share of a plan's weights in host memory, from 0 to 1."""
     return 0.0 if plans.on_host is None else at(plans.on_host.weights_share, row)
 
 
 def host_bytes(judged: Judged[Any, Any, Any], row: int) -> dict[str, Any]:
-    """What a replica takes of its host's memory, as an answer names it; nothing where no weights lie there."""
+    """Host memory of one replica by field name of DeviceMemory; empty if no weights are in host memory."""
     host = judged.memory.host
     if host is None or not host.weights_bytes[row]:
         return {}
@@ -43,35 +43,37 @@ def host_bytes(judged: Judged[Any, Any, Any], row: int) -> dict[str, Any]:
 def host_weight_reasons(
     workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, share_of_step: float
 ) -> Iterator[Reason]:
-    """How much of the weights lies where, and what reading them there takes of a step."""
+    """Weights in host memory and the share of a step that reading them takes."""
     on = judged.plans.on_host
     if on is None or not share_on_host(judged.plans, row):
         return
     gib, rate = at(on.weights_bytes, row) / GIB, at(on.bytes_per_s, row) / GB
     text = (
-        f"{gib:,.1f} GiB of the weights ({at(on.weights_share, row):.0%}) lie in the host's memory: "
-        f"{parts_words(workload, judged.plans, row)}. The host reads them at about {figure(rate)} GB/s, and takes "
-        f"{share_of_step:.0%} of the time of a step. Its part is reckoned from data sheets: measure it before you buy."
+        f"{gib:,.1f} GiB of the weights ({percent(at(on.weights_share, row))}) are in host memory: "
+        f"{parts_words(workload, judged.plans, row)}. The host reads them at about {figure(rate)} GB/s and takes "
+        f"{percent(share_of_step)} of each step. The host's speed is estimated from data sheets: measure it before you "
+        "buy."
     )
     yield Reason("weights_on_host", text, "weights_on_host_gib", gib, "GiB")
 
 
 def parts_words(workload: InferenceWorkload, plans: Plans, row: int) -> str:
-    """Which parts of the model lie in the host's memory."""
+    """Parts of the model in host memory: "16 of 32 layers with their KV cache"."""
     on, model = plans.on_host, workload.model
     assert on is not None
     experts, layers = at(on.experts_share, row), at(on.layers_share, row)
-    told = []
+    parts = []
     if experts > LEAST_TOLD and abs(experts - layers) > LEAST_TOLD:
-        told.append(f"the routed experts of {counted(round(experts * model.moe_layers), 'layer')}")
+        parts.append(f"the routed experts of {counted(round(experts * model.moe_layers), 'layer')}")
     if layers > LEAST_TOLD:
-        told.append(f"{round(layers * model.num_layers)} of {model.num_layers} layers with their cache")
-    return " and ".join(told) or "part of a layer"
+        parts.append(f"{round(layers * model.num_layers)} of {model.num_layers} layers with their KV cache")
+    return " and ".join(parts) or "part of a layer"
 
 
 def layer_places(model: ModelArchitecture, d: Deployment) -> dict[str, int | None]:
-    """How many layers llama.cpp keeps on the accelerators, and of how many the routed experts are with the host: all
-    that it finds where nothing lies there.
+    """Layers that llama.cpp keeps on the accelerators, and layers whose routed experts stay in host memory.
+
+    Without weights in host memory, all layers stay on the accelerators.
     """
     everything = max(ALL_LAYERS, model.num_layers + 1)
     if not d.weights_on_host or d.weight_format is None:
@@ -88,10 +90,10 @@ def layer_places(model: ModelArchitecture, d: Deployment) -> dict[str, int | Non
 
 
 def out_of_host_memory(judged: Judged[Any, Any, Any], row: int) -> Reason | None:
-    """By how much weights do not fit into the host's memory; None where they do."""
+    """Reason that the weights do not fit into host memory; None if they fit."""
     host = getattr(judged.memory, "host", None)
     if host is None or host.fits[row]:
         return None
     needed, room = at(host.needed_bytes, row) / GIB, at(host.room_bytes, row) / GIB
-    text = f"It does not fit: {needed:,.1f} GiB would lie in the host's memory, of which {room:,.1f} GiB are usable."
+    text = f"It does not fit: {needed:,.1f} GiB of host memory are needed, but only {room:,.1f} GiB are usable."
     return Reason("out_of_memory", text, "host_needed_gib", needed, "GiB")

@@ -1,9 +1,10 @@
-"""Build or buy: the same traffic from an API beside the machines of an answer, in one sentence."""
+"""Build or buy: the price of the same traffic from a hosted API, compared with own hardware."""
 
 from __future__ import annotations
 
 from app.sizing.answer.money import usd
 from app.sizing.decisions.hosted import hosted_costs, open_to_hosts, pays_from_per_s
+from app.sizing.product_names import provider_name
 from app.sizing.question import Question
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Snapshot
@@ -12,12 +13,13 @@ from app.sizing.values.hosted import HostedApi, HostedCost
 from app.sizing.words import figure
 from app.sizing.workload import InferenceWorkload, Load
 
-THEIRS = "Speed, limits and where data goes are the host's."
+THEIRS = "Check the host's speed, rate limits and data location."
 
 
 def hosted_api(question: Question, market: Snapshot, estimate: Estimate | None) -> HostedApi | None:
-    """What the cheapest hosts ask for the same traffic, beside this deployment where there is one; None where nobody
-    hosts the model or the question rules hosts out.
+    """Prices of hosted APIs for the same traffic, compared with this deployment where there is one.
+
+    None if no host offers the model or the question excludes hosts.
     """
     workload = question.workload
     if not isinstance(workload, InferenceWorkload) or not open_to_hosts(question.constraints):
@@ -32,7 +34,7 @@ def hosted_api(question: Question, market: Snapshot, estimate: Estimate | None) 
 
 
 def tokens_served_per_s(workload: InferenceWorkload, own: Estimate | None) -> float | None:
-    """Tokens of the traffic, in and out: of a rate its mean, else what the deployment's price is spread over."""
+    """Input and output tokens per second: of a request rate its mean, else the rate that the deployment serves."""
     if workload.load is Load.OPEN:
         return workload.average_per_s * workload.tokens_per_request
     if own is None or own.cost is None or not own.cost.usd_per_hour or not own.cost.usd_per_million:
@@ -41,7 +43,7 @@ def tokens_served_per_s(workload: InferenceWorkload, own: Estimate | None) -> fl
 
 
 def _pays_from(workload: InferenceWorkload, own: Estimate | None, host: HostedCost) -> float | None:
-    """Requests per second on average from which on the machines cost less; None where they do not carry so many."""
+    """Break-even rate in requests/s on average; None if the own hardware cannot serve that rate."""
     if workload.load is not Load.OPEN or own is None or own.cost is None or own.cost.usd_per_hour is None:
         return None
     assert own.performance is not None
@@ -50,22 +52,24 @@ def _pays_from(workload: InferenceWorkload, own: Estimate | None, host: HostedCo
 
 
 def _beside(workload: InferenceWorkload, own: Estimate | None, host: HostedCost, pays_from: float | None) -> str:
-    """What the cheapest host and the machines ask, and which of the two costs less."""
-    at, per = host.price.provider, "" if host.usd_total is not None else " a month"
+    """Price of the cheapest host and of own hardware, and which of the two costs less."""
+    name, per = provider_name(host.price.provider), "" if host.usd_total is not None else " per month"
     theirs = host.usd_total if host.usd_total is not None else host.usd_per_month
     cost = None if own is None else own.cost
     ours = None if cost is None else cost.usd_total if workload.ends else _monthly(cost.usd_per_hour)
     if theirs is None:
-        return f"{at} asks {usd(host.usd_per_million_tokens)} per million tokens of this traffic."
+        return f"API price at {name}: {usd(host.usd_per_million_tokens)} per million tokens of this traffic."
     if ours is None:
-        return f"{at} does this for {usd(theirs)}{per}."
+        return f"API price at {name}: {usd(theirs)}{per}."
     if theirs >= ours:
-        below = "" if pays_from is None else f" Below {figure(pays_from)} requests/s on average the API costs less."
-        return f"Build: {usd(ours)}{per} against {usd(theirs)} at {at}, the cheapest API.{below}"
-    later = "" if workload.load is not Load.OPEN else " Even full, these machines cost more."
+        below = ""
+        if pays_from is not None:
+            below = f" Break-even: below an average of {figure(pays_from)} requests/s, the API costs less."
+        return f"Cheaper on own hardware: {usd(ours)}{per}. The cheapest API is {name} at {usd(theirs)}{per}.{below}"
+    later = "" if workload.load is not Load.OPEN else " Own hardware costs more even at full utilization."
     if pays_from is not None:
-        later = f" Above {figure(pays_from)} requests/s on average these machines cost less."
-    return f"Buy: {at} does this for {usd(theirs)}{per} against {usd(ours)}.{later}"
+        later = f" Break-even: above an average of {figure(pays_from)} requests/s, own hardware costs less."
+    return f"Cheaper as an API: {name} at {usd(theirs)}{per} (own hardware: {usd(ours)}).{later}"
 
 
 def _monthly(usd_per_hour: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""Money in an answer: the cost of a finalist, where its price comes from, and dollars in words."""
+"""Cost of a recommendation, the origin of its price, and amounts of money as text."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from app.sizing.columns import one
 from app.sizing.decisions.cost import Cost, does_work, kwh_per_million, usd_per_million
 from app.sizing.decisions.sold import Sold
 from app.sizing.hardware.prices import IN_WORDS, PriceKind
+from app.sizing.product_names import provider_name
 from app.sizing.question import Deployment
 from app.sizing.result import CostSummary, Estimate, Part, Reason
 from app.sizing.units import HOURS_PER_DAY, HOURS_PER_MONTH
-from app.sizing.words import counted, figure
+from app.sizing.words import counted, figure, percent
 from app.sizing.workload import InferenceWorkload
 
 
@@ -22,7 +23,7 @@ def finite(value: float) -> float | None:
 
 
 def million_of(workload: InferenceWorkload) -> str:
-    """Of what a million is priced: every token that goes in or comes out, or samples."""
+    """Unit that the price per million counts: samples, or input and output tokens."""
     if workload.model.sample is not None:
         return "samples"
     return "input tokens" if workload.output_tokens.mean < 1 else "input and output tokens"
@@ -38,8 +39,12 @@ def cost_summary(
     million_of: str | None = None,
     bill: tuple[Part, ...] = (),
 ) -> CostSummary:
-    """The money of a one-row table; `million_of` says in words of what a million is, where its name does not. The bill
-    ends with the rate over which money and energy are spread.
+    """Cost and energy of a one-row table.
+
+    Parameters:
+        units_per_s: rate over which cost and energy are spread; it is also the last line of the bill.
+        per_million: unit of the price per million, as part of a field name.
+        million_of: the same unit as text, where it differs.
     """
     hourly = one(cost.usd_per_hour)
     priced = math.isfinite(hourly)
@@ -61,48 +66,49 @@ def cost_summary(
 
 
 def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, ...]:
-    """What is paid, for how many machines, who stands behind the price and when it was seen."""
+    """Price of the machines, its seller or basis, and its date."""
     if summary.usd_per_hour is None or summary.price is None:
-        text = "The catalogue has no price for this accelerator: cost is left out."
+        text = "The catalog has no price for this accelerator, so no cost is calculated."
         return (Reason("price", text, "usd_per_hour", 0.0, "USD/h"),)
     machines, terms = counted(deployment.nodes or 0, "machine"), summary.price.terms
-    backing = f"{IN_WORDS[terms.kind]}, seen {terms.observed}{_less(summary.price.discount)}."
+    backing = f"Price basis: {IN_WORDS[terms.kind]}, as of {terms.observed}{_less(summary.price.discount)}."
     if summary.purchase_usd is not None:
         text = (
-            f"{machines} bought for {summary.purchase_usd:,.0f} USD: {summary.usd_per_hour:,.2f} USD per hour over the "
-            f"horizon with power, floor space and upkeep, no resale counted; {backing}"
+            f"Purchase of {machines} for {summary.purchase_usd:,.0f} USD. This is {summary.usd_per_hour:,.2f} USD/h "
+            f"over the horizon, including power, floor space and maintenance; resale value is not counted. {backing}"
         )
-        if terms.kind is PriceKind.RECKONED:
+        if terms.kind is PriceKind.ESTIMATE:
             text += (
-                " Nobody quotes the whole machine: accelerators at list price with an assumed chassis, processors and "
-                "memory; ask for a quote."
+                " The machine price is estimated from parts: accelerators at list price plus an assumed chassis, "
+                "processors and memory. Ask for a quote."
             )
     else:
         region = "" if deployment.region == "unspecified" else f" in {deployment.region}"
         text = (
-            f"{machines} ({deployment.instance_type}) at {deployment.provider}{region}, "
-            f"{summary.price.pricing_model.replace('_', ' ')}: {summary.usd_per_hour:,.2f} USD per hour; {backing}"
+            f"{machines} ({deployment.instance_type}) from {provider_name(deployment.provider or '')}{region}, "
+            f"{summary.price.pricing_model.replace('_', ' ')}: {summary.usd_per_hour:,.2f} USD/h. {backing}"
         )
         if summary.price.upfront_usd is not None:
-            text += f" {usd(summary.price.upfront_usd)} of it are paid at the start, per machine."
+            text += f" This includes an upfront payment of {usd(summary.price.upfront_usd)} per machine."
     return (Reason("price", text, "usd_per_hour", summary.usd_per_hour, "USD/h"),)
 
 
 def _less(discount: float) -> str:
-    """A discount in words."""
-    return f", less {figure(discount * 100)} % as you said" if discount else ""
+    """The caller's discount as text."""
+    return f", minus your discount of {figure(discount * 100)} %" if discount else ""
 
 
 def usd(value: float) -> str:
-    """Dollars as a buyer writes them: whole above a hundred, cents above ten cents, three digits below."""
+    """Amount in USD: whole dollars from 100 up, cents from 0.10 up, three significant digits below."""
     if value >= 100:
         return f"{value:,.0f} USD"
     return f"{value:,.2f} USD" if value >= 0.1 or value <= 0 else f"{figure(value)} USD"
 
 
 def surely_usd(estimate: Estimate) -> float | None:
-    """USD of a run on these accelerators with the confidence asked, which runs are ranked by; None where it is another
-    number of them that holds with it.
+    """USD of a run on these accelerators at the requested confidence, by which runs are ranked.
+
+    None if the requested confidence needs another number of accelerators.
     """
     assurance = estimate.assurance
     if assurance is None:
@@ -114,22 +120,23 @@ def surely_usd(estimate: Estimate) -> float | None:
 
 
 def mean_usd_per_hour(cost: CostSummary | None) -> float | None:
-    """What an hour costs in the mean of a day."""
+    """USD per hour as the mean of a day."""
     if cost is None or cost.usd_per_day is None:
         return None if cost is None else cost.usd_per_hour
     return cost.usd_per_day / HOURS_PER_DAY
 
 
 def price_words(estimate: Estimate) -> str:
+    """Price in one clause: "40.00 USD/h, 0.25 USD per million tokens", "4,800 USD for the run (40.00 USD/h)"."""
     cost = estimate.cost
     if cost is None or cost.usd_per_hour is None:
-        return "no price is known"
+        return "no known price"
     if cost.usd_total is not None:
         expected, sure, assurance = usd(cost.usd_total), surely_usd(estimate), estimate.assurance
         surely = ""
         if sure is not None and assurance is not None and usd(sure) != expected:
-            surely = f", {usd(sure)} at {assurance.asked:.0%} confidence"
-        return f"{expected} for the run{surely} ({usd(cost.usd_per_hour)} per hour)"
+            surely = f", {usd(sure)} at {percent(assurance.asked)} confidence"
+        return f"{expected} for the run{surely} ({usd(cost.usd_per_hour)}/h)"
     per = "" if cost.usd_per_million is None else f", {usd(cost.usd_per_million)} per million {cost.million_of}"
-    day = "" if cost.usd_per_day is None else f" at the peak, {usd(cost.usd_per_day)} per day"
-    return f"{usd(cost.usd_per_hour)} per hour{day}{per}"
+    day = "" if cost.usd_per_day is None else f" at peak, {usd(cost.usd_per_day)} per day"
+    return f"{usd(cost.usd_per_hour)}/h{day}{per}"

@@ -1,4 +1,4 @@
-"""Hardware that a load leaves mostly idle: what less would do, or what decided where nothing less does."""
+"""Hardware that a load leaves mostly idle: the cheaper option, or the reason that there is none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.sizing.workload import InferenceWorkload, Load
 
 @dataclass(frozen=True, slots=True)
 class Cheapest:
-    """What costs the least per hour, in the mean of a day, of everything that is allowed and meets the limits."""
+    """The cheapest option per hour, as the mean of a day, of all that are allowed and meet the limits."""
 
     name: str
     accelerators: int
@@ -22,55 +22,55 @@ class Cheapest:
 
 
 def little_used(question: Question, first: Ranked) -> str | None:
-    """That a service leaves most of its hardware idle, in words; None where it does not."""
+    """Statement that a service leaves most of its hardware idle; None if it does not."""
     workload, performance = question.workload, first.estimate.performance
     if not isinstance(workload, InferenceWorkload) or workload.load is Load.OFFLINE:
         return None
     used = None if performance is None else performance.utilization_at_peak
     name = first.accelerator.name
     if used is not None and used < question.assumptions.overkill_utilization:
-        return f"{name} is {figure(used * 100)} % used at peak"
+        return f"{name} is only {figure(used * 100)} % utilized at peak"
     if workload.personal and first.accelerator.training_class:
-        return f"{name} is training-class hardware, and a few users leave most of it idle"
+        return f"{name} is training-class hardware that a few users leave mostly idle"
     return None
 
 
 def less_would_do(question: Question, first: Ranked, cheapest: Cheapest) -> bool:
-    """Whether something else costs less by more than a near tie."""
+    """True if another option is cheaper by more than a near tie."""
     hourly = mean_usd_per_hour(first.estimate.cost)
     return hourly is not None and cheapest.usd_per_hour * (1 + question.assumptions.near_tie_share) < hourly
 
 
 def overkill(question: Question, first: Ranked, cheapest: Cheapest | None) -> Notice | None:
-    """A warning where less would do; of a deployment that was given nobody searched for less."""
+    """Warning that a cheaper option is enough; a given deployment was not compared with other options."""
     why = little_used(question, first)
     if why is None:
         return None
     if cheapest is None:
-        return Notice("training_class_overkill", f"{why}: POST /recommend says whether less would do.")
+        return Notice("training_class_overkill", f"{why}. Use POST /recommend to look for a cheaper option.")
     if not less_would_do(question, first, cheapest):
         return None
-    price = f"{usd(cheapest.usd_per_hour)} per hour"
-    less = f"{cheapest.accelerators:,} x {cheapest.name} would do for {price}"
-    return Notice("training_class_overkill", f"{why}: {less}.")
+    count = cheapest.accelerators
+    less = f"{count:,} × {cheapest.name} {'is' if count == 1 else 'are'} enough for {usd(cheapest.usd_per_hour)}/h"
+    return Notice("training_class_overkill", f"{why}. {less}.")
 
 
 def with_what_decided(
     question: Question, ranked: tuple[Ranked, ...], cheapest: Cheapest | None, rejected: Sequence[Rejection]
 ) -> tuple[Ranked, ...]:
-    """The first with what decided on it, where it is mostly idle and nothing less would do."""
+    """Recommendations; the first states what determined its size if it is mostly idle and nothing cheaper is enough."""
     why = little_used(question, ranked[0]) if ranked and cheapest is not None else None
     if why is None or cheapest is None or less_would_do(question, ranked[0], cheapest):
         return ranked
     reached = {r.reached for r in rejected}
     decided = {
-        (True, True): "memory and the time of a single request decided, not the load",
-        (True, False): "memory, not speed, decided",
-        (False, True): "the time of a single request decided, not the load",
-        (False, False): "it is the least that is on sale",
+        (True, True): "memory and single-request latency determine the size, not the load",
+        (True, False): "memory determines the size, not speed",
+        (False, True): "single-request latency determines the size, not the load",
+        (False, False): "it is the smallest configuration on sale",
     }[(Reached.MEMORY in reached, Reached.SPEED in reached)]
     performance, first = ranked[0].estimate.performance, ranked[0].estimate
     used = 0.0 if performance is None else performance.utilization_at_peak or 0.0
-    reason = Reason("mostly_idle", f"{why}, and nothing that costs less would do: {decided}.", "used", used, "1")
-    told = replace(ranked[0], estimate=replace(first, explanation=(*first.explanation, reason)))
-    return (told, *ranked[1:])
+    reason = Reason("mostly_idle", f"{why}, but no cheaper option is enough: {decided}.", "used", used, "1")
+    best = replace(ranked[0], estimate=replace(first, explanation=(*first.explanation, reason)))
+    return (best, *ranked[1:])

@@ -1,9 +1,10 @@
-"""What an answer says of single-pass work: its memory, its speed, and what binds it."""
+"""Writes the memory, performance and bottleneck of single-forward work into an estimate."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -18,23 +19,23 @@ from app.sizing.serving.measured import Best, Memory, Operation
 from app.sizing.serving.options import Judged, throughput_per_s
 from app.sizing.serving.single_pass import BatchSpeed
 from app.sizing.units import GIB
-from app.sizing.words import figure
+from app.sizing.words import figure, measured
 from app.sizing.workload import InferenceWorkload, Load
 
 Passed = Judged[Memory, BatchSpeed, Operation]
 
 
 class PassWords:
-    """Reads a row of a table of single-pass work out."""
+    """Writes a row of a table of single-forward work into an estimate."""
 
-    latencies = (("e2e", "A whole request"),)
+    latencies = (("e2e", "End-to-end latency"),)
 
-    def engine_settings(self, workload: InferenceWorkload, judged: Passed, row: int) -> Mapping[str, object]:
-        """Nothing beside what every kind has."""
+    def engine_settings(self, workload: InferenceWorkload, judged: Passed, row: int) -> Mapping[str, Any]:
+        """No engine settings in addition to those of every serving mode."""
         return {}
 
     def memory(self, workload: InferenceWorkload, judged: Passed, row: int) -> DeviceMemory:
-        """Memory of a row: a batch keeps its activations."""
+        """Memory of a row. Every sample of a batch keeps its activations."""
         memory = judged.memory
         return DeviceMemory(
             weights_bytes=at(memory.weights_bytes, row),
@@ -57,7 +58,7 @@ class PassWords:
         *,
         cold_start_s: float,
     ) -> Performance:
-        """Speed of a row, whole deployment, spares idle."""
+        """Speed of the whole deployment in a row; spare replicas do not serve."""
         operation = judged.operation
         requests = at(throughput_per_s(workload, judged.options), row)
         most = at(judged.fleet.replicas * best.rate_per_s, row)
@@ -85,12 +86,13 @@ class PassWords:
         )
 
     def prefixes(self, workload: InferenceWorkload, judged: Passed, assumed: Assumptions) -> tuple[None, ...]:
-        """Nothing is kept of a request."""
+        """No prefix caches: nothing of a request is kept after it is answered."""
         return (None,) * len(judged)
 
     def shares(self, workload: InferenceWorkload, judged: Passed) -> dict[str, Column]:
-        """Seconds of one pass at the operating batch, by what they are spent on. What a device does while it waits for
-        the host is not counted.
+        """Seconds of one forward pass at the operating batch, by bottleneck.
+
+        Work that a device does while it waits for the host does not count.
         """
         terms, batch = judged.speed.terms, judged.operation.batch
         moved, flops = terms.weights_s + batch * terms.bytes_slope_s, batch * terms.flops_slope_s
@@ -104,24 +106,24 @@ class PassWords:
         }
 
     def is_full(self, judged: Passed, row: int, assumed: Assumptions) -> bool:
-        """Memory bounds the batch of a pass, not the requests."""
+        """False: memory limits the batch of a pass, not the number of requests."""
         return False
 
     def memory_reason(self, workload: InferenceWorkload, judged: Passed, row: int, held: str, name: str) -> Reason:
-        """Where memory goes."""
+        """Sentence about the memory of an accelerator."""
         return weights_reason(
             name, at(judged.memory.weights_bytes, row) / GIB, at(judged.memory.usable_bytes, row) / GIB
         )
 
 
 def waits(terms: BatchTerms, batch: Column) -> Mask:
-    """Whether devices wait for what a host makes ready."""
+    """Whether devices wait for the host to prepare requests."""
     waiting: Mask = of_batch_s(terms, batch) > of_batch_s(terms.unhosted, batch)
     return waiting & ~terms.hosting.in_turn
 
 
 def host_reasons(judged: Passed, row: int) -> Iterator[Reason]:
-    """What the host does for a request, and with what, where a device waits for it."""
+    """Sentence about the host's work per request, where a device waits for it."""
     terms, only = judged.speed.terms.take(np.array([row])), np.array([row])
     if not waits(terms, judged.operation.batch[only])[0]:
         return
@@ -129,12 +131,15 @@ def host_reasons(judged: Passed, row: int) -> Iterator[Reason]:
         at(c, 0) for c in (terms.hosting.host_s, terms.hosting.host_cores, terms.hosting.serial_s)
     )
     if serial_s > each_s / cores:
-        text = f"One server hands out {figure(1 / serial_s)} requests/s at most, whatever its accelerator would do."
+        text = (
+            f"One server process dispatches at most {measured(1 / serial_s, 'request')}/s. A faster accelerator does "
+            "not raise this limit."
+        )
         yield Reason("host", text, "requests_per_s", 1 / serial_s, "requests/s")
         return
-    listed = ", as assumed: the listing names no processors" if np.isnan(judged.plans.vcpus[row]) else ""
+    listed = " (assumed: the listing does not state the CPU)" if np.isnan(judged.plans.vcpus[row]) else ""
     text = (
-        f"To make a request ready (tokens, pictures or sound, HTTP) takes {figure(each_s * 1e3)} ms of a core; a "
-        f"replica has {figure(cores)} cores{listed}."
+        f"Accelerators wait for the host: preparing a request (tokens, images or audio, HTTP) takes "
+        f"{figure(each_s * 1e3)} ms of one CPU core. Each replica has {measured(cores, 'core')}{listed}."
     )
     yield Reason("host", text, "host_ms_per_request", each_s * 1e3, "ms")

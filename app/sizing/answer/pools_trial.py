@@ -1,4 +1,4 @@
-"""What to run to measure two pools: one replica of each behind a router, under what such a pair carries."""
+"""Benchmark plan of two pools: one replica of each pool behind a router, under the load that such a pair carries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UP = (
 
 
 def pair_share(estimate: Estimate) -> float:
-    """What one replica of each pool carries, as a share of what both pools do; all of it where that is not known."""
+    """Share of the deployment's load that one replica of each pool carries; 1 where it is not known."""
     d, p = estimate.deployment, estimate.performance
     if d.pools is None or p is None or p.pools is None or not p.requests_per_s_capacity:
         return 1.0
@@ -41,7 +41,7 @@ def pair_share(estimate: Estimate) -> float:
 
 
 def pools_trial(question: Question, estimate: Estimate) -> Trial | None:
-    """The benchmark of two pools; None where it does not run, or as no engine's flags say."""
+    """Benchmark plan of two pools; None where the deployment does not fit or no command covers it."""
     workload, d, p = question.workload, estimate.deployment, estimate.performance
     if not isinstance(workload, InferenceWorkload) or d.pools is None or p is None or not estimate.fits:
         return None
@@ -74,7 +74,7 @@ def pools_trial(question: Question, estimate: Estimate) -> Trial | None:
 
 
 def each_of(pools: Pools) -> tuple[Deployment, Deployment]:
-    """Both pools."""
+    """Prefill pool and decode pool."""
     return pools.prefill, pools.decode
 
 
@@ -86,14 +86,15 @@ def places_of(
     servers: PoolServers,
     question: Question,
 ) -> Places:
-    """One replica of a pool under what the pair carries; its file where its engine is told of pools in one."""
+    """Placeholders for one replica of a pool under the load of the pair, with a config file if the engine needs one."""
     places = serving_places(workload, pool, p, used, question.assumptions)
     return {**places, "config": CONFIG} if servers.config else places
 
 
 def command_of(used: Benchmark, server: Server, servers: PoolServers, places: dict[str, Places]) -> str:
-    """One line for every machine, which its $ROLE tells what to do: prefill and decode start their server, any other
-    waits for both, starts the router and measures.
+    """One command line for every machine; `$ROLE` selects what a machine does.
+
+    Prefill and decode start their server. Any other role waits for both, starts the router and measures.
     """
     ready = UP.format(port=server.port, path=server.path) + servers.router
     measured = ready + READY.format(port=server.port, path=server.path) + filled(used.load, places[DECODE]) + STOP
@@ -102,7 +103,7 @@ def command_of(used: Benchmark, server: Server, servers: PoolServers, places: di
 
 
 def server_of(server: Server, servers: PoolServers, role: str, places: Places) -> str:
-    """The server of a pool's replica."""
+    """Command that starts the server of a pool's replica."""
     written = f"echo {shlex.quote(json.dumps(servers.config[role]))} > {CONFIG}; " if role in servers.config else ""
     parts = (servers.told.get(role, ""), filled(server.command, places), servers.flags[role], servers.reach)
     return written + " ".join(part for part in parts if part)

@@ -1,4 +1,4 @@
-"""The recipe that a run's memory rests on: complete in its deployment, and in one sentence."""
+"""Training recipe that the memory of a run follows: complete for its deployment, and as one sentence."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from app.sizing.workload import Method, TrainingWorkload
 
 
 def recipe_of_row(workload: TrainingWorkload, plans: TrainingPlans, row: int) -> RecipeSaid | None:
-    """Everything a row's recipe says; nothing where the model works on samples. What is said of adapters goes with
-    adapters.
+    """All settings of the recipe of one plan; None for models that work on samples.
+
+    Settings of adapters apply only to runs that train adapters.
     """
     if workload.in_samples:
         return None
@@ -35,9 +36,9 @@ def recipe_of_row(workload: TrainingWorkload, plans: TrainingPlans, row: int) ->
 
 
 def recipe_reason(recipe: RecipeSaid | None) -> tuple[Reason, ...]:
-    """Whose recipe memory is counted by, and what of it decides most."""
+    """Name of the recipe that the memory follows, and its most important settings."""
     if recipe is None or recipe.loss is None:
         return ()
     loss = LOSSES[recipe.loss]
-    text = f"Memory by the recipe of {recipe.name}: {recipe.kernels} kernels; {loss.words}."
+    text = f"Memory follows the recipe of {recipe.name}: {recipe.kernels} kernels; {loss.words}."
     return (Reason("recipe", text, "loss_bytes_per_logit", loss.bytes_per_logit, "B"),)

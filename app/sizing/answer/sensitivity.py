@@ -1,6 +1,7 @@
-"""What would change with one thing changed, in what the answer ranks by: load, redundancy, room kept free, rent or buy.
+"""Sensitivity of the first recommendation to load, redundancy, reserve, and renting or buying.
 
-Each is held against the first recommendation: what its own deployment would come to, on how many accelerators.
+Each change is compared with the first recommendation: what its own deployment then costs or takes, and on how many
+accelerators.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ from app.sizing.serving.options import Options, allowed, measures, served_per_s,
 from app.sizing.serving.search import judge, resized
 from app.sizing.snapshot import Snapshot
 from app.sizing.units import HOURS_PER_DAY
-from app.sizing.words import counted, figure
+from app.sizing.words import counted, figure, percent
 from app.sizing.workload import InferenceWorkload, Load
 
-ROOM_KEPT_FREE = 0.5
+ROOM_KEPT_FREE = 0.5  # reserve of each replica that one case plans for
 USD = " USD"
 RENT_OR_BUY = "rent or buy"
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One thing changed; `load` is how many times the load it is."""
+    """A workload with one thing changed; `load` is the factor by which the load changes."""
 
     label: str
     workload: InferenceWorkload
@@ -42,15 +43,15 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is told of a deployment."""
+    """Figures of a deployment that its description compares."""
 
     accelerators: int
     replicas: float
-    used: float  # share of its expected capacity at peak
-    usd: float  # per hour, or per day where the hours of one are told
-    e2e_s: float
-    each_per_s: float  # requests or samples of one accelerator
-    kwh_per_million: float
+    used: float  # utilization of the expected capacity at peak, as a share
+    usd: float  # cost in USD per hour, or per day where the workload states the hours of a day
+    e2e_s: float  # median end-to-end latency, in s
+    each_per_s: float  # requests/s or samples/s of one accelerator
+    kwh_per_million: float  # energy in kWh per million tokens or samples
 
 
 def sensitivity(
@@ -62,14 +63,18 @@ def sensitivity(
     market: Snapshot,
     runs: AsRun | None = None,
 ) -> tuple[Change, ...]:
-    """What the first recommendation, row `row` of the options, would come to with more load, another redundancy or more
-    room kept free; and what renting or buying costs. `runs`: as it was simulated.
+    """Changes of the first recommendation with more load, other redundancy or more reserve, and renting or buying.
+
+    Parameters:
+        row: row of the first recommendation in the options.
+        first: the first recommendation as the answer shows it.
+        runs: its simulation, if there is one.
     """
     now = state_of(first)
     if now is None:
         return rent_or_buy(workload, as_good(question, workload, options))
 
-    def told(case: Case, now: State) -> str:
+    def describe_case(case: Case, now: State) -> str:
         again = placed(question, case, options)
         then = changed(question, case, now, options, again, row, runs)
         kept = allowed(question, again, Unread(market.accelerators))
@@ -77,16 +82,16 @@ def sensitivity(
             question, case.workload, again, kept, row, market
         )
 
-    changes = (Change(case.label, told(case, now)) for case in cases(workload))
+    changes = (Change(case.label, describe_case(case, now)) for case in cases(workload))
     return (*changes, *rent_or_buy(workload, as_good(question, workload, options)))
 
 
 def cases(workload: InferenceWorkload) -> Iterator[Case]:
-    """What is asked again with one thing changed; work without a rate or a number at once has no load to change."""
+    """Workloads with one thing changed; offline work has no load to change."""
     if workload.load is Load.OPEN:
         yield Case("twice the peak load", workload.busier(2.0), load=2.0)
     elif workload.load is not Load.OFFLINE:
-        yield Case("twice as many requests at once", workload.busier(2.0), load=2.0)
+        yield Case("twice the concurrency", workload.busier(2.0), load=2.0)
     if workload.load is Load.OFFLINE:
         return
     redundancy = workload.redundancy
@@ -95,12 +100,12 @@ def cases(workload: InferenceWorkload) -> Iterator[Case]:
     else:
         yield Case("redundancy n+1", replace(workload, redundancy=redundancy.with_spare(1)))
     if workload.load is Load.OPEN and workload.target_utilization > ROOM_KEPT_FREE:
-        label = f"half of each replica kept free (target utilisation {ROOM_KEPT_FREE:g})"
+        label = f"with {percent(1 - ROOM_KEPT_FREE)} instead of {percent(1 - workload.target_utilization)} reserve"
         yield Case(label, replace(workload, target_utilization=ROOM_KEPT_FREE))
 
 
 def state_of(estimate: Estimate) -> State | None:
-    """The first recommendation as it is shown; None where it has no price."""
+    """Figures of the first recommendation as the answer shows them; None if it has no price."""
     d, p, cost = estimate.deployment, estimate.performance, estimate.cost
     if p is None or cost is None or cost.usd_per_hour is None or not d.total_accelerators:
         return None
@@ -117,17 +122,17 @@ def state_of(estimate: Estimate) -> State | None:
 
 
 def per_of(workload: InferenceWorkload) -> str:
-    """Of what time money is told."""
-    return "per day" if workload.hourly_shares else "per hour"
+    """Period that costs refer to, as it follows "USD"."""
+    return " per day" if workload.hourly_shares else "/h"
 
 
 def money_of(workload: InferenceWorkload, options: Options, row: int) -> float:
-    """What a plan costs in that time."""
+    """Cost of a plan in that period, in USD."""
     return at(options.daily_usd_per_hour, row) * (HOURS_PER_DAY if workload.hourly_shares else 1.0)
 
 
 def placed(question: Question, case: Case, options: Options) -> Options:
-    """Every plan with the replicas, machines and cost of a case."""
+    """Every plan with the replicas, machines and cost that a case needs."""
     replicas = replicas_needed(case.workload, options.capacity_per_s, options.slo_batch)
     return resized(question, case.workload, options, replicas)
 
@@ -141,7 +146,7 @@ def changed(
     row: int,
     runs: AsRun | None = None,
 ) -> State:
-    """The same deployment in a case: on more or fewer machines, as full as that makes it."""
+    """Figures of the same deployment in a case, on more or fewer machines."""
     then, workload = again.take(np.array([row])), case.workload
     accelerators, replicas = one(then.fleet.accelerators), one(then.fleet.replicas)
     state = State(
@@ -169,10 +174,10 @@ def changed(
 
 
 def figures(objective: Objective, workload: InferenceWorkload, state: State) -> list[tuple[str, str]]:
-    """What an answer is ranked by: numbers and their units."""
+    """Figures that the objective ranks by, each as a number and its unit."""
     unit = "samples" if workload.model.sample is not None else "requests"
-    money = (usd(state.usd).removesuffix(USD), f"USD {per_of(workload)}")
-    time = (figure(state.e2e_s * 1e3), f"ms for a whole {unit.removesuffix('s')}")
+    money = (usd(state.usd).removesuffix(USD), f"USD{per_of(workload)}")
+    time = (figure(state.e2e_s * 1e3), f"ms per {unit.removesuffix('s')}")
     if objective is Objective.COST:
         return [money]
     if objective is Objective.LATENCY:
@@ -185,37 +190,42 @@ def figures(objective: Objective, workload: InferenceWorkload, state: State) -> 
 
 
 def words(objective: Objective, workload: InferenceWorkload, now: State, then: State, *, kept: bool) -> str:
-    """A case beside the answer. `kept`: it stays within what is allowed."""
+    """Effect of a case as text, compared with the first recommendation.
+
+    Parameters:
+        within_limits: whether the case stays within the limits of number, cost and power.
+    """
     changed: list[str] = []
     still: list[str] = []
     before = figures(objective, workload, now)
     for (new, unit), (old, _) in zip(figures(objective, workload, then), before, strict=True):
         if new == old:
-            still.append(f"still {new} {unit}")
+            still.append(f"unchanged {new} {unit}")
         else:
             changed.append(f"{new} instead of {old} {unit}")
     if then.accelerators == now.accelerators:
         full, fuller = figure(now.used * 100), figure(then.used * 100)
         if full == fuller:
-            return "the same machines, at the same price"
-        return f"the same machines carry it, {full} % -> {fuller} % full" + (
-            f": {', '.join(changed)}" if changed else ""
+            return "same hardware, same price"
+        return f"same hardware; utilization changes from {full} % to {fuller} %" + (
+            f", {', '.join(changed)}" if changed else ""
         )
     count = f"{counted(then.accelerators, 'accelerator')} instead of {now.accelerators:,}"
     text = ", ".join((*changed, *still, count))
-    return text if kept else f"{text}, which is more than allowed"
+    return text if kept else f"{text}, which exceeds your limits"
 
 
 def better(
     question: Question, workload: InferenceWorkload, again: Options, kept: Mask, row: int, market: Snapshot
 ) -> str:
-    """What would then cost less than the first recommendation by more than a near tie, in words. What formulas find
-    cheaper is sized as its schedulers run before it is told.
+    """The option that is then cheaper than the first recommendation by more than a near tie, as text.
+
+    Options that the formulas find cheaper are simulated before they are named.
     """
     if question.objective is not Objective.COST:
         return ""
     if not kept.any():
-        return "; nothing else stays within the limits"
+        return "; no other option stays within your limits"
     own = at(again.daily_usd_per_hour, row) if kept[row] else np.inf
     most = own / (1 + question.assumptions.near_tie_share)
     cheaper = again.take(kept & (again.daily_usd_per_hour < most))
@@ -227,14 +237,16 @@ def better(
     if not len(best) or not one(best.daily_usd_per_hour) < most:
         return ""
     count, name = one(best.fleet.accelerators), market.accelerators[int(best.accelerator[0])].name
-    what = f"{count:,.0f} x {name}"
+    what = f"{count:,.0f} × {name}"
     if best.accelerator[0] == again.accelerator[row]:
-        what = f"{count:,.0f} of the same on other machines or laid out otherwise"
-    return f"; {what} would then be best at {usd(money_of(workload, best, 0))} {per_of(workload)}"
+        replicas = counted(one(best.fleet.replicas + best.fleet.spare_replicas), "replica")
+        size = one(best.plans.accelerators_per_replica)
+        what = f"{counted(count, 'accelerator')} of the same type, run as {replicas} with {size:,.0f} each"
+    return f"; best option then: {what}, at {usd(money_of(workload, best, 0))}{per_of(workload)}"
 
 
 def as_good(question: Question, workload: InferenceWorkload, options: Options) -> Options:
-    """Plans among which money may decide: all where it is what is asked for, else those that come near the best."""
+    """Plans among which cost may decide: all for the objective cost, else those close to the best score."""
     if question.objective is Objective.COST:
         return options
     score = score_of(question.objective, measures(workload, options))
@@ -242,25 +254,27 @@ def as_good(question: Question, workload: InferenceWorkload, options: Options) -
 
 
 def rent_or_buy(workload: InferenceWorkload, options: Options) -> tuple[Change, ...]:
-    """The cheapest way to own what the load needs against the cheapest way to rent it; of work without a rate by what
-    a million comes to.
+    """The cheapest plan to buy compared with the cheapest plan to rent.
+
+    Offline work is compared by its cost per million units.
     """
     hourly, owned = options.daily_usd_per_hour, ~np.isnan(options.cost.purchase_usd)
     if owned.all() or not owned.any():
         return ()
-    merit, per = hourly, "per hour"
+    compared_usd, per = hourly, "/h"
     if workload.hourly_shares:
-        merit, per = hourly * HOURS_PER_DAY, per_of(workload)
+        compared_usd, per = hourly * HOURS_PER_DAY, per_of(workload)
     if workload.load is Load.OFFLINE:
         units = served_per_s(workload, options) * units_per_request(workload)
-        merit, per = usd_per_million(hourly, units), f"per million {million_of(workload)}"
+        compared_usd, per = usd_per_million(hourly, units), f" per million {million_of(workload)}"
 
     def least(rows: Codes) -> int:
-        return int(rows[np.argmin(merit[rows])])
+        return int(rows[np.argmin(compared_usd[rows])])
 
     buy, rent = least(np.flatnonzero(owned)), least(np.flatnonzero(~owned))
-    upfront, own, lease = usd(at(options.cost.purchase_usd, buy)), usd(at(merit, buy)), usd(at(merit, rent))
-    text = f"owning costs {upfront} up front and {own} {per} over the horizon, renting {lease} {per}"
+    upfront = usd(at(options.cost.purchase_usd, buy))
+    own, lease = usd(at(compared_usd, buy)), usd(at(compared_usd, rent))
+    text = f"buying costs {upfront} upfront ({own}{per} over the horizon); renting costs {lease}{per}"
     if own == lease:
-        text = f"owning costs {upfront} up front and as much as renting over the horizon, {own} {per}"
+        text = f"buying costs {upfront} upfront; over the horizon, buying and renting both cost {own}{per}"
     return (Change(RENT_OR_BUY, text),)

@@ -1,4 +1,4 @@
-"""Gathers numbers already computed into estimates, steps and sentences; decides nothing."""
+"""Builds estimates of serving deployments from computed tables: values, explanations and costs."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from app.sizing.decisions.cost import usd_per_million
 from app.sizing.decisions.sold import Sold, sold
 from app.sizing.evidence import Near, Setting
 from app.sizing.formula import recording
+from app.sizing.product_names import format_name
 from app.sizing.question import Deployment, Question, Speculative
 from app.sizing.result import CostSummary, Estimate, Interval, Part, Performance, Reason
 from app.sizing.serving.assurance import by_margins, measured_by
@@ -43,43 +44,43 @@ from app.sizing.snapshot import Snapshot
 from app.sizing.surroundings import SERVING
 from app.sizing.uncertainty import Around
 from app.sizing.units import GIB
-from app.sizing.words import counted, figure, measured
+from app.sizing.words import counted, figure, percent
 from app.sizing.workload import InferenceWorkload, Load
 
 BOTTLENECKS = {
-    "compute": "arithmetic: the matrix rate is what more of would help",
-    "memory_bandwidth": "memory bandwidth: reading weights, cache or activations takes the most time",
-    "memory_capacity": "memory capacity: no more sequences fit, so the device waits for memory",
-    "interconnect": "the links between accelerators",
-    "latency": "fixed time per step rather than any rate",
-    "host": "the host: making requests ready, launching and scheduling take longer than the device's work",
+    "compute": "compute",
+    "memory_bandwidth": "memory bandwidth",
+    "memory_capacity": "memory capacity, because the KV cache has no room for more sequences",
+    "interconnect": "interconnect between accelerators",
+    "latency": "fixed latency per step",
+    "host": "host CPU, for request preparation, kernel launches and scheduling",
 }
-WEIGHTS_ON_HOST = "the host: reading and multiplying the weights in its memory takes the most time"
-# How each kind of serving is read out.
-WORDS: Mapping[str, Any] = {STREAMS.phase: TokenWords(), SINGLE_PASSES.phase: PassWords()}
+WEIGHTS_ON_HOST = "the host, which reads and multiplies the weights in its own memory"
+# The writer of answers for each serving mode.
+WORDS: Mapping[str, TokenWords | PassWords] = {STREAMS.phase: TokenWords(), SINGLE_PASSES.phase: PassWords()}
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a table of deployments beside its figures: the catalogue, published results and ideals."""
+    """Context shared by all rows of a table of deployments: catalog, published results, ideal performance and bills."""
 
     snapshot: Snapshot
-    around: Around
-    best: Best
-    shares: Mapping[str, Column]  # of a step's time, by what it is spent on
-    bills: tuple[tuple[Part, ...], ...]
-    runs: AsRun | None  # what was simulated
+    around: Around  # the published results nearest to each row
+    best: Best  # ideal performance of the hardware, without any software overhead
+    shares: Mapping[str, Column]  # seconds of one step, by bottleneck
+    bills: tuple[tuple[Part, ...], ...]  # the itemized bill of each row
+    runs: AsRun | None  # the simulated replicas, if the rows were simulated
 
 
-def words_of(workload: InferenceWorkload) -> Any:
-    """The words of a workload's kind."""
+def words_of(workload: InferenceWorkload) -> TokenWords | PassWords:
+    """Writer of answers for the serving mode of a workload."""
     return WORDS[kind_of(workload).phase]
 
 
 def deployment_of(
     workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, at_sale: Sold, snapshot: Snapshot
 ) -> Deployment:
-    """The complete deployment of a row, as it is echoed and may be posted back."""
+    """Complete deployment of a row, as the answer echoes it. A client can post it back unchanged."""
     plans, fleet, most = judged.plans, judged.fleet, judged.options.settings.max_sequences
     assert most is not None
     data, context = int(at(plans.data_parallel, row)), int(at(plans.context_parallel, row))
@@ -117,7 +118,12 @@ def certainty_around(
     *,
     alone: bool = False,
 ) -> Certainty:
-    """What is known around a row; of single passes, and what stands `alone`, no published result is looked for."""
+    """Evidence for the prediction of a row, and how far the prediction may be off.
+
+    Single-forward models have no published results to compare with, and `skip_evidence` ignores those of other
+    models
+    (used for weights in host memory).
+    """
     pools = {SERVING: around}
     if alone or kind_of(workload) is SINGLE_PASSES:
         return Certainty(snapshot.spreads, pools, setting, Near.FAR, (), assumed)
@@ -125,7 +131,7 @@ def certainty_around(
 
 
 def cost_interval(workload: InferenceWorkload, cost: CostSummary, performance: Performance) -> tuple[Interval, ...]:
-    """Between what the cost of a million may be, where it is spread over what the hardware does."""
+    """Range of the cost per million units; empty where the cost does not depend on the throughput."""
     if workload.load is Load.OPEN or workload.ends or cost.usd_per_million is None:
         return ()
     rate = performance.interval
@@ -134,20 +140,25 @@ def cost_interval(workload: InferenceWorkload, cost: CostSummary, performance: P
 
 
 def share_of(shares: Mapping[str, float], spent_on: str) -> float:
-    """How much of a step is spent on something."""
+    """Share of a step's time that one bottleneck takes."""
     return shares.get(spent_on, 0.0) / max(sum(shares.values()), 1e-12)
 
 
 def bottleneck_reason(bottleneck: str, shares: Mapping[str, float], *, away: bool = False) -> Reason:
-    """What limits a plan, and how much of a step it takes; `away`: part of the weights is in the host's memory."""
+    """Sentence with the bottleneck and its share of a step; `weights_on_host`: host memory holds part of the
+    weights.
+    """
     share = share_of(shares, bottleneck)
     what = WEIGHTS_ON_HOST if away and bottleneck == "host" else BOTTLENECKS[bottleneck]
-    of_step = "" if bottleneck == "memory_capacity" else f" ({share:.0%} of a step)"
-    return Reason("bottleneck", f"What limits it is {what}{of_step}.", "share_of_step", share, "1")
+    of_step = "" if bottleneck == "memory_capacity" else f" ({percent(share)} of each step)"
+    return Reason("bottleneck", f"Bottleneck: {what}{of_step}.", "share_of_step", share, "1")
 
 
 def limit_reasons(workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int) -> list[Reason]:
-    """How close each latency is to its limit, at the percentile shown that is next above the one asked for."""
+    """Sentences that compare each latency with its limit.
+
+    They use the reported percentile at or next above the one that the limit is set at (p50, p95 or p99).
+    """
     slo, reasons = workload.slo, []
     shown = 95 if 50 < slo.percentile <= 95 else 99 if slo.percentile > 95 else 50
     for name, label in words_of(workload).latencies:
@@ -155,8 +166,8 @@ def limit_reasons(workload: InferenceWorkload, judged: Judged[Any, Any, Any], ro
         value = at(getattr(judged.operation, f"{name}_p{shown}_s"), row)
         if bound is not None and math.isfinite(value):
             text = (
-                f"{label} at p{shown} is {value * 1e3:,.0f} ms of {bound * 1e3:,.0f} allowed "
-                f"at p{slo.percentile:g}: {value / bound:.0%} of the limit."
+                f"{label} at p{shown} is {value * 1e3:,.0f} ms, {percent(value / bound)} of the "
+                f"{bound * 1e3:,.0f} ms limit at p{slo.percentile:g}."
             )
             reasons.append(Reason(f"{name}_ms", text, f"{name}_ms", value * 1e3, "ms"))
     return reasons
@@ -165,38 +176,40 @@ def limit_reasons(workload: InferenceWorkload, judged: Judged[Any, Any, Any], ro
 def load_reasons(
     workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, d: Deployment, confidence: float
 ) -> Iterator[Reason]:
-    """How much of the load replicas carry, or how full it makes them."""
-    carry, whose = ("carries", "its") if d.replicas == 1 else ("carry", "their")
-    carry, overloaded = f"{counted(d.replicas or 0, 'replica')} {carry}", bool(judged.operation.overloaded[row])
+    """Sentence about the utilization of the replicas or, in overload, about the part of the load that they serve."""
+    replicas, overloaded = counted(d.replicas or 0, "replica"), bool(judged.operation.overloaded[row])
     unit = "samples" if workload.model.sample else "requests"
     if overloaded and workload.load is Load.OPEN:
         capacity = at(throughput_per_s(workload, judged.options), row)
-        text = f"{carry} {figure(capacity)} of the {figure(workload.peak_per_s)} {unit}/s asked within the limits."
+        peak = figure(workload.peak_per_s)
+        able = figure(capacity) if capacity > 0 else "none"
+        text = f"{replicas} can serve {able} of the {peak} {unit}/s within the limits."
         yield Reason("overloaded", text, "requests_per_s_capacity", capacity, f"{unit}/s")
     elif overloaded:
         most = (d.replicas or 0) * at(judged.speed.slo_batch, row)
-        text = f"{carry} {figure(most)} of the {counted(workload.in_flight, unit.removesuffix('s'))} asked at once."
+        concurrent = counted(workload.in_flight, f"concurrent {unit.removesuffix('s')}")
+        text = f"{replicas} can serve {figure(most)} of the {concurrent} within the limits."
         yield Reason("overloaded", text, "requests_at_once", most, unit)
     elif workload.load is Load.OPEN:
         used = at(judged.operation.utilization, row)
-        planned = f"at most {workload.target_utilization:.0%} with {confidence * 100:g} % confidence"
-        peak = measured(workload.peak_per_s, unit.removesuffix("s"))
+        busy = "the replica is" if d.replicas == 1 else f"the {replicas} are"
+        spare = f"; {d.spare_replicas:,} spare" if d.spare_replicas else ""
         text = (
-            f"{carry} {peak}/s at {used:.0%} of {whose} expected capacity within the "
-            f"limits (planned for {planned})" + (f", {d.spare_replicas} spare." if d.spare_replicas else ".")
+            f"At peak {busy} {percent(used)} busy{spare}. The plan keeps utilization at or below "
+            f"{percent(workload.target_utilization)} with {confidence * 100:g} % confidence."
         )
         yield Reason("utilization", text, "utilization_at_peak", used, "1")
 
 
 def network_reasons(judged: Judged[Any, Any, Any], row: int) -> Iterator[Reason]:
-    """What a replica assumes of the network between its machines."""
+    """Sentence about the assumed network of a replica on several machines, where the listing states none."""
     plans = judged.plans
     spanned = at(plans.nodes_per_replica, row)
     apart = spanned > 1 and plans.accelerators_per_replica[row] > plans.scale_up_domain[row]
     if apart and np.isnan(plans.node.network_bytes_per_s[row]):
         text = (
-            f"Each replica spans {counted(spanned, 'machine')} over a network that the listing does not state; the "
-            "usual one is assumed. Measure yours."
+            f"Each replica spans {counted(spanned, 'machine')}. The listing does not state the network between them, "
+            "so a typical one is assumed. Measure yours."
         )
         yield Reason("network_assumed", text, "machines_per_replica", spanned, "machines")
 
@@ -204,7 +217,7 @@ def network_reasons(judged: Judged[Any, Any, Any], row: int) -> Iterator[Reason]
 def fleet_reasons(
     workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, d: Deployment, name: str, confidence: float
 ) -> list[Reason]:
-    """How full the replicas are, where they stand, what they assume of the network, and what stays idle."""
+    """Sentences about a fleet: adapters, utilization, network, placement and idle accelerators."""
     reasons = [
         *adapter_reasons(workload.model),
         *load_reasons(workload, judged, row, d, confidence),
@@ -216,24 +229,24 @@ def fleet_reasons(
     if idle > 0:
         stay = "stays" if idle == 1 else "stay"
         text = (
-            f"{idle:,} of {counted(d.total_accelerators or 0, 'accelerator')} paid for {stay} idle: {name} comes in "
-            f"machines of {at(judged.plans.accelerators_per_node, row):g}."
+            f"{idle:,} of the {counted(d.total_accelerators or 0, 'accelerator')} you pay for {stay} idle, because "
+            f"{name} comes in machines of {at(judged.plans.accelerators_per_node, row):g}."
         )
         reasons.append(Reason("idle_accelerators", text, "idle_accelerators", float(idle), "accelerators"))
     return reasons
 
 
 def out_of_memory(judged: Judged[Any, Any, Any], row: int) -> Reason:
-    """By how much a plan does not fit."""
+    """Sentence that says how much memory a plan lacks."""
     needed, usable = at(judged.memory.needed_bytes, row) / GIB, at(judged.memory.usable_bytes, row) / GIB
-    text = f"It does not fit: each accelerator would need {needed:.1f} GiB of {usable:.1f} usable."
+    text = f"The model does not fit: each accelerator needs {needed:.1f} GiB but has {usable:.1f} GiB usable."
     return Reason("out_of_memory", text, "needed_gib", needed, "GiB")
 
 
 def money_of(
     workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, at_sale: Sold, known: Known
 ) -> CostSummary:
-    """Money and energy of a row, with the bill."""
+    """Cost, energy and bill of a row."""
     return cost_summary(
         at_sale,
         judged.cost.take(np.array([row])),
@@ -253,7 +266,10 @@ def serving_estimate(
     at_sale: Sold,
     known: Known,
 ) -> Estimate:
-    """The estimate of a row."""
+    """Estimate of a row: deployment, memory, performance, bottleneck, cost and explanation.
+
+    A plan that does not fit has no performance and no cost, only the reason.
+    """
     words, only = words_of(workload), np.array([row])
     snapshot, shares = known.snapshot, {name: at(share, row) for name, share in known.shares.items()}
     deployment, memory = deployment_of(workload, judged, row, at_sale, snapshot), words.memory(workload, judged, row)
@@ -276,7 +292,7 @@ def serving_estimate(
     intervals = (*performance.intervals, *cost_interval(workload, cost, performance))
     size, name = deployment.accelerators_per_replica or 1, at_sale.accelerator.name
     held = "on one accelerator" if size == 1 else f"on each of {size} accelerators"
-    stored = f"{workload.model.name} in {deployment.weight_format}"
+    stored = f"{workload.model.name} in {format_name(deployment.weight_format or '')}"
     return Estimate(
         deployment=deployment,
         fits=True,
@@ -298,7 +314,7 @@ def serving_estimate(
 
 
 def deployed(judged: Judged[Any, Any, Any]) -> Deployed:
-    """What deployments ask of the machines that they are on."""
+    """Machines that each deployment needs, for the comparison of ways to acquire them."""
     plans, nothing = judged.plans, np.zeros(len(judged.plans))
     spanning = plans.nodes_per_replica > 1
     return Deployed(plans.offered, judged.cost, judged.fleet.nodes, plans.linked_nodes, spanning, nothing)
@@ -313,7 +329,7 @@ def known_of(
     speculative: Speculative | None,
     runs: AsRun | None,
 ) -> Known:
-    """What is known of deployments that were judged."""
+    """Context shared by the estimates of a table of judged deployments."""
     plans, measured = judged.plans, (judged.memory, judged.speed, judged.operation)
     best = kind_of(workload).best(workload, plans, *measured, question.assumptions, speculative)
     bought, host = (plans.offered, judged.fleet.nodes, plans.linked_nodes), plans.host_bytes
@@ -331,8 +347,12 @@ def judge_deployments(
     *,
     runs: AsRun | None = None,
 ) -> tuple[Estimate, ...]:
-    """The estimate of every plan, each with its row of these engine settings; `asked` is what a caller fixed, `runs`
-    what their schedulers did in a simulation.
+    """Estimates of all plans, each with its row of engine settings.
+
+    Parameters:
+        settings: fixed engine and fleet settings, one row per plan.
+        requested: the deployment fields that the caller fixed.
+        simulated_replicas: results of the scheduler simulation of each plan, if it ran.
     """
     speculative = asked.speculative if asked else None
     note(plans, question.assumptions)
@@ -355,19 +375,20 @@ def judge_deployments(
     at_sale = sold(snapshot, judged.plans.offered, question.today, question.economics.discounts)
     estimates = [serving_estimate(question, workload, judged, row, at_sale[row], known) for row in range(len(plans))]
     if ends is not None:
-        estimates = [with_ending(question, workload, found, ends, row) for row, found in enumerate(estimates)]
+        estimates = [with_ending(question, workload, each, ends, row) for row, each in enumerate(estimates)]
     estimates = with_days(question, workload, estimates, judged, sure_capacity)
     others = alternatives(question, snapshot, deployed(judged))
-    known_around = (workload, snapshot, question.assumptions)
-    known_to_run = zip(estimates, plans.expected.tolist(), strict=True)
-    estimates = [with_support(found, *known_around, expected=expected) for found, expected in known_to_run]
+    support_context = (workload, snapshot, question.assumptions)
+    with_expected = zip(estimates, plans.expected.tolist(), strict=True)
+    estimates = [with_support(each, *support_context, expected=expected) for each, expected in with_expected]
     return tuple(
         replace(
-            found,
+            each,
             trace=trace.lines(row) if question.trace and judged.memory.fits[row] else (),
             assurance=sure[row],
             prefixes=prefixes[row],
-            alternatives=others[row] if found.fits and not plans.away[row] else (),  # those are bound to their host
+            # A plan with weights in host memory is bound to that host: it has no alternatives.
+            alternatives=others[row] if each.fits and not plans.away[row] else (),
         )
-        for row, found in enumerate(estimates)
+        for row, each in enumerate(estimates)
     )

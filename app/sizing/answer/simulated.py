@@ -1,4 +1,4 @@
-"""What an answer says of a simulation: the scheduler at the load, the curve around it, and where limits are passed."""
+"""Writes the results of the scheduler simulation into an estimate: queueing, the load curve and its limits."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from app.sizing.values.latencies import ClassWaits, LoadCurve, LoadPoint, Percen
 from app.sizing.words import counted, figure, measured, span
 from app.sizing.workload import InferenceWorkload, Load, Slo
 
-# Loads of the curve that are shown beside those that were simulated, as parts of the way between two of these.
+# Interpolated points of the curve: (index of the lower simulated load, share of the way to the next one).
 SHOWN_BETWEEN = ((0, 0.6), (1, 0.6), (3, 0.5))
-FEWEST_LOADS = 4  # that a knee is seen in
-LONG_S = 120.0  # from which a run is told in minutes
-LEAST_PREEMPTED = 0.01  # of a request, from which it is told
-CURVED = ("ttft", "tpot", "queue")  # waits that a curve tells
-SHORT = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "whole request"}
+FEWEST_LOADS = 4  # simulated loads needed to report a knee
+LONG_S = 120.0  # a run is reported in minutes, hours or days from this duration on
+LEAST_PREEMPTED = 0.01  # preemptions per request from which they are reported
+CURVED = ("ttft", "tpot", "queue")  # latencies that the load curve shows
+SHORT = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "end-to-end latency"}
 
 
 def arrivals_of(workload: InferenceWorkload) -> str:
-    """How the requests of a simulation arrive."""
+    """Arrival process of a simulation, as the answer names it."""
     if workload.trace is not None:
         return "trace"
     if workload.load is Load.CLOSED:
@@ -43,12 +43,12 @@ def arrivals_of(workload: InferenceWorkload) -> str:
 
 
 def percentiles_at(curve: Curve, wait: str, load: float) -> Percentiles:
-    """Mean and percentiles of a wait at a load."""
+    """Mean and percentiles of a latency at a load."""
     return Percentiles(*(finite(curve.wait_s(wait, statistic, load)) for statistic in STATISTICS))
 
 
 def simulation_of(workload: InferenceWorkload, curve: Curve, load: float, replicas: float) -> Simulation:
-    """What the scheduler did at a replica's load."""
+    """Results of the scheduler simulation at the load of one replica; goodput is that of the whole deployment."""
     share = curve.level(curve.goodput_share, load)
     return Simulation(
         requests=round(curve.level(curve.requests, load)),
@@ -66,7 +66,7 @@ def simulation_of(workload: InferenceWorkload, curve: Curve, load: float, replic
 
 
 def class_waits(part: ClassCurve, load: float) -> ClassWaits:
-    """What one class waits for at a replica's load, and up to which load it is within its limits."""
+    """Latencies of one request class at the load of a replica, and the largest load within the limits of that class."""
     curve, most = part.curve, part.curve.most_within(part.of.slo, Margins.none(1), 0)
     first, token, whole = (percentiles_at(curve, wait, load) for wait in LATENCIES)
     return ClassWaits(
@@ -75,7 +75,7 @@ def class_waits(part: ClassCurve, load: float) -> ClassWaits:
 
 
 def load_curve_of(workload: InferenceWorkload, curve: Curve, replicas: float) -> LoadCurve:
-    """A whole deployment from light load to collapse."""
+    """Load curve of the whole deployment, from light load to collapse."""
     loads = curve.loads.tolist()
     if not curve.closed:
         loads += [float(loads[low] ** (1 - part) * loads[low + 1] ** part) for low, part in SHOWN_BETWEEN]
@@ -87,7 +87,10 @@ def load_curve_of(workload: InferenceWorkload, curve: Curve, replicas: float) ->
 
 
 def point_of(workload: InferenceWorkload, curve: Curve, load: float, replicas: float) -> LoadPoint:
-    """A whole deployment whose replicas get a load each; beyond what they can do, as long as it was simulated."""
+    """One point of the load curve: the whole deployment, with the same load on each replica.
+
+    Above the stable load, latencies are those of the simulated period.
+    """
     answered = replicas * curve.answered(load)
     waits = {f"{w}_{s}_s": curve.simulated_s(w, s, load) for w in CURVED for s in ("p50", "p95")}
     return LoadPoint(
@@ -102,23 +105,23 @@ def point_of(workload: InferenceWorkload, curve: Curve, load: float, replicas: f
 def with_simulation(
     workload: InferenceWorkload, performance: Performance, judged: Judged[Any, Any, Any], runs: AsRun, row: int
 ) -> Performance:
-    """Performance with what was simulated; of a run that ends also how long all of it takes."""
+    """Performance with the results of the simulation and, for a run that ends, its total duration."""
     curve, replicas = runs.curves[row], at(judged.fleet.replicas, row)
     load = at(loads_of(workload, judged.fleet.replicas), row)
     with unrecorded():
-        found = replace(
+        simulated = replace(
             performance,
             simulation=simulation_of(workload, curve, load, replicas),
             load_curve=load_curve_of(workload, curve, replicas) if workload.requests is None else None,
             by_class=tuple(class_waits(part, load) for part in curve.by_class),
         )
     if workload.requests is None:
-        return found
-    return replace(found, days=workload.requests / (replicas * curve.answered(load)) / SECONDS_PER_DAY)
+        return simulated
+    return replace(simulated, days=workload.requests / (replicas * curve.answered(load)) / SECONDS_PER_DAY)
 
 
 def load_words(workload: InferenceWorkload, load: float) -> str:
-    """What each replica gets."""
+    """Load on each replica, as text."""
     if workload.load is Load.OPEN:
         return f"{measured(load, 'request')}/s per replica"
     return f"{counted(load, 'request')} in flight per replica"
@@ -127,9 +130,7 @@ def load_words(workload: InferenceWorkload, load: float) -> str:
 def reasons_of_run(
     workload: InferenceWorkload, judged: Judged[Any, Any, Any], runs: AsRun, row: int
 ) -> Iterator[Reason]:
-    """Latencies at the load beside their limits, where these are passed, where the knee is, and what the scheduler or
-    the server in front of it is held up by.
-    """
+    """Sentences about a simulation: latency limits, the knee, preemptions, the server process and the duration."""
     curve, load = runs.curves[row], at(loads_of(workload, judged.fleet.replicas), row)
     with unrecorded():
         yield from limits_of_run(workload, curve, load)
@@ -140,14 +141,14 @@ def reasons_of_run(
 
 
 def run_reason(requests: float, seconds: float) -> Reason:
-    """How long a run that ends takes."""
+    """Sentence about the duration of a run that ends."""
     lasts = f"{figure(seconds)} s" if seconds < LONG_S else span(seconds / SECONDS_PER_DAY)
-    text = f"All {counted(requests, 'request')} of the run are answered after {lasts}."
+    text = f"The deployment answers the {counted(requests, 'request')} of the run in {lasts}."
     return Reason("run", text, "duration_s", seconds, "s")
 
 
 def limits_of_run(workload: InferenceWorkload, curve: Curve, load: float) -> Iterator[Reason]:
-    """Every latency that has a limit; of several classes each beside its own."""
+    """Sentences about every latency that has a limit; each request class is compared with its own limits."""
     if not curve.by_class:
         yield from limits_beside(workload, workload.slo, curve, load)
     for part in curve.by_class:
@@ -156,39 +157,44 @@ def limits_of_run(workload: InferenceWorkload, curve: Curve, load: float) -> Ite
 
 
 def limits_beside(workload: InferenceWorkload, slo: Slo, curve: Curve, load: float) -> Iterator[Reason]:
-    """Every latency that these limits name."""
+    """Sentences about every latency that these limits name."""
     for name, short in SHORT.items():
         limit_s, value = getattr(slo, f"{name}_s"), curve.wait_s(name, AT_LIMIT, load)
         if limit_s is None or not math.isfinite(value):
             continue
         most = curve.crossing(curve.of(name, AT_LIMIT), limit_s)
         never = most <= 0 or most >= min(curve.stable_below, float(curve.loads[-1]))
-        passes = "" if never else f"; it passes the limit at {figure(most)}"
+        unit = "requests/s" if workload.load is Load.OPEN else "requests in flight"
+        passes = "" if never else f" It exceeds the limit above {figure(most)} {unit} per replica."
         text = (
-            f"p{slo.percentile:g} {short} {value * 1e3:,.0f} ms of {limit_s * 1e3:,.0f} allowed at "
-            f"{load_words(workload, load)}{passes}."
+            f"p{slo.percentile:g} {short} is {value * 1e3:,.0f} ms (limit {limit_s * 1e3:,.0f} ms) at "
+            f"{load_words(workload, load)}.{passes}"
         )
         yield Reason(f"{name}_ms", text, f"{name}_ms", value * 1e3, "ms")
 
 
 def knee_of_run(workload: InferenceWorkload, curve: Curve, load: float) -> Iterator[Reason]:
-    """From where waiting grows faster than throughput."""
+    """Sentence about the knee: the load above which waiting grows faster than throughput."""
     if len(curve.loads) < FEWEST_LOADS or workload.requests is not None:
         return
     knee = curve.knee()
     unit = "requests/s" if workload.load is Load.OPEN else "requests in flight"
     where = f"{figure(knee)} {unit}" if workload.load is Load.OPEN else f"{counted(knee, 'request')} in flight"
     text = (
-        f"From {where} per replica on, p95 of the first token grows faster than throughput; the load is {figure(load)}."
+        f"Waiting times start to climb above {where} per replica (planned: {figure(load)}). Beyond that, p95 TTFT "
+        "grows faster than throughput."
     )
     yield Reason("knee", text, "knee", knee, unit)
 
 
 def held_up(judged: Judged[Any, Any, Any], curve: Curve, load: float, row: int) -> Iterator[Reason]:
-    """Sequences that lose their room in the cache, and a server that hands tokens out more slowly than they come."""
+    """Sentences about preemptions, and about a server process that streams tokens more slowly than the device."""
     preempted = curve.level(curve.preempted, load)
     if preempted >= LEAST_PREEMPTED:
-        text = f"The cache is full at times: {figure(preempted * 100)} of 100 requests lose their room and are redone."
+        text = (
+            f"The KV cache is full at times: the scheduler preempts and recomputes {figure(preempted * 100)} of 100 "
+            "requests."
+        )
         yield Reason("preemptions", text, "preemptions_per_request", preempted, "1/request")
     only, batch = np.array([row]), max(curve.share_of_load(curve.running, load), 1.0)
     terms = judged.speed.step.take(only)
@@ -196,7 +202,7 @@ def held_up(judged: Judged[Any, Any, Any], curve: Curve, load: float, row: int) 
     handed = batch * at(terms.stream_token_s, 0)
     if handed > 0 and handed >= at(step_s(terms, np.array([batch])), 0) * (1 - 1e-9):
         text = (
-            f"Handing {figure(batch)} tokens a step to their clients takes the server's process {figure(handed * 1e3)} "
-            "ms, longer than the accelerator's work."
+            f"Streaming {measured(batch, 'token')} per step to clients takes the server process "
+            f"{figure(handed * 1e3)} ms, longer than the accelerator's step."
         )
         yield Reason("server", text, "ms_per_step", handed * 1e3, "ms")

@@ -1,4 +1,4 @@
-"""Where replicas stand, in words: machines and zones, what survives their loss, and what does not."""
+"""Placement of replicas on machines and zones, and which failures the service survives."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from app.sizing.answer.cautions import Told
 from app.sizing.decisions.placement import most_held, nodes_per_replica, replicas_left
 from app.sizing.hardware.parts import PricingModel
+from app.sizing.product_names import provider_name
 from app.sizing.question import Deployment
 from app.sizing.result import Notice, Reason
 from app.sizing.words import counted
@@ -17,43 +18,43 @@ from app.sizing.workload import FailureDomain, InferenceWorkload, Load, Redundan
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A deployment as it stands: its replicas spread over hosts, and those over zones, as evenly as they go."""
+    """Replicas spread over hosts, and hosts over zones, as evenly as possible."""
 
     redundancy: Redundancy
     needed: int  # replicas that carry the load
-    placed: int  # with spares
-    hosts: int  # machines, or groups of them that a replica spans
+    placed: int  # replicas including spares
+    hosts: int  # machines, or groups of machines where a replica spans several
     machines_per_host: int
-    load: str  # what needs them
+    load: str  # when the replicas are needed: "at peak" or "for the load"
 
     @property
     def left(self) -> int:
-        """Replicas that stay whatever is to be survived is lost."""
+        """Replicas that remain after the worst failure that the redundancy covers."""
         return int(replicas_left(self.redundancy, np.array([self.placed]), np.array([self.hosts]))[0])
 
     def left_without(self, machines: int) -> int:
-        """Replicas that stay when so many machines are lost."""
+        """Replicas that remain after the loss of this many machines."""
         return max(0, self.placed - int(most_held(np.array([self.placed]), np.array([self.hosts]), machines)[0]))
 
     @property
     def on_a_host(self) -> int:
-        """The most replicas that one holds."""
+        """Most replicas on one host."""
         return -(-self.placed // self.hosts)
 
 
 def standing_of(workload: InferenceWorkload, d: Deployment) -> Standing | None:
-    """How a deployment stands; None where it is not known to."""
+    """Placement of a deployment; None if its machines are unknown."""
     if not d.replicas or not d.nodes or not d.total_accelerators:
         return None
     size, each = np.array([d.accelerators_per_replica or 1]), np.array([d.total_accelerators / d.nodes])
     across = int(nodes_per_replica(size, each)[0])
-    load = "peak" if workload.load is Load.OPEN else "load"
+    load = "at peak" if workload.load is Load.OPEN else "for the load"
     placed = d.replicas + (d.spare_replicas or 0)
     return Standing(workload.redundancy, d.replicas, placed, max(1, d.nodes // across), across, load)
 
 
 def machines_words(stands: Standing) -> str:
-    """How many machines stand where, with what on each."""
+    """Machines per zone and replicas per machine: "2 machines in each of 3 zones, 1 replica per machine"."""
     zones, across = stands.redundancy.zones, stands.machines_per_host
     each, odd = divmod(stands.hosts, zones)
     if zones == 1:
@@ -62,99 +63,100 @@ def machines_words(stands: Standing) -> str:
         where = f"{counted(each * across, 'machine')} in each of {zones} zones"
     else:
         by_zone = ", ".join(str((each + (zone < odd)) * across) for zone in range(zones))
-        where = f"{counted(stands.hosts * across, 'machine')} over {zones} zones ({by_zone})"
+        where = f"{counted(stands.hosts * across, 'machine')} across {zones} zones ({by_zone})"
     if across > 1:
-        return f"{where}, {across} to a replica"
+        return f"{where}, {across} machines per replica"
     held = counted(stands.on_a_host, "replica")
     if stands.hosts == 1:
         return f"{where} with {held}"
-    return f"{where}, {'at most ' if stands.placed % stands.hosts else ''}{held} on each"
+    return f"{where}, {'at most ' if stands.placed % stands.hosts else ''}{held} per machine"
 
 
 def lost_words(redundancy: Redundancy) -> str:
-    """What may be lost, without what a larger loss includes."""
+    """Failures that the redundancy covers: "any one zone or any 2 machines"."""
 
     def any_of(count: int, domain: FailureDomain) -> str:
         return f"any {'one' if count == 1 else count} {domain.value}{'' if count == 1 else 's'}"
 
     several = redundancy.domain is not FailureDomain.ZONE and redundancy.lost > 1
-    told = [any_of(redundancy.zones_lost, FailureDomain.ZONE)] if redundancy.zones_lost else []
-    if several or not told:
-        told.append(any_of(redundancy.lost, redundancy.domain))
-    return " or ".join(told)
+    losses = [any_of(redundancy.zones_lost, FailureDomain.ZONE)] if redundancy.zones_lost else []
+    if several or not losses:
+        losses.append(any_of(redundancy.lost, redundancy.domain))
+    return " or ".join(losses)
 
 
 def left_words(stands: Standing, left: int) -> str:
-    """What is left, beside what the load needs."""
-    needed = counted(stands.needed, "replica")
+    """Remaining replicas compared with those that the load needs."""
     if left == stands.needed:
-        return f"leaves the {needed} that the {stands.load} needs"
-    return f"leaves {counted(left, 'replica')}, and the {stands.load} needs {stands.needed}"
+        return f"leaves the {counted(stands.needed, 'replica')} needed {stands.load}"
+    are = "is" if stands.needed == 1 else "are"
+    return f"leaves {counted(left, 'replica')}, but {stands.needed} {are} needed {stands.load}"
 
 
 def standing_reasons(workload: InferenceWorkload, deployment: Deployment) -> list[Reason]:
-    """What stands where, and what survives; told where either was asked for."""
+    """Placement and survived failures; empty if neither redundancy nor zones were requested."""
     stands = standing_of(workload, deployment)
     if stands is None or (not workload.redundancy.lost and workload.redundancy.zones == 1):
         return []
-    survived = f"losing {lost_words(stands.redundancy)} {left_words(stands, stands.left)}"
+    survived = f"Losing {lost_words(stands.redundancy)} {left_words(stands, stands.left)}"
     if not workload.redundancy.lost:
-        survived = "without redundancy nothing is promised when one is lost"
-    text = f"{machines_words(stands)}; {survived}."
+        survived = "No redundancy was requested, so no failure is covered"
+    text = f"{machines_words(stands)}. {survived}."
     return [Reason("placement", text, "replicas_left", float(stands.left), "replicas")]
 
 
 def machine_failure_exceeds_redundancy(told: Told) -> Notice | None:
-    """Redundancy that the loss of as many machines as domains, or of one, goes beyond."""
+    """Warn if losing one machine, or as many machines as failure domains covered, leaves too few replicas."""
     if told.serving is None or not told.serving.redundancy.lost:
         return None
     stands, redundancy = standing_of(told.serving, told.estimate.deployment), told.serving.redundancy
     machines = max(1, redundancy.machines_lost)
     if stands is None or (left := stands.left_without(machines)) >= stands.needed:
         return None
-    lost = "one" if machines == 1 else machines
-    text = f"A machine holds {counted(stands.on_a_host, 'replica')}: losing {lost} {left_words(stands, left)}."
+    lost = "one machine" if machines == 1 else f"{machines} machines"
+    text = f"A machine runs up to {counted(stands.on_a_host, 'replica')}. Losing {lost} {left_words(stands, left)}."
     if redundancy.domain is FailureDomain.ACCELERATOR:
-        text += " Only accelerators were to be survived; failure_domain machine prices what survives a machine."
+        text += " Redundancy covers accelerators only: set failure_domain to machine to survive a machine failure."
     else:
-        text += " Spread them over more machines, or leave nodes and spares open."
+        text += " Use more machines, or omit nodes and spare_replicas."
     return Notice("machine_failure_exceeds_redundancy", text)
 
 
 def zone_failure_exceeds_redundancy(told: Told) -> Notice | None:
-    """A caller's own machines that do not survive the zones they were to."""
+    """Warn if fixed machines do not survive the zone failures that the redundancy covers."""
     if told.serving is None or not told.serving.redundancy.zones_lost:
         return None
     stands = standing_of(told.serving, told.estimate.deployment)
     if stands is None or stands.left >= stands.needed:
         return None
-    text = f"{machines_words(stands)}: losing {lost_words(stands.redundancy)} {left_words(stands, stands.left)}."
-    return Notice("zone_failure_exceeds_redundancy", f"{text} Leave nodes and spares open to see what would do.")
+    text = f"{machines_words(stands)}. Losing {lost_words(stands.redundancy)} {left_words(stands, stands.left)}."
+    return Notice("zone_failure_exceeds_redundancy", f"{text} Omit nodes and spare_replicas to size enough of them.")
 
 
 def no_redundancy(told: Told) -> Notice | None:
-    """A service that one loss ends: its only replica, or the one machine that holds all."""
+    """Warn if one failure stops the service: a single replica, or one machine that runs all replicas."""
     workload = told.serving
     if workload is None or workload.redundancy.lost or workload.personal:
         return None
     stands = standing_of(workload, told.estimate.deployment)
     if workload.load not in (Load.OPEN, Load.CLOSED) or stands is None or stands.hosts > 1:
         return None
-    alone = "One replica carries the service"
+    failure = "if this replica fails, the service is down"
     if stands.placed > 1:
-        alone = f"All {stands.placed} replicas stand on one machine"
-    text = f"{alone}: its loss is an outage. Ask for redundancy n+1 to price what survives it."
+        failure = f"all {stands.placed} replicas run on one machine, and if it fails, the service is down"
+    text = f"No redundancy: {failure}. Set redundancy to n+1 to price a service that survives a failure."
     return Notice("no_redundancy", text)
 
 
 def zones_not_verified(told: Told) -> Notice | None:
-    """Zones of a provider, of which the catalogue knows nothing."""
+    """Warn that the catalog does not list the zones of a provider."""
     workload, d = told.serving, told.estimate.deployment
     rented = d.provider is not None and d.pricing_model not in (None, PricingModel.OWNED)
     if workload is None or workload.redundancy.zones == 1 or not rented:
         return None
     return Notice(
         "zones_not_verified",
-        f"The catalogue knows regions, not their zones: check that {d.provider} has {d.instance_type or d.accelerator} "
-        f"in {workload.redundancy.zones} zones of {d.region}.",
+        "The catalog lists regions but not their zones. "
+        f"Check that {provider_name(d.provider or '')} offers {d.instance_type or d.accelerator} in "
+        f"{workload.redundancy.zones} zones of {d.region}.",
     )

@@ -1,4 +1,4 @@
-"""What starts an option: of each kind of replica, or of a run, the software and what its commands are told."""
+"""Launch specifications of an option: software and command placeholders of each kind of replica or of the run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Replicas of one kind, or a run: `role` is serve, prefill, decode or train; `machines` are those of one."""
+    """Replicas of one kind, or a run.
+
+    `role` is serve, prefill, decode or train; `machines` is the number of machines of one replica.
+    """
 
     role: str
     software: str
@@ -33,7 +36,7 @@ class Start:
 
 
 def starts_of(question: Question, estimate: Estimate) -> tuple[Start, ...]:
-    """The kinds of replicas of an estimate that does what is asked; none of another."""
+    """Launch specifications of an estimate; empty where it has no predicted performance."""
     workload, d, p = question.workload, estimate.deployment, estimate.performance
     if p is None:
         return ()
@@ -60,7 +63,7 @@ def starts_of(question: Question, estimate: Estimate) -> tuple[Start, ...]:
 
 
 def served(question: Question, workload: InferenceWorkload, d: Deployment, p: Performance, role: str) -> Start:
-    """Replicas of one kind."""
+    """Launch specification for the replicas of one kind."""
     used = serving_benchmark(workload, d)
     places = serving_places(workload, d, p, used, question.assumptions)
     replicas = (d.replicas or 1) + (d.spare_replicas or 0)

@@ -1,110 +1,139 @@
-"""Words about a whole answer: its summary, and why there is none."""
+"""Summary of a whole answer, and the reason where there is no recommendation."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from app.sizing.answer.money import price_words
-from app.sizing.hardware.parts import SOCKET, Accelerator
+from app.sizing.hardware.parts import SOCKET, Accelerator, PricingModel
 from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.product_names import format_name, product_name, provider_name
 from app.sizing.question import Deployment, Objective, Pools, Question
 from app.sizing.result import Estimate, Ranked, Reason, Rejection
 from app.sizing.units import SECONDS_PER_DAY
-from app.sizing.words import counted, figure, large, measured, span
-from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
+from app.sizing.words import counted, figure, large, measured, percent, span
+from app.sizing.workload import InferenceWorkload, Load, Method, TrainingWorkload
 
 OBJECTIVE_WORDS = {
     Objective.COST: "the lowest cost",
     Objective.LATENCY: "the lowest latency",
     Objective.THROUGHPUT: "the highest throughput per accelerator",
-    Objective.ENERGY: "the least energy per unit of work",
-    Objective.BALANCED: "a balance of cost, latency and energy",
+    Objective.ENERGY: "the lowest energy per unit of work",
+    Objective.BALANCED: "the best balance of cost, latency and energy",
 }
+ORDER_WORDS = {
+    Objective.COST: "cheapest option first",
+    Objective.LATENCY: "lowest latency first",
+    Objective.THROUGHPUT: "highest throughput per accelerator first",
+    Objective.ENERGY: "lowest energy per unit of work first",
+    Objective.BALANCED: "best balance of cost, latency and energy first",
+}
+METHOD_WORDS = {
+    Method.FULL: "Full fine-tuning",
+    Method.LORA: "LoRA fine-tuning",
+    Method.QLORA: "QLoRA fine-tuning",
+}
+# Nouns for the devices of a kind; every other kind is an accelerator.
+DEVICE_WORDS = {"gpu": "GPU", "cpu": "CPU"}
 
 
 def load_words(workload: InferenceWorkload) -> str:
-    """The second question: one user, or a service, and how big."""
-    unit = "samples" if workload.model.sample else "requests"
+    """Load as it follows "Serving MODEL": "at up to 5 requests/s", "to one user at a time"."""
+    unit = "sample" if workload.model.sample else "request"
     if workload.load is Load.OPEN:
-        kinds = ", as recorded" if workload.trace is not None else ""
+        kinds = " (recorded traffic)" if workload.trace is not None else ""
         if workload.classes:
-            kinds = f", {' and '.join(c.name for c in workload.classes)} together"
-        return f"a service of {measured(workload.peak_per_s, unit.removesuffix('s'))}/s at peak{kinds}"
+            kinds = f" ({' and '.join(c.name for c in workload.classes)} together)"
+        return f"at up to {measured(workload.peak_per_s, unit)}/s{kinds}"
     if workload.volume_requests is not None:
         within = "" if workload.deadline_s is None else f" within {span(workload.deadline_s / SECONDS_PER_DAY)}"
-        return f"{counted(workload.volume_requests, unit.removesuffix('s'))} offline{within}"
+        return f"for {counted(workload.volume_requests, f'offline {unit}')}{within}"
     if workload.load is Load.OFFLINE:
-        return "offline work with no latency limit"
+        return "offline without latency limits"
     if workload.requests is not None:
-        return f"a run of {counted(workload.requests, unit.removesuffix('s'))}, {figure(workload.in_flight)} in flight"
+        return f"for a run of {counted(workload.requests, unit)} with {figure(workload.in_flight)} in flight"
     if workload.in_flight <= 1:
-        return "one user at a time"
-    return f"{figure(workload.in_flight)} {unit} {'in a static batch' if workload.load is Load.BATCH else 'in flight'}"
+        return "to one user at a time"
+    batch = f"{figure(workload.in_flight)} {unit}s"
+    return f"in static batches of {batch}" if workload.load is Load.BATCH else f"with {batch} in flight"
 
 
 def work_words(workload: InferenceWorkload | TrainingWorkload) -> str:
-    """The first two questions before buying: training or serving, one user or a service."""
+    """Workload in one clause: training or serving, the model and how much of it."""
     if isinstance(workload, TrainingWorkload):
-        what = "train" if workload.phase == "training" else f"fine-tune ({workload.method.value})"
+        name = workload.model.name
+        what = f"Training {name}" if workload.phase == "training" else f"{METHOD_WORDS[workload.method]} of {name}"
         unit = "samples" if workload.in_samples else "tokens"
         limit = workload.deadline_s / SECONDS_PER_DAY
         amount = f"{large(workload.units)} {unit}"
-        return f"You {what} {workload.model.name} on {amount} within {span(limit)}"
-    return f"You serve {workload.model.name} (no training), {load_words(workload)}"
+        return f"{what} on {amount} within {span(limit)}"
+    return f"Serving {workload.model.name} {load_words(workload)}"
 
 
 def purpose(question: Question) -> str:
-    """The three questions before buying: the two of the work, and what counts."""
-    return f"{work_words(question.workload)}, and look for {OBJECTIVE_WORDS[question.objective]}"
+    """Workload and objective: "Serving MODEL at up to 5 requests/s, cheapest option first"."""
+    return f"{work_words(question.workload)}, {ORDER_WORDS[question.objective]}"
 
 
 def hardware_words(ranked: Ranked) -> str:
-    """How many of what, where, in one clause."""
+    """Count, name and seller of the hardware: "8 × NVIDIA H100 from Lambda (us-east-1, on demand)"."""
     d, name = ranked.estimate.deployment, ranked.accelerator.name
     if d.pools is not None:
         return pools_words(d.pools, d.engine)
-    count = d.total_accelerators or 0
-    place = d.provider or "no listed price"
-    pricing = d.pricing_model.value.replace("_", " ") if d.pricing_model else "unpriced"
-    region = "" if d.region in (None, "unspecified") else f", {d.region}"
-    where = f"owned ({d.system})" if pricing == "owned" else f"at {place}{region}, {pricing}"
-    if ranked.accelerator.kind == SOCKET and d.instance_type is not None:  # a small instance is part of one
-        return f"{d.nodes or 0:,} x {d.instance_type} ({name}) {where}"
-    return f"{count:,} x {name} {where}"
+    if ranked.accelerator.kind == SOCKET and d.instance_type is not None:  # a small instance is part of a socket
+        return f"{d.nodes or 0:,} × {d.instance_type} ({name}) {seller_words(d)}"
+    return f"{d.total_accelerators or 0:,} × {name} {seller_words(d)}"
+
+
+def seller_words(d: Deployment) -> str:
+    """Seller, region and pricing model: "from Lambda (us-east-1, on demand)", "(purchase, system big-8)"."""
+    if d.pricing_model is PricingModel.OWNED:
+        return f"(purchase, system {d.system})"
+    pricing = d.pricing_model.value.replace("_", " ") if d.pricing_model else "no listed price"
+    terms = pricing if d.region in (None, "unspecified") else f"{d.region}, {pricing}"
+    return f"from {provider_name(d.provider)} ({terms})" if d.provider else f"({terms})"
 
 
 def pools_words(pools: Pools, engine: str | None) -> str:
-    """Both pools of a split service."""
-    told = [
-        f"{counted(pool.replicas or 0, 'replica')} of {pool.accelerators_per_replica} x {pool.accelerator} in "
-        f"{pool.weight_format} for {name}"
+    """Both pools of a service that separates prefill from decode."""
+    prefill, decode = (
+        f"{counted(pool.replicas or 0, f'{name} replica')} ({pool.accelerators_per_replica} × {pool.accelerator} each, "
+        f"{format_name(pool.weight_format or '')})"
         for name, pool in (("prefill", pools.prefill), ("decode", pools.decode))
-    ]
-    return f"two pools on {engine}: {told[0]}, {told[1]}"
+    )
+    return f"two pools with {product_name(engine or '')}: {prefill} and {decode}"
+
+
+def layout_words(ranked: Ranked) -> str:
+    """Layout of a deployment: "3 replicas and 1 spare, 2 GPUs each, BF16, vLLM", "FSDP on 8 GPUs"."""
+    d = ranked.estimate.deployment
+    size, device = d.accelerators_per_replica or 0, DEVICE_WORDS.get(ranked.accelerator.kind, "accelerator")
+    if d.framework is not None:
+        return f"{product_name(d.framework)} on {counted(size, device)}"
+    taken = f"one {device}" if size == 1 else counted(size, device)
+    replicas, spares = counted(d.replicas or 0, "replica"), d.spare_replicas or 0
+    spare = f" and {counted(spares, 'spare')}" if spares else ""
+    placed = f"{replicas} on {taken}" if (d.replicas or 0) + spares == 1 else f"{replicas}{spare}, {taken} each"
+    return f"{placed}, {format_name(d.weight_format or '')}, {product_name(d.engine or '')}"
 
 
 def summary(question: Question, ranked: Sequence[Ranked], rejected: Sequence[Rejection]) -> str:
-    """Two or three sentences a buyer can read."""
+    """Summary of an answer for a buyer: the request, the recommendation with its cost, and the next best option.
+
+    The decision memo cuts the request off at ". Recommended: ".
+    """
     opening = purpose(question)
     if not ranked:
-        near = rejected[0].text if rejected else "The catalogue is empty."
-        return f"{opening}. Nothing in the catalogue can do this within the limits. Nearest miss: {near}"
+        near = rejected[0].text if rejected else "The catalog is empty."
+        return f"{opening}. No hardware in the catalog meets the limits. Closest option: {near}"
     first = ranked[0].estimate
-    d = first.deployment
     days = None if first.performance is None else first.performance.days
-    lasting = "" if days is None else f"{span(days)}, "
-    if isinstance(question.workload, TrainingWorkload):
-        layout = f"{d.framework}, {counted(d.accelerators_per_replica or 0, 'accelerator')}"
-        middle = f"Take {hardware_words(ranked[0])} ({layout}): {lasting}{price_words(first)}."
-    elif d.pools is not None:
-        middle = f"Take {hardware_words(ranked[0])}: {price_words(first)}."
-    else:
-        spare = f" and {d.spare_replicas} spare" if d.spare_replicas else ""
-        middle = (
-            f"Take {hardware_words(ranked[0])} as {counted(d.replicas or 0, 'replica')}{spare} of "
-            f"{d.accelerators_per_replica} in {d.weight_format} on {d.engine}: {lasting}{price_words(first)}."
-        )
-    closing = f" Sized to hold with {question.constraints.confidence:.0%} probability."
+    hardware, lasting = hardware_words(ranked[0]), ""
+    if first.deployment.pools is None:
+        hardware = f"{hardware}: {layout_words(ranked[0])}"
+        lasting = "" if days is None else f" Duration: {span(days)}."
+    middle = f"Recommended: {hardware}.{lasting} Cost: {price_words(first)}."
+    closing = f" At least {percent(question.constraints.confidence)} likely to meet every limit."
     if len(ranked) > 1:
         closing += f" Next best: {hardware_words(ranked[1])}, {price_words(ranked[1].estimate)}."
     return f"{opening}. {middle}{closing}"
@@ -113,8 +142,10 @@ def summary(question: Question, ranked: Sequence[Ranked], rejected: Sequence[Rej
 def impossible(
     deployment: Deployment, model: ModelArchitecture, accelerator: Accelerator, known: Rejection | None
 ) -> Estimate:
-    """An estimate of what does not run together, or of a shape the model does not have; `known` is why the accelerator
-    was turned down before any layout was tried.
+    """Estimate of a deployment that cannot run: software, hardware or layout do not fit the model.
+
+    Parameters:
+        rejection: why the accelerator was rejected before any layout was tried; None if no layout matches.
     """
     name, rule = accelerator.name, "" if known is None else known.rule
     if known is not None and known.code == "missing_data":
@@ -123,8 +154,9 @@ def impossible(
         text, code = f"{known.text} {rule}".rstrip(), "unsupported"
     else:
         text = (
-            f"No layout of {model.name} on {name} agrees with the deployment: {model.num_heads} attention heads and "
-            f"{model.kv_heads} key/value heads must divide by tensor_parallel, and the machine must hold a replica."
+            f"No layout of {model.name} on {name} matches the deployment. tensor_parallel must divide "
+            f"{model.num_heads} attention heads and {model.kv_heads} key/value heads, and the machine must hold a "
+            "replica."
         )
         code = "no_layout"
     reasons = (Reason(code, text, "fits", 0.0, "1"),)

@@ -1,4 +1,4 @@
-"""How surely the software of an estimate runs there, in words."""
+"""Level of software support for an estimate: documented, or expected from rules."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from app.sizing.hardware.support.records import Level, Work
 from app.sizing.hardware.support.verdicts import verdict
 from app.sizing.hardware.trainers import training_work
 from app.sizing.model.tasks import ModelTask
+from app.sizing.product_names import product_name
 from app.sizing.result import Estimate, Reason
 from app.sizing.serving.kinds import kind_of
 from app.sizing.snapshot import Snapshot
@@ -23,7 +24,7 @@ def with_support(
     *,
     expected: bool,
 ) -> Estimate:
-    """The same estimate with how surely its software runs; where only rules say so, these and what follows."""
+    """The estimate with its support level; if only rules predict support, also the rules and wider intervals."""
     if not expected:
         return replace(found, support=Level.DOCUMENTED.value)
     reason = expected_reason(found, workload, snapshot, assumed)
@@ -33,16 +34,16 @@ def with_support(
 def expected_reason(
     found: Estimate, workload: InferenceWorkload | TrainingWorkload, snapshot: Snapshot, assumed: Assumptions
 ) -> Reason:
-    """That only rules say it runs, and what that does to the intervals."""
+    """Reason that support follows from rules only, and by how much the intervals widen."""
     d, task = found.deployment, workload.model.task
     accelerator = snapshot.accelerators[snapshot.accelerator_index[d.accelerator]]
     engine = d.framework or d.engine or ""
     asked = _asked(workload, d.weight_format, task)
     times = assumed.expected_support_widening
     text = (
-        f"No document or published result that the catalogue knows shows {engine} doing this on {accelerator.name}. It "
-        f"follows from rules: {verdict(accelerator, engine, *asked, snapshot.documents).rule} Intervals are {times:g} "
-        "times as wide."
+        "The catalog has no document or published result that shows "
+        f"{product_name(engine)} running this on {accelerator.name}. Support is inferred from rules: "
+        f"{verdict(accelerator, engine, *asked, snapshot.documents).rule} Intervals are {times:g} times as wide."
     )
     return Reason("support_expected", text, "expected_support_widening", times, "1")
 

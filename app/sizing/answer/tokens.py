@@ -1,4 +1,4 @@
-"""What an answer says of a stream of tokens: its memory, its speed, and what binds it."""
+"""Writes the memory, performance and bottleneck of token streams into an estimate."""
 
 from __future__ import annotations
 
@@ -30,31 +30,32 @@ from app.sizing.serving.scheduling import scheduler_of
 from app.sizing.serving.step import host_part_s, linear_s, micro_batch, read_and_multiply
 from app.sizing.units import GIB
 from app.sizing.values.latencies import Percentiles
-from app.sizing.words import counted, figure
+from app.sizing.words import counted, figure, measured
 from app.sizing.workload import InferenceWorkload, Load
 
 Streamed = Judged[ServingMemory, StreamSpeed, StreamOperation]
 
 
 def percentiles_of(operation: Operation, quantity: str, row: int) -> Percentiles:
-    """The mean and the percentiles of one latency in a row."""
+    """Mean and percentiles of one latency in a row."""
     shown = ("mean", *(f"p{q:.0f}" for q in QUANTILES))
     return Percentiles(*(finite(at(getattr(operation, f"{quantity}_{s}_s"), row)) for s in shown))
 
 
 def load_share(judged: Judged[Any, Any, Any], row: int) -> float | None:
-    """Share of its capacity that a replica carries; None where it has none within the limits."""
+    """Utilization of a replica at the load; None where it has no capacity within the limits."""
     return at(judged.operation.utilization, row) if judged.speed.serves[row] else None
 
 
 class TokenWords:
-    """Reads a row of a table of token streams out."""
+    """Writes a row of a table of token streams into an estimate."""
 
-    latencies = (("ttft", "Time to first token"), ("tpot", "Time per output token"), ("e2e", "A whole request"))
+    latencies = (("ttft", "Time to first token"), ("tpot", "Time per output token"), ("e2e", "End-to-end latency"))
 
-    def engine_settings(self, workload: InferenceWorkload, judged: Streamed, row: int) -> Mapping[str, object]:
-        """What a deployment echoes of the engine beside what every kind has; of what does not fit, that nothing of it
-        was put on the host.
+    def engine_settings(self, workload: InferenceWorkload, judged: Streamed, row: int) -> Mapping[str, Any]:
+        """Engine settings that a deployment echoes in addition to those of every serving mode.
+
+        A plan that does not fit reports 0 for the weights on the host.
         """
         nothing = None if judged.memory.fits[row] else 0.0
         return {
@@ -65,15 +66,16 @@ class TokenWords:
         }
 
     def launched(self, workload: InferenceWorkload, judged: Streamed, row: int) -> SchedulerSettings:
-        """Settings of its scheduler beside max_batch and max_batched_tokens, which a deployment has itself; the prefix
-        cache is on where hits are counted on.
+        """Scheduler settings of a row, except max_batch and max_batched_tokens, which the deployment has itself.
+
+        The prefix cache is on where the workload counts on cache hits.
         """
         own = scheduler_of(judged.plans, judged.memory, row).settings
         keeps = bool(own.prefix_cache) or workload.cached_prefix_fraction > 0
         return replace(own, max_sequences=None, max_batched_tokens=None, prefix_cache=keeps)
 
     def memory(self, workload: InferenceWorkload, judged: Streamed, row: int) -> DeviceMemory:
-        """Memory of a row: the cache fills what is left."""
+        """Memory of a row. The KV cache fills the memory that remains."""
         memory = judged.memory
         per_token = at(memory.cache_bytes_per_sequence, row) / max(1.0, workload.tokens_per_request)
         pool, ranks = at(memory.kv_pool_bytes, row), at(judged.plans.data_parallel, row)
@@ -105,7 +107,7 @@ class TokenWords:
         *,
         cold_start_s: float,
     ) -> Performance:
-        """Speed of a row, whole deployment, spares idle."""
+        """Speed of the whole deployment in a row; spare replicas do not serve."""
         operation, speed = judged.operation, judged.speed
         replicas = at(judged.fleet.replicas, row)
         requests = at(throughput_per_s(workload, judged.options), row)
@@ -138,10 +140,10 @@ class TokenWords:
     def intervals(
         self, workload: InferenceWorkload, operation: StreamOperation, row: int, sure: Certainty, best: Best
     ) -> tuple[Interval, ...]:
-        """Between what latencies may be, at the median and in the mean where that is another."""
-        told = ("p50", "mean") if at(operation.e2e_mean_s, row) != at(operation.e2e_p50_s, row) else ("p50",)
-        found = (self.intervals_at(s, workload, operation, row, sure, best) for s in told)
-        return tuple(itertools.chain.from_iterable(found))
+        """Ranges of the latencies: at the median, and for the mean where it differs."""
+        statistics = ("p50", "mean") if at(operation.e2e_mean_s, row) != at(operation.e2e_p50_s, row) else ("p50",)
+        by_statistic = (self.intervals_at(s, workload, operation, row, sure, best) for s in statistics)
+        return tuple(itertools.chain.from_iterable(by_statistic))
 
     def intervals_at(
         self,
@@ -152,7 +154,7 @@ class TokenWords:
         sure: Certainty,
         best: Best,
     ) -> tuple[Interval, ...]:
-        """Between what a statistic of latencies may be; of a whole request what its parts add up to."""
+        """Ranges of one statistic of the latencies. The range of a whole request is the sum of its parts."""
         _, tpot_kind, ttft_kind = kinds_of(workload)
         least_tpot, least_ttft = at(best.tpot_s, row), at(best.ttft_s, row)
         tpot, ttft, e2e = (at(getattr(operation, f"{name}_{statistic}_s"), row) for name in ("tpot", "ttft", "e2e"))
@@ -172,12 +174,12 @@ class TokenWords:
     def prefixes(
         self, workload: InferenceWorkload, judged: Streamed, assumed: Assumptions
     ) -> tuple[PrefixCache | None, ...]:
-        """What every row keeps of idle sessions."""
+        """Prefixes of idle sessions that each row keeps in its cache."""
         size = judged.plans.accelerators_per_replica
         return survival(workload, judged.memory, judged.speed, judged.operation, size, assumed)
 
     def shares(self, workload: InferenceWorkload, judged: Streamed) -> dict[str, Column]:
-        """Seconds of one mixed step at the operating batch, by what they are spent on."""
+        """Seconds of one mixed step (prefill and decode) at the operating batch, by bottleneck."""
         terms = judged.speed.step
         batch = np.maximum(judged.operation.batch / terms.data_parallel, 1.0)
         prefill = (batch - 1) / max(1.0, workload.output_tokens.mean) * judged.speed.occupancy_s
@@ -195,9 +197,9 @@ class TokenWords:
         }
 
     def is_full(self, judged: Streamed, row: int, assumed: Assumptions) -> bool:
-        """Whether memory caps the batch below what the SLO allows, or prefixes of idle sessions the rate."""
-        memory, beside = judged.memory, judged.speed.beside
-        if beside is not None and beside.binds[row]:
+        """Whether memory caps the batch below the latency limits, or prefixes of idle sessions cap the request rate."""
+        memory, prefixes = judged.memory, judged.speed.beside
+        if prefixes is not None and prefixes.binds[row]:
             return True
         fitting = at(memory.sequences, row)
         capped = at(judged.speed.rank_batch, row) >= fitting < at(memory.max_sequences, row)
@@ -205,7 +207,7 @@ class TokenWords:
         return capped and batch > assumed.full_cache_share * fitting
 
     def memory_reason(self, workload: InferenceWorkload, judged: Streamed, row: int, held: str, name: str) -> Reason:
-        """Where memory goes."""
+        """Sentence about the memory of an accelerator: weights, KV cache and prefixes of idle sessions."""
         memory = judged.memory
         weights, usable = at(memory.weights_bytes, row) / GIB, at(memory.usable_bytes, row) / GIB
         pool, longest = at(memory.kv_pool_bytes, row), at(memory.longest_sequence_bytes, row)
@@ -213,8 +215,8 @@ class TokenWords:
             return weights_reason(name, weights, usable)
         held_at_once = counted(math.floor(pool / longest), "sequence")
         text = (
-            f"{name} takes {weights:.1f} GiB {held}; of {usable:.1f} GiB "
-            f"usable, {pool / GIB:.1f} GiB are left for the cache: {held_at_once} of "
+            f"{name} takes {weights:.1f} GiB of {usable:.1f} GiB usable memory {held}. That leaves "
+            f"{pool / GIB:.1f} GiB for the KV cache: room for {held_at_once} of "
             f"{workload.max_context_tokens:,.0f} tokens."
         )
         sessions, waiting = idle_of(judged, row)
@@ -222,21 +224,23 @@ class TokenWords:
             batch = at(judged.operation.batch / judged.plans.data_parallel, row)
             run = at(memory.held_bytes_per_sequence, row) * batch
             text += (
-                f" At the load {figure(batch)} running sequences hold {figure(run / GIB)} GiB of it, the prefixes of "
-                f"{figure(sessions)} idle sessions {figure(waiting / GIB)} GiB."
+                f" At this load, {figure(run / GIB)} GiB of it goes to {measured(batch, 'running sequence')} and "
+                f"{figure(waiting / GIB)} GiB to the prefixes of {measured(sessions, 'idle session')}."
             )
         return Reason("memory", text, "kv_cache_gib", pool / GIB, "GiB")
 
 
 def idle_of(judged: Streamed, row: int) -> tuple[float, float]:
-    """Idle sessions of a replica whose hits are counted, and the bytes of a device that their prefixes fill."""
-    beside, operation = judged.speed.beside, judged.operation
-    if beside is None or not beside.counted[row] or operation.idle_sessions is None or operation.prefix_bytes is None:
+    """Idle sessions of a replica whose prefix-cache hits count, and bytes of their prefixes on each device."""
+    prefixes, operation = judged.speed.beside, judged.operation
+    if prefixes is None or not prefixes.counted[row]:
+        return 0.0, 0.0
+    if operation.idle_sessions is None or operation.prefix_bytes is None:
         return 0.0, 0.0
     return at(operation.idle_sessions, row), at(operation.prefix_bytes, row)
 
 
 def weights_reason(name: str, weights_gib: float, usable_gib: float) -> Reason:
-    """Where memory goes without a cache."""
-    text = f"{name} takes {weights_gib:.2f} GiB of {usable_gib:.1f} GiB usable."
+    """Sentence about the memory of a model without a KV cache."""
+    text = f"{name} takes {weights_gib:.2f} GiB of {usable_gib:.1f} GiB usable memory."
     return Reason("memory", text, "weights_gib", weights_gib, "GiB")

@@ -1,4 +1,4 @@
-"""Estimates of training runs: numbers already computed, gathered into values and sentences."""
+"""Builds estimates of training runs from computed tables: values, explanations and costs."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from app.sizing.training.run import Run, deployed
 from app.sizing.training.search import Judged
 from app.sizing.units import GIB, SECONDS_PER_DAY
 from app.sizing.values.runs import Curve
-from app.sizing.words import counted, figure, large, span
+from app.sizing.words import counted, figure, large, percent, span
 from app.sizing.workload import TrainingWorkload
 
 
 def training_deployment(
     workload: TrainingWorkload, finalists: Finalists, row: int, offer: Sold, framework: str
 ) -> Deployment:
-    """The complete deployment of a row."""
+    """Complete deployment of a row, as the answer echoes it."""
     plans, run = finalists.plans, finalists.run
     usual, pipeline = engine_named(framework).framework, at(plans.pipeline_parallel, row)
     return Deployment(
@@ -80,29 +80,30 @@ def training_deployment(
 
 
 def unlike(chosen: Mask, row: int, usual: bool) -> bool | None:
-    """A choice that is not the framework's own; None where it is, so that it need not be repeated."""
+    """The choice of a row where it differs from the framework's default; None where it equals the default."""
     return None if bool(chosen[row]) is usual else bool(chosen[row])
 
 
-IN_CASE = 0.1  # probability of fitting from which on the speed of what is expected not to fit is shown
+# A run that is expected not to fit still shows its speed from this probability of fitting on.
+IN_CASE = 0.1
 
-# The part of a step that each bottleneck stands for, and what is said of it.
+# The part of a step that belongs to each bottleneck, and its name in sentences.
 BOUND_BY = {
-    "compute": ("compute", "arithmetic"),
-    "interconnect": ("exposed_communication", "communication that computation does not hide"),
-    "latency": ("pipeline_bubble", "the pipeline's bubble"),
-    "memory_bandwidth": ("optimizer", "the optimizer"),
-    "host": ("input", "fixed time of the host"),
+    "compute": ("compute", "compute"),
+    "interconnect": ("exposed_communication", "communication that does not overlap with compute"),
+    "latency": ("pipeline_bubble", "the pipeline bubble"),
+    "memory_bandwidth": ("optimizer", "the optimizer step"),
+    "host": ("input", "fixed time on the host"),
 }
 
 
 def bottleneck_of(run: Run, row: int) -> str:
-    """What the largest part of a step waits for."""
+    """Bottleneck of a row: the key of the largest part of its step."""
     return max(BOUND_BY, key=lambda k: (at(getattr(run.step, f"{BOUND_BY[k][0]}_s"), row), k))
 
 
 def degrees_in_words(plans: TrainingPlans, run: Run, row: int) -> str:
-    """The degrees of parallelism of a row; context and expert parallelism where they are used."""
+    """Degrees of parallelism of a row as text; context and expert parallelism only where they are above 1."""
     degrees = [("tensor", plans.tensor_parallel), ("pipeline", plans.pipeline_parallel)]
     degrees += [
         (n, c) for n, c in (("context", plans.context_parallel), ("expert", plans.expert_parallel)) if at(c, row) > 1
@@ -111,16 +112,16 @@ def degrees_in_words(plans: TrainingPlans, run: Run, row: int) -> str:
 
 
 def interconnect_words(plans: TrainingPlans, run: Run, row: int) -> str:
-    """The links a layout assumes, in words and numbers."""
+    """Links that a layout assumes, as text with their rates."""
     m = plans.node
     link = LINKS[int(m.link[row])]
-    inside = {Link.SCALE_UP: "scale-up links", Link.PCIE: "PCIe", Link.NONE: "no link (one accelerator a machine)"}[
+    inside = {Link.SCALE_UP: "scale-up links", Link.PCIE: "PCIe", Link.NONE: "no link (one accelerator per machine)"}[
         link
     ]
     words = (
         inside
         if link is Link.NONE
-        else f"{inside} at {at(m.link_bytes_per_s, row) / 1e9:,.0f} GB/s each way within a machine"
+        else f"{inside} at {at(m.link_bytes_per_s, row) / 1e9:,.0f} GB/s per direction within a machine"
     )
     if at(run.nodes, row) > 1:
         network = at(plans.machine.network_bytes_per_s * m.accelerators_per_node, row)
@@ -131,7 +132,7 @@ def interconnect_words(plans: TrainingPlans, run: Run, row: int) -> str:
 def training_performance(
     workload: TrainingWorkload, finalists: Finalists, row: int, certainty: Certainty
 ) -> Performance:
-    """Speed, duration and what the cluster must bring, of a row."""
+    """Speed, duration and cluster requirements of a row."""
     run, outcome, samples = finalists.run, finalists.outcome, workload.in_samples
     units, accelerators = at(outcome.units_per_s, row), at(run.accelerators, row)
     speed = speed_interval(finalists, row, certainty, samples=samples)
@@ -160,7 +161,7 @@ def training_performance(
 
 
 def cluster_needs(finalists: Finalists, row: int) -> ClusterNeeds:
-    """Network, room for checkpoints, host memory, power and cooling of a row."""
+    """Network, checkpoint storage, host memory, power and cooling that a row needs."""
     plans, outcome, node = finalists.plans, finalists.outcome, finalists.plans.node
     beyond = at(finalists.run.accelerators, row) > at(plans.machine.scale_up_accelerators, row)
     return ClusterNeeds(
@@ -177,14 +178,14 @@ def cluster_needs(finalists: Finalists, row: int) -> ClusterNeeds:
 def training_reasons(
     workload: TrainingWorkload, finalists: Finalists, row: int, performance: Performance, bottleneck: str
 ) -> Iterator[Reason]:
-    """Why this layout, what it assumes of links and memory, and how close the deadline is."""
+    """Sentences that explain a run: memory, recipe, layout, batch, alternatives, bottleneck, deadline and storage."""
     plans, run = finalists.plans, finalists.run
     accelerators, step_s = at(run.accelerators, row), at(run.step.step_s, row)
     yield memory_reason(workload, plans, run, row)
     yield from recipe_reason(recipe_of_row(workload, plans, row))
     yield Reason(
         "layout",
-        f"{counted(accelerators, 'accelerator')}: {degrees_in_words(plans, run, row)}; it assumes "
+        f"Layout on {counted(accelerators, 'accelerator')}: {degrees_in_words(plans, run, row)}. It assumes "
         f"{interconnect_words(plans, run, row)}.",
         "accelerators",
         accelerators,
@@ -193,12 +194,13 @@ def training_reasons(
     yield from batch_reason(workload, run, row)
     others = "; ".join(map(alternative_words, finalists.beside.alternatives[row]))
     if others:
-        yield Reason("alternatives", f"As many accelerators, but {others}.", "step_time_s", step_s, "s")
+        yield Reason("alternatives", f"Alternatives on as many accelerators: {others}.", "step_time_s", step_s, "s")
     part, words = BOUND_BY[bottleneck]
     share = at(getattr(run.step, f"{part}_s"), row) / step_s
     yield Reason(
         "bottleneck",
-        f"{share:.0%} of a step is {words}; {performance.mfu:.0%} of the peak is useful work.",
+        f"Bottleneck: {words} ({percent(share)} of each step). Model FLOPs utilization (MFU) is "
+        f"{percent(performance.mfu or 0.0)}.",
         "mfu",
         performance.mfu or 0.0,
         "1",
@@ -208,13 +210,14 @@ def training_reasons(
 
 
 def batch_reason(workload: TrainingWorkload, run: Run, row: int) -> Iterator[Reason]:
-    """The batch of a step where the one asked for does not divide over the replicas."""
+    """Sentence about the global batch, where the requested one does not divide evenly over the replicas."""
     batch, unit = at(run.batch, row), "samples" if workload.in_samples else "sequences"
     if batch != workload.global_batch:
         yield Reason(
             "batch",
-            f"A step takes {batch:,.0f} {unit} in place of the {workload.global_batch:,} asked for: the nearest that "
-            f"divides over {at(run.data_parallel, row):,.0f} replicas.",
+            f"Each step uses {counted(batch, unit.removesuffix('s'))} instead of the requested "
+            f"{workload.global_batch:,}. It is the nearest batch that divides evenly over "
+            f"{counted(at(run.data_parallel, row), 'replica')}.",
             f"global_batch_{unit}",
             batch,
             unit,
@@ -222,22 +225,23 @@ def batch_reason(workload: TrainingWorkload, run: Run, row: int) -> Iterator[Rea
 
 
 def alternative_words(other: Alternative) -> str:
-    """A neighbouring layout and what speaks against it."""
-    share = f"{abs(other.slower):.0%}"
-    speed = "is as fast" if share == "0%" else f"is {share} {'slower' if other.slower >= 0 else 'faster'}"
-    return f"{other.words} {speed if other.fits else f'needs {other.total_bytes / GIB:.0f} GiB'}"
+    """A neighboring layout as text, and its disadvantage: slower, or out of memory."""
+    share = percent(abs(other.slower))
+    speed = "as fast" if share == percent(0.0) else f"{share} {'slower' if other.slower >= 0 else 'faster'}"
+    return f"{other.words} ({speed if other.fits else f'does not fit: {other.total_bytes / GIB:,.0f} GiB needed'})"
 
 
 def storage_reason(performance: Performance) -> Reason:
-    """What checkpoints ask of storage."""
+    """Sentence about checkpoints: size, interval, stall and the write rate that storage must sustain."""
+    size_gb, interval_s = (performance.checkpoint_bytes or 0) / 1e9, performance.checkpoint_interval_s or 0.0
     rate = (performance.required_storage_bytes_per_s or 0.0) / 1e9
+    window = size_gb / (rate * interval_s) if rate * interval_s > 0 else 0.0  # share of the interval for the write
     rate_words = f"{figure(rate)} GB/s" if rate >= 0.1 else f"{figure(rate * 1e3)} MB/s"
     return Reason(
         "storage",
-        f"A checkpoint ({(performance.checkpoint_bytes or 0) / 1e9:,.1f} GB) every "
-        f"{figure((performance.checkpoint_interval_s or 0) / 60)} min stalls "
-        f"{figure(performance.checkpoint_stall_s or 0)} s; "
-        f"storage must take {rate_words} within a quarter of that time.",
+        f"A checkpoint of {size_gb:,.1f} GB every {figure(interval_s / 60)} min stalls the run for "
+        f"{figure(performance.checkpoint_stall_s or 0)} s. "
+        f"Storage must sustain {rate_words} to write it within {percent(window)} of that interval.",
         "required_storage_gb_per_s",
         rate,
         "GB/s",
@@ -247,7 +251,7 @@ def storage_reason(performance: Performance) -> Reason:
 def training_estimates(
     workload: TrainingWorkload, finalists: Finalists, snapshot: Snapshot, question: Question
 ) -> tuple[Estimate, ...]:
-    """The estimate of every finalist."""
+    """Estimates of all finalists."""
     offers = sold(snapshot, finalists.plans.offered, question.today, question.economics.discounts)
     assumed = question.assumptions
     frameworks = [snapshot.engines[code] for code in finalists.plans.framework.tolist()]
@@ -257,20 +261,22 @@ def training_estimates(
         for offer, framework, count in zip(offers, frameworks, accelerators, strict=True)
     ]
     sure = [certainty_of(setting, snapshot, assumed, training=True) for setting in settings]
-    found = [
+    estimates = [
         training_estimate(workload, finalists, row, offer, sure[row], framework=frameworks[row])
         for row, offer in enumerate(offers)
     ]
     expected = finalists.plans.stack.expected.tolist()
-    told = [with_support(f, workload, snapshot, assumed, expected=e) for f, e in zip(found, expected, strict=True)]
+    supported = [
+        with_support(each, workload, snapshot, assumed, expected=e) for each, e in zip(estimates, expected, strict=True)
+    ]
     others = alternatives(question, snapshot, deployed(finalists.plans, finalists.run, finalists.cost))
-    return tuple(replace(e, alternatives=ways if e.fits else ()) for e, ways in zip(told, others, strict=True))
+    return tuple(replace(e, alternatives=ways if e.fits else ()) for e, ways in zip(supported, others, strict=True))
 
 
 def training_estimate(
     workload: TrainingWorkload, finalists: Finalists, row: int, offer: Sold, certainty: Certainty, *, framework: str
 ) -> Estimate:
-    """The estimate of a row."""
+    """Estimate of a row: deployment, memory, performance, bottleneck, cost and explanation."""
     run, cost = finalists.run, finalists.cost.take(np.array([row]))
     memory = memory_parts(finalists, row)
     deployment = training_deployment(workload, finalists, row, offer, framework)
@@ -315,14 +321,14 @@ def misfit(
     *,
     host_bytes: float,
 ) -> Estimate:
-    """An estimate of what does not fit: by how much, and its speed where it may fit after all."""
+    """Estimate of a run that does not fit: how much memory it lacks and, if it may still fit, its speed."""
     needed, usable = memory.total_bytes / GIB, memory.usable_bytes / GIB
-    text = f"It does not fit: each accelerator would need {needed:.1f} GiB of {usable:.1f} usable."
+    text = f"The run does not fit: each accelerator needs {needed:.1f} GiB but has {usable:.1f} GiB usable."
     if memory.total_bytes <= memory.usable_bytes:
-        text = f"It does not fit: the host would need {host_bytes / GIB:.0f} GiB for offloaded states."
+        text = f"The run does not fit: the host needs {host_bytes / GIB:,.0f} GiB of memory for offloaded states."
     near = probability >= IN_CASE
     if near:
-        text += f" It does after all with a probability of {probability:.0%}: the speed is shown in case it does."
+        text += f" It may still fit ({percent(probability)} probability), so its speed is shown."
     return Estimate(
         deployment,
         False,
@@ -336,20 +342,20 @@ def misfit(
 
 
 def twice_the_accelerators(first: Estimate, curve: Curve | None) -> tuple[Change, ...]:
-    """What the best layout on twice the accelerators would do to the duration and the money of the first."""
+    """Duration and cost of the first recommendation with twice as many accelerators, in their best layout."""
     p, cost = first.performance, first.cost
     if curve is None or p is None or p.days is None:
         return ()
     if curve.twice is None:
-        return (Change("twice the accelerators", f"nothing can be laid out on them, because of {curve.ends}"),)
+        return (Change("twice the accelerators", f"no layout can use them; the limit is {curve.ends}"),)
     text = f"the run is {p.days / curve.twice.days:.2f} times as fast"
     if cost is not None and cost.usd_total and curve.twice.usd_total is not None:
-        text += f", for {curve.twice.usd_total / cost.usd_total:.2f} times the money"
+        text += f" and costs {curve.twice.usd_total / cost.usd_total:.2f} times as much"
     return (Change("twice the accelerators", text),)
 
 
 def larger_batch(workload: TrainingWorkload, first: Estimate, larger: Judged | None) -> tuple[Change, ...]:
-    """What a batch that nobody asked for decides: the money of the same run with a larger one."""
+    """Effect of a larger global batch on cost and duration. It applies only to runs that left the batch open."""
     if larger is None or first.cost is None or first.cost.usd_total is None:
         return ()
     total = at(usd_total(larger.cost.usd_per_hour, larger.run.wall_s), 0)
@@ -360,7 +366,7 @@ def larger_batch(workload: TrainingWorkload, first: Estimate, larger: Judged | N
     usual = large(workload.global_batch * workload.units_per_sequence)
     size_words = counted(at(larger.run.accelerators, 0), "accelerator")
     text = (
-        f"the run costs {usd(total)} in {span(at(larger.run.wall_s, 0) / SECONDS_PER_DAY)} on {size_words}; with the "
-        f"usual {usual} it costs {usd(first.cost.usd_total)}"
+        f"the run costs {usd(total)} and takes {span(at(larger.run.wall_s, 0) / SECONDS_PER_DAY)} on {size_words}; "
+        f"with the default of {usual} it costs {usd(first.cost.usd_total)}"
     )
     return (Change(f"a batch of {size} {unit}", text),)

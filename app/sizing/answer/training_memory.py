@@ -1,4 +1,4 @@
-"""What an answer says of the memory of training: its parts, and the moment of a step at which it holds most."""
+"""Writes the memory of training into an estimate: its parts, and the moment of a step at which it peaks."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from app.sizing.training.moments import parts_at, whole_moments
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import Run
 from app.sizing.units import GIB
+from app.sizing.words import together
 from app.sizing.workload import Method, TrainingWorkload
 
-# What may lie in the host's memory, by the column that says so.
+# What can be offloaded to host memory, by the column of the plan that says so.
 MOVED = {"parameter_offload": "weights", "optimizer_offload": "optimizer states", "activation_offload": "activations"}
 
-# When each of MOMENTS is, in words.
+# The moments of a step in MOMENTS, as a sentence names them.
 PEAK_WORDS = (
-    "at the loss, when forward ends",
-    "as backward begins",
-    "when backward ends, with all gradients",
-    "in the optimizer's step",
+    "at the loss, when the forward pass ends",
+    "when the backward pass starts",
+    "when the backward pass ends and all gradients exist",
+    "in the optimizer step",
 )
 
 
 def memory_reason(workload: TrainingWorkload, plans: TrainingPlans, run: Run, row: int) -> Reason:
-    """What an accelerator holds, and by which choices it does."""
+    """Sentence about the memory of an accelerator and the choices behind it."""
     total, usable = at(run.memory.total_bytes, row) / GIB, at(run.memory.usable_bytes, row) / GIB
     choices = []
     stage = at(plans.zero_stage, row) if at(run.data_parallel, row) * at(plans.context_parallel, row) > 1 else 0
@@ -40,15 +41,15 @@ def memory_reason(workload: TrainingWorkload, plans: TrainingPlans, run: Run, ro
         choices.append(f"{kept} activation checkpointing")
     if moved := [words for column, words in MOVED.items() if getattr(plans, column)[row]]:
         host = at(run.memory.host_bytes, row) / GIB
-        unknown = " (ask how much it has)" if isnan(at(plans.offered.ram_bytes, row)) else ""
-        choices.append(f"{' and '.join(moved)} offloaded to {host:.0f} GiB of host memory{unknown}")
+        unknown = " (not listed: ask the seller)" if isnan(at(plans.offered.ram_bytes, row)) else ""
+        choices.append(f"{together(moved)} offloaded to {host:,.0f} GiB of host memory{unknown}")
     if workload.method is Method.QLORA:
-        choices.append("base weights in 4 bit")
-    how = f", with {', '.join(choices)}" if choices else ", with nothing sharded or recomputed"
+        choices.append("4-bit base weights")
+    how = f", with {together(choices)}" if choices else ", without sharding or recomputation"
     when = PEAK_WORDS[int(run.memory.moment[row])]
     return Reason(
         "memory",
-        f"Each accelerator holds {total:.1f} of {usable:.1f} GiB usable{how}; most {when}.",
+        f"Each accelerator uses {total:.1f} GiB of {usable:.1f} GiB usable memory{how}. Memory peaks {when}.",
         "memory_gib",
         total,
         "GiB",
@@ -56,7 +57,7 @@ def memory_reason(workload: TrainingWorkload, plans: TrainingPlans, run: Run, ro
 
 
 def memory_parts(finalists: Finalists, row: int) -> DeviceMemory:
-    """Memory of a row by part, at every moment of a step, and what its activations are at the highest."""
+    """Memory of a row by part, at every moment of a step, and its activations at the peak."""
     memory, held = finalists.run.memory, finalists.held
     moments, parts = whole_moments(held, finalists.plans.stack.memory_factors), parts_at(held, memory.moment)
     return DeviceMemory(
@@ -74,5 +75,5 @@ def memory_parts(finalists: Finalists, row: int) -> DeviceMemory:
 
 
 def _told(table: Columns, row: int) -> dict[str, float]:
-    """A row of a table of bytes, by the names of its columns."""
+    """A row of a table of bytes as a dictionary, by column name without the suffix "_bytes"."""
     return {name.removesuffix("_bytes"): at(getattr(table, name), row) for name in names_of(type(table))}

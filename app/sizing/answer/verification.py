@@ -1,4 +1,4 @@
-"""Which one benchmark would settle most: whose result may change what is bought, and what knowing it saves."""
+"""Selects the benchmark worth running before a purchase: the one whose result can save most."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from app.sizing.answer.pools_trial import pair_share, pools_trial
 from app.sizing.question import Question
 from app.sizing.result import Estimate, Level, Ranked, Verification
 from app.sizing.units import HOURS_PER_MONTH
-from app.sizing.words import counted, figure
+from app.sizing.words import counted, figure, percent
 
-PREDICTED = 0.5  # the confidence at which a deployment does what is predicted of it, no more
-ROUNDS_TO_NOTHING = 0.005
+PREDICTED = 0.5  # confidence of the median prediction
+ROUNDS_TO_NOTHING = 0.005  # a saving up to this share of the price counts as none
 
 
 @dataclass(frozen=True, slots=True)
 class Stake:
-    """What one candidate costs at the confidence asked for, and if a benchmark finds what is predicted.
+    """Cost of one candidate at the requested confidence, and its cost if a benchmark confirms the median prediction.
 
-    `sure` and `found` are USD per hour of a service and USD of a run, or accelerators where there is no price.
+    `at_confidence` and `at_prediction` are in USD per hour of a service, USD of a run, or accelerators where there
+    is no price.
     """
 
     ranked: Ranked
@@ -30,14 +31,14 @@ class Stake:
     priced: bool
 
     def amount(self, level: Level) -> float | None:
-        """What a level takes; None where no number of accelerators would do."""
+        """USD or accelerators that a level takes; None where no number of accelerators is enough."""
         if self.priced:
             return level.usd_total if level.usd_total is not None else level.usd_per_hour
         return None if level.total_accelerators is None else float(level.total_accelerators)
 
     @property
     def of_a_run(self) -> bool:
-        """Whether what is paid is paid once, as a benchmark is."""
+        """Whether the cost is paid once, as the cost of a benchmark is."""
         return self.found.usd_total is not None
 
     @property
@@ -46,7 +47,7 @@ class Stake:
 
 
 def verification(question: Question, ranked: Sequence[Ranked]) -> Verification | None:
-    """The benchmark that would settle most; None where nothing is known of other confidences."""
+    """Benchmark whose result can save most; None without costs at other confidences or without a command."""
     stakes = [stake for each in ranked if (stake := stake_of(each)) is not None]
     if not ranked or not stakes or stakes[0].ranked is not ranked[0]:
         return None
@@ -60,7 +61,7 @@ def verification(question: Question, ranked: Sequence[Ranked]) -> Verification |
     runner_up = next((s for s in stakes if s is not first), None)
     text = decides(chosen, first, runner_up, trial.counts)
     if chosen.of_a_run and 0 < saved(chosen, first) <= (trial.usd or 0.0):
-        text += " The benchmark costs more than that."
+        text += " The benchmark costs more than it saves."
     return Verification(
         command=trial.command,
         accelerator=chosen.ranked.estimate.deployment.accelerator,
@@ -72,7 +73,7 @@ def verification(question: Question, ranked: Sequence[Ranked]) -> Verification |
 
 
 def stake_of(ranked: Ranked) -> Stake | None:
-    """What is at stake of one candidate."""
+    """Costs of a candidate at both confidences; None where they are not known."""
     assurance = ranked.estimate.assurance
     if assurance is None:
         return None
@@ -85,9 +86,10 @@ def stake_of(ranked: Ranked) -> Stake | None:
 
 
 def saved(stake: Stake, first: Stake) -> float:
-    """How much less is paid than for the first at the confidence asked for, if a candidate does what is predicted.
+    """Saving if a candidate performs as predicted, relative to the first candidate at the requested confidence.
 
-    Nothing where the first takes as many accelerators either way: knowing changes no decision then.
+    Zero where the first candidate takes as many accelerators at both confidences: a benchmark then changes no
+    decision.
     """
     paid, found = first.amount(first.sure), stake.amount(stake.found)
     alike = stake is first and stake.found.total_accelerators == stake.sure.total_accelerators
@@ -97,33 +99,41 @@ def saved(stake: Stake, first: Stake) -> float:
 
 
 def decides(chosen: Stake, first: Stake, runner_up: Stake | None, counts: str = "") -> str:
-    """Which result changes the decision, and what it saves."""
+    """Text that says which result changes the decision, and how much it saves."""
     speed = speed_of(chosen.ranked.estimate)
     if speed is None:
-        return f"It confirms {hardware(first)}."
+        return f"The benchmark confirms {hardware(first)}."
     value, unit, where = speed
     saving, paid = saved(chosen, first), first.amount(first.sure) or 0.0
-    read = f" ({counts})" if counts else ""
-    reached = f"At {figure(value)} {unit} or more{where}{read}"
-    rival, outcome = (runner_up, "is cheaper") if chosen is first else (first, "stays cheaper")
+    read = f" (computed as {counts})" if counts else ""
+    reached = f"If the benchmark shows at least {figure(value)} {unit}{where}{read}"
+    other, outcome = (runner_up, "is cheaper") if chosen is first else (first, "stays cheaper")
     if saving <= ROUNDS_TO_NOTHING * paid:
-        asked = f"{first.sure.confidence:.0%} confidence takes {hardware(first)} either way"
-        text = f"It confirms {figure(value)} {unit}{where}{read}; {asked}."
+        text = (
+            f"The benchmark checks the predicted {figure(value)} {unit}{where}{read}. If it confirms this rate, the "
+            f"recommendation stays {hardware(first)} ({percent(first.sure.confidence)} confidence)."
+        )
     elif chosen is first:
-        counted = f"{chosen.found.total_accelerators:,} instead of {chosen.sure.total_accelerators:,}"
-        text = f"{reached}, {counted} would do: {difference(saving, chosen)} less."
+        enough = chosen.found.total_accelerators or 0
+        text = (
+            f"{reached}, {counted(enough, 'accelerator')} {'is' if enough == 1 else 'are'} enough instead of "
+            f"{chosen.sure.total_accelerators:,}. This saves {difference(saving, chosen)}."
+        )
     else:
         text = (
-            f"{reached}, {hardware(chosen, chosen.found)} would do: {difference(saving, chosen)} less than "
-            f"{hardware(first)}."
+            f"{reached}, choose {hardware(chosen, chosen.found)} instead of {hardware(first)}. This saves "
+            f"{difference(saving, chosen)}."
         )
-    least = tied_at(value, chosen, rival)
-    return text if least is None or rival is None else f"{text} Below {figure(least)}, {hardware(rival)} {outcome}."
+    least = tied_at(value, chosen, other)
+    if least is None or other is None:
+        return text
+    return f"{text} Below {figure(least)} {unit}, {hardware(other)} {outcome}."
 
 
 def tied_at(value: float, chosen: Stake, other: Stake | None) -> float | None:
-    """Speed of the chosen at which another costs as much, by the rule that cost goes with one over speed; None where
-    that is outside what is expected of it.
+    """Speed of the chosen candidate at which another candidate costs as much; cost is inversely proportional to speed.
+
+    None where that speed is not between the low end of the predicted range and the prediction.
     """
     bound, found = None if other is None else other.amount(other.sure), chosen.amount(chosen.found)
     p, point = chosen.ranked.estimate.performance, point_of(chosen.ranked.estimate)
@@ -133,13 +143,13 @@ def tied_at(value: float, chosen: Stake, other: Stake | None) -> float | None:
 
 
 def point_of(estimate: Estimate) -> float | None:
-    """The predicted value of the quantity that the first interval is of."""
+    """Predicted value of the quantity that the first interval describes."""
     p = estimate.performance
     return None if p is None else getattr(p, p.interval.quantity, None)
 
 
 def speed_of(estimate: Estimate) -> tuple[float, str, str] | None:
-    """What a benchmark shows, and of what: of one replica, or of the run."""
+    """Rate that a benchmark reports, its unit, and what it describes: a replica, a pair of pool replicas or the run."""
     p, value = estimate.performance, point_of(estimate)
     if p is None or value is None:
         return None
@@ -156,15 +166,15 @@ def speed_of(estimate: Estimate) -> tuple[float, str, str] | None:
 
 
 def hardware(stake: Stake, level: Level | None = None) -> str:
-    """How many of what."""
+    """Number and name of the accelerators of a level."""
     count = (level or stake.sure).total_accelerators
-    return stake.name if count is None else f"{count:,} x {stake.name}"
+    return stake.name if count is None else f"{count:,} × {stake.name}"
 
 
 def difference(saving: float, stake: Stake) -> str:
-    """What is saved: of a run its money, of a service a month's."""
+    """Saving as text: of a run in USD, of a service in USD per month, without a price in accelerators."""
     if not stake.priced:
         return counted(saving, "accelerator")
     if stake.of_a_run:
         return usd(saving)
-    return f"{usd(saving * HOURS_PER_MONTH)} a month"
+    return f"{usd(saving * HOURS_PER_MONTH)} per month"

@@ -1,4 +1,4 @@
-"""What an answer says of offline work that ends: how long all of it takes, what that costs, what more would."""
+"""Duration and cost of offline work with a fixed volume, and what more work or less time would cost."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from app.sizing.serving.options import Judged, Options, allowed, duration_s, mea
 from app.sizing.serving.search import replicas_of, resized
 from app.sizing.uncertainty import Around, Spreads
 from app.sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
-from app.sizing.words import counted, figure, measured, span
+from app.sizing.words import counted, figure, measured, percent, span
 from app.sizing.workload import InferenceWorkload
 
-# Up to where durations are told in hours.
+# Longer durations are shown in days.
 LONGEST_IN_HOURS_S = 7 * SECONDS_PER_DAY
 
 
 @dataclass(frozen=True, slots=True)
 class Ending(Columns):
-    """How long volumes take and what they cost, a row each."""
+    """Duration and cost of the volume, one row per plan."""
 
-    expected_s: Column
-    surely_s: Column  # with the confidence asked
-    start_s: Column
-    usd: Column  # as expected; NaN without a price
+    expected_s: Column  # median prediction of the duration, in s
+    surely_s: Column  # duration at the requested confidence, in s
+    start_s: Column  # time to start the replicas, in s
+    usd: Column  # cost of the expected duration, in USD; NaN without a price
 
 
 def ending(
@@ -46,7 +46,7 @@ def ending(
     around: Around,
     spreads: Spreads,
 ) -> Ending | None:
-    """When work that ends does, and at which cost."""
+    """Duration and cost of work with a fixed volume; None for other work."""
     if workload.volume_requests is None:
         return None
     lasts = duration_s(workload.volume_requests, judged.options)
@@ -61,7 +61,7 @@ def ending(
 def with_ending(
     question: Question, workload: InferenceWorkload, estimate: Estimate, found: Ending, row: int
 ) -> Estimate:
-    """An estimate with the days and the money that all of the work takes, and why."""
+    """An estimate with the duration and cost of the whole volume, and the reason that states them."""
     performance, cost = estimate.performance, estimate.cost
     if performance is None or cost is None:
         return estimate
@@ -78,7 +78,10 @@ def with_ending(
 
 
 def ending_intervals(found: Ending, row: int, performance: Performance, cost: CostSummary) -> Iterator[Interval]:
-    """Days and, where there is a price, money of the volume, by the errors of the speed; the start is what it is."""
+    """Intervals of the duration and, where priced, of the cost, from the interval of the speed.
+
+    The startup time has no uncertainty.
+    """
     rate, start, lasts = performance.interval, at(found.start_s, row), at(found.expected_s, row)
     point = getattr(performance, rate.quantity)
     low, high = ((start + (lasts - start) * point / end) / lasts for end in (rate.high, rate.low))
@@ -93,7 +96,7 @@ def ending_intervals(found: Ending, row: int, performance: Performance, cost: Co
 
 
 def ending_reason(question: Question, workload: InferenceWorkload, found: Ending, row: int) -> Reason:
-    """How much of the time allowed a volume takes: expected, and with the confidence asked."""
+    """Share of the allowed time that the volume takes: expected, and at the requested confidence."""
     lasts, surely, start = (at(values, row) for values in (found.expected_s, found.surely_s, found.start_s))
     limit_s = workload.deadline_s
     in_hours = max(limit_s or 0.0, surely) <= LONGEST_IN_HOURS_S
@@ -102,33 +105,35 @@ def ending_reason(question: Question, workload: InferenceWorkload, found: Ending
     if limit_s is not None:
         taken = f"{figure(lasts / each)} of {measured(limit_s / each, unit)}"
     text = (
-        f"{amount_words(workload)} take {taken} expected, {figure(surely / each)} at "
-        f"{question.constraints.confidence:.0%} confidence, {counted(round(start), 'second')} of it to start."
+        f"Expected time for {amount_words(workload)}: {taken} ({measured(surely / each, unit)} at "
+        f"{percent(question.constraints.confidence)} confidence), including {counted(round(start), 'second')} of "
+        "startup."
     )
     return Reason("deadline" if limit_s is not None else "duration", text, "days", lasts / SECONDS_PER_DAY, "days")
 
 
 def amount_words(workload: InferenceWorkload) -> str:
-    """The volume in words."""
+    """The volume as text: "1,000,000 requests"."""
     return counted(workload.volume_requests or 0.0, "sample" if workload.model.sample else "request")
 
 
 def volume_changes(question: Question, workload: InferenceWorkload, options: Options) -> tuple[Change, ...]:
-    """What the best plan would cost and take with more to do, or less time."""
+    """Cost and duration of the best plan with twice the volume, and with half the time."""
     now = best_of(question, workload, options)
     if workload.volume_requests is None or now is None:
         return ()
     twice = replace(workload, volume_requests=2 * workload.volume_requests)
     limit_s, sooner = workload.deadline_s, "half the deadline"
     if limit_s is None:
-        limit_s, sooner = now[1], "done in half the time"
+        limit_s, sooner = now[1], "half the time"
     cases = (("twice the volume", twice), (sooner, replace(workload, deadline_s=limit_s / 2)))
     return tuple(Change(label, effect_words(question, now, best_of(question, w, options))) for label, w in cases)
 
 
 def best_of(question: Question, workload: InferenceWorkload, options: Options) -> tuple[float, float, float] | None:
-    """(USD, seconds, accelerators) of the best plan at another amount of work, with the confidence asked; None where
-    none is in time within the limits.
+    """(USD, seconds, accelerators) of the best plan for this workload, at the requested confidence.
+
+    None if no plan finishes in time within the limits.
     """
     plans, batch, capacity = options.plans, options.slo_batch, options.capacity_per_s
     replicas = replicas_of(question, workload, plans, capacity, batch, Settings())
@@ -137,20 +142,20 @@ def best_of(question: Question, workload: InferenceWorkload, options: Options) -
     sized = sized.take(able & allowed(question, sized, Unread(())))
     if not len(sized):
         return None
-    merit = measures(workload, sized)
-    row = int(np.argmin(score_of(question.objective, merit)))
-    return at(merit.usd, row), at(merit.latency_s, row), at(sized.fleet.accelerators, row)
+    figures_by_plan = measures(workload, sized)
+    row = int(np.argmin(score_of(question.objective, figures_by_plan)))
+    return at(figures_by_plan.usd, row), at(figures_by_plan.latency_s, row), at(sized.fleet.accelerators, row)
 
 
 def effect_words(question: Question, now: tuple[float, float, float], then: tuple[float, float, float] | None) -> str:
-    """How the best plan changes."""
+    """How the best plan changes, as text."""
     if then is None:
-        return "nothing is done in time within the limits"
+        return "no plan finishes in time within the limits"
     before, after = (
         f"{usd(spent)} in {span(seconds / SECONDS_PER_DAY)} on {counted(count, 'accelerator')}"
         for spent, seconds, count in (now, then)
     )
-    sure = f"at {question.constraints.confidence:.0%} confidence"
+    sure = f"({percent(question.constraints.confidence)} confidence)"
     if before == after:
-        return f"no change: the best plan costs {after} {sure}"
-    return f"the best plan costs {after} instead of {before} {sure}"
+        return f"no change: {after} {sure}"
+    return f"{after} instead of {before} {sure}"

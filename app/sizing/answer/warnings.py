@@ -1,4 +1,4 @@
-"""Known mistakes, where a request or its answer comes near one: a small function each, in the order they are told."""
+"""Warnings about known mistakes in a request or its answer: one small function each, in the order shown."""
 
 from __future__ import annotations
 
@@ -17,41 +17,46 @@ from app.sizing.answer.standing import (
 )
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.model.formats import WEIGHT_FORMATS
+from app.sizing.product_names import format_name
 from app.sizing.question import Question
 from app.sizing.result import Notice, Ranked
 from app.sizing.units import GB, HOURS_PER_DAY, HOURS_PER_MONTH
-from app.sizing.words import figure
+from app.sizing.words import figure, percent
 from app.sizing.workload import InferenceWorkload, Load, Method
 
-LEAST_SHARE_TOLD = 0.01
+LEAST_SHARE_TOLD = 0.01  # smaller shares are shown as "less than 1 %"
 
 
 @dataclass(frozen=True, slots=True)
 class Best(Told):
-    """The first recommendation, with what was asked."""
+    """The first recommendation, its accelerator and the question."""
 
     accelerator: Accelerator
 
 
 def warnings(question: Question, ranked: Sequence[Ranked], cheapest: Cheapest | None = None) -> tuple[Notice, ...]:
-    """Known mistakes, where this request or its answer comes near one; `cheapest` of what a search found."""
-    told = [of_request(question) for of_request in OF_REQUESTS]
+    """Warnings about the request and its first recommendation.
+
+    Parameters:
+        cheapest: cheapest option that a search found; None for a given deployment.
+    """
+    found = [of_request(question) for of_request in OF_REQUESTS]
     if ranked:
         best = Best(question, ranked[0].estimate, ranked[0].accelerator)
-        told += [
+        found += [
             overkill(question, ranked[0], cheapest),
             price_not_firm(ranked),
             *(of_answer(best) for of_answer in OF_ANSWERS),
         ]
-        told += cautions(question, ranked)
-    return tuple(notice for notice in told if notice is not None)
+        found += cautions(question, ranked)
+    return tuple(notice for notice in found if notice is not None)
 
 
 def model_shape_assumed(question: Question) -> Notice | None:
     model = question.workload.model
     if not model.shape_is_assumed:
         return None
-    return Notice("model_shape_assumed", f"Part of the model was assumed: {'; '.join(model.assumed)}.")
+    return Notice("model_shape_assumed", f"Part of the model's architecture is assumed: {'; '.join(model.assumed)}.")
 
 
 def no_latency_headroom(question: Question) -> Notice | None:
@@ -63,8 +68,8 @@ def no_latency_headroom(question: Question) -> Notice | None:
         return None
     return Notice(
         "no_latency_headroom",
-        f"A target utilisation of {workload.target_utilization:.0%} leaves no room: "
-        f"queues grow steeply beyond {most * 100:g} %, and p99 with them.",
+        f"A target utilization of {percent(workload.target_utilization)} leaves no headroom: "
+        f"queues and p99 latency grow steeply above {most * 100:g} %.",
     )
 
 
@@ -74,8 +79,8 @@ def average_not_tail(question: Question) -> Notice | None:
         return None
     if workload.peak_per_s * workload.tokens_per_request <= 0 or workload.slo.percentile >= assumed.tail_percentile:
         return None
-    text = f"The limits hold for p{workload.slo.percentile:g} only; users feel the tail. Plan by p95 or p99."
-    return Notice("average_not_tail", text)
+    covered = f"The limits apply only to p{workload.slo.percentile:g}, but users notice slow requests."
+    return Notice("average_not_tail", f"{covered} Plan for p95 or p99.")
 
 
 def accuracy_check_owed(best: Best) -> Notice | None:
@@ -87,8 +92,8 @@ def accuracy_check_owed(best: Best) -> Notice | None:
         return None
     return Notice(
         "accuracy_check_owed",
-        f"Weights are stored in {stored.name}, below the published {native.name}: check accuracy on your own "
-        "task before buying.",
+        f"Weights are stored in {format_name(stored.name)}, with fewer bits than the published "
+        f"{format_name(native.name)}. Check accuracy on your own task before buying.",
     )
 
 
@@ -98,11 +103,11 @@ def purchase_outlasts_run(best: Best) -> Notice | None:
         return None
     horizon = best.question.economics.horizon_months
     share = performance.days * HOURS_PER_DAY / (horizon * HOURS_PER_MONTH)
-    used = f"{min(share, 1):.0%}" if share >= LEAST_SHARE_TOLD else f"less than {LEAST_SHARE_TOLD:.0%}"
+    used = percent(min(share, 1)) if share >= LEAST_SHARE_TOLD else f"less than {percent(LEAST_SHARE_TOLD)}"
     return Notice(
         "purchase_outlasts_run",
         f"The run uses {used} of the {horizon:g} months over which {usd(cost.purchase_usd)} of hardware "
-        "are spread; its cost here assumes that other work pays for the rest.",
+        "is spread. Its cost assumes that other work pays for the rest.",
     )
 
 
@@ -112,7 +117,7 @@ def inference_hardware_for_training(best: Best) -> Notice | None:
     name = best.accelerator.name
     return Notice(
         "inference_hardware_for_training",
-        f"{name} is built for inference; a training run on it depends on slow links and has no headroom.",
+        f"{name} is built for inference. A training run on it depends on slow links and has no headroom.",
     )
 
 
@@ -123,8 +128,8 @@ def data_pipeline_limit(best: Best) -> Notice | None:
         return None
     return Notice(
         "data_pipeline_limit",
-        f"The run reads {figure(ingest / GB)} GB/s of data: storage and decoding must keep up, or more "
-        "accelerators only wait.",
+        f"The run reads {figure(ingest / GB)} GB/s of data. Storage and decoding must keep up; otherwise the "
+        "accelerators wait for data.",
     )
 
 
@@ -135,8 +140,8 @@ def consumer_hardware(best: Best) -> Notice | None:
         return None
     return Notice(
         "consumer_hardware",
-        f"{best.accelerator.name} is {what[segment]}: no data-centre support, mostly no ECC memory, and its driver "
-        "licence may forbid data-centre use.",
+        f"{best.accelerator.name} is {what[segment]}. It has no data-center support and usually no ECC memory, and its "
+        "driver license may forbid data-center use.",
     )
 
 
@@ -145,9 +150,11 @@ def spot_interruptions(best: Best) -> Notice | None:
     if price is None or price.pricing_model != "spot":
         return None
     priced = (
-        "the assumed rate of it is in the duration and the cost" if best.training else "no interruption is priced in"
+        "duration and cost include interruptions at an assumed rate"
+        if best.training
+        else "the cost does not include interruptions"
     )
-    return Notice("spot_interruptions", f"Spot capacity can be taken back at any time; {priced}.")
+    return Notice("spot_interruptions", f"The provider can reclaim spot capacity at any time; {priced}.")
 
 
 OF_REQUESTS: tuple[Callable[[Question], Notice | None], ...] = (
